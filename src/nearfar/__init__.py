@@ -1,0 +1,31 @@
+"""Learn the distance a task needs.
+
+>>> from sklearn.datasets import load_iris
+>>> from nearfar import BoostMetric
+>>> X, y = load_iris(return_X_y=True)
+>>> metric = BoostMetric().fit(X, y).metric_
+>>> metric.distances(X[:1], X[:2]).shape
+(1, 2)
+"""
+
+from nearfar.boosting import BoostMetric
+from nearfar.metric import Metric
+from nearfar.neighbors import MetricNeighborsClassifier
+from nearfar.strategies import FarTargetTriplets, NearestTriplets, RandomPairs, RandomTriplets
+from nearfar.supervision import Chunklets, Pairs, Triplets
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BoostMetric",
+    "Chunklets",
+    "FarTargetTriplets",
+    "Metric",
+    "MetricNeighborsClassifier",
+    "NearestTriplets",
+    "Pairs",
+    "RandomPairs",
+    "RandomTriplets",
+    "Triplets",
+    "__version__",
+]

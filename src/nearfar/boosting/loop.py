@@ -1,0 +1,144 @@
+"""The boosting loop: weigh the constraints, find the best direction, find its step, repeat.
+
+    Operator   what the constraints are: weights, leading direction, the loss along it
+    Rule       what the paper says: the step along a line, and when to stop
+    boost      the loop, a generator of rounds
+
+Whatever watches, stops or times a fit consumes the generator; `stop_when_stale` is one of them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar.scatter import Line, Scatter
+from nearfar.trace import Round, Rounds
+
+Vector = NDArray[np.float64]
+
+
+class Operator(Protocol):
+    """Constraints over points, as the loop sees them; the state is the operator's own."""
+
+    def weigh(self, state: Any) -> tuple[float, Vector]:
+        """Loss at the state, and the weights that the constraints have there."""
+
+    def top(self, u: Vector) -> tuple[float, Vector]:
+        """Leading eigenvalue and eigenvector for the weights."""
+
+    def along(self, state: Any, v: Vector) -> Line:
+        """Return the loss along a direction."""
+
+
+class Rule(Protocol):
+    """What distinguishes one boosting method from another."""
+
+    def step(self, line: Line, eigenvalue: float) -> tuple[float, bool]:
+        """Step along the line, and whether it is the last that makes sense."""
+
+    def objective(self, loss: float, total_step: float) -> float:
+        """Value of what is minimised."""
+
+    def no_direction_left(self, eigenvalue: float) -> bool:
+        """Whether the leading eigenvalue promises nothing any more."""
+
+    def done(self, loss: float, decrease: float) -> str:
+        """Reason to stop after a round, or an empty string."""
+
+
+def boost(operator: Operator, rule: Rule, state: Any, *, max_rounds: int) -> Rounds:
+    """Boost from a state until the rule or the number of rounds ends it.
+
+    Parameters
+    ----------
+    operator : Operator
+    rule : Rule
+    state : object
+        Where to start: ``operator.start()``, or the state of a prior.
+    max_rounds : int
+
+    Yields
+    ------
+    Round
+
+    Returns
+    -------
+    str
+        Why it ended.
+    """
+    loss, u = operator.weigh(state)
+    objective = rule.objective(loss, 0.0)
+    total_step = 0.0
+    for _ in range(max_rounds):
+        eigenvalue, v = operator.top(u)
+        if rule.no_direction_left(eigenvalue):
+            return "converged"
+        line = operator.along(state, v)
+        step, last = rule.step(line, eigenvalue)
+        state = line.advance(step)
+        total_step += step
+        loss, u = operator.weigh(state)
+        before, objective = objective, rule.objective(loss, total_step)
+        yield Round(objective, eigenvalue, step, direction=v)
+        if last:
+            return "separated"
+        if reason := rule.done(loss, before - objective):
+            return reason
+    return "max_rounds"
+
+
+class StaleWatch:
+    """Early stopping: end the rounds once held-out triplets stop gaining.
+
+    Parameters
+    ----------
+    held_out : Scatter
+        Triplets that the solver does not see, over the same points.
+    state : array of shape (n_triplets,)
+        Their margins before the first round.
+    patience : int
+        Rounds to wait for a lower loss.
+
+    Attributes
+    ----------
+    best : int
+        Number of rounds after which the held-out loss was lowest.
+    """
+
+    def __init__(self, held_out: Scatter, state: Vector, patience: int) -> None:
+        self.held_out, self.patience = held_out, patience
+        self.initial = state
+        self.best = 0
+
+    def watch(self, rounds: Rounds) -> Rounds:
+        """Pass rounds on until the loss on the held-out triplets has gone stale."""
+        state = self.initial
+        lowest, number = self.held_out.weigh(state)[0], 0
+        while number - self.best < self.patience:
+            try:
+                round_ = next(rounds)
+            except StopIteration as end:
+                return str(end.value)
+            number += 1
+            state = self._advance(state, round_)
+            loss = self.held_out.weigh(state)[0]
+            if loss < lowest:
+                lowest, self.best = loss, number
+            yield round_
+        return "validation"
+
+    def _advance(self, state: Vector, round_: Round) -> Vector:
+        if round_.factor is not None:
+            P = self.held_out.embed(round_.factor)
+            return self.initial + self.held_out.embedding_margins(P)
+        assert round_.direction is not None
+        return state + round_.step * self.held_out.margins(round_.direction)
+
+
+def separation_threshold(total_weight: float) -> float:
+    """Loss at which the triplets count as satisfied: 20 below that of zero margins."""
+    return math.log(total_weight) - 20.0

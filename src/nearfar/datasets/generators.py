@@ -1,0 +1,370 @@
+"""Synthetic problems, drawn from a seed.
+
+- `make_twin_peaks`, `make_helix`: the two artificial sets of BoostMetric's Table 1, by the formulas
+  and the older labels of van der Maaten's toolbox.
+- `make_circles`: concentric circles in columns of noise; a linear metric has to find their plane.
+- `make_known_metric`, `make_triplets_from_metric`: problems whose right metric is known.
+
+All take `random_state` as scikit-learn does, and NumPy's Generator as well.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.distance import pdist
+from sklearn.utils import check_array, check_random_state
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.intp]
+Seed = int | np.random.RandomState | np.random.Generator | None
+
+_BATCH = 1 << 16
+_SMALL_BATCH = 256
+_FRUITLESS_BATCHES = 20
+
+
+def make_twin_peaks(
+    n_samples: int = 1000, *, noise: float = 0.05, random_state: Seed = None
+) -> tuple[Floats, Ints]:
+    """Two peaks and two valleys over a square, labelled by their height.
+
+    With a, b uniform on [-1, 1] a row is (a, b, 10 sin(pi a) tanh(3 b)); the noise is added before
+    the third column is multiplied by 10. The label is max(round(x_3), 0), so that class 0 is
+    everything below one half, and only the third column matters.
+
+    Parameters
+    ----------
+    n_samples : int
+        Number of rows.
+    noise : float
+        Standard deviation of the normal noise on all three coordinates.
+    random_state : int, RandomState, Generator or None
+        The seed.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, 3)
+        The points.
+    y : ndarray of shape (n_samples,)
+        Labels 0..10, and rarely 11 or more, as the noise has it.
+
+    Examples
+    --------
+    >>> from nearfar.datasets import make_twin_peaks
+    >>> X, y = make_twin_peaks(500, random_state=0)
+    >>> X.shape, bool((y == X[:, 2].round().clip(min=0)).all())
+    ((500, 3), True)
+    """
+    _check_problem(n_samples, noise)
+    rng = _random(random_state)
+    a, b = rng.uniform(-1.0, 1.0, size=(2, n_samples))
+    X = np.column_stack([a, b, np.sin(np.pi * a) * np.tanh(3.0 * b)])
+    X += noise * rng.standard_normal(X.shape)
+    X[:, 2] *= 10.0
+    return X, np.maximum(np.round(X[:, 2]), 0.0).astype(np.intp)
+
+
+def make_helix(
+    n_samples: int = 1000, *, noise: float = 0.05, random_state: Seed = None
+) -> tuple[Floats, Ints]:
+    """A closed helix wound eight times around a ring, labelled along its length.
+
+    With t = 2 pi i / n_samples, i = 1..n_samples, in random order, a row is
+    ((2 + cos 8t) cos t, (2 + cos 8t) sin t, sin 8t) plus noise. The label is round(t).
+
+    Parameters
+    ----------
+    n_samples : int
+        Number of rows.
+    noise : float
+        Standard deviation of the normal noise on all three coordinates.
+    random_state : int, RandomState, Generator or None
+        The seed.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, 3)
+        The points.
+    y : ndarray of shape (n_samples,)
+        Labels 0..6.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.datasets import make_helix
+    >>> X, y = make_helix(500, random_state=0)
+    >>> X.shape, np.unique(y).tolist()
+    ((500, 3), [0, 1, 2, 3, 4, 5, 6])
+    """
+    _check_problem(n_samples, noise)
+    rng = _random(random_state)
+    t = 2.0 * np.pi * (1.0 + rng.permutation(n_samples)) / n_samples
+    ring = 2.0 + np.cos(8.0 * t)
+    X = np.column_stack([ring * np.cos(t), ring * np.sin(t), np.sin(8.0 * t)])
+    X += noise * rng.standard_normal(X.shape)
+    return X, np.round(t).astype(np.intp)
+
+
+def make_circles(
+    n_samples: int = 1000,
+    n_features: int = 50,
+    n_classes: int = 4,
+    *,
+    noise: float = 0.1,
+    random_state: Seed = None,
+) -> tuple[Floats, Ints]:
+    """Concentric circles in the first two columns, standard normal noise in the others.
+
+    Class c, drawn uniformly, lies at a uniform angle on the radius c + 1 plus noise.
+
+    Parameters
+    ----------
+    n_samples : int
+        Number of rows.
+    n_features : int
+        Number of columns, at least 2.
+    n_classes : int
+        Number of circles.
+    noise : float
+        Standard deviation of the normal noise on the radius.
+    random_state : int, RandomState, Generator or None
+        The seed.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, n_features)
+        The points.
+    y : ndarray of shape (n_samples,)
+        Labels 0..n_classes - 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.datasets import make_circles
+    >>> X, y = make_circles(100, n_features=10, noise=0.0, random_state=0)
+    >>> X.shape, bool(np.allclose(np.hypot(X[:, 0], X[:, 1]), y + 1))
+    ((100, 10), True)
+    """
+    _check_problem(n_samples, noise)
+    _check_at_least("n_features", n_features, 2)
+    _check_at_least("n_classes", n_classes, 1)
+    rng = _random(random_state)
+    y = rng.randint(n_classes, size=n_samples)
+    angle = rng.uniform(0.0, 2.0 * np.pi, n_samples)
+    radius = 1.0 + y + noise * rng.standard_normal(n_samples)
+    X = rng.standard_normal((n_samples, n_features))
+    X[:, 0], X[:, 1] = radius * np.cos(angle), radius * np.sin(angle)
+    return X, y.astype(np.intp)
+
+
+def make_known_metric(
+    n_samples: int = 300,
+    n_features: int = 20,
+    n_informative: int = 3,
+    n_classes: int = 4,
+    *,
+    separation: float = 6.0,
+    noise: float = 10.0,
+    random_state: Seed = None,
+) -> tuple[Floats, Ints, Floats]:
+    """Gaussian classes that differ in a random subspace only, and the metric that shows them.
+
+    A random rotation splits the space in an orthonormal basis U of n_informative directions and a
+    basis V of all others. A row of class c is x = U S (m_c + e) + V T f, with standard normal e
+    and f, S = diag(s) with s uniform on [1/2, 2], and T = diag(t) with t uniform on
+    [noise/2, 3 noise/2]. The covariance within every class is W = U S^2 U' + V T^2 V', and
+
+        M = U S^-2 U'
+
+    is its inverse restricted to the informative subspace: positive semidefinite, of rank
+    n_informative, blind to V. In M the squared distance between two class means is
+    |m_a - m_b|^2 >= separation^2, with equality for the closest two, and that of two rows of one
+    class is chi-squared with n_informative degrees of freedom, times 2. The means span
+    min(n_informative, n_classes - 1) dimensions; where that is less than n_informative, the other
+    informative directions are seen by M but tell nothing of the class.
+
+    Parameters
+    ----------
+    n_samples : int
+        Number of rows, at least n_classes; class sizes differ by one at most.
+    n_features, n_informative : int
+        Dimension of the space and of the subspace.
+    n_classes : int
+        Number of classes, at least 2.
+    separation : float
+        Distance of the two closest class means in M, i.e. in standard deviations.
+    noise : float
+        Typical standard deviation in the uninformative directions.
+    random_state : int, RandomState, Generator or None
+        The seed.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, n_features)
+        The points.
+    y : ndarray of shape (n_samples,)
+        Labels 0..n_classes - 1, in random order.
+    M : ndarray of shape (n_features, n_features)
+        The true metric, for squared distances (x - z)' M (x - z).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.datasets import make_known_metric
+    >>> X, y, M = make_known_metric(200, n_features=10, n_informative=2, random_state=0)
+    >>> X.shape, np.bincount(y).tolist(), int(np.linalg.matrix_rank(M))
+    ((200, 10), [50, 50, 50, 50], 2)
+    """
+    _check_problem(n_samples, noise)
+    _check_at_least("n_classes", n_classes, 2)
+    _check_at_least("n_samples", n_samples, n_classes)
+    _check_at_least("n_informative", n_informative, 1)
+    _check_at_least("n_features", n_features, n_informative)
+    if not 0.0 < separation < np.inf:
+        raise ValueError(f"separation must be positive, not {separation}")
+    rng = _random(random_state)
+    basis, _ = np.linalg.qr(rng.standard_normal((n_features, n_features)))
+    U, V = basis[:, :n_informative], basis[:, n_informative:]
+    s = rng.uniform(0.5, 2.0, n_informative)
+    t = noise * rng.uniform(0.5, 1.5, n_features - n_informative)
+    means = _spread_points(n_classes, n_informative, separation, rng)
+    y = rng.permutation(np.arange(n_samples) % n_classes)
+    e = rng.standard_normal((n_samples, n_informative))
+    f = rng.standard_normal((n_samples, n_features - n_informative))
+    X = ((means[y] + e) * s) @ U.T + (f * t) @ V.T
+    L = (U / s).T
+    return X, y.astype(np.intp), L.T @ L
+
+
+def make_triplets_from_metric(
+    X: ArrayLike,
+    M: ArrayLike,
+    n_triplets: int,
+    *,
+    noise: float = 0.0,
+    random_state: Seed = None,
+) -> Ints:
+    """Random triplets (anchor, near, far) that a metric judges.
+
+    The three rows of a triplet differ and are drawn uniformly; a triplet may occur twice. Draws
+    whose two distances are equal (up to rounding) are not judged but drawn anew.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        The points, at least three.
+    M : array-like of shape (d, d)
+        Symmetric positive semidefinite matrix of the squared distance (x - z)' M (x - z).
+    n_triplets : int
+        Number of triplets.
+    noise : float
+        Share of them, chosen at random, in which near and far are exchanged.
+    random_state : int, RandomState, Generator or None
+        The seed.
+
+    Returns
+    -------
+    ndarray of shape (n_triplets, 3)
+        Row numbers of X.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.datasets import make_triplets_from_metric
+    >>> X = np.array([[0.0, 5.0], [1.0, 9.0], [4.0, 0.0]])
+    >>> triplets = make_triplets_from_metric(X, np.diag([1.0, 0.0]), 50, random_state=0)
+    >>> np.unique(triplets, axis=0).tolist()
+    [[0, 1, 2], [1, 0, 2], [2, 1, 0]]
+    """
+    _check_at_least("n_triplets", n_triplets, 1)
+    if not 0.0 <= noise <= 1.0:
+        raise ValueError(f"noise must be a share between 0 and 1, not {noise}")
+    points = check_array(X, dtype=np.float64, ensure_min_samples=3)
+    Z = (points - points.mean(axis=0)) @ _factor(M, points.shape[1]).T
+    rng = _random(random_state)
+    batches: list[Ints] = []
+    missing, fruitless = n_triplets, 0
+    while missing:
+        index = _judge(Z, _distinct(len(Z), max(_SMALL_BATCH, min(missing, _BATCH)), rng))
+        fruitless = 0 if len(index) else fruitless + 1
+        if fruitless == _FRUITLESS_BATCHES:
+            raise ValueError("no triplets: M sees all distances as equal")
+        batches.append(index[:missing])
+        missing -= len(batches[-1])
+    triplets = np.concatenate(batches)
+    flipped = rng.choice(n_triplets, round(noise * n_triplets), replace=False)
+    triplets[flipped] = triplets[flipped][:, [0, 2, 1]]
+    return triplets
+
+
+def _distinct(n: int, m: int, rng: np.random.RandomState) -> Ints:
+    """Draw m triples of distinct numbers below n, uniformly."""
+    i, j, k = rng.randint(n, size=m), rng.randint(n - 1, size=m), rng.randint(n - 2, size=m)
+    j += j >= i
+    k += k >= np.minimum(i, j)
+    k += k >= np.maximum(i, j)
+    return np.column_stack([i, j, k]).astype(np.intp)
+
+
+def _judge(Z: Floats, triples: Ints) -> Ints:
+    """Triples as (anchor, near, far) by the Euclidean distances of Z, without the ties."""
+    anchor, first, second = triples.T
+    to_first = ((Z[anchor] - Z[first]) ** 2).sum(axis=1)
+    to_second = ((Z[anchor] - Z[second]) ** 2).sum(axis=1)
+    swapped = to_first > to_second
+    clear = np.abs(to_first - to_second) > 1e-10 * (to_first + to_second)
+    ordered: Ints = triples.copy()
+    ordered[swapped] = triples[swapped][:, [0, 2, 1]]
+    return np.compress(clear, ordered, axis=0)
+
+
+def _factor(M: ArrayLike, d: int) -> Floats:
+    """L with M = L'L, for a symmetric positive semidefinite M."""
+    matrix = check_array(M, dtype=np.float64)
+    if matrix.shape != (d, d):
+        raise ValueError(f"M has shape {matrix.shape}, but X has {d} columns")
+    if not np.allclose(matrix, matrix.T, rtol=1e-6, atol=1e-9 * np.abs(matrix).max()):
+        raise ValueError("M must be symmetric")
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
+    rounding = 1e-9 * np.abs(values).max()
+    if values[0] < -rounding:
+        raise ValueError(f"M must be positive semidefinite; its least eigenvalue is {values[0]:g}")
+    seen = values > rounding
+    return np.asarray(np.sqrt(values[seen])[:, None] * vectors[:, seen].T)
+
+
+def _spread_points(c: int, k: int, gap: float, rng: np.random.RandomState) -> Floats:
+    """Draw c points in k dimensions, well spread around 0: the closest two are `gap` apart."""
+    candidates = rng.standard_normal((max(64, 16 * c), k))
+    chosen = [0]
+    distance = np.full(len(candidates), np.inf)
+    for _ in range(c - 1):
+        step = np.linalg.norm(candidates - candidates[chosen[-1]], axis=1)
+        np.minimum(distance, step, out=distance)
+        chosen.append(int(distance.argmax()))
+    points = candidates[chosen] - candidates[chosen].mean(axis=0)
+    return np.asarray(points * (gap / pdist(points).min()))
+
+
+def _random(seed: Seed) -> np.random.RandomState:
+    """scikit-learn's random state; a Generator lends its stream."""
+    if isinstance(seed, np.random.Generator):
+        return np.random.RandomState(seed.bit_generator)
+    state: np.random.RandomState = check_random_state(seed)
+    return state
+
+
+def _check_problem(n_samples: int, noise: float) -> None:
+    """Refuse what no generator can draw."""
+    _check_at_least("n_samples", n_samples, 1)
+    if not 0.0 <= noise < np.inf:
+        raise ValueError(f"noise must be finite and not negative, not {noise}")
+
+
+def _check_at_least(name: str, value: int, least: int) -> None:
+    """Refuse counts that are no integers, or too small."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} must be an integer, not {value!r}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, not {value}")

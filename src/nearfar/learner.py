@@ -1,0 +1,342 @@
+"""`MetricLearner`: what all learners share, from checked input to a fitted `Metric`.
+
+A fit runs in these steps, and a learner fills in the middle one:
+
+1. check X and the supervision; scale X (`Frame`),
+2. let the solver run, a generator of rounds, watched by the trace, callbacks and progress,
+3. assemble the metric in the units of X from the prior and what was learned (`Assembly`).
+
+Inside, points are centred and scaled, so that parameters mean the same whatever the units of X.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.metrics import roc_auc_score
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from nearfar.metric import Metric
+from nearfar.progress import CallbackSupportMixin, notify, show, with_callbacks
+from nearfar.strategies import TripletStrategy, to_triplets
+from nearfar.supervision import Chunklets, ConstraintsOver, Pairs, Triplets
+from nearfar.trace import Round, Rounds, Trace
+
+Floats = NDArray[np.floating[Any]]
+Matrix = NDArray[np.float64]
+Prior = Literal["identity"] | Metric | None
+
+_CONSTRAINTS = (Triplets, Pairs, Chunklets, ConstraintsOver)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Centre and scale of each feature: the way into the learner's units and back."""
+
+    center: NDArray[np.float64]
+    scale: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, X: Floats, scale: str | None) -> Frame:
+        """Statistics of X; a constant feature keeps scale 1."""
+        scaler = StandardScaler(with_std=scale == "standard").fit(X)
+        spread = scaler.scale_ if scaler.scale_ is not None else np.ones(X.shape[1])
+        if not (np.isfinite(scaler.mean_).all() and np.isfinite(spread).all()):
+            raise ValueError("X has values so large that their spread is not finite; rescale it.")
+        return cls(scaler.mean_, spread)
+
+    def enter(self, X: Floats) -> Floats:
+        """Return X in the learner's units."""
+        Z = X - self.center.astype(X.dtype)
+        Z /= self.scale.astype(X.dtype)
+        return Z
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """Everything but the solver's result that the final metric is made of.
+
+    Attributes
+    ----------
+    prior : array of shape (rank, n_features) or None
+        Factor of the prior metric in the learner's units, weighted.
+    scale : array of shape (n_features,)
+        What a unit of the learner is in units of X, for each feature.
+    covariance : array of shape (n_features, n_features) or None
+        Of the training points in the learner's units; needed to choose components.
+    n_components : int or None
+    feature_names : tuple of str or None
+    """
+
+    prior: Matrix | None
+    scale: NDArray[np.float64]
+    covariance: Matrix | None
+    n_components: int | None
+    feature_names: tuple[str, ...] | None
+
+    def metric(self, learned: Matrix) -> Metric:
+        """Add the prior to a learned factor and return the metric in the units of X.
+
+        With `n_components` the kept coordinates are the principal axes of the mapped training
+        points: the best approximation of their distances in that many dimensions.
+        """
+        factor = learned if self.prior is None else np.vstack([self.prior, learned])
+        L = Metric.from_matrix(factor.T @ factor).L
+        if self.n_components is not None and self.covariance is not None:
+            axes = np.linalg.eigh(L @ self.covariance @ L.T)[1][:, ::-1]
+            L = axes[:, : self.n_components].T @ L
+        return Metric(L / self.scale, self.feature_names)
+
+
+class MetricLearner(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMixin, BaseEstimator, ABC
+):
+    """Base of the learners; see the module's docstring for how a fit runs."""
+
+    def __init__(
+        self,
+        *,
+        constraints: Any = None,
+        prior: Prior = "identity",
+        prior_weight: float = 1.0,
+        scale: str | None = "standard",
+        n_components: int | None = None,
+        tol: float = 1e-7,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.constraints = constraints
+        self.prior = prior
+        self.prior_weight = prior_weight
+        self.scale = scale
+        self.n_components = n_components
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @abstractmethod
+    def _pose(
+        self, Z: Floats, frame: Frame, supervision: Any, random_state: np.random.RandomState
+    ) -> Problem:
+        """Pose the learner's problem on scaled points."""
+
+    @abstractmethod
+    def _factor(self, trace: Trace) -> Matrix:
+        """Return the factor that the rounds have learned, in the learner's units."""
+
+    def _check_parameters(self) -> None:
+        """Raise ValueError for parameters that make no sense."""
+        require(
+            "scale",
+            self.scale,
+            self.scale in ("standard", "unit", None),
+            '"standard", "unit" or None',
+        )
+        known = self.prior is None or self.prior == "identity" or isinstance(self.prior, Metric)
+        require("prior", self.prior, known, 'None, "identity" or a Metric')
+        require_number("prior_weight", self.prior_weight, at_least=0.0)
+        require_number("tol", self.tol, at_least=0.0)
+        if self.n_components is not None:
+            require_integer("n_components", self.n_components, at_least=1)
+
+    def _prior_factor(self, frame: Frame) -> Matrix | None:
+        """Return the prior's factor on scaled points."""
+        n_features = len(frame.scale)
+        if self.prior is None or self.prior_weight == 0:
+            return None
+        if not isinstance(self.prior, Metric):
+            return np.eye(n_features)
+        if self.prior.n_features != n_features:
+            raise ValueError(
+                f"The prior is a metric on {self.prior.n_features} features; X has {n_features}."
+            )
+        return self.prior.L * frame.scale
+
+    @with_callbacks
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Learn a metric.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Points; float32 stays float32.
+        y : array-like of shape (n_samples,), Triplets or Pairs
+            Class labels, or constraints as row numbers of X.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        points, supervision = self._validate(X, y)
+        if self.n_components is not None and self.n_components > points.shape[1]:
+            raise ValueError(
+                f"n_components={self.n_components} is more than X's {points.shape[1]} features."
+            )
+        frame = Frame.of(points, self.scale)
+        Z = frame.enter(points)
+        problem = self._pose(Z, frame, supervision, check_random_state(self.random_state))
+        assembly = Assembly(
+            prior=problem.prior,
+            scale=frame.scale * np.sqrt(problem.unit),
+            covariance=None
+            if self.n_components is None
+            else np.asarray(Z.T @ Z, dtype=np.float64) / (len(Z) * problem.unit),
+            n_components=self.n_components,
+            feature_names=getattr(self, "feature_names_in_", None),
+        )
+        trace = Trace()
+        self._consume(trace, problem, assembly, X, y)
+        trace = problem.kept(trace)
+        metric = assembly.metric(self._factor(trace))
+        self.trace_ = trace
+        self.n_iter_ = len(trace)
+        self.metric_ = metric
+        self.components_ = metric.L
+        self._n_features_out = metric.n_components
+        self._assembly = assembly
+        self._conclude(problem, trace)
+        return self
+
+    def _conclude(self, problem: Problem, trace: Trace) -> None:
+        """Set what a learner has beyond the common attributes, and warn."""
+
+    def transform(self, X: ArrayLike) -> Floats:
+        """Map points to where Euclidean distance is the learned metric.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples, n_components)
+        """
+        check_is_fitted(self)
+        points = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        return self.metric_.transform(points)
+
+    def score(self, X: ArrayLike, y: Any) -> float:
+        """Share of comparisons that the metric orders rightly.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), Triplets or Pairs
+            For triplets, and the triplets that the learner's strategy makes from labels: the
+            weighted share whose near is nearer than its far. For pairs: the probability that a
+            similar pair is nearer than a dissimilar one (the area under the ROC curve).
+        """
+        check_is_fitted(self)
+        points, supervision = self._validate(X, y, reset=False)
+        if isinstance(supervision, ConstraintsOver):
+            supervision = supervision.constraints
+        if isinstance(supervision, Pairs):
+            supervision.check(len(points))
+            distance = self.metric_.pair_distances(points, supervision.index)
+            return float(
+                roc_auc_score(supervision.similar, -distance, sample_weight=supervision.weight)
+            )
+        Z = points / self._assembly.scale
+        strategy = self._strategy()
+        triplets = to_triplets(Z, supervision, strategy, check_random_state(self.random_state))
+        near = self.metric_.pair_distances(points, triplets.index[:, [0, 1]])
+        far = self.metric_.pair_distances(points, triplets.index[:, [0, 2]])
+        return float(np.average((near < far) + 0.5 * (near == far), weights=triplets.weight))
+
+    @abstractmethod
+    def _strategy(self) -> TripletStrategy:
+        """Return what makes triplets from labels."""
+
+    def _validate(self, X: ArrayLike, y: Any, *, reset: bool = True) -> tuple[Floats, Any]:
+        """Check X and the supervision; labels become class codes."""
+        if isinstance(y, _CONSTRAINTS):
+            points = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
+            if isinstance(y, ConstraintsOver) and len(y) != len(points):
+                raise ValueError(
+                    f"Constraints over {len(y)} samples, but X has {len(points)} rows."
+                )
+            return points, y
+        points, labels = validate_data(
+            self, X, y, reset=reset, dtype=[np.float64, np.float32], ensure_min_samples=2
+        )
+        check_classification_targets(labels)
+        return points, np.unique(labels, return_inverse=True)[1]
+
+    def _consume(self, trace: Trace, problem: Problem, assembly: Assembly, X: Any, y: Any) -> None:
+        """Run the solver to its end, watched by whoever asked."""
+
+        def attributes() -> dict[str, Any]:
+            metric = assembly.metric(self._factor(trace))
+            return {
+                "metric_": metric,
+                "components_": metric.L,
+                "_n_features_out": metric.n_components,
+            }
+
+        rounds: Iterable[Round] = trace.record(problem.rounds)
+        rounds = notify(rounds, self, problem.max_rounds, X=X, y=y, attributes=attributes)
+        if self.verbose:
+            rounds = show(rounds, problem.max_rounds, type(self).__name__)
+        for _ in rounds:
+            pass
+        trace.stopped = trace.stopped or "callback"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A solver ready to run on scaled points.
+
+    Attributes
+    ----------
+    rounds : generator of Round
+    max_rounds : int
+    unit : float
+        Squared distance between scaled points that the solver calls one.
+    prior : array of shape (rank, n_features) or None
+        Factor of the prior in the solver's units, weighted.
+    """
+
+    rounds: Rounds
+    max_rounds: int
+    unit: float
+    prior: Matrix | None
+
+    def kept(self, trace: Trace) -> Trace:
+        """Return the rounds that the metric is made of."""
+        return trace
+
+
+def require(name: str, value: Any, condition: bool, expected: str) -> None:
+    """Raise ValueError unless the condition on a parameter holds."""
+    if not condition:
+        raise ValueError(f"{name} must be {expected}; got {value!r}.")
+
+
+def require_number(name: str, value: Any, *, at_least: float) -> None:
+    """Raise ValueError unless a parameter is a finite number that is large enough."""
+    fine = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    require(
+        name, value, fine and np.isfinite(value) and value >= at_least, f"a number >= {at_least:g}"
+    )
+
+
+def require_integer(name: str, value: Any, *, at_least: int) -> None:
+    """Raise ValueError unless a parameter is a whole number that is large enough."""
+    fine = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    require(name, value, fine and value >= at_least, f"a whole number >= {at_least}")

@@ -1,0 +1,134 @@
+"""Losses of margins, in the log domain, and the search for a step along a line.
+
+The exponential loss of margins rho with weights c is  log sum_r c_r exp(-rho_r). Its negative
+gradient is the distribution  u_r ~ c_r exp(-rho_r).  Along a direction with margins H the loss is
+convex in the step w; with q the distribution at rho + w H,
+
+    slope(w)     = E_q[H]      (the loss falls at this rate)
+    curvature(w) = Var_q[H].
+
+Everything is computed from accumulated margins; nothing is a running product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+Slope = Callable[[float], tuple[float, float]]
+"""Step -> (slope, curvature) of a loss along a line; the slope never rises."""
+
+_RELATIVE_ACCURACY = 1e-13
+_MAX_EVALUATIONS = 200
+
+
+def exponential_loss(log_weighted: Vector) -> tuple[float, Vector]:
+    """Exponential loss and its distribution over constraints.
+
+    Parameters
+    ----------
+    log_weighted : array of shape (n_constraints,)
+        log c_r - rho_r.
+
+    Returns
+    -------
+    value : float
+        log sum_r exp(log_weighted_r).
+    u : array of shape (n_constraints,)
+        Weights that sum to one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.losses import exponential_loss
+    >>> value, u = exponential_loss(np.array([1000.0, 1000.0]))
+    >>> round(value - 1000, 6), u
+    (0.693147, array([0.5, 0.5]))
+    """
+    top = log_weighted.max()
+    u = np.exp(log_weighted - top)
+    total = u.sum()
+    u /= total
+    return float(top + np.log(total)), u
+
+
+def exponential_slope(log_weighted: Vector, H: Vector) -> Slope:
+    """Restrict the exponential loss to the line of margins ``rho + w H``."""
+    base = log_weighted - log_weighted.max()
+    q = np.empty_like(base)
+
+    def slope(w: float) -> tuple[float, float]:
+        np.multiply(H, -w, out=q)
+        np.add(q, base, out=q)
+        np.subtract(q, q.max(), out=q)
+        np.exp(q, out=q)
+        total = q.sum()
+        mean = float(q @ H / total)
+        np.multiply(q, H, out=q)
+        return mean, max(0.0, float(q @ H / total) - mean * mean)
+
+    return slope
+
+
+def newton_step(slope: Slope, target: float, cap: float) -> tuple[float, bool]:
+    """Find the step at which the slope has fallen to `target`, by safeguarded Newton steps.
+
+    Parameters
+    ----------
+    slope : callable
+        Step -> (slope, curvature); above `target` at 0.
+    target : float
+        The penalty for a unit of step; 0 for a plain line search.
+    cap : float
+        Largest step allowed.
+
+    Returns
+    -------
+    step : float
+    capped : bool
+        True if the slope is still above `target` at `cap`.
+
+    Examples
+    --------
+    >>> from nearfar.losses import newton_step
+    >>> newton_step(lambda w: (1 - w**3, 3 * w**2), 0.0, 10.0)
+    (1.0, False)
+    """
+    low, high, tested_cap = 0.0, cap, False
+    w = 0.0
+    for _ in range(_MAX_EVALUATIONS):
+        value, curvature = slope(w)
+        excess = value - target
+        if excess > 0:
+            low = w
+        else:
+            high = w
+        if w == cap and excess > 0:
+            return cap, True
+        tested_cap = tested_cap or high < cap
+        proposal = w + excess / curvature if curvature > 0 else np.inf
+        if abs(proposal - w) <= _RELATIVE_ACCURACY * abs(w) or excess == 0:
+            return float(w), False
+        if not low < proposal < high:
+            proposal = (low + high) / 2 if tested_cap else cap
+            if proposal in (low, high) and tested_cap:
+                return float(w), False
+        w = proposal
+    return float(w), False
+
+
+def bisection_step(slope: Slope, target: float, cap: float) -> tuple[float, bool]:
+    """Do as `newton_step` does, by the bisection of BoostMetric's Algorithm 1."""
+    if slope(cap)[0] > target:
+        return cap, True
+    low, high = 0.0, cap
+    while high - low > _RELATIVE_ACCURACY * high:
+        middle = (low + high) / 2
+        if slope(middle)[0] > target:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2, False

@@ -1,0 +1,112 @@
+"""Consumers of rounds that show or steer: progress on a terminal, scikit-learn's callbacks.
+
+scikit-learn 1.9 and later can watch and stop a fit through callbacks (`set_callbacks`); on older
+versions learners work all the same, and `set_callbacks` says what is missing.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TextIO, TypeVar
+
+from nearfar.trace import Round
+
+__all__ = ["CallbackSupportMixin", "notify", "show", "with_callbacks"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Stand-in where scikit-learn has no callbacks yet."""
+
+        def set_callbacks(self, *callbacks: Any) -> Any:
+            """Explain that callbacks need a newer scikit-learn."""
+            if callbacks:
+                raise RuntimeError("Callbacks need scikit-learn 1.9 or later; this one is older.")
+            return self
+
+    def with_callbacks(method: F) -> F:
+        """Leave the method as it is."""
+        return method
+
+
+def notify(
+    rounds: Iterable[Round],
+    estimator: Any,
+    max_rounds: int,
+    *,
+    X: Any,
+    y: Any,
+    attributes: Callable[[], dict[str, Any]],
+) -> Iterator[Round]:
+    """Tell the estimator's scikit-learn callbacks of every round; stop when one asks for it.
+
+    Parameters
+    ----------
+    rounds : iterable of Round
+    estimator : estimator
+        Whose callbacks are told.
+    max_rounds : int
+        Number of rounds to announce.
+    X, y : object
+        What the estimator is being fitted to.
+    attributes : callable
+        Fitted attributes as if the fit had ended with the current round; called only on demand.
+    """
+    if not hasattr(estimator, "_init_callback_context"):
+        yield from rounds
+        return
+    context = estimator._init_callback_context(max_subtasks=max_rounds)
+    data = {"estimator": estimator, "X": X, "y": y}
+    context.call_on_fit_task_begin(**data)
+    source = iter(rounds)
+    for _ in range(max_rounds):
+        task = context.subcontext(task_name="round")
+        task.call_on_fit_task_begin(**data)
+        round_ = next(source, None)
+        if round_ is None:
+            task.call_on_fit_task_end(estimator=estimator)
+            break
+        yield round_
+        if task.call_on_fit_task_end(**data, reconstruction_attributes=attributes):
+            break
+    else:
+        yield from source
+    context.call_on_fit_task_end(**data, reconstruction_attributes=attributes)
+
+
+def show(
+    rounds: Iterable[Round], total: int, label: str, *, stream: TextIO | None = None
+) -> Iterator[Round]:
+    """Report rounds on one line of the terminal, about five times a second.
+
+    Parameters
+    ----------
+    rounds : iterable of Round
+    total : int
+        The most rounds there can be.
+    label : str
+        What is being done.
+    stream : text stream, default=sys.stderr
+    """
+    out = sys.stderr if stream is None else stream
+    start = last = time.monotonic()
+    number = 0
+    for number, round_ in enumerate(rounds, start=1):
+        now = time.monotonic()
+        if now - last > 0.2:
+            left = (now - start) / number * (total - number)
+            out.write(
+                f"\r{label}: round {number} of at most {total}, objective {round_.objective:.4f}, "
+                f"{left:.0f} s left at most  "
+            )
+            out.flush()
+            last = now
+        yield round_
+    out.write(f"\r{label}: {number} rounds in {time.monotonic() - start:.1f} s{' ' * 40}\n")
+    out.flush()

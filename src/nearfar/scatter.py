@@ -1,0 +1,304 @@
+"""`Scatter`: triplets as an operator on directions and metrics.
+
+With E the edge incidence (edges x samples) and B the constraint incidence (constraints x edges;
++1 at the edge (anchor, far), -1 at the edge (anchor, near)):
+
+    margins(v) = B (E X v)^2        A(u) = X' E' diag(B'u) E X        v' A(u) v = u' margins(v)
+
+E' diag(w) E is the signed graph Laplacian of the edge weights w. It is kept as P + P' with P the
+upper triangle and half of the diagonal, in rows of X: differences of points are never formed, and
+no array is larger than X or than the list of triplets. Edges that triplets share are stored once.
+
+Margins and A(u) are in units in which the mean squared distance over the triplets' edges is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from joblib import cpu_count
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from threadpoolctl import ThreadpoolController
+
+from nearfar.losses import Slope, exponential_loss, exponential_slope
+from nearfar.metric import squared_distances
+from nearfar.supervision import Triplets
+
+Floats = NDArray[np.floating[Any]]
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
+_BLOCK_ROWS = 4096
+_LANCZOS_BASIS = 20
+_FIRST_PRODUCTS = 3 * _LANCZOS_BASIS
+_SECONDS = {
+    "sparse": 0.2e-9,
+    "gemm": 0.01e-9,
+    "eigh": 0.2e-9,
+    "gemv": 0.1e-9,
+    "edge": 1.5e-9,
+    "call": 60e-6,
+}
+"""Measured seconds for an elementary operation; only their ratios matter."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """The loss along one direction: where to stop, and the state after the step."""
+
+    slope: Slope
+    advance: Callable[[float], Vector]
+
+
+class Scatter:
+    """Listed triplets over the rows of X.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Points, float32 or float64; not copied.
+    triplets : Triplets
+        At least one.
+    normalize : bool, default=True
+        Measure in units of the mean squared distance over the triplets' edges.
+    unit : float, optional
+        Measure in units of this squared distance instead.
+
+    Attributes
+    ----------
+    unit : float
+        The squared distance that counts as one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar import Triplets
+    >>> from nearfar.scatter import Scatter
+    >>> X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]])
+    >>> scatter = Scatter(X, Triplets([[0, 1, 2]]), normalize=False)
+    >>> scatter.margins(np.array([0.0, 1.0])), scatter.matrix(np.array([1.0]))
+    (array([4.]), array([[-1.,  0.],
+                         [ 0.,  4.]]))
+    """
+
+    def __init__(
+        self,
+        X: Floats,
+        triplets: Triplets,
+        *,
+        normalize: bool = True,
+        unit: float | None = None,
+    ) -> None:
+        self.X = X
+        n, m = len(X), len(triplets)
+        anchor, near, far = triplets.index.T
+        ends = np.concatenate([_edge(anchor, near, n), _edge(anchor, far, n)])
+        keys, edge = np.unique(ends, return_inverse=True)
+        del ends
+        self.i, self.j = np.divmod(keys, n)
+        self.near, self.far = edge[:m], edge[m:]
+        self.weight = triplets.weight
+        self.total_weight = float(m if self.weight is None else self.weight.sum())
+        with np.errstate(divide="ignore"):
+            self.log_weight = np.zeros(m) if self.weight is None else np.log(self.weight)
+        if unit is None and normalize:
+            unit = self._mean(squared_distances(X, self.i, self.j))
+        self.unit = unit or 1.0
+        starts = np.searchsorted(self.i, np.arange(n + 1)) + np.arange(n + 1)
+        self._starts = starts.astype(np.int32 if len(keys) + n < 2**31 else np.int64)
+        self._diagonal = starts[:-1]
+        self._off_diagonal = np.arange(len(keys)) + self.i + 1
+        self._columns = np.empty(len(keys) + n, dtype=self._starts.dtype)
+        self._columns[self._diagonal] = np.arange(n)
+        self._columns[self._off_diagonal] = self.j
+        self._products = _FIRST_PRODUCTS
+        self._previous: Vector | None = None
+
+    def start(self) -> Vector:
+        """Margins before the first round."""
+        return np.zeros(len(self.near))
+
+    def prior(self, embedding: Floats, weight: float) -> tuple[Vector, float]:
+        """Margins of a prior metric, to start from in place of zero.
+
+        Parameters
+        ----------
+        embedding : array of shape (n_samples, rank)
+            X mapped by the prior.
+        weight : float
+            What the mean squared distance over the triplets' edges is scaled to.
+
+        Returns
+        -------
+        state : array of shape (n_triplets,)
+        factor : float
+            What the prior's squared distances were multiplied by.
+        """
+        z = squared_distances(embedding, self.i, self.j)
+        z /= self.unit
+        mean = self._mean(z)
+        factor = weight / mean if mean > 0 else weight
+        return factor * (z[self.far] - z[self.near]), factor
+
+    def weigh(self, state: Vector) -> tuple[float, Vector]:
+        """Exponential loss of the margins, and the weight that each triplet has in it."""
+        return exponential_loss(self.log_weight - state)
+
+    def top(self, u: Vector) -> tuple[float, Vector]:
+        """Leading eigenpair of A(u): the direction along which the loss falls fastest."""
+        if self._dense_is_cheaper():
+            values, vectors = eigh(self.matrix(u), subset_by_index=[len(self) - 1] * 2)
+            value, v = float(values[0]), vectors[:, 0]
+        else:
+            value, v = self._lanczos(u)
+        v = v * np.copysign(1.0, v[np.abs(v).argmax()])
+        self._previous = v
+        return value, v
+
+    def along(self, state: Vector, v: Vector) -> Line:
+        """Return the loss along the direction v from the given margins."""
+        H = self.margins(v)
+        return Line(exponential_slope(self.log_weight - state, H), lambda w: state + w * H)
+
+    def __len__(self) -> int:
+        """Number of features: A(u) is len x len."""
+        return self.X.shape[1]
+
+    def margins(self, v: Vector) -> Vector:
+        """B (E X v)^2: squared distance to far minus that to near, along v."""
+        p = (self.X @ v.astype(self.X.dtype, copy=False)).astype(np.float64, copy=False)
+        z = p[self.i]
+        z -= p[self.j]
+        z *= z
+        return self._differences(z)
+
+    def embedding_margins(self, P: Floats) -> Vector:
+        """Margins of squared Euclidean distance between the rows of P, an embedding of X."""
+        return self._differences(squared_distances(P, self.i, self.j))
+
+    def embed(self, L: Matrix) -> Floats:
+        """Map X by L."""
+        return self.X @ L.T.astype(self.X.dtype, copy=False)
+
+    def pull(self, u: Vector, P: Floats) -> Matrix:
+        """P' (Laplacian of u) X: for P = X L' this is L A(u)."""
+        lower = self._half_laplacian(u)
+        Y = lower @ P + lower.T @ P
+        return np.asarray(Y.T @ self.X, dtype=np.float64) / self.unit
+
+    def matrix(self, u: Vector) -> Matrix:
+        """A(u), dense."""
+        half = self._half_laplacian(u)
+        S = np.zeros((len(self), len(self)))
+        for part in self._map_blocks(lambda rows: self.X[rows].T @ (_rows_of(half, rows) @ self.X)):
+            S += part
+        return (S + S.T) / self.unit
+
+    def operator(self, u: Vector) -> LinearOperator:
+        """A(u) as a linear operator: two products with X and one pass over the edges."""
+        half = self._half_laplacian(u)
+        half_transposed = half.T.tocsr()
+
+        def product(v: Vector) -> Vector:
+            p = self.X @ v.ravel().astype(self.X.dtype, copy=False)
+            return np.asarray(self.X.T @ (half @ p + half_transposed @ p)) / self.unit
+
+        return LinearOperator((len(self), len(self)), matvec=product, dtype=self.X.dtype)
+
+    def edge_weights(self, u: Vector) -> Vector:
+        """B'u: what each edge is stretched (or, if negative, shrunk) by."""
+        n_edges = len(self.i)
+        w: Vector = np.bincount(self.far, weights=u, minlength=n_edges)
+        w -= np.bincount(self.near, weights=u, minlength=n_edges)
+        return w
+
+    def _mean(self, z: Vector) -> float:
+        """Weighted mean of a quantity of edges over the two edges of every triplet."""
+        return float(np.average(z[self.near] + z[self.far], weights=self.weight)) / 2
+
+    def _differences(self, z: Vector) -> Vector:
+        h = z[self.far]
+        h -= z[self.near]
+        h /= self.unit
+        return h
+
+    def _half_laplacian(self, u: Vector) -> csr_array:
+        """P with Laplacian = P + P': minus the edge weights, and half of the degrees."""
+        n = len(self.X)
+        w = self.edge_weights(u)
+        degree = np.bincount(self.i, weights=w, minlength=n)
+        degree += np.bincount(self.j, weights=w, minlength=n)
+        data = np.empty(len(self._columns), dtype=self.X.dtype)
+        data[self._off_diagonal] = -w
+        data[self._diagonal] = degree / 2
+        return csr_array((data, self._columns, self._starts), shape=(n, n))
+
+    def _map_blocks(self, work: Callable[[slice], Floats]) -> Iterator[Floats]:
+        """Apply `work` to blocks of rows, on all cores; the order of results is fixed."""
+        n = len(self.X)
+        blocks = [slice(top, min(top + _BLOCK_ROWS, n)) for top in range(0, n, _BLOCK_ROWS)]
+        if len(blocks) == 1:
+            yield work(blocks[0])
+            return
+        with self._blas.limit(limits=1, user_api="blas"), ThreadPoolExecutor(cpu_count()) as pool:
+            yield from pool.map(work, blocks)
+
+    @cached_property
+    def _blas(self) -> ThreadpoolController:
+        return ThreadpoolController()
+
+    def _dense_is_cheaper(self) -> bool:
+        n, D = self.X.shape
+        stored = len(self._columns)
+        cost = _SECONDS
+        dense = cost["sparse"] * stored * D + cost["gemm"] * n * D**2 + cost["eigh"] * D**3
+        product = cost["call"] + 2 * cost["gemv"] * n * D + 2 * cost["edge"] * stored
+        return D <= _LANCZOS_BASIS or dense < self._products * product
+
+    def _lanczos(self, u: Vector) -> tuple[float, Vector]:
+        operator = self.operator(u)
+        count = 0
+
+        def counted(v: Vector) -> Vector:
+            nonlocal count
+            count += 1
+            return operator.matvec(v)
+
+        start = self._previous if self._previous is not None else np.ones(len(self))
+        try:
+            values, vectors = eigsh(
+                LinearOperator(operator.shape, matvec=counted, dtype=operator.dtype),
+                k=1,
+                which="LA",
+                v0=start.astype(operator.dtype),
+                ncv=_LANCZOS_BASIS,
+                tol=1e-5 if operator.dtype == np.float32 else 1e-10,
+            )
+        except ArpackNoConvergence:
+            count = 1 << 30
+            values, vectors = eigh(self.matrix(u), subset_by_index=[len(self) - 1] * 2)
+        self._products = count
+        v = vectors[:, 0].astype(np.float64)
+        return float(values[0]), v / np.linalg.norm(v)
+
+
+def _edge(a: Ints, b: Ints, n: int) -> Ints:
+    """One number for the undirected edge (a, b)."""
+    return np.minimum(a, b) * n + np.maximum(a, b)
+
+
+def _rows_of(matrix: csr_array, rows: slice) -> csr_array:
+    """Rows of a sparse matrix, without a copy."""
+    starts = matrix.indptr[rows.start : rows.stop + 1]
+    inside = slice(starts[0], starts[-1])
+    parts = (matrix.data[inside], matrix.indices[inside], starts - starts[0])
+    return csr_array(parts, shape=(len(starts) - 1, matrix.shape[1]))

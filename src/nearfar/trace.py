@@ -1,0 +1,116 @@
+"""What happened: a solver yields a `Round` at a time; a `Trace` keeps them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One round of a solver.
+
+    Attributes
+    ----------
+    objective : float
+        Value of what is minimised, after the round.
+    eigenvalue : float
+        How much the round's direction promised: the leading eigenvalue before the step.
+    step : float
+        Weight that the direction was given.
+    direction : array of shape (n_features,) or None
+        Unit vector v of the rank-one term v v'.
+    factor : array of shape (rank, n_features) or None
+        The whole learned factor, by solvers that change more than one term a round.
+    seconds : float
+        Time taken; stamped by the `Trace`.
+    """
+
+    objective: float
+    eigenvalue: float
+    step: float
+    direction: Vector | None = None
+    factor: Matrix | None = None
+    seconds: float = float("nan")
+
+
+Rounds = Generator[Round, None, str]
+"""A solver at work: yields rounds, returns why it stopped."""
+
+
+@dataclass(eq=False)
+class Trace(Sequence[Round]):
+    """The rounds of a fit, in order, and why they ended.
+
+    Attributes
+    ----------
+    rounds : list of Round
+    stopped : str
+        The solver's reason, for instance "converged", "separated" or "max_rounds".
+
+    Examples
+    --------
+    >>> from nearfar.trace import Round, Trace
+    >>> trace = Trace([Round(2.0, 1.0, 0.5), Round(1.5, 0.4, 0.2)], stopped="max_rounds")
+    >>> trace.objective
+    array([2. , 1.5])
+    >>> trace[-1].step
+    0.2
+    """
+
+    rounds: list[Round] = field(default_factory=list)
+    stopped: str = ""
+
+    def record(self, rounds: Rounds) -> Iterator[Round]:
+        """Pass rounds on while keeping them, each stamped with the time it took."""
+        start = time.perf_counter()
+        while True:
+            try:
+                round_ = next(rounds)
+            except StopIteration as end:
+                self.stopped = end.value
+                return
+            now = time.perf_counter()
+            self.rounds.append(replace(round_, seconds=now - start))
+            yield self.rounds[-1]
+            start = time.perf_counter()
+
+    @overload
+    def __getitem__(self, item: int) -> Round: ...
+    @overload
+    def __getitem__(self, item: slice) -> Trace: ...
+    def __getitem__(self, item: int | slice) -> Round | Trace:
+        if isinstance(item, slice):
+            return Trace(self.rounds[item], self.stopped)
+        return self.rounds[item]
+
+    def __len__(self) -> int:
+        return len(self.rounds)
+
+    @property
+    def objective(self) -> Vector:
+        """Objective after each round."""
+        return np.array([round_.objective for round_ in self.rounds])
+
+    @property
+    def eigenvalue(self) -> Vector:
+        """Leading eigenvalue in each round."""
+        return np.array([round_.eigenvalue for round_ in self.rounds])
+
+    @property
+    def step(self) -> Vector:
+        """Weight of each round's direction."""
+        return np.array([round_.step for round_ in self.rounds])
+
+    @property
+    def seconds(self) -> Vector:
+        """Time taken by each round."""
+        return np.array([round_.seconds for round_ in self.rounds])

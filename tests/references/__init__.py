@@ -1,0 +1,1 @@
+"""Slow, plain reference implementations used as test oracles."""
