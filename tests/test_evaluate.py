@@ -14,6 +14,8 @@ from sklearn.model_selection import LeaveOneOut, cross_val_predict
 from sklearn.neighbors import KNeighborsClassifier
 
 from nearfar import evaluate
+from nearfar.evaluate import search
+from nearfar.evaluate.search import Search
 from nearfar.metric import Metric
 from nearfar.supervision import Pairs, Triplets
 
@@ -23,9 +25,9 @@ LINE = Metric.identity(1)
 @pytest.fixture(params=["heap", "partition", "tiny chunks"])
 def route(request, monkeypatch):
     """Every way through the search: shallow, deep, and a few queries at a time."""
-    monkeypatch.setattr(evaluate, "_SHALLOW", 10**9 if request.param == "partition" else 0)
+    monkeypatch.setattr(search, "_SHALLOW", 10**9 if request.param == "partition" else 0)
     if request.param == "tiny chunks":
-        monkeypatch.setattr(evaluate, "_TILE_ELEMENTS", 150)
+        monkeypatch.setattr(search, "_TILE_ELEMENTS", 150)
 
 
 class Problem:
@@ -218,13 +220,13 @@ class TestDuplicates:
     @pytest.mark.parametrize("k", [1, 3, 19])
     def test_among_many_equal_rows_nobody_finds_itself(self, k):
         X = np.ones((20, 2))
-        search = evaluate._Search.of(Metric.identity(2), X, None)
+        ranking = Search.of(Metric.identity(2), X, None)
         seen = 0
-        for rows, found in search.ranked(np.full(20, k)):
+        for rows, found in ranking.ranked(np.full(20, k)):
             seen += len(rows)
             assert found.shape == (len(rows), k)
             assert not (found == rows[:, None]).any()
-            assert all(len(set(ranking)) == k for ranking in found.tolist())
+            assert all(len(set(row)) == k for row in found.tolist())
         assert seen == 20
 
 

@@ -97,25 +97,26 @@ def newton_step(slope: Slope, target: float, cap: float) -> tuple[float, bool]:
     >>> newton_step(lambda w: (1 - w**3, 3 * w**2), 0.0, 10.0)
     (1.0, False)
     """
-    low, high, tested_cap = 0.0, cap, False
+    low, high = 0.0, np.inf
     w = 0.0
     for _ in range(_MAX_EVALUATIONS):
         value, curvature = slope(w)
         excess = value - target
         if excess > 0:
             low = w
+            if w == cap:
+                return cap, True
         else:
             high = w
-        if w == cap and excess > 0:
-            return cap, True
-        tested_cap = tested_cap or high < cap
         proposal = w + excess / curvature if curvature > 0 else np.inf
-        if abs(proposal - w) <= _RELATIVE_ACCURACY * abs(w) or excess == 0:
-            return float(w), False
-        if not low < proposal < high:
-            proposal = (low + high) / 2 if tested_cap else cap
-            if proposal in (low, high) and tested_cap:
-                return float(w), False
+        if abs(proposal - w) <= _RELATIVE_ACCURACY * w:
+            break
+        if high == np.inf:
+            proposal = min(proposal, cap)
+        elif not low < proposal < high:
+            proposal = (low + high) / 2
+            if proposal in (low, high):
+                break
         w = proposal
     return float(w), False
 

@@ -57,6 +57,8 @@ class Line:
 
     slope: Slope
     advance: Callable[[float], Vector]
+    lowest: Callable[[], float]
+    """The smallest margin along the direction: if it is positive, no constraint objects to it."""
 
 
 class Scatter:
@@ -167,7 +169,11 @@ class Scatter:
     def along(self, state: Vector, v: Vector) -> Line:
         """Return the loss along the direction v from the given margins."""
         H = self.margins(v)
-        return Line(exponential_slope(self.log_weight - state, H), lambda w: state + w * H)
+        return Line(
+            slope=exponential_slope(self.log_weight - state, H),
+            advance=lambda w: state + w * H,
+            lowest=lambda: float(H.min()),
+        )
 
     def __len__(self) -> int:
         """Number of features: A(u) is len x len."""
@@ -217,9 +223,9 @@ class Scatter:
     def edge_weights(self, u: Vector) -> Vector:
         """B'u: what each edge is stretched (or, if negative, shrunk) by."""
         n_edges = len(self.i)
-        w: Vector = np.bincount(self.far, weights=u, minlength=n_edges)
-        w -= np.bincount(self.near, weights=u, minlength=n_edges)
-        return w
+        stretched = np.bincount(self.far, weights=u, minlength=n_edges)
+        shrunk = np.bincount(self.near, weights=u, minlength=n_edges)
+        return np.subtract(stretched, shrunk, dtype=np.float64)
 
     def _mean(self, z: Vector) -> float:
         """Weighted mean of a quantity of edges over the two edges of every triplet."""

@@ -215,8 +215,8 @@ class Pairs(_Tuples):
         flags = np.array(similar)
         if flags.shape != (len(rows),) or (flags.dtype != np.bool_ and len(rows)):
             raise ValueError(
-                f"Pairs need `similar` as {len(rows)} booleans, one a pair; got {flags.dtype} of shape "
-                f"{flags.shape}. For labels of +1 and -1 write `labels == 1`."
+                f"Pairs need `similar` as {len(rows)} booleans, one a pair; got {flags.dtype} "
+                f"of shape {flags.shape}. For labels of +1 and -1 write `labels == 1`."
             )
         object.__setattr__(self, "index", rows)
         object.__setattr__(self, "similar", _frozen(flags.astype(np.bool_)))

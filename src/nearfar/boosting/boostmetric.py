@@ -16,9 +16,9 @@ Where nearfar departs from the paper, and why:
 
 - v is relative, v = penalty * lambda_max at the first weights: the paper's absolute v changes
   meaning with the units of X.
-- The step (8) is found by safeguarded Newton; bisection (Algorithm 1) is its twin in the tests. If
-  every H_r >= v there is no root: the step is capped at 50 / lambda_max and the boosting ends, as
-  that term alone satisfies every triplet.
+- The step (8) is found by safeguarded Newton; bisection (Algorithm 1) is its twin in the tests.
+  It is capped at 50 / lambda_max. If every H_r >= v there is no root: the boosting then ends with
+  the capped step, as that term alone satisfies every triplet.
 - The test lambda_max <= v has a tolerance; the strict one stalls.
 - (P0) is unbounded below where v is less than the largest margin that a trace-one M can give to
   all triplets, as it is at v = 1e-7 whenever some M satisfies them all. Then the number of rounds
@@ -299,8 +299,9 @@ class PenalizedExponential:
         return cls(penalty * largest, largest, tol, separation_threshold(scatter.total_weight))
 
     def step(self, line: Line, eigenvalue: float) -> tuple[float, bool]:
-        """Solve (8)."""
-        return newton_step(line.slope, self.v, _LARGEST_STEP / eigenvalue)
+        """Solve (8); the last step is one that every triplet agrees with."""
+        step, capped = newton_step(line.slope, self.v, _LARGEST_STEP / eigenvalue)
+        return step, capped and line.lowest() >= self.v
 
     def objective(self, loss: float, total_step: float) -> float:
         """(P1): the trace is the sum of the steps."""

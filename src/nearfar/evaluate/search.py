@@ -1,0 +1,142 @@
+"""Ranked neighbours of many queries, in chunks, with their classes."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.neighbors import NearestNeighbors
+
+from nearfar.metric import Metric
+
+Floats = NDArray[np.floating[Any]]
+Ints = NDArray[np.intp]
+
+_TILE_ELEMENTS = 1 << 23
+_SHALLOW = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """Embedded gallery and queries; `own` if query q is gallery row q and must not find itself."""
+
+    gallery: Floats
+    queries: Floats
+    own: bool
+
+    @classmethod
+    def of(cls, metric: Metric, X: ArrayLike, X_query: ArrayLike | None) -> Search:
+        """Embed the rows, centred."""
+        gallery = metric.transform(X)
+        queries = gallery if X_query is None else metric.transform(X_query)
+        if len(gallery) == 0 or len(queries) == 0:
+            raise ValueError(
+                f"Got {len(queries)} queries against a gallery of {len(gallery)} rows."
+            )
+        # Distances come from inner products below: the smaller the norms, the less cancels.
+        center = gallery.mean(axis=0)
+        gallery, queries = np.ascontiguousarray(gallery - center), queries - center
+        return cls(gallery, queries, own=X_query is None)
+
+    @property
+    def n_candidates(self) -> int:
+        """Number of rows that a query can find."""
+        return len(self.gallery) - self.own
+
+    def ranked(self, depth: Ints) -> Iterator[tuple[Ints, Ints]]:
+        """Yield chunks (queries, their nearest gallery rows in order), deepest rankings first.
+
+        A chunk is as deep as its deepest query; queries of depth 0 are passed over.
+        """
+        index = NearestNeighbors(algorithm="brute").fit(self.gallery)
+        order = np.argsort(-depth, kind="stable")[: np.count_nonzero(depth)]
+        start = 0
+        while start < len(order):
+            deepest = int(depth[order[start]])
+            # scikit-learn's heaps win while few rows of many are wanted, a partition afterwards.
+            shallow = deepest * _SHALLOW < len(self.gallery)
+            width = deepest + self.own if shallow else len(self.gallery)
+            rows = order[start : start + max(1, _TILE_ELEMENTS // width)]
+            start += len(rows)
+            if shallow:
+                found = index.kneighbors(self.queries[rows], width, return_distance=False)
+                yield rows, _without_self(found, rows) if self.own else found
+            else:
+                yield rows, self._partitioned(rows, deepest)
+
+    def _partitioned(self, rows: Ints, depth: int) -> Ints:
+        tile = euclidean_distances(self.queries[rows], self.gallery, squared=True)
+        if self.own:
+            tile[np.arange(len(rows)), rows] = np.inf
+        if 2 * depth > tile.shape[1]:
+            return np.argsort(tile, axis=1)[:, :depth]
+        found = np.argpartition(tile, depth - 1, axis=1)[:, :depth]
+        order = np.argsort(np.take_along_axis(tile, found, axis=1), axis=1)
+        return np.take_along_axis(found, order, axis=1)
+
+
+def _without_self(found: Ints, rows: Ints) -> Ints:
+    """Drop each query's own row; the last one where duplicates have crowded it out."""
+    keep = found != rows[:, None]
+    keep[keep.all(axis=1), -1] = False
+    others: Ints = found[keep]
+    return others.reshape(len(rows), -1)
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Class codes of gallery and queries, and the number of rows relevant to each query."""
+
+    y: Ints
+    y_query: Ints
+    relevant: Ints
+
+    def hits(self, rows: Ints, found: Ints) -> NDArray[np.bool_]:
+        """Tell which of the rows found have their query's class."""
+        same: NDArray[np.bool_] = self.y[found] == self.y_query[rows, None]
+        return same
+
+
+def labelled(
+    metric: Metric,
+    X: ArrayLike,
+    y: ArrayLike,
+    X_query: ArrayLike | None,
+    y_query: ArrayLike | None,
+) -> tuple[Search, Labels]:
+    """Pose a search with classes; without queries every row is one."""
+    if (X_query is None) != (y_query is None):
+        raise ValueError("Queries need both their rows and their classes; got only one of them.")
+    search = Search.of(metric, X, X_query)
+    classes = _label_array(y, len(search.gallery), "gallery")
+    if y_query is None:
+        _, codes = np.unique(classes, return_inverse=True)
+        return search, Labels(codes, codes, np.bincount(codes)[codes] - 1)
+    query_classes = _label_array(y_query, len(search.queries), "query")
+    _, codes = np.unique(np.concatenate([classes, query_classes]), return_inverse=True)
+    codes, query_codes = np.split(codes, [len(classes)])
+    sizes = np.bincount(codes, minlength=query_codes.max(initial=0) + 1)
+    return search, Labels(codes, query_codes, sizes[query_codes])
+
+
+def _label_array(y: ArrayLike, n_rows: int, name: str) -> NDArray[Any]:
+    labels = np.asarray(y)
+    if labels.shape != (n_rows,):
+        raise ValueError(f"The {n_rows} {name} rows need one class each; got shape {labels.shape}.")
+    return labels
+
+
+def check_depth(k: int, search: Search, name: str) -> int:
+    """Return k, or raise ValueError if so many rows cannot be found."""
+    size = search.n_candidates
+    if not 1 <= k <= size:
+        of = "rows other than the query" if search.own else "rows"
+        raise ValueError(
+            f"{name} must be from 1 to {size}, as the gallery has {size} {of}; got {k}."
+        )
+    return operator.index(k)
