@@ -196,7 +196,6 @@ class MetricLearner(
         )
         trace = Trace()
         self._consume(trace, problem, assembly, X, y)
-        trace = problem.kept(trace)
         metric = assembly.metric(self._factor(trace))
         self.trace_ = trace
         self.n_iter_ = len(trace)
@@ -281,6 +280,7 @@ class MetricLearner(
                 "metric_": metric,
                 "components_": metric.L,
                 "_n_features_out": metric.n_components,
+                "_assembly": assembly,
             }
 
         rounds: Iterable[Round] = trace.record(problem.rounds)
@@ -316,10 +316,6 @@ class Problem:
     max_rounds: int
     unit: float
     prior: Matrix | None
-
-    def kept(self, trace: Trace) -> Trace:
-        """Return the rounds that the metric is made of."""
-        return trace
 
 
 def require(name: str, value: Any, condition: bool, expected: str) -> None:

@@ -94,8 +94,8 @@ def newton_step(slope: Slope, target: float, cap: float) -> tuple[float, bool]:
     Examples
     --------
     >>> from nearfar.losses import newton_step
-    >>> newton_step(lambda w: (1 - w**3, 3 * w**2), 0.0, 10.0)
-    (1.0, False)
+    >>> newton_step(lambda w: (2 - w, 1.0), target=0.5, cap=10.0)
+    (1.5, False)
     """
     low, high = 0.0, np.inf
     w = 0.0

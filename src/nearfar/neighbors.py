@@ -95,7 +95,9 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
         y : array-like of shape (n_samples,)
             Class labels.
         """
-        points, labels = validate_data(self, X, y, dtype=[np.float64, np.float32])
+        points, labels = validate_data(
+            self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2
+        )
         check_classification_targets(labels)
         if self.n_neighbors > len(points):
             raise ValueError(
@@ -112,11 +114,13 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class that most of the nearest neighbours have."""
-        return self.neighbors_.predict(self._embed(X))
+        embedded = self._embed(X)
+        return self.neighbors_.predict(embedded)
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the share that each class has among the nearest neighbours."""
-        return self.neighbors_.predict_proba(self._embed(X))
+        embedded = self._embed(X)
+        return self.neighbors_.predict_proba(embedded)
 
     def _embed(self, X: ArrayLike) -> NDArray[Any]:
         check_is_fitted(self)

@@ -155,6 +155,10 @@ class Scatter:
         """Exponential loss of the margins, and the weight that each triplet has in it."""
         return exponential_loss(self.log_weight - state)
 
+    def satisfied(self, state: Vector) -> float:
+        """Weighted share of triplets whose margin is positive."""
+        return float(np.average(state > 0, weights=self.weight))
+
     def top(self, u: Vector) -> tuple[float, Vector]:
         """Leading eigenpair of A(u): the direction along which the loss falls fastest."""
         if self._dense_is_cheaper():

@@ -42,7 +42,7 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from nearfar.boosting.loop import StaleWatch, boost, separation_threshold
+from nearfar.boosting.loop import best_number_of_rounds, boost, separation_threshold
 from nearfar.learner import (
     Floats,
     Frame,
@@ -85,18 +85,19 @@ class BoostMetric(MetricLearner):
     prior : {"identity"}, Metric or None, default="identity"
         The metric to start from and to add to: Euclidean distance between scaled points, or a
         metric of your own. None is the paper's zero.
-    prior_weight : float, default=1.0
-        Mean squared distance of the triplets under the prior, in the units of margins.
+    prior_weight : float, default=0.3
+        Mean squared distance of the triplets under the prior, in the units of margins. The prior's
+        worst margins weigh exponentially in the loss: at 1 and more, a few outliers can lead.
     scale : {"standard", "unit"} or None, default="standard"
         How to scale X inside; the result is for X as given. "standard" gives every feature unit
         variance, "unit" and None leave features as they are; None also leaves the units of margins.
     n_components : int, optional
         Dimension to reduce to, by the principal axes of the mapped points.
     validation_fraction : float, optional
-        Share of anchors whose triplets are held out to end the boosting early.
+        Share of anchors whose triplets are held out to choose the number of rounds: that after
+        which most of them are satisfied. The metric is then learned from all triplets.
     patience : int, default=20
-        Rounds without gain on the held-out triplets before the boosting ends; the rounds after the
-        best one are undone.
+        Rounds without gain on the held-out triplets before the search for that number ends.
     tol : float, default=1e-7
         The boosting ends when a round lowers the objective by less; with `corrective`, when the gap
         is certified to be less.
@@ -148,7 +149,7 @@ class BoostMetric(MetricLearner):
         corrective: bool = False,
         constraints: TripletStrategy | None = None,
         prior: Prior = "identity",
-        prior_weight: float = 1.0,
+        prior_weight: float = 0.3,
         scale: str | None = "standard",
         n_components: int | None = None,
         validation_fraction: float | None = None,
@@ -205,25 +206,42 @@ class BoostMetric(MetricLearner):
         self, Z: Floats, frame: Frame, supervision: Any, random_state: np.random.RandomState
     ) -> BoostProblem:
         triplets = to_triplets(Z, supervision, self._strategy(), random_state)
-        held_out = None
-        if self.validation_fraction is not None:
-            triplets, held_out = _split_by_anchor(triplets, self.validation_fraction, random_state)
         scatter = Scatter(Z, triplets, normalize=self.scale is not None)
         state, prior = self._start(scatter, frame)
         rule = PenalizedExponential.of(scatter, penalty=self.penalty, tol=self.tol)
-        solve = correct if self.corrective else boost
-        rounds = solve(scatter, rule, state, max_rounds=self.max_rounds)
-        watch = None
-        if held_out is not None:
-            unseen = Scatter(Z, held_out, unit=scatter.unit)
-            margins = (
-                unseen.start() if prior is None else unseen.embedding_margins(unseen.embed(prior))
-            )
-            watch = StaleWatch(unseen, margins, self.patience)
-            rounds = watch.watch(rounds)
-        return BoostProblem(
-            rounds, self.max_rounds, scatter.unit, prior, scatter, rule, state, watch
-        )
+        if self.validation_fraction is None:
+            rounds = self._solve(scatter, rule, state, self.max_rounds)
+        else:
+            parts = _split_by_anchor(triplets, self.validation_fraction, random_state)
+            rounds = self._validated(scatter, rule, state, prior, parts)
+        return BoostProblem(rounds, self.max_rounds, scatter.unit, prior, scatter, rule, state)
+
+    def _solve(
+        self, scatter: Scatter, rule: PenalizedExponential, state: Vector, max_rounds: int
+    ) -> Rounds:
+        solver = correct if self.corrective else boost
+        return solver(scatter, rule, state, max_rounds=max_rounds)
+
+    def _validated(
+        self,
+        scatter: Scatter,
+        rule: PenalizedExponential,
+        state: Vector,
+        prior: Matrix | None,
+        parts: tuple[Triplets, Triplets],
+    ) -> Rounds:
+        """Choose the number of rounds on held-out triplets, then learn from all of them."""
+        seen, unseen = (Scatter(scatter.X, part, unit=scatter.unit) for part in parts)
+        margins = [
+            part.start() if prior is None else part.embedding_margins(part.embed(prior))
+            for part in (seen, unseen)
+        ]
+        trial = self._solve(seen, rule, margins[0], self.max_rounds)
+        n_rounds = best_number_of_rounds(trial, unseen, margins[1], patience=self.patience)
+        if prior is None:
+            n_rounds = max(1, n_rounds)
+        yield from self._solve(scatter, rule, state, n_rounds)
+        return "validation"
 
     def _start(self, scatter: Scatter, frame: Frame) -> tuple[Vector, Matrix | None]:
         """Margins to start from, and the weighted factor of the prior that they come from."""
@@ -251,10 +269,10 @@ class BoostMetric(MetricLearner):
         self.weights_ = size**2
         self.directions_ = terms / np.where(size > 0, size, 1.0)[:, None]
         self.gap_ = problem.gap(learned)
-        if len(trace) == 0:
+        if len(trace) == 0 and (problem.prior is None or self.penalty >= 1):
             warnings.warn(
-                "Nothing was learned: no direction lowers the objective"
-                + (f" at penalty={self.penalty:g}." if self.penalty >= 1 else "."),
+                "Nothing was learned: no direction lowers the objective "
+                f"at penalty={self.penalty:g}.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -391,11 +409,6 @@ class BoostProblem(Problem):
     scatter: Scatter
     rule: PenalizedExponential
     state: Vector
-    watch: StaleWatch | None
-
-    def kept(self, trace: Trace) -> Trace:
-        """Rounds up to the best one on the held-out triplets."""
-        return trace if self.watch is None else trace[: self.watch.best]
 
     def gap(self, L: Matrix) -> float:
         """Bound of the distance to the optimum of (P0)."""

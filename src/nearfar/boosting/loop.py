@@ -4,7 +4,7 @@
     Rule       what the paper says: the step along a line, and when to stop
     boost      the loop, a generator of rounds
 
-Whatever watches, stops or times a fit consumes the generator; `stop_when_stale` is one of them.
+Whatever watches, stops or times a fit consumes the generator; `best_number_of_rounds` does.
 """
 
 from __future__ import annotations
@@ -91,52 +91,40 @@ def boost(operator: Operator, rule: Rule, state: Any, *, max_rounds: int) -> Rou
     return "max_rounds"
 
 
-class StaleWatch:
-    """Early stopping: end the rounds once held-out triplets stop gaining.
+def best_number_of_rounds(
+    rounds: Rounds, held_out: Scatter, state: Vector, *, patience: int
+) -> int:
+    """Find after how many rounds most held-out triplets are satisfied.
 
     Parameters
     ----------
+    rounds : generator of Round
+        A solver that does not see the held-out triplets; it is stopped once they have gained
+        nothing for `patience` rounds.
     held_out : Scatter
-        Triplets that the solver does not see, over the same points.
+        The held-out triplets, over the same points and in the same units.
     state : array of shape (n_triplets,)
         Their margins before the first round.
     patience : int
-        Rounds to wait for a lower loss.
 
-    Attributes
-    ----------
-    best : int
-        Number of rounds after which the held-out loss was lowest.
+    Returns
+    -------
+    int
+        0 if no round is better than none; the smallest of equals.
     """
-
-    def __init__(self, held_out: Scatter, state: Vector, patience: int) -> None:
-        self.held_out, self.patience = held_out, patience
-        self.initial = state
-        self.best = 0
-
-    def watch(self, rounds: Rounds) -> Rounds:
-        """Pass rounds on until the loss on the held-out triplets has gone stale."""
-        state = self.initial
-        lowest, number = self.held_out.weigh(state)[0], 0
-        while number - self.best < self.patience:
-            try:
-                round_ = next(rounds)
-            except StopIteration as end:
-                return str(end.value)
-            number += 1
-            state = self._advance(state, round_)
-            loss = self.held_out.weigh(state)[0]
-            if loss < lowest:
-                lowest, self.best = loss, number
-            yield round_
-        return "validation"
-
-    def _advance(self, state: Vector, round_: Round) -> Vector:
+    margins, most, best = state, held_out.satisfied(state), 0
+    for number, round_ in enumerate(rounds, start=1):
         if round_.factor is not None:
-            P = self.held_out.embed(round_.factor)
-            return self.initial + self.held_out.embedding_margins(P)
-        assert round_.direction is not None
-        return state + round_.step * self.held_out.margins(round_.direction)
+            margins = state + held_out.embedding_margins(held_out.embed(round_.factor))
+        elif round_.direction is not None:
+            margins = margins + round_.step * held_out.margins(round_.direction)
+        share = held_out.satisfied(margins)
+        if share > most:
+            most, best = share, number
+        if number - best >= patience:
+            rounds.close()
+            break
+    return best
 
 
 def separation_threshold(total_weight: float) -> float:

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from nearfar import Chunklets, Pairs, Triplets
+
+
+class TestTriplets:
+    @pytest.mark.parametrize(
+        ("index", "message"),
+        [
+            ([[0, 1]], "shape"),
+            ([0, 1, 2], "shape"),
+            ([[0, 1, -2]], "0 or more"),
+            ([[0.0, 1.0, 2.0]], "integer"),
+            ([["a", "b", "c"]], "integer"),
+            ([[1, 1, 2]], "anchor and near"),
+            ([[1, 2, 1]], "anchor and far"),
+            ([[0, 2, 2]], "near and far"),
+        ],
+    )
+    def test_refuses(self, index, message):
+        with pytest.raises(ValueError, match=message):
+            Triplets(index)
+
+    @pytest.mark.parametrize("weight", [[1.0], [[1.0, 1.0]], [1.0, np.nan], [1.0, -1.0]])
+    def test_refuses_weights(self, weight):
+        with pytest.raises(ValueError, match="weight"):
+            Triplets([[0, 1, 2], [1, 2, 0]], weight)
+
+    def test_is_frozen_and_a_copy(self):
+        index = np.array([[0, 1, 2]])
+        triplets = Triplets(index)
+        index[0, 0] = 9
+        assert triplets.index[0, 0] == 0
+        with pytest.raises(ValueError, match="read-only"):
+            triplets.index[0, 0] = 5
+        with pytest.raises(AttributeError):
+            triplets.index = index
+
+    def test_check_names_the_row(self):
+        with pytest.raises(ValueError, match=r"row 7, but X has only 5 rows"):
+            Triplets([[0, 1, 7]]).check(5)
+
+    def test_take_and_restrict(self):
+        triplets = Triplets([[0, 1, 2], [3, 4, 0], [4, 3, 1]], [1.0, 2.0, 3.0])
+        assert triplets.take([2, 0]).weight.tolist() == [3.0, 1.0]
+        assert triplets.take([False, True, False]).index.tolist() == [[3, 4, 0]]
+        kept = triplets.restrict([4, 3, 0])
+        assert kept.index.tolist() == [[1, 0, 2]]
+        assert kept.weight.tolist() == [2.0]
+        mask = np.array([True, False, False, True, True])
+        assert triplets.restrict(mask).index.tolist() == [[1, 2, 0]]
+        assert len(triplets.restrict([0, 1])) == 0
+
+    def test_from_rankings(self):
+        triplets = Triplets.from_rankings({9: [1, 2, 3], 8: [(4, 5), 6]})
+        assert triplets.index.tolist() == [
+            [9, 1, 2],
+            [9, 1, 3],
+            [9, 2, 3],
+            [8, 4, 6],
+            [8, 5, 6],
+        ]
+        repeated = Triplets.from_rankings([(9, [1, 2]), (9, [2, 3])])
+        assert repeated.index.tolist() == [[9, 1, 2], [9, 2, 3]]
+        assert len(Triplets.from_rankings({})) == 0
+
+    def test_from_pairs_equals_a_loop(self, rng):
+        index = np.array([p for p in rng.integers(0, 12, size=(60, 2)) if p[0] != p[1]])
+        similar = rng.random(len(index)) < 0.5
+        weight = rng.random(len(index))
+        expected = {}
+        for (a, b), s, w in zip(index, similar, weight, strict=True):
+            for (c, d), t, x in zip(index, similar, weight, strict=True):
+                if s and not t:
+                    for anchor, near in ((a, b), (b, a)):
+                        for other, far in ((c, d), (d, c)):
+                            if anchor == other and near != far:
+                                key = (anchor, near, far)
+                                expected.setdefault(key, []).append(w * x)
+        triplets = Pairs(index, similar, weight).triplets()
+        found = {}
+        for key, w in zip(map(tuple, triplets.index.tolist()), triplets.weight, strict=True):
+            found.setdefault(key, []).append(w)
+        assert found.keys() == expected.keys()
+        for key, weights in expected.items():
+            assert sorted(found[key]) == pytest.approx(sorted(weights))
+
+    def test_pickles(self):
+        copy = pickle.loads(pickle.dumps(Triplets([[0, 1, 2]], [2.0])))
+        assert copy.index.tolist() == [[0, 1, 2]]
+        assert copy.weight.tolist() == [2.0]
+
+
+class TestPairs:
+    @pytest.mark.parametrize(
+        ("index", "similar", "message"),
+        [
+            ([[0, 1, 2]], [True], "shape"),
+            ([[1, 1]], [True], "same row"),
+            ([[0, 1]], [1], "booleans"),
+            ([[0, 1]], [True, False], "booleans"),
+        ],
+    )
+    def test_refuses(self, index, similar, message):
+        with pytest.raises(ValueError, match=message):
+            Pairs(index, similar)
+
+    def test_restrict(self):
+        pairs = Pairs([[0, 1], [1, 2], [2, 3]], [True, False, True], [1.0, 2.0, 3.0])
+        kept = pairs.restrict([3, 2, 1])
+        assert kept.index.tolist() == [[2, 1], [1, 0]]
+        assert kept.similar.tolist() == [False, True]
+        assert kept.weight.tolist() == [2.0, 3.0]
+
+
+class TestChunklets:
+    def test_pairs_are_all_within(self):
+        chunklets = Chunklets([1, 0, 1, -1, 1])
+        assert len(chunklets) == 2
+        pairs = chunklets.pairs()
+        assert pairs.index.tolist() == [[0, 2], [0, 4], [2, 4]]
+        assert pairs.similar.all()
+        assert chunklets.restrict([0, 1]).ids.tolist() == [1, 0]
+        assert chunklets.take([0]).ids.tolist() == [-1, 0, -1, -1, -1]
+        assert Chunklets.from_labels(["b", "a", "b"]).ids.tolist() == [1, 0, 1]
+
+    @pytest.mark.parametrize("ids", [[[0, 1]], [0.5, 1.0], [-2, 0]])
+    def test_refuses(self, ids):
+        with pytest.raises(ValueError, match=r"Chunklet"):
+            Chunklets(ids)
+
+    def test_check(self):
+        with pytest.raises(ValueError, match="3 ids, but X has 4"):
+            Chunklets([0, 0, 1]).check(4)
+
+
+def test_constraints_over_samples_split_like_targets():
+    y = Triplets([[0, 1, 2], [3, 4, 0], [4, 3, 1]]).over(5)
+    assert len(y) == 5
+    assert y.shape == (5,)
+    fold = y[np.array([0, 3, 4])]
+    assert len(fold) == 3
+    assert fold.constraints.index.tolist() == [[1, 2, 0]]
+    with pytest.raises(ValueError, match="only 3 rows"):
+        Triplets([[0, 1, 3]]).over(3)
