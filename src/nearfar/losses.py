@@ -23,6 +23,7 @@ Slope = Callable[[float], tuple[float, float]]
 
 _RELATIVE_ACCURACY = 1e-13
 _MAX_EVALUATIONS = 200
+_PIECE = 1 << 16
 
 
 def exponential_loss(log_weighted: Vector) -> tuple[float, Vector]:
@@ -49,26 +50,42 @@ def exponential_loss(log_weighted: Vector) -> tuple[float, Vector]:
     (0.693147, array([0.5, 0.5]))
     """
     top = log_weighted.max()
-    u = np.exp(log_weighted - top)
+    u = np.subtract(log_weighted, top)
+    np.exp(u, out=u)
     total = u.sum()
     u /= total
     return float(top + np.log(total)), u
 
 
 def exponential_slope(log_weighted: Vector, H: Vector) -> Slope:
-    """Restrict the exponential loss to the line of margins ``rho + w H``."""
-    base = log_weighted - log_weighted.max()
-    q = np.empty_like(base)
+    """Restrict the exponential loss to the line of margins ``rho + w H``.
+
+    One pass over the constraints for each step tried, in pieces that stay in the cache; each piece
+    has its own shift, so that nothing overflows.
+    """
+    pieces = [slice(top, top + _PIECE) for top in range(0, len(H), _PIECE)]
+    buffer = np.empty(min(_PIECE, len(H)))
+
+    def moments(piece: slice, w: float) -> tuple[float, float, float, float]:
+        h = H[piece]
+        q = np.multiply(h, -w, out=buffer[: len(h)])
+        q += log_weighted[piece]
+        shift = float(q.max())
+        if shift == -np.inf:
+            return shift, 0.0, 0.0, 0.0
+        q -= shift
+        np.exp(q, out=q)
+        total = float(q.sum())
+        first = float(np.einsum("i,i->", q, h))
+        q *= h
+        return shift, total, first, float(np.einsum("i,i->", q, h))
 
     def slope(w: float) -> tuple[float, float]:
-        np.multiply(H, -w, out=q)
-        np.add(q, base, out=q)
-        np.subtract(q, q.max(), out=q)
-        np.exp(q, out=q)
-        total = q.sum()
-        mean = float(q @ H / total)
-        np.multiply(q, H, out=q)
-        return mean, max(0.0, float(q @ H / total) - mean * mean)
+        parts = np.array([moments(piece, w) for piece in pieces])
+        shifts = parts[:, 0]
+        total, first, second = np.exp(shifts - shifts.max()) @ parts[:, 1:]
+        mean = first / total
+        return float(mean), max(0.0, float(second / total - mean * mean))
 
     return slope
 

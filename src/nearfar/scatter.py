@@ -14,23 +14,21 @@ Margins and A(u) are in units in which the mean squared distance over the triple
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-from joblib import cpu_count
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
-from threadpoolctl import ThreadpoolController
 
 from nearfar.losses import Slope, exponential_loss, exponential_slope
 from nearfar.metric import squared_distances
 from nearfar.supervision import Triplets
+from nearfar.workers import Workers
 
 Floats = NDArray[np.floating[Any]]
 Vector = NDArray[np.float64]
@@ -101,6 +99,7 @@ class Scatter:
         unit: float | None = None,
     ) -> None:
         self.X = X
+        self.workers = Workers()
         n, m = len(X), len(triplets)
         anchor, near, far = triplets.index.T
         ends = np.concatenate([_edge(anchor, near, n), _edge(anchor, far, n)])
@@ -111,7 +110,7 @@ class Scatter:
         self.weight = triplets.weight
         self.total_weight = float(m if self.weight is None else self.weight.sum())
         with np.errstate(divide="ignore"):
-            self.log_weight = np.zeros(m) if self.weight is None else np.log(self.weight)
+            self._log_weight = 0.0 if self.weight is None else np.log(self.weight)
         if unit is None and normalize:
             unit = self._mean(squared_distances(X, self.i, self.j))
         self.unit = unit or 1.0
@@ -153,7 +152,7 @@ class Scatter:
 
     def weigh(self, state: Vector) -> tuple[float, Vector]:
         """Exponential loss of the margins, and the weight that each triplet has in it."""
-        return exponential_loss(self.log_weight - state)
+        return exponential_loss(self._log_weight - state)
 
     def satisfied(self, state: Vector) -> float:
         """Weighted share of triplets whose margin is positive."""
@@ -162,8 +161,7 @@ class Scatter:
     def top(self, u: Vector) -> tuple[float, Vector]:
         """Leading eigenpair of A(u): the direction along which the loss falls fastest."""
         if self._dense_is_cheaper():
-            values, vectors = eigh(self.matrix(u), subset_by_index=[len(self) - 1] * 2)
-            value, v = float(values[0]), vectors[:, 0]
+            value, v = self._dense_top(u)
         else:
             value, v = self._lanczos(u)
         v = v * np.copysign(1.0, v[np.abs(v).argmax()])
@@ -174,7 +172,7 @@ class Scatter:
         """Return the loss along the direction v from the given margins."""
         H = self.margins(v)
         return Line(
-            slope=exponential_slope(self.log_weight - state, H),
+            slope=exponential_slope(self._log_weight - state, H),
             advance=lambda w: state + w * H,
             lowest=lambda: float(H.min()),
         )
@@ -185,7 +183,9 @@ class Scatter:
 
     def margins(self, v: Vector) -> Vector:
         """B (E X v)^2: squared distance to far minus that to near, along v."""
-        p = (self.X @ v.astype(self.X.dtype, copy=False)).astype(np.float64, copy=False)
+        with self._blas():
+            p = self.X @ (v / np.sqrt(self.unit)).astype(self.X.dtype, copy=False)
+        p = p.astype(np.float64, copy=False)
         z = p[self.i]
         z -= p[self.j]
         z *= z
@@ -193,24 +193,31 @@ class Scatter:
 
     def embedding_margins(self, P: Floats) -> Vector:
         """Margins of squared Euclidean distance between the rows of P, an embedding of X."""
-        return self._differences(squared_distances(P, self.i, self.j))
+        return self._differences(squared_distances(P, self.i, self.j)) / self.unit
 
     def embed(self, L: Matrix) -> Floats:
         """Map X by L."""
-        return self.X @ L.T.astype(self.X.dtype, copy=False)
+        with self._blas():
+            return self.X @ L.T.astype(self.X.dtype, copy=False)
 
     def pull(self, u: Vector, P: Floats) -> Matrix:
         """P' (Laplacian of u) X: for P = X L' this is L A(u)."""
-        lower = self._half_laplacian(u)
-        Y = lower @ P + lower.T @ P
-        return np.asarray(Y.T @ self.X, dtype=np.float64) / self.unit
+        half = self._half_laplacian(u)
+        Y = half @ P + half.T @ P
+        with self._blas():
+            return np.asarray(Y.T @ self.X, dtype=np.float64) / self.unit
 
     def matrix(self, u: Vector) -> Matrix:
         """A(u), dense."""
         half = self._half_laplacian(u)
         S = np.zeros((len(self), len(self)))
-        for part in self._map_blocks(lambda rows: self.X[rows].T @ (_rows_of(half, rows) @ self.X)):
-            S += part
+
+        def block(rows: slice) -> Floats:
+            return self.X[rows].T @ (_rows_of(half, rows) @ self.X)
+
+        with self.workers.quiet_blas():
+            for part in self.workers.map(block, len(self.X), _BLOCK_ROWS):
+                S += part
         return (S + S.T) / self.unit
 
     def operator(self, u: Vector) -> LinearOperator:
@@ -236,9 +243,9 @@ class Scatter:
         return float(np.average(z[self.near] + z[self.far], weights=self.weight)) / 2
 
     def _differences(self, z: Vector) -> Vector:
+        """B z: what an edge's quantity is for far, minus what it is for near."""
         h = z[self.far]
         h -= z[self.near]
-        h /= self.unit
         return h
 
     def _half_laplacian(self, u: Vector) -> csr_array:
@@ -252,19 +259,15 @@ class Scatter:
         data[self._diagonal] = degree / 2
         return csr_array((data, self._columns, self._starts), shape=(n, n))
 
-    def _map_blocks(self, work: Callable[[slice], Floats]) -> Iterator[Floats]:
-        """Apply `work` to blocks of rows, on all cores; the order of results is fixed."""
-        n = len(self.X)
-        blocks = [slice(top, min(top + _BLOCK_ROWS, n)) for top in range(0, n, _BLOCK_ROWS)]
-        if len(blocks) == 1:
-            yield work(blocks[0])
-            return
-        with self._blas.limit(limits=1, user_api="blas"), ThreadPoolExecutor(cpu_count()) as pool:
-            yield from pool.map(work, blocks)
+    def _blas(self) -> AbstractContextManager[object]:
+        """BLAS to itself for the long products of Lanczos, quiet otherwise."""
+        return self.workers.quiet_blas() if self._dense_is_cheaper() else nullcontext()
 
-    @cached_property
-    def _blas(self) -> ThreadpoolController:
-        return ThreadpoolController()
+    def _dense_top(self, u: Vector) -> tuple[float, Vector]:
+        A = self.matrix(u)
+        with self._blas():
+            values, vectors = eigh(A, subset_by_index=[len(self) - 1] * 2)
+        return float(values[0]), vectors[:, 0]
 
     def _dense_is_cheaper(self) -> bool:
         n, D = self.X.shape
@@ -294,8 +297,8 @@ class Scatter:
                 tol=1e-5 if operator.dtype == np.float32 else 1e-10,
             )
         except ArpackNoConvergence:
-            count = 1 << 30
-            values, vectors = eigh(self.matrix(u), subset_by_index=[len(self) - 1] * 2)
+            self._products = 1 << 30
+            return self._dense_top(u)
         self._products = count
         v = vectors[:, 0].astype(np.float64)
         return float(values[0]), v / np.linalg.norm(v)
