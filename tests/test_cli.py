@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.datasets import load_iris
+from typer.testing import CliRunner
+
+from nearfar import Metric, __version__
+from nearfar.cli.app import app
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NEARFAR_DATA", raising=False)
+
+    def call(*arguments):
+        return CliRunner().invoke(app, [str(a) for a in arguments], env={"COLUMNS": "200"})
+
+    return call
+
+
+@pytest.fixture
+def flowers(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    table = pl.DataFrame(X, schema=["a", "b", "c", "d"])
+    return table.with_columns(
+        pl.Series("species", np.array(["setosa", "versicolor", "virginica"])[y]),
+        pl.Series("note", ["x"] * 150),
+    )
+
+
+def test_a_dataset_by_name(run, tmp_path):
+    result = run("learn", "iris")
+    assert result.exit_code == 0, result.output
+    assert "150 rows x 4 features, 3 classes" in result.output
+    for word in ("Euclidean", "standardised", "learned", "3-NN error %", "spread", "s a fold"):
+        assert word in result.output
+    assert Metric.load(tmp_path / "iris.safetensors").n_features == 4
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "parquet"])
+def test_a_table(run, flowers, tmp_path, kind):
+    path = tmp_path / f"flowers.{kind}"
+    if kind == "parquet":
+        flowers.write_parquet(path)
+    else:
+        flowers.write_csv(path, separator="," if kind == "csv" else "\t")
+    options = ["--label", "species", "--drop", "note", "--method", "boost", "--folds", 3]
+    result = run("learn", path, *options, "--out", tmp_path / "metric.safetensors")
+    assert result.exit_code == 0, result.output
+    metric = Metric.load(tmp_path / "metric.safetensors")
+    assert metric.feature_names == ("a", "b", "c", "d")
+    assert str(tmp_path / "metric.safetensors") in result.output
+
+
+def test_the_metric_is_that_of_the_learner(run, tmp_path):
+    from nearfar import BoostMetric
+
+    run("learn", "iris")
+    expected = BoostMetric().fit(*load_iris(return_X_y=True)).metric_.L
+    np.testing.assert_array_equal(Metric.load(tmp_path / "iris.safetensors").L, expected)
+
+
+USER_ERRORS = {
+    "no such dataset": (["irsi"], "iris"),
+    "no such file": (["missing.csv", "--label", "y"], "no file"),
+    "no label": (["flowers.csv"], "--label"),
+    "no such label": (["flowers.csv", "--label", "kind"], "species"),
+    "no such column": (["flowers.csv", "--label", "species", "--drop", "q"], "no column 'q'"),
+    "words": (["flowers.csv", "--label", "species"], "--drop note"),
+    "decimal labels": (["flowers.csv", "--label", "a", "--drop", "note"], "decimal"),
+    "holes": (["holes.csv", "--label", "y"], "missing or infinite values: x"),
+    "missing labels": (["nolabel.csv", "--label", "y"], "have no label"),
+    "only labels": (["only.csv", "--label", "y"], "no columns besides"),
+    "one class": (["one.csv", "--label", "y"], "two classes"),
+    "empty file": (["empty.csv", "--label", "y"], "cannot be read"),
+    "no such method": (["iris", "--method", "magic"], "no method 'magic'"),
+    "no such folder": (["iris", "--out", "nowhere/metric.safetensors"], "no folder"),
+    "label of a dataset": (["iris", "--label", "y"], "for tables"),
+}
+
+
+@pytest.mark.parametrize("kind", USER_ERRORS)
+def test_user_errors_are_one_line(run, flowers, tmp_path, kind):
+    flowers.write_csv(tmp_path / "flowers.csv")
+    (tmp_path / "holes.csv").write_text("x,y\n1,a\n,b\n2,a\n")
+    (tmp_path / "nolabel.csv").write_text("x,y\n1,a\n3,\n2,a\n")
+    (tmp_path / "only.csv").write_text("y\na\nb\n")
+    (tmp_path / "one.csv").write_text("x,y\n" + "".join(f"{i},a\n" for i in range(10)))
+    (tmp_path / "empty.csv").write_text("")
+    arguments, message = USER_ERRORS[kind]
+    result = run("learn", *arguments)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("nearfar: ")
+    assert message in result.stderr
+    assert "Traceback" not in result.output
+    assert not list(tmp_path.glob("*.safetensors"))
+
+
+def test_small_classes_are_noted(run, tmp_path):
+    rows = "".join(f"{i},{i * i % 7},{'a' if i < 20 else 'b'}\n" for i in range(23))
+    (tmp_path / "small.csv").write_text("x,z,y\n" + rows)
+    result = run("learn", "small.csv", "--label", "y")
+    assert result.exit_code == 0, result.output
+    assert "smallest class has 3 rows" in result.stderr
+
+
+def test_version_and_help(run):
+    assert run("--version").output.strip() == f"nearfar {__version__}"
+    assert "learn" in run("--help").output
+
+
+def test_without_its_extra_the_command_says_what_to_install(tmp_path):
+    (tmp_path / "typer.py").write_text("raise ModuleNotFoundError(\"No typer\", name='typer')")
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from nearfar.cli import main; main()"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 1
+    assert result.stderr.strip().endswith("pip install 'nearfar[cli]'")

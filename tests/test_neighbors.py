@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine
+from sklearn.model_selection import train_test_split
+from sklearn.neighbors import KNeighborsClassifier
+
+from nearfar import BoostMetric, Metric, MetricNeighborsClassifier, Triplets
+from nearfar.evaluate import knn_error
+from nearfar.neighbors import kneighbors
+
+
+def test_kneighbors_equals_sorting_all_distances(rng):
+    X, queries = rng.standard_normal((80, 4)), rng.standard_normal((9, 4))
+    metric = Metric(rng.standard_normal((3, 4)))
+    distances, indices = kneighbors(metric, X, queries, n_neighbors=6)
+    table = metric.distances(queries, X)
+    np.testing.assert_array_equal(indices, np.argsort(table, axis=1)[:, :6])
+    np.testing.assert_allclose(distances, np.sort(table, axis=1)[:, :6], atol=1e-7)
+    table = metric.distances(X)
+    np.fill_diagonal(table, np.inf)
+    np.testing.assert_array_equal(
+        kneighbors(metric, X, n_neighbors=3)[1], np.argsort(table, axis=1)[:, :3]
+    )
+
+
+def test_classifier_is_neighbours_after_the_map():
+    X, X_test, y, y_test = train_test_split(*load_wine(return_X_y=True), random_state=0)
+    classifier = MetricNeighborsClassifier(BoostMetric(max_rounds=30), n_neighbors=5).fit(X, y)
+    learner = BoostMetric(max_rounds=30).fit(X, y)
+    plain = KNeighborsClassifier(5).fit(learner.transform(X), y)
+    expected = plain.predict(learner.transform(X_test))
+    np.testing.assert_array_equal(classifier.predict(X_test), expected)
+    np.testing.assert_array_equal(
+        classifier.predict_proba(X_test), plain.predict_proba(learner.transform(X_test))
+    )
+    assert 1 - classifier.score(X_test, y_test) == pytest.approx(
+        knn_error(learner.metric_, X, y, X_test, y_test, n_neighbors=5)
+    )
+
+
+def test_classifier_needs_labels_and_enough_rows():
+    X = np.arange(12.0).reshape(6, 2)
+    with pytest.raises(ValueError, match="n_neighbors=9"):
+        MetricNeighborsClassifier(n_neighbors=9).fit(X, [0, 0, 0, 1, 1, 1])
+    with pytest.raises((ValueError, TypeError)):
+        MetricNeighborsClassifier().fit(X, Triplets([[0, 1, 3]]))
