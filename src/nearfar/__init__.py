@@ -8,19 +8,27 @@
 (1, 2)
 """
 
-from nearfar.boosting import BoostMetric
+from nearfar.boosting import BoostMetric, MetricBoost
 from nearfar.metric import Metric
 from nearfar.neighbors import MetricNeighborsClassifier
-from nearfar.strategies import FarTargetTriplets, NearestTriplets, RandomPairs, RandomTriplets
+from nearfar.strategies import (
+    AllTriplets,
+    FarTargetTriplets,
+    NearestTriplets,
+    RandomPairs,
+    RandomTriplets,
+)
 from nearfar.supervision import Chunklets, Pairs, Triplets
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AllTriplets",
     "BoostMetric",
     "Chunklets",
     "FarTargetTriplets",
     "Metric",
+    "MetricBoost",
     "MetricNeighborsClassifier",
     "NearestTriplets",
     "Pairs",

@@ -96,6 +96,13 @@ class Assembly:
             L = axes[:, : self.n_components].T @ L
         return Metric(L / self.scale, self.feature_names)
 
+    def form(self, learned: Matrix, signs: NDArray[np.float64]) -> Matrix:
+        """Prior plus learned terms with their signs, as a matrix in the units of X."""
+        M = (learned.T * signs) @ learned
+        if self.prior is not None:
+            M = M + self.prior.T @ self.prior
+        return M / np.outer(self.scale, self.scale)
+
 
 class MetricLearner(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMixin, BaseEstimator, ABC
@@ -130,8 +137,12 @@ class MetricLearner(
         """Pose the learner's problem on scaled points."""
 
     @abstractmethod
-    def _factor(self, trace: Trace) -> Matrix:
-        """Return the factor that the rounds have learned, in the learner's units."""
+    def _factor(self, trace: Trace) -> tuple[Matrix, NDArray[np.float64]]:
+        """Return the factor that the rounds have learned, in the learner's units, and its signs."""
+
+    def _result(self, assembly: Assembly, trace: Trace) -> Any:
+        """Return the metric after the rounds."""
+        return assembly.metric(self._factor(trace)[0])
 
     def _check_parameters(self) -> None:
         """Raise ValueError for parameters that make no sense."""
@@ -196,18 +207,25 @@ class MetricLearner(
         )
         trace = Trace()
         self._consume(trace, problem, assembly, X, y)
-        metric = assembly.metric(self._factor(trace))
+        metric = self._result(assembly, trace)
         self.trace_ = trace
         self.n_iter_ = len(trace)
         self.metric_ = metric
-        self.components_ = metric.L
-        self._n_features_out = metric.n_components
         self._assembly = assembly
         self._conclude(problem, trace)
         return self
 
     def _conclude(self, problem: Problem, trace: Trace) -> None:
         """Set what a learner has beyond the common attributes, and warn."""
+
+    @property
+    def components_(self) -> Matrix:
+        """The map L of the metric, of shape (n_components, n_features)."""
+        return self.metric_.L
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.metric_.n_components
 
     def transform(self, X: ArrayLike) -> Floats:
         """Map points to where Euclidean distance is the learned metric.
@@ -247,10 +265,10 @@ class MetricLearner(
             )
         Z = points / self._assembly.scale
         strategy = self._strategy()
-        triplets = to_triplets(Z, supervision, strategy, check_random_state(self.random_state))
-        near = self.metric_.pair_distances(points, triplets.index[:, [0, 1]])
-        far = self.metric_.pair_distances(points, triplets.index[:, [0, 2]])
-        return float(np.average((near < far) + 0.5 * (near == far), weights=triplets.weight))
+        seed = 0 if self.random_state is None else self.random_state
+        triplets = to_triplets(Z, supervision, strategy, check_random_state(seed))
+        right = self.metric_.prefers(points, triplets.index)
+        return float(np.average(right, weights=triplets.weight))
 
     @abstractmethod
     def _strategy(self) -> TripletStrategy:
@@ -275,13 +293,7 @@ class MetricLearner(
         """Run the solver to its end, watched by whoever asked."""
 
         def attributes() -> dict[str, Any]:
-            metric = assembly.metric(self._factor(trace))
-            return {
-                "metric_": metric,
-                "components_": metric.L,
-                "_n_features_out": metric.n_components,
-                "_assembly": assembly,
-            }
+            return {"metric_": self._result(assembly, trace), "_assembly": assembly}
 
         rounds: Iterable[Round] = trace.record(problem.rounds)
         rounds = notify(rounds, self, problem.max_rounds, X=X, y=y, attributes=attributes)

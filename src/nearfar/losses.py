@@ -90,7 +90,9 @@ def exponential_slope(log_weighted: Vector, H: Vector) -> Slope:
     return slope
 
 
-def newton_step(slope: Slope, target: float, cap: float) -> tuple[float, bool]:
+def newton_step(
+    slope: Slope, target: float, cap: float, *, accuracy: float = _RELATIVE_ACCURACY
+) -> tuple[float, bool]:
     """Find the step at which the slope has fallen to `target`, by safeguarded Newton steps.
 
     Parameters
@@ -101,6 +103,8 @@ def newton_step(slope: Slope, target: float, cap: float) -> tuple[float, bool]:
         The penalty for a unit of step; 0 for a plain line search.
     cap : float
         Largest step allowed.
+    accuracy : float, default=1e-13
+        Relative accuracy at which to end.
 
     Returns
     -------
@@ -126,13 +130,13 @@ def newton_step(slope: Slope, target: float, cap: float) -> tuple[float, bool]:
         else:
             high = w
         proposal = w + excess / curvature if curvature > 0 else np.inf
-        if abs(proposal - w) <= _RELATIVE_ACCURACY * w:
+        if abs(proposal - w) <= accuracy * w:
             break
         if high == np.inf:
             proposal = min(proposal, cap)
         elif not low < proposal < high:
             proposal = (low + high) / 2
-            if proposal in (low, high):
+            if high - low <= accuracy * high:
                 break
         w = proposal
     return float(w), False

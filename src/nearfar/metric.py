@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ Ints = NDArray[np.intp]
 
 _FORMAT = "nearfar.metric"
 _VERSION = "1"
+_VOTES = ("directions", "alphas", "thresholds")
 _BLOCK_ELEMENTS = 1 << 18
 
 
@@ -46,6 +47,64 @@ def squared_distances(X: Floats, i: Ints, j: Ints) -> NDArray[np.float64]:
     return out
 
 
+@dataclass(frozen=True, eq=False)
+class Votes:
+    """Binary weak models: H(x, y) = sum_t alphas_t [(directions_t' (x - y))^2 >= thresholds_t].
+
+    Many pairs have equal votes, and votes break the triangle inequality: they order triplets, but
+    are no distance.
+    """
+
+    directions: NDArray[np.float64]
+    alphas: NDArray[np.float64]
+    thresholds: NDArray[np.float64]
+
+    def count(self, X: Floats, i: Ints, j: Ints) -> NDArray[np.float64]:
+        """H of the row pairs (i, j) of X."""
+        total = np.zeros(len(i))
+        for v, alpha, threshold in zip(self.directions, self.alphas, self.thresholds, strict=True):
+            p = X @ v
+            total += alpha * ((p[i] - p[j]) ** 2 >= threshold)
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class SignedForm:
+    """A symmetric matrix that is no metric: H(x, y) = (x - y)' M (x - y) may be negative.
+
+    What MetricBoost learns with ``psd=False``. It orders triplets; it has no linear map.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.metric import SignedForm
+    >>> form = SignedForm(np.diag([1.0, -1.0]))
+    >>> form.prefers([[0, 0], [0, 1], [1, 0]], [[0, 1, 2]])
+    array([1.])
+    """
+
+    matrix: NDArray[np.float64]
+    votes: Votes | None = None
+
+    def prefers(self, X: ArrayLike, triplets: ArrayLike) -> NDArray[np.float64]:
+        """1 for triplets whose near has the smaller H, 0 for the others, 1/2 for ties."""
+        points, (a, near, far) = np.asarray(X, dtype=np.float64), np.asarray(triplets).T
+
+        def form(i: Ints, j: Ints) -> NDArray[np.float64]:
+            difference = points[i] - points[j]
+            return np.einsum("ij,jk,ik->i", difference, self.matrix, difference)
+
+        return _order(points, a, near, far, self.votes, form)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in {"L", "transform", "distances", "pair_distances", "save", "n_components"}:
+            raise AttributeError(
+                f"A form learned with psd=False is not a metric and has no {name!r}; "
+                "it can only order triplets."
+            )
+        raise AttributeError(name)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Metric:
     """A Mahalanobis metric: Euclidean distance after the linear map L.
@@ -56,6 +115,8 @@ class Metric:
         The map; M = L'L.
     feature_names : sequence of str, optional
         Names of the features that the map expects, in order.
+    votes : Votes, optional
+        Binary weak models, which order triplets in place of the distance.
 
     Examples
     --------
@@ -70,8 +131,14 @@ class Metric:
 
     L: NDArray[np.float64]
     feature_names: tuple[str, ...] | None = None
+    votes: Votes | None = None
 
-    def __init__(self, L: ArrayLike, feature_names: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        L: ArrayLike,
+        feature_names: Sequence[str] | None = None,
+        votes: Votes | None = None,
+    ) -> None:
         factor = np.array(L, dtype=np.float64)
         if factor.ndim != 2 or 0 in factor.shape:
             raise ValueError(
@@ -85,6 +152,7 @@ class Metric:
         factor.setflags(write=False)
         object.__setattr__(self, "L", factor)
         object.__setattr__(self, "feature_names", names)
+        object.__setattr__(self, "votes", votes)
 
     @classmethod
     def identity(cls, n_features: int) -> Metric:
@@ -178,16 +246,41 @@ class Metric:
         rows = pairs.astype(np.intp, copy=False)
         return np.sqrt(squared_distances(self.transform(X), rows[:, 0], rows[:, 1]))
 
+    def prefers(self, X: ArrayLike, triplets: ArrayLike) -> NDArray[np.float64]:
+        """Tell which triplets the metric orders rightly.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        triplets : array-like of int of shape (n_triplets, 3)
+            Row numbers (anchor, near, far).
+
+        Returns
+        -------
+        array of shape (n_triplets,)
+            1 where near is nearer than far, 0 where it is not, 1/2 for ties. Where there are
+            `votes`, they decide, and the distance decides between equal votes.
+        """
+        points, (a, near, far) = self._points(X), np.asarray(triplets).T
+        embedded = self.transform(points)
+        return _order(
+            points, a, near, far, self.votes, lambda i, j: squared_distances(embedded, i, j)
+        )
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the metric to one safetensors file, readable in any language.
 
         The array "L" is float64; the header's metadata has "format", "version" and, as a JSON list,
-        "feature_names". An existing file is replaced only once the new one is complete.
+        "feature_names". Votes are the arrays "votes.directions", "votes.alphas" and
+        "votes.thresholds". An existing file is replaced only once the new one is complete.
         """
         metadata = {"format": _FORMAT, "version": _VERSION}
         if self.feature_names is not None:
             metadata["feature_names"] = json.dumps(self.feature_names)
-        write_tensors(path, {"L": self.L}, metadata)
+        tensors = {"L": self.L}
+        if self.votes is not None:
+            tensors |= {f"votes.{name}": getattr(self.votes, name) for name in _VOTES}
+        write_tensors(path, tensors, metadata)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Metric:
@@ -213,8 +306,14 @@ class Metric:
             )
         try:
             names = json.loads(metadata["feature_names"]) if "feature_names" in metadata else None
-            return cls(tensors["L"], names)
-        except (ValueError, TypeError) as error:
+            votes = None
+            if "votes.alphas" in tensors:
+                votes = Votes(*(tensors[f"votes.{name}"] for name in _VOTES))
+                shapes = (len(votes.alphas), tensors["L"].shape[1]), (len(votes.alphas),)
+                if votes.directions.shape != shapes[0] or votes.thresholds.shape != shapes[1]:
+                    raise ValueError("the votes' shapes do not agree")
+            return cls(tensors["L"], names, votes)
+        except (ValueError, TypeError, KeyError) as error:
             raise ValueError(f"{path}: not a valid metric: {error}") from error
 
     def _points(self, X: ArrayLike) -> Floats:
@@ -226,3 +325,19 @@ class Metric:
                 f"The metric is for points of {self.n_features} features; got shape {points.shape}."
             )
         return points
+
+
+def _order(
+    X: Floats,
+    a: Ints,
+    near: Ints,
+    far: Ints,
+    votes: Votes | None,
+    squared: Callable[[Ints, Ints], NDArray[np.float64]],
+) -> NDArray[np.float64]:
+    """1, 0 or 1/2 for each triplet: by votes first, by squared distance where they tie."""
+    margin = squared(a, far) - squared(a, near)
+    if votes is not None:
+        ballot = votes.count(X, a, far) - votes.count(X, a, near)
+        margin = np.where(np.abs(ballot) > 1e-12 * np.abs(votes.alphas).sum(), ballot, margin)
+    return np.where(margin > 0, 1.0, np.where(margin < 0, 0.0, 0.5))

@@ -21,13 +21,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
+from nearfar.eigen import leading, signed
 from nearfar.losses import Slope, exponential_loss, exponential_slope
 from nearfar.metric import squared_distances
 from nearfar.supervision import Triplets
+from nearfar.thresholds import best_cut, gaussian_cut
 from nearfar.workers import Workers
 
 Floats = NDArray[np.floating[Any]]
@@ -51,12 +52,43 @@ _SECONDS = {
 
 @dataclass(frozen=True)
 class Line:
-    """The loss along one direction: where to stop, and the state after the step."""
+    """The loss along one direction.
+
+    Attributes
+    ----------
+    slope : callable
+        Step -> slope and curvature of the loss there.
+    advance : callable
+        Step -> the operator's state after it.
+    lowest : callable
+        The smallest margin along the direction: if it is positive, no constraint objects to it.
+    accuracy : float
+        Relative accuracy to which a step can be found.
+    """
 
     slope: Slope
-    advance: Callable[[float], Vector]
+    advance: Callable[[float], Any]
     lowest: Callable[[], float]
-    """The smallest margin along the direction: if it is positive, no constraint objects to it."""
+    accuracy: float = 1e-13
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A direction's squared lengths cut at a threshold into 0 (below) and 1.
+
+    Attributes
+    ----------
+    threshold : float
+    wrong, right : float
+        Weight of the constraints that the cut orders wrongly (near 1, far 0) and rightly.
+    advance : callable
+        Weight of the vote -> the operator's state with it.
+    """
+
+    threshold: float
+    wrong: float
+    right: float
+    advance: Callable[[float], Any]
 
 
 class Scatter:
@@ -100,7 +132,8 @@ class Scatter:
     ) -> None:
         self.X = X
         self.workers = Workers()
-        n, m = len(X), len(triplets)
+        n = len(X)
+        self.n_triplets = m = len(triplets)
         anchor, near, far = triplets.index.T
         ends = np.concatenate([_edge(anchor, near, n), _edge(anchor, far, n)])
         keys, edge = np.unique(ends, return_inverse=True)
@@ -128,13 +161,13 @@ class Scatter:
         """Margins before the first round."""
         return np.zeros(len(self.near))
 
-    def prior(self, embedding: Floats, weight: float) -> tuple[Vector, float]:
+    def prior(self, L: Matrix | None, weight: float) -> tuple[Vector, float]:
         """Margins of a prior metric, to start from in place of zero.
 
         Parameters
         ----------
-        embedding : array of shape (n_samples, rank)
-            X mapped by the prior.
+        L : array of shape (rank, n_features) or None
+            The prior's map; None for the identity.
         weight : float
             What the mean squared distance over the triplets' edges is scaled to.
 
@@ -144,7 +177,7 @@ class Scatter:
         factor : float
             What the prior's squared distances were multiplied by.
         """
-        z = squared_distances(embedding, self.i, self.j)
+        z = squared_distances(self.X if L is None else self.embed(L), self.i, self.j)
         z /= self.unit
         mean = self._mean(z)
         factor = weight / mean if mean > 0 else weight
@@ -158,13 +191,15 @@ class Scatter:
         """Weighted share of triplets whose margin is positive."""
         return float(np.average(state > 0, weights=self.weight))
 
-    def top(self, u: Vector) -> tuple[float, Vector]:
-        """Leading eigenpair of A(u): the direction along which the loss falls fastest."""
-        if self._dense_is_cheaper():
-            value, v = self._dense_top(u)
+    def top(self, u: Vector, *, absolute: bool = False) -> tuple[float, Vector]:
+        """Leading eigenpair of A(u): the direction along which the loss falls fastest.
+
+        With `absolute`, the eigenpair of the largest eigenvalue in absolute value.
+        """
+        if absolute or self._dense_is_cheaper():
+            value, v = leading(self.matrix(u), self.workers, absolute=absolute)
         else:
             value, v = self._lanczos(u)
-        v = v * np.copysign(1.0, v[np.abs(v).argmax()])
         self._previous = v
         return value, v
 
@@ -177,19 +212,54 @@ class Scatter:
             lowest=lambda: float(H.min()),
         )
 
+    def cut(self, state: Vector, v: Vector, *, how: str, signed: bool) -> Cut:
+        """Cut the squared lengths along v into small and large.
+
+        Parameters
+        ----------
+        state : array of shape (n_triplets,)
+        v : array of shape (n_features,)
+        how : {"exact", "gaussian"}
+        signed : bool
+            Whether a vote may be negative.
+        """
+        z = self._lengths(v)
+        near, far, u = z[self.near], z[self.far], self.weigh(state)[1]
+        if how == "gaussian":
+            groups = (z[np.unique(self.near)], z[np.unique(self.far)])
+            threshold = gaussian_cut(*(f(g) for g in groups for f in (_mean, _sd)))
+            wrong = float(u @ ((near >= threshold) & (far < threshold)))
+            right = float(u @ ((near < threshold) & (far >= threshold)))
+        else:
+            ends = np.concatenate([near, far])
+            for_wrong = np.where(far < near, u, 0.0)
+            for_right = np.where(near < far, u, 0.0)
+            threshold, wrong, right = best_cut(
+                ends,
+                np.concatenate([-for_wrong, for_wrong]),
+                np.concatenate([for_right, -for_right]),
+                signed=signed,
+            )
+        H = (far >= threshold).astype(np.float64) - (near >= threshold)
+        return Cut(threshold, wrong, right, lambda alpha: state + alpha * H)
+
     def __len__(self) -> int:
         """Number of features: A(u) is len x len."""
         return self.X.shape[1]
 
     def margins(self, v: Vector) -> Vector:
         """B (E X v)^2: squared distance to far minus that to near, along v."""
+        return self._differences(self._lengths(v))
+
+    def _lengths(self, v: Vector) -> Vector:
+        """(E X v)^2: squared lengths of the edges along v."""
         with self._blas():
             p = self.X @ (v / np.sqrt(self.unit)).astype(self.X.dtype, copy=False)
         p = p.astype(np.float64, copy=False)
         z = p[self.i]
         z -= p[self.j]
         z *= z
-        return self._differences(z)
+        return z
 
     def embedding_margins(self, P: Floats) -> Vector:
         """Margins of squared Euclidean distance between the rows of P, an embedding of X."""
@@ -263,12 +333,6 @@ class Scatter:
         """BLAS to itself for the long products of Lanczos, quiet otherwise."""
         return self.workers.quiet_blas() if self._dense_is_cheaper() else nullcontext()
 
-    def _dense_top(self, u: Vector) -> tuple[float, Vector]:
-        A = self.matrix(u)
-        with self._blas():
-            values, vectors = eigh(A, subset_by_index=[len(self) - 1] * 2)
-        return float(values[0]), vectors[:, 0]
-
     def _dense_is_cheaper(self) -> bool:
         n, D = self.X.shape
         stored = len(self._columns)
@@ -298,10 +362,18 @@ class Scatter:
             )
         except ArpackNoConvergence:
             self._products = 1 << 30
-            return self._dense_top(u)
+            return leading(self.matrix(u), self.workers)
         self._products = count
         v = vectors[:, 0].astype(np.float64)
-        return float(values[0]), v / np.linalg.norm(v)
+        return float(values[0]), signed(v / np.linalg.norm(v))
+
+
+def _mean(values: Vector) -> float:
+    return float(values.mean())
+
+
+def _sd(values: Vector) -> float:
+    return float(values.std())
 
 
 def _edge(a: Ints, b: Ints, n: int) -> Ints:

@@ -139,6 +139,34 @@ class RandomTriplets:
 
 
 @dataclass(frozen=True)
+class AllTriplets:
+    """Every triplet that the labels imply.
+
+    `MetricBoost` keeps them implicit, at the price of pairs. Called, the strategy lists them: their
+    number grows with the cube of the number of rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar import AllTriplets
+    >>> AllTriplets()(np.zeros((3, 1)), np.array([0, 0, 1])).index
+    array([[0, 1, 2],
+           [1, 0, 2]])
+    """
+
+    def __call__(
+        self, X: Floats, y: Ints, random_state: np.random.RandomState | None = None
+    ) -> Triplets:
+        """List the triplets; distances in X play no part."""
+        blocks = [np.empty((0, 3), dtype=np.intp)]
+        for label in np.unique(y):
+            same, other = np.flatnonzero(y == label), np.flatnonzero(y != label)
+            grid = np.array(np.meshgrid(same, same, other, indexing="ij")).reshape(3, -1).T
+            blocks.append(grid[grid[:, 0] != grid[:, 1]])
+        return Triplets(np.concatenate(blocks))
+
+
+@dataclass(frozen=True)
 class RandomPairs:
     """Pairs drawn at random, similar if the labels agree.
 

@@ -28,6 +28,8 @@ class Round:
         Weight that the direction was given.
     direction : array of shape (n_features,) or None
         Unit vector v of the rank-one term v v'.
+    threshold : float or None
+        Where the squared length along the direction was cut, by binary weak models.
     factor : array of shape (rank, n_features) or None
         The whole learned factor, by solvers that change more than one term a round.
     seconds : float
@@ -38,6 +40,7 @@ class Round:
     eigenvalue: float
     step: float
     direction: Vector | None = None
+    threshold: float | None = None
     factor: Matrix | None = None
     seconds: float = float("nan")
 

@@ -1,5 +1,6 @@
 """Learners that add one rank-one term a round."""
 
 from nearfar.boosting.boostmetric import BoostMetric
+from nearfar.boosting.metricboost import MetricBoost
 
-__all__ = ["BoostMetric"]
+__all__ = ["BoostMetric", "MetricBoost"]

@@ -32,7 +32,6 @@ Where nearfar departs from the paper, and why:
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,13 +39,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
-from nearfar.boosting.loop import best_number_of_rounds, boost, separation_threshold
+from nearfar.boosting.base import BoostingLearner
+from nearfar.boosting.loop import Rule, best_number_of_rounds, boost, separation_threshold
 from nearfar.learner import (
     Floats,
     Frame,
-    MetricLearner,
     Prior,
     Problem,
     require,
@@ -54,7 +52,6 @@ from nearfar.learner import (
     require_number,
 )
 from nearfar.losses import newton_step
-from nearfar.metric import Metric
 from nearfar.scatter import Line, Scatter
 from nearfar.strategies import NearestTriplets, TripletStrategy, to_triplets
 from nearfar.supervision import Triplets
@@ -67,7 +64,7 @@ _LARGEST_STEP = 50.0
 _EIGENVALUE_TOLERANCE = 1e-9
 
 
-class BoostMetric(MetricLearner):
+class BoostMetric(BoostingLearner):
     """Learn a metric by boosting rank-one matrices on triplets.
 
     Parameters
@@ -174,21 +171,6 @@ class BoostMetric(MetricLearner):
         self.validation_fraction = validation_fraction
         self.patience = patience
 
-    def staged_metrics(self) -> Iterator[Metric]:
-        """Yield the metric after each round, from one fit.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_iris
-        >>> from nearfar import BoostMetric
-        >>> learner = BoostMetric(max_rounds=3, prior=None).fit(*load_iris(return_X_y=True))
-        >>> [metric.n_components for metric in learner.staged_metrics()]
-        [1, 2, 3]
-        """
-        check_is_fitted(self)
-        for number in range(1, len(self.trace_) + 1):
-            yield self._assembly.metric(self._factor(self.trace_[:number]))
-
     def _strategy(self) -> TripletStrategy:
         return self.constraints if self.constraints is not None else NearestTriplets()
 
@@ -243,40 +225,18 @@ class BoostMetric(MetricLearner):
         yield from self._solve(scatter, rule, state, n_rounds)
         return "validation"
 
-    def _start(self, scatter: Scatter, frame: Frame) -> tuple[Vector, Matrix | None]:
-        """Margins to start from, and the weighted factor of the prior that they come from."""
-        prior = self._prior_factor(frame)
-        if prior is None:
-            return scatter.start(), None
-        embedding = scatter.embed(prior) if isinstance(self.prior, Metric) else scatter.X
-        state, factor = scatter.prior(embedding, self.prior_weight)
-        return state, np.sqrt(factor) * prior
-
-    def _factor(self, trace: Trace) -> Matrix:
-        if len(trace) == 0:
-            return np.empty((0, self.n_features_in_))
-        if trace[-1].factor is not None:
-            return trace[-1].factor
-        return np.sqrt(trace.step)[:, None] * np.array(
-            [r.direction for r in trace], dtype=np.float64
-        )
+    def _expected_to_learn(self, problem: Problem) -> bool:
+        return super()._expected_to_learn(problem) or self.penalty >= 1
 
     def _conclude(self, problem: Problem, trace: Trace) -> None:
         assert isinstance(problem, BoostProblem)
-        learned = self._factor(trace)
-        terms = learned / self._assembly.scale
-        size = np.linalg.norm(terms, axis=1)
-        self.weights_ = size**2
-        self.directions_ = terms / np.where(size > 0, size, 1.0)[:, None]
-        self.gap_ = problem.gap(learned)
-        if len(trace) == 0 and (problem.prior is None or self.penalty >= 1):
-            warnings.warn(
-                "Nothing was learned: no direction lowers the objective "
-                f"at penalty={self.penalty:g}.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        elif self.corrective and trace.stopped not in ("converged", "validation", "callback"):
+        super()._conclude(problem, trace)
+        self.gap_ = problem.gap(self._factor(trace)[0])
+        if (
+            len(trace)
+            and self.corrective
+            and trace.stopped not in ("converged", "validation", "callback")
+        ):
             reason = (
                 "the penalty is too small to bound the problem"
                 if trace.stopped == "separated"
@@ -290,7 +250,7 @@ class BoostMetric(MetricLearner):
 
 
 @dataclass(frozen=True)
-class PenalizedExponential:
+class PenalizedExponential(Rule):
     """The rule of Algorithm 2: exponential loss plus v times the trace.
 
     Attributes
@@ -318,14 +278,18 @@ class PenalizedExponential:
 
     def step(self, line: Line, eigenvalue: float) -> tuple[float, bool]:
         """Solve (8); the last step is one that every triplet agrees with."""
-        step, capped = newton_step(line.slope, self.v, _LARGEST_STEP / eigenvalue)
+        step, capped = newton_step(
+            line.slope, self.v, _LARGEST_STEP / eigenvalue, accuracy=line.accuracy
+        )
         return step, capped and line.lowest() >= self.v
 
     def objective(self, loss: float, total_step: float) -> float:
         """(P1): the trace is the sum of the steps."""
         return loss + self.v * total_step
 
-    def no_direction_left(self, eigenvalue: float) -> bool:
+    def no_direction_left(
+        self, eigenvalue: float, v: Vector | None = None, previous: Vector | None = None
+    ) -> bool:
         """(5), with a tolerance."""
         return eigenvalue <= self.v + _EIGENVALUE_TOLERANCE * self.largest
 

@@ -10,42 +10,58 @@ Whatever watches, stops or times a fit consumes the generator; `best_number_of_r
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar.scatter import Line, Scatter
+from nearfar.scatter import Cut, Line, Scatter
 from nearfar.trace import Round, Rounds
 
 Vector = NDArray[np.float64]
 
 
 class Operator(Protocol):
-    """Constraints over points, as the loop sees them; the state is the operator's own."""
+    """Constraints over points, as the loop sees them; state and weights are the operator's own."""
 
-    def weigh(self, state: Any) -> tuple[float, Vector]:
+    def weigh(self, state: Any) -> tuple[float, Any]:
         """Loss at the state, and the weights that the constraints have there."""
 
-    def top(self, u: Vector) -> tuple[float, Vector]:
+    def top(self, u: Any, *, absolute: bool = False) -> tuple[float, Vector]:
         """Leading eigenvalue and eigenvector for the weights."""
 
     def along(self, state: Any, v: Vector) -> Line:
         """Return the loss along a direction."""
 
+    def cut(self, state: Any, v: Vector, *, how: str, signed: bool) -> Cut:
+        """Cut the squared lengths along a direction into small and large."""
 
-class Rule(Protocol):
+
+class Rule(ABC):
     """What distinguishes one boosting method from another."""
 
-    def step(self, line: Line, eigenvalue: float) -> tuple[float, bool]:
-        """Step along the line, and whether it is the last that makes sense."""
+    def direction(self, operator: Operator, u: Any) -> tuple[float, Vector]:
+        """Find the direction of the round, and its eigenvalue."""
+        return operator.top(u)
+
+    def line(self, operator: Operator, state: Any, v: Vector) -> Any:
+        """Restrict the problem to the direction."""
+        return operator.along(state, v)
+
+    @abstractmethod
+    def step(self, line: Any, eigenvalue: float) -> tuple[float, bool]:
+        """Step along the line, and whether it is the last that makes sense; 0 for none."""
 
     def objective(self, loss: float, total_step: float) -> float:
         """Value of what is minimised."""
+        return loss
 
-    def no_direction_left(self, eigenvalue: float) -> bool:
-        """Whether the leading eigenvalue promises nothing any more."""
+    @abstractmethod
+    def no_direction_left(self, eigenvalue: float, v: Vector, previous: Vector | None) -> bool:
+        """Whether the direction promises nothing any more."""
 
+    @abstractmethod
     def done(self, loss: float, decrease: float) -> str:
         """Reason to stop after a round, or an empty string."""
 
@@ -73,17 +89,21 @@ def boost(operator: Operator, rule: Rule, state: Any, *, max_rounds: int) -> Rou
     loss, u = operator.weigh(state)
     objective = rule.objective(loss, 0.0)
     total_step = 0.0
+    previous = None
     for _ in range(max_rounds):
-        eigenvalue, v = operator.top(u)
-        if rule.no_direction_left(eigenvalue):
+        eigenvalue, v = rule.direction(operator, u)
+        if rule.no_direction_left(eigenvalue, v, previous):
             return "converged"
-        line = operator.along(state, v)
+        line = rule.line(operator, state, v)
         step, last = rule.step(line, eigenvalue)
-        state = line.advance(step)
+        if step == 0:
+            return "converged"
+        state, previous = line.advance(step), v
         total_step += step
         loss, u = operator.weigh(state)
         before, objective = objective, rule.objective(loss, total_step)
-        yield Round(objective, eigenvalue, step, direction=v)
+        threshold = line.threshold if isinstance(line, Cut) else None
+        yield Round(objective, eigenvalue, step, direction=v, threshold=threshold)
         if last:
             return "separated"
         if reason := rule.done(loss, before - objective):

@@ -91,9 +91,7 @@ def triplet_accuracy(metric: Metric, X: ArrayLike, triplets: Triplets) -> float:
     triplets.check(np.shape(X)[0])
     if len(index) == 0 or (weight is not None and not np.sum(weight) > 0):
         raise ValueError("A triplet accuracy needs at least one triplet of positive weight.")
-    edges = np.concatenate([index[:, [0, 1]], index[:, [0, 2]]])
-    near, far = np.split(metric.pair_distances(X, edges), 2)
-    return float(np.average((near < far) + 0.5 * (near == far), weights=weight))
+    return float(np.average(metric.prefers(X, index), weights=weight))
 
 
 def precision_at_k(

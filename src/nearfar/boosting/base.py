@@ -1,0 +1,83 @@
+"""`BoostingLearner`: what learners that add one rank-one term a round have in common."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from nearfar.learner import Frame, MetricLearner, Problem
+from nearfar.metric import Metric
+from nearfar.trace import Trace
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+
+class PriorOperator(Protocol):
+    """An operator that can start from a prior."""
+
+    def start(self) -> Any:
+        """State of no metric at all."""
+
+    def prior(self, L: Matrix | None, weight: float) -> tuple[Any, float]:
+        """State of a prior metric, and what its squared distances were multiplied by."""
+
+
+class BoostingLearner(MetricLearner):
+    """Base of the boosting learners."""
+
+    def staged_metrics(self) -> Iterator[Metric]:
+        """Yield the metric after each round, from one fit.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from nearfar import BoostMetric
+        >>> learner = BoostMetric(max_rounds=3, prior=None).fit(*load_iris(return_X_y=True))
+        >>> [metric.n_components for metric in learner.staged_metrics()]
+        [1, 2, 3]
+        """
+        check_is_fitted(self)
+        for number in range(1, len(self.trace_) + 1):
+            yield self._result(self._assembly, self.trace_[:number])
+
+    def _start(self, operator: PriorOperator, frame: Frame) -> tuple[Any, Matrix | None]:
+        """State to start from, and the weighted factor of the prior that it comes from."""
+        prior = self._prior_factor(frame)
+        if prior is None:
+            return operator.start(), None
+        state, factor = operator.prior(
+            prior if isinstance(self.prior, Metric) else None, self.prior_weight
+        )
+        return state, np.sqrt(factor) * prior
+
+    def _factor(self, trace: Trace) -> tuple[Matrix, Vector]:
+        if len(trace) == 0:
+            return np.empty((0, self.n_features_in_)), np.empty(0)
+        if trace[-1].factor is not None:
+            return trace[-1].factor, np.ones(len(trace[-1].factor))
+        directions = np.array([r.direction for r in trace], dtype=np.float64)
+        return np.sqrt(np.abs(trace.step))[:, None] * directions, np.sign(trace.step)
+
+    def _conclude(self, problem: Problem, trace: Trace) -> None:
+        factor, signs = self._factor(trace)
+        terms = factor / self._assembly.scale
+        size = np.linalg.norm(terms, axis=1)
+        self.weights_ = signs * size**2
+        self.directions_ = terms / np.where(size > 0, size, 1.0)[:, None]
+        if len(trace) == 0 and self._expected_to_learn(problem):
+            warnings.warn(
+                f"Nothing was learned: no direction lowers {type(self).__name__}'s objective.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _expected_to_learn(self, problem: Problem) -> bool:
+        """Whether no rounds at all deserve a warning: without a prior, there is no metric then."""
+        return problem.prior is None
