@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -338,7 +339,7 @@ def _exact_threshold(near: Floats, far: Floats, D: Floats, psd: bool) -> float:
     values = np.unique(np.concatenate([near, far]))
     betas: list[float] = []
     scores: list[float] = []
-    for lower, upper in zip(values[:-1], values[1:], strict=True):
+    for lower, upper in pairwise(values):
         beta = lower + 0.5 * (upper - lower)
         if beta <= lower:  # neighbouring floats
             beta = upper
@@ -360,7 +361,8 @@ def _binary_alpha(gain: Floats, D: Floats) -> float:
     if eps_plus == 0.0 or eps_minus == 0.0:
         eps_plus += 0.5 / len(D)
         eps_minus += 0.5 / len(D)
-    return 0.5 * float(np.log(eps_minus / eps_plus))
+    alpha = 0.5 * float(np.log(eps_minus / eps_plus))
+    return alpha if abs(alpha) > TIE else 0.0  # a partition just used has eps_minus = eps_plus
 
 
 def _root(function: Callable[[float], float], low: float, high: float) -> float:

@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from nearfar.boosting.loop import Operator
 from nearfar.learner import Frame, MetricLearner, Problem
 from nearfar.metric import Metric
 from nearfar.trace import Trace
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
-
-
-class PriorOperator(Protocol):
-    """An operator that can start from a prior."""
-
-    def start(self) -> Any:
-        """State of no metric at all."""
-
-    def prior(self, L: Matrix | None, weight: float) -> tuple[Any, float]:
-        """State of a prior metric, and what its squared distances were multiplied by."""
 
 
 class BoostingLearner(MetricLearner):
@@ -47,7 +38,7 @@ class BoostingLearner(MetricLearner):
         for number in range(1, len(self.trace_) + 1):
             yield self._result(self._assembly, self.trace_[:number])
 
-    def _start(self, operator: PriorOperator, frame: Frame) -> tuple[Any, Matrix | None]:
+    def _start(self, operator: Operator, frame: Frame) -> tuple[Any, Matrix | None]:
         """State to start from, and the weighted factor of the prior that it comes from."""
         prior = self._prior_factor(frame)
         if prior is None:

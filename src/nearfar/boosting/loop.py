@@ -19,11 +19,35 @@ from numpy.typing import NDArray
 from nearfar.scatter import Cut, Line, Scatter
 from nearfar.trace import Round, Rounds
 
+Floats = NDArray[np.floating[Any]]
 Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
 
 
 class Operator(Protocol):
-    """Constraints over points, as the loop sees them; state and weights are the operator's own."""
+    """Constraints over points, as the loop sees them; state and weights are the operator's own.
+
+    Attributes
+    ----------
+    X : array of shape (n_samples, n_features)
+        The points, in the operator's own order.
+    unit : float
+        The squared distance that counts as one.
+    n_triplets : int
+    total_weight : float
+        Sum of the constraints' own weights: the loss at zero margins is its logarithm.
+    """
+
+    X: Floats
+    unit: float
+    n_triplets: int
+    total_weight: float
+
+    def start(self) -> Any:
+        """State of no metric at all."""
+
+    def prior(self, L: Matrix | None, weight: float) -> tuple[Any, float]:
+        """State of a prior metric, and what its squared distances were multiplied by."""
 
     def weigh(self, state: Any) -> tuple[float, Any]:
         """Loss at the state, and the weights that the constraints have there."""

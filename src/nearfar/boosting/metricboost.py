@@ -64,6 +64,7 @@ Vector = NDArray[np.float64]
 Response = Literal["real", "normalized", "binary"]
 
 _LARGEST_STEP = 50.0
+_EIGENVALUE_TOLERANCE = 1e-9
 _SAME_DIRECTION = 1.0 - 1e-6
 _SCORED_TRIPLETS = 10_000
 
@@ -193,7 +194,7 @@ class MetricBoost(BoostingLearner):
 
     def _operator(
         self, Z: Floats, supervision: Any, random_state: np.random.RandomState
-    ) -> Scatter | TiledScatter:
+    ) -> Operator:
         """All triplets of labels tiled; any others listed."""
         normalize = self.scale is not None
         implicit = self.constraints is None or isinstance(self.constraints, AllTriplets)
@@ -204,15 +205,17 @@ class MetricBoost(BoostingLearner):
         triplets = to_triplets(Z, supervision, self._strategy(), random_state)
         return Scatter(Z, triplets, normalize=normalize)
 
-    def _rule(self, operator: Scatter | TiledScatter) -> MetricBoostRule:
+    def _rule(self, operator: Operator) -> MetricBoostRule:
         enough = separation_threshold(operator.total_weight)
+        first = operator.top(operator.weigh(operator.start())[1], absolute=not self.psd)[0]
+        shared = (self.psd, self.tol, enough, abs(first))
         if self.response == "real":
-            return RealResponse(self.psd, self.tol, enough)
+            return RealResponse(*shared)
         if self.response == "normalized":
             largest = largest_squared_distance(operator.X) / operator.unit
-            return NormalizedResponse(self.psd, self.tol, enough, largest)
+            return NormalizedResponse(*shared, largest)
         smoothing = 0.5 / operator.n_triplets
-        return BinaryResponse(self.psd, self.tol, enough, self.threshold, smoothing)
+        return BinaryResponse(*shared, self.threshold, smoothing)
 
     def _result(self, assembly: Assembly, trace: Trace) -> Metric | SignedForm:
         factor, signs = self._factor(trace)
@@ -260,19 +263,22 @@ class MetricBoostRule(Rule):
         Least decrease of the loss that is worth another round.
     enough : float
         Loss at which the triplets count as satisfied.
+    first : float
+        Size of the eigenvalue at the first weights, the measure of what is small.
     """
 
     psd: bool
     tol: float
     enough: float
+    first: float
 
     def direction(self, operator: Operator, u: Any) -> tuple[float, Vector]:
         """(6): the leading eigenvector; in absolute value, if the result need not be psd."""
         return operator.top(u, absolute=not self.psd)
 
     def no_direction_left(self, eigenvalue: float, v: Vector, previous: Vector | None) -> bool:
-        """No direction has a positive r."""
-        return eigenvalue <= 0 if self.psd else eigenvalue == 0
+        """No direction has a positive r, to rounding."""
+        return (eigenvalue if self.psd else abs(eigenvalue)) <= _EIGENVALUE_TOLERANCE * self.first
 
     def done(self, loss: float, decrease: float) -> str:
         """Stop when all triplets are satisfied, or when a round gains nothing."""
