@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
 
 from conftest import problem
@@ -91,7 +92,17 @@ def test_corrective_says_when_the_problem_is_unbounded():
     with pytest.warns(ConvergenceWarning, match="penalty is too small"):
         learner = BoostMetric(**LETTER, corrective=True).fit(X, triplets)
     assert learner.trace_.stopped == "separated"
-    assert np.isfinite(learner.metric_.L).all()
+    assert np.trace(learner.metric_.matrix) < 1e6
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("penalty", [0.1, 0.01])
+def test_corrective_is_certified_in_few_rounds(dtype, penalty):
+    X, y = load_breast_cancer(return_X_y=True)
+    learner = BoostMetric(corrective=True, penalty=penalty).fit(X.astype(dtype), y)
+    assert learner.trace_.stopped == "converged"
+    assert learner.n_iter_ < 40
+    assert abs(learner.gap_) <= 1e-7
 
 
 def test_corrective_says_when_rounds_run_out():
@@ -195,6 +206,16 @@ class TestInvariance:
         np.testing.assert_allclose(
             relative(first.metric_.matrix), relative(second.metric_.matrix), atol=1e-6
         )
+
+    @pytest.mark.filterwarnings("ignore:Nothing was learned")
+    def test_weight_zero_is_absence_on_small_problems(self):
+        for seed in range(20):
+            rng = np.random.default_rng(seed)
+            X = rng.standard_normal((6, 2))
+            index = [[0, 1, 2], [3, 4, 5], [1, 2, 3]]
+            learner = BoostMetric(prior=None, scale="unit", max_rounds=20)
+            first = learner.fit(X, Triplets(index, [1, 1, 0])).metric_.matrix
+            np.testing.assert_array_equal(first, learner.fit(X, Triplets(index[:2])).metric_.matrix)
 
     def test_float32_is_close_to_float64(self, labelled_problem):
         X, _, triplets = labelled_problem

@@ -102,6 +102,24 @@ def test_user_errors_are_one_line(run, flowers, tmp_path, kind):
     assert not list(tmp_path.glob("*.safetensors"))
 
 
+def test_brackets_are_only_brackets(run, tmp_path):
+    rows = "".join(f"{i},{i * 7 % 5},{'ab'[i % 2]}\n" for i in range(20))
+    (tmp_path / "we[bold]ird.csv").write_text("a[b],[/x],y\n" + rows)
+    result = run("learn", "we[bold]ird.csv", "--label", "y")
+    assert result.exit_code == 0, result.output
+    assert "we[bold]ird: 20 rows" in result.output
+    result = run("learn", "we[bold]ird.csv", "--label", "zz")
+    assert result.exit_code == 2
+    assert "a[b], [/x], y" in result.stderr
+
+
+def test_a_folder_is_no_file_to_write(run, tmp_path):
+    (tmp_path / "folder").mkdir()
+    result = run("learn", "iris", "--out", "folder")
+    assert result.exit_code == 2
+    assert "is a folder" in result.stderr
+
+
 def test_small_classes_are_noted(run, tmp_path):
     rows = "".join(f"{i},{i * i % 7},{'a' if i < 20 else 'b'}\n" for i in range(23))
     (tmp_path / "small.csv").write_text("x,z,y\n" + rows)

@@ -6,6 +6,7 @@ import os
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from safetensors.numpy import load_file, save_file
 
@@ -124,6 +125,42 @@ def test_broken_files_are_refused_by_name(kind, tmp_path):
     path.write_bytes(BROKEN[kind])
     with pytest.raises(ValueError, match=r"broken\.safetensors"):
         Metric.load(path)
+
+
+def test_many_long_names(tmp_path):
+    names = [f"rather_long_name_of_a_feature_{i}" for i in range(40_000)]
+    Metric(np.ones((1, 40_000)), names).save(tmp_path / "wide.safetensors")
+    assert Metric.load(tmp_path / "wide.safetensors").feature_names == tuple(names)
+
+
+def test_saving_keeps_permissions_and_links(metric, tmp_path):
+    real, link = tmp_path / "real.safetensors", tmp_path / "link.safetensors"
+    metric.save(real)
+    real.chmod(0o600)
+    link.symlink_to(real)
+    Metric(np.eye(2)).save(link)
+    assert link.is_symlink()
+    assert real.stat().st_mode & 0o777 == 0o600
+    assert Metric.load(real).n_features == 2
+
+
+def test_columns_in_another_order_are_refused():
+    metric = Metric(np.diag([1.0, 2.0]), ["a", "b"])
+    frame = pd.DataFrame({"b": [1.0], "a": [0.0]})
+    with pytest.raises(ValueError, match="columns a, b in this order"):
+        metric.transform(frame)
+    assert metric.transform(frame[["a", "b"]]).tolist() == [[0.0, 2.0]]
+
+
+def test_frozen_after_pickling(metric):
+    copy = pickle.loads(pickle.dumps(metric))
+    with pytest.raises(ValueError, match="read-only"):
+        copy.L[0, 0] = 1.0
+
+
+def test_extreme_matrices():
+    np.testing.assert_allclose(Metric.from_matrix(np.diag([1e308, 1e307])).matrix[0, 0], 1e308)
+    np.testing.assert_allclose(Metric.from_matrix(np.diag([1e-300, 0])).matrix[0, 0], 1e-300)
 
 
 def test_unreadable_files_are_os_errors(tmp_path):

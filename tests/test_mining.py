@@ -87,6 +87,18 @@ def test_order_of_rows_does_not_matter_without_ties(rng):
     )
 
 
+def test_any_labels_and_numbers(rng):
+    X, y = rng.integers(0, 9, (30, 2)), rng.integers(0, 3, 30)
+    expected = NearestTriplets()(X.astype(float), y).index
+    for labels in (y * 0.3, np.array(["x", "y", "z"])[y], y + 10):
+        np.testing.assert_array_equal(NearestTriplets()(X, labels).index, expected)
+    np.testing.assert_array_equal(NearestTriplets()(X.tolist(), y).index, expected)
+    with pytest.raises(ValueError, match="NaN"):
+        NearestTriplets()(np.full((4, 1), np.nan), np.arange(4))
+    with pytest.raises(ValueError, match="inconsistent"):
+        NearestTriplets()(X, y[:-1])
+
+
 def test_small_classes_give_what_there_is():
     X = np.arange(5.0)[:, None]
     triplets = NearestTriplets(3, 3)(X, np.array([0, 0, 1, 1, 2]))

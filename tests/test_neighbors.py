@@ -25,6 +25,20 @@ def test_kneighbors_equals_sorting_all_distances(rng):
     )
 
 
+@pytest.mark.parametrize("offset", [1e6, 1e8])
+def test_data_far_from_the_origin(offset, rng):
+    X = np.round(rng.standard_normal((60, 3)), 3)
+    metric = Metric(np.diag([1.0, 2.0, 3.0]))
+    table = metric.distances(X)
+    np.fill_diagonal(table, np.inf)
+    found = kneighbors(metric, X + offset, n_neighbors=2)[0]
+    np.testing.assert_allclose(found, np.sort(table, axis=1)[:, :2], rtol=1e-4)
+    y = (X[:, 0] > 0).astype(int)
+    plain = MetricNeighborsClassifier(BoostMetric(max_rounds=5)).fit(X, y).predict(X)
+    moved = MetricNeighborsClassifier(BoostMetric(max_rounds=5)).fit(X + offset, y)
+    assert np.mean(moved.predict(X + offset) == plain) > 0.95
+
+
 def test_classifier_is_neighbours_after_the_map():
     X, X_test, y, y_test = train_test_split(*load_wine(return_X_y=True), random_state=0)
     classifier = MetricNeighborsClassifier(BoostMetric(max_rounds=30), n_neighbors=5).fit(X, y)

@@ -11,7 +11,6 @@ from nearfar.losses import newton_step
 from nearfar.pairwise import ClassOrder, Embedded, Voted, largest_squared_distance
 from nearfar.scatter import Scatter
 from nearfar.tiled import TiledScatter
-from nearfar.workers import Workers
 
 
 @pytest.fixture(params=[1, 50, 10**6])
@@ -176,7 +175,7 @@ def test_largest_squared_distance(band_elements, rng):
 
 def test_leading_by_absolute_value():
     A = np.diag([1.0, -3.0, 2.0])
-    assert leading(A, Workers())[0] == pytest.approx(2.0)
-    value, v = leading(A, Workers(), absolute=True)
+    assert leading(A)[0] == pytest.approx(2.0)
+    value, v = leading(A, absolute=True)
     assert value == pytest.approx(-3.0)
     np.testing.assert_allclose(v, [0, 1, 0], atol=1e-12)

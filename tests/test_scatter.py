@@ -81,6 +81,20 @@ def test_lanczos_agrees_with_dense(dtype, monkeypatch):
         assert abs(v @ other_v) == pytest.approx(1.0, abs=tolerance)
 
 
+@pytest.mark.parametrize("kind", ["contradictory", "equal points", "complements"])
+def test_lanczos_survives_matrices_that_kill_its_start(kind, monkeypatch):
+    monkeypatch.setattr(Scatter, "_dense_is_cheaper", lambda self: False)
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (60, 20)).astype(float)
+    X = np.ones((60, 40)) if kind == "equal points" else np.hstack([X, 1 - X])
+    index = [[0, 1, 2], [0, 2, 1]] if kind == "contradictory" else [[0, 1, 2], [3, 4, 5]]
+    scatter = Scatter(X, Triplets(index))
+    value, v = scatter.top(np.array([0.5, 0.5]))
+    expected = np.linalg.eigvalsh(scatter.matrix(np.array([0.5, 0.5])))[-1]
+    assert value == pytest.approx(expected, abs=1e-9)
+    assert np.linalg.norm(v) == pytest.approx(1.0)
+
+
 def test_cost_model_takes_lanczos_where_features_are_many():
     X = np.zeros((3, 3))
     triplets = Triplets([[0, 1, 2]])

@@ -56,6 +56,31 @@ class TestTriplets:
         assert triplets.restrict(mask).index.tolist() == [[1, 2, 0]]
         assert len(triplets.restrict([0, 1])) == 0
 
+    def test_edges_of_selection(self):
+        triplets = Triplets([[0, 1, 2], [3, 4, 0]])
+        assert len(triplets.take([])) == 0
+        assert len(triplets.restrict([])) == 0
+        with pytest.raises(ValueError, match="0 or more; got -1"):
+            triplets.restrict([-1, 0, 1])
+        with pytest.raises(ValueError, match="integer"):
+            Triplets.from_rankings({0: [[1.7], 2]})
+        with pytest.raises(ValueError, match="0 or more"):
+            Triplets(np.array([[2**63 + 5, 1, 2]], dtype=np.uint64))
+        assert len(triplets.over(5)[3]) == 1
+
+    def test_folds_are_by_anchor(self, rng):
+        index = np.column_stack(
+            [np.repeat(np.arange(10), 3), np.tile([10, 11, 12], 10), np.full(30, 20)]
+        )
+        seen = []
+        for train, test in Triplets(index).folds(3, random_state=0):
+            assert not set(train.index[:, 0]) & set(test.index[:, 0])
+            assert len(train) + len(test) == 30
+            seen += test.index[:, 0].tolist()
+        assert sorted(seen) == index[:, 0].tolist()
+        with pytest.raises(ValueError, match="10 anchors"):
+            next(Triplets(index).folds(11))
+
     def test_from_rankings(self):
         triplets = Triplets.from_rankings({9: [1, 2, 3], 8: [(4, 5), 6]})
         assert triplets.index.tolist() == [
@@ -94,6 +119,8 @@ class TestTriplets:
         copy = pickle.loads(pickle.dumps(Triplets([[0, 1, 2]], [2.0])))
         assert copy.index.tolist() == [[0, 1, 2]]
         assert copy.weight.tolist() == [2.0]
+        with pytest.raises(ValueError, match="read-only"):
+            copy.index[0, 0] = 5
 
 
 class TestPairs:

@@ -6,19 +6,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from nearfar.workers import Workers
+from nearfar.workers import quiet_blas
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 
-def leading(A: Matrix, workers: Workers, *, absolute: bool = False) -> tuple[float, Vector]:
+def leading(A: Matrix, *, absolute: bool = False) -> tuple[float, Vector]:
     """Eigenpair of the largest eigenvalue, or of the largest in absolute value.
 
     The eigenvector's largest entry is positive, so that equal input gives an equal result.
     """
     last = len(A) - 1
-    with workers.quiet_blas():
+    with quiet_blas():
         values, vectors = eigh(A, subset_by_index=[last, last])
         if absolute and last > 0:
             low_values, low_vectors = eigh(A, subset_by_index=[0, 0])

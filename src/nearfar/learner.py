@@ -11,6 +11,7 @@ Inside, points are centred and scaled, so that parameters mean the same whatever
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ Floats = NDArray[np.floating[Any]]
 Matrix = NDArray[np.float64]
 Prior = Literal["identity"] | Metric | None
 
+_BLOCK_ROWS = 1 << 14
 _CONSTRAINTS = (Triplets, Pairs, Chunklets, ConstraintsOver)
 
 
@@ -48,17 +50,23 @@ class Frame:
     @classmethod
     def of(cls, X: Floats, scale: str | None) -> Frame:
         """Statistics of X; a constant feature keeps scale 1."""
-        scaler = StandardScaler(with_std=scale == "standard").fit(X)
-        spread = scaler.scale_ if scaler.scale_ is not None else np.ones(X.shape[1])
-        if not (np.isfinite(scaler.mean_).all() and np.isfinite(spread).all()):
-            raise ValueError("X has values so large that their spread is not finite; rescale it.")
-        return cls(scaler.mean_, spread)
+        size = _power_of_two(max(float(X.max()), -float(X.min())))
+        scaler = StandardScaler(with_std=scale == "standard")
+        for top in range(0, len(X), _BLOCK_ROWS):
+            scaler.partial_fit(np.asarray(X[top : top + _BLOCK_ROWS], dtype=np.float64) / size)
+        spread = np.ones(X.shape[1]) if scaler.scale_ is None else scaler.scale_
+        return cls(scaler.mean_ * size, spread if scale is None else spread * size)
 
     def enter(self, X: Floats) -> Floats:
         """Return X in the learner's units."""
         Z = X - self.center.astype(X.dtype)
         Z /= self.scale.astype(X.dtype)
         return Z
+
+
+def _power_of_two(size: float) -> float:
+    """Return the power of two next to `size`: dividing by it rounds nothing."""
+    return 2.0 ** min(1020, max(-1020, math.frexp(size)[1])) if size > 0 else 1.0
 
 
 @dataclass(frozen=True)
@@ -152,10 +160,18 @@ class MetricLearner(
             self.scale in ("standard", "unit", None),
             '"standard", "unit" or None',
         )
-        known = self.prior is None or self.prior == "identity" or isinstance(self.prior, Metric)
+        known = (
+            self.prior is None
+            or isinstance(self.prior, Metric)
+            or (isinstance(self.prior, str) and self.prior == "identity")
+        )
         require("prior", self.prior, known, 'None, "identity" or a Metric')
         require_number("prior_weight", self.prior_weight, at_least=0.0)
         require_number("tol", self.tol, at_least=0.0)
+        usable = self.constraints is None or (
+            callable(self.constraints) and not isinstance(self.constraints, type)
+        )
+        require("constraints", self.constraints, usable, "a strategy such as NearestTriplets()")
         if self.n_components is not None:
             require_integer("n_components", self.n_components, at_least=1)
 
@@ -187,6 +203,15 @@ class MetricLearner(
         -------
         self
         """
+        before = self.__dict__.copy()
+        try:
+            self._fit(X, y)
+        except BaseException:
+            self.__dict__ = before
+            raise
+        return self
+
+    def _fit(self, X: ArrayLike, y: Any) -> None:
         self._check_parameters()
         points, supervision = self._validate(X, y)
         if self.n_components is not None and self.n_components > points.shape[1]:
@@ -213,7 +238,6 @@ class MetricLearner(
         self.metric_ = metric
         self._assembly = assembly
         self._conclude(problem, trace)
-        return self
 
     def _conclude(self, problem: Problem, trace: Trace) -> None:
         """Set what a learner has beyond the common attributes, and warn."""
@@ -259,6 +283,8 @@ class MetricLearner(
             supervision = supervision.constraints
         if isinstance(supervision, Pairs):
             supervision.check(len(points))
+            if supervision.similar.all() or not supervision.similar.any():
+                raise ValueError("Scoring pairs takes similar and dissimilar ones.")
             distance = self.metric_.pair_distances(points, supervision.index)
             return float(
                 roc_auc_score(supervision.similar, -distance, sample_weight=supervision.weight)
@@ -293,7 +319,12 @@ class MetricLearner(
         """Run the solver to its end, watched by whoever asked."""
 
         def attributes() -> dict[str, Any]:
-            return {"metric_": self._result(assembly, trace), "_assembly": assembly}
+            return {
+                "metric_": self._result(assembly, trace),
+                "trace_": trace,
+                "n_iter_": len(trace),
+                "_assembly": assembly,
+            }
 
         rounds: Iterable[Round] = trace.record(problem.rounds)
         rounds = notify(rounds, self, problem.max_rounds, X=X, y=y, attributes=attributes)

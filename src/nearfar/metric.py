@@ -139,7 +139,7 @@ class Metric:
         feature_names: Sequence[str] | None = None,
         votes: Votes | None = None,
     ) -> None:
-        factor = np.array(L, dtype=np.float64)
+        factor = np.array(L, dtype=np.float64, order="C")
         if factor.ndim != 2 or 0 in factor.shape:
             raise ValueError(
                 f"A metric's L needs shape (n_components, n_features); got {factor.shape}."
@@ -153,6 +153,10 @@ class Metric:
         object.__setattr__(self, "L", factor)
         object.__setattr__(self, "feature_names", names)
         object.__setattr__(self, "votes", votes)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.L.setflags(write=False)
 
     @classmethod
     def identity(cls, n_features: int) -> Metric:
@@ -172,18 +176,19 @@ class Metric:
         matrix = np.array(M, dtype=np.float64)
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():
             raise ValueError("A metric's matrix must be square and finite.")
-        size = float(np.abs(matrix).max(initial=0.0))
-        if not np.allclose(matrix, matrix.T, rtol=0, atol=1e-8 * size):
+        size = float(np.abs(matrix).max(initial=0.0)) or 1.0
+        matrix /= size
+        if not np.allclose(matrix, matrix.T, rtol=0, atol=1e-8):
             raise ValueError("A metric's matrix must be symmetric.")
         values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
-        if values[0] < -1e-8 * size:
+        if values[0] < -1e-8:
             raise ValueError(
-                f"A metric's matrix must have no negative eigenvalue; got {values[0]:g}."
+                f"A metric's matrix must have no negative eigenvalue; got {size * values[0]:g}."
             )
         kept = values > len(values) * np.finfo(float).eps * values[-1]
         if not kept.any():
             return cls(np.zeros((1, len(values))), feature_names)
-        L = np.sqrt(values[kept])[:, None] * vectors[:, kept].T
+        L = np.sqrt(size) * np.sqrt(values[kept])[:, None] * vectors[:, kept].T
         return cls(L[::-1], feature_names)
 
     @property
@@ -243,6 +248,8 @@ class Metric:
             raise ValueError(
                 f"Pairs of row numbers need integers of shape (n, 2); got {pairs.shape}."
             )
+        if pairs.size and pairs.min() < 0:
+            raise ValueError("Row numbers are 0 or more.")
         rows = pairs.astype(np.intp, copy=False)
         return np.sqrt(squared_distances(self.transform(X), rows[:, 0], rows[:, 1]))
 
@@ -317,6 +324,14 @@ class Metric:
             raise ValueError(f"{path}: not a valid metric: {error}") from error
 
     def _points(self, X: ArrayLike) -> Floats:
+        columns = getattr(X, "columns", None)
+        if self.feature_names is not None and columns is not None:
+            names = tuple(str(name) for name in columns)
+            if names != self.feature_names:
+                raise ValueError(
+                    f"The metric is for the columns {', '.join(self.feature_names)} in this order; "
+                    f"got {', '.join(names)}."
+                )
         points = np.asarray(X)
         if points.dtype != np.float32:
             points = points.astype(np.float64, copy=False)

@@ -16,7 +16,7 @@ cannot rule out (k and a few a row) are ranked by distances from explicit float6
 result is exact whatever the precision of the product; memory is one tile.
 
 Ties: nearest (farthest) first, then lower row number first. Distances that agree to the rounding
-error of the data count as tied, so that a change of units or of the order of rows changes nothing.
+error of the data count as tied, so that a change of units changes nothing.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_array, check_consistent_length
 
 from nearfar.metric import squared_distances
 
@@ -81,7 +82,10 @@ def class_neighbors(
     >>> targets.ravel(), impostors.ravel()
     (array([1, 0, 3, 2]), array([2, 2, 1, 1]))
     """
-    points = _ClassOrder(X, np.asarray(y, dtype=np.intp))
+    X = check_array(X, dtype=[np.float64, np.float32])
+    codes = np.unique(y, return_inverse=True)[1]
+    check_consistent_length(X, codes)
+    points = _ClassOrder(X, codes)
     n, infinity = len(X), np.float32(np.inf)
     targets = np.full((n, n_targets), -1, dtype=np.intp)
     impostors = np.full((n, n_impostors), -1, dtype=np.intp)

@@ -45,9 +45,11 @@ def kneighbors(
     >>> kneighbors(metric, [[0, 0], [0, 5], [9, 1]], n_neighbors=1)[1].ravel()
     array([2, 2, 0])
     """
-    search = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute").fit(metric.transform(X))
-    embedded = None if queries is None else metric.transform(queries)
-    distances, indices = search.kneighbors(embedded)
+    embedded = metric.transform(X)
+    center = embedded.mean(axis=0)
+    search = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute").fit(embedded - center)
+    sought = None if queries is None else metric.transform(queries) - center
+    distances, indices = search.kneighbors(sought)
     return distances, indices
 
 
@@ -104,11 +106,12 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
                 f"n_neighbors={self.n_neighbors} is more than the {len(points)} rows of X."
             )
         learner = BoostMetric() if self.learner is None else clone(self.learner)
-        self.learner_ = learner.fit(points, labels)
+        self.learner_ = learner.fit(X, labels)
         self.metric_ = self.learner_.metric_
         embedded = self.metric_.transform(points)
+        self._center = embedded.mean(axis=0)
         self.neighbors_ = KNeighborsClassifier(self.n_neighbors, algorithm="brute")
-        self.neighbors_.fit(embedded, labels)
+        self.neighbors_.fit(embedded - self._center, labels)
         self.classes_ = self.neighbors_.classes_
         return self
 
@@ -125,4 +128,4 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
     def _embed(self, X: ArrayLike) -> NDArray[Any]:
         check_is_fitted(self)
         points = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        return self.metric_.transform(points)
+        return self.metric_.transform(points) - self._center

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar.workers import Workers
+from nearfar.workers import Workers, quiet_blas
 
 Floats = NDArray[np.floating[Any]]
 Vector = NDArray[np.float64]
@@ -53,6 +53,13 @@ class Band:
     def selves(self) -> tuple[Ints, Ints]:
         """Where rows meet themselves."""
         return np.arange(self.height), np.arange(self.rows.start, self.rows.stop)
+
+    def split_sums(self, tile: Floats) -> tuple[Vector, Vector]:
+        """Sums over the columns of the class, and over the others, for each row."""
+        near = tile[:, self.near].sum(axis=1, dtype=np.float64)
+        before = tile[:, : self.near.start].sum(axis=1, dtype=np.float64)
+        after = tile[:, self.near.stop :].sum(axis=1, dtype=np.float64)
+        return near, before + after
 
     def parts(self, n: int) -> tuple[slice, slice, slice]:
         """Columns before, of and after the class."""
@@ -106,7 +113,7 @@ class ClassOrder:
             return reduce(_add, (work(band) for band in self.bands[part]))
 
         size = -(-len(self.bands) // _TASKS)
-        with self.workers.quiet_blas():
+        with quiet_blas():
             return reduce(_add, self.workers.map(run, len(self.bands), size))
 
     def laplacian(self, tile_of: Callable[[Band], Floats], T: Floats) -> Floats:

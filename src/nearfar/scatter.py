@@ -22,14 +22,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from nearfar.eigen import leading, signed
 from nearfar.losses import Slope, exponential_loss, exponential_slope
 from nearfar.metric import squared_distances
 from nearfar.supervision import Triplets
 from nearfar.thresholds import best_cut, gaussian_cut
-from nearfar.workers import Workers
+from nearfar.workers import Workers, quiet_blas
 
 Floats = NDArray[np.floating[Any]]
 Vector = NDArray[np.float64]
@@ -37,6 +37,7 @@ Matrix = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
 _BLOCK_ROWS = 4096
+_FACTOR_ROWS = 16
 _LANCZOS_BASIS = 20
 _FIRST_PRODUCTS = 3 * _LANCZOS_BASIS
 _SECONDS = {
@@ -197,7 +198,7 @@ class Scatter:
         With `absolute`, the eigenpair of the largest eigenvalue in absolute value.
         """
         if absolute or self._dense_is_cheaper():
-            value, v = leading(self.matrix(u), self.workers, absolute=absolute)
+            value, v = leading(self.matrix(u), absolute=absolute)
         else:
             value, v = self._lanczos(u)
         self._previous = v
@@ -228,19 +229,18 @@ class Scatter:
         if how == "gaussian":
             groups = (z[np.unique(self.near)], z[np.unique(self.far)])
             threshold = gaussian_cut(*(f(g) for g in groups for f in (_mean, _sd)))
-            wrong = float(u @ ((near >= threshold) & (far < threshold)))
-            right = float(u @ ((near < threshold) & (far >= threshold)))
         else:
             ends = np.concatenate([near, far])
             for_wrong = np.where(far < near, u, 0.0)
             for_right = np.where(near < far, u, 0.0)
-            threshold, wrong, right = best_cut(
+            threshold = best_cut(
                 ends,
                 np.concatenate([-for_wrong, for_wrong]),
                 np.concatenate([for_right, -for_right]),
                 signed=signed,
             )
         H = (far >= threshold).astype(np.float64) - (near >= threshold)
+        wrong, right = float(u[H < 0].sum()), float(u[H > 0].sum())
         return Cut(threshold, wrong, right, lambda alpha: state + alpha * H)
 
     def __len__(self) -> int:
@@ -265,6 +265,13 @@ class Scatter:
         """Margins of squared Euclidean distance between the rows of P, an embedding of X."""
         return self._differences(squared_distances(P, self.i, self.j)) / self.unit
 
+    def factor_margins(self, L: Matrix) -> Vector:
+        """Margins of the metric L'L, a few rows of L at a time."""
+        margins = self.start()
+        for top in range(0, len(L), _FACTOR_ROWS):
+            margins += self.embedding_margins(self.embed(L[top : top + _FACTOR_ROWS]))
+        return margins
+
     def embed(self, L: Matrix) -> Floats:
         """Map X by L."""
         with self._blas():
@@ -285,7 +292,7 @@ class Scatter:
         def block(rows: slice) -> Floats:
             return self.X[rows].T @ (_rows_of(half, rows) @ self.X)
 
-        with self.workers.quiet_blas():
+        with quiet_blas():
             for part in self.workers.map(block, len(self.X), _BLOCK_ROWS):
                 S += part
         return (S + S.T) / self.unit
@@ -331,7 +338,7 @@ class Scatter:
 
     def _blas(self) -> AbstractContextManager[object]:
         """BLAS to itself for the long products of Lanczos, quiet otherwise."""
-        return self.workers.quiet_blas() if self._dense_is_cheaper() else nullcontext()
+        return quiet_blas() if self._dense_is_cheaper() else nullcontext()
 
     def _dense_is_cheaper(self) -> bool:
         n, D = self.X.shape
@@ -350,7 +357,9 @@ class Scatter:
             count += 1
             return operator.matvec(v)
 
-        start = self._previous if self._previous is not None else np.ones(len(self))
+        start = self._previous
+        if start is None:
+            start = np.random.default_rng(0).standard_normal(len(self))
         try:
             values, vectors = eigsh(
                 LinearOperator(operator.shape, matvec=counted, dtype=operator.dtype),
@@ -360,9 +369,9 @@ class Scatter:
                 ncv=_LANCZOS_BASIS,
                 tol=1e-5 if operator.dtype == np.float32 else 1e-10,
             )
-        except ArpackNoConvergence:
+        except ArpackError:
             self._products = 1 << 30
-            return leading(self.matrix(u), self.workers)
+            return leading(self.matrix(u))
         self._products = count
         v = vectors[:, 0].astype(np.float64)
         return float(values[0]), signed(v / np.linalg.norm(v))

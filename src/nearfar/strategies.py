@@ -241,17 +241,27 @@ def to_triplets(
     elif isinstance(supervision, Triplets):
         triplets = supervision
         if len(triplets) == 0:
-            raise ValueError("There are no triplets to learn from.")
+            raise ValueError("There are no triplets.")
     else:
-        triplets = strategy(X, supervision, random_state)
+        triplets = _as_triplets(strategy(X, supervision, random_state), strategy)
         if len(triplets) == 0:
             raise ValueError(
                 "The labels give no triplet: at least two classes are needed, "
                 "and at least one class with two members."
             )
-    if triplets.weight is not None and not triplets.weight.any():
-        raise ValueError("All triplets have weight 0; there is nothing to learn from.")
-    return triplets
+    if triplets.weight is None or triplets.weight.all():
+        return triplets
+    if not triplets.weight.any():
+        raise ValueError("All triplets have weight 0.")
+    return triplets.take(triplets.weight > 0)
+
+
+def _as_triplets(made: Any, strategy: Any) -> Triplets:
+    if isinstance(made, Pairs):
+        return made.triplets()
+    if isinstance(made, Triplets):
+        return made
+    raise ValueError(f"The strategy {strategy!r} makes {type(made).__name__}, not Triplets.")
 
 
 class _Classes:

@@ -9,12 +9,13 @@ scikit-learn.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
 
 Ints = NDArray[np.intp]
 T = TypeVar("T", bound=np.generic)
@@ -44,6 +45,12 @@ class _Tuples:
     def __len__(self) -> int:
         return len(self.index)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for value in state.values():
+            if value is not None:
+                value.setflags(write=False)
+
     def __repr__(self) -> str:
         weighted = "" if self.weight is None else ", weighted"
         return f"<{type(self).__name__}: {len(self)}{weighted}>"
@@ -59,7 +66,9 @@ class _Tuples:
     def over(self, n_samples: int) -> ConstraintsOver:
         """See these constraints as one target for each of `n_samples` samples.
 
-        What scikit-learn's `cross_val_score` and `GridSearchCV` need to split them with X.
+        What scikit-learn's `cross_val_score` and `GridSearchCV` need to split them with X. Only
+        constraints whose rows all lie in a fold survive there: of triplets, one in k^3 in the test
+        part of k folds. With few constraints, split those instead (`Triplets.folds`).
         """
         return ConstraintsOver(self, n_samples)  # type: ignore[arg-type]
 
@@ -111,13 +120,32 @@ class Triplets(_Tuples):
 
     def take(self, rows: ArrayLike) -> Triplets:
         """Pick triplets by number or mask."""
-        chosen = np.asarray(rows)
+        chosen = _selection(rows)
         return Triplets(self.index[chosen], self._weight(chosen))
 
     def restrict(self, samples: ArrayLike) -> Triplets:
         """Keep the triplets among `samples`, renumbered to positions in it."""
         inside, renumbered = self._within(samples)
         return Triplets(renumbered[inside], self._weight(inside))
+
+    def folds(
+        self, n_folds: int = 5, *, random_state: int | np.random.RandomState | None = None
+    ) -> Iterator[tuple[Triplets, Triplets]]:
+        """Yield (training, test) triplets by anchor, over the same X.
+
+        Examples
+        --------
+        >>> from nearfar import Triplets
+        >>> triplets = Triplets([[0, 1, 2], [0, 2, 3], [4, 5, 6]])
+        >>> sorted(len(test) for _, test in triplets.folds(2, random_state=0))
+        [1, 2]
+        """
+        anchors = check_random_state(random_state).permutation(np.unique(self.index[:, 0]))
+        if not 2 <= n_folds <= len(anchors):
+            raise ValueError(f"{len(anchors)} anchors cannot be split into {n_folds} folds.")
+        for part in np.array_split(anchors, n_folds):
+            held_out = np.isin(self.index[:, 0], part)
+            yield self.take(~held_out), self.take(held_out)
 
     @classmethod
     def from_pairs(cls, pairs: Pairs) -> Triplets:
@@ -175,7 +203,7 @@ class Triplets(_Tuples):
             for rank, level in enumerate(levels):
                 later = [far for group in levels[rank + 1 :] for far in group]
                 rows += [(query, near, far) for near in level for far in later]
-        return cls(np.array(rows, dtype=np.intp).reshape(-1, 3))
+        return cls(np.array(rows).reshape(-1, 3))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -224,7 +252,7 @@ class Pairs(_Tuples):
 
     def take(self, rows: ArrayLike) -> Pairs:
         """Pick pairs by number or mask."""
-        chosen = np.asarray(rows)
+        chosen = _selection(rows)
         return Pairs(self.index[chosen], self.similar[chosen], self._weight(chosen))
 
     def restrict(self, samples: ArrayLike) -> Pairs:
@@ -288,7 +316,7 @@ class Chunklets:
 
     def restrict(self, samples: ArrayLike) -> Chunklets:
         """Keep the ids of `samples`."""
-        return Chunklets(self.ids[np.asarray(samples)])
+        return Chunklets(self.ids[_selection(samples)])
 
     @classmethod
     def from_labels(cls, y: ArrayLike) -> Chunklets:
@@ -336,7 +364,7 @@ class ConstraintsOver:
 
     def __getitem__(self, samples: Any) -> ConstraintsOver:
         rows = samples[0] if isinstance(samples, tuple) else samples
-        chosen = np.arange(self.n_samples)[rows]
+        chosen = np.atleast_1d(np.arange(self.n_samples)[rows])
         return ConstraintsOver(self.constraints.restrict(chosen), len(chosen))
 
 
@@ -346,8 +374,8 @@ def _rows(index: ArrayLike, width: int, name: str) -> Ints:
         raise ValueError(f"{name} need row numbers of shape (n, {width}); got shape {rows.shape}.")
     if rows.dtype.kind not in "iu" and rows.size:
         raise ValueError(f"{name} need integer row numbers; got {rows.dtype}.")
-    if rows.size and rows.min() < 0:
-        raise ValueError(f"{name} need row numbers of 0 or more; got {rows.min()}.")
+    if rows.size and not 0 <= rows.min() <= rows.max() <= np.iinfo(np.intp).max:
+        raise ValueError(f"{name} need row numbers of 0 or more; got {rows.min()}, {rows.max()}.")
     return _frozen(rows.astype(np.intp, copy=False))
 
 
@@ -369,12 +397,20 @@ def _frozen(array: NDArray[T]) -> NDArray[T]:
 
 def _positions(samples: ArrayLike, at_least: int) -> Ints:
     """Position of each row in `samples`, -1 for rows that are not in it."""
-    chosen = np.asarray(samples)
+    chosen = _selection(samples)
     if chosen.dtype == np.bool_:
         chosen = np.flatnonzero(chosen)
+    if chosen.size and chosen.min() < 0:
+        raise ValueError(f"Row numbers of samples are 0 or more; got {chosen.min()}.")
     position = np.full(max(at_least, int(chosen.max(initial=-1)) + 1), -1, dtype=np.intp)
     position[chosen] = np.arange(len(chosen))
     return position
+
+
+def _selection(rows: ArrayLike) -> NDArray[Any]:
+    """Numbers or a mask, as an array that can index; an empty list is no rows."""
+    chosen = np.asarray(rows)
+    return chosen if chosen.size else chosen.astype(np.intp)
 
 
 def _by_anchor(ends: Ints) -> Ints:

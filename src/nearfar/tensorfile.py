@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import stat
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,7 +30,7 @@ _DTYPES: dict[str, np.dtype[Any]] = {
     "I64": np.dtype("<i8"),
 }
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
-_MAX_HEADER_BYTES = 1 << 20
+_MAX_HEADER_BYTES = 100_000_000
 _MAX_DIMENSIONS = 8
 
 
@@ -64,7 +65,9 @@ def write_tensors(
         offset = end
     text = json.dumps(header, ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
-    _replace(Path(path), [len(text).to_bytes(8, "little"), text, *parts])
+    if len(text) > _MAX_HEADER_BYTES:
+        raise ValueError(f"{path}: the names do not fit into a safetensors header.")
+    _replace(Path(path).resolve(), [len(text).to_bytes(8, "little"), text, *parts])
 
 
 def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
@@ -152,6 +155,15 @@ def _is_text_mapping(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
 
 
+def _mode(path: Path) -> int:
+    """Permissions of the file to be replaced, or those that a new file gets."""
+    if path.exists():
+        return stat.S_IMODE(path.stat().st_mode)
+    umask = os.umask(0)
+    os.umask(umask)
+    return 0o666 & ~umask
+
+
 def _replace(path: Path, parts: list[bytes]) -> None:
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
@@ -159,9 +171,7 @@ def _replace(path: Path, parts: list[bytes]) -> None:
             file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(name).chmod(0o666 & ~umask)
+        Path(name).chmod(_mode(path))
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

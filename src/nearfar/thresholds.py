@@ -16,10 +16,13 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
 
+_ROUNDING = 1e-13
+_TIE = 1e-12
+
 
 def best_cut(
     lengths: Vector, wrong_change: Vector, right_change: Vector, *, signed: bool = False
-) -> tuple[float, float, float]:
+) -> float:
     """Find the threshold with the smallest Z, by one sort.
 
     Parameters
@@ -33,31 +36,33 @@ def best_cut(
 
     Returns
     -------
-    threshold : float
+    float
         Half-way between two lengths; the lowest of equally good ones. inf if no cut helps.
-    wrong, right : float
-        e+ and e- there.
 
     Examples
     --------
     >>> import numpy as np
     >>> from nearfar.thresholds import best_cut
     >>> best_cut(np.array([1.0, 3.0]), np.array([0.0, 0.0]), np.array([1.0, -1.0]))
-    (2.0, 0.0, 1.0)
+    2.0
     """
     order = np.argsort(lengths, kind="stable")
     sorted_lengths = lengths[order]
     last = np.flatnonzero(np.diff(sorted_lengths) > 0)
     if len(last) == 0:
-        return math.inf, 0.0, 0.0
-    wrong = np.maximum(np.cumsum(wrong_change[order])[last], 0.0)
-    right = np.maximum(np.cumsum(right_change[order])[last], 0.0)
-    gain = np.sqrt(right) - np.sqrt(wrong)
-    best = int(np.argmax(np.abs(gain) if signed else gain))
-    if gain[best] <= 0 and not signed:
-        return math.inf, 0.0, 0.0
-    threshold = (sorted_lengths[last[best]] + sorted_lengths[last[best] + 1]) / 2
-    return float(threshold), float(wrong[best]), float(right[best])
+        return math.inf
+    gain = _root(np.cumsum(right_change[order])[last]) - _root(np.cumsum(wrong_change[order])[last])
+    if signed:
+        gain = np.abs(gain)
+    if gain.max() <= _TIE:
+        return math.inf
+    best = last[int(np.argmax(gain >= gain.max() - _TIE))]
+    return float((sorted_lengths[best] + sorted_lengths[best + 1]) / 2)
+
+
+def _root(weight: Vector) -> Vector:
+    """Square root of sums of weights that may be off by rounding around zero."""
+    return np.sqrt(np.where(weight > _ROUNDING, weight, 0.0))
 
 
 def gaussian_cut(near_mean: float, near_sd: float, far_mean: float, far_sd: float) -> float:

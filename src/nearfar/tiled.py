@@ -134,7 +134,7 @@ class TiledScatter:
 
     def top(self, u: AnchorWeights, *, absolute: bool = False) -> tuple[float, Vector]:
         """Leading eigenpair of A(u): the direction along which the loss falls fastest."""
-        return leading(self.matrix(u), self.classes.workers, absolute=absolute)
+        return leading(self.matrix(u), absolute=absolute)
 
     def matrix(self, u: AnchorWeights) -> Matrix:
         """A(u), the matrix (8) of MetricBoost."""
@@ -162,9 +162,9 @@ class TiledScatter:
         u = self.weigh(state)[1]
         if how == "gaussian":
             threshold = gaussian_cut(*self._spread(p))
-            wrong, right = self._judge(u, p, threshold)
         else:
-            threshold, wrong, right = best_cut(*self._events(u, p), signed=signed)
+            threshold = best_cut(*self._events(u, p), signed=signed)
+        wrong, right = self._judge(u, p, threshold)
 
         def advance(alpha: float) -> TiledState:
             empty = np.empty(0)
@@ -183,13 +183,16 @@ class TiledScatter:
         def work(band: Band) -> tuple[Floats, ...]:
             rows = band.rows
             tile = u.form.weights(band, u.sums.near[rows], u.sums.far[rows])
-            tile[np.subtract.outer(p[rows], p) ** 2 < threshold] = 0.0
-            near = tile[:, band.near].sum(axis=1)
-            far = tile.sum(axis=1) - near
+            large = np.subtract.outer(p[rows], p) ** 2 >= threshold
+            near_large, far_large = band.split_sums(np.where(large, tile, 0.0))
+            near_small, far_small = band.split_sums(np.where(large, 0.0, tile))
             anchor = np.exp(u.log_anchor[rows])
-            return np.array([anchor @ (near * (1 - far)), anchor @ ((1 - near) * far)]), np.zeros(0)
+            return (
+                np.array(anchor @ (near_large * far_small)),
+                np.array(anchor @ (near_small * far_large)),
+            )
 
-        wrong, right = self.classes.sum(work)[0]
+        wrong, right = self.classes.sum(work)
         return float(wrong), float(right)
 
     def _events(self, u: AnchorWeights, p: Vector) -> tuple[Vector, Vector, Vector]:

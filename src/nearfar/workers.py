@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
@@ -18,7 +20,8 @@ class Workers:
     """Threads that share out slices of a range.
 
     How a range is cut does not depend on the number of threads, and results come in order: sums of
-    them are the same on every machine. Inside parallel jobs of joblib there is one thread.
+    them are the same on every machine. In a child process there is one thread, as its parent has
+    shared out the cores already.
 
     Examples
     --------
@@ -30,16 +33,50 @@ class Workers:
     def map(self, work: Callable[[slice], T], n: int, size: int) -> Iterator[T]:
         """Apply `work` to the slices of ``range(n)`` of at most `size`."""
         parts = [slice(start, min(start + size, n)) for start in range(0, n, size)]
-        return map(work, parts) if len(parts) == 1 else self._pool.map(work, parts)
+        if len(parts) == 1 or self.n_threads == 1:
+            return map(work, parts)
+        return self._pool.map(work, parts)
 
-    def quiet_blas(self) -> AbstractContextManager[object]:
-        """Keep BLAS to one thread: in many short calls its own threads cost more than they give."""
-        return self._libraries.limit(limits=1, user_api="blas")
+    @cached_property
+    def n_threads(self) -> int:
+        """Number of cores that this process may use."""
+        if multiprocessing.parent_process() is not None:
+            return 1
+        if hasattr(os, "sched_getaffinity"):
+            return len(os.sched_getaffinity(0))
+        return os.cpu_count() or 1
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(effective_n_jobs(-1))
+        return ThreadPoolExecutor(self.n_threads)
 
-    @cached_property
-    def _libraries(self) -> ThreadpoolController:
-        return ThreadpoolController()
+
+class _QuietBlas:
+    """The number of BLAS threads belongs to the process: the first to enter sets it to one, the
+    last to leave sets it back.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._libraries: ThreadpoolController | None = None
+        self._limit: Any = None
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._libraries = self._libraries or ThreadpoolController()
+                self._limit = self._libraries.limit(limits=1, user_api="blas")
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+                if self._inside == 0:
+                    self._limit.restore_original_limits()
+
+
+quiet_blas = _QuietBlas()
+"""Keep BLAS to one thread: in many short calls its own threads cost more than they give."""

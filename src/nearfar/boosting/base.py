@@ -66,7 +66,7 @@ class BoostingLearner(MetricLearner):
             warnings.warn(
                 f"Nothing was learned: no direction lowers {type(self).__name__}'s objective.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=6,
             )
 
     def _expected_to_learn(self, problem: Problem) -> bool:

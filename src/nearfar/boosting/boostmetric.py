@@ -56,12 +56,15 @@ from nearfar.scatter import Line, Scatter
 from nearfar.strategies import NearestTriplets, TripletStrategy, to_triplets
 from nearfar.supervision import Triplets
 from nearfar.trace import Round, Rounds, Trace
+from nearfar.workers import quiet_blas
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 _LARGEST_STEP = 50.0
 _EIGENVALUE_TOLERANCE = 1e-9
+_NEARLY = 1e-4
+_STALLED = 1e-15
 
 
 class BoostMetric(BoostingLearner):
@@ -72,11 +75,11 @@ class BoostMetric(BoostingLearner):
     max_rounds : int, default=500
         The most terms to add. With a small `penalty` this is what regularises.
     penalty : float, default=1e-7
-        Price v of a unit of trace, relative to the leading eigenvalue at the first weights. At 1 or
-        more nothing is learned.
+        Price v of a unit of trace, relative to the leading eigenvalue at zero margins. At 1 or more
+        nothing is learned from zero.
     corrective : bool, default=False
         Re-optimise the whole metric after each new term, to the optimum of the paper's problem
-        (P0). Needs a `penalty` that bounds the problem, say 0.01 or more.
+        (P0), in float64. Needs a `penalty` that bounds the problem; 0.1 usually does.
     constraints : strategy, default=NearestTriplets(targets=3, impostors=3)
         What makes triplets of labels.
     prior : {"identity"}, Metric or None, default="identity"
@@ -89,7 +92,8 @@ class BoostMetric(BoostingLearner):
         How to scale X inside; the result is for X as given. "standard" gives every feature unit
         variance, "unit" and None leave features as they are; None also leaves the units of margins.
     n_components : int, optional
-        Dimension to reduce to, by the principal axes of the mapped points.
+        Dimension to reduce to, by the principal axes of the mapped points; fewer, if the metric's
+        rank is lower.
     validation_fraction : float, optional
         Share of anchors whose triplets are held out to choose the number of rounds: that after
         which most of them are satisfied. The metric is then learned from all triplets.
@@ -112,7 +116,8 @@ class BoostMetric(BoostingLearner):
     directions_ : array of shape (n_terms, n_features)
         Unit vectors xi_j in the units of X.
     weights_ : array of shape (n_terms,)
-        Their weights w_j: M is the prior plus ``(directions_.T * weights_) @ directions_``.
+        Their weights w_j: before the reduction to `n_components`, M is the weighted prior plus
+        ``(directions_.T * weights_) @ directions_``.
     gap_ : float
         How far the objective can be above the optimum of (P0), among all metrics of no larger
         trace: ``v Tr M - <A(u), M>``, and ``Tr M`` times what the leading eigenvalue exceeds v by.
@@ -188,6 +193,8 @@ class BoostMetric(BoostingLearner):
         self, Z: Floats, frame: Frame, supervision: Any, random_state: np.random.RandomState
     ) -> BoostProblem:
         triplets = to_triplets(Z, supervision, self._strategy(), random_state)
+        if self.corrective:
+            Z = Z.astype(np.float64, copy=False)
         scatter = Scatter(Z, triplets, normalize=self.scale is not None)
         state, prior = self._start(scatter, frame)
         rule = PenalizedExponential.of(scatter, penalty=self.penalty, tol=self.tol)
@@ -222,8 +229,8 @@ class BoostMetric(BoostingLearner):
         n_rounds = best_number_of_rounds(trial, unseen, margins[1], patience=self.patience)
         if prior is None:
             n_rounds = max(1, n_rounds)
-        yield from self._solve(scatter, rule, state, n_rounds)
-        return "validation"
+        reason = yield from self._solve(scatter, rule, state, n_rounds)
+        return "validation" if reason == "max_rounds" else reason
 
     def _expected_to_learn(self, problem: Problem) -> bool:
         return super()._expected_to_learn(problem) or self.penalty >= 1
@@ -232,20 +239,17 @@ class BoostMetric(BoostingLearner):
         assert isinstance(problem, BoostProblem)
         super()._conclude(problem, trace)
         self.gap_ = problem.gap(self._factor(trace)[0])
-        if (
-            len(trace)
-            and self.corrective
-            and trace.stopped not in ("converged", "validation", "callback")
-        ):
-            reason = (
-                "the penalty is too small to bound the problem"
-                if trace.stopped == "separated"
-                else f"max_rounds={self.max_rounds} was reached"
-            )
+        reasons = {
+            "separated": "the penalty is too small to bound the problem",
+            "max_rounds": f"max_rounds={self.max_rounds} was reached",
+            "stalled": f"rounding ends the search at gap_={self.gap_:.1e}",
+        }
+        if len(trace) and self.corrective and trace.stopped in reasons:
             warnings.warn(
-                f"BoostMetric(corrective=True) has no certified optimum: {reason}.",
+                "BoostMetric(corrective=True) has no certified optimum to tol: "
+                f"{reasons[trace.stopped]}.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=5,
             )
 
 
@@ -293,6 +297,10 @@ class PenalizedExponential(Rule):
         """(5), with a tolerance."""
         return eigenvalue <= self.v + _EIGENVALUE_TOLERANCE * self.largest
 
+    def nearly_no_direction_left(self, eigenvalue: float) -> bool:
+        """(5), as far as rounding lets an optimum be found."""
+        return eigenvalue <= self.v * (1 + _NEARLY) + _EIGENVALUE_TOLERANCE * self.largest
+
     def done(self, loss: float, decrease: float) -> str:
         """Stop when all triplets are satisfied, or when a round gains nothing."""
         if loss < self.enough:
@@ -318,21 +326,28 @@ def correct(
     """
     L = np.empty((0, len(scatter)))
     margins = state
-    u = scatter.weigh(state)[1]
+    loss, u = scatter.weigh(state)
+    objective = rule.objective(loss, 0.0)
     for _ in range(max_rounds):
         eigenvalue, v = scatter.top(u)
         gap = rule.gap(float((L**2).sum()), float(u @ (margins - state)), eigenvalue)
-        nearly = eigenvalue - rule.v <= 1e-4 * rule.v and gap <= rule.tol
-        if (rule.no_direction_left(eigenvalue) and gap <= rule.tol) or (len(L) and nearly):
+        if abs(gap) <= rule.tol and rule.nearly_no_direction_left(eigenvalue):
             return "converged"
-        step, last = rule.step(scatter.along(margins, v), eigenvalue)
-        L = _optimal_factor(scatter, rule, state, np.vstack([L, np.sqrt(step) * v]))
-        margins = state + scatter.embedding_margins(scatter.embed(L))
+        step, last = 0.0, False
+        if not rule.no_direction_left(eigenvalue):
+            step, last = rule.step(scatter.along(margins, v), eigenvalue)
+        grown = np.vstack([L, np.sqrt(step) * v]) if step > 0 else L
+        if len(grown) == 0:
+            return "converged"
+        L = _optimal_factor(scatter, rule, state, grown)
+        margins = state + scatter.factor_margins(L)
         loss, u = scatter.weigh(margins)
-        objective = rule.objective(loss, float((L**2).sum()))
+        before, objective = objective, rule.objective(loss, float((L**2).sum()))
         yield Round(objective, eigenvalue, step, direction=v, factor=L)
         if last or loss < rule.enough:
             return "separated"
+        if before - objective <= _STALLED * max(1.0, abs(objective)):
+            return "stalled"
     return "max_rounds"
 
 
@@ -345,25 +360,28 @@ def _optimal_factor(
         factor = flat.reshape(L.shape)
         P = scatter.embed(factor)
         loss, u = scatter.weigh(state + scatter.embedding_margins(P))
+        if loss < rule.enough:
+            raise _UnboundedError(factor)
         gradient = 2 * (rule.v * factor - scatter.pull(u, P))
         return rule.objective(loss, float(flat @ flat)), gradient.ravel()
 
-    def stop_if_unbounded(intermediate_result: Any) -> None:
-        if intermediate_result.fun < rule.enough:
-            raise StopIteration
-
-    options: Any = {"maxiter": 1000, "maxcor": 20, "ftol": 1e-15, "gtol": 1e-9}
-    result = minimize(
-        objective,
-        L.ravel(),
-        jac=True,
-        method="L-BFGS-B",
-        options=options,
-        callback=stop_if_unbounded,
-    )
+    options: Any = {"maxiter": 2000, "maxfun": 4000, "maxcor": 20, "ftol": 0.0, "gtol": 1e-10}
+    try:
+        with quiet_blas():
+            result = minimize(objective, L.ravel(), jac=True, method="L-BFGS-B", options=options)
+    except _UnboundedError as beyond:
+        return beyond.factor
     _, size, axes = np.linalg.svd(result.x.reshape(L.shape), full_matrices=False)
-    kept = size > 1e-6 * size[0]
+    kept = size > 1e-7 * size[0]
     return size[kept, None] * axes[kept]
+
+
+class _UnboundedError(Exception):
+    """Every triplet is satisfied with room to spare; the objective may fall for ever."""
+
+    def __init__(self, factor: Matrix) -> None:
+        super().__init__()
+        self.factor = factor.copy()
 
 
 @dataclass(frozen=True)
@@ -376,7 +394,7 @@ class BoostProblem(Problem):
 
     def gap(self, L: Matrix) -> float:
         """Bound of the distance to the optimum of (P0)."""
-        own = self.scatter.embedding_margins(self.scatter.embed(L))
+        own = self.scatter.factor_margins(L)
         u = self.scatter.weigh(self.state + own)[1]
         eigenvalue = self.scatter.top(u)[0]
         return self.rule.gap(float((L**2).sum()), float(u @ own), eigenvalue)

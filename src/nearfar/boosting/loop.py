@@ -159,7 +159,7 @@ def best_number_of_rounds(
     margins, most, best = state, held_out.satisfied(state), 0
     for number, round_ in enumerate(rounds, start=1):
         if round_.factor is not None:
-            margins = state + held_out.embedding_margins(held_out.embed(round_.factor))
+            margins = state + held_out.factor_margins(round_.factor)
         elif round_.direction is not None:
             margins = margins + round_.step * held_out.margins(round_.direction)
         share = held_out.satisfied(margins)

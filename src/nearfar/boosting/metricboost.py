@@ -130,7 +130,7 @@ class MetricBoost(BoostingLearner):
     >>> from nearfar import MetricBoost
     >>> X, y = load_wine(return_X_y=True)
     >>> learner = MetricBoost(max_rounds=20).fit(X, y)
-    >>> learner.score(X, y) > 0.98
+    >>> learner.score(X, y) > 0.97
     True
     """
 

@@ -26,8 +26,8 @@ METHODS = {"boost": BoostMetric}
 app = typer.Typer(
     help="Learn the distance a task needs.", no_args_is_help=True, pretty_exceptions_enable=False
 )
-out = Console()
-err = Console(stderr=True)
+out = Console(markup=False)
+err = Console(stderr=True, markup=False)
 
 
 @app.callback(invoke_without_command=True)
@@ -65,6 +65,8 @@ def learn(
         path = save_as or Path(f"{data.name}.safetensors")
         if not path.parent.is_dir():
             _fail(f"There is no folder {path.parent}.")
+        if path.is_dir():
+            _fail(f"{path} is a folder; name a file to write the metric to.")
         learner = METHODS[method]()
         n_classes = len(np.unique(data.y))
         out.print(

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from nearfar import datasets
 
 _READERS = {
-    ".csv": pl.read_csv,
-    ".tsv": lambda path: pl.read_csv(path, separator="\t"),
-    ".parquet": pl.read_parquet,
+    ".csv": lambda path: pl.read_csv(path, glob=False),
+    ".tsv": lambda path: pl.read_csv(path, separator="\t", glob=False),
+    ".parquet": lambda path: pl.read_parquet(path, glob=False),
 }
 
 
