@@ -1,4 +1,4 @@
-"""Bands of pairs against full tables, whatever the size of a band."""
+"""Tiles of pairs against full tables, whatever their size."""
 
 from __future__ import annotations
 
@@ -13,10 +13,16 @@ from nearfar.scatter import Scatter
 from nearfar.tiled import TiledScatter
 
 
-@pytest.fixture(params=[1, 50, 10**6])
-def band_elements(request, monkeypatch):
-    monkeypatch.setattr(pairwise, "_BAND_ELEMENTS", request.param)
+@pytest.fixture(params=[(1, 1), (7, 11), (192, 512)])
+def tile_size(request, monkeypatch):
+    set_tiles(monkeypatch, request.param)
     return request.param
+
+
+def set_tiles(monkeypatch, size):
+    monkeypatch.setattr(pairwise, "_TILE_ROWS", size[0])
+    monkeypatch.setattr(pairwise, "_TILE_COLUMNS", size[1])
+    monkeypatch.setattr(pairwise, "_SERIAL_ELEMENTS", 0)
 
 
 def labelled(seed=0, n=60, n_features=4, n_classes=3, dtype=np.float64):
@@ -26,7 +32,7 @@ def labelled(seed=0, n=60, n_features=4, n_classes=3, dtype=np.float64):
     return X.astype(dtype), y, rng
 
 
-def test_bands_cover_every_row_of_classes_with_company(band_elements):
+def test_bands_cover_every_row_of_classes_with_company(tile_size):
     y = np.array([3, 0, 0, 7, 3, 3, 5, 0])
     order = ClassOrder(y)
     rows = np.concatenate([np.arange(b.rows.start, b.rows.stop) for b in order.bands])
@@ -40,7 +46,7 @@ def test_bands_cover_every_row_of_classes_with_company(band_elements):
 
 @pytest.mark.parametrize("signs", [[1.0, 1.0, 1.0], [1.0, -1.0, 1.0]])
 @pytest.mark.parametrize("near_sign", [1.0, -1.0])
-def test_weights_equal_a_full_table(band_elements, signs, near_sign):
+def test_weights_equal_a_full_table(tile_size, signs, near_sign):
     X, y, rng = labelled(n_features=3)
     order = ClassOrder(y)
     P, classes = X[order.order], y[order.order]
@@ -51,11 +57,11 @@ def test_weights_equal_a_full_table(band_elements, signs, near_sign):
     expected = np.exp(np.where(same, near_sign * H - a[:, None], -H - b[:, None]))
     np.fill_diagonal(expected, 0.0)
     for band in order.bands:
-        tile = form.weights(band, a[band.rows], b[band.rows], near_sign=near_sign)
-        np.testing.assert_allclose(tile, expected[band.rows], rtol=1e-12)
+        whole = order.whole(band, lambda tile: form.weights(tile, a, b, near_sign=near_sign))
+        np.testing.assert_allclose(whole, expected[band.rows], rtol=1e-12)
 
 
-def test_votes_equal_a_full_table(band_elements):
+def test_votes_equal_a_full_table(tile_size):
     X, y, _ = labelled()
     order = ClassOrder(y)
     P, classes = X[order.order], y[order.order]
@@ -66,11 +72,12 @@ def test_votes_equal_a_full_table(band_elements):
     expected = np.exp(np.where(classes[:, None] == classes, H, -H))
     np.fill_diagonal(expected, 0.0)
     for band in order.bands:
-        np.testing.assert_allclose(votes.weights(band), expected[band.rows], rtol=1e-12)
+        whole = order.whole(band, votes.weights)
+        np.testing.assert_allclose(whole, expected[band.rows], rtol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_laplacian_and_scatter_equal_loops(band_elements, dtype):
+def test_laplacian_and_scatter_equal_loops(tile_size, dtype):
     X, y, rng = labelled(dtype=dtype)
     order = ClassOrder(y)
     W = rng.standard_normal((60, 60)).astype(dtype)
@@ -82,20 +89,32 @@ def test_laplacian_and_scatter_equal_loops(band_elements, dtype):
     weights = W + W.T
     L = np.diag(weights.sum(axis=1)) - weights
     tolerance = 1e-12 if dtype == np.float64 else 1e-3
-    product = order.laplacian(lambda band: W[band.rows].copy(), T)
+
+    def weights_of(tile):
+        return W[tile.rows, tile.columns]
+
+    product = order.laplacian(weights_of, T)
     np.testing.assert_allclose(product, L @ T, atol=tolerance * 100)
-    A = order.scatter(lambda band: W[band.rows].copy(), X)
-    np.testing.assert_allclose(A, X.T @ L @ X, atol=tolerance * 1000)
-    constants = order.laplacian(lambda band: W[band.rows].copy(), np.ones((60, 1), dtype))
+    np.testing.assert_allclose(order.scatter(weights_of, X), X.T @ L @ X, atol=tolerance * 1000)
+    constants = order.laplacian(weights_of, np.ones((60, 1), dtype))
     np.testing.assert_allclose(constants, 0.0, atol=tolerance * 10)
+    classes = y[order.order]
+    W[classes[:, None] == classes] *= -1
+    weights = W + W.T
+    L = np.diag(weights.sum(axis=1)) - weights
+    W[classes[:, None] == classes] *= -1
+    product = order.laplacian(weights_of, T, near_sign=-1.0)
+    np.testing.assert_allclose(product, L @ T, atol=tolerance * 100)
+    A = order.scatter(weights_of, X, near_sign=-1.0)
+    np.testing.assert_allclose(A, X.T @ L @ X, atol=tolerance * 1000)
 
 
-def test_results_do_not_depend_on_the_band(monkeypatch):
+def test_results_do_not_depend_on_the_tiles(monkeypatch):
     X, y, rng = labelled()
     L = rng.standard_normal((3, 4))
     results = []
-    for size in (1, 200, 10**6):
-        monkeypatch.setattr(pairwise, "_BAND_ELEMENTS", size)
+    for size in ((1, 1), (5, 13), (192, 512)):
+        set_tiles(monkeypatch, size)
         scatter = TiledScatter(X, y)
         loss, u = scatter.weigh(scatter.state(L))
         results.append((loss, scatter.matrix(u)))
@@ -105,7 +124,7 @@ def test_results_do_not_depend_on_the_band(monkeypatch):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 25])
-def test_tiled_equals_listed_in_every_round(n_classes, band_elements):
+def test_tiled_equals_listed_in_every_round(n_classes, tile_size):
     X, y, _ = labelled(n=45, n_classes=n_classes)
     listed, tiled = Scatter(X, AllTriplets()(X, y)), TiledScatter(X, y)
     assert tiled.n_triplets == listed.n_triplets
@@ -128,7 +147,7 @@ def test_tiled_equals_listed_in_every_round(n_classes, band_elements):
 
 
 @pytest.mark.parametrize("how", ["exact", "gaussian"])
-def test_tiled_cuts_equal_listed_ones(how, band_elements):
+def test_tiled_cuts_equal_listed_ones(how, tile_size):
     X, y, rng = labelled(n=40)
     listed, tiled = Scatter(X, AllTriplets()(X, y)), TiledScatter(X, y)
     one, many = listed.start(), tiled.start()
@@ -167,7 +186,7 @@ def test_many_pairs_are_not_sorted(monkeypatch):
         scatter.cut(scatter.start(), np.ones(4), how="exact", signed=False)
 
 
-def test_largest_squared_distance(band_elements, rng):
+def test_largest_squared_distance(tile_size, rng):
     X = rng.standard_normal((30, 3)) + 100
     expected = ((X[:, None] - X[None]) ** 2).sum(-1).max()
     assert largest_squared_distance(X) == pytest.approx(expected)

@@ -1,25 +1,28 @@
-"""All pairs of points, band by band: what NCA and all-triplets boosting are made of.
+"""All pairs of points, tile by tile: what NCA and all-triplets boosting are made of.
 
-Points are kept in class order. A *band* is a few rows of one class against all columns, so that the
-columns of the same class are one run, `near`. For each band one matrix product gives the exponents
+Points are kept in class order. A *band* is a run of rows of one class; its *tiles* are runs of
+columns that lie wholly in the class (near) or wholly outside (far). One matrix product gives a tile
+of exponents
 
-    T_ij = near_sign * H_ij - near_shift_i    for columns of the same class,
-    T_ij =            - H_ij - far_shift_i    for the others,        exp(T_ii) = 0,
+    T_ij = near_sign * H_ij - near_shift_i    for near tiles,
+    T_ij =            - H_ij - far_shift_i    for far ones,        exp(T_ii) = 0,
 
 with H_ij = sum_c signs_c (P_ic - P_jc)^2 and the shifts folded into the product; then exp, in
-place. Sums and products of the weights exp(T) follow. No array is larger than a band or than X;
-bands are shared out among threads, and how they are cut depends on the points alone. `Voted`
-distances, sums of thresholded squares, have no such product: their bands are added up vote by vote.
+place, then the sums and products of the weights exp(T), while the tile is in the cache. Bands are
+shared out among threads; how they are cut depends on the points alone. `Voted` distances, sums of
+thresholded squares, have no such product: their tiles are added up vote by vote.
 
 Rows whose class has one member have no near column; they are columns but never rows of a band.
 """
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -31,10 +34,34 @@ Floats = NDArray[np.floating[Any]]
 Vector = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
-_BAND_ELEMENTS = 1 << 18
+_TILE_ROWS = 256
+_TILE_COLUMNS = 2048
+_SERIAL_ELEMENTS = 1 << 20
 _TASKS = 16
 _SMALLEST_FLOAT32_EXPONENT = -85.0
 """Below it exp is subnormal in float32: slow, and of no weight in any sum."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Rows of one class against columns of that class (near) or of others."""
+
+    rows: slice
+    columns: slice
+    near: bool
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns."""
+        return self.rows.stop - self.rows.start, self.columns.stop - self.columns.start
+
+    @property
+    def selves(self) -> tuple[Ints, Ints]:
+        """Where rows meet themselves."""
+        both = np.arange(
+            max(self.rows.start, self.columns.start), min(self.rows.stop, self.columns.stop)
+        )
+        return both - self.rows.start, both - self.columns.start
 
 
 @dataclass(frozen=True)
@@ -49,21 +76,16 @@ class Band:
         """Number of rows."""
         return self.rows.stop - self.rows.start
 
-    @property
-    def selves(self) -> tuple[Ints, Ints]:
-        """Where rows meet themselves."""
-        return np.arange(self.height), np.arange(self.rows.start, self.rows.stop)
+    def tiles(self, n: int) -> Iterator[Tile]:
+        """Cut all n columns into tiles."""
+        for start, stop in pairwise((0, self.near.start, self.near.stop, n)):
+            for left in range(start, stop, _TILE_COLUMNS):
+                columns = slice(left, min(left + _TILE_COLUMNS, stop))
+                yield Tile(self.rows, columns, start == self.near.start and stop == self.near.stop)
 
-    def split_sums(self, tile: Floats) -> tuple[Vector, Vector]:
-        """Sums over the columns of the class, and over the others, for each row."""
-        near = tile[:, self.near].sum(axis=1, dtype=np.float64)
-        before = tile[:, : self.near.start].sum(axis=1, dtype=np.float64)
-        after = tile[:, self.near.stop :].sum(axis=1, dtype=np.float64)
-        return near, before + after
 
-    def parts(self, n: int) -> tuple[slice, slice, slice]:
-        """Columns before, of and after the class."""
-        return slice(0, self.near.start), self.near, slice(self.near.stop, n)
+WeightsOf = Callable[[Tile], Floats]
+"""Tile -> weights; the result may be overwritten."""
 
 
 class ClassOrder:
@@ -73,27 +95,26 @@ class ClassOrder:
     ----------
     y : array of shape (n_samples,)
         Class codes.
-    band_elements : int, optional
-        How many entries a band has at most (at least one row).
 
     Attributes
     ----------
     order : array of shape (n_samples,)
         Row numbers in class order.
+    edges : array of shape (n_classes + 1,)
+        Where classes begin and end in that order.
     bands : list of Band
     """
 
-    def __init__(self, y: NDArray[np.integer[Any]], *, band_elements: int | None = None) -> None:
-        self.order: Ints = np.argsort(y, kind="stable")
-        starts = np.flatnonzero(np.diff(y[self.order], prepend=y.min() - 1 if len(y) else 0))
-        self.edges = np.append(starts, len(y))
+    def __init__(self, y: NDArray[np.integer[Any]]) -> None:
         self.n = len(y)
-        height = max(1, (band_elements or _BAND_ELEMENTS) // max(1, self.n))
+        self.order: Ints = np.argsort(y, kind="stable")
+        changes = np.flatnonzero(np.diff(y[self.order])) + 1
+        self.edges = np.concatenate([[0], changes, [self.n]])
         self.bands = [
-            Band(slice(top, min(top + height, stop)), slice(start, stop))
-            for start, stop in zip(self.edges[:-1].tolist(), self.edges[1:].tolist(), strict=True)
+            Band(slice(top, min(top + _TILE_ROWS, stop)), slice(start, stop))
+            for start, stop in pairwise(self.edges.tolist())
             if stop - start > 1
-            for top in range(start, stop, height)
+            for top in range(start, stop, _TILE_ROWS)
         ]
         self.workers = Workers()
 
@@ -112,51 +133,98 @@ class ClassOrder:
         def run(part: slice) -> tuple[Floats, ...]:
             return reduce(_add, (work(band) for band in self.bands[part]))
 
-        size = -(-len(self.bands) // _TASKS)
+        few = self.n * self.n <= _SERIAL_ELEMENTS
+        size = len(self.bands) if few else -(-len(self.bands) // _TASKS)
         with quiet_blas():
             return reduce(_add, self.workers.map(run, len(self.bands), size))
 
-    def laplacian(self, tile_of: Callable[[Band], Floats], T: Floats) -> Floats:
+    def laplacian(self, weights_of: WeightsOf, T: Floats, *, near_sign: float = 1.0) -> Floats:
         """(Laplacian of the weights) @ T.
 
         Parameters
         ----------
-        tile_of : callable
-            Band -> signed weights w_ij of its rows; the Laplacian is that of w + w'.
+        weights_of : callable
+            Tile -> weights w_ij of its rows; the Laplacian is that of w + w'.
         T : array of shape (n_samples, k)
             In class order.
+        near_sign : float, default=1.0
+            What the weights of near tiles are multiplied by.
 
         Returns
         -------
         array of shape (n_samples, k)
             Sum over j of (w_ij + w_ji) (T_i - T_j), for each i.
         """
-        own = np.zeros_like(T)
+        own = np.zeros((self.n, T.shape[1]))
 
         def work(band: Band) -> tuple[Floats, ...]:
-            tile = tile_of(band)
-            own[band.rows] = tile.sum(axis=1)[:, None] * T[band.rows] - tile @ T
-            return tile.sum(axis=0), tile.T @ T[band.rows]
+            columns, back = np.zeros(self.n), np.zeros((self.n, T.shape[1]))
+            mine = T[band.rows]
+            for tile in band.tiles(self.n):
+                weights = weights_of(tile)
+                sign = near_sign if tile.near else 1.0
+                own[band.rows] += sign * (
+                    weights.sum(axis=1)[:, None] * mine - weights @ T[tile.columns]
+                )
+                columns[tile.columns] = sign * weights.sum(axis=0)
+                back[tile.columns] = sign * (weights.T @ mine)
+            return columns, back
 
         columns, back = self.sum(work)
         return own + columns[:, None] * T - back
 
-    def scatter(self, tile_of: Callable[[Band], Floats], X: Floats) -> Vector:
-        """X' (Laplacian of the weights) X, at half the price of `laplacian` for T = X."""
-        rows = np.zeros(self.n)
+    def scatter(
+        self,
+        weights_of: WeightsOf,
+        X: Floats,
+        *,
+        near_sign: float = 1.0,
+        row_sums: Vector | None = None,
+    ) -> Vector:
+        """X' (Laplacian of the weights) X, at half the price of `laplacian` for T = X.
+
+        Sums of the rows' (signed) weights are computed unless they are known and given.
+        """
+        with_ones = np.vstack([X.T, np.ones(self.n, dtype=X.dtype)])
+        rows = np.zeros(self.n) if row_sums is None else row_sums
 
         def work(band: Band) -> tuple[Floats, ...]:
-            tile = tile_of(band)
-            rows[band.rows] = tile.sum(axis=1)
-            return X[band.rows].T @ (tile @ X), tile.sum(axis=0)
+            left = np.ascontiguousarray(with_ones[:, band.rows])
+            product = np.empty((len(left), self.n), dtype=X.dtype)
+            for tile in band.tiles(self.n):
+                weights = weights_of(tile)
+                part = np.matmul(left, weights, out=product[:, tile.columns])
+                if tile.near:
+                    part *= near_sign
+                if row_sums is None:
+                    sign = near_sign if tile.near else 1.0
+                    rows[band.rows] += sign * weights.sum(axis=1, dtype=np.float64)
+            return product[:-1] @ X, product[-1]
 
         S, columns = self.sum(work)
         degree = (rows + columns).astype(X.dtype)
         return np.asarray((X * degree[:, None]).T @ X, dtype=np.float64) - S - S.T
 
+    def whole(self, band: Band, weights_of: WeightsOf) -> Vector:
+        """All tiles of a band side by side."""
+        return np.hstack([weights_of(tile).astype(np.float64) for tile in band.tiles(self.n)])
+
 
 def _add(left: tuple[Floats, ...], right: tuple[Floats, ...]) -> tuple[Floats, ...]:
     return tuple(np.add(a, b, dtype=np.float64) for a, b in zip(left, right, strict=True))
+
+
+_buffers = threading.local()
+
+
+def _scratch(shape: tuple[int, int], dtype: np.dtype[Any]) -> Floats:
+    """Return this thread's buffer in the shape of a tile, so that it stays in the cache."""
+    size = shape[0] * shape[1]
+    buffer = getattr(_buffers, dtype.name, None)
+    if buffer is None or buffer.size < size:
+        buffer = np.empty(size, dtype=dtype)
+        setattr(_buffers, dtype.name, buffer)
+    return buffer[:size].reshape(shape)
 
 
 def largest_squared_distance(X: Floats) -> float:
@@ -171,49 +239,61 @@ def largest_squared_distance(X: Floats) -> float:
     """
     P = X - X.mean(axis=0)
     norms = np.einsum("ij,ij->i", P, P, dtype=np.float64)
-    height = max(1, _BAND_ELEMENTS // max(1, len(P)))
     largest = 0.0
-    for top in range(0, len(P), height):
-        rows = slice(top, top + height)
-        tile = norms[rows, None] + norms - 2.0 * (P[rows] @ P.T)
-        largest = max(largest, float(tile.max()))
+    for top in range(0, len(P), _TILE_ROWS):
+        rows = slice(top, top + _TILE_ROWS)
+        for left in range(0, top + 1, _TILE_COLUMNS):
+            columns = slice(left, left + _TILE_COLUMNS)
+            tile = norms[rows, None] + norms[columns] - 2.0 * (P[rows] @ P[columns].T)
+            largest = max(largest, float(tile.max()))
     return largest
 
 
 class PairForm(ABC):
-    """Distances between all points, in class order, from which bands of weights are made."""
+    """Distances between all points, in class order, from which tiles of weights are made.
+
+    A tile is made in a buffer of its thread: it is good until the thread makes the next one.
+    """
 
     @property
     @abstractmethod
     def dtype(self) -> np.dtype[Any]:
-        """Type of the bands."""
+        """Type of the tiles."""
 
     @abstractmethod
+    def scaled(self, tile: Tile, sign: float, shift: Vector | float) -> Floats:
+        """Sign * H - shift; the shift is that of the tile's rows."""
+
     def exponents(
         self,
-        band: Band,
+        tile: Tile,
         near_shift: Vector | float = 0.0,
         far_shift: Vector | float = 0.0,
         *,
         near_sign: float = 1.0,
     ) -> Floats:
-        """T of a band; shifts are those of the band's rows. T_ii is left undefined."""
+        """T of a tile, with shifts for all rows; T_ii is left undefined."""
+        shift = near_shift if tile.near else far_shift
+        if isinstance(shift, np.ndarray):
+            shift = shift[tile.rows]
+        return self.scaled(tile, near_sign if tile.near else -1.0, shift)
 
     def weights(
         self,
-        band: Band,
+        tile: Tile,
         near_shift: Vector | float = 0.0,
         far_shift: Vector | float = 0.0,
         *,
         near_sign: float = 1.0,
     ) -> Floats:
-        """exp(T) of a band; 0 where a row meets itself."""
-        tile = self.exponents(band, near_shift, far_shift, near_sign=near_sign)
-        if tile.dtype == np.float32:
-            np.maximum(tile, _SMALLEST_FLOAT32_EXPONENT, out=tile)
-        np.exp(tile, out=tile)
-        tile[band.selves] = 0.0
-        return tile
+        """exp(T) of a tile; 0 where a row meets itself."""
+        result = self.exponents(tile, near_shift, far_shift, near_sign=near_sign)
+        if result.dtype == np.float32:
+            np.maximum(result, _SMALLEST_FLOAT32_EXPONENT, out=result)
+        np.exp(result, out=result)
+        if tile.near:
+            result[tile.selves] = 0.0
+        return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,22 +329,14 @@ class Embedded(PairForm):
     def _norms(self) -> Vector:
         return np.einsum("ij,ij,j->i", self.P, self.P, self.signs, dtype=np.float64)
 
-    def exponents(
-        self,
-        band: Band,
-        near_shift: Vector | float = 0.0,
-        far_shift: Vector | float = 0.0,
-        *,
-        near_sign: float = 1.0,
-    ) -> Floats:
-        """T of a band, from one matrix product."""
-        tile = np.empty((band.height, len(self.P)), dtype=self.dtype)
-        before, near, after = band.parts(len(self.P))
-        far_left = self._left(band, -1.0, far_shift)
-        near_left = self._left(band, near_sign, near_shift)
-        for columns, left in ((before, far_left), (near, near_left), (after, far_left)):
-            np.matmul(left, self._right[columns].T, out=tile[:, columns])
-        return tile
+    def scaled(self, tile: Tile, sign: float, shift: Vector | float) -> Floats:
+        """Sign * H - shift, from one matrix product."""
+        height, k = tile.shape[0], self.P.shape[1]
+        left = np.empty((height, k + 2), dtype=self.dtype)
+        left[:, :k] = self.P[tile.rows] * (-2.0 * sign * self.signs)
+        left[:, k] = sign * self._norms[tile.rows] - shift
+        left[:, k + 1] = sign
+        return np.matmul(left, self._right[tile.columns].T, out=_scratch(tile.shape, self.dtype))
 
     def extended(self, p: Vector, weight: float) -> Embedded:
         """Add ``weight * (p_i - p_j)^2`` to the squared distances."""
@@ -272,14 +344,6 @@ class Embedded(PairForm):
         return Embedded(
             np.column_stack([self.P, column]), np.append(self.signs, np.copysign(1.0, weight))
         )
-
-    def _left(self, band: Band, sign: float, shift: Vector | float) -> Floats:
-        k = self.P.shape[1]
-        left = np.empty((band.height, k + 2), dtype=self.dtype)
-        left[:, :k] = self.P[band.rows] * (-2.0 * sign * self.signs)
-        left[:, k] = sign * self._norms[band.rows] - shift
-        left[:, k + 1] = sign
-        return left
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,22 +369,14 @@ class Voted(PairForm):
         """Type of the base's coordinates."""
         return self.base.dtype
 
-    def exponents(
-        self,
-        band: Band,
-        near_shift: Vector | float = 0.0,
-        far_shift: Vector | float = 0.0,
-        *,
-        near_sign: float = 1.0,
-    ) -> Floats:
-        """T of a band, vote by vote."""
-        tile = self.base.exponents(band, near_shift, far_shift, near_sign=near_sign)
-        votes = np.zeros_like(tile)
+    def scaled(self, tile: Tile, sign: float, shift: Vector | float) -> Floats:
+        """Sign * H - shift, vote by vote."""
+        result = self.base.scaled(tile, sign, shift)
+        votes = np.zeros_like(result)
         for p, threshold, alpha in zip(self.p, self.thresholds, self.alphas, strict=True):
-            votes += alpha * (np.subtract.outer(p[band.rows], p) ** 2 >= threshold)
-        votes[:, band.near] *= -near_sign
-        tile -= votes
-        return tile
+            votes += alpha * (squares(p, tile) >= threshold)
+        result += sign * votes
+        return result
 
     def extended(self, p: Vector, threshold: float, alpha: float) -> Voted:
         """Add one vote."""
@@ -330,3 +386,10 @@ class Voted(PairForm):
             np.append(self.thresholds, threshold),
             np.append(self.alphas, alpha),
         )
+
+
+def squares(p: Vector, tile: Tile) -> Vector:
+    """(p_i - p_j)^2 of a tile."""
+    difference = np.subtract.outer(p[tile.rows], p[tile.columns])
+    difference *= difference
+    return difference

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from nearfar.eigen import leading
 from nearfar.losses import exponential_loss
-from nearfar.pairwise import Band, ClassOrder, Embedded, PairForm, Voted
+from nearfar.pairwise import Band, ClassOrder, Embedded, PairForm, Voted, squares
 from nearfar.scatter import Cut, Line
 from nearfar.thresholds import best_cut, gaussian_cut
 
@@ -138,16 +138,15 @@ class TiledScatter:
 
     def matrix(self, u: AnchorWeights) -> Matrix:
         """A(u), the matrix (8) of MetricBoost."""
-
-        def tile_of(band: Band) -> Floats:
-            rows = band.rows
-            tile = u.form.weights(
-                band, u.sums.near[rows] - u.log_anchor[rows], u.sums.far[rows] - u.log_anchor[rows]
-            )
-            np.negative(tile[:, band.near], out=tile[:, band.near])
-            return tile
-
-        return self.classes.scatter(tile_of, self.X) / self.unit
+        near = np.subtract(u.sums.near, u.log_anchor, where=self.anchors, out=np.zeros(len(self.X)))
+        far = np.subtract(u.sums.far, u.log_anchor, where=self.anchors, out=np.zeros(len(self.X)))
+        A = self.classes.scatter(
+            lambda tile: u.form.weights(tile, near, far),
+            self.X,
+            near_sign=-1.0,
+            row_sums=np.zeros(len(self.X)),
+        )
+        return A / self.unit
 
     def along(self, state: TiledState, v: Vector) -> Line:
         """Return the loss along the direction v from the given distances."""
@@ -181,12 +180,14 @@ class TiledScatter:
         """Weight of the triplets that a cut orders wrongly, and rightly."""
 
         def work(band: Band) -> tuple[Floats, ...]:
-            rows = band.rows
-            tile = u.form.weights(band, u.sums.near[rows], u.sums.far[rows])
-            large = np.subtract.outer(p[rows], p) ** 2 >= threshold
-            near_large, far_large = band.split_sums(np.where(large, tile, 0.0))
-            near_small, far_small = band.split_sums(np.where(large, 0.0, tile))
-            anchor = np.exp(u.log_anchor[rows])
+            shares = np.zeros((2, 2, band.height))
+            for tile in band.tiles(self.classes.n):
+                weights = u.form.weights(tile, u.sums.near, u.sums.far)
+                large = squares(p, tile) >= threshold
+                shares[int(tile.near), 1] += np.where(large, weights, 0.0).sum(axis=1)
+                shares[int(tile.near), 0] += np.where(large, 0.0, weights).sum(axis=1)
+            (far_small, far_large), (near_small, near_large) = shares
+            anchor = np.exp(u.log_anchor[band.rows])
             return (
                 np.array(anchor @ (near_large * far_small)),
                 np.array(anchor @ (near_small * far_large)),
@@ -211,8 +212,10 @@ class TiledScatter:
 
         def work(band: Band) -> None:
             rows = band.rows
-            tile = u.form.weights(band, u.sums.near[rows], u.sums.far[rows]).astype(np.float64)
-            length = np.subtract.outer(p[rows], p) ** 2
+            tile = self.classes.whole(
+                band, lambda tile: u.form.weights(tile, u.sums.near, u.sums.far)
+            )
+            length = self.classes.whole(band, lambda tile: squares(p, tile))
             order = np.argsort(length, axis=1, kind="stable")
             is_near = np.zeros(n, dtype=bool)
             is_near[band.near] = True
@@ -244,20 +247,34 @@ class TiledScatter:
         """Number of features: A(u) is len x len."""
         return self.X.shape[1]
 
-    def sums(self, form: PairForm) -> Sums:
-        """Sums over near and over far for each anchor, whatever the size of the distances."""
+    def sums(self, form: PairForm, *, about: Sums | None = None) -> Sums:
+        """Sums over near and over far for each anchor, whatever the size of the distances.
+
+        Sums `about` others that are known not to be far off are cheaper.
+        """
         near, far = np.full(self.classes.n, -np.inf), np.full(self.classes.n, -np.inf)
 
-        def work(band: Band) -> None:
-            before, same, after = band.parts(self.classes.n)
-            exponent = form.exponents(band)
-            exponent[band.selves] = -np.inf
-            near[band.rows] = _log_sum_exp(exponent[:, same])
-            far[band.rows] = np.logaddexp(
-                _log_sum_exp(exponent[:, before]), _log_sum_exp(exponent[:, after])
-            )
+        def near_by(band: Band) -> None:
+            assert about is not None
+            rows = band.rows
+            sums = np.zeros((2, band.height))
+            for tile in band.tiles(self.classes.n):
+                weights = form.weights(tile, about.near, about.far)
+                sums[int(tile.near)] += weights.sum(axis=1, dtype=np.float64)
+            with np.errstate(divide="ignore"):
+                far[rows], near[rows] = np.log(sums)
+            near[rows] += about.near[rows]
+            far[rows] += about.far[rows]
 
-        self.classes.for_each(work)
+        def anywhere(band: Band) -> None:
+            for tile in band.tiles(self.classes.n):
+                exponents = form.exponents(tile)
+                if tile.near:
+                    exponents[tile.selves] = -np.inf
+                total = near if tile.near else far
+                total[band.rows] = np.logaddexp(total[band.rows], _log_sum_exp(exponents))
+
+        self.classes.for_each(anywhere if about is None else near_by)
         return Sums(near, far)
 
     def _mean_square(self, P: Floats) -> float:
@@ -291,22 +308,19 @@ class _TiledLine:
         """Mean and variance of h_far - h_near over the triplets, after the step w."""
         classes, state = self.scatter.classes, self.state
         form = _embedded(state).extended(self.p, w) if w else _embedded(state)
-        if abs(w) * np.ptp(self.p) ** 2 > _SAFE_GROWTH[form.dtype.itemsize]:
-            shift = self.scatter.sums(form)
-        else:
-            shift = state.sums
+        shift = state.sums if self._is_small(w) else self.scatter.sums(form)
         moments = np.zeros((2, 3, classes.n))
 
         def work(band: Band) -> None:
             rows = band.rows
             q = self.p - self._center[rows.start]
             powers = np.vander(q, 5, increasing=True).astype(form.dtype)
-            tile = form.weights(band, shift.near[rows], shift.far[rows])
-            before, near, after = band.parts(classes.n)
-            sums = tile[:, near] @ powers[near]
-            moments[0, :, rows] = _even_moments(sums, q[rows])
-            sums = tile[:, before] @ powers[before] + tile[:, after] @ powers[after]
-            moments[1, :, rows] = _even_moments(sums, q[rows])
+            sums = np.zeros((2, band.height, 5))
+            for tile in band.tiles(classes.n):
+                weights = form.weights(tile, shift.near, shift.far)
+                sums[int(tile.near)] += weights @ powers[tile.columns]
+            moments[1, :, rows] = _even_moments(sums[0], q[rows])
+            moments[0, :, rows] = _even_moments(sums[1], q[rows])
 
         classes.for_each(work)
         anchors = self.scatter.anchors
@@ -325,7 +339,12 @@ class _TiledLine:
         if self._tried is not None and self._tried[0] == w:
             return self._tried[1]
         form = _embedded(self.state).extended(self.p, w)
-        return TiledState(form, self.scatter.sums(form))
+        about = self.state.sums if self._is_small(w) else None
+        return TiledState(form, self.scatter.sums(form, about=about))
+
+    def _is_small(self, w: float) -> bool:
+        """Whether the step leaves all exponents within the range of exp."""
+        return bool(abs(w) * np.ptp(self.p) ** 2 <= _SAFE_GROWTH[self.state.form.dtype.itemsize])
 
     def lowest(self) -> float:
         """Smallest h_far - h_near over all triplets, from sorted projections."""
@@ -366,8 +385,7 @@ def _even_moments(sums: Floats, q: Vector) -> Matrix:
 
 
 def _log_sum_exp(exponent: Floats) -> Vector:
-    if exponent.shape[1] == 0:
-        return np.full(len(exponent), -np.inf)
-    top = exponent.max(axis=1)
-    total = np.exp(exponent - top[:, None]).sum(axis=1, dtype=np.float64)
-    return top + np.log(total)
+    top = np.maximum(exponent.max(axis=1), np.finfo(exponent.dtype).min)
+    exponent -= top[:, None]
+    with np.errstate(divide="ignore"):
+        return top + np.log(np.exp(exponent, out=exponent).sum(axis=1, dtype=np.float64))
