@@ -53,15 +53,26 @@ PAPER_RATIO = [20.0 / 4.9, 6.4 / 2.5, 8.04 / 3.1, 22.7 / 4.1, 16.2 / 9.6, 50.9 /
 
 
 def all_triplet_accuracy(form: Any, X: Array, y: Array) -> float:
-    """Share of all label-implied triplets that a form orders rightly, anchor by anchor."""
+    """Share of all label-implied triplets that a form orders rightly; ties of votes by distance."""
+    Y = X @ form.matrix
+    own = np.einsum("ij,ij->i", X, Y)
+    distance = own[:, None] + own - 2 * Y @ X.T
+    votes = np.zeros_like(distance)
+    if form.votes is not None:
+        model = form.votes
+        for v, alpha, beta in zip(model.directions, model.alphas, model.thresholds, strict=True):
+            p = X @ v
+            votes += alpha * (np.subtract.outer(p, p) ** 2 >= beta)
+        votes = votes.round(9)
     right = total = 0.0
     for anchor in range(len(X)):
-        same = np.flatnonzero(y == y[anchor])
-        same, other = same[same != anchor], np.flatnonzero(y != y[anchor])
-        grid = np.array(np.meshgrid([anchor], same, other, indexing="ij")).reshape(3, -1).T
-        if len(grid):
-            right += float(form.prefers(X, grid).sum())
-            total += len(grid)
+        near, far = y == y[anchor], y != y[anchor]
+        near[anchor] = False
+        ballot = np.subtract.outer(votes[anchor, far], votes[anchor, near])
+        margin = np.subtract.outer(distance[anchor, far], distance[anchor, near])
+        decided = np.where(ballot != 0, ballot, margin)
+        right += float((decided > 0).sum() + 0.5 * (decided == 0).sum())
+        total += decided.size
     return right / total
 
 

@@ -58,6 +58,14 @@ def test_a_table(run, flowers, tmp_path, kind):
     assert str(tmp_path / "metric.safetensors") in result.output
 
 
+def test_every_method(run):
+    from nearfar.cli.app import METHODS
+
+    for method in METHODS:
+        result = run("learn", "iris", "--method", method, "--folds", 2)
+        assert result.exit_code == 0, result.output
+
+
 def test_the_metric_is_that_of_the_learner(run, tmp_path):
     from nearfar import BoostMetric
 
