@@ -198,3 +198,19 @@ def test_leading_by_absolute_value():
     value, v = leading(A, absolute=True)
     assert value == pytest.approx(-3.0)
     np.testing.assert_allclose(v, [0, 1, 0], atol=1e-12)
+
+
+@pytest.mark.parametrize("absolute", [False, True])
+def test_the_embedding_never_has_more_columns_than_features(absolute):
+    X, y, rng = labelled(n=40)
+    listed, tiled = Scatter(X, AllTriplets()(X, y)), TiledScatter(X, y)
+    one, many = listed.start(), tiled.start()
+    for w in rng.standard_normal(15) if absolute else rng.random(15):
+        v = rng.standard_normal(4)
+        one = listed.along(one, v).advance(0.1 * w)
+        many = tiled.along(many, v).advance(0.1 * w)
+        assert many.form.P.shape[1] <= 4
+        loss, u = listed.weigh(one)
+        other_loss, other_u = tiled.weigh(many)
+        assert other_loss == pytest.approx(loss, rel=1e-10)
+        np.testing.assert_allclose(tiled.matrix(other_u), listed.matrix(u), atol=1e-10)

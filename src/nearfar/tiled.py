@@ -58,10 +58,11 @@ class Sums:
 
 @dataclass(frozen=True)
 class TiledState:
-    """The current squared distances, and the sums over them."""
+    """The current squared distances, the sums over them, and the map that they come from."""
 
     form: PairForm
     sums: Sums
+    L: Matrix
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,6 @@ class TiledScatter:
         self.X = X[self.classes.order]
         sizes = np.diff(self.classes.edges)
         self._size = np.repeat(sizes, sizes)
-        self._first = np.repeat(self.classes.edges[:-1], sizes)
         self.anchors = (self._size > 1) & (self._size < len(X))
         self.n_triplets = int(((self._size - 1) * (len(X) - self._size)).sum())
         self.total_weight = float(self.n_triplets)
@@ -119,7 +119,7 @@ class TiledScatter:
     def state(self, L: Matrix, signs: Vector | None = None) -> TiledState:
         """Distances |L x - L y|^2 in the operator's units, coordinates counted with their signs."""
         form = self.form(L, signs)
-        return TiledState(form, self.sums(form))
+        return TiledState(form, self.sums(form), L)
 
     def form(self, L: Matrix, signs: Vector | None = None) -> Embedded:
         """Map the points by L."""
@@ -151,7 +151,7 @@ class TiledScatter:
     def along(self, state: TiledState, v: Vector) -> Line:
         """Return the loss along the direction v from the given distances."""
         p = np.asarray(self.X @ (v / np.sqrt(self.unit)).astype(self.X.dtype), dtype=np.float64)
-        line = _TiledLine(self, state, p)
+        line = _TiledLine(self, state, v, p)
         accuracy = 1e-13 if self.X.dtype == np.float64 else 1e-5
         return Line(line.slope, line.advance, line.lowest, accuracy)
 
@@ -172,7 +172,7 @@ class TiledScatter:
                 form = Voted(form, np.empty((0, len(p))), empty, empty)
             assert isinstance(form, Voted)
             form = form.extended(p, threshold, alpha)
-            return TiledState(form, self.sums(form))
+            return TiledState(form, self.sums(form), state.L)
 
         return Cut(threshold, wrong, right, advance)
 
@@ -295,9 +295,9 @@ class TiledScatter:
 class _TiledLine:
     """The loss of all triplets along one direction."""
 
-    def __init__(self, scatter: TiledScatter, state: TiledState, p: Vector) -> None:
-        self.scatter, self.state, self.p = scatter, state, p
-        self._tried: tuple[float, TiledState] | None = None
+    def __init__(self, scatter: TiledScatter, state: TiledState, v: Vector, p: Vector) -> None:
+        self.scatter, self.state, self.v, self.p = scatter, state, v, p
+        self._tried: tuple[float, Embedded, Sums] | None = None
         edges = scatter.classes.edges
         self._lowest = np.repeat(np.minimum.reduceat(p, edges[:-1]), np.diff(edges))
         self._highest = np.repeat(np.maximum.reduceat(p, edges[:-1]), np.diff(edges))
@@ -328,7 +328,7 @@ class _TiledLine:
         log_near, log_far = shift.near[anchors] + np.log(s), shift.far[anchors] + np.log(f)
         sums = Sums(np.full(classes.n, -np.inf), np.full(classes.n, -np.inf))
         sums.near[anchors], sums.far[anchors] = log_near, log_far
-        self._tried = (w, TiledState(form, sums))
+        self._tried = (w, form, sums)
         anchor = exponential_loss(log_near + log_far)[1]
         mean = anchor @ (f1 / f - s1 / s)
         square = anchor @ (f2 / f - 2 * (f1 / f) * (s1 / s) + s2 / s)
@@ -337,10 +337,16 @@ class _TiledLine:
     def advance(self, w: float) -> TiledState:
         """Return the state after the step, with the sums of the last step tried if it is that."""
         if self._tried is not None and self._tried[0] == w:
-            return self._tried[1]
-        form = _embedded(self.state).extended(self.p, w)
-        about = self.state.sums if self._is_small(w) else None
-        return TiledState(form, self.scatter.sums(form, about=about))
+            _, form, sums = self._tried
+        else:
+            form = _embedded(self.state).extended(self.p, w)
+            about = self.state.sums if self._is_small(w) else None
+            sums = self.scatter.sums(form, about=about)
+        L = np.vstack([self.state.L, np.sqrt(abs(w)) * self.v])
+        if len(L) > len(self.scatter):
+            L, signs = _compact(L, form.signs)
+            form = self.scatter.form(L, signs)
+        return TiledState(form, sums, L)
 
     def _is_small(self, w: float) -> bool:
         """Whether the step leaves all exponents within the range of exp."""
@@ -359,6 +365,13 @@ class _TiledLine:
             right = np.abs(others[np.minimum(place, len(others) - 1)] - self.p[start:stop])
             nearest_far[start:stop] = np.minimum(left, right)
         return float((nearest_far[anchors] ** 2 - reach[anchors] ** 2).min())
+
+
+def _compact(L: Matrix, signs: Vector) -> tuple[Matrix, Vector]:
+    """Return at most as many rows as there are features, with the same L' diag(signs) L."""
+    values, vectors = np.linalg.eigh((L.T * signs) @ L)
+    kept = np.abs(values) > np.finfo(float).eps * np.abs(values).max()
+    return np.sqrt(np.abs(values[kept]))[:, None] * vectors[:, kept].T, np.sign(values[kept])
 
 
 def _embedded(state: TiledState) -> Embedded:
