@@ -305,6 +305,18 @@ class TestCallbacks:
         assert learner.n_iter_ == 2
         assert learner.trace_.stopped == "callback"
 
+    def test_a_callback_that_fails_is_torn_down(self, learner):
+        class Failing(Watcher):
+            def on_fit_task_end(self, estimator, context):
+                raise RuntimeError("no more")
+
+        before = learner.fit(X, Y).transform(X)
+        watcher = Failing()
+        with pytest.raises(RuntimeError, match="no more"):
+            learner.set_callbacks(watcher).fit(X[:, :2], Y)
+        assert watcher.torn_down
+        np.testing.assert_array_equal(learner.transform(X), before)
+
     def test_all_rounds_used(self, learner):
         watcher = Watcher()
         learner.set_params(max_rounds=3).set_callbacks(watcher).fit(X, Y)

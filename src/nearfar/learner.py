@@ -37,6 +37,7 @@ Matrix = NDArray[np.float64]
 Prior = Literal["identity"] | Metric | None
 
 _BLOCK_ROWS = 1 << 14
+_OF_CALLBACKS = ("_callback", "_skl_callbacks")
 _CONSTRAINTS = (Triplets, Pairs, Chunklets, ConstraintsOver)
 
 
@@ -207,7 +208,8 @@ class MetricLearner(
         try:
             self._fit(X, y)
         except BaseException:
-            self.__dict__ = before
+            of_callbacks = {k: v for k, v in self.__dict__.items() if k.startswith(_OF_CALLBACKS)}
+            self.__dict__ = before | of_callbacks
             raise
         return self
 
