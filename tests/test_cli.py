@@ -38,7 +38,14 @@ def test_a_dataset_by_name(run, tmp_path):
     result = run("learn", "iris")
     assert result.exit_code == 0, result.output
     assert "150 rows x 4 features, 3 classes" in result.output
-    for word in ("Euclidean", "standardised", "learned", "3-NN error %", "spread", "s a fold"):
+    for word in (
+        "Euclidean",
+        "standardised",
+        "learned",
+        "3-NN error %",
+        "std over folds",
+        "s a fold",
+    ):
         assert word in result.output
     assert Metric.load(tmp_path / "iris.safetensors").n_features == 4
 
@@ -87,6 +94,11 @@ USER_ERRORS = {
     "only labels": (["only.csv", "--label", "y"], "no columns besides"),
     "one class": (["one.csv", "--label", "y"], "two classes"),
     "empty file": (["empty.csv", "--label", "y"], "cannot be read"),
+    "label dropped": (
+        ["flowers.csv", "--label", "species", "--drop", "species"],
+        "cannot be dropped",
+    ),
+    "too many folds": (["iris", "--folds", "60"], "more than any class has rows (50)"),
     "no such method": (["iris", "--method", "magic"], "no method 'magic'"),
     "no such folder": (["iris", "--out", "nowhere/metric.safetensors"], "no folder"),
     "label of a dataset": (["iris", "--label", "y"], "for tables"),

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from nearfar import Metric, tensorfile
+from nearfar import Metric, Pairs, Triplets, tensorfile
+from nearfar.metric import Votes
 
 
 @pytest.fixture
@@ -65,6 +66,49 @@ def test_refuses_wrong_points(metric):
         metric.transform(np.zeros((2, 4)))
     with pytest.raises(ValueError, match="shape"):
         metric.pair_distances(np.zeros((2, 5)), [[0, 1, 2]])
+    for rows in ([[0, 2]], [[0, -1]]):
+        with pytest.raises(ValueError, match="from 0 to 1"):
+            metric.pair_distances(np.zeros((2, 5)), rows)
+
+
+def test_constraints_are_as_good_as_arrays(metric, rng):
+    X = rng.standard_normal((6, 5))
+    index = np.array([[0, 1, 2], [3, 4, 5]])
+    np.testing.assert_array_equal(
+        metric.prefers(X, Triplets(index)), metric.prefers(X, index.tolist())
+    )
+    pairs = Pairs(index[:, :2], [True, False])
+    np.testing.assert_array_equal(
+        metric.pair_distances(X, pairs), metric.pair_distances(X, index[:, :2])
+    )
+    with pytest.raises(ValueError, match="shape"):
+        metric.prefers(X, [0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    "votes",
+    [
+        (np.ones((2, 5)), np.ones(3), np.ones(2)),
+        (np.ones((2, 5)), np.ones((2, 1)), np.ones(2)),
+        (np.ones(2), np.ones(2), np.ones(2)),
+        (np.ones((2, 5)), np.ones(2), np.array([1.0, np.nan])),
+        (np.ones((2, 4)), np.ones(2), np.ones(2)),
+    ],
+)
+def test_malformed_votes_are_refused(votes, tmp_path):
+    with pytest.raises(ValueError, match=r"[Vv]otes"):
+        Metric(np.eye(5), votes=Votes(*votes))
+    names = ("votes.directions", "votes.alphas", "votes.thresholds")
+    path = tmp_path / "votes.safetensors"
+    metadata = {"format": "nearfar.metric", "version": "1"}
+    tensorfile.write_tensors(
+        path, {"L": np.eye(5)} | dict(zip(names, votes, strict=True)), metadata
+    )
+    with pytest.raises(ValueError, match=r"votes\.safetensors"):
+        Metric.load(path)
+    tensorfile.write_tensors(path, {"L": np.eye(5), names[0]: np.ones((1, 5))}, metadata)
+    with pytest.raises(ValueError, match=r"votes\.safetensors"):
+        Metric.load(path)
 
 
 def test_round_trip_is_exact(metric, tmp_path):

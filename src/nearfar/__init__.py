@@ -8,6 +8,7 @@
 (1, 2)
 """
 
+from nearfar import datasets, evaluate, neighbors
 from nearfar.boosting import BoostMetric, MetricBoost
 from nearfar.metric import Metric
 from nearfar.neighbors import MetricNeighborsClassifier
@@ -36,4 +37,7 @@ __all__ = [
     "RandomTriplets",
     "Triplets",
     "__version__",
+    "datasets",
+    "evaluate",
+    "neighbors",
 ]

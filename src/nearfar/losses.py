@@ -23,6 +23,9 @@ Slope = Callable[[float], tuple[float, float]]
 
 _RELATIVE_ACCURACY = 1e-13
 _MAX_EVALUATIONS = 200
+_QUADRATIC = 1e-9
+"""Relative size of a move after which the next must be far smaller, or be rounding."""
+
 _PIECE = 1 << 16
 
 
@@ -119,7 +122,7 @@ def newton_step(
     (1.5, False)
     """
     low, high = 0.0, np.inf
-    w = 0.0
+    w, last_move = 0.0, np.inf
     for _ in range(_MAX_EVALUATIONS):
         value, curvature = slope(w)
         excess = value - target
@@ -130,8 +133,10 @@ def newton_step(
         else:
             high = w
         proposal = w + excess / curvature if curvature > 0 else np.inf
-        if abs(proposal - w) <= accuracy * w:
+        move = abs(proposal - w)
+        if move <= accuracy * w or _QUADRATIC * w >= move >= last_move / 2:
             break
+        last_move = move
         if high == np.inf:
             proposal = min(proposal, cap)
         elif not low < proposal < high:

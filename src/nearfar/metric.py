@@ -59,6 +59,16 @@ class Votes:
     alphas: NDArray[np.float64]
     thresholds: NDArray[np.float64]
 
+    def __post_init__(self) -> None:
+        n_votes = len(self.alphas)
+        shapes = (self.directions.ndim, len(self.directions), *self.alphas.shape)
+        if shapes != (2, n_votes, n_votes) or self.thresholds.shape != (n_votes,):
+            raise ValueError("Votes need a direction, a weight and a threshold each.")
+        for array in (self.directions, self.alphas, self.thresholds):
+            if not np.isfinite(array).all():
+                raise ValueError("Votes must be finite.")
+            array.setflags(write=False)
+
     def count(self, X: Floats, i: Ints, j: Ints) -> NDArray[np.float64]:
         """H of the row pairs (i, j) of X."""
         total = np.zeros(len(i))
@@ -84,17 +94,21 @@ class SignedForm:
     """
 
     matrix: NDArray[np.float64]
+    feature_names: tuple[str, ...] | None = None
     votes: Votes | None = None
 
-    def prefers(self, X: ArrayLike, triplets: ArrayLike) -> NDArray[np.float64]:
+    def prefers(self, X: ArrayLike, triplets: Any) -> NDArray[np.float64]:
         """1 for triplets whose near has the smaller H, 0 for the others, 1/2 for ties."""
-        points, (a, near, far) = np.asarray(X, dtype=np.float64), np.asarray(triplets).T
+        points = _points(X, len(self.matrix), self.feature_names)
+        a, near, far = _rows(triplets, 3, len(points))
+        values, vectors = np.linalg.eigh(self.matrix)
+        P = points @ (np.sqrt(np.abs(values)) * vectors)
+        stretched, shrunk = P[:, values > 0], P[:, values < 0]
 
-        def form(i: Ints, j: Ints) -> NDArray[np.float64]:
-            difference = points[i] - points[j]
-            return np.einsum("ij,jk,ik->i", difference, self.matrix, difference)
+        def squared(i: Ints, j: Ints) -> NDArray[np.float64]:
+            return squared_distances(stretched, i, j) - squared_distances(shrunk, i, j)
 
-        return _order(points, a, near, far, self.votes, form)
+        return _order(points, a, near, far, self.votes, squared)
 
     def __getattr__(self, name: str) -> Any:
         if name in {"L", "transform", "distances", "pair_distances", "save", "n_components"}:
@@ -149,6 +163,8 @@ class Metric:
         names = None if feature_names is None else tuple(str(name) for name in feature_names)
         if names is not None and len(names) != factor.shape[1]:
             raise ValueError(f"{len(names)} feature names for {factor.shape[1]} features.")
+        if votes is not None and votes.directions.shape[1] != factor.shape[1]:
+            raise ValueError("A metric's votes must be for the features of its map.")
         factor.setflags(write=False)
         object.__setattr__(self, "L", factor)
         object.__setattr__(self, "feature_names", names)
@@ -234,32 +250,26 @@ class Metric:
         right = left if Y is None else self.transform(Y)
         return cdist(left, right)
 
-    def pair_distances(self, X: ArrayLike, index: ArrayLike) -> NDArray[np.float64]:
+    def pair_distances(self, X: ArrayLike, index: Any) -> NDArray[np.float64]:
         """Return distances of pairs of rows of X.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        index : array-like of int of shape (n_pairs, 2)
+        index : Pairs, or array-like of int of shape (n_pairs, 2)
             Row numbers.
         """
-        pairs = np.asarray(index)
-        if pairs.ndim != 2 or pairs.shape[1] != 2 or (pairs.dtype.kind not in "iu" and pairs.size):
-            raise ValueError(
-                f"Pairs of row numbers need integers of shape (n, 2); got {pairs.shape}."
-            )
-        if pairs.size and pairs.min() < 0:
-            raise ValueError("Row numbers are 0 or more.")
-        rows = pairs.astype(np.intp, copy=False)
-        return np.sqrt(squared_distances(self.transform(X), rows[:, 0], rows[:, 1]))
+        embedded = self.transform(X)
+        i, j = _rows(index, 2, len(embedded))
+        return np.sqrt(squared_distances(embedded, i, j))
 
-    def prefers(self, X: ArrayLike, triplets: ArrayLike) -> NDArray[np.float64]:
+    def prefers(self, X: ArrayLike, triplets: Any) -> NDArray[np.float64]:
         """Tell which triplets the metric orders rightly.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        triplets : array-like of int of shape (n_triplets, 3)
+        triplets : Triplets, or array-like of int of shape (n_triplets, 3)
             Row numbers (anchor, near, far).
 
         Returns
@@ -268,7 +278,8 @@ class Metric:
             1 where near is nearer than far, 0 where it is not, 1/2 for ties. Where there are
             `votes`, they decide, and the distance decides between equal votes.
         """
-        points, (a, near, far) = self._points(X), np.asarray(triplets).T
+        points = self._points(X)
+        a, near, far = _rows(triplets, 3, len(points))
         embedded = self.transform(points)
         return _order(
             points, a, near, far, self.votes, lambda i, j: squared_distances(embedded, i, j)
@@ -314,32 +325,48 @@ class Metric:
         try:
             names = json.loads(metadata["feature_names"]) if "feature_names" in metadata else None
             votes = None
-            if "votes.alphas" in tensors:
+            if any(name.startswith("votes.") for name in tensors):
                 votes = Votes(*(tensors[f"votes.{name}"] for name in _VOTES))
-                shapes = (len(votes.alphas), tensors["L"].shape[1]), (len(votes.alphas),)
-                if votes.directions.shape != shapes[0] or votes.thresholds.shape != shapes[1]:
-                    raise ValueError("the votes' shapes do not agree")
             return cls(tensors["L"], names, votes)
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, IndexError) as error:
             raise ValueError(f"{path}: not a valid metric: {error}") from error
 
     def _points(self, X: ArrayLike) -> Floats:
-        columns = getattr(X, "columns", None)
-        if self.feature_names is not None and columns is not None:
-            names = tuple(str(name) for name in columns)
-            if names != self.feature_names:
-                raise ValueError(
-                    f"The metric is for the columns {', '.join(self.feature_names)} in this order; "
-                    f"got {', '.join(names)}."
-                )
-        points = np.asarray(X)
-        if points.dtype != np.float32:
-            points = points.astype(np.float64, copy=False)
-        if points.ndim != 2 or points.shape[1] != self.n_features:
+        return _points(X, self.n_features, self.feature_names)
+
+
+def _points(X: ArrayLike, n_features: int, feature_names: tuple[str, ...] | None) -> Floats:
+    """Points as an array, checked against what they are for."""
+    columns = getattr(X, "columns", None)
+    if feature_names is not None and columns is not None:
+        names = tuple(str(name) for name in columns)
+        if names != feature_names:
             raise ValueError(
-                f"The metric is for points of {self.n_features} features; got shape {points.shape}."
+                f"The metric is for the columns {', '.join(feature_names)} in this order; "
+                f"got {', '.join(names)}."
             )
-        return points
+    points = np.asarray(X)
+    if points.dtype != np.float32:
+        points = points.astype(np.float64, copy=False)
+    if points.ndim != 2 or points.shape[1] != n_features:
+        raise ValueError(
+            f"The metric is for a 2-d array of points of {n_features} features; "
+            f"got shape {points.shape}."
+        )
+    return points
+
+
+def _rows(index: Any, width: int, n_samples: int) -> NDArray[np.intp]:
+    """Columns of row numbers, from an array or from constraints that have one."""
+    plain = isinstance(index, list | tuple | np.ndarray)
+    rows = np.asarray(index if plain else getattr(index, "index", index))
+    if rows.ndim != 2 or rows.shape[1] != width or (rows.dtype.kind not in "iu" and rows.size):
+        raise ValueError(f"Row numbers need integers of shape (n, {width}); got {rows.shape}.")
+    if rows.size and not 0 <= rows.min() <= rows.max() < n_samples:
+        raise ValueError(
+            f"Row numbers are from 0 to {n_samples - 1}; got {rows.min()} to {rows.max()}."
+        )
+    return rows.astype(np.intp, copy=False).T
 
 
 def _order(

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from nearfar.boosting import BoostMetric
 from nearfar.learner import MetricLearner
 from nearfar.metric import Metric
+from nearfar.supervision import Chunklets, ConstraintsOver, Pairs, Triplets
 
 
 def kneighbors(
@@ -97,6 +98,11 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
         y : array-like of shape (n_samples,)
             Class labels.
         """
+        if isinstance(y, Triplets | Pairs | Chunklets | ConstraintsOver):
+            raise ValueError(
+                "A classifier needs class labels. "
+                "Fit a learner to the constraints, and use its metric."
+            )
         points, labels = validate_data(
             self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2
         )

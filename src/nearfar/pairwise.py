@@ -1,8 +1,8 @@
 """All pairs of points, tile by tile: what NCA and all-triplets boosting are made of.
 
-Points are kept in class order. A *band* is a run of rows of one class; its *tiles* are runs of
-columns that lie wholly in the class (near) or wholly outside (far). One matrix product gives a tile
-of exponents
+Points are kept in class order. A *band* is a run of rows of one class, or of several whole small
+ones; its *tiles* are runs of columns that lie in these classes (near) or outside (far), or both by
+turns where there are several. One matrix product gives a tile of exponents
 
     T_ij = near_sign * H_ij - near_shift_i    for near tiles,
     T_ij =            - H_ij - far_shift_i    for far ones,        exp(T_ii) = 0,
@@ -44,32 +44,47 @@ _SMALLEST_FLOAT32_EXPONENT = -85.0
 
 @dataclass(frozen=True)
 class Tile:
-    """Rows of one class against columns of that class (near) or of others."""
+    """A run of rows against a run of columns, as near or as far pairs.
+
+    Attributes
+    ----------
+    rows, columns : slice
+        In class order.
+    near : bool
+        Whether pairs of one class are meant, or pairs of two.
+    codes : array of shape (n_samples,) or None
+        Class codes, if the tile has pairs of both kinds: those that are not meant are left out.
+    """
 
     rows: slice
     columns: slice
     near: bool
+    codes: Ints | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and of columns."""
         return self.rows.stop - self.rows.start, self.columns.stop - self.columns.start
 
-    @property
-    def selves(self) -> tuple[Ints, Ints]:
-        """Where rows meet themselves."""
-        both = np.arange(
-            max(self.rows.start, self.columns.start), min(self.rows.stop, self.columns.stop)
-        )
-        return both - self.rows.start, both - self.columns.start
+    def fill_excluded(self, values: Floats, value: float) -> None:
+        """Overwrite the pairs of a row with itself, and those of the kind that is not meant."""
+        if self.near:
+            both = np.arange(
+                max(self.rows.start, self.columns.start), min(self.rows.stop, self.columns.stop)
+            )
+            values[both - self.rows.start, both - self.columns.start] = value
+        if self.codes is not None:
+            same = self.codes[self.rows, None] == self.codes[self.columns]
+            values[same != self.near] = value
 
 
 @dataclass(frozen=True)
 class Band:
-    """Rows of one class, and the columns of that class, as slices in class order."""
+    """Rows of one class, or of several whole small ones, and the columns of those classes."""
 
     rows: slice
     near: slice
+    codes: Ints | None
 
     @property
     def height(self) -> int:
@@ -78,10 +93,17 @@ class Band:
 
     def tiles(self, n: int) -> Iterator[Tile]:
         """Cut all n columns into tiles."""
-        for start, stop in pairwise((0, self.near.start, self.near.stop, n)):
-            for left in range(start, stop, _TILE_COLUMNS):
-                columns = slice(left, min(left + _TILE_COLUMNS, stop))
-                yield Tile(self.rows, columns, start == self.near.start and stop == self.near.stop)
+        yield from self._cut(0, self.near.start, near=False)
+        yield from self._cut(self.near.start, self.near.stop, near=True)
+        if self.codes is not None:
+            yield from self._cut(self.near.start, self.near.stop, near=False)
+        yield from self._cut(self.near.stop, n, near=False)
+
+    def _cut(self, start: int, stop: int, *, near: bool) -> Iterator[Tile]:
+        inside = start == self.near.start and stop == self.near.stop
+        for left in range(start, stop, _TILE_COLUMNS):
+            columns = slice(left, min(left + _TILE_COLUMNS, stop))
+            yield Tile(self.rows, columns, near, self.codes if inside else None)
 
 
 WeightsOf = Callable[[Tile], Floats]
@@ -110,13 +132,29 @@ class ClassOrder:
         self.order: Ints = np.argsort(y, kind="stable")
         changes = np.flatnonzero(np.diff(y[self.order])) + 1
         self.edges = np.concatenate([[0], changes, [self.n]])
-        self.bands = [
-            Band(slice(top, min(top + _TILE_ROWS, stop)), slice(start, stop))
-            for start, stop in pairwise(self.edges.tolist())
-            if stop - start > 1
-            for top in range(start, stop, _TILE_ROWS)
-        ]
+        self.codes: Ints = np.repeat(np.arange(len(self.edges) - 1), np.diff(self.edges))
+        self.bands = list(self._bands())
         self.workers = Workers()
+
+    def _bands(self) -> Iterator[Band]:
+        """Yield parts of large classes, and runs of small ones that fit into one band together."""
+        first: int | None = None
+        for start, stop in pairwise(self.edges.tolist()):
+            fits = first is not None and stop - start > 1 and stop - first <= _TILE_ROWS
+            if first is not None and not fits:
+                yield self._run(first, start)
+                first = None
+            if 1 < stop - start <= _TILE_ROWS:
+                first = start if first is None else first
+            elif stop - start > 1:
+                for top in range(start, stop, _TILE_ROWS):
+                    yield Band(slice(top, min(top + _TILE_ROWS, stop)), slice(start, stop), None)
+        if first is not None:
+            yield self._run(first, self.n)
+
+    def _run(self, start: int, stop: int) -> Band:
+        several = self.codes[start] != self.codes[stop - 1]
+        return Band(slice(start, stop), slice(start, stop), self.codes if several else None)
 
     def for_each(self, work: Callable[[Band], None]) -> None:
         """Apply `work` to every band, on all cores."""
@@ -133,6 +171,8 @@ class ClassOrder:
         def run(part: slice) -> tuple[Floats, ...]:
             return reduce(_add, (work(band) for band in self.bands[part]))
 
+        if not self.bands:
+            raise ValueError("No class has two members: there are no near pairs.")
         few = self.n * self.n <= _SERIAL_ELEMENTS
         size = len(self.bands) if few else -(-len(self.bands) // _TASKS)
         with quiet_blas():
@@ -166,8 +206,8 @@ class ClassOrder:
                 own[band.rows] += sign * (
                     weights.sum(axis=1)[:, None] * mine - weights @ T[tile.columns]
                 )
-                columns[tile.columns] = sign * weights.sum(axis=0)
-                back[tile.columns] = sign * (weights.T @ mine)
+                columns[tile.columns] += sign * weights.sum(axis=0)
+                back[tile.columns] += sign * (weights.T @ mine)
             return columns, back
 
         columns, back = self.sum(work)
@@ -190,14 +230,12 @@ class ClassOrder:
 
         def work(band: Band) -> tuple[Floats, ...]:
             left = np.ascontiguousarray(with_ones[:, band.rows])
-            product = np.empty((len(left), self.n), dtype=X.dtype)
+            product = np.zeros((len(left), self.n), dtype=X.dtype)
             for tile in band.tiles(self.n):
                 weights = weights_of(tile)
-                part = np.matmul(left, weights, out=product[:, tile.columns])
-                if tile.near:
-                    part *= near_sign
+                sign = near_sign if tile.near else 1.0
+                product[:, tile.columns] += sign * (left @ weights)
                 if row_sums is None:
-                    sign = near_sign if tile.near else 1.0
                     rows[band.rows] += sign * weights.sum(axis=1, dtype=np.float64)
             return product[:-1] @ X, product[-1]
 
@@ -207,7 +245,10 @@ class ClassOrder:
 
     def whole(self, band: Band, weights_of: WeightsOf) -> Vector:
         """All tiles of a band side by side."""
-        return np.hstack([weights_of(tile).astype(np.float64) for tile in band.tiles(self.n)])
+        result = np.zeros((band.height, self.n))
+        for tile in band.tiles(self.n):
+            result[:, tile.columns] += weights_of(tile)
+        return result
 
 
 def _add(left: tuple[Floats, ...], right: tuple[Floats, ...]) -> tuple[Floats, ...]:
@@ -272,7 +313,14 @@ class PairForm(ABC):
         *,
         near_sign: float = 1.0,
     ) -> Floats:
-        """T of a tile, with shifts for all rows; T_ii is left undefined."""
+        """T of a tile, with shifts for all rows; -inf for pairs that are not meant."""
+        result = self._raw(tile, near_shift, far_shift, near_sign)
+        tile.fill_excluded(result, -np.inf)
+        return result
+
+    def _raw(
+        self, tile: Tile, near_shift: Vector | float, far_shift: Vector | float, near_sign: float
+    ) -> Floats:
         shift = near_shift if tile.near else far_shift
         if isinstance(shift, np.ndarray):
             shift = shift[tile.rows]
@@ -286,13 +334,13 @@ class PairForm(ABC):
         *,
         near_sign: float = 1.0,
     ) -> Floats:
-        """exp(T) of a tile; 0 where a row meets itself."""
-        result = self.exponents(tile, near_shift, far_shift, near_sign=near_sign)
+        """exp(T) of a tile; 0 for pairs that are not meant."""
+        result = self._raw(tile, near_shift, far_shift, near_sign)
         if result.dtype == np.float32:
             np.maximum(result, _SMALLEST_FLOAT32_EXPONENT, out=result)
+        tile.fill_excluded(result, 0.0)
         np.exp(result, out=result)
-        if tile.near:
-            result[tile.selves] = 0.0
+        tile.fill_excluded(result, 0.0)
         return result
 
 

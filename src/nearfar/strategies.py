@@ -241,7 +241,7 @@ def to_triplets(
     elif isinstance(supervision, Triplets):
         triplets = supervision
         if len(triplets) == 0:
-            raise ValueError("There are no triplets.")
+            raise ValueError("There are no triplets (in a fold of few, none may be left).")
     else:
         triplets = _as_triplets(strategy(X, supervision, random_state), strategy)
         if len(triplets) == 0:

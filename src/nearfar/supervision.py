@@ -215,7 +215,8 @@ class Pairs(_Tuples):
     index : array-like of shape (n_pairs, 2)
         Row numbers of X.
     similar : array-like of bool of shape (n_pairs,)
-        True where the two belong together.
+        True where the two belong together. Learners of triplets need similar and dissimilar pairs
+        that share a row.
     weight : array-like of shape (n_pairs,), optional
         Importance of each.
 
@@ -244,7 +245,7 @@ class Pairs(_Tuples):
         if flags.shape != (len(rows),) or (flags.dtype != np.bool_ and len(rows)):
             raise ValueError(
                 f"Pairs need `similar` as {len(rows)} booleans, one a pair; got {flags.dtype} "
-                f"of shape {flags.shape}. For labels of +1 and -1 write `labels == 1`."
+                f"of shape {flags.shape}. For labels of 1 and 0, or 1 and -1, write `labels == 1`."
             )
         object.__setattr__(self, "index", rows)
         object.__setattr__(self, "similar", _frozen(flags.astype(np.bool_)))

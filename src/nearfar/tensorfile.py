@@ -165,6 +165,8 @@ def _mode(path: Path) -> int:
 
 
 def _replace(path: Path, parts: list[bytes]) -> None:
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder {path.parent}.")
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

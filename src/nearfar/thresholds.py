@@ -18,6 +18,7 @@ Vector = NDArray[np.float64]
 
 _ROUNDING = 1e-13
 _TIE = 1e-12
+_SAME_LENGTH = 1e-12
 
 
 def best_cut(
@@ -37,7 +38,8 @@ def best_cut(
     Returns
     -------
     float
-        Half-way between two lengths; the lowest of equally good ones. inf if no cut helps.
+        Half-way between two lengths that differ by more than rounding; the lowest of equally good
+        ones. inf if no cut helps.
 
     Examples
     --------
@@ -48,7 +50,7 @@ def best_cut(
     """
     order = np.argsort(lengths, kind="stable")
     sorted_lengths = lengths[order]
-    last = np.flatnonzero(np.diff(sorted_lengths) > 0)
+    last = np.flatnonzero(np.diff(sorted_lengths) > _SAME_LENGTH * sorted_lengths[-1:])
     if len(last) == 0:
         return math.inf
     gain = _root(np.cumsum(right_change[order])[last]) - _root(np.cumsum(wrong_change[order])[last])
@@ -69,8 +71,8 @@ def gaussian_cut(near_mean: float, near_sd: float, far_mean: float, far_sd: floa
     """Find where two normal densities of squared lengths are equal (the paper's rule).
 
     The root between the means, if there is one; otherwise the point at equal distance from both in
-    standard deviations. Equal means, or spreads of zero, have the means' midpoint or the mean of
-    the side without spread.
+    standard deviations. If the near lengths have no spread the means' midpoint, so that they are
+    below it; if only the far ones have none, their mean.
 
     Examples
     --------
@@ -78,10 +80,10 @@ def gaussian_cut(near_mean: float, near_sd: float, far_mean: float, far_sd: floa
     >>> gaussian_cut(0.0, 1.0, 4.0, 1.0)
     2.0
     """
-    if near_sd <= 0 and far_sd <= 0:
+    if near_sd <= 0:
         return (near_mean + far_mean) / 2
     equal_z = (near_mean * far_sd + far_mean * near_sd) / (near_sd + far_sd)
-    if near_sd <= 0 or far_sd <= 0 or near_mean == far_mean:
+    if far_sd <= 0 or near_mean == far_mean:
         return equal_z
     a = near_sd**-2 - far_sd**-2
     c = -2 * (near_mean / near_sd**2 - far_mean / far_sd**2)

@@ -14,7 +14,7 @@ state but the current H; sums are kept as logarithms, one pair of them for each 
 
 Along a direction with projections p, h_ij = (p_i - p_j)^2, slope and curvature of the loss need
 sums of exp(..) h and exp(..) h^2. They follow from sums of exp(..) p^m, m = 0..4, about the class
-mean: one narrow matrix product a band.
+mean of the band: one narrow matrix product a tile.
 
 A binary weak model's state is its projections and thresholds, from which bands are made anew:
 memory O(n x votes), time O(n^2 x votes) a round. Its best threshold needs all pairs sorted, which
@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from nearfar.eigen import leading
 from nearfar.losses import exponential_loss
-from nearfar.pairwise import Band, ClassOrder, Embedded, PairForm, Voted, squares
+from nearfar.pairwise import Band, ClassOrder, Embedded, PairForm, Tile, Voted, squares
 from nearfar.scatter import Cut, Line
 from nearfar.thresholds import best_cut, gaussian_cut
 
@@ -42,7 +42,7 @@ Matrix = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
 MAX_SORTED = 1 << 24
-"""Most pairs that are sorted for an exact threshold: about 4,000 points, 0.5 GB."""
+"""Most pairs that are sorted for an exact threshold: 4,096 points, about 1.1 GB."""
 
 _SAFE_GROWTH = {4: 60.0, 8: 500.0}
 """By bytes of the type: how far exponents may move before sums are shifted anew."""
@@ -102,6 +102,11 @@ class TiledScatter:
         self._size = np.repeat(sizes, sizes)
         self.anchors = (self._size > 1) & (self._size < len(X))
         self.n_triplets = int(((self._size - 1) * (len(X) - self._size)).sum())
+        if self.n_triplets == 0:
+            raise ValueError(
+                "The labels give no triplet: at least two classes are needed, "
+                "and at least one class with two members."
+            )
         self.total_weight = float(self.n_triplets)
         self.unit = (normalize and self._mean_square(self.X)) or 1.0
 
@@ -205,7 +210,7 @@ class TiledScatter:
         n = self.classes.n
         if n * n > MAX_SORTED:
             raise ValueError(
-                f"The exact threshold sorts all {n} x {n} pairs; that many are refused. "
+                f"The exact threshold sorts all {n} x {n} pairs; {MAX_SORTED} are the most. "
                 'Use threshold="gaussian", or constraints=RandomTriplets(m).'
             )
         lengths, wrong, right = np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n))
@@ -215,10 +220,9 @@ class TiledScatter:
             tile = self.classes.whole(
                 band, lambda tile: u.form.weights(tile, u.sums.near, u.sums.far)
             )
-            length = self.classes.whole(band, lambda tile: squares(p, tile))
+            length = squares(p, Tile(rows, slice(0, n), near=False))
             order = np.argsort(length, axis=1, kind="stable")
-            is_near = np.zeros(n, dtype=bool)
-            is_near[band.near] = True
+            is_near = self.classes.codes[rows, None] == self.classes.codes
             near = np.take_along_axis(np.where(is_near, tile, 0.0), order, axis=1)
             far = np.take_along_axis(np.where(is_near, 0.0, tile), order, axis=1)
             a, b = np.cumsum(near, axis=1) - near, np.cumsum(far, axis=1) - far
@@ -233,12 +237,12 @@ class TiledScatter:
 
     def _spread(self, p: Vector) -> tuple[float, float, float, float]:
         """Mean and standard deviation of (p_i - p_j)^2 over near pairs, and over far pairs."""
-        near, everyone = np.zeros(3), _pair_sums(p - p.mean())
+        near, everyone = np.zeros(3), _pair_sums(p)
         for start, stop in pairwise(self.classes.edges):
-            inside = p[start:stop] - p[start:stop].mean()
-            near += _pair_sums(inside)
+            near += _pair_sums(p[start:stop])
+        without_anchor = _pair_sums(p[self._size == 1])
         result: list[float] = []
-        for count, square, fourth in (near, everyone - near):
+        for count, square, fourth in (near, everyone - near - without_anchor):
             mean = square / count
             result += [float(mean), float(np.sqrt(max(0.0, fourth / count - mean**2)))]
         return result[0], result[1], result[2], result[3]
@@ -269,8 +273,6 @@ class TiledScatter:
         def anywhere(band: Band) -> None:
             for tile in band.tiles(self.classes.n):
                 exponents = form.exponents(tile)
-                if tile.near:
-                    exponents[tile.selves] = -np.inf
                 total = near if tile.near else far
                 total[band.rows] = np.logaddexp(total[band.rows], _log_sum_exp(exponents))
 
@@ -289,7 +291,7 @@ class TiledScatter:
         everyone = len(X) * norms + norms.sum()
         n_far = len(X) - self._size
         total = (n_far * near + (self._size - 1) * (everyone - near)).sum()
-        return float(total / (2 * self.n_triplets)) if self.n_triplets else 0.0
+        return float(total / (2 * self.n_triplets))
 
 
 class _TiledLine:
@@ -301,8 +303,6 @@ class _TiledLine:
         edges = scatter.classes.edges
         self._lowest = np.repeat(np.minimum.reduceat(p, edges[:-1]), np.diff(edges))
         self._highest = np.repeat(np.maximum.reduceat(p, edges[:-1]), np.diff(edges))
-        means = np.add.reduceat(p, edges[:-1]) / np.diff(edges)
-        self._center = np.repeat(means, np.diff(edges))
 
     def slope(self, w: float) -> tuple[float, float]:
         """Mean and variance of h_far - h_near over the triplets, after the step w."""
@@ -313,7 +313,7 @@ class _TiledLine:
 
         def work(band: Band) -> None:
             rows = band.rows
-            q = self.p - self._center[rows.start]
+            q = self.p - self.p[rows].mean()
             powers = np.vander(q, 5, increasing=True).astype(form.dtype)
             sums = np.zeros((2, band.height, 5))
             for tile in band.tiles(classes.n):
@@ -383,6 +383,7 @@ def _embedded(state: TiledState) -> Embedded:
 def _pair_sums(q: Vector) -> Vector:
     """Number of ordered pairs, and their sums of (q_i - q_j)^2 and (q_i - q_j)^4."""
     n = len(q)
+    q = q - (q.mean() if n else 0.0)
     m1, m2, m3, m4 = (float((q**power).sum()) for power in (1, 2, 3, 4))
     square = 2 * (n * m2 - m1 * m1)
     fourth = 2 * n * m4 - 8 * m1 * m3 + 6 * m2 * m2

@@ -49,7 +49,7 @@ Rounds = Generator[Round, None, str]
 """A solver at work: yields rounds, returns why it stopped."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Trace(Sequence[Round]):
     """The rounds of a fit, in order, and why they ended.
 
@@ -97,6 +97,9 @@ class Trace(Sequence[Round]):
 
     def __len__(self) -> int:
         return len(self.rounds)
+
+    def __repr__(self) -> str:
+        return f"<Trace: {len(self)} rounds, {self.stopped}>"
 
     @property
     def objective(self) -> Vector:

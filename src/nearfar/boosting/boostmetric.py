@@ -84,7 +84,8 @@ class BoostMetric(BoostingLearner):
         What makes triplets of labels.
     prior : {"identity"}, Metric or None, default="identity"
         The metric to start from and to add to: Euclidean distance between scaled points, or a
-        metric of your own. None is the paper's zero.
+        metric of your own. None is the paper's zero. Where nothing improves on the prior there are
+        no rounds, and it is the result.
     prior_weight : float, default=0.3
         Mean squared distance of the triplets under the prior, in the units of margins. The prior's
         worst margins weigh exponentially in the loss: at 1 and more, a few outliers can lead.
@@ -229,6 +230,8 @@ class BoostMetric(BoostingLearner):
         n_rounds = best_number_of_rounds(trial, unseen, margins[1], patience=self.patience)
         if prior is None:
             n_rounds = max(1, n_rounds)
+        if n_rounds == 0:
+            return "validation"
         reason = yield from self._solve(scatter, rule, state, n_rounds)
         return "validation" if reason == "max_rounds" else reason
 

@@ -165,8 +165,14 @@ class MetricBoost(BoostingLearner):
         self.threshold = threshold
         self.psd = psd
 
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Return names of the coordinates of `transform`; a form that is no metric has none."""
+        if isinstance(getattr(self, "metric_", None), SignedForm):
+            self.metric_.transform  # noqa: B018
+        return super().get_feature_names_out(input_features)
+
     def _strategy(self) -> TripletStrategy:
-        """Return what makes triplets to score: a draw from all of them, where all are meant."""
+        """Return what lists triplets: for all of them, where they are scored, a draw."""
         if self.constraints is None or isinstance(self.constraints, AllTriplets):
             return RandomTriplets(_SCORED_TRIPLETS)
         return self.constraints
@@ -178,6 +184,7 @@ class MetricBoost(BoostingLearner):
         require("response", self.response, known, '"real", "normalized" or "binary"')
         known = self.threshold in ("exact", "gaussian")
         require("threshold", self.threshold, known, '"exact" or "gaussian"')
+        require("psd", self.psd, isinstance(self.psd, bool | np.bool_), "True or False")
         reducible = self.psd or self.n_components is None
         require("n_components", self.n_components, reducible, "None where psd is False")
 
@@ -199,9 +206,7 @@ class MetricBoost(BoostingLearner):
         normalize = self.scale is not None
         implicit = self.constraints is None or isinstance(self.constraints, AllTriplets)
         if implicit and isinstance(supervision, np.ndarray):
-            tiled = TiledScatter(Z, supervision, normalize=normalize)
-            if tiled.n_triplets > 0:
-                return tiled
+            return TiledScatter(Z, supervision, normalize=normalize)
         triplets = to_triplets(Z, supervision, self._strategy(), random_state)
         return Scatter(Z, triplets, normalize=normalize)
 
@@ -228,7 +233,7 @@ class MetricBoost(BoostingLearner):
                 np.array([r.threshold for r in trace], dtype=np.float64),
             )
         if not self.psd:
-            return SignedForm(assembly.form(factor, signs), votes)
+            return SignedForm(assembly.form(factor, signs), assembly.feature_names, votes)
         metric = assembly.metric(factor)
         return Metric(metric.L, metric.feature_names, votes)
 

@@ -68,7 +68,12 @@ def learn(
         if path.is_dir():
             _fail(f"{path} is a folder; name a file to write the metric to.")
         learner = METHODS[method]()
-        n_classes = len(np.unique(data.y))
+        sizes = np.unique(data.y, return_counts=True)[1]
+        n_classes = len(sizes)
+        if n_classes < 2:
+            _fail("The labels are all the same; at least two classes are needed.")
+        if folds > sizes.max():
+            _fail(f"--folds {folds} is more than any class has rows ({sizes.max()}).")
         out.print(
             f"{data.name}: {data.X.shape[0]} rows x {data.X.shape[1]} features, {n_classes} classes"
         )
@@ -83,7 +88,7 @@ def learn(
     out.print(_verdict(errors))
     out.print(
         f"Learned in {np.mean(seconds):.2f} s a fold, {seconds_all:.2f} s on all rows "
-        f"({learner.n_iter_} rounds, {learner.trace_.stopped})."
+        f"({learner.n_iter_} rounds, stopped: {learner.trace_.stopped})."
     )
     out.print(f"Metric written to {path}", soft_wrap=True)
 
@@ -121,7 +126,7 @@ def _cross_validate(
 
 
 def _print_errors(errors: dict[str, NDArray[np.float64]], neighbors: int) -> None:
-    table = Table("distance", f"{neighbors}-NN error %", "spread")
+    table = Table("distance", f"{neighbors}-NN error %", "std over folds")
     for name, values in errors.items():
         table.add_row(name, f"{100 * values.mean():.2f}", f"{100 * values.std(ddof=1):.2f}")
     out.print(table)
@@ -136,7 +141,10 @@ def _verdict(errors: dict[str, NDArray[np.float64]]) -> str:
         return f"The learned metric is better than {plain} by {100 * gain.mean():.2f} points."
     if gain.mean() < -noise:
         return f"The learned metric is worse than {plain} here: use {plain}."
-    return f"No difference beyond noise between the learned metric and {plain}."
+    return (
+        f"No difference beyond noise between the learned metric and {plain}. "
+        f"Another --method may differ: {', '.join(METHODS)}."
+    )
 
 
 def _fail(message: str) -> None:

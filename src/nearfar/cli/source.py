@@ -62,6 +62,8 @@ def _read_table(path: Path, label: str | None, drop: list[str]) -> Source:
     for name in [label, *drop]:
         if name not in table.columns:
             raise SourceError(f"{path} has no column {name!r}; it has {', '.join(table.columns)}.")
+    if label in drop:
+        raise SourceError(f"{label!r} has the labels and cannot be dropped.")
     labels = table[label]
     if labels.null_count():
         raise SourceError(f"{labels.null_count()} rows of {path} have no label in {label!r}.")
@@ -79,5 +81,7 @@ def _read_table(path: Path, label: str | None, drop: list[str]) -> Source:
         c for c, column in zip(features.columns, X.T, strict=True) if not np.isfinite(column).all()
     ]
     if holes:
-        raise SourceError(f"Columns with missing or infinite values: {', '.join(holes)}.")
+        raise SourceError(
+            f"Columns with missing or infinite values: {', '.join(holes)}. Fill them in, or --drop."
+        )
     return Source(path.stem, X, labels.to_numpy(), tuple(features.columns))

@@ -77,7 +77,7 @@ def leave_one_out_error(
     return _vote_error(search, labels, n_neighbors)
 
 
-def triplet_accuracy(metric: Metric, X: ArrayLike, triplets: Triplets) -> float:
+def triplet_accuracy(metric: Metric, X: ArrayLike, triplets: Triplets | ArrayLike) -> float:
     """Weighted share of triplets with d(anchor, near) < d(anchor, far); an exact tie counts half.
 
     Examples
@@ -87,6 +87,8 @@ def triplet_accuracy(metric: Metric, X: ArrayLike, triplets: Triplets) -> float:
     >>> evaluate.triplet_accuracy(Metric.identity(1), [[0.0], [1.0], [3.0]], triplets)
     0.75
     """
+    if not isinstance(triplets, Triplets):
+        triplets = Triplets(triplets)
     index, weight = triplets.index, triplets.weight
     triplets.check(np.shape(X)[0])
     if len(index) == 0 or (weight is not None and not np.sum(weight) > 0):
