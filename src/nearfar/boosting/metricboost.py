@@ -75,11 +75,15 @@ class MetricBoost(BoostingLearner):
     Parameters
     ----------
     response : {"real", "normalized", "binary"}, default="real"
-        What a weak model makes of the squared length along its direction.
+        What a weak model makes of the squared length along its direction: "real" takes it as it
+        is, "normalized" divides it by the largest squared distance, "binary" asks whether it is
+        above a threshold.
     max_rounds : int, default=100
         The most weak models.
     threshold : {"exact", "gaussian"}, default="exact"
-        How binary weak models find theirs.
+        How binary weak models choose their threshold: the one that orders triplets best, by
+        sorting all pairs (at most 4,096 points), or where two normal densities, of near and of far
+        lengths, are equal.
     psd : bool, default=True
         False is the paper's rule for directions, whose result is not a metric: it orders triplets
         (`score`, ``metric_.prefers``), and refuses `transform` and `components_`.
