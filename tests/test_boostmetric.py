@@ -102,7 +102,7 @@ def test_corrective_is_certified_in_few_rounds(dtype, penalty):
     learner = BoostMetric(corrective=True, penalty=penalty).fit(X.astype(dtype), y)
     assert learner.trace_.stopped == "converged"
     assert learner.n_iter_ < 40
-    assert abs(learner.gap_) <= 1e-7
+    assert abs(learner.gap_) <= 1e-6
 
 
 def test_corrective_says_when_rounds_run_out():

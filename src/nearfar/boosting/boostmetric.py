@@ -102,7 +102,7 @@ class BoostMetric(BoostingLearner):
         Rounds without gain on the held-out triplets before the search for that number ends.
     tol : float, default=1e-7
         The boosting ends when a round lowers the objective by less; with `corrective`, when the gap
-        is certified to be less.
+        is certified to be less, relative to an objective above 1.
     random_state : int, RandomState or None, default=None
         For strategies that draw at random and for `validation_fraction`.
     verbose : int, default=0
@@ -330,12 +330,15 @@ def correct(
     L = np.empty((0, len(scatter)))
     margins = state
     loss, u = scatter.weigh(state)
-    objective = rule.objective(loss, 0.0)
+    objective, stalled = rule.objective(loss, 0.0), False
     for _ in range(max_rounds):
         eigenvalue, v = scatter.top(u)
         gap = rule.gap(float((L**2).sum()), float(u @ (margins - state)), eigenvalue)
-        if abs(gap) <= rule.tol and rule.nearly_no_direction_left(eigenvalue):
+        certified = abs(gap) <= rule.tol * max(1.0, abs(objective))
+        if certified and (stalled or rule.nearly_no_direction_left(eigenvalue)):
             return "converged"
+        if stalled:
+            return "stalled"
         step, last = 0.0, False
         if not rule.no_direction_left(eigenvalue):
             step, last = rule.step(scatter.along(margins, v), eigenvalue)
@@ -349,8 +352,7 @@ def correct(
         yield Round(objective, eigenvalue, step, direction=v, factor=L)
         if last or loss < rule.enough:
             return "separated"
-        if before - objective <= _STALLED * max(1.0, abs(objective)):
-            return "stalled"
+        stalled = before - objective <= _STALLED * max(1.0, abs(objective))
     return "max_rounds"
 
 
