@@ -73,6 +73,11 @@ def test_every_method(run):
         assert result.exit_code == 0, result.output
 
 
+def test_rounds(run):
+    result = run("learn", "iris", "--rounds", 2, "--folds", 2)
+    assert "(2 rounds, stopped: max_rounds)" in result.output
+
+
 def test_the_metric_is_that_of_the_learner(run, tmp_path):
     from nearfar import BoostMetric
 
@@ -99,6 +104,7 @@ USER_ERRORS = {
         "cannot be dropped",
     ),
     "too many folds": (["iris", "--folds", "60"], "more than any class has rows (50)"),
+    "a kind that is not read": (["sheet.xlsx", "--label", "y"], "not a kind of table"),
     "no such method": (["iris", "--method", "magic"], "no method 'magic'"),
     "no such folder": (["iris", "--out", "nowhere/metric.safetensors"], "no folder"),
     "label of a dataset": (["iris", "--label", "y"], "for tables"),
@@ -113,6 +119,7 @@ def test_user_errors_are_one_line(run, flowers, tmp_path, kind):
     (tmp_path / "only.csv").write_text("y\na\nb\n")
     (tmp_path / "one.csv").write_text("x,y\n" + "".join(f"{i},a\n" for i in range(10)))
     (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "sheet.xlsx").write_bytes(b"PK")
     arguments, message = USER_ERRORS[kind]
     result = run("learn", *arguments)
     assert result.exit_code == 2

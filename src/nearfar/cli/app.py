@@ -53,6 +53,9 @@ def learn(
     save_as: Annotated[
         Path | None, typer.Option("--out", help="Where to write the metric [SOURCE.safetensors].")
     ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="Most rounds to learn [the method's own].")
+    ] = None,
     folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 5,
     neighbors: Annotated[int, typer.Option(min=1, help="Neighbours that vote.")] = 3,
     seed: Annotated[int, typer.Option(help="Seed of the folds.")] = 0,
@@ -68,6 +71,8 @@ def learn(
         if path.is_dir():
             _fail(f"{path} is a folder; name a file to write the metric to.")
         learner = METHODS[method]()
+        if rounds is not None:
+            learner.set_params(max_rounds=rounds)
         sizes = np.unique(data.y, return_counts=True)[1]
         n_classes = len(sizes)
         if n_classes < 2:

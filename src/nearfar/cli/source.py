@@ -38,6 +38,9 @@ def read_source(source: str, *, label: str | None, drop: list[str]) -> Source:
     path = Path(source)
     if path.suffix.lower() in _READERS:
         return _read_table(path, label, drop)
+    if path.is_file():
+        kinds = ", ".join(_READERS)
+        raise SourceError(f"{source} is not a kind of table that is read; those are {kinds}.")
     if label is not None or drop:
         kinds = ", ".join(_READERS)
         raise SourceError(f"--label and --drop are for tables ({kinds}), not for {source}.")
