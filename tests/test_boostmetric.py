@@ -289,6 +289,18 @@ class TestStopping:
         assert first.step > 0
 
 
+@pytest.mark.parametrize(
+    "parameters",
+    [{"validation_fraction": "a"}, {"validation_fraction": 1.0}, {"penalty": -1}, {"patience": 0}],
+    ids=str,
+)
+def test_bad_parameters(parameters):
+    X, y, _ = problem("iris")
+    (name,) = parameters
+    with pytest.raises(ValueError, match=f"{name} must be"):
+        BoostMetric(**parameters).fit(X, y)
+
+
 def test_a_strong_prior_stays_and_a_weak_one_goes(labelled_problem):
     X, y, _ = labelled_problem
     from_zero = relative(BoostMetric(prior=None, max_rounds=20).fit(X, y).metric_.matrix)

@@ -186,9 +186,9 @@ class BoostMetric(BoostingLearner):
         require_integer("patience", self.patience, at_least=1)
         require_number("penalty", self.penalty, at_least=0.0)
         share = self.validation_fraction
-        require(
-            "validation_fraction", share, share is None or 0 < share < 1, "None or between 0 and 1"
-        )
+        if share is not None:
+            require_number("validation_fraction", share, at_least=0.0)
+            require("validation_fraction", share, 0 < share < 1, "None or between 0 and 1")
 
     def _pose(
         self, Z: Floats, frame: Frame, supervision: Any, random_state: np.random.RandomState
