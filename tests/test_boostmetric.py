@@ -41,7 +41,7 @@ def test_agrees_with_brute_force(labelled_problem, penalty, weighted, rng):
     np.testing.assert_allclose(learner.trace_.eigenvalue, brute.eigenvalues, rtol=1e-8)
     np.testing.assert_allclose(learner.trace_.step, brute.steps, rtol=1e-8)
     np.testing.assert_allclose(learner.metric_.matrix, brute.M, atol=1e-8 * np.abs(brute.M).max())
-    scatter = Scatter(X, Triplets(triplets.index, weight), normalize=False)
+    scatter = Scatter(X, Triplets(triplets.index, weight), unit=1.0)
     margins = scatter.embedding_margins(learner.transform(X))
     np.testing.assert_allclose(scatter.weigh(margins)[1], brute.u, atol=1e-8)
 
@@ -65,7 +65,7 @@ def test_corrective_reaches_the_optimum(name, penalty):
     X, _, triplets = problem(name)
     learner = BoostMetric(**LETTER | {"tol": 1e-8}, penalty=penalty, corrective=True)
     learner.fit(X, triplets)
-    scatter = Scatter(X, triplets, normalize=False)
+    scatter = Scatter(X, triplets, unit=1.0)
     v = penalty * scatter.top(scatter.weigh(scatter.start())[1])[0]
     M, value = reference.optimum(X, triplets.index, v=v)
     assert learner.trace_.stopped == "converged"
@@ -81,7 +81,7 @@ def test_the_gap_bounds_the_distance_to_the_optimum():
     X, _, triplets = problem("iris")
     exact = BoostMetric(**LETTER | {"tol": 1e-8}, penalty=0.1, corrective=True).fit(X, triplets)
     A = reference.triplet_matrices(X, triplets.index)
-    scatter = Scatter(X, triplets, normalize=False)
+    scatter = Scatter(X, triplets, unit=1.0)
     v = 0.1 * scatter.top(scatter.weigh(scatter.start())[1])[0]
     optimum = exact.metric_.matrix
     for rounds in (1, 2, 4):

@@ -38,7 +38,7 @@ def test_matrix_equals_explicit_differences(block, monkeypatch):
     X, triplets, rng = random_problem(1)
     A = reference.triplet_matrices(X, triplets.index)
     u = rng.random(len(triplets))
-    scatter = Scatter(X, triplets, normalize=False)
+    scatter = Scatter(X, triplets, unit=1.0)
     np.testing.assert_allclose(scatter.matrix(u), np.tensordot(u, A, 1), atol=1e-12)
     v = rng.standard_normal(4)
     np.testing.assert_allclose(scatter.margins(v), [v @ a @ v for a in A], atol=1e-12)
@@ -100,9 +100,9 @@ def test_cost_model_takes_lanczos_where_features_are_many():
     triplets = Triplets([[0, 1, 2]])
     assert Scatter(X, triplets)._dense_is_cheaper()
     wide = np.broadcast_to(np.zeros(1), (20_000, 4096))
-    assert not Scatter(wide, triplets, normalize=False)._dense_is_cheaper()
+    assert not Scatter(wide, triplets, unit=1.0)._dense_is_cheaper()
     tall = np.broadcast_to(np.zeros(1), (20_000, 64))
-    assert Scatter(tall, triplets, normalize=False)._dense_is_cheaper()
+    assert Scatter(tall, triplets, unit=1.0)._dense_is_cheaper()
 
 
 def test_top_is_deterministic_and_signed():

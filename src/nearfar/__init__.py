@@ -9,7 +9,7 @@
 """
 
 from nearfar import datasets, evaluate, neighbors
-from nearfar.boosting import BoostMetric, MetricBoost
+from nearfar.boosting import BoostMetric, DRMetric, MetricBoost
 from nearfar.metric import Metric
 from nearfar.neighbors import MetricNeighborsClassifier
 from nearfar.strategies import (
@@ -27,6 +27,7 @@ __all__ = [
     "AllTriplets",
     "BoostMetric",
     "Chunklets",
+    "DRMetric",
     "FarTargetTriplets",
     "Metric",
     "MetricBoost",

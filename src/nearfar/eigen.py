@@ -1,6 +1,8 @@
-"""Leading eigenpairs of small dense symmetric matrices."""
+"""Leading eigenpairs of small dense symmetric matrices, and the space that points span."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +10,7 @@ from scipy.linalg import eigh
 
 from nearfar.workers import quiet_blas
 
+Floats = NDArray[np.floating[Any]]
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
@@ -30,3 +33,30 @@ def leading(A: Matrix, *, absolute: bool = False) -> tuple[float, Vector]:
 def signed(v: Vector) -> Vector:
     """Return v or -v, whichever has a positive largest entry."""
     return v * np.copysign(1.0, v[np.abs(v).argmax()])
+
+
+def row_space(X: Floats) -> Matrix | None:
+    """Orthonormal basis of the span of the rows of X, or None if they span everything or nothing.
+
+    Directions along which the rows have no more than rounding are not in it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.eigen import row_space
+    >>> row_space(np.array([[3.0, 0.0], [-1.0, 0.0]]))
+    array([[1., 0.]])
+    """
+    n, D = X.shape
+    if n < D:
+        values, vectors = eigh(np.asarray(X @ X.T, dtype=np.float64))
+    else:
+        values, vectors = eigh(np.asarray(X.T @ X, dtype=np.float64))
+    kept = values > max(n, D) * np.finfo(X.dtype).eps * values[-1]
+    if kept.sum() in (0, D):
+        return None
+    basis = vectors[:, kept][:, ::-1].T
+    if n < D:
+        basis = basis @ X / np.sqrt(values[kept][::-1, None])
+        basis = np.linalg.qr(basis.T.astype(np.float64))[0].T
+    return np.array([signed(v) for v in basis])

@@ -9,7 +9,7 @@ E' diag(w) E is the signed graph Laplacian of the edge weights w. It is kept as 
 upper triangle and half of the diagonal, in rows of X: differences of points are never formed, and
 no array is larger than X or than the list of triplets. Edges that triplets share are stored once.
 
-Margins and A(u) are in units in which the mean squared distance over the triplets' edges is one.
+Margins and A(u) are in units of a squared distance, by default the mean over the triplets' edges.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,10 +101,8 @@ class Scatter:
         Points, float32 or float64; not copied.
     triplets : Triplets
         At least one.
-    normalize : bool, default=True
-        Measure in units of the mean squared distance over the triplets' edges.
-    unit : float, optional
-        Measure in units of this squared distance instead.
+    unit : float or {"mean", "largest"}, default="mean"
+        Squared distance to measure in: a number, or that of the triplets' edges.
 
     Attributes
     ----------
@@ -117,7 +115,7 @@ class Scatter:
     >>> from nearfar import Triplets
     >>> from nearfar.scatter import Scatter
     >>> X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]])
-    >>> scatter = Scatter(X, Triplets([[0, 1, 2]]), normalize=False)
+    >>> scatter = Scatter(X, Triplets([[0, 1, 2]]), unit=1.0)
     >>> scatter.margins(np.array([0.0, 1.0])), scatter.matrix(np.array([1.0]))
     (array([4.]), array([[-1.,  0.],
                          [ 0.,  4.]]))
@@ -128,8 +126,7 @@ class Scatter:
         X: Floats,
         triplets: Triplets,
         *,
-        normalize: bool = True,
-        unit: float | None = None,
+        unit: float | Literal["mean", "largest"] = "mean",
     ) -> None:
         self.X = X
         self.workers = Workers()
@@ -145,8 +142,9 @@ class Scatter:
         self.total_weight = float(m if self.weight is None else self.weight.sum())
         with np.errstate(divide="ignore"):
             self._log_weight = 0.0 if self.weight is None else np.log(self.weight)
-        if unit is None and normalize:
-            unit = self._mean(squared_distances(X, self.i, self.j))
+        if isinstance(unit, str):
+            lengths = squared_distances(X, self.i, self.j)
+            unit = self._mean(lengths) if unit == "mean" else float(lengths.max())
         self.unit = unit or 1.0
         starts = np.searchsorted(self.i, np.arange(n + 1)) + np.arange(n + 1)
         self._starts = starts.astype(np.int32 if len(keys) + n < 2**31 else np.int64)
@@ -192,15 +190,18 @@ class Scatter:
         """Weighted share of triplets whose margin is positive."""
         return float(np.average(state > 0, weights=self.weight))
 
-    def top(self, u: Vector, *, absolute: bool = False) -> tuple[float, Vector]:
+    def top(
+        self, u: Vector, *, absolute: bool = False, minus: Matrix | None = None
+    ) -> tuple[float, Vector]:
         """Leading eigenpair of A(u): the direction along which the loss falls fastest.
 
-        With `absolute`, the eigenpair of the largest eigenvalue in absolute value.
+        With `absolute`, the eigenpair of the largest eigenvalue in absolute value. With `minus`, of
+        shape (rank, n_features), the eigenpair of ``A(u) - minus' minus``.
         """
         if absolute or self._dense_is_cheaper():
-            value, v = leading(self.matrix(u), absolute=absolute)
+            value, v = leading(self._matrix_minus(u, minus), absolute=absolute)
         else:
-            value, v = self._lanczos(u)
+            value, v = self._lanczos(u, minus)
         self._previous = v
         return value, v
 
@@ -297,6 +298,9 @@ class Scatter:
                 S += part
         return (S + S.T) / self.unit
 
+    def _matrix_minus(self, u: Vector, minus: Matrix | None) -> Matrix:
+        return self.matrix(u) if minus is None else self.matrix(u) - minus.T @ minus
+
     def operator(self, u: Vector) -> LinearOperator:
         """A(u) as a linear operator: two products with X and one pass over the edges."""
         half = self._half_laplacian(u)
@@ -348,14 +352,15 @@ class Scatter:
         product = cost["call"] + 2 * cost["gemv"] * n * D + 2 * cost["edge"] * stored
         return D <= _LANCZOS_BASIS or dense < self._products * product
 
-    def _lanczos(self, u: Vector) -> tuple[float, Vector]:
+    def _lanczos(self, u: Vector, minus: Matrix | None) -> tuple[float, Vector]:
         operator = self.operator(u)
         count = 0
 
         def counted(v: Vector) -> Vector:
             nonlocal count
             count += 1
-            return operator.matvec(v)
+            product = operator.matvec(v)
+            return product if minus is None else product - minus.T @ (minus @ v)
 
         start = self._previous
         if start is None:
@@ -371,7 +376,7 @@ class Scatter:
             )
         except ArpackError:
             self._products = 1 << 30
-            return leading(self.matrix(u))
+            return leading(self._matrix_minus(u, minus))
         self._products = count
         v = vectors[:, 0].astype(np.float64)
         return float(values[0]), signed(v / np.linalg.norm(v))

@@ -123,6 +123,20 @@ class Triplets(_Tuples):
         chosen = _selection(rows)
         return Triplets(self.index[chosen], self._weight(chosen))
 
+    def distinct(self) -> Triplets:
+        """Return each triplet once, with the sum of its weights.
+
+        Examples
+        --------
+        >>> from nearfar import Triplets
+        >>> Triplets([[0, 1, 2], [0, 1, 2], [1, 0, 2]]).distinct().weight
+        array([2., 1.])
+        """
+        index, place = np.unique(self.index, axis=0, return_inverse=True)
+        if len(index) == len(self):
+            return self
+        return Triplets(index, np.bincount(place.ravel(), weights=self.weight))
+
     def restrict(self, samples: ArrayLike) -> Triplets:
         """Keep the triplets among `samples`, renumbered to positions in it."""
         inside, renumbered = self._within(samples)

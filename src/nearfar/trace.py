@@ -32,6 +32,10 @@ class Round:
         Where the squared length along the direction was cut, by binary weak models.
     factor : array of shape (rank, n_features) or None
         The whole learned factor, by solvers that change more than one term a round.
+    mix : array of shape (n_rounds so far,) or None
+        Weights of all directions so far, by solvers that weigh them anew in each round.
+    constraint_weights : array of shape (n_constraints,) or None
+        Weights of the constraints after the round, where asked for.
     seconds : float
         Time taken; stamped by the `Trace`.
     """
@@ -42,6 +46,8 @@ class Round:
     direction: Vector | None = None
     threshold: float | None = None
     factor: Matrix | None = None
+    mix: Vector | None = None
+    constraint_weights: Vector | None = None
     seconds: float = float("nan")
 
 

@@ -49,18 +49,24 @@ class BoostingLearner(MetricLearner):
         return state, np.sqrt(factor) * prior
 
     def _factor(self, trace: Trace) -> tuple[Matrix, Vector]:
+        directions, weights = self._terms(trace)
+        return np.sqrt(np.abs(weights))[:, None] * directions, np.sign(weights)
+
+    def _terms(self, trace: Trace) -> tuple[Matrix, Vector]:
+        """Directions and their weights after the rounds, in the learner's units."""
         if len(trace) == 0:
             return np.empty((0, self.n_features_in_)), np.empty(0)
-        if trace[-1].factor is not None:
-            return trace[-1].factor, np.ones(len(trace[-1].factor))
+        last = trace[-1]
+        if last.factor is not None:
+            return last.factor, np.ones(len(last.factor))
         directions = np.array([r.direction for r in trace], dtype=np.float64)
-        return np.sqrt(np.abs(trace.step))[:, None] * directions, np.sign(trace.step)
+        return directions, trace.step if last.mix is None else last.mix
 
     def _conclude(self, problem: Problem, trace: Trace) -> None:
-        factor, signs = self._factor(trace)
-        terms = factor / self._assembly.scale
+        directions, weights = self._terms(trace)
+        terms = directions / self._assembly.scale
         size = np.linalg.norm(terms, axis=1)
-        self.weights_ = signs * size**2
+        self.weights_ = weights * size**2
         self.directions_ = terms / np.where(size > 0, size, 1.0)[:, None]
         if len(trace) == 0 and self._expected_to_learn(problem):
             warnings.warn(

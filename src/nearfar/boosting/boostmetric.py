@@ -196,7 +196,7 @@ class BoostMetric(BoostingLearner):
         triplets = to_triplets(Z, supervision, self._strategy(), random_state)
         if self.corrective:
             Z = Z.astype(np.float64, copy=False)
-        scatter = Scatter(Z, triplets, normalize=self.scale is not None)
+        scatter = Scatter(Z, triplets, unit=1.0 if self.scale is None else "mean")
         state, prior = self._start(scatter, frame)
         rule = PenalizedExponential.of(scatter, penalty=self.penalty, tol=self.tol)
         if self.validation_fraction is None:

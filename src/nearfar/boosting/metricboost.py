@@ -212,7 +212,7 @@ class MetricBoost(BoostingLearner):
         if implicit and isinstance(supervision, np.ndarray):
             return TiledScatter(Z, supervision, normalize=normalize)
         triplets = to_triplets(Z, supervision, self._strategy(), random_state)
-        return Scatter(Z, triplets, normalize=normalize)
+        return Scatter(Z, triplets, unit="mean" if normalize else 1.0)
 
     def _rule(self, operator: Operator) -> MetricBoostRule:
         enough = separation_threshold(operator.total_weight)

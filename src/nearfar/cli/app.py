@@ -16,12 +16,16 @@ from rich.table import Table
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
-from nearfar import BoostMetric, Metric, MetricBoost, __version__
+from nearfar import BoostMetric, DRMetric, Metric, MetricBoost, __version__
 from nearfar.cli.source import Source, SourceError, read_source
 from nearfar.evaluate import knn_error
 from nearfar.learner import MetricLearner
 
-METHODS: dict[str, type[MetricLearner]] = {"boost": BoostMetric, "metricboost": MetricBoost}
+METHODS: dict[str, type[MetricLearner]] = {
+    "boost": BoostMetric,
+    "metricboost": MetricBoost,
+    "drmetric": DRMetric,
+}
 
 app = typer.Typer(
     help="Learn the distance a task needs.", no_args_is_help=True, pretty_exceptions_enable=False
