@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cvxpy
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -52,7 +53,7 @@ def test_ten_rounds_equal_brute_force(name, parameters):
     if settings.pop("weighted", False):
         weight = np.random.default_rng(0).uniform(0.5, 2.0, len(triplets))
         triplets = Triplets(triplets.index, weight)
-    unit = Scatter(X, triplets).unit
+    unit = Scatter(X, triplets, unit="long").unit
     learner = DRMetric(max_rounds=10, record_weights=True, tol=0.0, scale="unit", **settings)
     learner.fit(X, triplets)
     assert_equal_rounds(learner, X, triplets, unit=unit, weight=weight, **settings)
@@ -60,7 +61,7 @@ def test_ten_rounds_equal_brute_force(name, parameters):
 
 def assert_equal_rounds(learner, X, triplets, **settings):
     expected = reference.run(X, triplets.index, n_rounds=learner.n_iter_, **settings)
-    assert learner.n_iter_ >= min(4, X.shape[1])
+    assert learner.n_iter_ >= 3
     for ours, theirs in zip(learner.trace_, expected, strict=True):
         sign = np.sign(ours.direction @ theirs.direction)
         np.testing.assert_allclose(sign * ours.direction, theirs.direction, atol=1e-8)
@@ -114,7 +115,6 @@ def test_water_filling(seed, n, cap, spread):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_soft_margin_equals_a_generic_convex_solver(seed):
-    cvxpy = pytest.importorskip("cvxpy")
     soft, V, offset = random_terms(seed)
     n = V.shape[1]
     value, w = soft.best_terms(V, np.eye(len(V))[0], offset)

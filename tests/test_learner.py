@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_info
 import nearfar
 from nearfar import (
     Chunklets,
+    MaxMarginMetric,
     Metric,
     MetricNeighborsClassifier,
     NearestTriplets,
@@ -49,16 +50,34 @@ def test_scikit_learn_conventions(estimator, check):
 
 @pytest.fixture(params=LEARNERS, ids=lambda cls: cls.__name__)
 def learner(request):
-    return request.param()
+    return request.param(random_state=0)
+
+
+def constraints_for(learner):
+    """Constraints of the kind that the learner learns from."""
+    return PAIRS if isinstance(learner, MaxMarginMetric) else TRIPLETS
+
+
+def skip_unless_from_triplets(learner):
+    if isinstance(learner, MaxMarginMetric):
+        with pytest.raises(ValueError, match="not which pairs are similar"):
+            learner.fit(X, TRIPLETS)
+        return True
+    return False
 
 
 @pytest.mark.parametrize(
     "y", [Y, Y.astype(str), TRIPLETS, PAIRS], ids=["int", "str", "tri", "pair"]
 )
 def test_pipelines_take_every_kind_of_supervision(learner, y):
+    if isinstance(y, Triplets) and skip_unless_from_triplets(learner):
+        return
     pipeline = make_pipeline(StandardScaler(), PCA(3), learner).fit(X, y)
-    assert pipeline.transform(X).shape == (len(X), 3)
+    rank = learner.metric_.n_components
+    assert 1 <= rank <= 3
+    assert pipeline.transform(X).shape == (len(X), rank)
     assert 0.5 < pipeline.score(X, y) <= 1.0
+    assert 0.5 < pipeline.score(X, TRIPLETS) <= 1.0
 
 
 def test_names_and_pandas(learner):
@@ -73,17 +92,20 @@ def test_names_and_pandas(learner):
 
 
 def test_clone_and_pickle(learner):
-    learner.fit(X, TRIPLETS)
+    constraints = constraints_for(learner)
+    learner.fit(X, constraints)
     copy = pickle.loads(pickle.dumps(learner))
     np.testing.assert_array_equal(copy.transform(X), learner.transform(X))
     assert copy.trace_.objective.tolist() == learner.trace_.objective.tolist()
     again = clone(learner)
     assert not hasattr(again, "metric_")
-    np.testing.assert_array_equal(again.fit(X, TRIPLETS).transform(X), learner.transform(X))
+    np.testing.assert_array_equal(again.fit(X, constraints).transform(X), learner.transform(X))
 
 
 @pytest.mark.parametrize("kind", ["labels", "triplets", "pairs"])
 def test_grid_search(learner, kind):
+    if kind == "triplets" and skip_unless_from_triplets(learner):
+        return
     y = {"labels": Y, "triplets": TRIPLETS.over(len(X)), "pairs": PAIRS.over(len(X))}[kind]
     folds = KFold(3, shuffle=True, random_state=0)
     search = GridSearchCV(learner, {"prior": [None, "identity"]}, cv=folds, error_score="raise")
@@ -103,7 +125,9 @@ def test_neighbors_in_a_pipeline(learner):
 
 
 def test_the_same_seed_gives_the_same_result(learner):
-    learner.set_params(constraints=RandomTriplets(300), random_state=7)
+    pairs = isinstance(learner, MaxMarginMetric)
+    strategy = RandomPairs(300) if pairs else RandomTriplets(300)
+    learner.set_params(constraints=strategy, random_state=7)
     first = learner.fit(X, Y).components_.tobytes()
     assert first == learner.fit(X, Y).components_.tobytes()
     assert first != learner.set_params(random_state=8).fit(X, Y).components_.tobytes()
@@ -127,7 +151,10 @@ def test_n_components(learner):
 
 def test_a_metric_of_ones_own_as_prior(learner):
     prior = Metric(np.diag([1.0, 2.0, 3.0, 4.0]))
-    fitted = learner.set_params(prior=prior, prior_weight=1e6, max_rounds=1).fit(X, Y)
+    if isinstance(learner, MaxMarginMetric):
+        fitted = learner.set_params(prior=prior, C=1e-6).fit(X, Y)
+    else:
+        fitted = learner.set_params(prior=prior, prior_weight=1e6, max_rounds=1).fit(X, Y)
     M = fitted.metric_.matrix / np.trace(fitted.metric_.matrix)
     np.testing.assert_allclose(M, prior.matrix / np.trace(prior.matrix), atol=1e-3)
     with pytest.raises(ValueError, match="metric on 3 features; X has 4"):
@@ -162,15 +189,9 @@ BAD_INPUT = {
     "one class": (X, np.zeros(150, int), "at least two classes"),
     "classes of one": (X, np.arange(150), "two members"),
     "one row": (X[:1], Y[:1], "1 sample"),
-    "one row and constraints": (X[:1], TRIPLETS, "only 1 rows"),
     "regression": (X, np.linspace(0, 1, 150), "Unknown label type"),
     "fewer labels": (X, Y[:-1], "inconsistent numbers"),
     "no labels": (X, None, "requires y to be passed"),
-    "row out of range": (X, Triplets([[0, 1, 150]]), "row 150"),
-    "no triplets": (X, Triplets(np.empty((0, 3), int)), "no triplets"),
-    "no pairs": (X, Pairs(np.empty((0, 2), int), []), "no triplet"),
-    "pairs that share nothing": (X, Pairs([[0, 1], [2, 3]], [True, False]), "share a row"),
-    "no weight": (X, Triplets([[0, 1, 2]], [0.0]), "weight 0"),
     "chunklets": (X, Chunklets.from_labels(Y), "what does not"),
     "over too few": (X, Triplets([[0, 1, 2]]).over(3), "3 samples, but X has 150"),
     "flat": (X[:, 0], Y, "2D array"),
@@ -178,14 +199,42 @@ BAD_INPUT = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:The number of unique")
-@pytest.mark.parametrize("kind", BAD_INPUT)
-def test_bad_input_is_refused_and_nothing_is_half_done(learner, kind):
-    points, y, message = BAD_INPUT[kind]
+BAD_TRIPLETS = {
+    "one row": (X[:1], TRIPLETS, "only 1 rows"),
+    "row out of range": (X, Triplets([[0, 1, 150]]), "row 150"),
+    "no triplets": (X, Triplets(np.empty((0, 3), int)), "no triplets"),
+    "no pairs": (X, Pairs(np.empty((0, 2), int), []), "no triplet"),
+    "pairs that share nothing": (X, Pairs([[0, 1], [2, 3]], [True, False]), "share a row"),
+    "no weight": (X, Triplets([[0, 1, 2]], [0.0]), "weight 0"),
+}
+BAD_PAIRS = {
+    "one row": (X[:1], PAIRS, "only 1 rows"),
+    "row out of range": (X, Pairs([[0, 1], [0, 150]], [True, False]), "row 150"),
+    "no pairs": (X, Pairs(np.empty((0, 2), int), []), "no pairs"),
+    "all similar": (X, Pairs([[0, 1], [2, 3]], [True, True]), "All pairs are similar"),
+    "all dissimilar": (X, Pairs([[0, 99]], [False]), "All pairs are dissimilar"),
+    "no weight": (X, Pairs([[0, 1], [0, 99]], [True, False], [0.0, 0.0]), "positive weight"),
+    "weight of one kind": (X, Pairs([[0, 1], [0, 99]], [True, False], [1.0, 0.0]), "All pairs"),
+}
+
+
+def assert_refused(learner, points, y, message):
     with pytest.raises(ValueError, match=message):
         learner.fit(points, y)
     assert not hasattr(learner, "metric_")
     assert not hasattr(learner, "trace_")
+
+
+@pytest.mark.filterwarnings("ignore:The number of unique")
+@pytest.mark.parametrize("kind", BAD_INPUT)
+def test_bad_input_is_refused_and_nothing_is_half_done(learner, kind):
+    assert_refused(learner, *BAD_INPUT[kind])
+
+
+def test_bad_constraints_are_refused_and_nothing_is_half_done(learner):
+    bad = BAD_PAIRS if isinstance(learner, MaxMarginMetric) else BAD_TRIPLETS
+    for points, y, message in bad.values():
+        assert_refused(learner, points, y, message)
 
 
 def test_a_failed_refit_leaves_the_learner_as_it_was(learner):
@@ -210,7 +259,7 @@ def test_extreme_units_of_float32(learner):
         assert learner.fit(small, Y).score(small, Y) == pytest.approx(first, abs=0.02)
 
 
-def test_strategies_of_pairs_are_joined_to_triplets(learner):
+def test_strategies_of_pairs(learner):
     learner.set_params(constraints=RandomPairs(200), random_state=0).fit(X, Y)
     assert learner.score(X, PAIRS) > 0.9
 
@@ -232,8 +281,9 @@ def test_fits_in_threads_leave_blas_as_it_was(learner):
 
 def test_constant_columns_do_no_harm(learner):
     wide = np.column_stack([X, np.full(150, 0.1), np.full(150, 1e9)])
-    first = learner.fit(X, TRIPLETS).metric_.distances(X)
-    second = learner.fit(wide, TRIPLETS).metric_.distances(wide)
+    constraints = constraints_for(learner)
+    first = learner.fit(X, constraints).metric_.distances(X)
+    second = learner.fit(wide, constraints).metric_.distances(wide)
     np.testing.assert_allclose(first, second, rtol=1e-5, atol=1e-7)
 
 
@@ -301,7 +351,7 @@ class TestCallbacks:
         assert watcher.torn_down
 
     def test_a_callback_can_stop_the_fit(self, learner):
-        learner.set_callbacks(Watcher(stop_after=2)).fit(X, TRIPLETS)
+        learner.set_callbacks(Watcher(stop_after=2)).fit(X, constraints_for(learner))
         assert learner.n_iter_ == 2
         assert learner.trace_.stopped == "callback"
 
@@ -319,7 +369,12 @@ class TestCallbacks:
 
     def test_all_rounds_used(self, learner):
         watcher = Watcher()
-        learner.set_params(max_rounds=3).set_callbacks(watcher).fit(X, Y)
+        learner.set_params(max_rounds=3).set_callbacks(watcher)
+        if isinstance(learner, MaxMarginMetric):
+            with pytest.warns(match="max_rounds=3 was reached"):
+                learner.set_params(tol=1e-9).fit(X, Y)
+        else:
+            learner.fit(X, Y)
         assert len(watcher.scores) == 3
         assert learner.trace_.stopped == "max_rounds"
 

@@ -57,6 +57,10 @@ def test_units(weighted):
     a, near, far = triplets.index.T
     squares = ((X[a] - X[near]) ** 2).sum(1) + ((X[a] - X[far]) ** 2).sum(1)
     assert scatter.unit == pytest.approx(np.average(squares / 2, weights=triplets.weight))
+    edges = np.unique(np.sort(np.concatenate([[a, near], [a, far]], axis=1), axis=0), axis=1)
+    lengths = ((X[edges[0]] - X[edges[1]]) ** 2).sum(1)
+    assert Scatter(X, triplets, unit="longest").unit == pytest.approx(lengths.max())
+    assert Scatter(X, triplets, unit="long").unit == pytest.approx(np.quantile(lengths, 0.9))
     other = Scatter(1000 * X + 5, triplets)
     v = np.eye(4)[1]
     np.testing.assert_allclose(other.margins(v), scatter.margins(v), rtol=1e-7, atol=1e-9)

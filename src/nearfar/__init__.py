@@ -10,6 +10,8 @@
 
 from nearfar import datasets, evaluate, neighbors
 from nearfar.boosting import BoostMetric, DRMetric, MetricBoost
+from nearfar.cutting_plane import C_path, CPath, MaxMarginMetric
+from nearfar.matching_pursuit import MatchingPursuitBasis
 from nearfar.metric import Metric
 from nearfar.neighbors import MetricNeighborsClassifier
 from nearfar.strategies import (
@@ -20,19 +22,25 @@ from nearfar.strategies import (
     RandomTriplets,
 )
 from nearfar.supervision import Chunklets, Pairs, Triplets
+from nearfar.verification import PairVerifier
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AllTriplets",
     "BoostMetric",
+    "CPath",
+    "C_path",
     "Chunklets",
     "DRMetric",
     "FarTargetTriplets",
+    "MatchingPursuitBasis",
+    "MaxMarginMetric",
     "Metric",
     "MetricBoost",
     "MetricNeighborsClassifier",
     "NearestTriplets",
+    "PairVerifier",
     "Pairs",
     "RandomPairs",
     "RandomTriplets",

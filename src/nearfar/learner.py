@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -26,9 +26,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from nearfar.kernel_map import KernelMap
 from nearfar.metric import Metric
 from nearfar.progress import CallbackSupportMixin, notify, show, with_callbacks
-from nearfar.strategies import TripletStrategy, to_triplets
+from nearfar.strategies import to_triplets
 from nearfar.supervision import Chunklets, ConstraintsOver, Pairs, Triplets
 from nearfar.trace import Round, Rounds, Trace
 
@@ -84,6 +85,8 @@ class Assembly:
         Of the training points in the learner's units; needed to choose components.
     n_components : int or None
     feature_names : tuple of str or None
+    kernel_map : KernelMap or None
+        What maps points to the features that the metric is for.
     """
 
     prior: Matrix | None
@@ -91,6 +94,7 @@ class Assembly:
     covariance: Matrix | None
     n_components: int | None
     feature_names: tuple[str, ...] | None
+    kernel_map: KernelMap | None = None
 
     def metric(self, learned: Matrix) -> Metric:
         """Add the prior to a learned factor and return the metric in the units of X.
@@ -103,7 +107,7 @@ class Assembly:
         if self.n_components is not None and self.covariance is not None:
             axes = np.linalg.eigh(L @ self.covariance @ L.T)[1][:, ::-1]
             L = axes[:, : self.n_components].T @ L
-        return Metric(L / self.scale, self.feature_names)
+        return Metric(L / self.scale, self.feature_names, kernel_map=self.kernel_map)
 
     def form(self, learned: Matrix, signs: NDArray[np.float64]) -> Matrix:
         """Prior plus learned terms with their signs, as a matrix in the units of X."""
@@ -223,22 +227,26 @@ class MetricLearner(
         frame = Frame.of(points, self.scale)
         Z = frame.enter(points)
         problem = self._pose(Z, frame, supervision, check_random_state(self.random_state))
+        features = Z if problem.features is None else problem.features
+        scale = frame.scale if problem.features is None else np.ones(features.shape[1])
         assembly = Assembly(
             prior=problem.prior,
-            scale=frame.scale * np.sqrt(problem.unit),
+            scale=scale * np.sqrt(problem.unit),
             covariance=None
             if self.n_components is None
-            else np.asarray(Z.T @ Z, dtype=np.float64) / (len(Z) * problem.unit),
+            else np.asarray(features.T @ features, dtype=np.float64) / (len(Z) * problem.unit),
             n_components=self.n_components,
             feature_names=getattr(self, "feature_names_in_", None),
+            kernel_map=problem.kernel_map,
         )
         trace = Trace()
-        self._consume(trace, problem, assembly, X, y)
+        self._consume(trace, problem, assembly, frame, X, y)
         metric = self._result(assembly, trace)
         self.trace_ = trace
         self.n_iter_ = len(trace)
         self.metric_ = metric
         self._assembly = assembly
+        self._frame = frame
         self._conclude(problem, trace)
 
     def _conclude(self, problem: Problem, trace: Trace) -> None:
@@ -283,24 +291,29 @@ class MetricLearner(
         points, supervision = self._validate(X, y, reset=False)
         if isinstance(supervision, ConstraintsOver):
             supervision = supervision.constraints
-        if isinstance(supervision, Pairs):
-            supervision.check(len(points))
-            if supervision.similar.all() or not supervision.similar.any():
-                raise ValueError("Scoring pairs takes similar and dissimilar ones.")
-            distance = self.metric_.pair_distances(points, supervision.index)
-            return float(
-                roc_auc_score(supervision.similar, -distance, sample_weight=supervision.weight)
-            )
-        Z = points / self._assembly.scale
-        strategy = self._strategy()
-        seed = 0 if self.random_state is None else self.random_state
-        triplets = to_triplets(Z, supervision, strategy, check_random_state(seed))
-        right = self.metric_.prefers(points, triplets.index)
-        return float(np.average(right, weights=triplets.weight))
+        if not isinstance(supervision, Pairs):
+            seed = check_random_state(0 if self.random_state is None else self.random_state)
+            supervision = self._constraints(self._frame.enter(points), supervision, seed)
+        supervision.check(len(points))
+        if isinstance(supervision, Triplets):
+            right = self.metric_.prefers(points, supervision.index)
+            return float(np.average(right, weights=supervision.weight))
+        if supervision.similar.all() or not supervision.similar.any():
+            raise ValueError("Scoring pairs takes similar and dissimilar ones.")
+        distance = self.metric_.pair_distances(points, supervision.index)
+        return float(
+            roc_auc_score(supervision.similar, -distance, sample_weight=supervision.weight)
+        )
+
+    def _constraints(
+        self, Z: Floats, supervision: Any, random_state: np.random.RandomState
+    ) -> Triplets | Pairs:
+        """Return labels or triplets as constraints on scaled points."""
+        return to_triplets(Z, supervision, self._strategy(), random_state)
 
     @abstractmethod
-    def _strategy(self) -> TripletStrategy:
-        """Return what makes triplets from labels."""
+    def _strategy(self) -> Any:
+        """Return what makes constraints from labels."""
 
     def _validate(self, X: ArrayLike, y: Any, *, reset: bool = True) -> tuple[Floats, Any]:
         """Check X and the supervision; labels become class codes."""
@@ -317,7 +330,9 @@ class MetricLearner(
         check_classification_targets(labels)
         return points, np.unique(labels, return_inverse=True)[1]
 
-    def _consume(self, trace: Trace, problem: Problem, assembly: Assembly, X: Any, y: Any) -> None:
+    def _consume(
+        self, trace: Trace, problem: Problem, assembly: Assembly, frame: Frame, X: Any, y: Any
+    ) -> None:
         """Run the solver to its end, watched by whoever asked."""
 
         def attributes() -> dict[str, Any]:
@@ -326,6 +341,7 @@ class MetricLearner(
                 "trace_": trace,
                 "n_iter_": len(trace),
                 "_assembly": assembly,
+                "_frame": frame,
             }
 
         rounds: Iterable[Round] = trace.record(problem.rounds)
@@ -355,12 +371,18 @@ class Problem:
         Squared distance between scaled points that the solver calls one.
     prior : array of shape (rank, n_features) or None
         Factor of the prior in the solver's units, weighted.
+    features : array of shape (n_samples, n_map_features) or None
+        What a kernel map makes of the scaled points, if the solver sees that.
+    kernel_map : KernelMap or None
+        The map, from points in the units of X.
     """
 
     rounds: Rounds
     max_rounds: int
     unit: float
     prior: Matrix | None
+    features: Floats | None = field(default=None, kw_only=True)
+    kernel_map: KernelMap | None = field(default=None, kw_only=True)
 
 
 def require(name: str, value: Any, condition: bool, expected: str) -> None:

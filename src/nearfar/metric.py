@@ -2,7 +2,8 @@
 
     d(x, y)^2 = |L x - L y|^2 = (x - y)' M (x - y),     M = L'L
 
-Squared inside, rooted at the public edge.
+Squared inside, rooted at the public edge. A kernel map may come before L; then x and y stand for
+their features.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
+from nearfar.kernel_map import KERNELS, KernelMap
 from nearfar.tensorfile import read_tensors, write_tensors
 
 Floats = NDArray[np.floating[Any]]
@@ -24,6 +26,8 @@ Ints = NDArray[np.intp]
 
 _FORMAT = "nearfar.metric"
 _VERSION = "1"
+_WITH_KERNEL = "2"
+_BASIS = ("points", "whitening", "center", "scale")
 _VOTES = ("directions", "alphas", "thresholds")
 _BLOCK_ELEMENTS = 1 << 18
 
@@ -131,6 +135,8 @@ class Metric:
         Names of the features that the map expects, in order.
     votes : Votes, optional
         Binary weak models, which order triplets in place of the distance.
+    kernel_map : KernelMap, optional
+        What comes before L.
 
     Examples
     --------
@@ -146,12 +152,14 @@ class Metric:
     L: NDArray[np.float64]
     feature_names: tuple[str, ...] | None = None
     votes: Votes | None = None
+    kernel_map: KernelMap | None = None
 
     def __init__(
         self,
         L: ArrayLike,
         feature_names: Sequence[str] | None = None,
         votes: Votes | None = None,
+        kernel_map: KernelMap | None = None,
     ) -> None:
         factor = np.array(L, dtype=np.float64, order="C")
         if factor.ndim != 2 or 0 in factor.shape:
@@ -160,15 +168,24 @@ class Metric:
             )
         if not np.isfinite(factor).all():
             raise ValueError("A metric's L must be finite.")
+        n_features = factor.shape[1]
+        if kernel_map is not None:
+            if kernel_map.n_components != n_features:
+                raise ValueError(
+                    f"A kernel map to {kernel_map.n_components} features before an L for "
+                    f"{n_features}."
+                )
+            n_features = kernel_map.n_features
         names = None if feature_names is None else tuple(str(name) for name in feature_names)
-        if names is not None and len(names) != factor.shape[1]:
-            raise ValueError(f"{len(names)} feature names for {factor.shape[1]} features.")
+        if names is not None and len(names) != n_features:
+            raise ValueError(f"{len(names)} feature names for {n_features} features.")
         if votes is not None and votes.directions.shape[1] != factor.shape[1]:
             raise ValueError("A metric's votes must be for the features of its map.")
         factor.setflags(write=False)
         object.__setattr__(self, "L", factor)
         object.__setattr__(self, "feature_names", names)
         object.__setattr__(self, "votes", votes)
+        object.__setattr__(self, "kernel_map", kernel_map)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -209,13 +226,13 @@ class Metric:
 
     @property
     def matrix(self) -> NDArray[np.float64]:
-        """M = L'L, of shape (n_features, n_features)."""
+        """M = L'L, of shape (n_features, n_features); for features of the kernel map, if any."""
         return self.L.T @ self.L
 
     @property
     def n_features(self) -> int:
         """Number of features of the points."""
-        return self.L.shape[1]
+        return self.L.shape[1] if self.kernel_map is None else self.kernel_map.n_features
 
     @property
     def n_components(self) -> int:
@@ -223,7 +240,8 @@ class Metric:
         return self.L.shape[0]
 
     def __repr__(self) -> str:
-        return f"<Metric: {self.n_features} features -> {self.n_components}>"
+        kernel = "" if self.kernel_map is None else f" -> {self.kernel_map.n_components} (kernel)"
+        return f"<Metric: {self.n_features} features{kernel} -> {self.n_components}>"
 
     def transform(self, X: ArrayLike) -> Floats:
         """Map points to where Euclidean distance is the metric.
@@ -235,9 +253,11 @@ class Metric:
         Returns
         -------
         array of shape (n_samples, n_components)
-            ``X @ L.T``; float32 if X is.
+            ``X @ L.T`` (X mapped by the kernel map first, if any); float32 if X is.
         """
         points = self._points(X)
+        if self.kernel_map is not None:
+            points = self.kernel_map.transform(points)
         return points @ self.L.T.astype(points.dtype, copy=False)
 
     def distances(self, X: ArrayLike, Y: ArrayLike | None = None) -> NDArray[np.float64]:
@@ -290,7 +310,10 @@ class Metric:
 
         The array "L" is float64; the header's metadata has "format", "version" and, as a JSON list,
         "feature_names". Votes are the arrays "votes.directions", "votes.alphas" and
-        "votes.thresholds". An existing file is replaced only once the new one is complete.
+        "votes.thresholds". A kernel map is the arrays "basis.points", "basis.whitening",
+        "basis.center" and "basis.scale", and its name and parameters, as JSON, in the metadata's
+        "kernel"; the version is then 2. An existing file is replaced only once the new one is
+        complete.
         """
         metadata = {"format": _FORMAT, "version": _VERSION}
         if self.feature_names is not None:
@@ -298,6 +321,13 @@ class Metric:
         tensors = {"L": self.L}
         if self.votes is not None:
             tensors |= {f"votes.{name}": getattr(self.votes, name) for name in _VOTES}
+        if self.kernel_map is not None:
+            kernel = self.kernel_map
+            if not isinstance(kernel.kernel, str):
+                raise ValueError("A metric with a kernel of your own, a callable, can't be saved.")
+            metadata["version"] = _WITH_KERNEL
+            metadata["kernel"] = json.dumps([kernel.kernel, dict(kernel.parameters)])
+            tensors |= {f"basis.{name}": getattr(kernel, name) for name in _BASIS}
         write_tensors(path, tensors, metadata)
 
     @classmethod
@@ -317,18 +347,26 @@ class Metric:
         tensors, metadata = read_tensors(path)
         if metadata.get("format") != _FORMAT or "L" not in tensors:
             raise ValueError(f"{path}: a safetensors file, but not a nearfar metric.")
-        if metadata.get("version") != _VERSION:
+        if metadata.get("version") not in (_VERSION, _WITH_KERNEL):
             raise ValueError(
                 f"{path}: a metric of format version {metadata.get('version')!r}; "
-                f"this nearfar reads version {_VERSION!r}."
+                f"this nearfar reads versions {_VERSION!r} and {_WITH_KERNEL!r}."
             )
         try:
             names = json.loads(metadata["feature_names"]) if "feature_names" in metadata else None
             votes = None
             if any(name.startswith("votes.") for name in tensors):
                 votes = Votes(*(tensors[f"votes.{name}"] for name in _VOTES))
-            return cls(tensors["L"], names, votes)
-        except (ValueError, TypeError, KeyError, IndexError) as error:
+            kernel_map = None
+            if metadata["version"] == _WITH_KERNEL:
+                kernel, parameters = json.loads(metadata["kernel"])
+                if kernel not in KERNELS:
+                    raise ValueError(f"unknown kernel {kernel!r}")
+                parameters = {str(name): float(value) for name, value in parameters.items()}
+                points, whitening, *frame = (tensors[f"basis.{name}"] for name in _BASIS)
+                kernel_map = KernelMap(points, whitening, kernel, parameters, *frame)
+            return cls(tensors["L"], names, votes, kernel_map)
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
             raise ValueError(f"{path}: not a valid metric: {error}") from error
 
     def _points(self, X: ArrayLike) -> Floats:

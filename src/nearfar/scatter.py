@@ -35,6 +35,7 @@ Floats = NDArray[np.floating[Any]]
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Ints = NDArray[np.intp]
+Unit = Literal["mean", "long", "longest"]
 
 _BLOCK_ROWS = 4096
 _FACTOR_ROWS = 16
@@ -101,8 +102,9 @@ class Scatter:
         Points, float32 or float64; not copied.
     triplets : Triplets
         At least one.
-    unit : float or {"mean", "largest"}, default="mean"
-        Squared distance to measure in: a number, or that of the triplets' edges.
+    unit : float or {"mean", "long", "longest"}, default="mean"
+        Squared distance to measure in: a number, or that of the triplets' edges; "long" is the one
+        that 90 % of them do not exceed.
 
     Attributes
     ----------
@@ -126,7 +128,7 @@ class Scatter:
         X: Floats,
         triplets: Triplets,
         *,
-        unit: float | Literal["mean", "largest"] = "mean",
+        unit: float | Unit = "mean",
     ) -> None:
         self.X = X
         self.workers = Workers()
@@ -143,8 +145,9 @@ class Scatter:
         with np.errstate(divide="ignore"):
             self._log_weight = 0.0 if self.weight is None else np.log(self.weight)
         if isinstance(unit, str):
-            lengths = squared_distances(X, self.i, self.j)
-            unit = self._mean(lengths) if unit == "mean" else float(lengths.max())
+            z = squared_distances(X, self.i, self.j)
+            share = {"long": 0.9, "longest": 1.0}
+            unit = self._mean(z) if unit == "mean" else float(np.quantile(z, share[unit]))
         self.unit = unit or 1.0
         starts = np.searchsorted(self.i, np.arange(n + 1)) + np.arange(n + 1)
         self._starts = starts.astype(np.int32 if len(keys) + n < 2**31 else np.int64)

@@ -22,6 +22,11 @@ from nearfar.supervision import Chunklets, ConstraintsOver, Pairs, Triplets
 Floats = NDArray[np.floating[Any]]
 Ints = NDArray[np.intp]
 TripletStrategy = Callable[[Floats, Ints, np.random.RandomState], Triplets]
+PairStrategy = Callable[[Floats, Ints, np.random.RandomState], Pairs]
+
+_ONLY_TOGETHER = (
+    "Chunklets only say what belongs together; this learner also needs to know what does not. "
+)
 
 
 @dataclass(frozen=True)
@@ -172,17 +177,18 @@ class RandomPairs:
 
     Parameters
     ----------
-    m : int
-        How many.
+    m : int, optional
+        How many; by default ten for each row, and at least 2,000.
     similar : float, default=0.5
         Share of similar pairs.
     """
 
-    m: int
+    m: int | None = None
     similar: float = 0.5
 
     def __post_init__(self) -> None:
-        _require_positive(m=self.m)
+        if self.m is not None:
+            _require_positive(m=self.m)
         if not 0 <= self.similar <= 1:
             raise ValueError(f"similar is a share from 0 to 1; got {self.similar!r}.")
 
@@ -193,8 +199,9 @@ class RandomPairs:
         rng = _random(random_state)
         classes = _Classes(y)
         paired = classes.with_companion()
-        n_similar = round(self.similar * self.m) if len(paired) else 0
-        n_different = self.m - round(self.similar * self.m) if classes.n_classes > 1 else 0
+        m = max(2_000, 10 * len(y)) if self.m is None else self.m
+        n_similar = round(self.similar * m) if len(paired) else 0
+        n_different = m - round(self.similar * m) if classes.n_classes > 1 else 0
         left = paired[rng.randint(len(paired), size=n_similar)] if n_similar else paired[:0]
         other = rng.randint(len(y), size=n_different)
         index = np.column_stack(
@@ -225,10 +232,7 @@ def to_triplets(
     if isinstance(supervision, ConstraintsOver):
         supervision = supervision.constraints
     if isinstance(supervision, Chunklets):
-        raise ValueError(
-            "Chunklets only say what belongs together; this learner also needs to know "
-            "what does not. Give labels, Triplets or Pairs."
-        )
+        raise ValueError(_ONLY_TOGETHER + "Give labels, Triplets or Pairs.")
     if isinstance(supervision, Triplets | Pairs):
         supervision.check(len(X))
     if isinstance(supervision, Pairs):
@@ -254,6 +258,52 @@ def to_triplets(
     if not triplets.weight.any():
         raise ValueError("All triplets have weight 0.")
     return triplets.take(triplets.weight > 0)
+
+
+def to_pairs(
+    X: Floats, supervision: Any, strategy: PairStrategy, random_state: np.random.RandomState
+) -> Pairs:
+    """Turn labels or pairs of X into pairs of both kinds, or say why there are none.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+    supervision : Pairs, their `over` form, or array of class codes
+    strategy : callable
+        What makes pairs from class codes.
+    random_state : RandomState
+    """
+    if isinstance(supervision, ConstraintsOver):
+        supervision = supervision.constraints
+    if isinstance(supervision, Chunklets):
+        raise ValueError(_ONLY_TOGETHER + "Give labels or Pairs.")
+    if isinstance(supervision, Triplets):
+        raise ValueError(
+            "Triplets say which of two is nearer, not which pairs are similar; this learner needs "
+            "labels or Pairs."
+        )
+    if isinstance(supervision, Pairs):
+        supervision.check(len(X))
+        pairs = supervision
+    else:
+        pairs = strategy(X, supervision, random_state)
+        if not isinstance(pairs, Pairs):
+            raise ValueError(f"The strategy {strategy!r} makes {type(pairs).__name__}, not Pairs.")
+        if not (pairs.similar.any() and (~pairs.similar).any()):
+            raise ValueError(
+                "The labels do not give similar and dissimilar pairs: at least two classes are "
+                "needed, and at least one class with two members."
+            )
+    if pairs.weight is not None and not pairs.weight.all():
+        pairs = pairs.take(pairs.weight > 0)
+    if len(pairs) == 0:
+        raise ValueError(
+            "There are no pairs of positive weight (in a fold of few, none may be left)."
+        )
+    if pairs.similar.all() or not pairs.similar.any():
+        kind = "similar" if pairs.similar.all() else "dissimilar"
+        raise ValueError(f"All pairs are {kind}; to tell the two kinds apart takes both.")
+    return pairs
 
 
 def _as_triplets(made: Any, strategy: Any) -> Triplets:

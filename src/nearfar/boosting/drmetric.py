@@ -24,9 +24,9 @@ Where nearfar departs from the paper, and why:
   to a problem without delta, is not unique, and is not the partner of d: ``weights="lp"``.
 - In a round the order is u, w, d, so that each direction sees the weights of all before it. Printed
   is u, d, w.
-- Squared distances are in units of their mean over the triplets, as everywhere in nearfar. The
-  bound behind c takes the largest for the unit: one outlier then makes all others too short for d
-  to leave d0, and few directions are learned (digits, standardised: 3 of them, 25 % error).
+- Squared distances are in units of one that 90 % of those in triplets do not exceed. The bound
+  behind c takes the largest for the unit: one outlier then makes all others too short for d to
+  leave d0, and few directions are learned (digits, standardised: 3 of them, 25 % error).
 - Targets are the nearest by default. The paper's farthest (`FarTargetTriplets`) often cannot be
   satisfied at any margin; then the best soft margin is that of a direction in which nothing varies,
   which is 0. That is how digits collapsed (77 % error). Directions without variance are therefore
@@ -61,7 +61,7 @@ from nearfar.learner import (
     require_integer,
     require_number,
 )
-from nearfar.scatter import Scatter
+from nearfar.scatter import Scatter, Unit
 from nearfar.soft_margin import SoftMargin, best_terms_by_lp
 from nearfar.strategies import NearestTriplets, TripletStrategy, to_triplets
 from nearfar.supervision import Triplets
@@ -82,8 +82,9 @@ class DRMetric(BoostingLearner):
     cap : float, default=10.0
         Largest weight alpha of a triplet, as a multiple of 1 / (number of triplets).
     margin_tol : float, default=0.1
-        Tolerance epsilon of the margin: the smaller, the farther the triplets' weights may go from
-        where they start.
+        Tolerance epsilon of the margin, in units of a long squared distance: the smaller, the
+        farther the triplets' weights may go from where they start. If many triplets may be wrong,
+        1 or more keeps them from leading.
     independence : float, default=0.1
         Price lambda of the overlap with earlier directions, relative to the leading eigenvalue at
         the first weights; absolute if `as_printed`.
@@ -212,8 +213,8 @@ class DRMetric(BoostingLearner):
         triplets = to_triplets(Z, supervision, self._strategy(), random_state).distinct()
         basis = row_space(Z)
         points = Z if basis is None else Z @ basis.T.astype(Z.dtype)
-        unit: Any = 1.0 if self.scale is None else "largest" if self.as_printed else "mean"
-        scatter = Scatter(points, triplets, unit=unit)
+        unit: Unit = "longest" if self.as_printed else "long"
+        scatter = Scatter(points, triplets, unit=1.0 if self.scale is None else unit)
         prior = self._weighted_prior(frame)
         offset = np.zeros(len(triplets))
         if prior is not None:

@@ -1,0 +1,246 @@
+"""Two ways to the optimum of the max-margin problem, both with a certified gap.
+
+`cut_planes` (many pairs): the mean hinge is the largest of all planes that touch it. A model of a
+few of them is minimised, which gives a lower bound; where its minimum is, the next plane is added.
+With a >= 0 the weights of the planes and sum a <= C, the model's dual is the problem's own, with
+planes in place of pairs: one variable a plane, over a simplex. The best solution so far moves by an
+exact line search toward the model's, and planes touch between the two.
+
+`ascend_box` (few pairs): the dual itself, a multiplier for each pair, by L-BFGS within bounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from nearfar.cutting_plane.problem import Cut, PairProblem, Solution, Split
+from nearfar.simplex import Point, maximize
+from nearfar.trace import Round, Rounds
+from nearfar.workers import quiet_blas
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
+_TOUCH = 0.1
+_IDLE_ROUNDS = 20
+_MODEL_SHARE = 0.1
+_LINE_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class MaxMargin:
+    """The problem with its price and its prior.
+
+    Attributes
+    ----------
+    pairs : PairProblem
+    C : float
+    P : array of shape (n_features, n_features)
+        Prior.
+    tol : float
+        Gap to end at, relative to the objective.
+    """
+
+    pairs: PairProblem
+    C: float
+    P: Matrix
+    tol: float
+
+    def penalty(self, A: Matrix, b: float) -> float:
+        """Return the regularisation."""
+        return 0.5 * float(((A - self.P) ** 2).sum()) + 0.5 * b * b
+
+    def objective(self, solution: Solution) -> float:
+        """Return the value of (3)."""
+        return self.penalty(solution.A, solution.b) + self.C * self.pairs.mean_hinge(solution)
+
+    def solution(self, split: Split, b: float) -> Solution:
+        """Return the positive part with its distances."""
+        L = split.factor
+        return Solution(L.T @ L, b, self.pairs.distances(L))
+
+    def line_minimum(self, start: Solution, end: Solution) -> float:
+        """Step from 0 to 1 that minimises the objective between two solutions."""
+        dA, db = end.A - start.A, end.b - start.b
+        quadratic = float((dA**2).sum()) + db * db
+        linear = float((dA * (start.A - self.P)).sum()) + db * start.b
+        margin = self.pairs.margins(start)
+        change = self.pairs.margins(end) - margin
+
+        def slope(t: float) -> float:
+            active = margin + t * change < 1.0
+            return linear + t * quadratic - self.C * float(self.pairs.p[active] @ change[active])
+
+        low, high = 0.0, 1.0
+        at_low, at_high = slope(low), slope(high)
+        if at_low >= 0:
+            return 0.0
+        if at_high <= 0:
+            return 1.0
+        while high - low > _LINE_TOLERANCE:
+            share = min(0.9, max(0.1, at_low / (at_low - at_high)))
+            middle = low + share * (high - low)
+            value = slope(middle)
+            if value > 0:
+                high, at_high = middle, value
+            else:
+                low, at_low = middle, value
+        return low
+
+
+class Model:
+    """The largest of a few planes in place of the mean hinge.
+
+    Weights alpha are in the simplex; the first belongs to the plane 0, which is always there.
+    """
+
+    def __init__(self, problem: MaxMargin, planes: list[Cut]) -> None:
+        self.problem = problem
+        n = problem.pairs.n_features
+        self.planes = [Cut(np.zeros((n, n)), 0.0, 0.0), *planes]
+        self.idle = np.zeros(len(self.planes), dtype=int)
+        self.alpha = np.zeros(len(self.planes))
+        self.alpha[0] = 1.0
+
+    def add(self, plane: Cut) -> None:
+        """Add a plane, and forget those that have long had no weight."""
+        self.idle = np.where(self.alpha > 0, 0, self.idle + 1)
+        kept = self.idle < _IDLE_ROUNDS
+        kept[0] = True
+        self.planes = [p for p, keep in zip(self.planes, kept, strict=True) if keep] + [plane]
+        self.idle = np.append(self.idle[kept], 0)
+        self.alpha = np.append(self.alpha[kept], 0.0)
+
+    def minimize(self, tol: float) -> tuple[float, Split, float]:
+        """Return the model's minimum to a tolerance (from below), and where it is."""
+        C, P = self.problem.C, self.problem.P
+        G = np.array([plane.G for plane in self.planes])
+        flat = G.reshape(len(G), -1)
+        slopes = np.array([plane.slope_b for plane in self.planes])
+        offsets = np.array([plane.offset for plane in self.planes])
+        splits: dict[bytes, tuple[Split, float]] = {}
+
+        def dual(alpha: Vector) -> Point:
+            a = C * alpha
+            b = float(a @ slopes)
+            split = Split.of(P - (a @ flat).reshape(P.shape))
+            A = split.positive
+            splits.clear()
+            splits[alpha.tobytes()] = split, b
+            value = a @ offsets + 0.5 * ((P**2).sum() - (A**2).sum() - b * b)
+
+            def curvature(rows: Ints) -> Matrix:
+                s = slopes[rows]
+                return C * C * (split.curvature(G[rows]) + np.outer(s, s))
+
+            return Point(float(value), C * (offsets - slopes * b + flat @ A.ravel()), curvature)
+
+        self.alpha, point = maximize(dual, self.alpha, tol=tol)
+        split, b = splits[self.alpha.tobytes()]
+        return point.value, split, b
+
+
+def cut_planes(problem: MaxMargin, *, max_rounds: int, planes: list[Cut] | None = None) -> Rounds:
+    """Minimise by cutting planes.
+
+    Parameters
+    ----------
+    problem : MaxMargin
+    max_rounds : int
+        The most planes to add.
+    planes : list of Cut, optional
+        Planes of an earlier run on the same pairs, whatever its C; new ones are appended to it.
+    """
+    planes = [] if planes is None else planes
+    model = Model(problem, planes)
+    best = problem.solution(Split.of(problem.P), 0.0)
+    objective = problem.objective(best)
+    if not planes:
+        model.add(_add(planes, problem.pairs.cut(best)))
+    lower = 0.0
+    with quiet_blas():
+        for _ in range(max_rounds):
+            allowed = max(problem.tol * objective, 0.0)
+            found, split, b = model.minimize(_MODEL_SHARE * allowed)
+            lower = max(lower, found)
+            candidate = problem.solution(split, b)
+            value = problem.objective(candidate)
+            best = best.toward(candidate, problem.line_minimum(best, candidate))
+            objective = problem.objective(best)
+            ended = value - lower <= allowed
+            if ended:
+                best, objective = candidate, value
+            yield Round(
+                objective,
+                objective - lower,
+                float(model.alpha.max()),
+                threshold=best.b,
+                factor=split.factor if ended else Split.of(best.A).factor,
+            )
+            if ended:
+                return "converged"
+            touch = best.toward(candidate, _TOUCH if objective - lower > allowed else 1.0)
+            model.add(_add(planes, problem.pairs.cut(touch)))
+    return "max_rounds"
+
+
+def _add(planes: list[Cut], plane: Cut) -> Cut:
+    planes.append(plane)
+    return plane
+
+
+def ascend_box(problem: MaxMargin, *, max_rounds: int) -> Rounds:
+    """Maximise the dual over a multiplier for each pair, within bounds."""
+    pairs, C, P = problem.pairs, problem.C, problem.P
+    top = C * pairs.p
+    rounds: list[Round] = []
+    last: list[tuple[float, Solution, Split]] = []
+
+    def negative_dual(share: Vector) -> tuple[float, Vector]:
+        a = share * top
+        b = float(a @ pairs.y)
+        split = Split.of(P - pairs.gram(a * pairs.y))
+        solution = problem.solution(split, b)
+        value = a.sum() + 0.5 * ((P**2).sum() - (solution.A**2).sum() - b * b)
+        last[:] = [(float(value), solution, split)]
+        return -float(value), -top * (1.0 - pairs.margins(solution))
+
+    def certified() -> bool:
+        value, solution, split = last[0]
+        objective = problem.objective(solution)
+        gap = objective - value
+        rounds.append(Round(objective, gap, 0.0, threshold=solution.b, factor=split.factor))
+        return gap <= problem.tol * objective
+
+    def watch(_: Vector) -> None:
+        if certified():
+            raise StopIteration
+
+    callback: Any = watch
+    options: Any = {"maxiter": max_rounds, "ftol": 0.0, "gtol": 0.0, "maxcor": 20}
+    with quiet_blas():
+        share, before, converged = np.zeros(len(top)), np.inf, False
+        while not converged and len(rounds) < max_rounds:
+            found = minimize(
+                negative_dual,
+                share,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=[(0.0, 1.0)] * len(top),
+                callback=callback,
+                options=options,
+            )
+            share = found.x
+            value = negative_dual(share)[0]
+            converged = certified()
+            if value >= before:
+                break
+            before = value
+    yield from rounds
+    return "converged" if converged else "max_rounds"

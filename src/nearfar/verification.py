@@ -1,0 +1,202 @@
+"""`PairVerifier`: same or different, by a threshold on a learned distance."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedShuffleSplit
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from nearfar.cutting_plane import MaxMarginMetric
+from nearfar.evaluate import RocCurve, verification, verification_curve
+from nearfar.learner import MetricLearner
+from nearfar.metric import Metric
+from nearfar.strategies import RandomPairs
+from nearfar.supervision import Chunklets, ConstraintsOver, Pairs, Triplets
+
+Vector = NDArray[np.float64]
+Criterion = Literal["margin", "accuracy", "eer", "fpr", "fbeta"]
+
+_CRITERIA = ("margin", "accuracy", "eer", "fpr", "fbeta")
+_LARGE_C = 1e6
+
+
+class PairVerifier(BaseEstimator):
+    """Tell whether two points are the same kind, by a threshold on a learned distance.
+
+    Pairs are split: the metric is learned from one part, the threshold and the probabilities are
+    found on the other, so that they are honest.
+
+    Parameters
+    ----------
+    learner : MetricLearner, default=MaxMarginMetric()
+        What learns the metric; it is cloned.
+    criterion : {"margin", "accuracy", "eer", "fpr", "fbeta"}, default="accuracy"
+        What the threshold is for: the most pairs right; as many false positives as false negatives
+        (in shares); at most `max_fpr` false positives; the largest F-beta; or "margin", the
+        threshold that the learner itself has learned (`MaxMarginMetric`).
+    max_fpr : float, default=0.01
+        Share of dissimilar pairs that may be called the same, for "fpr".
+    beta : float, default=1.0
+        Weight of recall against precision, for "fbeta".
+    calibration : float, default=0.25
+        Share of the pairs on which the threshold is found.
+    n_pairs : int, optional
+        Pairs to draw if labels are given; by default ten for each row, and at least 2,000.
+    random_state : int, RandomState or None, default=None
+        For drawing and splitting pairs.
+
+    Attributes
+    ----------
+    learner_ : MetricLearner
+    metric_ : Metric
+    threshold_ : float
+        Pairs at a distance of at most this are the same; -inf if none are.
+    curve_ : RocCurve
+        Rates on the calibration pairs, by threshold.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from nearfar import PairVerifier
+    >>> X, y = load_wine(return_X_y=True)
+    >>> verifier = PairVerifier(random_state=0).fit(X, y)
+    >>> verifier.predict(X, [[0, 1], [0, 177]])
+    array([ True, False])
+    """
+
+    def __init__(
+        self,
+        learner: MetricLearner | None = None,
+        *,
+        criterion: Criterion = "accuracy",
+        max_fpr: float = 0.01,
+        beta: float = 1.0,
+        calibration: float = 0.25,
+        n_pairs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.learner = learner
+        self.criterion = criterion
+        self.max_fpr = max_fpr
+        self.beta = beta
+        self.calibration = calibration
+        self.n_pairs = n_pairs
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: Any) -> Self:
+        """Learn the metric, then the threshold.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : Pairs, or array-like of shape (n_samples,)
+            Pairs of rows of X, or labels to draw them from.
+        """
+        self._check_parameters()
+        rng = check_random_state(self.random_state)
+        pairs = self._pairs(X, y, rng)
+        split = StratifiedShuffleSplit(1, test_size=self.calibration, random_state=rng)
+        seen, unseen = next(split.split(pairs.index, pairs.similar))
+        learner = MaxMarginMetric() if self.learner is None else clone(self.learner)
+        self.learner_ = learner.fit(X, pairs.take(seen))
+        self.metric_: Metric = self.learner_.metric_
+        held_out = pairs.take(unseen)
+        self.curve_ = verification_curve(self.metric_, X, held_out)
+        self.threshold_ = self._threshold(X, held_out)
+        distances = self.metric_.pair_distances(X, held_out)
+        self._probability = LogisticRegression(C=_LARGE_C).fit(
+            distances[:, None], held_out.similar, sample_weight=held_out.weight
+        )
+        return self
+
+    def decision_function(self, X: ArrayLike, pairs: Pairs | ArrayLike) -> Vector:
+        """Threshold minus distance: not negative for pairs that are the same."""
+        check_is_fitted(self)
+        return self.threshold_ - self.metric_.pair_distances(X, pairs)
+
+    def predict(self, X: ArrayLike, pairs: Pairs | ArrayLike) -> NDArray[np.bool_]:
+        """Tell which pairs of rows of X are the same."""
+        return self.decision_function(X, pairs) >= 0
+
+    def predict_proba(self, X: ArrayLike, pairs: Pairs | ArrayLike) -> Vector:
+        """Probability that a pair is the same, as the calibration pairs have it.
+
+        Returns
+        -------
+        array of shape (n_pairs,)
+        """
+        check_is_fitted(self)
+        distances = self.metric_.pair_distances(X, pairs)
+        return np.asarray(self._probability.predict_proba(distances[:, None])[:, 1])
+
+    def score(self, X: ArrayLike, y: Pairs) -> float:
+        """Share of pairs that are told rightly."""
+        return float(np.average(self.predict(X, y) == y.similar, weights=y.weight))
+
+    def _check_parameters(self) -> None:
+        if self.criterion not in _CRITERIA:
+            raise ValueError(
+                f"criterion must be one of {', '.join(_CRITERIA)}; got {self.criterion!r}."
+            )
+        for name, low, high in (("max_fpr", 0.0, 1.0), ("calibration", 0.0, 1.0)):
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise ValueError(f"{name} must be between 0 and 1; got {value!r}.")
+        if not self.beta > 0:
+            raise ValueError(f"beta must be positive; got {self.beta!r}.")
+
+    def _pairs(self, X: ArrayLike, y: Any, rng: np.random.RandomState) -> Pairs:
+        if isinstance(y, ConstraintsOver):
+            y = y.constraints
+        if isinstance(y, Triplets | Chunklets):
+            raise ValueError(
+                f"{type(y).__name__} do not say which pairs differ; give Pairs or labels."
+            )
+        if isinstance(y, Pairs):
+            pairs = y
+        else:
+            codes = np.unique(np.asarray(y), return_inverse=True)[1]
+            pairs = RandomPairs(self.n_pairs)(np.asarray(X), codes, rng)
+        counts = np.bincount(pairs.similar.astype(np.intp), minlength=2)
+        if counts.min() < 2:
+            raise ValueError(
+                "Verification needs at least two similar and two dissimilar pairs; "
+                f"got {counts[1]} and {counts[0]}."
+            )
+        return pairs
+
+    def _threshold(self, X: ArrayLike, held_out: Pairs) -> float:
+        if self.criterion == "margin":
+            squared = getattr(self.learner_, "threshold_", None)
+            if squared is None:
+                raise ValueError(
+                    f"{type(self.learner_).__name__} learns no threshold; choose another criterion."
+                )
+            return float(np.sqrt(squared)) if squared > 0 else -np.inf
+        if self.criterion in ("accuracy", "eer"):
+            return float(
+                getattr(verification(self.metric_, X, held_out), f"{self.criterion}_threshold")
+            )
+        return _threshold_on(self.curve_, held_out, self.criterion, self.max_fpr, self.beta)
+
+
+def _threshold_on(
+    curve: RocCurve, pairs: Pairs, criterion: str, max_fpr: float, beta: float
+) -> float:
+    """Best threshold of a curve by the false positive rate or F-beta."""
+    if criterion == "fpr":
+        allowed = np.flatnonzero(curve.false_positive_rate <= max_fpr)
+        return float(curve.thresholds[allowed[-1]])
+    weight = np.ones(len(pairs)) if pairs.weight is None else pairs.weight
+    found = curve.true_positive_rate * weight[pairs.similar].sum()
+    wrong = curve.false_positive_rate * weight[~pairs.similar].sum()
+    missed = weight[pairs.similar].sum() - found
+    b2 = beta * beta
+    score = (1 + b2) * found / ((1 + b2) * found + b2 * missed + wrong)
+    return float(curve.thresholds[int(score.argmax())])
