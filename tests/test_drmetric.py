@@ -15,7 +15,8 @@ from nearfar.boosting.drmetric import soft_margin_of
 from nearfar.eigen import row_space
 from nearfar.evaluate import knn_error
 from nearfar.scatter import Scatter
-from nearfar.soft_margin import SoftMargin, best_on_simplex, best_terms_by_lp, water_level
+from nearfar.simplex import maximize_quadratic
+from nearfar.soft_margin import SoftMargin, best_terms_by_lp, water_level
 from references import drmetric as reference
 
 LOADERS = {"iris": load_iris, "wine": load_wine}
@@ -183,7 +184,7 @@ def test_quadratic_over_the_simplex(seed, n, rank):
     rng = np.random.default_rng(seed)
     F = rng.standard_normal((rank, n))
     H, q = F.T @ F, rng.standard_normal(n)
-    x = best_on_simplex(H, q, rng.dirichlet(np.ones(n)))
+    x = maximize_quadratic(H, q, rng.dirichlet(np.ones(n)))
     assert x.min() >= 0
     assert x.sum() == pytest.approx(1.0)
     gain = q - H @ x

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearfar import Triplets
-from nearfar import scatter as scatter_module
+from nearfar import edges as edges_module
 from nearfar.scatter import Scatter
 from references import boostmetric as reference
 
@@ -34,7 +34,7 @@ def test_quadratic_form_is_weighted_margins(seed, n, D, m):
 
 @pytest.mark.parametrize("block", [4096, 7])
 def test_matrix_equals_explicit_differences(block, monkeypatch):
-    monkeypatch.setattr(scatter_module, "_BLOCK_ROWS", block)
+    monkeypatch.setattr(edges_module, "_BLOCK_ROWS", block)
     X, triplets, rng = random_problem(1)
     A = reference.triplet_matrices(X, triplets.index)
     u = rng.random(len(triplets))

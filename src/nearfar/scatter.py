@@ -1,13 +1,11 @@
 """`Scatter`: triplets as an operator on directions and metrics.
 
-With E the edge incidence (edges x samples) and B the constraint incidence (constraints x edges;
-+1 at the edge (anchor, far), -1 at the edge (anchor, near)):
+With E the edge incidence (edges x samples; `Edges`) and B the constraint incidence (constraints x
+edges; +1 at the edge (anchor, far), -1 at the edge (anchor, near)):
 
     margins(v) = B (E X v)^2        A(u) = X' E' diag(B'u) E X        v' A(u) v = u' margins(v)
 
-E' diag(w) E is the signed graph Laplacian of the edge weights w. It is kept as P + P' with P the
-upper triangle and half of the diagonal, in rows of X: differences of points are never formed, and
-no array is larger than X or than the list of triplets. Edges that triplets share are stored once.
+No array is larger than X or than the list of triplets. Edges that triplets share are stored once.
 
 Margins and A(u) are in units of a squared distance, by default the mean over the triplets' edges.
 """
@@ -21,15 +19,14 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
+from nearfar.edges import Edges
 from nearfar.eigen import leading, signed
 from nearfar.losses import Slope, exponential_loss, exponential_slope
-from nearfar.metric import squared_distances
 from nearfar.supervision import Triplets
 from nearfar.thresholds import best_cut, gaussian_cut
-from nearfar.workers import Workers, quiet_blas
+from nearfar.workers import quiet_blas
 
 Floats = NDArray[np.floating[Any]]
 Vector = NDArray[np.float64]
@@ -37,7 +34,6 @@ Matrix = NDArray[np.float64]
 Ints = NDArray[np.intp]
 Unit = Literal["mean", "long", "longest"]
 
-_BLOCK_ROWS = 4096
 _FACTOR_ROWS = 16
 _LANCZOS_BASIS = 20
 _FIRST_PRODUCTS = 3 * _LANCZOS_BASIS
@@ -131,31 +127,19 @@ class Scatter:
         unit: float | Unit = "mean",
     ) -> None:
         self.X = X
-        self.workers = Workers()
-        n = len(X)
         self.n_triplets = m = len(triplets)
         anchor, near, far = triplets.index.T
-        ends = np.concatenate([_edge(anchor, near, n), _edge(anchor, far, n)])
-        keys, edge = np.unique(ends, return_inverse=True)
-        del ends
-        self.i, self.j = np.divmod(keys, n)
-        self.near, self.far = edge[:m], edge[m:]
+        self.edges = Edges(X, np.concatenate([anchor, anchor]), np.concatenate([near, far]))
+        self.near, self.far = self.edges.of_pair[:m], self.edges.of_pair[m:]
         self.weight = triplets.weight
         self.total_weight = float(m if self.weight is None else self.weight.sum())
         with np.errstate(divide="ignore"):
             self._log_weight = 0.0 if self.weight is None else np.log(self.weight)
         if isinstance(unit, str):
-            z = squared_distances(X, self.i, self.j)
+            z = self.edges.squared_distances(X)
             share = {"long": 0.9, "longest": 1.0}
             unit = self._mean(z) if unit == "mean" else float(np.quantile(z, share[unit]))
         self.unit = unit or 1.0
-        starts = np.searchsorted(self.i, np.arange(n + 1)) + np.arange(n + 1)
-        self._starts = starts.astype(np.int32 if len(keys) + n < 2**31 else np.int64)
-        self._diagonal = starts[:-1]
-        self._off_diagonal = np.arange(len(keys)) + self.i + 1
-        self._columns = np.empty(len(keys) + n, dtype=self._starts.dtype)
-        self._columns[self._diagonal] = np.arange(n)
-        self._columns[self._off_diagonal] = self.j
         self._products = _FIRST_PRODUCTS
         self._previous: Vector | None = None
 
@@ -179,7 +163,7 @@ class Scatter:
         factor : float
             What the prior's squared distances were multiplied by.
         """
-        z = squared_distances(self.X if L is None else self.embed(L), self.i, self.j)
+        z = self.edges.squared_distances(self.X if L is None else self.embed(L))
         z /= self.unit
         mean = self._mean(z)
         factor = weight / mean if mean > 0 else weight
@@ -258,16 +242,11 @@ class Scatter:
     def _lengths(self, v: Vector) -> Vector:
         """(E X v)^2: squared lengths of the edges along v."""
         with self._blas():
-            p = self.X @ (v / np.sqrt(self.unit)).astype(self.X.dtype, copy=False)
-        p = p.astype(np.float64, copy=False)
-        z = p[self.i]
-        z -= p[self.j]
-        z *= z
-        return z
+            return self.edges.lengths(v / np.sqrt(self.unit))
 
     def embedding_margins(self, P: Floats) -> Vector:
         """Margins of squared Euclidean distance between the rows of P, an embedding of X."""
-        return self._differences(squared_distances(P, self.i, self.j)) / self.unit
+        return self._differences(self.edges.squared_distances(P)) / self.unit
 
     def factor_margins(self, L: Matrix) -> Vector:
         """Margins of the metric L'L, a few rows of L at a time."""
@@ -283,41 +262,25 @@ class Scatter:
 
     def pull(self, u: Vector, P: Floats) -> Matrix:
         """P' (Laplacian of u) X: for P = X L' this is L A(u)."""
-        half = self._half_laplacian(u)
+        half = self.edges.half_laplacian(self.edge_weights(u))
         Y = half @ P + half.T @ P
         with self._blas():
             return np.asarray(Y.T @ self.X, dtype=np.float64) / self.unit
 
     def matrix(self, u: Vector) -> Matrix:
         """A(u), dense."""
-        half = self._half_laplacian(u)
-        S = np.zeros((len(self), len(self)))
-
-        def block(rows: slice) -> Floats:
-            return self.X[rows].T @ (_rows_of(half, rows) @ self.X)
-
-        with quiet_blas():
-            for part in self.workers.map(block, len(self.X), _BLOCK_ROWS):
-                S += part
-        return (S + S.T) / self.unit
+        return self.edges.matrix(self.edge_weights(u)) / self.unit
 
     def _matrix_minus(self, u: Vector, minus: Matrix | None) -> Matrix:
         return self.matrix(u) if minus is None else self.matrix(u) - minus.T @ minus
 
     def operator(self, u: Vector) -> LinearOperator:
-        """A(u) as a linear operator: two products with X and one pass over the edges."""
-        half = self._half_laplacian(u)
-        half_transposed = half.T.tocsr()
-
-        def product(v: Vector) -> Vector:
-            p = self.X @ v.ravel().astype(self.X.dtype, copy=False)
-            return np.asarray(self.X.T @ (half @ p + half_transposed @ p)) / self.unit
-
-        return LinearOperator((len(self), len(self)), matvec=product, dtype=self.X.dtype)
+        """A(u) as a linear operator."""
+        return self.edges.operator(self.edge_weights(u) / self.unit)
 
     def edge_weights(self, u: Vector) -> Vector:
         """B'u: what each edge is stretched (or, if negative, shrunk) by."""
-        n_edges = len(self.i)
+        n_edges = len(self.edges)
         stretched = np.bincount(self.far, weights=u, minlength=n_edges)
         shrunk = np.bincount(self.near, weights=u, minlength=n_edges)
         return np.subtract(stretched, shrunk, dtype=np.float64)
@@ -332,24 +295,13 @@ class Scatter:
         h -= z[self.near]
         return h
 
-    def _half_laplacian(self, u: Vector) -> csr_array:
-        """P with Laplacian = P + P': minus the edge weights, and half of the degrees."""
-        n = len(self.X)
-        w = self.edge_weights(u)
-        degree = np.bincount(self.i, weights=w, minlength=n)
-        degree += np.bincount(self.j, weights=w, minlength=n)
-        data = np.empty(len(self._columns), dtype=self.X.dtype)
-        data[self._off_diagonal] = -w
-        data[self._diagonal] = degree / 2
-        return csr_array((data, self._columns, self._starts), shape=(n, n))
-
     def _blas(self) -> AbstractContextManager[object]:
         """BLAS to itself for the long products of Lanczos, quiet otherwise."""
         return quiet_blas() if self._dense_is_cheaper() else nullcontext()
 
     def _dense_is_cheaper(self) -> bool:
         n, D = self.X.shape
-        stored = len(self._columns)
+        stored = self.edges.n_stored
         cost = _SECONDS
         dense = cost["sparse"] * stored * D + cost["gemm"] * n * D**2 + cost["eigh"] * D**3
         product = cost["call"] + 2 * cost["gemv"] * n * D + 2 * cost["edge"] * stored
@@ -391,16 +343,3 @@ def _mean(values: Vector) -> float:
 
 def _sd(values: Vector) -> float:
     return float(values.std())
-
-
-def _edge(a: Ints, b: Ints, n: int) -> Ints:
-    """One number for the undirected edge (a, b)."""
-    return np.minimum(a, b) * n + np.maximum(a, b)
-
-
-def _rows_of(matrix: csr_array, rows: slice) -> csr_array:
-    """Rows of a sparse matrix, without a copy."""
-    starts = matrix.indptr[rows.start : rows.stop + 1]
-    inside = slice(starts[0], starts[-1])
-    parts = (matrix.data[inside], matrix.indices[inside], starts - starts[0])
-    return csr_array(parts, shape=(len(starts) - 1, matrix.shape[1]))

@@ -15,20 +15,16 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import linprog
 from scipy.special import logsumexp
+
+from nearfar.simplex import Point, maximize
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Ints = NDArray[np.intp]
-Mask = NDArray[np.bool_]
 
-_MAX_NEWTON = 100
-_SMALLEST_STEP = 1e-12
 _OPTIMAL = 1e-14
-_ROUNDING = 1e-16
-_RIDGE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -76,8 +72,6 @@ class SoftMargin:
     def best_terms(self, V: Matrix, w: Vector, offset: Vector) -> tuple[float, Vector]:
         """Maximise the soft margin of ``offset + w'V`` over w in the simplex.
 
-        Newton steps on a quadratic model over the simplex, each with a line search.
-
         Parameters
         ----------
         V : array of shape (n_terms, n_constraints)
@@ -93,52 +87,21 @@ class SoftMargin:
             The soft margin.
         w : array of shape (n_terms,)
         """
-        size = float(np.abs(V).max()) or 1.0
-        margins = offset + w @ V
-        value, d = self.weigh(margins)
-        before = np.inf
-        for _ in range(_MAX_NEWTON):
-            edges = V @ d
-            promise = float(edges.max() - edges @ w)
-            if promise <= _OPTIMAL * size:
-                break
-            p = self._newton_move(V, w, d, edges)
-            along, slope = p @ V, float(edges @ p)
-            if slope <= _ROUNDING * size and promise > before / 2:
-                break
-            step = self._search(margins, along, slope) if slope > _ROUNDING * size else 1.0
-            w = np.maximum(w + step * p, 0.0)
-            w /= w.sum()
-            margins = offset + w @ V
-            value, d = self.weigh(margins)
-            before = promise
-        return value, w
 
-    def _newton_move(self, V: Matrix, w: Vector, d: Vector, edges: Vector) -> Vector:
-        """Move to the maximum of the quadratic model over the simplex."""
-        candidates = np.flatnonzero((w > 0) | (edges > edges @ w))
+        def soft_margin(w: Vector) -> Point:
+            value, d = self.weigh(offset + w @ V)
+            return Point(value, V @ d, lambda rows: self._curvature(V[rows], d))
+
+        w, point = maximize(soft_margin, w, tol=_OPTIMAL * float(np.abs(V).max()))
+        return point.value, w
+
+    def _curvature(self, V: Matrix, d: Vector) -> Matrix:
+        """Curvature of the soft margin among terms, at weights d; centres V in place."""
         free = np.where(d < self.cap, d, 0.0)
         mass = float(free.sum())
-        rows = V[candidates]
         if mass > 0:
-            rows -= (rows @ free / mass)[:, None]
-        curvature = self.sharpness * ((rows * free) @ rows.T)
-        target = best_on_simplex(
-            curvature, edges[candidates] + curvature @ w[candidates], w[candidates]
-        )
-        p = np.zeros(len(w))
-        p[candidates] = target - w[candidates]
-        return p
-
-    def _search(self, margins: Vector, along: Vector, slope: float) -> float:
-        """Return a step in (0, 1] at which the soft margin does not fall steeply."""
-        step = 1.0
-        while step > _SMALLEST_STEP:
-            new_slope = float(self.weigh(margins + step * along)[1] @ along)
-            if new_slope >= -0.5 * slope:
-                break
-            step *= min(0.9, max(0.1, slope / (slope - new_slope)))
-        return step
+            V -= (V @ free / mass)[:, None]
+        return self.sharpness * ((V * free) @ V.T)
 
 
 def water_level(z: Vector, cap: float) -> tuple[Ints, float]:
@@ -168,58 +131,6 @@ def water_level(z: Vector, cap: float) -> tuple[Ints, float]:
     below = in_front + log_tau <= np.log(cap)
     number = int(below.argmax()) if below.any() else most
     return order[:number], float(log_tau[number])
-
-
-def best_on_simplex(H: Matrix, q: Vector, x: Vector) -> Vector:
-    """Maximise ``q'x - x'Hx / 2`` over the simplex, from a point in it; H is psd.
-
-    An active-set method: the variables that are positive are optimised as if unbounded; one that
-    would turn negative leaves, and the one with the largest gain enters.
-    """
-    n = len(q)
-    if n == 1:
-        return np.ones(1)
-    x = x.copy()
-    inside = x > 0
-    scale = float(np.abs(q).max()) or 1.0
-    for _ in range(20 * n):
-        members = np.flatnonzero(inside)
-        goal, price = _on_face(H, q, members, x[members])
-        low = goal < 0
-        if low.any():
-            now = x[members]
-            ratio = now[low] / (now[low] - goal[low])
-            first = ratio.argmin()
-            x[members] = np.maximum(0.0, now + ratio[first] * (goal - now))
-            x[members[low][first]] = 0.0
-            inside = x > 0
-            continue
-        x[:] = 0.0
-        x[members] = goal
-        gain = q - H @ x - price
-        gain[inside] = -np.inf
-        enters = int(gain.argmax())
-        if not gain[enters] > 1e-14 * scale:
-            break
-        inside[enters] = True
-    return x / x.sum()
-
-
-def _on_face(H: Matrix, q: Vector, members: Ints, now: Vector) -> tuple[Vector, float]:
-    """Maximise the quadratic over the plane of a face; also the price of a unit of the sum.
-
-    Where the quadratic is flat, the point stays near where it is `now`.
-    """
-    face, gain = H[np.ix_(members, members)], q[members]
-    x = np.ones(1)
-    if len(members) > 1:
-        others = face[1:, 1:] - face[1:, :1] - face[:1, 1:] + face[0, 0]
-        ridge = _RIDGE * (np.trace(face) or 1.0)
-        others += ridge * np.eye(len(others))
-        pull = gain[1:] - gain[0] - face[1:, 0] + face[0, 0] + ridge * now[1:]
-        y = cho_solve(cho_factor(others, check_finite=False), pull)
-        x = np.append(1.0 - y.sum(), y)
-    return x, float(gain[0] - face[0] @ x)
 
 
 def best_terms_by_lp(V: Matrix, cap: float, offset: Vector) -> tuple[float, Vector]:
