@@ -65,7 +65,7 @@ CURVES = ["heart_cleveland", "blood_transfusion"]
 NEIGHBORS = (1, 3, 5, 7, 9)
 NOISY_SETS = ["wine", "vehicle", "ionosphere"]
 NOISE = (0.0, 0.1, 0.2, 0.3, 0.4)
-TOLERANCES = (0.1, 0.3, 1.0, 3.0)
+TOLERANCES = (0.1, 0.3, 1.0, 3.0, 10.0)
 
 
 def defaults(names: list[str], n_splits: int) -> list[dict[str, Any]]:

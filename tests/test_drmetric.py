@@ -76,7 +76,7 @@ def assert_equal_rounds(learner, X, triplets, **settings):
         np.testing.assert_allclose(ours.mix, theirs.w, atol=1e-8)
 
 
-@pytest.mark.filterwarnings("ignore:The best soft margin")
+@pytest.mark.filterwarnings("ignore:The soft margin")
 @pytest.mark.parametrize("name", LOADERS)
 @pytest.mark.parametrize("weights", ["entropy", "lp"])
 def test_as_printed_equals_brute_force(name, weights):
@@ -151,6 +151,38 @@ def test_entropic_weights_are_optimal(seed, t):
     np.testing.assert_allclose(from_elsewhere[1], w, atol=1e-7)
 
 
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    t=st.integers(1, 8),
+    n=st.integers(1, 40),
+    cap=st.floats(1.0, 50.0),
+    sharpness=st.sampled_from([1e-3, 1.0, 300.0, 1e5, 1e8]),
+)
+def test_hard_soft_margins_are_solved(seed, t, n, cap, sharpness):
+    rng = np.random.default_rng(seed)
+    soft = SoftMargin(np.full(n, 1 / n), cap / n, sharpness)
+    V = rng.uniform(-1, 1, (t, n)).round(2)
+    V[-1] = V[0]
+    values = [
+        soft.best_terms(V, start, np.zeros(n))[0] for start in (np.eye(t)[0], np.full(t, 1 / t))
+    ]
+    limit = best_terms_by_lp(V, cap / n, np.zeros(n))[0]
+    assert values[0] == pytest.approx(values[1], abs=1e-6)
+    assert limit - 1e-6 <= max(values) <= limit + (np.log(n) + 1) / sharpness + 1e-6
+
+
+@pytest.mark.parametrize("start", [0, None])
+def test_a_soft_margin_that_once_cycled(start):
+    V = np.array([[-0.4, 0.77], [1.0, 0.26], [-0.1, 0.76]])
+    soft = SoftMargin(np.full(2, 0.5), 10.0, 300.0)
+    w = np.full(3, 1 / 3) if start is None else np.eye(3)[start]
+    value, w = soft.best_terms(V, w, np.zeros(2))
+    assert value == pytest.approx(best_terms_by_lp(V, 1.0, np.zeros(2))[0], abs=0.01)
+    edges = V @ soft.weigh(w @ V)[1]
+    assert edges.max() - edges @ w < 1e-9
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_gradient_of_the_soft_margin(seed):
     soft, V, offset = random_terms(seed)
@@ -165,7 +197,9 @@ def test_gradient_of_the_soft_margin(seed):
 @pytest.mark.parametrize("seed", range(5))
 def test_linear_programme_and_its_dual(seed):
     soft, V, offset = random_terms(seed)
-    value, w = best_terms_by_lp(V, soft.cap, offset)
+    value, w, d = best_terms_by_lp(V, soft.cap, offset)
+    assert d.sum() == pytest.approx(1.0)
+    assert d @ offset + (V @ d).max() == pytest.approx(value, abs=1e-9)
     primal = reference.soft_margin_lp(V.T, soft.cap, offset)[0]
     dual = reference.soft_margin_dual(V.T, soft.cap, offset)[0]
     assert value == pytest.approx(primal, abs=1e-7)
@@ -280,6 +314,59 @@ class TestFit:
         M = learner.metric_.matrix
         assert np.trace(M) == pytest.approx(1.5, abs=1e-10)
         assert np.linalg.eigvalsh(M).min() == pytest.approx(0.5 / 13, rel=0.2)
+
+    def test_the_prior_counts_in_the_margins(self):
+        X, y = scaled("iris")
+        triplets = NearestTriplets()(X, y)
+        learner = DRMetric(prior="identity", prior_weight=2.0, scale=None, record_weights=True)
+        learner.fit(X, triplets)
+        scatter = Scatter(X, triplets, unit=1.0)
+        offset = scatter.factor_margins(np.sqrt(2.0 / 4) * np.eye(4))
+        soft = soft_margin_of(triplets, 4, cap=10.0, margin_tol=0.1)
+        last = learner.trace_[-1]
+        V = np.array([scatter.margins(r.direction) for r in learner.trace_])
+        value, d = soft.weigh(offset + last.mix @ V)
+        assert learner.margin_ == pytest.approx(value, rel=1e-9)
+        np.testing.assert_allclose(d, last.constraint_weights, atol=1e-12)
+        edges = V @ d
+        assert edges.max() - edges @ last.mix < 1e-9 * np.abs(V).max()
+        gap = np.linalg.eigvalsh(scatter.matrix(d))[-1] - d @ (last.mix @ V)
+        assert learner.gap_ == pytest.approx(gap, rel=1e-6, abs=1e-12)
+
+    def test_few_triplets_and_sharp_margins(self):
+        for seed in range(60):
+            rng = np.random.default_rng(seed)
+            n, D = int(rng.integers(4, 12)), int(rng.integers(1, 8))
+            X = rng.standard_normal((n, D))
+            number = int(rng.integers(1, 12))
+            triplets = Triplets([rng.permutation(n)[:3] for _ in range(number)])
+            learner = DRMetric(margin_tol=1e-4).fit(X, triplets)
+            assert (np.diff(learner.trace_.objective) < 1e-9).all()
+        learner = DRMetric(margin_tol=3e-6).fit(*load_wine(return_X_y=True))
+        assert np.isfinite(learner.metric_.L).all()
+
+    def test_weights_of_any_size(self):
+        X, y = scaled("iris")
+        triplets = NearestTriplets(1, 1)(X, y)
+        weight = np.ones(len(triplets))
+        weight[:3] = 1e-320, 1e308, 1e10
+        assert np.isfinite(DRMetric().fit(X, Triplets(triplets.index, weight)).metric_.L).all()
+
+    def test_float32_keeps_thin_directions(self, rng):
+        n = 20_000
+        y = np.arange(n) % 2
+        f = rng.standard_normal(n)
+        thin = f + 0.04 * (2 * y - 1) + 0.005 * rng.standard_normal(n)
+        X = np.column_stack([f, thin, rng.standard_normal(n)]).astype(np.float32)
+        assert DRMetric(constraints=NearestTriplets(1, 1)).fit(X, y).score(X, y) > 0.95
+
+    def test_linear_programmes_stop_when_a_direction_gets_no_weight(self):
+        X, y = load_wine(return_X_y=True)
+        learner = DRMetric(weights="lp", scale="standard").fit(X, y)
+        assert learner.trace_.stopped == "converged"
+        assert np.isnan(learner.gap_)
+        assert learner.margin_ == -learner.trace_.objective[-1]
+        assert learner.trace_.step[-1] > 0
 
     def test_wide_points(self, rng):
         X = rng.standard_normal((30, 80))

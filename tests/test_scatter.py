@@ -61,6 +61,7 @@ def test_units(weighted):
     lengths = ((X[edges[0]] - X[edges[1]]) ** 2).sum(1)
     assert Scatter(X, triplets, unit="longest").unit == pytest.approx(lengths.max())
     assert Scatter(X, triplets, unit="long").unit == pytest.approx(np.quantile(lengths, 0.9))
+    assert Scatter(X, triplets, unit=2.5).unit == 2.5
     other = Scatter(1000 * X + 5, triplets)
     v = np.eye(4)[1]
     np.testing.assert_allclose(other.margins(v), scatter.margins(v), rtol=1e-7, atol=1e-9)
@@ -78,11 +79,17 @@ def test_lanczos_agrees_with_dense(dtype, monkeypatch):
     value, v = Scatter(X, triplets).top(u)
     monkeypatch.setattr(Scatter, "_dense_is_cheaper", lambda self: False)
     scatter = Scatter(X, triplets)
+    tolerance = 1e-9 if dtype == np.float64 else 1e-4
     for _ in range(2):
         other_value, other_v = scatter.top(u)
-        tolerance = 1e-9 if dtype == np.float64 else 1e-4
         assert other_value == pytest.approx(value, rel=tolerance)
         assert abs(v @ other_v) == pytest.approx(1.0, abs=tolerance)
+    minus = np.sqrt(0.9 * value) * np.vstack([v, np.eye(40)[0]])
+    expected, w = np.linalg.eigh(scatter.matrix(u) - minus.T @ minus)
+    lower_value, lower_v = scatter.top(u, minus=minus)
+    assert lower_value == pytest.approx(expected[-1], rel=10 * tolerance)
+    assert abs(lower_v @ w[:, -1]) == pytest.approx(1.0, abs=10 * tolerance)
+    assert lower_value < 0.99 * value
 
 
 @pytest.mark.parametrize("kind", ["contradictory", "equal points", "complements"])

@@ -175,3 +175,17 @@ def test_constraints_over_samples_split_like_targets():
     assert fold.constraints.index.tolist() == [[1, 2, 0]]
     with pytest.raises(ValueError, match="only 3 rows"):
         Triplets([[0, 1, 3]]).over(3)
+
+
+def test_distinct_triplets_add_their_weights():
+    index = [[3, 1, 2], [0, 1, 2], [3, 1, 2], [0, 2, 1]]
+    plain = Triplets(index).distinct()
+    assert dict(zip(map(tuple, plain.index.tolist()), plain.weight, strict=True)) == {
+        (0, 1, 2): 1.0,
+        (0, 2, 1): 1.0,
+        (3, 1, 2): 2.0,
+    }
+    weighted = Triplets(index, [0.5, 2.0, 0.25, 1.0]).distinct()
+    assert weighted.weight.tolist() == [2.0, 1.0, 0.75]
+    alone = Triplets(index[:2], [0.5, 2.0])
+    assert alone.distinct() is alone

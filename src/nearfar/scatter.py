@@ -138,7 +138,8 @@ class Scatter:
         if isinstance(unit, str):
             z = self.edges.squared_distances(X)
             share = {"long": 0.9, "longest": 1.0}
-            unit = self._mean(z) if unit == "mean" else float(np.quantile(z, share[unit]))
+            chosen = 0.0 if unit == "mean" else float(np.quantile(z, share[unit]))
+            unit = chosen or self._mean(z)
         self.unit = unit or 1.0
         self._products = _FIRST_PRODUCTS
         self._previous: Vector | None = None

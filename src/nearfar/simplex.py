@@ -24,6 +24,8 @@ Ints = NDArray[np.intp]
 _MAX_STEPS = 100
 _SMALLEST_STEP = 1e-12
 _ROUNDING = 1e-16
+_LEAST_RISE = 1e-4
+_SAME_VALUE = 1e-14
 _RIDGE = 1e-12
 
 
@@ -86,9 +88,16 @@ def maximize(f: Callable[[Vector], Point], w: Vector, *, tol: float) -> tuple[Ve
         exact = slope > _ROUNDING * np.abs(point.gradient).max()
         if not exact and promise > before / 2:
             break
-        w, point = _search(f, w, p, slope if exact else np.inf)
-        before = promise
+        there, found = _search(f, w, p, point.value - _slack(point), slope if exact else np.inf)
+        if exact and found.value < point.value - _slack(point):
+            break
+        w, point, before = there, found, promise
     return w, point
+
+
+def _slack(point: Point) -> float:
+    """Return what rounding may do to the value."""
+    return _SAME_VALUE * max(abs(point.value), float(np.abs(point.gradient).max()))
 
 
 def _newton_move(point: Point, w: Vector) -> Vector:
@@ -103,16 +112,17 @@ def _newton_move(point: Point, w: Vector) -> Vector:
 
 
 def _search(
-    f: Callable[[Vector], Point], w: Vector, p: Vector, slope: float
+    f: Callable[[Vector], Point], w: Vector, p: Vector, value: float, slope: float
 ) -> tuple[Vector, Point]:
-    """Go along p, at most all the way, to where the function does not fall steeply."""
+    """Go along p, at most all the way, to where the function is higher and not falling steeply."""
     step = 1.0
     while True:
         there = np.maximum(w + step * p, 0.0)
         there /= there.sum()
         point = f(there)
         new_slope = float(point.gradient @ p)
-        if new_slope >= -0.5 * slope or step < _SMALLEST_STEP:
+        rising = new_slope >= 0 or point.value >= value + _LEAST_RISE * step * slope
+        if slope == np.inf or (rising and new_slope >= -0.5 * slope) or step < _SMALLEST_STEP:
             return there, point
         step *= min(0.9, max(0.1, slope / (slope - new_slope)))
 
@@ -159,9 +169,18 @@ def _maximize_on_face(H: Matrix, q: Vector, members: Ints, now: Vector) -> tuple
     x = np.ones(1)
     if len(members) > 1:
         others = face[1:, 1:] - face[1:, :1] - face[:1, 1:] + face[0, 0]
-        ridge = _RIDGE * (np.trace(face) or 1.0)
-        others += ridge * np.eye(len(others))
-        pull = gain[1:] - gain[0] - face[1:, 0] + face[0, 0] + ridge * now[1:]
-        y = cho_solve(cho_factor(others, check_finite=False), pull)
+        ridge = _RIDGE * max(np.trace(face), float(np.abs(gain).max()), np.finfo(float).tiny)
+        pull = gain[1:] - gain[0] - face[1:, 0] + face[0, 0]
+        y = now[1:] + _solve(others, ridge, pull - others @ now[1:])
         x = np.append(1.0 - y.sum(), y)
     return x, float(gain[0] - face[0] @ x)
+
+
+def _solve(H: Matrix, ridge: float, q: Vector) -> Vector:
+    """Solve with H plus a ridge, as large as it takes."""
+    while True:
+        try:
+            factor = cho_factor(H + ridge * np.eye(len(H)), check_finite=False)
+            return cho_solve(factor, q)
+        except np.linalg.LinAlgError:
+            ridge *= 100.0

@@ -11,7 +11,7 @@ with gradient V d and, on the constraints below the cap, curvature  sharpness Va
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,8 @@ Matrix = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
 _OPTIMAL = 1e-14
+_FAR = 1e-8
+_SHARP = 100.0
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,8 @@ class SoftMargin:
     def best_terms(self, V: Matrix, w: Vector, offset: Vector) -> tuple[float, Vector]:
         """Maximise the soft margin of ``offset + w'V`` over w in the simplex.
 
+        Where it is too sharp for Newton's method to get there, by way of softer ones.
+
         Parameters
         ----------
         V : array of shape (n_terms, n_constraints)
@@ -92,7 +96,12 @@ class SoftMargin:
             value, d = self.weigh(offset + w @ V)
             return Point(value, V @ d, lambda rows: self._curvature(V[rows], d))
 
-        w, point = maximize(soft_margin, w, tol=_OPTIMAL * float(np.abs(V).max()))
+        size = float(np.abs(V).max())
+        w, point = maximize(soft_margin, w, tol=_OPTIMAL * size)
+        if point.promise(w) > _FAR * size and self.sharpness * size > _SHARP:
+            softer = replace(self, sharpness=self.sharpness / 10)
+            w = softer.best_terms(V, w, offset)[1]
+            w, point = maximize(soft_margin, w, tol=_OPTIMAL * size)
         return point.value, w
 
     def _curvature(self, V: Matrix, d: Vector) -> Matrix:
@@ -133,7 +142,7 @@ def water_level(z: Vector, cap: float) -> tuple[Ints, float]:
     return order[:number], float(log_tau[number])
 
 
-def best_terms_by_lp(V: Matrix, cap: float, offset: Vector) -> tuple[float, Vector]:
+def best_terms_by_lp(V: Matrix, cap: float, offset: Vector) -> tuple[float, Vector, Vector]:
     """Maximise the soft margin without entropy over w in the simplex: DRMetric's (4).
 
     Its dual (6) is solved, which has one row for each term; w are the prices of the rows.
@@ -144,6 +153,8 @@ def best_terms_by_lp(V: Matrix, cap: float, offset: Vector) -> tuple[float, Vect
         The soft margin.
     w : array of shape (n_terms,)
         Weights in the simplex; not always the only ones.
+    d : array of shape (n_constraints,)
+        Weights of the constraints at which it is attained.
     """
     t, n = V.shape
     size = float(max(np.abs(V).max(), np.abs(offset).max())) or 1.0
@@ -156,7 +167,7 @@ def best_terms_by_lp(V: Matrix, cap: float, offset: Vector) -> tuple[float, Vect
         bounds=[*[(0.0, cap)] * n, (None, None)],
         method="highs",
     )
-    if solution.fun is None:
+    if solution.fun is None or solution.x is None:
         raise RuntimeError(f"The linear programme of the soft margin failed: {solution.message}")
     w = np.maximum(0.0, -solution.ineqlin.marginals)
-    return float(solution.fun) * size, w / w.sum()
+    return float(solution.fun) * size, w / w.sum(), solution.x[:n]

@@ -71,6 +71,8 @@ from nearfar.workers import quiet_blas
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
+_LEAST_WEIGHT = 1e-200
+
 
 class DRMetric(BoostingLearner):
     """Learn a trace-one metric with a large soft margin, robust against wrong triplets.
@@ -78,7 +80,8 @@ class DRMetric(BoostingLearner):
     Parameters
     ----------
     max_rounds : int, optional
-        The most directions to learn; by default as many as X has features.
+        The most directions to learn; by default as many as X has features. Margins of the
+        triplets in all of them are kept: 8 bytes for each triplet and round.
     cap : float, default=10.0
         Largest weight alpha of a triplet, as a multiple of 1 / (number of triplets).
     margin_tol : float, default=0.1
@@ -89,7 +92,8 @@ class DRMetric(BoostingLearner):
         Price lambda of the overlap with earlier directions, relative to the leading eigenvalue at
         the first weights; absolute if `as_printed`.
     weights : {"entropy", "lp"}, default="entropy"
-        What weighs the directions: the regularised problem, or the paper's linear programme (4).
+        What weighs the directions: the regularised problem, or the paper's linear programme (4),
+        for up to some ten thousand triplets.
     as_printed : bool, default=False
         Follow Algorithm 1 to the letter; see the module's docstring.
     record_weights : bool, default=False
@@ -127,9 +131,10 @@ class DRMetric(BoostingLearner):
         Their weights: before the reduction to `n_components`, M is the weighted prior plus
         ``(directions_.T * weights_) @ directions_``.
     margin_ : float
-        The soft margin that was reached.
+        The soft margin that was reached; that of (4) with ``weights="lp"``.
     gap_ : float
-        How far it can be below the best of all trace-one metrics (with ``weights="entropy"``).
+        How far it can be below the best of all trace-one metrics; NaN with ``weights="lp"``. The
+        price of overlap keeps it from zero.
     triplets_ : Triplets
         With `record_weights`: the triplets, each once.
     triplet_weights_ : array of shape (n_iter_, n_triplets)
@@ -241,13 +246,16 @@ class DRMetric(BoostingLearner):
         assert isinstance(problem, DRProblem)
         super()._conclude(problem, trace)
         self.margin_, self.gap_ = problem.margin_and_gap(*self._terms(trace))
+        if self.weights == "lp" and len(trace):
+            self.margin_, self.gap_ = -float(trace.objective[-1]), math.nan
         if self.record_weights:
             self.triplets_ = problem.triplets
             self.triplet_weights_ = np.array([r.constraint_weights for r in trace])
         if self.weights == "lp" and len(trace) and trace.objective[-1] >= 0:
             warnings.warn(
-                "The best soft margin of the linear programme is not positive: no metric satisfies "
-                "enough of the triplets. Nearest targets, a smaller cap or weights='entropy' help.",
+                "The soft margin of the linear programme is not positive: the directions found do "
+                "not satisfy enough of the triplets. Nearest targets (the default), a smaller cap "
+                "or weights='entropy' may help.",
                 ConvergenceWarning,
                 stacklevel=5,
             )
@@ -258,8 +266,9 @@ def soft_margin_of(
 ) -> SoftMargin:
     """Scale the parameters by the number of triplets: alpha, and c of (12) by footnote 2."""
     n = len(triplets)
-    start = np.ones(n) if triplets.weight is None else triplets.weight
-    start = start / start.sum()
+    start = np.ones(n) if triplets.weight is None else triplets.weight / triplets.weight.max()
+    start = np.maximum(start, _LEAST_WEIGHT)
+    start /= start.sum()
     eta = margin_tol * math.hypot(1.0, math.log(n) - 1.0) / (2 * math.log(max(2, n * n_features)))
     spread = math.sqrt(1.0 + float(start @ (1.0 + np.log(start)) ** 2))
     return SoftMargin(start, cap / n, spread / eta)
@@ -297,12 +306,16 @@ class DoublyRegularized:
         """Weights d from the margins (12)."""
         return self.soft.clipped(margins) if self.as_printed else self.soft.weigh(margins)[1]
 
-    def term_weights(self, V: Matrix, w: Vector) -> tuple[float, Vector]:
-        """Best soft margin, and the w that gives it; w of the last round to begin with."""
+    def term_weights(self, V: Matrix, w: Vector) -> tuple[float, Vector, Vector]:
+        """Best soft margin, the w that gives it, and the d that holds it there.
+
+        `w` of the last round is what to begin with.
+        """
         if self.weights == "lp":
             return best_terms_by_lp(V, self.soft.cap, self.offset)
         with quiet_blas():
-            return self.soft.best_terms(V, w, self.offset)
+            value, w = self.soft.best_terms(V, w, self.offset)
+        return value, w, self.soft.weigh(self.offset + w @ V)[1]
 
     def price_of_overlap(self, largest: float) -> float:
         """Return lambda."""
@@ -336,19 +349,19 @@ def regularize(
     record_weights : bool
         Whether rounds carry the triplets' weights.
     """
-    d = rule.first_weights()
+    d = held = rule.first_weights()
     largest = scatter.top(rule.soft.start)[0]
     price = rule.price_of_overlap(largest)
     U, V, w = np.empty((0, len(scatter))), _Rows(scatter.n_triplets), np.empty(0)
     for number in range(max_rounds):
         eigenvalue, u = scatter.top(d, minus=math.sqrt(price) * U if len(U) else None)
         v = scatter.margins(u)
-        if not v.any() or rule.settled(float(v @ d), V.all @ d, largest):
+        if not v.any() or rule.settled(float(v @ held), V.all @ held, largest):
             return "converged"
         earlier = rule.offset + w @ V.all
         U = np.vstack([U, u])
         V.append(v)
-        value, w = rule.term_weights(V.all, np.append(w, 0.0) if number else np.ones(1))
+        value, w, held = rule.term_weights(V.all, np.append(w, 0.0) if number else np.ones(1))
         if not rule.as_printed:
             d = rule.triplet_weights(rule.offset + w @ V.all)
         elif number:

@@ -30,7 +30,7 @@ Ints = NDArray[np.intp]
 _TOUCH = 0.1
 _IDLE_ROUNDS = 20
 _MODEL_SHARE = 0.1
-_LINE_TOLERANCE = 1e-6
+_LINE_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
