@@ -11,8 +11,10 @@
 from nearfar import datasets, evaluate, neighbors
 from nearfar.boosting import BoostMetric, DRMetric, MetricBoost
 from nearfar.cutting_plane import C_path, CPath, MaxMarginMetric
+from nearfar.gated import GatedMetric
 from nearfar.matching_pursuit import MatchingPursuitBasis
 from nearfar.metric import Metric
+from nearfar.mixture import NCA, MixtureNCA, SparseNCA
 from nearfar.neighbors import MetricNeighborsClassifier
 from nearfar.strategies import (
     AllTriplets,
@@ -27,6 +29,7 @@ from nearfar.verification import PairVerifier
 __version__ = "0.1.0"
 
 __all__ = [
+    "NCA",
     "AllTriplets",
     "BoostMetric",
     "CPath",
@@ -34,16 +37,19 @@ __all__ = [
     "Chunklets",
     "DRMetric",
     "FarTargetTriplets",
+    "GatedMetric",
     "MatchingPursuitBasis",
     "MaxMarginMetric",
     "Metric",
     "MetricBoost",
     "MetricNeighborsClassifier",
+    "MixtureNCA",
     "NearestTriplets",
     "PairVerifier",
     "Pairs",
     "RandomPairs",
     "RandomTriplets",
+    "SparseNCA",
     "Triplets",
     "__version__",
     "datasets",

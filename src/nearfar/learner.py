@@ -87,6 +87,8 @@ class Assembly:
     feature_names : tuple of str or None
     kernel_map : KernelMap or None
         What maps points to the features that the metric is for.
+    center : array of shape (n_features,) or None
+        What the learner's units are centred at, in units of X.
     """
 
     prior: Matrix | None
@@ -95,6 +97,7 @@ class Assembly:
     n_components: int | None
     feature_names: tuple[str, ...] | None
     kernel_map: KernelMap | None = None
+    center: NDArray[np.float64] | None = None
 
     def metric(self, learned: Matrix) -> Metric:
         """Add the prior to a learned factor and return the metric in the units of X.
@@ -238,6 +241,7 @@ class MetricLearner(
             n_components=self.n_components,
             feature_names=getattr(self, "feature_names_in_", None),
             kernel_map=problem.kernel_map,
+            center=frame.center,
         )
         trace = Trace()
         self._consume(trace, problem, assembly, frame, X, y)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -104,7 +104,7 @@ class SignedForm:
     def prefers(self, X: ArrayLike, triplets: Any) -> NDArray[np.float64]:
         """1 for triplets whose near has the smaller H, 0 for the others, 1/2 for ties."""
         points = _points(X, len(self.matrix), self.feature_names)
-        a, near, far = _rows(triplets, 3, len(points))
+        a, near, far = rows_of(triplets, 3, len(points))
         values, vectors = np.linalg.eigh(self.matrix)
         P = points @ (np.sqrt(np.abs(values)) * vectors)
         stretched, shrunk = P[:, values > 0], P[:, values < 0]
@@ -121,6 +121,20 @@ class SignedForm:
                 "it can only order triplets."
             )
         raise AttributeError(name)
+
+
+@dataclass(frozen=True)
+class MetricFile:
+    """What a metric's file has: arrays and text."""
+
+    tensors: dict[str, NDArray[Any]]
+    metadata: dict[str, str]
+
+    @property
+    def names(self) -> list[str] | None:
+        """Feature names, if there are any."""
+        text = self.metadata.get("feature_names")
+        return None if text is None else list(json.loads(text))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -153,6 +167,7 @@ class Metric:
     feature_names: tuple[str, ...] | None = None
     votes: Votes | None = None
     kernel_map: KernelMap | None = None
+    readers: ClassVar[dict[str, Callable[[MetricFile], Metric]]] = {}
 
     def __init__(
         self,
@@ -280,7 +295,7 @@ class Metric:
             Row numbers.
         """
         embedded = self.transform(X)
-        i, j = _rows(index, 2, len(embedded))
+        i, j = rows_of(index, 2, len(embedded))
         return np.sqrt(squared_distances(embedded, i, j))
 
     def prefers(self, X: ArrayLike, triplets: Any) -> NDArray[np.float64]:
@@ -299,7 +314,7 @@ class Metric:
             `votes`, they decide, and the distance decides between equal votes.
         """
         points = self._points(X)
-        a, near, far = _rows(triplets, 3, len(points))
+        a, near, far = rows_of(triplets, 3, len(points))
         embedded = self.transform(points)
         return _order(
             points, a, near, far, self.votes, lambda i, j: squared_distances(embedded, i, j)
@@ -345,32 +360,45 @@ class Metric:
         array([[1., 2.]])
         """
         tensors, metadata = read_tensors(path)
-        if metadata.get("format") != _FORMAT or "L" not in tensors:
+        if metadata.get("format") != _FORMAT:
             raise ValueError(f"{path}: a safetensors file, but not a nearfar metric.")
-        if metadata.get("version") not in (_VERSION, _WITH_KERNEL):
+        reader = Metric.readers.get(metadata.get("version", ""))
+        if reader is None:
             raise ValueError(
                 f"{path}: a metric of format version {metadata.get('version')!r}; "
-                f"this nearfar reads versions {_VERSION!r} and {_WITH_KERNEL!r}."
+                f"this nearfar reads versions {', '.join(sorted(Metric.readers))}."
             )
         try:
-            names = json.loads(metadata["feature_names"]) if "feature_names" in metadata else None
-            votes = None
-            if any(name.startswith("votes.") for name in tensors):
-                votes = Votes(*(tensors[f"votes.{name}"] for name in _VOTES))
-            kernel_map = None
-            if metadata["version"] == _WITH_KERNEL:
-                kernel, parameters = json.loads(metadata["kernel"])
-                if kernel not in KERNELS:
-                    raise ValueError(f"unknown kernel {kernel!r}")
-                parameters = {str(name): float(value) for name, value in parameters.items()}
-                points, whitening, *frame = (tensors[f"basis.{name}"] for name in _BASIS)
-                kernel_map = KernelMap(points, whitening, kernel, parameters, *frame)
-            return cls(tensors["L"], names, votes, kernel_map)
+            return reader(MetricFile(tensors, metadata))
         except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
             raise ValueError(f"{path}: not a valid metric: {error}") from error
 
+    @classmethod
+    def _from_file(cls, file: MetricFile) -> Metric:
+        tensors, votes, kernel_map = file.tensors, None, None
+        if any(name.startswith("votes.") for name in tensors):
+            votes = Votes(*(tensors[f"votes.{name}"] for name in _VOTES))
+        if file.metadata["version"] == _WITH_KERNEL:
+            kernel, parameters = json.loads(file.metadata["kernel"])
+            if kernel not in KERNELS:
+                raise ValueError(f"unknown kernel {kernel!r}")
+            parameters = {str(name): float(value) for name, value in parameters.items()}
+            points, whitening, *frame = (tensors[f"basis.{name}"] for name in _BASIS)
+            kernel_map = KernelMap(points, whitening, kernel, parameters, *frame)
+        return cls(tensors["L"], file.names, votes, kernel_map)
+
+    def spaces(self, queries: ArrayLike) -> Iterator[tuple[Ints, Metric]]:
+        """Yield row numbers of queries, and the metric whose space they are searched for in.
+
+        All of them and this metric; a gated one has several spaces.
+        """
+        yield np.arange(len(self._points(queries))), self
+
     def _points(self, X: ArrayLike) -> Floats:
         return _points(X, self.n_features, self.feature_names)
+
+
+Metric.readers |= {_VERSION: Metric._from_file, _WITH_KERNEL: Metric._from_file}
 
 
 def _points(X: ArrayLike, n_features: int, feature_names: tuple[str, ...] | None) -> Floats:
@@ -394,7 +422,7 @@ def _points(X: ArrayLike, n_features: int, feature_names: tuple[str, ...] | None
     return points
 
 
-def _rows(index: Any, width: int, n_samples: int) -> NDArray[np.intp]:
+def rows_of(index: Any, width: int, n_samples: int) -> NDArray[np.intp]:
     """Columns of row numbers, from an array or from constraints that have one."""
     plain = isinstance(index, list | tuple | np.ndarray)
     rows = np.asarray(index if plain else getattr(index, "index", index))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.boosting import BoostMetric
+from nearfar.gated import GatedMetric
 from nearfar.learner import MetricLearner
 from nearfar.metric import Metric
 from nearfar.supervision import Chunklets, ConstraintsOver, Pairs, Triplets
@@ -28,7 +29,8 @@ def kneighbors(
     X : array-like of shape (n_samples, n_features)
         What is searched.
     queries : array-like of shape (n_queries, n_features), optional
-        Points to search for; by default each row of X among the others.
+        Points to search for; by default each row of X among the others. Under a gated metric each
+        is searched for in the space of the metric that it goes by.
     n_neighbors : int, default=5
 
     Returns
@@ -46,11 +48,20 @@ def kneighbors(
     >>> kneighbors(metric, [[0, 0], [0, 5], [9, 1]], n_neighbors=1)[1].ravel()
     array([2, 2, 0])
     """
-    embedded = metric.transform(X)
-    center = embedded.mean(axis=0)
-    search = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute").fit(embedded - center)
-    sought = None if queries is None else metric.transform(queries) - center
-    distances, indices = search.kneighbors(sought)
+    sought = X if queries is None else queries
+    n_queries = np.shape(sought)[0]
+    distances = np.empty((n_queries, n_neighbors))
+    indices = np.empty((n_queries, n_neighbors), dtype=np.intp)
+    for rows, space in metric.spaces(sought):
+        embedded = space.transform(X)
+        center = embedded.mean(axis=0)
+        search = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute").fit(embedded - center)
+        if queries is None:
+            found = search.kneighbors()
+            distances[rows], indices[rows] = found[0][rows], found[1][rows]
+        else:
+            own = space.transform(queries)[rows] - center
+            distances[rows], indices[rows] = search.kneighbors(own)
     return distances, indices
 
 
@@ -62,6 +73,9 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
     learner : MetricLearner, default=BoostMetric()
         What learns the metric; it is cloned.
     n_neighbors : int, default=3
+    gate : {"hard", "soft"}, default="hard"
+        Under a gated metric: neighbours by the metric that a point goes by, or soft neighbours by
+        all of them, weighed by the gate. Plain metrics ignore it.
 
     Attributes
     ----------
@@ -70,7 +84,7 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
     metric_ : Metric
         Its metric.
     neighbors_ : KNeighborsClassifier
-        The classifier on the mapped training points.
+        The classifier on the mapped training points; under a gated metric that of the first.
     classes_ : array
         Labels.
 
@@ -85,9 +99,15 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
     True
     """
 
-    def __init__(self, learner: MetricLearner | None = None, n_neighbors: int = 3) -> None:
+    def __init__(
+        self,
+        learner: MetricLearner | None = None,
+        n_neighbors: int = 3,
+        gate: Literal["hard", "soft"] = "hard",
+    ) -> None:
         self.learner = learner
         self.n_neighbors = n_neighbors
+        self.gate = gate
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the metric, and remember the mapped points.
@@ -107,6 +127,8 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
             self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2
         )
         check_classification_targets(labels)
+        if self.gate not in ("hard", "soft"):
+            raise ValueError(f'gate must be "hard" or "soft"; got {self.gate!r}.')
         if self.n_neighbors > len(points):
             raise ValueError(
                 f"n_neighbors={self.n_neighbors} is more than the {len(points)} rows of X."
@@ -114,24 +136,43 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
         learner = BoostMetric() if self.learner is None else clone(self.learner)
         self.learner_ = learner.fit(X, labels)
         self.metric_ = self.learner_.metric_
-        embedded = self.metric_.transform(points)
-        self._center = embedded.mean(axis=0)
-        self.neighbors_ = KNeighborsClassifier(self.n_neighbors, algorithm="brute")
-        self.neighbors_.fit(embedded - self._center, labels)
+        gated = isinstance(self.metric_, GatedMetric)
+        metrics = self.metric_.metrics if gated else [self.metric_]
+        self._rooms = [_Room(metric, points, labels, self.n_neighbors) for metric in metrics]
+        self.neighbors_ = self._rooms[0].neighbors
         self.classes_ = self.neighbors_.classes_
+        self._soft = (points, labels) if gated and self.gate == "soft" else None
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class that most of the nearest neighbours have."""
-        embedded = self._embed(X)
-        return self.neighbors_.predict(embedded)
+        check_is_fitted(self)
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the share that each class has among the nearest neighbours."""
-        embedded = self._embed(X)
-        return self.neighbors_.predict_proba(embedded)
-
-    def _embed(self, X: ArrayLike) -> NDArray[Any]:
         check_is_fitted(self)
         points = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        return self.metric_.transform(points) - self._center
+        if self._soft is not None and isinstance(self.metric_, GatedMetric):
+            return self.metric_.class_votes(*self._soft, points)[1]
+        shares = np.empty((len(points), len(self.classes_)))
+        for rows, space in self.metric_.spaces(points):
+            room = next(room for room in self._rooms if room.metric is space)
+            shares[rows] = room.shares(points[rows])
+        return shares
+
+
+class _Room:
+    """Training points in the space of one metric, and who votes there."""
+
+    def __init__(self, metric: Metric, X: NDArray[Any], y: NDArray[Any], n_neighbors: int) -> None:
+        self.metric = metric
+        embedded = metric.transform(X)
+        self.center = embedded.mean(axis=0)
+        self.neighbors = KNeighborsClassifier(n_neighbors, algorithm="brute")
+        self.neighbors.fit(embedded - self.center, y)
+
+    def shares(self, X: NDArray[Any]) -> NDArray[np.float64]:
+        """Share of each class among the neighbours of points."""
+        embedded = self.metric.transform(X) - self.center
+        return np.asarray(self.neighbors.predict_proba(embedded))

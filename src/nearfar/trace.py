@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,8 @@ class Round:
         Weights of all directions so far, by solvers that weigh them anew in each round.
     constraint_weights : array of shape (n_constraints,) or None
         Weights of the constraints after the round, where asked for.
+    model : object or None
+        What was learned, by solvers that learn more than one metric.
     seconds : float
         Time taken; stamped by the `Trace`.
     """
@@ -48,6 +50,7 @@ class Round:
     factor: Matrix | None = None
     mix: Vector | None = None
     constraint_weights: Vector | None = None
+    model: Any = None
     seconds: float = float("nan")
 
 

@@ -135,9 +135,12 @@ class PairVerifier(BaseEstimator):
         distances = self.metric_.pair_distances(X, pairs)
         return np.asarray(self._probability.predict_proba(distances[:, None])[:, 1])
 
-    def score(self, X: ArrayLike, y: Pairs) -> float:
+    def score(self, X: ArrayLike, y: Pairs | ConstraintsOver) -> float:
         """Share of pairs that are told rightly."""
-        return float(np.average(self.predict(X, y) == y.similar, weights=y.weight))
+        pairs = y.constraints if isinstance(y, ConstraintsOver) else y
+        if not isinstance(pairs, Pairs):
+            raise ValueError(f"Verification is scored on Pairs; got {type(pairs).__name__}.")
+        return float(np.average(self.predict(X, pairs) == pairs.similar, weights=pairs.weight))
 
     def _check_parameters(self) -> None:
         if self.criterion not in _CRITERIA:

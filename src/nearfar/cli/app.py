@@ -16,7 +16,14 @@ from rich.table import Table
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
-from nearfar import BoostMetric, DRMetric, Metric, MetricBoost, __version__
+from nearfar import (
+    BoostMetric,
+    DRMetric,
+    MaxMarginMetric,
+    Metric,
+    MetricBoost,
+    __version__,
+)
 from nearfar.cli.source import Source, SourceError, read_source
 from nearfar.evaluate import knn_error
 from nearfar.learner import MetricLearner
@@ -25,6 +32,7 @@ METHODS: dict[str, type[MetricLearner]] = {
     "boost": BoostMetric,
     "metricboost": MetricBoost,
     "drmetric": DRMetric,
+    "maxmargin": MaxMarginMetric,
 }
 
 app = typer.Typer(
@@ -62,7 +70,7 @@ def learn(
     ] = None,
     folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 5,
     neighbors: Annotated[int, typer.Option(min=1, help="Neighbours that vote.")] = 3,
-    seed: Annotated[int, typer.Option(help="Seed of the folds.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the folds and of random constraints.")] = 0,
 ) -> None:
     """Learn a metric from labels, and tell whether it is worth it."""
     if method not in METHODS:
@@ -74,7 +82,7 @@ def learn(
             _fail(f"There is no folder {path.parent}.")
         if path.is_dir():
             _fail(f"{path} is a folder; name a file to write the metric to.")
-        learner = METHODS[method]()
+        learner = METHODS[method](random_state=seed)
         if rounds is not None:
             learner.set_params(max_rounds=rounds)
         sizes = np.unique(data.y, return_counts=True)[1]

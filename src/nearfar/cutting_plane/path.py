@@ -48,7 +48,7 @@ class CPath:
 def C_path(  # noqa: N802
     X: ArrayLike,
     y: Any,
-    C: Iterable[float] = (1.0, 10.0, 100.0, 1e3, 1e4, 1e5),
+    C: Iterable[float] = (1.0, 10.0, 100.0, 1e3, 1e4),
     *,
     learner: MaxMarginMetric | None = None,
     cv: int | None = 5,
@@ -61,7 +61,7 @@ def C_path(  # noqa: N802
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,), or Pairs
         Labels, from which the learner's strategy draws pairs once, or pairs.
-    C : iterable of float, default=(1, 10, 100, 1e3, 1e4, 1e5)
+    C : iterable of float, default=(1, 10, 100, 1e3, 1e4)
     learner : MaxMarginMetric, optional
         What to fit; its `C` is not used.
     cv : int or None, default=5

@@ -26,6 +26,7 @@ from nearfar.datasets.generators import (
     make_known_metric,
     make_triplets_from_metric,
     make_twin_peaks,
+    make_two_regions,
 )
 from nearfar.datasets.loading import available, load
 
@@ -38,4 +39,5 @@ __all__ = [
     "make_known_metric",
     "make_triplets_from_metric",
     "make_twin_peaks",
+    "make_two_regions",
 ]

@@ -158,6 +158,57 @@ def make_circles(
     return X, y.astype(np.intp)
 
 
+def make_two_regions(
+    n_samples: int = 800,
+    n_bits: int = 4,
+    *,
+    noise: float = 0.35,
+    random_state: Seed = None,
+) -> tuple[Floats, Ints, Ints]:
+    """Two regions that need different metrics: what matters in one is noise in the other.
+
+    The first column is -3 or 3, the region. Then come two groups of `n_bits` columns, each -1 or 1
+    plus noise. The class is the parity of the first group in one region, of the second in the
+    other: no single metric leaves out what is noise, and in both groups together points are few.
+
+    Parameters
+    ----------
+    n_samples : int
+        Number of rows.
+    n_bits : int
+        Columns of a group.
+    noise : float
+        Standard deviation of the normal noise on all columns.
+    random_state : int, RandomState, Generator or None
+        The seed.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, 1 + 2 * n_bits)
+        The points.
+    y : ndarray of shape (n_samples,)
+        Labels 0 and 1.
+    region : ndarray of shape (n_samples,)
+        0 and 1.
+
+    Examples
+    --------
+    >>> from nearfar.datasets import make_two_regions
+    >>> X, y, region = make_two_regions(10, random_state=0)
+    >>> X.shape, bool(((X[:, 0] > 0) == region).all())
+    ((10, 9), True)
+    """
+    _check_problem(n_samples, noise)
+    _check_at_least("n_bits", n_bits, 1)
+    rng = _random(random_state)
+    region = rng.randint(2, size=n_samples)
+    bits = 2.0 * rng.randint(2, size=(n_samples, 2, n_bits)) - 1.0
+    parity = bits[np.arange(n_samples), region].prod(axis=1)
+    X = np.column_stack([6.0 * region - 3.0, bits.reshape(n_samples, -1)])
+    X += noise * rng.standard_normal(X.shape)
+    return X, (parity > 0).astype(np.intp), region.astype(np.intp)
+
+
 def make_known_metric(
     n_samples: int = 300,
     n_features: int = 20,

@@ -277,7 +277,7 @@ def neighbor_accuracy_curve(
     array([0.75, 0.  ])
     """
     search, labels = labelled(metric, X, y, X_query, y_query)
-    depth = np.full(len(search.queries), check_depth(max_k, search, "max_k"))
+    depth = np.full(search.n_queries, check_depth(max_k, search, "max_k"))
     count = np.zeros(max_k)
     for rows, found in search.ranked(depth):
         count += labels.hits(rows, found).sum(axis=0)
@@ -286,9 +286,14 @@ def neighbor_accuracy_curve(
 
 def _vote_error(search: Search, labels: Labels, n_neighbors: int) -> float:
     votes = check_depth(n_neighbors, search, "n_neighbors")
-    voters = KNeighborsClassifier(votes, algorithm="brute").fit(search.gallery, labels.y)
-    predicted = voters.predict(None if search.own else search.queries)
-    return float(np.mean(predicted != labels.y_query))
+    wrong = 0
+    for space in search.spaces:
+        rows = np.arange(search.n_queries) if space.own else space.rows
+        voters = KNeighborsClassifier(votes, algorithm="brute").fit(space.gallery, labels.y)
+        predicted = voters.predict(None if space.own else space.queries)
+        errors = predicted != labels.y_query[rows]
+        wrong += int(np.count_nonzero(errors[space.rows] if space.own else errors))
+    return wrong / search.n_queries
 
 
 def _mean_score(search: Search, worth: Ints | Floats, depth: Ints | int, score: Score) -> float:
@@ -315,7 +320,7 @@ def _binary_gain(labels: Labels, discount: Floats) -> tuple[Score, Floats]:
 def _graded_gain(relevance: Any, search: Search, discount: Floats) -> tuple[Score, Floats]:
     """Gain read from a relevance table, and the largest DCG of each query."""
     table = sparse.coo_array(relevance)
-    shape = len(search.queries), len(search.gallery)
+    shape = search.n_queries, search.n_gallery
     if table.shape != shape:
         raise ValueError(
             f"relevance must have shape {shape} (queries, gallery); got {table.shape}."

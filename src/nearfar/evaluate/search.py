@@ -22,37 +22,26 @@ _SHALLOW = 100
 
 
 @dataclass(frozen=True, eq=False)
-class Search:
-    """Embedded gallery and queries; `own` if query q is gallery row q and must not find itself."""
+class Space:
+    """Embedded gallery, and the queries that are searched for in this space.
 
+    Attributes
+    ----------
+    rows : array of int
+        Numbers of the queries.
+    gallery : array of shape (n_gallery, k)
+    queries : array of shape (n_rows, k)
+    own : bool
+        Whether query q is gallery row q and must not find itself.
+    """
+
+    rows: Ints
     gallery: Floats
     queries: Floats
     own: bool
 
-    @classmethod
-    def of(cls, metric: Metric, X: ArrayLike, X_query: ArrayLike | None) -> Search:
-        """Embed the rows, centred."""
-        gallery = metric.transform(X)
-        queries = gallery if X_query is None else metric.transform(X_query)
-        if len(gallery) == 0 or len(queries) == 0:
-            raise ValueError(
-                f"Got {len(queries)} queries against a gallery of {len(gallery)} rows."
-            )
-        # Distances come from inner products below: the smaller the norms, the less cancels.
-        center = gallery.mean(axis=0)
-        gallery, queries = np.ascontiguousarray(gallery - center), queries - center
-        return cls(gallery, queries, own=X_query is None)
-
-    @property
-    def n_candidates(self) -> int:
-        """Number of rows that a query can find."""
-        return len(self.gallery) - self.own
-
     def ranked(self, depth: Ints) -> Iterator[tuple[Ints, Ints]]:
-        """Yield chunks (queries, their nearest gallery rows in order), deepest rankings first.
-
-        A chunk is as deep as its deepest query; queries of depth 0 are passed over.
-        """
+        """Yield chunks (queries, their nearest gallery rows in order), deepest rankings first."""
         index = NearestNeighbors(algorithm="brute").fit(self.gallery)
         order = np.argsort(-depth, kind="stable")[: np.count_nonzero(depth)]
         start = 0
@@ -65,19 +54,62 @@ class Search:
             start += len(rows)
             if shallow:
                 found = index.kneighbors(self.queries[rows], width, return_distance=False)
-                yield rows, _without_self(found, rows) if self.own else found
+                found = _without_self(found, self.rows[rows]) if self.own else found
             else:
-                yield rows, self._partitioned(rows, deepest)
+                found = self._partitioned(rows, deepest)
+            yield self.rows[rows], found
 
     def _partitioned(self, rows: Ints, depth: int) -> Ints:
         tile = euclidean_distances(self.queries[rows], self.gallery, squared=True)
         if self.own:
-            tile[np.arange(len(rows)), rows] = np.inf
+            tile[np.arange(len(rows)), self.rows[rows]] = np.inf
         if 2 * depth > tile.shape[1]:
             return np.argsort(tile, axis=1)[:, :depth]
         found = np.argpartition(tile, depth - 1, axis=1)[:, :depth]
         order = np.argsort(np.take_along_axis(tile, found, axis=1), axis=1)
         return np.take_along_axis(found, order, axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """A gallery and queries, in one space or, for a gated metric, in several."""
+
+    spaces: list[Space]
+    n_gallery: int
+    n_queries: int
+    own: bool
+
+    @classmethod
+    def of(cls, metric: Metric, X: ArrayLike, X_query: ArrayLike | None) -> Search:
+        """Embed the rows, centred."""
+        sought = X if X_query is None else X_query
+        n_gallery, n_queries = np.shape(X)[0], np.shape(sought)[0]
+        if n_gallery == 0 or n_queries == 0:
+            raise ValueError(f"Got {n_queries} queries against a gallery of {n_gallery} rows.")
+        spaces = []
+        for rows, space in metric.spaces(sought):
+            gallery = space.transform(X)
+            queries = gallery if X_query is None else space.transform(sought)
+            # Distances come from inner products below: the smaller the norms, the less cancels.
+            center = gallery.mean(axis=0)
+            everyone = len(rows) == n_queries
+            queries = (queries if everyone else queries[rows]) - center
+            gallery = np.ascontiguousarray(gallery - center)
+            spaces.append(Space(rows, gallery, queries, own=X_query is None))
+        return cls(spaces, n_gallery, n_queries, own=X_query is None)
+
+    @property
+    def n_candidates(self) -> int:
+        """Number of rows that a query can find."""
+        return self.n_gallery - self.own
+
+    def ranked(self, depth: Ints) -> Iterator[tuple[Ints, Ints]]:
+        """Yield chunks (queries, their nearest gallery rows in order).
+
+        A chunk is as deep as its deepest query; queries of depth 0 are passed over.
+        """
+        for space in self.spaces:
+            yield from space.ranked(depth[space.rows])
 
 
 def _without_self(found: Ints, rows: Ints) -> Ints:
@@ -113,11 +145,11 @@ def labelled(
     if (X_query is None) != (y_query is None):
         raise ValueError("Queries need both their rows and their classes; got only one of them.")
     search = Search.of(metric, X, X_query)
-    classes = _label_array(y, len(search.gallery), "gallery")
+    classes = _label_array(y, search.n_gallery, "gallery")
     if y_query is None:
         _, codes = np.unique(classes, return_inverse=True)
         return search, Labels(codes, codes, np.bincount(codes)[codes] - 1)
-    query_classes = _label_array(y_query, len(search.queries), "query")
+    query_classes = _label_array(y_query, search.n_queries, "query")
     _, codes = np.unique(np.concatenate([classes, query_classes]), return_inverse=True)
     codes, query_codes = np.split(codes, [len(classes)])
     sizes = np.bincount(codes, minlength=query_codes.max(initial=0) + 1)

@@ -1,0 +1,429 @@
+"""msNCA: a gated mixture of sparse neighbourhood components (Hong, Li, Jiang, Tu, CVPR 2011).
+
+S metrics M_s and a gate that depends on the point:
+
+    pi_s(x) = softmax_s(v_s'x + b_s)                                                         (9)
+    p_s(i)  = chance that the point i finds its own class under M_s (`neighborhoods`)        (8)
+
+    min  -1/n sum_i log sum_s pi_s(x_i) p_s(i)
+         + sparsity sum_s Tr M_s + gate_sparsity |V|_1                                      (11)
+
+With r_is = pi_s p_s / sum_t pi_t p_t the responsibilities, the gradients are
+
+    by v_s:  -1/n sum_i (r_is - pi_s(x_i)) x_i                                              (15)
+    by M_s:  -1/n sum_i r_is d log p_s(i) / d M_s, one Laplacian product for each metric    (16)
+
+Where nearfar departs from the paper, and why:
+
+- Distances are not divided by |M|_F, and the penalties are on the mean over points: see `nca`.
+- L-BFGS on the factors L_s of M_s = L_s'L_s and the gate together. V = V+ - V- with both parts
+  bounded below by zero: weights that do not pay become exactly zero, as a proximal step makes them
+  (the paper's sign(0) = 1 never does).
+- The offsets b_s are not penalised; points are centred.
+- Equal metrics with V = 0 never separate, and the paper has no other start: all metrics begin with
+  |M|_F = 1, the gate with k-means centres m_s, v_s = m_s and b_s = -|m_s|^2 / 2. Of `n_init` starts
+  the one with the best objective is kept.
+
+``normalize=True`` is the paper's form: distances divided by |M|_F (kept at 1), penalties on the
+sum, fixed steps, negative eigenvalues cut off (18).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax, logsumexp
+from sklearn.cluster import KMeans
+from sklearn.model_selection import StratifiedShuffleSplit
+
+from nearfar.descent import Bounds, lbfgs
+from nearfar.gated import GatedMetric
+from nearfar.learner import (
+    Assembly,
+    Floats,
+    Frame,
+    Prior,
+    Problem,
+    require,
+    require_integer,
+    require_number,
+)
+from nearfar.metric import Metric
+from nearfar.mixture.base import NeighborhoodLearner
+from nearfar.mixture.neighborhoods import Neighborhoods
+from nearfar.strategies import TripletStrategy
+from nearfar.trace import Round, Rounds, Trace
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+Maps = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
+_GONE = 1e-5
+_STEP = 0.02
+_TRIED = (1, 2, 4)
+_HELD_OUT = 0.25
+_ENOUGH = 4
+_LEAST_CHANCE = 1e-12
+
+
+class MixtureNCA(NeighborhoodLearner):
+    """Learn a few local metrics and a gate that tells where each of them holds.
+
+    Parameters
+    ----------
+    n_metrics : int or "auto", default=4
+        How many. "auto" tries 1, 2 and 4, and keeps the number under which a held-out quarter of
+        the points is likeliest. On small sets one is often as good: see docs/nca.md.
+    sparsity : float, default=0.01
+        Price of a unit of the trace of each metric, for the mean over points: the larger, the lower
+        the ranks.
+    gate_sparsity : float, default=0.01
+        Price of a unit of the gate's weights: the larger, the fewer features the gate looks at.
+    normalize : bool, default=False
+        Learn as the paper does: see the module's docstring.
+    n_init : int, default=1
+        Starts of the gate; the best is kept.
+    max_iter : int, default=200
+        The most iterations.
+    constraints : strategy, default=NearestTriplets(targets=3, impostors=3)
+        What `score` makes of labels; learning takes labels as they are.
+    prior : {"identity"}, Metric or None, default="identity"
+        Where every metric begins: Euclidean distance between scaled points, with |M|_F = 1, or a
+        metric of your own. None is the same as "identity".
+    prior_weight : float, default=1.0
+        What the squared distances of that metric are multiplied by.
+    scale : {"standard", "unit"} or None, default="standard"
+        How to scale X inside; the result is for X as given. "standard" gives every feature unit
+        variance, "unit" and None leave features as they are.
+    n_components : int, optional
+        The most rows of each map; by default as many as there are features.
+    tol : float, default=1e-6
+        Relative decrease of the objective at which to end.
+    random_state : int, RandomState or None, default=None
+        For the starts of the gate.
+    verbose : int, default=0
+        1 shows progress on standard error.
+
+    Attributes
+    ----------
+    metric_ : GatedMetric
+        The metrics and the gate. With one metric, a plain `Metric`.
+    metrics_ : list of Metric
+        The local metrics.
+    gate_ : tuple of arrays (V, b)
+        Weights, of shape (n_metrics, n_features), and offsets of the gate, for X as given.
+    n_metrics_ : int
+        How many metrics there are.
+    trace_ : Trace
+        Objective after every iteration; ``trace_.stopped`` says why they ended.
+    n_iter_ : int
+        Number of iterations.
+
+    References
+    ----------
+    Y. Hong, Q. Li, J. Jiang, Z. Tu. Learning a mixture of sparse distance metrics for
+    classification and dimensionality reduction. CVPR 2011.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from nearfar import MixtureNCA
+    >>> X, y = load_wine(return_X_y=True)
+    >>> learner = MixtureNCA(n_metrics=2, random_state=0).fit(X, y)
+    >>> learner.metric_.gate(X).shape
+    (178, 2)
+    """
+
+    batch_size = None
+
+    def __init__(
+        self,
+        *,
+        n_metrics: int | Literal["auto"] = 4,
+        sparsity: float = 0.01,
+        gate_sparsity: float = 0.01,
+        normalize: bool = False,
+        n_init: int = 1,
+        max_iter: int = 200,
+        constraints: TripletStrategy | None = None,
+        prior: Prior = "identity",
+        prior_weight: float = 1.0,
+        scale: str | None = "standard",
+        n_components: int | None = None,
+        tol: float = 1e-6,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            constraints=constraints,
+            prior=prior,
+            prior_weight=prior_weight,
+            scale=scale,
+            n_components=n_components,
+            tol=tol,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.n_metrics = n_metrics
+        self.sparsity = sparsity
+        self.gate_sparsity = gate_sparsity
+        self.normalize = normalize
+        self.n_init = n_init
+        self.max_iter = max_iter
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not (isinstance(self.n_metrics, str) and self.n_metrics == "auto"):
+            require_integer("n_metrics", self.n_metrics, at_least=1)
+        require_number("sparsity", self.sparsity, at_least=0.0)
+        require_number("gate_sparsity", self.gate_sparsity, at_least=0.0)
+        require_integer("n_init", self.n_init, at_least=1)
+        if self.normalize and self.n_components is not None:
+            require("n_components", self.n_components, False, "None with normalize=True")
+
+    def _pose(
+        self, Z: Floats, frame: Frame, supervision: Any, random_state: np.random.RandomState
+    ) -> Problem:
+        codes = self._labels(supervision)
+        Z, unit = self._in_units(Z)
+        start = self._first_map(Z, frame)
+        number = self.n_metrics
+        if number == "auto":
+            number = self._best_number(Z, codes, start, random_state)
+        rounds = self._best_start(self._mixture(Z, codes, int(number)), start, random_state)
+        return Problem(rounds, self.max_iter, unit, None)
+
+    def _mixture(self, Z: Floats, codes: Ints, number: int) -> Mixture:
+        if number > 1 and number > len(np.unique(Z, axis=0)):
+            raise ValueError(f"n_metrics={number} is more than the number of distinct rows of X.")
+        return Mixture(Neighborhoods(Z, codes), number, self.sparsity, self.gate_sparsity)
+
+    def _descend(
+        self, mixture: Mixture, start: Matrix, random_state: np.random.RandomState
+    ) -> Rounds:
+        first = mixture.start(start, random_state)
+        if self.normalize:
+            return mixture.descend_as_printed(first, max_iter=self.max_iter)
+        return mixture.descend(first, max_iter=self.max_iter, tol=self.tol)
+
+    def _best_start(
+        self, mixture: Mixture, start: Matrix, random_state: np.random.RandomState
+    ) -> Rounds:
+        """Descend from every start, and pass on the rounds of the best."""
+        if self.n_init == 1:
+            return (yield from self._descend(mixture, start, random_state))
+        traces = []
+        for _ in range(self.n_init):
+            trace = Trace()
+            for _ in trace.record(self._descend(mixture, start, random_state)):
+                pass
+            traces.append(trace)
+        best = min(traces, key=lambda trace: trace[-1].objective)
+        yield from best
+        return best.stopped
+
+    def _best_number(
+        self, Z: Floats, codes: Ints, start: Matrix, random_state: np.random.RandomState
+    ) -> int:
+        """Return the number of metrics under which held-out points are likeliest."""
+        usable = np.flatnonzero(np.bincount(codes)[codes] >= _ENOUGH)
+        if len(np.unique(codes[usable])) < 2:
+            return 1
+        split = StratifiedShuffleSplit(1, test_size=_HELD_OUT, random_state=random_state)
+        seen, unseen = (usable[part] for part in next(split.split(usable, codes[usable])))
+        scores = {}
+        for number in _TRIED:
+            mixture = self._mixture(Z[seen], codes[seen], number)
+            *_, last = self._descend(mixture, start, random_state)
+            metric = GatedMetric([Metric(L) for L in last.model.L], last.model.V, last.model.b)
+            classes, votes = metric.class_votes(Z[seen], codes[seen], Z[unseen])
+            own = votes[np.arange(len(unseen)), np.searchsorted(classes, codes[unseen])]
+            scores[number] = float(np.log(np.maximum(own, _LEAST_CHANCE)).mean())
+        return max(scores, key=lambda number: (scores[number], -number))
+
+    def _result(self, assembly: Assembly, trace: Trace) -> Metric:
+        model = trace[-1].model
+        metrics = [assembly.metric(_without_nothing(L, self.sparsity)) for L in model.L]
+        if len(metrics) == 1:
+            return metrics[0]
+        assert assembly.center is not None
+        V = model.V / assembly.scale
+        return GatedMetric(metrics, V, model.b - V @ assembly.center)
+
+    def _conclude(self, problem: Problem, trace: Trace) -> None:
+        super()._conclude(problem, trace)
+        gated = self.metric_
+        if isinstance(gated, GatedMetric):
+            self.metrics_, self.gate_ = list(gated.metrics), (gated.V, gated.b)
+        else:
+            self.metrics_, self.gate_ = [gated], (np.zeros((1, gated.n_features)), np.zeros(1))
+        self.n_metrics_ = len(self.metrics_)
+
+
+@dataclass(frozen=True)
+class Model:
+    """Maps of the metrics, and the gate.
+
+    Attributes
+    ----------
+    L : array of shape (n_metrics, k, n_features)
+    V : array of shape (n_metrics, n_features)
+    b : array of shape (n_metrics,)
+    """
+
+    L: Maps
+    V: Matrix
+    b: Vector
+
+
+@dataclass(frozen=True)
+class Slope:
+    """Mean log-likelihood, and its derivatives by log p and by the gate."""
+
+    value: float
+    by_log_p: Matrix
+    by_weights: Matrix
+    by_offsets: Vector
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """The problem (11) on points and labels.
+
+    Attributes
+    ----------
+    points : Neighborhoods
+    number : int
+        How many metrics.
+    sparsity, gate_sparsity : float
+    """
+
+    points: Neighborhoods
+    number: int
+    sparsity: float
+    gate_sparsity: float
+
+    def start(self, L: Matrix, random_state: np.random.RandomState) -> Model:
+        """Equal metrics, and a gate between clusters."""
+        S, D = self.number, L.shape[1]
+        maps = np.repeat(L[None], S, axis=0)
+        if S == 1:
+            return Model(maps, np.zeros((1, D)), np.zeros(1))
+        clusters = KMeans(S, n_init=1, random_state=random_state).fit(self.points.X)
+        centers = np.asarray(clusters.cluster_centers_, dtype=np.float64)
+        return Model(maps, centers, -0.5 * (centers**2).sum(axis=1))
+
+    def slope(self, log_p: Matrix, model: Model) -> Slope:
+        """Likelihood for given chances under each metric, of shape (n_samples, n_metrics)."""
+        asked = self.points.asked
+        X = self.points.X[asked]
+        log_gate = log_softmax(X @ model.V.T + model.b, axis=1)
+        joint = log_gate + log_p[asked]
+        likelihood = logsumexp(joint, axis=1)
+        shares = np.exp(joint - likelihood[:, None])
+        n = len(X)
+        excess = (shares - np.exp(log_gate)) / n
+        by_log_p = np.zeros(log_p.shape)
+        by_log_p[asked] = shares / n
+        return Slope(
+            float(likelihood.mean()),
+            by_log_p,
+            np.asarray(excess.T @ X, dtype=np.float64),
+            excess.sum(axis=0),
+        )
+
+    def value(self, model: Model) -> tuple[float, Model]:
+        """Return (11) for |V| as it is, and its gradient (that of |V| left out)."""
+        chances = [self.points.chances(L) for L in model.L]
+        slope = self.slope(np.column_stack([c.log_p for c in chances]), model)
+        by_L = np.array(
+            [
+                2 * self.sparsity * L - self.points.gradient(c, g, L)
+                for L, c, g in zip(model.L, chances, slope.by_log_p.T, strict=True)
+            ]
+        )
+        value = -slope.value + self.sparsity * float((model.L**2).sum())
+        value += self.gate_sparsity * float(np.abs(model.V).sum())
+        return value, Model(by_L, -slope.by_weights, -slope.by_offsets)
+
+    def descend(self, model: Model, *, max_iter: int, tol: float) -> Rounds:
+        """Minimise (11) over all maps and the gate."""
+        L, V = model.L.shape, model.V.shape
+        ends = np.cumsum([model.L.size, model.V.size, model.V.size])
+
+        def unpack(flat: Vector) -> Model:
+            maps, plus, minus, b = np.split(flat, ends)
+            return Model(maps.reshape(L), (plus - minus).reshape(V), b)
+
+        def objective(flat: Vector) -> tuple[float, Vector]:
+            value, by = self.value(unpack(flat))
+            both = flat[ends[0] : ends[2]].sum() - np.abs(unpack(flat).V).sum()
+            gate = by.V.ravel()
+            parts = [by.L.ravel(), gate + self.gate_sparsity, self.gate_sparsity - gate, by.b]
+            return value + self.gate_sparsity * float(both), np.concatenate(parts)
+
+        first = np.concatenate(
+            [model.L.ravel(), np.maximum(model.V, 0).ravel(), np.maximum(-model.V, 0).ravel()]
+        )
+        bounds: Bounds = [(None, None)] * model.L.size + [(0.0, None)] * (2 * model.V.size)
+        bounds += [(None, None)] * len(model.b)
+        steps = lbfgs(
+            objective, np.append(first, model.b), max_iter=max_iter, tol=tol, bounds=bounds
+        )
+        while True:
+            try:
+                value, flat = next(steps)
+            except StopIteration as end:
+                return str(end.value)
+            yield Round(value, np.nan, np.nan, model=unpack(flat))
+
+    def descend_as_printed(self, model: Model, *, max_iter: int) -> Rounds:
+        """Fixed steps on M_s, V and b, with |M_s|_F = 1 (section 3.3)."""
+        n = int(self.points.asked.sum())
+        M = np.array([L.T @ L / np.linalg.norm(L.T @ L) for L in model.L])
+        V, b = model.V, model.b
+        for _ in range(max_iter):
+            maps = np.array([_root(m) for m in M])
+            chances = [self.points.chances(L) for L in maps]
+            slope = self.slope(np.column_stack([c.log_p for c in chances]), Model(maps, V, b))
+            by_M = []
+            for m, c, g in zip(M, chances, slope.by_log_p.T, strict=True):
+                G = -n * self.points.matrix_gradient(c, g)
+                by_M.append(G - (G * m).sum() * m + self.sparsity * np.eye(len(m)))
+            sign = np.where(V >= 0, 1.0, -1.0)
+            V = V - _STEP * (-n * slope.by_weights + self.gate_sparsity * sign)
+            b = b + _STEP * n * slope.by_offsets
+            M = np.array([_clipped(m - _STEP * d) for m, d in zip(M, by_M, strict=True)])
+            final = Model(np.array([_root(m) for m in M]), V, b)
+            chances = [self.points.chances(L) for L in final.L]
+            value = self.slope(np.column_stack([c.log_p for c in chances]), final).value
+            penalty = self.sparsity * float(np.trace(M, axis1=1, axis2=2).sum())
+            penalty += self.gate_sparsity * float(np.abs(V).sum())
+            yield Round(penalty - n * value, np.nan, np.nan, model=final)
+        return "max_rounds"
+
+
+def _root(M: Matrix) -> Matrix:
+    """Square L with L'L = M."""
+    values, vectors = np.linalg.eigh(M)
+    return np.asarray(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
+
+
+def _clipped(M: Matrix) -> Matrix:
+    """Cut negative eigenvalues off (18), and return to |M|_F = 1."""
+    values, vectors = np.linalg.eigh(M)
+    size = np.linalg.norm(np.maximum(values, 0.0))
+    if size == 0:
+        raise ValueError("A metric has become zero; a smaller sparsity or fewer steps are needed.")
+    return np.asarray((vectors * (np.maximum(values, 0.0) / size)) @ vectors.T)
+
+
+def _without_nothing(L: Matrix, sparsity: float) -> Matrix:
+    """Drop directions that the price of rank has taken away."""
+    _, size, axes = np.linalg.svd(L, full_matrices=False)
+    kept = size**2 > _GONE * size[0] ** 2 if sparsity > 0 else np.ones(len(size), dtype=bool)
+    return np.asarray(size[kept, None] * axes[kept])

@@ -1,0 +1,126 @@
+"""`PairVerifier`: each criterion does what it says, on pairs that the metric has not seen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_wine
+from sklearn.metrics import fbeta_score
+from sklearn.model_selection import GridSearchCV, KFold
+
+from nearfar import (
+    BoostMetric,
+    Chunklets,
+    DRMetric,
+    MaxMarginMetric,
+    Metric,
+    Pairs,
+    PairVerifier,
+    RandomPairs,
+    Triplets,
+)
+from nearfar.evaluate import verification_curve
+from nearfar.verification import _threshold_on
+
+X, Y = load_wine(return_X_y=True)
+PAIRS = RandomPairs(600)(X, Y, np.random.RandomState(0))
+UNSEEN = RandomPairs(600)(X, Y, np.random.RandomState(1))
+
+
+@pytest.mark.parametrize("criterion", ["margin", "accuracy", "eer", "fbeta"])
+@pytest.mark.parametrize("y", [PAIRS, Y, PAIRS.over(len(X))], ids=["pairs", "labels", "over"])
+def test_tells_pairs_apart(criterion, y):
+    verifier = PairVerifier(criterion=criterion, random_state=0).fit(X, y)
+    assert verifier.score(X, UNSEEN) > 0.85
+    same = verifier.predict(X, UNSEEN)
+    assert same.dtype == bool
+    np.testing.assert_array_equal(same, verifier.decision_function(X, UNSEEN) >= 0)
+    distances = verifier.metric_.pair_distances(X, UNSEEN)
+    np.testing.assert_array_equal(same, distances <= verifier.threshold_)
+
+
+@pytest.mark.parametrize("learner", [BoostMetric(max_rounds=20), DRMetric(), MaxMarginMetric()])
+def test_any_learner(learner):
+    verifier = PairVerifier(learner, random_state=0).fit(X, PAIRS)
+    assert type(verifier.learner_) is type(learner)
+    assert not hasattr(learner, "metric_")
+    assert verifier.score(X, UNSEEN) > 0.8
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.1])
+def test_fixed_false_positive_rate(share):
+    verifier = PairVerifier(criterion="fpr", max_fpr=share, random_state=0).fit(X, PAIRS)
+    curve = verifier.curve_
+    at = np.searchsorted(curve.thresholds, verifier.threshold_)
+    assert curve.false_positive_rate[at] <= share
+    if at + 1 < len(curve.thresholds):
+        assert curve.false_positive_rate[at + 1] > share
+    unseen = verifier.predict(X, UNSEEN.take(~UNSEEN.similar))
+    assert unseen.mean() <= share + 0.05
+
+
+@pytest.mark.parametrize("beta", [0.25, 1.0, 4.0])
+def test_f_beta_is_the_largest(beta):
+    metric = Metric.identity(X.shape[1])
+    curve = verification_curve(metric, X, PAIRS)
+    distances = metric.pair_distances(X, PAIRS)
+    chosen = _threshold_on(curve, PAIRS, "fbeta", 0.0, beta)
+    scores = [
+        fbeta_score(PAIRS.similar, distances <= t, beta=beta, zero_division=0.0)
+        for t in curve.thresholds
+    ]
+    assert fbeta_score(PAIRS.similar, distances <= chosen, beta=beta) == pytest.approx(max(scores))
+
+
+def test_the_margins_own_threshold():
+    verifier = PairVerifier(criterion="margin", random_state=0).fit(X, PAIRS)
+    assert verifier.threshold_ == pytest.approx(np.sqrt(verifier.learner_.threshold_))
+    with pytest.raises(ValueError, match="learns no threshold"):
+        PairVerifier(BoostMetric(max_rounds=3), criterion="margin").fit(X, PAIRS)
+
+
+def test_probabilities_fall_with_distance_and_are_calibrated():
+    verifier = PairVerifier(random_state=0).fit(X, Y)
+    probability = verifier.predict_proba(X, UNSEEN)
+    distances = verifier.metric_.pair_distances(X, UNSEEN)
+    order = np.argsort(distances)
+    assert (np.diff(probability[order]) <= 1e-12).all()
+    assert ((probability >= 0) & (probability <= 1)).all()
+    for low in (0.0, 0.5):
+        inside = (probability >= low) & (probability <= low + 0.5)
+        assert UNSEEN.similar[inside].mean() == pytest.approx(probability[inside].mean(), abs=0.12)
+
+
+def test_the_threshold_is_found_on_pairs_that_the_metric_has_not_seen():
+    few = PAIRS.take(np.arange(0, 600, 3))
+    verifier = PairVerifier(calibration=0.5, random_state=0).fit(X, few)
+    assert len(verifier.curve_.thresholds) <= 101 + 1
+
+
+def test_clone_and_grid_search():
+    verifier = PairVerifier(MaxMarginMetric(), random_state=0)
+    assert clone(verifier).get_params()["learner__C"] == 100.0
+    search = GridSearchCV(verifier, {"learner__C": [1.0, 100.0]}, cv=KFold(2), error_score="raise")
+    shuffled = np.random.default_rng(0).permutation(len(X))
+    pairs = RandomPairs(4000)(X[shuffled], Y[shuffled], np.random.RandomState(0))
+    assert search.fit(X[shuffled], pairs.over(len(X))).best_score_ > 0.8
+    with pytest.raises(ValueError, match="scored on Pairs"):
+        search.best_estimator_.score(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "y", "message"),
+    [
+        ({"criterion": "roc"}, PAIRS, "criterion must be"),
+        ({"max_fpr": 1.5}, PAIRS, "max_fpr"),
+        ({"calibration": -0.1}, PAIRS, "calibration"),
+        ({"beta": 0.0}, PAIRS, "beta"),
+        ({}, Triplets([[0, 1, 2]]), "do not say which pairs differ"),
+        ({}, Chunklets.from_labels(Y), "do not say which pairs differ"),
+        ({}, Pairs([[0, 1], [1, 2], [2, 3]], [True] * 3), "two dissimilar pairs"),
+    ],
+)
+def test_bad_input(parameters, y, message):
+    with pytest.raises(ValueError, match=message):
+        PairVerifier(**parameters).fit(X, y)
