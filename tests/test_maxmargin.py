@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_iris, load_wine
+from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import rbf_kernel
@@ -17,6 +20,7 @@ from nearfar import C_path, MatchingPursuitBasis, MaxMarginMetric, Metric, Pairs
 from nearfar.cutting_plane.problem import PairProblem, Solution, Split
 from nearfar.cutting_plane.solvers import MaxMargin, ascend_box, cut_planes
 from nearfar.evaluate import knn_error
+from nearfar.tensorfile import read_tensors, write_tensors
 from references import maxmargin as reference
 
 
@@ -226,6 +230,32 @@ class TestFit:
         )[2]
         assert learner.trace_.objective[-1] == pytest.approx(best, rel=1e-5)
 
+    def test_the_stop_is_that_of_the_last_objective(self):
+        X = np.random.default_rng(2).standard_normal((10, 3))
+        pairs = RandomPairs(2)(X, (X[:, 0] > 0) * 1, np.random.RandomState(2))
+        for C in (1e4, 1e8):
+            learner = MaxMarginMetric(C=C).fit(X, pairs)
+            assert learner.gap_ <= 1e-3 * learner.trace_.objective[-1]
+            assert learner.trace_.objective[-1] == pytest.approx(2.2951, rel=2e-3)
+
+    def test_units_that_are_too_far_from_one_are_refused(self):
+        X, y = load_wine(return_X_y=True)
+        for factor in (1e30, 1e-30, 1e160):
+            with pytest.raises(ValueError, match="too far from one"):
+                MaxMarginMetric(scale=None, random_state=0).fit(X * factor, y)
+        standard = StandardScaler().fit_transform(X)
+        for factor in (0.1, 1.0, 20.0):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                learner = MaxMarginMetric(scale=None, random_state=0).fit(factor * standard, y)
+            assert learner.gap_ >= 0
+            assert learner.score(factor * standard, y) > 0.8
+
+    def test_the_trace_keeps_only_the_last_factor(self):
+        learner = MaxMarginMetric(random_state=0, tol=1e-6).fit(*load_wine(return_X_y=True))
+        assert learner.trace_[-1].factor is not None
+        assert all(r.factor is None for r in learner.trace_[:-1])
+
     def test_float32(self):
         X, y = load_wine(return_X_y=True)
         learner = MaxMarginMetric(random_state=0)
@@ -328,6 +358,45 @@ class TestKernel:
             learner.predict(X)
         with pytest.raises(ValueError, match="prior"):
             learner.set_params(prior=Metric.identity(4)).fit(X, y)
+
+    def test_float32_points(self):
+        X, y = load_wine(return_X_y=True)
+        for kernel in ("linear", "cosine", "rbf"):
+            learner = MaxMarginMetric(kernel=kernel, n_basis=20, random_state=0)
+            learner.fit(X.astype(np.float32), y)
+            assert learner.transform(X.astype(np.float32)).dtype == np.float32
+
+    def test_reduction_is_by_principal_axes(self):
+        X, y = load_wine(return_X_y=True)
+        learner = MaxMarginMetric(kernel="rbf", gamma=0.05, n_basis=40, random_state=0)
+        whole = learner.fit(X, y).transform(X)
+        reduced = learner.set_params(n_components=2).fit(X, y).transform(X)
+        kept = PCA(2).fit(whole).explained_variance_.sum()
+        assert reduced.var(axis=0, ddof=1).sum() == pytest.approx(kept, rel=1e-6)
+        few = MaxMarginMetric(kernel="rbf", n_components=3, n_basis=50, random_state=0)
+        assert few.fit(X[:, :2], y).transform(X[:, :2]).shape[1] == 3
+
+    def test_what_does_not_apply(self):
+        X, y = load_wine(return_X_y=True)
+        with pytest.raises(ValueError, match="for counts"):
+            MaxMarginMetric(kernel="chi2").fit(X, y)
+        prior = MaxMarginMetric(kernel="rbf", n_basis=13, random_state=0).fit(X, y).metric_
+        with pytest.raises(ValueError, match="without kernel"):
+            MaxMarginMetric(prior=prior).fit(X, y)
+
+    @pytest.mark.parametrize(
+        "kernel",
+        ['["rbf", {"gamma": NaN}]', '["rbf", {"metric": 1.0}]', '["system", {}]', "[" * 5000],
+    )
+    def test_hostile_files(self, kernel, tmp_path):
+        X, y = load_iris(return_X_y=True)
+        learner = MaxMarginMetric(kernel="rbf", n_basis=5, random_state=0).fit(X, y)
+        path = tmp_path / "m.safetensors"
+        learner.metric_.save(path)
+        tensors, metadata = read_tensors(path)
+        write_tensors(path, tensors, metadata | {"kernel": kernel})
+        with pytest.raises(ValueError, match="not a valid metric"):
+            Metric.load(path)
 
     def test_n_components_and_names(self):
         X, y = load_iris(as_frame=True, return_X_y=True)

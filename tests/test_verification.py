@@ -94,8 +94,23 @@ def test_probabilities_fall_with_distance_and_are_calibrated():
 
 def test_the_threshold_is_found_on_pairs_that_the_metric_has_not_seen():
     few = PAIRS.take(np.arange(0, 600, 3))
-    verifier = PairVerifier(calibration=0.5, random_state=0).fit(X, few)
-    assert len(verifier.curve_.thresholds) <= 101 + 1
+    seen, unseen = PairVerifier(calibration=0.3)._parts(X, few, np.random.RandomState(0))
+    assert len(unseen) == 60
+    together = np.concatenate([seen.index, unseen.index])
+    assert sorted(map(tuple, together.tolist())) == sorted(map(tuple, few.index.tolist()))
+    verifier = PairVerifier(calibration=0.3, random_state=0).fit(X, few)
+    assert len(verifier.curve_.thresholds) <= 61
+    seen, unseen = PairVerifier()._parts(X, Y, np.random.RandomState(0))
+    assert not np.intersect1d(seen.index, unseen.index).size
+    assert (Y[seen.index[:, 0]] == Y[seen.index[:, 1]]).tolist() == seen.similar.tolist()
+    assert (Y[unseen.index[:, 0]] == Y[unseen.index[:, 1]]).tolist() == unseen.similar.tolist()
+
+
+def test_probabilities_do_not_depend_on_the_scale_of_weights():
+    light = Pairs(PAIRS.index, PAIRS.similar, np.full(600, 1e-9))
+    first = PairVerifier(random_state=0).fit(X, PAIRS).predict_proba(X, UNSEEN)
+    second = PairVerifier(random_state=0).fit(X, light).predict_proba(X, UNSEEN)
+    np.testing.assert_allclose(first, second, atol=1e-3)
 
 
 def test_clone_and_grid_search():
@@ -118,7 +133,11 @@ def test_clone_and_grid_search():
         ({"beta": 0.0}, PAIRS, "beta"),
         ({}, Triplets([[0, 1, 2]]), "do not say which pairs differ"),
         ({}, Chunklets.from_labels(Y), "do not say which pairs differ"),
-        ({}, Pairs([[0, 1], [1, 2], [2, 3]], [True] * 3), "two dissimilar pairs"),
+        ({}, Pairs([[0, 1], [1, 2], [2, 3]], [True] * 3), "too few pairs"),
+        ({}, Y[:100], "inconsistent numbers"),
+        ({"calibration": 1.0}, PAIRS, "calibration"),
+        ({"max_fpr": "a"}, PAIRS, "max_fpr"),
+        ({}, np.repeat(np.arange(89), 2), "too few rows"),
     ],
 )
 def test_bad_input(parameters, y, message):

@@ -23,6 +23,9 @@ Kernel = str | Callable[..., float]
 KERNELS = tuple(KERNEL_PARAMS)
 """Names of scikit-learn's kernels."""
 
+PARAMETERS = ("gamma", "degree", "coef0")
+"""Parameters that they have."""
+
 _DIAGONAL_BLOCK = 64
 
 
@@ -62,6 +65,13 @@ class KernelMap:
                 raise ValueError("A kernel map must be finite.")
         if not np.all(self.scale):
             raise ValueError("A kernel map's scale must not be zero.")
+        wrong = set(self.parameters) - set(PARAMETERS)
+        if isinstance(self.kernel, str) and wrong:
+            raise ValueError(f"A kernel map knows no parameter {min(wrong)!r}.")
+        if not np.isfinite(list(self.parameters.values())).all():
+            raise ValueError("A kernel map's parameters must be finite.")
+        for array in (self.points, self.whitening, self.center, self.scale):
+            array.setflags(write=False)
 
     @property
     def n_features(self) -> int:
@@ -85,7 +95,8 @@ def kernel_matrix(
 ) -> NDArray[np.float64]:
     """Kernel between the rows of X and those of Y; parameters that it does not have are ignored."""
     known = isinstance(kernel, str)
-    K = pairwise_kernels(X, Y, metric=kernel, filter_params=known, **parameters)
+    left, right = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
+    K = pairwise_kernels(left, right, metric=kernel, filter_params=known, **parameters)
     return np.asarray(K, dtype=np.float64)
 
 

@@ -183,6 +183,10 @@ class MetricLearner(
         if self.n_components is not None:
             require_integer("n_components", self.n_components, at_least=1)
 
+    def _most_components(self, n_features: int) -> int:
+        """Return how many components there can be."""
+        return n_features
+
     def _prior_factor(self, frame: Frame) -> Matrix | None:
         """Return the prior's factor on scaled points."""
         n_features = len(frame.scale)
@@ -190,6 +194,8 @@ class MetricLearner(
             return None
         if not isinstance(self.prior, Metric):
             return np.eye(n_features)
+        if self.prior.kernel_map is not None or not hasattr(self.prior, "L"):
+            raise ValueError("A prior must be one linear metric, without kernel or gate.")
         if self.prior.n_features != n_features:
             raise ValueError(
                 f"The prior is a metric on {self.prior.n_features} features; X has {n_features}."
@@ -223,10 +229,9 @@ class MetricLearner(
     def _fit(self, X: ArrayLike, y: Any) -> None:
         self._check_parameters()
         points, supervision = self._validate(X, y)
-        if self.n_components is not None and self.n_components > points.shape[1]:
-            raise ValueError(
-                f"n_components={self.n_components} is more than X's {points.shape[1]} features."
-            )
+        most = self._most_components(points.shape[1])
+        if self.n_components is not None and self.n_components > most:
+            raise ValueError(f"n_components={self.n_components} is more than the {most} features.")
         frame = Frame.of(points, self.scale)
         Z = frame.enter(points)
         problem = self._pose(Z, frame, supervision, check_random_state(self.random_state))
@@ -235,9 +240,7 @@ class MetricLearner(
         assembly = Assembly(
             prior=problem.prior,
             scale=scale * np.sqrt(problem.unit),
-            covariance=None
-            if self.n_components is None
-            else np.asarray(features.T @ features, dtype=np.float64) / (len(Z) * problem.unit),
+            covariance=None if self.n_components is None else _covariance(features) / problem.unit,
             n_components=self.n_components,
             feature_names=getattr(self, "feature_names_in_", None),
             kernel_map=problem.kernel_map,
@@ -387,6 +390,12 @@ class Problem:
     prior: Matrix | None
     features: Floats | None = field(default=None, kw_only=True)
     kernel_map: KernelMap | None = field(default=None, kw_only=True)
+
+
+def _covariance(X: Floats) -> Matrix:
+    """Covariance of the columns."""
+    centered = X - X.mean(axis=0)
+    return np.asarray(centered.T @ centered, dtype=np.float64) / len(X)
 
 
 def require(name: str, value: Any, condition: bool, expected: str) -> None:

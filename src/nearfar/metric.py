@@ -30,6 +30,7 @@ _WITH_KERNEL = "2"
 _BASIS = ("points", "whitening", "center", "scale")
 _VOTES = ("directions", "alphas", "thresholds")
 _BLOCK_ELEMENTS = 1 << 18
+_INVALID = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
 
 
 def squared_distances(X: Floats, i: Ints, j: Ints) -> NDArray[np.float64]:
@@ -370,7 +371,7 @@ class Metric:
             )
         try:
             return reader(MetricFile(tensors, metadata))
-        except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+        except _INVALID as error:
             raise ValueError(f"{path}: not a valid metric: {error}") from error
 
     @classmethod

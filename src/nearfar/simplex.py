@@ -178,6 +178,8 @@ def _maximize_on_face(H: Matrix, q: Vector, members: Ints, now: Vector) -> tuple
 
 def _solve(H: Matrix, ridge: float, q: Vector) -> Vector:
     """Solve with H plus a ridge, as large as it takes."""
+    if not np.isfinite(H).all():
+        raise FloatingPointError("The curvature over the simplex is not finite.")
     while True:
         try:
             factor = cho_factor(H + ridge * np.eye(len(H)), check_finite=False)

@@ -9,17 +9,19 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedShuffleSplit
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from nearfar.cutting_plane import MaxMarginMetric
 from nearfar.evaluate import RocCurve, verification, verification_curve
-from nearfar.learner import MetricLearner
+from nearfar.learner import MetricLearner, require, require_number
 from nearfar.metric import Metric
 from nearfar.strategies import RandomPairs
 from nearfar.supervision import Chunklets, ConstraintsOver, Pairs, Triplets
 
 Vector = NDArray[np.float64]
+Ints = NDArray[np.intp]
 Criterion = Literal["margin", "accuracy", "eer", "fpr", "fbeta"]
 
 _CRITERIA = ("margin", "accuracy", "eer", "fpr", "fbeta")
@@ -29,8 +31,10 @@ _LARGE_C = 1e6
 class PairVerifier(BaseEstimator):
     """Tell whether two points are the same kind, by a threshold on a learned distance.
 
-    Pairs are split: the metric is learned from one part, the threshold and the probabilities are
-    found on the other, so that they are honest.
+    The metric is learned from one part of the data, the threshold and the probabilities are found
+    on the other. From labels the parts are different rows. Given pairs are split by pair: rows that
+    the metric has seen are then among those on which the threshold is found, and for new rows it
+    may be too wide.
 
     Parameters
     ----------
@@ -45,7 +49,7 @@ class PairVerifier(BaseEstimator):
     beta : float, default=1.0
         Weight of recall against precision, for "fbeta".
     calibration : float, default=0.25
-        Share of the pairs on which the threshold is found.
+        Share of the rows, or of the pairs, on which the threshold is found.
     n_pairs : int, optional
         Pairs to draw if labels are given; by default ten for each row, and at least 2,000.
     random_state : int, RandomState or None, default=None
@@ -100,18 +104,17 @@ class PairVerifier(BaseEstimator):
         """
         self._check_parameters()
         rng = check_random_state(self.random_state)
-        pairs = self._pairs(X, y, rng)
-        split = StratifiedShuffleSplit(1, test_size=self.calibration, random_state=rng)
-        seen, unseen = next(split.split(pairs.index, pairs.similar))
+        seen, held_out = self._parts(X, y, rng)
         learner = MaxMarginMetric() if self.learner is None else clone(self.learner)
-        self.learner_ = learner.fit(X, pairs.take(seen))
+        self.learner_ = learner.fit(X, seen)
         self.metric_: Metric = self.learner_.metric_
-        held_out = pairs.take(unseen)
         self.curve_ = verification_curve(self.metric_, X, held_out)
         self.threshold_ = self._threshold(X, held_out)
         distances = self.metric_.pair_distances(X, held_out)
+        self._unit = float(distances.std()) or 1.0
+        weight = None if held_out.weight is None else held_out.weight / held_out.weight.mean()
         self._probability = LogisticRegression(C=_LARGE_C).fit(
-            distances[:, None], held_out.similar, sample_weight=held_out.weight
+            distances[:, None] / self._unit, held_out.similar, sample_weight=weight
         )
         return self
 
@@ -133,7 +136,7 @@ class PairVerifier(BaseEstimator):
         """
         check_is_fitted(self)
         distances = self.metric_.pair_distances(X, pairs)
-        return np.asarray(self._probability.predict_proba(distances[:, None])[:, 1])
+        return np.asarray(self._probability.predict_proba(distances[:, None] / self._unit)[:, 1])
 
     def score(self, X: ArrayLike, y: Pairs | ConstraintsOver) -> float:
         """Share of pairs that are told rightly."""
@@ -147,32 +150,54 @@ class PairVerifier(BaseEstimator):
             raise ValueError(
                 f"criterion must be one of {', '.join(_CRITERIA)}; got {self.criterion!r}."
             )
-        for name, low, high in (("max_fpr", 0.0, 1.0), ("calibration", 0.0, 1.0)):
-            value = getattr(self, name)
-            if not low <= value <= high:
-                raise ValueError(f"{name} must be between 0 and 1; got {value!r}.")
-        if not self.beta > 0:
-            raise ValueError(f"beta must be positive; got {self.beta!r}.")
+        require_number("max_fpr", self.max_fpr, at_least=0.0)
+        require_number("calibration", self.calibration, at_least=0.0)
+        require_number("beta", self.beta, at_least=0.0)
+        require("max_fpr", self.max_fpr, self.max_fpr <= 1, "at most 1")
+        require("calibration", self.calibration, 0 < self.calibration < 1, "between 0 and 1")
+        require("beta", self.beta, self.beta > 0, "positive")
 
-    def _pairs(self, X: ArrayLike, y: Any, rng: np.random.RandomState) -> Pairs:
+    def _parts(self, X: ArrayLike, y: Any, rng: np.random.RandomState) -> tuple[Pairs, Pairs]:
+        """Pairs to learn from, and pairs to find the threshold on."""
         if isinstance(y, ConstraintsOver):
             y = y.constraints
         if isinstance(y, Triplets | Chunklets):
-            raise ValueError(
-                f"{type(y).__name__} do not say which pairs differ; give Pairs or labels."
-            )
+            kind = type(y).__name__
+            raise ValueError(f"{kind} do not say which pairs differ; give Pairs or labels.")
+        split = StratifiedShuffleSplit(1, test_size=self.calibration, random_state=rng)
         if isinstance(y, Pairs):
-            pairs = y
-        else:
-            codes = np.unique(np.asarray(y), return_inverse=True)[1]
-            pairs = RandomPairs(self.n_pairs)(np.asarray(X), codes, rng)
-        counts = np.bincount(pairs.similar.astype(np.intp), minlength=2)
-        if counts.min() < 2:
-            raise ValueError(
-                "Verification needs at least two similar and two dissimilar pairs; "
-                f"got {counts[1]} and {counts[0]}."
-            )
-        return pairs
+            counts = np.bincount(y.similar.astype(np.intp), minlength=2)
+            if counts.min() * min(self.calibration, 1 - self.calibration) < 1:
+                raise ValueError(
+                    "There are too few pairs to learn from some and to calibrate on others: "
+                    f"{counts[1]} similar, {counts[0]} dissimilar."
+                )
+            seen, unseen = next(split.split(y.index, y.similar))
+            return y.take(seen), y.take(unseen)
+        labels = column_or_1d(y)
+        check_consistent_length(X, labels)
+        check_classification_targets(labels)
+        codes = np.unique(labels, return_inverse=True)[1]
+        return self._from_labels(codes, rng)
+
+    def _from_labels(self, codes: Ints, rng: np.random.RandomState) -> tuple[Pairs, Pairs]:
+        """Draw pairs within each of two parts of the rows."""
+        order = rng.permutation(len(codes))
+        order = order[np.argsort(codes[order], kind="stable")]
+        rank = np.arange(len(codes)) - np.searchsorted(codes[order], codes[order])
+        size = np.bincount(codes)[codes[order]]
+        held_out = rank < np.round(self.calibration * size)
+        parts = []
+        for rows in (order[~held_out], order[held_out]):
+            points = np.zeros((len(rows), 1))
+            pairs = RandomPairs(self.n_pairs)(points, codes[rows], rng)
+            if len(pairs) == 0 or pairs.similar.all() or not pairs.similar.any():
+                raise ValueError(
+                    "Both parts of the rows need two classes, and one with two members; there are "
+                    "too few rows. Give Pairs, or another calibration."
+                )
+            parts.append(Pairs(rows[pairs.index], pairs.similar))
+        return parts[0], parts[1]
 
     def _threshold(self, X: ArrayLike, held_out: Pairs) -> float:
         if self.criterion == "margin":

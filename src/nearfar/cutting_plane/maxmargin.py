@@ -72,14 +72,15 @@ class MaxMarginMetric(MetricLearner):
         Price of a margin's violation. What matters most; `C_path` finds a good one.
     kernel : str or callable, optional
         Learn in the space of a kernel: a name of `sklearn.metrics.pairwise`, or a function of two
-        rows (a metric with a function of yours can't be saved). It sees scaled points.
+        rows (a metric with a function of yours can't be saved). It sees centred and scaled points,
+        so that kernels for counts do not apply.
     gamma, degree, coef0 : float, optional
         Parameters of the kernel; by default scikit-learn's.
     n_basis : int, default=200
         The most basis points for the kernel.
     solver : {"planes", "box"}, default="planes"
-        Cutting planes, or a multiplier for each pair. The optimum is the same; "box" is meant for
-        few pairs.
+        Cutting planes, or a multiplier for each pair. The optimum is the same; "box" is for few
+        pairs of many features.
     max_rounds : int, default=1000
         The most planes.
     constraints : strategy, default=RandomPairs()
@@ -223,11 +224,16 @@ class MaxMarginMetric(MetricLearner):
             return to_triplets(Z, supervision, self._strategy(), random_state)  # type: ignore[arg-type]
         return to_pairs(Z, supervision, self._strategy(), random_state)
 
+    def _most_components(self, n_features: int) -> int:
+        return n_features if self.kernel is None else self.n_basis
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         require_number("C", self.C, at_least=0.0)
         require_integer("n_basis", self.n_basis, at_least=1)
         require_integer("max_rounds", self.max_rounds, at_least=1)
+        if isinstance(self.kernel, str) and self.kernel in ("chi2", "additive_chi2"):
+            raise ValueError(f"{self.kernel!r} is for counts; here points are centred and scaled.")
         require("solver", self.solver, self.solver in ("planes", "box"), '"planes" or "box"')
 
     def _pose(
@@ -287,12 +293,16 @@ class MaxMarginMetric(MetricLearner):
         last = trace[-1]
         assert last.threshold is not None
         self.threshold_ = last.threshold
-        self.gap_ = last.eigenvalue
+        self.gap_ = max(0.0, last.eigenvalue)
+        trace.rounds[:-1] = [replace(r, factor=None) for r in trace.rounds[:-1]]
         if problem.basis is not None:
             self.basis_ = problem.basis.indices
-        if trace.stopped == "max_rounds":
+        if trace.stopped in ("max_rounds", "stalled"):
+            ended = "Rounding ends the search"
+            if trace.stopped == "max_rounds":
+                ended = f"max_rounds={self.max_rounds} was reached"
             warnings.warn(
-                f"max_rounds={self.max_rounds} was reached; the objective can be "
+                f"{ended}; the objective can be "
                 f"{self.gap_ / last.objective:.1e} (relative) above the optimum.",
                 ConvergenceWarning,
                 stacklevel=5,

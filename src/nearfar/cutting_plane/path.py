@@ -30,7 +30,8 @@ class CPath:
     learners : list of MaxMarginMetric
         Fitted to all pairs, one for each.
     scores : array of shape (n_steps, n_folds) or None
-        Share of held-out pairs that are told rightly.
+        Share of held-out pairs that are told rightly. Their rows are known from other pairs: for
+        new rows expect less.
     """
 
     C: Vector
@@ -106,7 +107,7 @@ def _pairs(base: MaxMarginMetric, X: ArrayLike, y: Any, rng: np.random.RandomSta
         y = y.constraints
     if isinstance(y, Pairs):
         return y
-    return base.pairs_of(X, y, rng)
+    return clone(base).pairs_of(X, y, rng)
 
 
 def _path(

@@ -29,6 +29,8 @@ Floats = NDArray[np.floating[Any]]
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
+_FAR_FROM_ONE = 1e5
+
 
 @dataclass(frozen=True)
 class Split:
@@ -133,12 +135,16 @@ class PairProblem:
 
     def __init__(self, X: Floats, pairs: Pairs, unit: float | None = None) -> None:
         self.edges = Edges(X, *pairs.index.T)
-        weight = np.ones(len(pairs)) if pairs.weight is None else pairs.weight
+        weight = np.ones(len(pairs)) if pairs.weight is None else pairs.weight / pairs.weight.max()
         self.p = weight / weight.sum()
         self.y = np.where(pairs.similar, 1.0, -1.0)
-        if unit is None:
-            unit = float(self.p @ self.edges.squared_distances(X)[self.edges.of_pair])
-        self.unit = unit or 1.0
+        mean = float(self.p @ self.edges.squared_distances(X)[self.edges.of_pair])
+        if unit is not None and mean > 0 and not 1 / _FAR_FROM_ONE < mean / unit < _FAR_FROM_ONE:
+            raise ValueError(
+                f"The mean squared distance of the pairs is {mean / unit:.1e}, too far from one "
+                'for the problem to be solved as it is; use scale="unit" or "standard".'
+            )
+        self.unit = (mean if unit is None else unit) or 1.0
 
     @property
     def n_features(self) -> int:

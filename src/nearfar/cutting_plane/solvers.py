@@ -11,14 +11,13 @@ exact line search toward the model's, and planes touch between the two.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from nearfar.cutting_plane.problem import Cut, PairProblem, Solution, Split
+from nearfar.descent import Bounds, lbfgs
 from nearfar.simplex import Point, maximize
 from nearfar.trace import Round, Rounds
 from nearfar.workers import quiet_blas
@@ -31,6 +30,7 @@ _TOUCH = 0.1
 _IDLE_ROUNDS = 20
 _MODEL_SHARE = 0.1
 _LINE_TOLERANCE = 1e-4
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,10 @@ class MaxMargin:
     def objective(self, solution: Solution) -> float:
         """Return the value of (3)."""
         return self.penalty(solution.A, solution.b) + self.C * self.pairs.mean_hinge(solution)
+
+    def certified(self, objective: float, lower: float) -> bool:
+        """Whether an objective is near enough to a lower bound, and not below it."""
+        return -_ROUNDING * objective <= objective - lower <= self.tol * objective
 
     def solution(self, split: Split, b: float) -> Solution:
         """Return the positive part with its distances."""
@@ -124,16 +128,15 @@ class Model:
         flat = G.reshape(len(G), -1)
         slopes = np.array([plane.slope_b for plane in self.planes])
         offsets = np.array([plane.offset for plane in self.planes])
-        splits: dict[bytes, tuple[Split, float]] = {}
+
+        def where(alpha: Vector) -> tuple[Split, float]:
+            a = C * alpha
+            return Split.of(P - (a @ flat).reshape(P.shape)), float(a @ slopes)
 
         def dual(alpha: Vector) -> Point:
-            a = C * alpha
-            b = float(a @ slopes)
-            split = Split.of(P - (a @ flat).reshape(P.shape))
+            split, b = where(alpha)
             A = split.positive
-            splits.clear()
-            splits[alpha.tobytes()] = split, b
-            value = a @ offsets + 0.5 * ((P**2).sum() - (A**2).sum() - b * b)
+            value = C * (alpha @ offsets) + 0.5 * ((P**2).sum() - (A**2).sum() - b * b)
 
             def curvature(rows: Ints) -> Matrix:
                 s = slopes[rows]
@@ -142,8 +145,7 @@ class Model:
             return Point(float(value), C * (offsets - slopes * b + flat @ A.ravel()), curvature)
 
         self.alpha, point = maximize(dual, self.alpha, tol=tol)
-        split, b = splits[self.alpha.tobytes()]
-        return point.value, split, b
+        return point.value, *where(self.alpha)
 
 
 def cut_planes(problem: MaxMargin, *, max_rounds: int, planes: list[Cut] | None = None) -> Rounds:
@@ -166,14 +168,13 @@ def cut_planes(problem: MaxMargin, *, max_rounds: int, planes: list[Cut] | None 
     lower = 0.0
     with quiet_blas():
         for _ in range(max_rounds):
-            allowed = max(problem.tol * objective, 0.0)
-            found, split, b = model.minimize(_MODEL_SHARE * allowed)
+            found, split, b = model.minimize(_MODEL_SHARE * problem.tol * objective)
             lower = max(lower, found)
             candidate = problem.solution(split, b)
             value = problem.objective(candidate)
             best = best.toward(candidate, problem.line_minimum(best, candidate))
             objective = problem.objective(best)
-            ended = value - lower <= allowed
+            ended = problem.certified(value, lower)
             if ended:
                 best, objective = candidate, value
             yield Round(
@@ -185,7 +186,8 @@ def cut_planes(problem: MaxMargin, *, max_rounds: int, planes: list[Cut] | None 
             )
             if ended:
                 return "converged"
-            touch = best.toward(candidate, _TOUCH if objective - lower > allowed else 1.0)
+            close = problem.certified(objective, lower)
+            touch = best.toward(candidate, 1.0 if close else _TOUCH)
             model.add(_add(planes, problem.pairs.cut(touch)))
     return "max_rounds"
 
@@ -199,48 +201,39 @@ def ascend_box(problem: MaxMargin, *, max_rounds: int) -> Rounds:
     """Maximise the dual over a multiplier for each pair, within bounds."""
     pairs, C, P = problem.pairs, problem.C, problem.P
     top = C * pairs.p
-    rounds: list[Round] = []
-    last: list[tuple[float, Solution, Split]] = []
 
-    def negative_dual(share: Vector) -> tuple[float, Vector]:
+    def at(share: Vector) -> tuple[float, Solution, Split]:
         a = share * top
         b = float(a @ pairs.y)
         split = Split.of(P - pairs.gram(a * pairs.y))
         solution = problem.solution(split, b)
         value = a.sum() + 0.5 * ((P**2).sum() - (solution.A**2).sum() - b * b)
-        last[:] = [(float(value), solution, split)]
-        return -float(value), -top * (1.0 - pairs.margins(solution))
+        return float(value), solution, split
 
-    def certified() -> bool:
-        value, solution, split = last[0]
-        objective = problem.objective(solution)
-        gap = objective - value
-        rounds.append(Round(objective, gap, 0.0, threshold=solution.b, factor=split.factor))
-        return gap <= problem.tol * objective
+    def negative_dual(share: Vector) -> tuple[float, Vector]:
+        value, solution, _ = at(share)
+        return -value, -top * (1.0 - pairs.margins(solution))
 
-    def watch(_: Vector) -> None:
-        if certified():
-            raise StopIteration
-
-    callback: Any = watch
-    options: Any = {"maxiter": max_rounds, "ftol": 0.0, "gtol": 0.0, "maxcor": 20}
+    best: Round | None = None
+    bounds: Bounds = [(0.0, 1.0)] * len(top)
+    share, lower, number = np.zeros(len(top)), -np.inf, 0
     with quiet_blas():
-        share, before, converged = np.zeros(len(top)), np.inf, False
-        while not converged and len(rounds) < max_rounds:
-            found = minimize(
-                negative_dual,
-                share,
-                jac=True,
-                method="L-BFGS-B",
-                bounds=[(0.0, 1.0)] * len(top),
-                callback=callback,
-                options=options,
-            )
-            share = found.x
-            value = negative_dual(share)[0]
-            converged = certified()
-            if value >= before:
-                break
-            before = value
-    yield from rounds
-    return "converged" if converged else "max_rounds"
+        while number < max_rounds:
+            before = lower
+            left = max_rounds - number
+            steps = lbfgs(negative_dual, share, max_iter=left, tol=0.0, bounds=bounds, memory=20)
+            for _, share in steps:
+                value, solution, split = at(share)
+                lower, number = max(lower, value), number + 1
+                objective = problem.objective(solution)
+                if best is None or objective < best.objective:
+                    best = Round(objective, 0.0, 0.0, threshold=solution.b, factor=split.factor)
+                best = replace(best, eigenvalue=best.objective - lower)
+                yield best
+                if problem.certified(best.objective, lower):
+                    return "converged"
+                if number >= max_rounds:
+                    break
+            if lower <= before:
+                return "stalled"
+    return "max_rounds"

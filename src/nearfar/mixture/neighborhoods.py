@@ -33,6 +33,8 @@ Ints = NDArray[np.intp]
 
 _NO_WEIGHT = 1e30
 _SMALLEST_FLOAT32_EXPONENT = -85.0
+_PLENTY = {4: 1e-20, 8: 1e-280}
+"""By bytes of the type: sums above it have lost nothing."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,13 @@ class Neighborhoods:
 
 
 def _log_sums(form: Embedded, tile: Tile) -> Vector:
-    """Log of the sum over a tile's columns of exp(-H), for each row."""
+    """Log of the sum over a tile's columns of exp(-H), for each row.
+
+    Exponents are not positive; only where a row's sum is nearly nothing are they shifted.
+    """
+    sums = form.weights(tile, near_sign=-1.0).sum(axis=1, dtype=np.float64)
+    if sums.min() > _PLENTY[form.dtype.itemsize]:
+        return np.log(sums)
     exponents = form.exponents(tile, near_sign=-1.0)
     top = exponents.max(axis=1)
     top[top == -np.inf] = 0.0
