@@ -1,6 +1,6 @@
 """The NCA family: the paper's Tables 1 and 2, rank against sparsity, numbers of metrics.
 
-1. Table 1: 3-NN accuracy in ten-fold cross-validation.
+1. Table 1: 3-NN accuracy in ten-fold cross-validation (the first three folds of large sets).
 2. Table 2: Yale and AT&T faces, 30 eigenfaces, seven training pictures a person.
 3. Figure 3: rank of M and 3-NN error as `sparsity` grows.
 4. Figures 5 and 6: accuracy against the reduced dimension, and against the number of metrics.
@@ -39,6 +39,7 @@ TABLE_1 = {
 """Accuracy of kNN, NCA and msNCA as published."""
 
 TABLE_2 = {"yale_full": (78.33, 90.15, 93.67), "orl_112x92": (92.74, 96.39, 98.24)}
+MANY_ROWS = 2_000
 SPARSITIES = (0.0, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3)
 
 
@@ -89,8 +90,9 @@ def table_1(names: list[str], n_folds: int) -> list[dict[str, Any]]:
     rows = []
     for name in names:
         X, y = load(name)
-        folds = StratifiedKFold(n_folds, shuffle=True, random_state=0).split(X, y)
-        runs = [accuracies(X, y, train, test, seed) for seed, (train, test) in enumerate(folds)]
+        folds = list(StratifiedKFold(n_folds, shuffle=True, random_state=0).split(X, y))
+        kept = folds if len(X) < MANY_ROWS else folds[:3]
+        runs = [accuracies(X, y, train, test, seed) for seed, (train, test) in enumerate(kept)]
         rows.append(show(name, runs, TABLE_1[name]))
     return rows
 

@@ -61,6 +61,7 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 _LEAST_RESIDUAL = 1e-10
+_FEW_PAIRS = 10
 
 
 class MaxMarginMetric(MetricLearner):
@@ -78,9 +79,9 @@ class MaxMarginMetric(MetricLearner):
         Parameters of the kernel; by default scikit-learn's.
     n_basis : int, default=200
         The most basis points for the kernel.
-    solver : {"planes", "box"}, default="planes"
-        Cutting planes, or a multiplier for each pair. The optimum is the same; "box" is for few
-        pairs of many features.
+    solver : {"auto", "planes", "box"}, default="auto"
+        Cutting planes, or a multiplier for each pair. The optimum is the same. "auto" takes "box"
+        for at most ten pairs a feature.
     max_rounds : int, default=1000
         The most planes.
     constraints : strategy, default=RandomPairs()
@@ -145,7 +146,7 @@ class MaxMarginMetric(MetricLearner):
         degree: float | None = None,
         coef0: float | None = None,
         n_basis: int = 200,
-        solver: Literal["planes", "box"] = "planes",
+        solver: Literal["auto", "planes", "box"] = "auto",
         max_rounds: int = 1000,
         constraints: PairStrategy | None = None,
         prior: Prior = "identity",
@@ -234,7 +235,8 @@ class MaxMarginMetric(MetricLearner):
         require_integer("max_rounds", self.max_rounds, at_least=1)
         if isinstance(self.kernel, str) and self.kernel in ("chi2", "additive_chi2"):
             raise ValueError(f"{self.kernel!r} is for counts; here points are centred and scaled.")
-        require("solver", self.solver, self.solver in ("planes", "box"), '"planes" or "box"')
+        known = self.solver in ("auto", "planes", "box")
+        require("solver", self.solver, known, '"auto", "planes" or "box"')
 
     def _pose(
         self, Z: Floats, frame: Frame, supervision: Any, random_state: np.random.RandomState
@@ -247,7 +249,8 @@ class MaxMarginMetric(MetricLearner):
         posed = PairProblem(features, pairs, None if self.scale is not None else 1.0)
         prior = self._prior_matrix(posed, frame)
         margin = MaxMargin(posed, self.C, prior, self.tol)
-        if self.solver == "box":
+        few = len(pairs) <= _FEW_PAIRS * posed.n_features and not hasattr(self, "_planes")
+        if self.solver == "box" or (self.solver == "auto" and few):
             rounds = ascend_box(margin, max_rounds=self.max_rounds)
         else:
             planes: list[Cut] | None = getattr(self, "_planes", None)
