@@ -55,7 +55,7 @@ from nearfar.matching_pursuit import Pursuit, kernel_parameters, pursue
 from nearfar.metric import Metric
 from nearfar.strategies import PairStrategy, RandomPairs, to_pairs, to_triplets
 from nearfar.supervision import Pairs, Triplets
-from nearfar.trace import Trace
+from nearfar.trace import Rounds, Trace
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -81,7 +81,7 @@ class MaxMarginMetric(MetricLearner):
         The most basis points for the kernel.
     solver : {"auto", "planes", "box"}, default="auto"
         Cutting planes, or a multiplier for each pair. The optimum is the same. "auto" takes "box"
-        for at most ten pairs a feature.
+        for at most ten pairs a feature, unless rounding stalls it.
     max_rounds : int, default=1000
         The most planes.
     constraints : strategy, default=RandomPairs()
@@ -249,12 +249,7 @@ class MaxMarginMetric(MetricLearner):
         posed = PairProblem(features, pairs, None if self.scale is not None else 1.0)
         prior = self._prior_matrix(posed, frame)
         margin = MaxMargin(posed, self.C, prior, self.tol)
-        few = len(pairs) <= _FEW_PAIRS * posed.n_features and not hasattr(self, "_planes")
-        if self.solver == "box" or (self.solver == "auto" and few):
-            rounds = ascend_box(margin, max_rounds=self.max_rounds)
-        else:
-            planes: list[Cut] | None = getattr(self, "_planes", None)
-            rounds = cut_planes(margin, max_rounds=self.max_rounds, planes=planes)
+        rounds = self._solve(margin, len(pairs) <= _FEW_PAIRS * posed.n_features)
         problem = MaxMarginProblem(rounds, self.max_rounds, posed.unit, None, margin)
         if basis is None:
             return problem
@@ -264,6 +259,15 @@ class MaxMarginMetric(MetricLearner):
             kernel_map=replace(basis.map, center=frame.center, scale=frame.scale),
             basis=basis,
         )
+
+    def _solve(self, margin: MaxMargin, few: bool) -> Rounds:
+        """Take the solver that was asked for, or that suits the number of pairs."""
+        planes: list[Cut] | None = getattr(self, "_planes", None)
+        if self.solver == "box" or (self.solver == "auto" and few and planes is None):
+            reason = yield from ascend_box(margin, max_rounds=self.max_rounds)
+            if self.solver == "box" or reason != "stalled":
+                return reason
+        return (yield from cut_planes(margin, max_rounds=self.max_rounds, planes=planes))
 
     def _pursue(self, Z: Floats) -> Pursuit:
         parameters = kernel_parameters(self.kernel, self.gamma, self.degree, self.coef0)
