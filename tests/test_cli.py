@@ -10,7 +10,7 @@ from sklearn.datasets import load_iris
 from typer.testing import CliRunner
 
 from nearfar import Metric, __version__
-from nearfar.cli.app import app
+from nearfar.cli.app import METHODS, app
 
 
 @pytest.fixture
@@ -47,6 +47,13 @@ def test_a_dataset_by_name(run, tmp_path):
         "s a fold",
     ):
         assert word in result.output
+    assert Metric.load(tmp_path / "iris.safetensors").n_features == 4
+
+
+@pytest.mark.parametrize("method", list(METHODS))
+def test_each_method_writes_a_metric(run, tmp_path, method):
+    result = run("learn", "iris", "--method", method, "--folds", 2, "--rounds", 5)
+    assert result.exit_code == 0, result.output
     assert Metric.load(tmp_path / "iris.safetensors").n_features == 4
 
 

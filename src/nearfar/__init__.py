@@ -8,7 +8,7 @@
 (1, 2)
 """
 
-from nearfar import datasets, evaluate, neighbors
+from nearfar import datasets, evaluate, neighbors, plots
 from nearfar.boosting import BoostMetric, DRMetric, MetricBoost
 from nearfar.cutting_plane import C_path, CPath, MaxMarginMetric
 from nearfar.gated import GatedMetric
@@ -55,4 +55,5 @@ __all__ = [
     "datasets",
     "evaluate",
     "neighbors",
+    "plots",
 ]

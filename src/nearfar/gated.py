@@ -92,6 +92,12 @@ class GatedMetric(Metric):
             raise AttributeError("A gated metric has not one map but several; see its `metrics`.")
         raise AttributeError(name)
 
+    def named(self, feature_names: Sequence[str] | None) -> GatedMetric:
+        """Return the same metrics and gate for features of these names."""
+        assert self.V is not None
+        assert self.b is not None
+        return GatedMetric([m.named(feature_names) for m in self.metrics], self.V, self.b)
+
     @property
     def n_features(self) -> int:
         """Number of features of the points."""

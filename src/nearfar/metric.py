@@ -240,6 +240,10 @@ class Metric:
         L = np.sqrt(size) * np.sqrt(values[kept])[:, None] * vectors[:, kept].T
         return cls(L[::-1], feature_names)
 
+    def named(self, feature_names: Sequence[str] | None) -> Metric:
+        """Return the same metric for features of these names."""
+        return Metric(self.L, feature_names, self.votes, self.kernel_map)
+
     @property
     def matrix(self) -> NDArray[np.float64]:
         """M = L'L, of shape (n_features, n_features); for features of the kernel map, if any."""

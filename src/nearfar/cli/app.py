@@ -13,15 +13,19 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
 from nearfar import (
+    NCA,
     BoostMetric,
     DRMetric,
     MaxMarginMetric,
     Metric,
     MetricBoost,
+    MixtureNCA,
+    SparseNCA,
     __version__,
 )
 from nearfar.cli.source import Source, SourceError, read_source
@@ -33,6 +37,9 @@ METHODS: dict[str, type[MetricLearner]] = {
     "metricboost": MetricBoost,
     "drmetric": DRMetric,
     "maxmargin": MaxMarginMetric,
+    "nca": NCA,
+    "sparsenca": SparseNCA,
+    "mixturenca": MixtureNCA,
 }
 
 app = typer.Typer(
@@ -84,7 +91,8 @@ def learn(
             _fail(f"{path} is a folder; name a file to write the metric to.")
         learner = METHODS[method](random_state=seed)
         if rounds is not None:
-            learner.set_params(max_rounds=rounds)
+            most = "max_iter" if "max_iter" in learner.get_params() else "max_rounds"
+            learner.set_params(**{most: rounds})
         sizes = np.unique(data.y, return_counts=True)[1]
         n_classes = len(sizes)
         if n_classes < 2:
@@ -94,11 +102,16 @@ def learn(
         out.print(
             f"{data.name}: {data.X.shape[0]} rows x {data.X.shape[1]} features, {n_classes} classes"
         )
-        errors, seconds = _cross_validate(data, learner, folds, neighbors, seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            errors, seconds = _cross_validate(data, learner, folds, neighbors, seed)
         start = time.perf_counter()
-        metric = learner.fit(data.X, data.y).metric_
+        with warnings.catch_warnings(record=True, category=ConvergenceWarning) as notes:
+            metric = learner.fit(data.X, data.y).metric_
+        for note in notes:
+            err.print(f"Note: {note.message}", soft_wrap=True)
         seconds_all = time.perf_counter() - start
-        Metric(metric.L, data.feature_names).save(path)
+        metric.named(data.feature_names).save(path)
     except (SourceError, ValueError, OSError) as error:
         _fail(str(error))
     _print_errors(errors, neighbors)

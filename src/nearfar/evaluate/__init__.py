@@ -6,6 +6,7 @@ Every measure embeds the rows once, z = L x, and uses Euclidean distances there.
 `retrieval` has the definitions for neighbours and rankings, `verification` those for pairs.
 """
 
+from nearfar.evaluate.profiles import accuracy_by
 from nearfar.evaluate.retrieval import (
     knn_error,
     leave_one_out_error,
@@ -21,6 +22,7 @@ from nearfar.evaluate.verification import RocCurve, Verification, verification, 
 __all__ = [
     "RocCurve",
     "Verification",
+    "accuracy_by",
     "knn_error",
     "leave_one_out_error",
     "map_at_r",
