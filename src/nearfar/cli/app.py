@@ -106,7 +106,8 @@ def learn(
             warnings.simplefilter("ignore", ConvergenceWarning)
             errors, seconds = _cross_validate(data, learner, folds, neighbors, seed)
         start = time.perf_counter()
-        with warnings.catch_warnings(record=True, category=ConvergenceWarning) as notes:
+        with warnings.catch_warnings(record=True) as notes:
+            warnings.simplefilter("always", ConvergenceWarning)
             metric = learner.fit(data.X, data.y).metric_
         for note in notes:
             err.print(f"Note: {note.message}", soft_wrap=True)
