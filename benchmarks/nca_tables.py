@@ -40,7 +40,7 @@ TABLE_1 = {
 
 TABLE_2 = {"yale_full": (78.33, 90.15, 93.67), "orl_112x92": (92.74, 96.39, 98.24)}
 MANY_ROWS = 2_000
-SPARSITIES = (0.0, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3)
+SPARSITIES = (0.0, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0)
 
 
 def learners(seed: int) -> dict[str, MetricLearner]:

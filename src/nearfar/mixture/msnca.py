@@ -66,6 +66,7 @@ _GONE = 1e-5
 _STEP = 0.02
 _TRIED = (1, 2, 4)
 _HELD_OUT = 0.25
+_AUTO_STARTS = 3
 _ENOUGH = 4
 _LEAST_CHANCE = 1e-12
 
@@ -86,7 +87,7 @@ class MixtureNCA(NeighborhoodLearner):
     normalize : bool, default=False
         Learn as the paper does: see the module's docstring.
     n_init : int, default=1
-        Starts of the gate; the best is kept.
+        Starts of the gate; the best is kept. At least three with ``n_metrics="auto"``.
     max_iter : int, default=200
         The most iterations.
     constraints : strategy, default=NearestTriplets(targets=3, impostors=3)
@@ -214,10 +215,11 @@ class MixtureNCA(NeighborhoodLearner):
         self, mixture: Mixture, start: Matrix, random_state: np.random.RandomState
     ) -> Rounds:
         """Descend from every start, and pass on the rounds of the best."""
-        if self.n_init == 1:
+        n_init = max(_AUTO_STARTS, self.n_init) if self.n_metrics == "auto" else self.n_init
+        if n_init == 1 or mixture.number == 1:
             return (yield from self._descend(mixture, start, random_state))
         traces = []
-        for _ in range(self.n_init):
+        for _ in range(n_init):
             trace = Trace()
             for _ in trace.record(self._descend(mixture, start, random_state)):
                 pass
@@ -238,7 +240,7 @@ class MixtureNCA(NeighborhoodLearner):
         scores = {}
         for number in _TRIED:
             mixture = self._mixture(Z[seen], codes[seen], number)
-            *_, last = self._descend(mixture, start, random_state)
+            *_, last = self._best_start(mixture, start, random_state)
             metric = GatedMetric([Metric(L) for L in last.model.L], last.model.V, last.model.b)
             classes, votes = metric.class_votes(Z[seen], codes[seen], Z[unseen])
             own = votes[np.arange(len(unseen)), np.searchsorted(classes, codes[unseen])]
