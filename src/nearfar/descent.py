@@ -56,7 +56,7 @@ def lbfgs(
     Returns
     -------
     str
-        "converged", or "max_rounds".
+        "converged", "max_rounds", or "stalled" where rounding ends the search along a line.
 
     Examples
     --------
@@ -73,6 +73,10 @@ def lbfgs(
 
     def remembered(point: Vector) -> tuple[float, Vector]:
         value, gradient = f(point)
+        if not np.isfinite(value):
+            raise ValueError(
+                "The objective is not finite: numbers are too large; try scale='standard'."
+            )
         last[point.tobytes()] = value
         return value, gradient
 
@@ -98,7 +102,8 @@ def lbfgs(
                 callback=call,
                 options=options | {"gtol": 0.0},
             )
-            outbox.put("max_rounds" if found.nit >= max_iter else "converged")
+            reasons = {0: "converged", 1: "max_rounds"}
+            outbox.put(reasons.get(found.status, "stalled"))
         except BaseException as error:
             outbox.put(error)
 

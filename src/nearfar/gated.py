@@ -68,6 +68,8 @@ class GatedMetric(Metric):
             for m in metrics
         ):
             raise ValueError("The metrics of a gate must be for the same features.")
+        if any(m.kernel_map is not None or m.votes is not None for m in metrics):
+            raise ValueError("The metrics of a gate must be linear, without kernel or votes.")
         if weights.shape != (len(metrics), n_features) or offsets.shape != (len(metrics),):
             raise ValueError(
                 f"A gate of {len(metrics)} metrics on {n_features} features needs as many weights "
@@ -86,6 +88,11 @@ class GatedMetric(Metric):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+
+    @property
+    def matrix(self) -> NDArray[np.float64]:
+        """Not one matrix but several: see `metrics`."""
+        raise AttributeError("A gated metric has not one matrix but several; see its `metrics`.")
 
     def __getattr__(self, name: str) -> Any:
         if name == "L":

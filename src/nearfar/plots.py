@@ -15,6 +15,7 @@ from nearfar.gated import GatedMetric
 from nearfar.metric import Metric
 
 _PALETTE = "tab10"
+_PALETTE_SIZE = 10
 
 
 def projections(
@@ -46,7 +47,7 @@ def projections(
     drawn = _axes(axes, len(plain.metrics))
     for number, ax in enumerate(drawn):
         rows = chosen == number
-        colours = {} if codes is None else {"c": codes[rows], "cmap": _PALETTE}
+        colours = {} if codes is None else _colours(codes, rows)
         ax.scatter(*flat[rows].T, s=12, **colours)
         ax.set_title(f"metric {number + 1} ({np.count_nonzero(rows)} points)" if gated else "")
     return drawn
@@ -93,6 +94,13 @@ def eigenvalues(metric: Metric) -> NDArray[np.float64]:
     values = np.zeros(metric.L.shape[1])
     values[: len(found)] = found
     return values
+
+
+def _colours(codes: NDArray[np.intp], rows: NDArray[np.bool_]) -> dict[str, Any]:
+    """Colours of some points, the same for a class wherever it is drawn."""
+    most = int(codes.max())
+    palette = _PALETTE if most < _PALETTE_SIZE else "viridis"
+    return {"c": codes[rows], "cmap": palette, "vmin": 0, "vmax": max(most, _PALETTE_SIZE - 1)}
 
 
 def _axes(given: Sequence[Any] | None, number: int) -> NDArray[Any]:

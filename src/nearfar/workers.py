@@ -53,7 +53,8 @@ class Workers:
 
 class _QuietBlas:
     """The number of BLAS threads belongs to the process: the first to enter sets it to one, the
-    last to leave sets it back.
+    last to leave sets it back. They may be different threads; threadpoolctl (since 3.8) lets a
+    thread that set a limit keep others from changing it until that is cleared.
     """
 
     def __init__(self) -> None:
@@ -68,6 +69,7 @@ class _QuietBlas:
             self._inside += 1
             if self._inside == 1:
                 self._libraries = self._libraries or ThreadpoolController()
+                self._claim()
                 self._limit = self._libraries.limit(limits=1, user_api="blas")
         try:
             yield
@@ -75,7 +77,16 @@ class _QuietBlas:
             with self._lock:
                 self._inside -= 1
                 if self._inside == 0:
+                    self._claim()
                     self._limit.restore_original_limits()
+                    self._claim()
+
+    def _claim(self) -> None:
+        """Let this thread set limits, whichever set them last."""
+        for library in self._libraries.lib_controllers if self._libraries else ():
+            clear = getattr(library, "clear_controlling_thread", None)
+            if clear is not None:
+                clear(force=True)
 
 
 quiet_blas = _QuietBlas()

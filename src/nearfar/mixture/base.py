@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from nearfar.gated import GatedMetric
 from nearfar.learner import Floats, Frame, MetricLearner, Problem, require_integer
 from nearfar.metric import Metric
 from nearfar.strategies import NearestTriplets, TripletStrategy
@@ -20,6 +21,18 @@ Matrix = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
 _STANDARD = 1e-6
+_GONE = 1e-5
+_SMALL = 1e-2
+
+
+def without_nothing(L: Matrix, largest: float) -> Matrix:
+    """Drop directions that the price of rank has taken away.
+
+    Those whose squared length is next to nothing beside `largest`, or beside where maps begin.
+    """
+    _, size, axes = np.linalg.svd(L, full_matrices=False)
+    kept = size**2 > _GONE * max(largest, _SMALL)
+    return np.asarray(size[kept, None] * axes[kept]) if kept.any() else np.zeros((1, L.shape[1]))
 
 
 class NeighborhoodLearner(MetricLearner):
@@ -56,9 +69,11 @@ class NeighborhoodLearner(MetricLearner):
             return Z, 1.0
         return Z / Z.dtype.type(np.sqrt(mean)), mean
 
-    def _first_map(self, Z: Floats, frame: Frame) -> Matrix:
+    def _first_map(self, Z: Floats, frame: Frame, unit: float) -> Matrix:
         """Where to begin: the prior, or the identity with |M|_F = 1; its principal axes."""
         prior = self._prior_factor(frame)
+        if prior is not None:
+            prior = prior * np.sqrt(unit)
         if prior is None or not isinstance(self.prior, Metric):
             varying = np.ptp(Z, axis=0) > 0
             if varying.any():
@@ -77,8 +92,22 @@ class NeighborhoodLearner(MetricLearner):
         assert factor is not None
         return factor, np.ones(len(factor))
 
+    def _learned_anything(self) -> bool:
+        metrics = self.metric_.metrics if isinstance(self.metric_, GatedMetric) else [self.metric_]
+        return any(metric.L.any() for metric in metrics)
+
+    def _fixed_steps(self) -> bool:
+        """Whether the number of iterations is part of the method."""
+        return False
+
     def _conclude(self, problem: Problem, trace: Trace) -> None:
-        if trace.stopped == "max_rounds" and self.batch_size is None:
+        if not self._learned_anything():
+            warnings.warn(
+                "Nothing was learned: the price of rank leaves no direction.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        if trace.stopped == "max_rounds" and self.batch_size is None and not self._fixed_steps():
             warnings.warn(
                 f"max_iter={self.max_iter} was reached before the objective settled to tol.",
                 ConvergenceWarning,

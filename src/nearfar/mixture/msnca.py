@@ -30,12 +30,12 @@ sum, fixed steps, negative eigenvalues cut off (18).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax, logsumexp
+from scipy.special import log_softmax, logsumexp, softmax
 from sklearn.cluster import KMeans
 from sklearn.model_selection import StratifiedShuffleSplit
 
@@ -52,17 +52,18 @@ from nearfar.learner import (
     require_number,
 )
 from nearfar.metric import Metric
-from nearfar.mixture.base import NeighborhoodLearner
+from nearfar.mixture.base import NeighborhoodLearner, without_nothing
 from nearfar.mixture.neighborhoods import Neighborhoods
 from nearfar.strategies import TripletStrategy
 from nearfar.trace import Round, Rounds, Trace
+from nearfar.workers import quiet_blas
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Maps = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
-_GONE = 1e-5
+_LEAST_SHARE = 1e-3
 _STEP = 0.02
 _TRIED = (1, 2, 4)
 _HELD_OUT = 0.25
@@ -118,7 +119,8 @@ class MixtureNCA(NeighborhoodLearner):
     gate_ : tuple of arrays (V, b)
         Weights, of shape (n_metrics, n_features), and offsets of the gate, for X as given.
     n_metrics_ : int
-        How many metrics there are.
+        How many of them have a share in the points. Where one metric will do, the price of the
+        others takes them away.
     trace_ : Trace
         Objective after every iteration; ``trace_.stopped`` says why they ended.
     n_iter_ : int
@@ -191,7 +193,7 @@ class MixtureNCA(NeighborhoodLearner):
     ) -> Problem:
         codes = self._labels(supervision)
         Z, unit = self._in_units(Z)
-        start = self._first_map(Z, frame)
+        start = self._first_map(Z, frame, unit)
         number = self.n_metrics
         if number == "auto":
             number = self._best_number(Z, codes, start, random_state)
@@ -238,7 +240,8 @@ class MixtureNCA(NeighborhoodLearner):
         split = StratifiedShuffleSplit(1, test_size=_HELD_OUT, random_state=random_state)
         seen, unseen = (usable[part] for part in next(split.split(usable, codes[usable])))
         scores = {}
-        for number in _TRIED:
+        distinct = len(np.unique(Z[seen], axis=0))
+        for number in (number for number in _TRIED if number <= distinct):
             mixture = self._mixture(Z[seen], codes[seen], number)
             *_, last = self._best_start(mixture, start, random_state)
             metric = GatedMetric([Metric(L) for L in last.model.L], last.model.V, last.model.b)
@@ -249,7 +252,9 @@ class MixtureNCA(NeighborhoodLearner):
 
     def _result(self, assembly: Assembly, trace: Trace) -> Metric:
         model = trace[-1].model
-        metrics = [assembly.metric(_without_nothing(L, self.sparsity)) for L in model.L]
+        largest = max(float(np.linalg.norm(L, 2)) ** 2 for L in model.L)
+        maps = [without_nothing(L, largest) if self.sparsity > 0 else L for L in model.L]
+        metrics = [assembly.metric(L) for L in maps]
         if len(metrics) == 1:
             return metrics[0]
         assert assembly.center is not None
@@ -263,7 +268,10 @@ class MixtureNCA(NeighborhoodLearner):
             self.metrics_, self.gate_ = list(gated.metrics), (gated.V, gated.b)
         else:
             self.metrics_, self.gate_ = [gated], (np.zeros((1, gated.n_features)), np.zeros(1))
-        self.n_metrics_ = len(self.metrics_)
+        self.n_metrics_ = int(np.count_nonzero(trace[-1].model.share > _LEAST_SHARE))
+
+    def _fixed_steps(self) -> bool:
+        return self.normalize
 
 
 @dataclass(frozen=True)
@@ -275,11 +283,14 @@ class Model:
     L : array of shape (n_metrics, k, n_features)
     V : array of shape (n_metrics, n_features)
     b : array of shape (n_metrics,)
+    share : array of shape (n_metrics,) or None
+        Mean of the gate over the points, once learned.
     """
 
     L: Maps
     V: Matrix
     b: Vector
+    share: Vector | None = None
 
 
 @dataclass(frozen=True)
@@ -315,9 +326,15 @@ class Mixture:
         maps = np.repeat(L[None], S, axis=0)
         if S == 1:
             return Model(maps, np.zeros((1, D)), np.zeros(1))
-        clusters = KMeans(S, n_init=1, random_state=random_state).fit(self.points.X)
+        with quiet_blas():
+            clusters = KMeans(S, n_init=1, random_state=random_state).fit(self.points.X)
         centers = np.asarray(clusters.cluster_centers_, dtype=np.float64)
         return Model(maps, centers, -0.5 * (centers**2).sum(axis=1))
+
+    def with_share(self, model: Model) -> Model:
+        """Add the mean gate."""
+        gate = softmax(self.points.X @ model.V.T + model.b, axis=1)
+        return replace(model, share=np.asarray(gate.mean(axis=0), dtype=np.float64))
 
     def slope(self, log_p: Matrix, model: Model) -> Slope:
         """Likelihood for given chances under each metric, of shape (n_samples, n_metrics)."""
@@ -381,7 +398,7 @@ class Mixture:
                 value, flat = next(steps)
             except StopIteration as end:
                 return str(end.value)
-            yield Round(value, np.nan, np.nan, model=unpack(flat))
+            yield Round(value, np.nan, np.nan, model=self.with_share(unpack(flat)))
 
     def descend_as_printed(self, model: Model, *, max_iter: int) -> Rounds:
         """Fixed steps on M_s, V and b, with |M_s|_F = 1 (section 3.3)."""
@@ -405,7 +422,7 @@ class Mixture:
             value = self.slope(np.column_stack([c.log_p for c in chances]), final).value
             penalty = self.sparsity * float(np.trace(M, axis1=1, axis2=2).sum())
             penalty += self.gate_sparsity * float(np.abs(V).sum())
-            yield Round(penalty - n * value, np.nan, np.nan, model=final)
+            yield Round(penalty - n * value, np.nan, np.nan, model=self.with_share(final))
         return "max_rounds"
 
 
@@ -422,10 +439,3 @@ def _clipped(M: Matrix) -> Matrix:
     if size == 0:
         raise ValueError("A metric has become zero; a smaller sparsity or fewer steps are needed.")
     return np.asarray((vectors * (np.maximum(values, 0.0) / size)) @ vectors.T)
-
-
-def _without_nothing(L: Matrix, sparsity: float) -> Matrix:
-    """Drop directions that the price of rank has taken away."""
-    _, size, axes = np.linalg.svd(L, full_matrices=False)
-    kept = size**2 > _GONE * size[0] ** 2 if sparsity > 0 else np.ones(len(size), dtype=bool)
-    return np.asarray(size[kept, None] * axes[kept])

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from nearfar.descent import lbfgs
 from nearfar.learner import Floats, Frame, Prior, Problem, require, require_number
-from nearfar.mixture.base import NeighborhoodLearner
+from nearfar.mixture.base import NeighborhoodLearner, without_nothing
 from nearfar.mixture.neighborhoods import Neighborhoods
 from nearfar.strategies import TripletStrategy
 from nearfar.trace import Round, Rounds
@@ -39,7 +39,6 @@ Matrix = NDArray[np.float64]
 Ints = NDArray[np.intp]
 Value = Callable[[Matrix], tuple[float, Matrix]]
 
-_GONE = 1e-5
 _STEP = 0.03
 _MOMENTS = (0.9, 0.999)
 
@@ -59,7 +58,7 @@ class _OneMetric(NeighborhoodLearner):
         codes = self._labels(supervision)
         Z, unit = self._in_units(Z)
         whole = Neighborhoods(Z, codes)
-        start = self._first_map(Z, frame)
+        start = self._first_map(Z, frame, unit)
         if self.batch_size is None or self.batch_size >= len(Z):
             rounds = self._descend(whole, start)
         else:
@@ -113,7 +112,7 @@ class _OneMetric(NeighborhoodLearner):
                 L = L - _STEP / len(L) ** 0.5 * first / (1 - _MOMENTS[0] ** number) / size
             if not values:
                 raise ValueError(
-                    f"No batch of {self.batch_size} has two classes with companions; "
+                    f"No batch of {self.batch_size} has two classes and a companion; "
                     "a larger batch_size is needed."
                 )
             yield Round(float(np.mean(values)), np.nan, np.nan, factor=self._without_nothing(L))
@@ -121,11 +120,7 @@ class _OneMetric(NeighborhoodLearner):
 
     def _without_nothing(self, L: Matrix) -> Matrix:
         """Drop directions that the price of rank has taken away."""
-        if self._price == 0:
-            return L
-        _, size, axes = np.linalg.svd(L, full_matrices=False)
-        kept = size**2 > _GONE * size[0] ** 2
-        return size[kept, None] * axes[kept]
+        return L if self._price == 0 else without_nothing(L, float(np.linalg.norm(L, 2)) ** 2)
 
 
 class NCA(_OneMetric):
@@ -235,7 +230,8 @@ class SparseNCA(_OneMetric):
     max_iter : int, default=500
         The most iterations of L-BFGS, or, with `batch_size`, passes over the points.
     batch_size : int, optional
-        Learn from random parts of about this size, for very many points.
+        Learn from random parts of about this size, for very many points. The steps' noise keeps
+        small directions alive: ranks stay high.
     constraints : strategy, default=NearestTriplets(targets=3, impostors=3)
         What `score` makes of labels; learning takes labels as they are.
     prior : {"identity"}, Metric or None, default="identity"
