@@ -48,6 +48,7 @@ TRIPLETS = NearestTriplets(2, 2)(X, Y)
 PAIRS = RandomPairs(200)(X, Y, np.random.RandomState(0))
 
 
+@pytest.mark.filterwarnings("ignore:Nothing was learned. the price of rank")
 @parametrize_with_checks([*(learner() for learner in LEARNERS), MetricNeighborsClassifier()])
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
@@ -323,6 +324,7 @@ def test_constant_columns_do_no_harm(learner):
     np.testing.assert_allclose(first, second, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.filterwarnings("ignore:Nothing was learned. the price of rank")
 def test_equal_points_give_a_finite_metric(learner):
     points, y = np.ones((6, 2)), np.array([0, 0, 0, 1, 1, 1])
     if isinstance(learner, MixtureNCA):
