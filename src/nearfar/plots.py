@@ -113,5 +113,6 @@ def _axes(given: Sequence[Any] | None, number: int) -> NDArray[Any]:
     except ImportError as error:
         raise ImportError('Pictures need matplotlib: pip install "nearfar[plots]".') from error
     size = (4.0 * number, 3.5)
-    axes: NDArray[Any] = pyplot.subplots(1, number, figsize=size, squeeze=False)[1][0]
+    figure = pyplot.figure(figsize=size, layout="constrained")
+    axes: NDArray[Any] = figure.subplots(1, number, squeeze=False)[0]
     return axes
