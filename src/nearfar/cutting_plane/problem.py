@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 
 from nearfar.edges import Edges
 from nearfar.supervision import Pairs
@@ -49,7 +48,7 @@ class Split:
     @classmethod
     def of(cls, Q: Matrix) -> Split:
         """Decompose a symmetric matrix."""
-        return cls(*eigh(Q, check_finite=False))
+        return cls(*np.linalg.eigh(Q))
 
     @property
     def factor(self) -> Matrix:
