@@ -91,7 +91,7 @@ def test_mixture_gradients_equal_finite_differences(seed, n_metrics):
     points = Neighborhoods(X, y)
     mixture = Mixture(points, n_metrics, 0.03, 0.0)
     model, move = random_model(rng, n_metrics, rank=2), random_model(rng, n_metrics, rank=2)
-    h = 1e-5
+    h = 1e-3
 
     def at(t):
         return mixture.value(
@@ -100,7 +100,27 @@ def test_mixture_gradients_equal_finite_differences(seed, n_metrics):
 
     by = mixture.value(model)[1]
     slope = (by.L * move.L).sum() + (by.V * move.V).sum() + by.b @ move.b
-    assert (at(h) - at(-h)) / (2 * h) == pytest.approx(slope, rel=1e-5, abs=1e-7)
+    rise = 8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))
+    assert rise / (12 * h) == pytest.approx(slope, rel=1e-6, abs=1e-8)
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_the_references_gradients_equal_finite_differences(normalize):
+    X, y, rng = random_problem(3, n=12)
+    model = random_model(rng, 2)
+    Ms, V, b = np.array([L.T @ L for L in model.L]), model.V, model.b
+    by_M, by_V, by_b = reference.log_likelihood_gradients(Ms, V, b, X, y, normalize)
+    H = rng.standard_normal((2, 3, 3))
+    H = H + H.transpose(0, 2, 1)
+    dV, db = rng.standard_normal((2, 3)), rng.standard_normal(2)
+    h = 1e-4
+
+    def at(t):
+        return reference.log_likelihood(Ms + t * H, V + t * dV, b + t * db, X, y, normalize)
+
+    slope = (np.array(by_M) * H).sum() + (by_V * dV).sum() + by_b @ db
+    rise = 8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))
+    assert rise / (12 * h) == pytest.approx(slope, rel=1e-6)
 
 
 @pytest.mark.parametrize("rank", [2, 4])

@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
+from scipy.optimize import OptimizeResult, minimize
+
+from nearfar.trace import Round, Rounds
 
 Vector = NDArray[np.float64]
 Objective = Callable[[Vector], tuple[float, Vector]]
@@ -66,53 +68,13 @@ def lbfgs(
     >>> [round(value, 6) for value, x in steps][-1]
     0.0
     """
-    outbox: SimpleQueue[Any] = SimpleQueue()
-    ahead = threading.Semaphore(0)
-    stopped = threading.Event()
-    last: dict[bytes, float] = {}
-
-    def remembered(point: Vector) -> tuple[float, Vector]:
-        value, gradient = f(point)
-        if not np.isfinite(value):
-            raise ValueError(
-                "The objective is not finite: numbers are too large; try scale='standard'."
-            )
-        last[point.tobytes()] = value
-        return value, gradient
-
-    def callback(point: Vector) -> None:
-        value = last.get(point.tobytes(), np.nan)
-        last.clear()
-        outbox.put((value, point.copy()))
-        ahead.acquire()
-        if stopped.is_set():
-            raise StopIteration
-
     options: Any = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": tol, "maxcor": memory}
-
-    def run() -> None:
-        call: Any = callback
-        try:
-            found = minimize(
-                remembered,
-                x,
-                jac=True,
-                method="L-BFGS-B",
-                bounds=bounds,
-                callback=call,
-                options=options | {"gtol": 0.0},
-            )
-            reasons = {0: "converged", 1: "max_rounds"}
-            outbox.put(reasons.get(found.status, "stalled"))
-        except BaseException as error:
-            outbox.put(error)
-
-    worker = threading.Thread(target=run, daemon=True)
+    worker = _Worker(f, x, bounds, options | {"gtol": 0.0})
     worker.start()
     moved = False
     try:
         while True:
-            item = outbox.get()
+            item = worker.outbox.get()
             if isinstance(item, BaseException):
                 raise item
             if isinstance(item, str):
@@ -121,8 +83,65 @@ def lbfgs(
                 return item
             moved = True
             yield item
-            ahead.release()
+            worker.ahead.release()
     finally:
-        stopped.set()
-        ahead.release()
-        worker.join()
+        worker.stop()
+
+
+def rounds_of(
+    steps: Generator[tuple[float, Vector], None, str], make: Callable[[float, Vector], Round]
+) -> Rounds:
+    """Turn each step of a descent into a round."""
+    while True:
+        try:
+            value, x = next(steps)
+        except StopIteration as end:
+            return str(end.value)
+        yield make(value, x)
+
+
+class _Worker(threading.Thread):
+    """SciPy's search: puts out each iterate, then waits to be told to go ahead."""
+
+    def __init__(self, f: Objective, x: Vector, bounds: Bounds | None, options: Any) -> None:
+        super().__init__(daemon=True)
+        self.f, self.x, self.bounds, self.options = f, x, bounds, options
+        self.outbox: SimpleQueue[Any] = SimpleQueue()
+        self.ahead = threading.Semaphore(0)
+        self.stopped = threading.Event()
+
+    def run(self) -> None:
+        callback: Any = self._show
+        try:
+            found = minimize(
+                self._value,
+                self.x,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=self.bounds,
+                callback=callback,
+                options=self.options,
+            )
+            self.outbox.put({0: "converged", 1: "max_rounds"}.get(found.status, "stalled"))
+        except BaseException as error:
+            self.outbox.put(error)
+
+    def stop(self) -> None:
+        """End the search at its next iterate, and wait for that."""
+        self.stopped.set()
+        self.ahead.release()
+        self.join()
+
+    def _value(self, x: Vector) -> tuple[float, Vector]:
+        value, gradient = self.f(x)
+        if not np.isfinite(value):
+            raise ValueError(
+                "The objective is not finite: numbers are too large; try scale='standard'."
+            )
+        return value, gradient
+
+    def _show(self, intermediate_result: OptimizeResult) -> None:
+        self.outbox.put((float(intermediate_result.fun), intermediate_result.x.copy()))
+        self.ahead.acquire()
+        if self.stopped.is_set():
+            raise StopIteration

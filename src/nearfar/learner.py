@@ -152,9 +152,11 @@ class MetricLearner(
     ) -> Problem:
         """Pose the learner's problem on scaled points."""
 
-    @abstractmethod
     def _factor(self, trace: Trace) -> tuple[Matrix, NDArray[np.float64]]:
         """Return the factor that the rounds have learned, in the learner's units, and its signs."""
+        factor = trace[-1].factor
+        assert factor is not None
+        return factor, np.ones(len(factor))
 
     def _result(self, assembly: Assembly, trace: Trace) -> Any:
         """Return the metric after the rounds."""

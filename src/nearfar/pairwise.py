@@ -38,7 +38,7 @@ _TILE_ROWS = 256
 _TILE_COLUMNS = 2048
 _SERIAL_ELEMENTS = 1 << 20
 _TASKS = 16
-_SMALLEST_FLOAT32_EXPONENT = -85.0
+SMALLEST_FLOAT32_EXPONENT = -85.0
 """Below it exp is subnormal in float32: slow, and of no weight in any sum."""
 
 
@@ -337,7 +337,7 @@ class PairForm(ABC):
         """exp(T) of a tile; 0 for pairs that are not meant."""
         result = self._raw(tile, near_shift, far_shift, near_sign)
         if result.dtype == np.float32:
-            np.maximum(result, _SMALLEST_FLOAT32_EXPONENT, out=result)
+            np.maximum(result, SMALLEST_FLOAT32_EXPONENT, out=result)
         tile.fill_excluded(result, 0.0)
         np.exp(result, out=result)
         tile.fill_excluded(result, 0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property
@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class Workers:
@@ -91,3 +92,25 @@ class _QuietBlas:
 
 quiet_blas = _QuietBlas()
 """Keep BLAS to one thread: in many short calls its own threads cost more than they give."""
+
+
+def quietly(rounds: Generator[T, None, R]) -> Generator[T, None, R]:
+    """Keep BLAS quiet while a generator works, and not while what it yields is looked at.
+
+    Examples
+    --------
+    >>> from nearfar.workers import quietly
+    >>> list(quietly(number for number in (1, 2)))
+    [1, 2]
+    """
+    try:
+        while True:
+            with quiet_blas():
+                try:
+                    item = next(rounds)
+                except StopIteration as end:
+                    result: R = end.value
+                    return result
+            yield item
+    finally:
+        rounds.close()

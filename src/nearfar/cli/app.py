@@ -89,10 +89,7 @@ def learn(
             _fail(f"There is no folder {path.parent}.")
         if path.is_dir():
             _fail(f"{path} is a folder; name a file to write the metric to.")
-        learner = METHODS[method](random_state=seed)
-        if rounds is not None:
-            most = "max_iter" if "max_iter" in learner.get_params() else "max_rounds"
-            learner.set_params(**{most: rounds})
+        learner = _learner(method, rounds, seed)
         sizes = np.unique(data.y, return_counts=True)[1]
         n_classes = len(sizes)
         if n_classes < 2:
@@ -122,6 +119,15 @@ def learn(
         f"({learner.n_iter_} rounds, stopped: {learner.trace_.stopped})."
     )
     out.print(f"Metric written to {path}", soft_wrap=True)
+
+
+def _learner(method: str, rounds: int | None, seed: int) -> MetricLearner:
+    """Make the learner of a method, with at most so many rounds."""
+    learner = METHODS[method](random_state=seed)
+    if rounds is not None:
+        most = "max_iter" if "max_iter" in learner.get_params() else "max_rounds"
+        learner.set_params(**{most: rounds})
+    return learner
 
 
 def _cross_validate(

@@ -56,6 +56,7 @@ from nearfar.metric import Metric
 from nearfar.strategies import PairStrategy, RandomPairs, to_pairs, to_triplets
 from nearfar.supervision import Pairs, Triplets
 from nearfar.trace import Rounds, Trace
+from nearfar.workers import quietly
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -250,7 +251,7 @@ class MaxMarginMetric(MetricLearner):
         prior = self._prior_matrix(posed, frame)
         margin = MaxMargin(posed, self.C, prior, self.tol)
         rounds = self._solve(margin, len(pairs) <= _FEW_PAIRS * posed.n_features)
-        problem = MaxMarginProblem(rounds, self.max_rounds, posed.unit, None, margin)
+        problem = MaxMarginProblem(rounds, self.max_rounds, posed.unit, None)
         if basis is None:
             return problem
         return replace(
@@ -264,10 +265,11 @@ class MaxMarginMetric(MetricLearner):
         """Take the solver that was asked for, or that suits the number of pairs."""
         planes: list[Cut] | None = getattr(self, "_planes", None)
         if self.solver == "box" or (self.solver == "auto" and few and planes is None):
-            reason = yield from ascend_box(margin, max_rounds=self.max_rounds)
+            reason = yield from quietly(ascend_box(margin, max_rounds=self.max_rounds))
             if self.solver == "box" or reason != "stalled":
                 return reason
-        return (yield from cut_planes(margin, max_rounds=self.max_rounds, planes=planes))
+        rounds = cut_planes(margin, max_rounds=self.max_rounds, planes=planes)
+        return (yield from quietly(rounds))
 
     def _pursue(self, Z: Floats) -> Pursuit:
         parameters = kernel_parameters(self.kernel, self.gamma, self.degree, self.coef0)
@@ -289,11 +291,6 @@ class MaxMarginMetric(MetricLearner):
         mean = float(posed.p @ posed.distances(L))
         factor = self.prior_weight / mean if mean > 0 else self.prior_weight
         return factor * (L.T @ L)
-
-    def _factor(self, trace: Trace) -> tuple[Matrix, Vector]:
-        factor = trace[-1].factor
-        assert factor is not None
-        return factor, np.ones(len(factor))
 
     def _conclude(self, problem: Problem, trace: Trace) -> None:
         assert isinstance(problem, MaxMarginProblem)
@@ -326,5 +323,4 @@ class MaxMarginMetric(MetricLearner):
 class MaxMarginProblem(Problem):
     """A posed max-margin problem, kept until the fit is concluded."""
 
-    margin: MaxMargin
     basis: Pursuit | None = None

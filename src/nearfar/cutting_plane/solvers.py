@@ -20,7 +20,6 @@ from nearfar.cutting_plane.problem import Cut, PairProblem, Solution, Split
 from nearfar.descent import Bounds, lbfgs
 from nearfar.simplex import Point, maximize
 from nearfar.trace import Round, Rounds
-from nearfar.workers import quiet_blas
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -166,29 +165,28 @@ def cut_planes(problem: MaxMargin, *, max_rounds: int, planes: list[Cut] | None 
     if not planes:
         model.add(_add(planes, problem.pairs.cut(best)))
     lower = 0.0
-    with quiet_blas():
-        for _ in range(max_rounds):
-            found, split, b = model.minimize(_MODEL_SHARE * problem.tol * objective)
-            lower = max(lower, found)
-            candidate = problem.solution(split, b)
-            value = problem.objective(candidate)
-            best = best.toward(candidate, problem.line_minimum(best, candidate))
-            objective = problem.objective(best)
-            ended = problem.certified(value, lower)
-            if ended:
-                best, objective = candidate, value
-            yield Round(
-                objective,
-                objective - lower,
-                float(model.alpha.max()),
-                threshold=best.b,
-                factor=split.factor if ended else Split.of(best.A).factor,
-            )
-            if ended:
-                return "converged"
-            close = problem.certified(objective, lower)
-            touch = best.toward(candidate, 1.0 if close else _TOUCH)
-            model.add(_add(planes, problem.pairs.cut(touch)))
+    for _ in range(max_rounds):
+        found, split, b = model.minimize(_MODEL_SHARE * problem.tol * objective)
+        lower = max(lower, found)
+        candidate = problem.solution(split, b)
+        value = problem.objective(candidate)
+        best = best.toward(candidate, problem.line_minimum(best, candidate))
+        objective = problem.objective(best)
+        ended = problem.certified(value, lower)
+        if ended:
+            best, objective = candidate, value
+        yield Round(
+            objective,
+            objective - lower,
+            float(model.alpha.max()),
+            threshold=best.b,
+            factor=split.factor if ended else Split.of(best.A).factor,
+        )
+        if ended:
+            return "converged"
+        close = problem.certified(objective, lower)
+        touch = best.toward(candidate, 1.0 if close else _TOUCH)
+        model.add(_add(planes, problem.pairs.cut(touch)))
     return "max_rounds"
 
 
@@ -217,23 +215,22 @@ def ascend_box(problem: MaxMargin, *, max_rounds: int) -> Rounds:
     best: Round | None = None
     bounds: Bounds = [(0.0, 1.0)] * len(top)
     share, lower, number = np.zeros(len(top)), -np.inf, 0
-    with quiet_blas():
-        while number < max_rounds:
-            before = lower
-            left = max_rounds - number
-            steps = lbfgs(negative_dual, share, max_iter=left, tol=0.0, bounds=bounds, memory=20)
-            for _, share in steps:
-                value, solution, split = at(share)
-                lower, number = max(lower, value), number + 1
-                objective = problem.objective(solution)
-                if best is None or objective < best.objective:
-                    best = Round(objective, 0.0, 0.0, threshold=solution.b, factor=split.factor)
-                best = replace(best, eigenvalue=best.objective - lower)
-                yield best
-                if problem.certified(best.objective, lower):
-                    return "converged"
-                if number >= max_rounds:
-                    break
-            if lower <= before:
-                return "stalled"
+    while number < max_rounds:
+        before = lower
+        left = max_rounds - number
+        steps = lbfgs(negative_dual, share, max_iter=left, tol=0.0, bounds=bounds, memory=20)
+        for _, share in steps:
+            value, solution, split = at(share)
+            lower, number = max(lower, value), number + 1
+            objective = problem.objective(solution)
+            if best is None or objective < best.objective:
+                best = Round(objective, 0.0, 0.0, threshold=solution.b, factor=split.factor)
+            best = replace(best, eigenvalue=best.objective - lower)
+            yield best
+            if problem.certified(best.objective, lower):
+                return "converged"
+            if number >= max_rounds:
+                break
+        if lower <= before:
+            return "stalled"
     return "max_rounds"

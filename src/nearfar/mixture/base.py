@@ -87,11 +87,6 @@ class NeighborhoodLearner(MetricLearner):
         axes = np.linalg.eigh(L @ covariance @ L.T)[1][:, ::-1]
         return np.asarray(axes[:, : self.n_components].T @ L)
 
-    def _factor(self, trace: Trace) -> tuple[Matrix, Vector]:
-        factor = trace[-1].factor
-        assert factor is not None
-        return factor, np.ones(len(factor))
-
     def _learned_anything(self) -> bool:
         metrics = self.metric_.metrics if isinstance(self.metric_, GatedMetric) else [self.metric_]
         return any(metric.L.any() for metric in metrics)

@@ -39,7 +39,7 @@ from scipy.special import log_softmax, logsumexp, softmax
 from sklearn.cluster import KMeans
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from nearfar.descent import Bounds, lbfgs
+from nearfar.descent import Bounds, lbfgs, rounds_of
 from nearfar.gated import GatedMetric
 from nearfar.learner import (
     Assembly,
@@ -53,7 +53,7 @@ from nearfar.learner import (
 )
 from nearfar.metric import Metric
 from nearfar.mixture.base import NeighborhoodLearner, without_nothing
-from nearfar.mixture.neighborhoods import Neighborhoods
+from nearfar.mixture.neighborhoods import Chances, Neighborhoods
 from nearfar.strategies import TripletStrategy
 from nearfar.trace import Round, Rounds, Trace
 from nearfar.workers import quiet_blas
@@ -185,8 +185,8 @@ class MixtureNCA(NeighborhoodLearner):
         require_number("sparsity", self.sparsity, at_least=0.0)
         require_number("gate_sparsity", self.gate_sparsity, at_least=0.0)
         require_integer("n_init", self.n_init, at_least=1)
-        if self.normalize and self.n_components is not None:
-            require("n_components", self.n_components, False, "None with normalize=True")
+        allowed = not self.normalize or self.n_components is None
+        require("n_components", self.n_components, allowed, "None with normalize=True")
 
     def _pose(
         self, Z: Floats, frame: Frame, supervision: Any, random_state: np.random.RandomState
@@ -356,9 +356,8 @@ class Mixture:
         )
 
     def value(self, model: Model) -> tuple[float, Model]:
-        """Return (11) for |V| as it is, and its gradient (that of |V| left out)."""
-        chances = [self.points.chances(L) for L in model.L]
-        slope = self.slope(np.column_stack([c.log_p for c in chances]), model)
+        """Return (11) but for the price of the gate, and its gradient."""
+        chances, slope = self._asked(model)
         by_L = np.array(
             [
                 2 * self.sparsity * L - self.points.gradient(c, g, L)
@@ -366,7 +365,6 @@ class Mixture:
             ]
         )
         value = -slope.value + self.sparsity * float((model.L**2).sum())
-        value += self.gate_sparsity * float(np.abs(model.V).sum())
         return value, Model(by_L, -slope.by_weights, -slope.by_offsets)
 
     def descend(self, model: Model, *, max_iter: int, tol: float) -> Rounds:
@@ -380,10 +378,9 @@ class Mixture:
 
         def objective(flat: Vector) -> tuple[float, Vector]:
             value, by = self.value(unpack(flat))
-            both = flat[ends[0] : ends[2]].sum() - np.abs(unpack(flat).V).sum()
-            gate = by.V.ravel()
+            size, gate = float(flat[ends[0] : ends[2]].sum()), by.V.ravel()
             parts = [by.L.ravel(), gate + self.gate_sparsity, self.gate_sparsity - gate, by.b]
-            return value + self.gate_sparsity * float(both), np.concatenate(parts)
+            return value + self.gate_sparsity * size, np.concatenate(parts)
 
         first = np.concatenate(
             [model.L.ravel(), np.maximum(model.V, 0).ravel(), np.maximum(-model.V, 0).ravel()]
@@ -393,37 +390,39 @@ class Mixture:
         steps = lbfgs(
             objective, np.append(first, model.b), max_iter=max_iter, tol=tol, bounds=bounds
         )
-        while True:
-            try:
-                value, flat = next(steps)
-            except StopIteration as end:
-                return str(end.value)
-            yield Round(value, np.nan, np.nan, model=self.with_share(unpack(flat)))
+
+        def round_of(value: float, flat: Vector) -> Round:
+            return Round(value, np.nan, np.nan, model=self.with_share(unpack(flat)))
+
+        return rounds_of(steps, round_of)
 
     def descend_as_printed(self, model: Model, *, max_iter: int) -> Rounds:
         """Fixed steps on M_s, V and b, with |M_s|_F = 1 (section 3.3)."""
         n = int(self.points.asked.sum())
         M = np.array([L.T @ L / np.linalg.norm(L.T @ L) for L in model.L])
-        V, b = model.V, model.b
+        model = replace(model, L=np.array([_root(m) for m in M]))
+        chances, slope = self._asked(model)
         for _ in range(max_iter):
-            maps = np.array([_root(m) for m in M])
-            chances = [self.points.chances(L) for L in maps]
-            slope = self.slope(np.column_stack([c.log_p for c in chances]), Model(maps, V, b))
             by_M = []
             for m, c, g in zip(M, chances, slope.by_log_p.T, strict=True):
                 G = -n * self.points.matrix_gradient(c, g)
                 by_M.append(G - (G * m).sum() * m + self.sparsity * np.eye(len(m)))
-            sign = np.where(V >= 0, 1.0, -1.0)
-            V = V - _STEP * (-n * slope.by_weights + self.gate_sparsity * sign)
-            b = b + _STEP * n * slope.by_offsets
+            sign = np.where(model.V >= 0, 1.0, -1.0)
+            V = model.V - _STEP * (-n * slope.by_weights + self.gate_sparsity * sign)
+            b = model.b + _STEP * n * slope.by_offsets
             M = np.array([_clipped(m - _STEP * d) for m, d in zip(M, by_M, strict=True)])
-            final = Model(np.array([_root(m) for m in M]), V, b)
-            chances = [self.points.chances(L) for L in final.L]
-            value = self.slope(np.column_stack([c.log_p for c in chances]), final).value
+            model = Model(np.array([_root(m) for m in M]), V, b)
+            chances, slope = self._asked(model)
             penalty = self.sparsity * float(np.trace(M, axis1=1, axis2=2).sum())
             penalty += self.gate_sparsity * float(np.abs(V).sum())
-            yield Round(penalty - n * value, np.nan, np.nan, model=self.with_share(final))
+            objective = penalty - n * slope.value
+            yield Round(objective, np.nan, np.nan, model=self.with_share(model))
         return "max_rounds"
+
+    def _asked(self, model: Model) -> tuple[list[Chances], Slope]:
+        """Chances under every metric, and the likelihood that they have together."""
+        chances = [self.points.chances(L) for L in model.L]
+        return chances, self.slope(np.column_stack([c.log_p for c in chances]), model)
 
 
 def _root(M: Matrix) -> Matrix:

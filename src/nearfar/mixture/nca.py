@@ -27,10 +27,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar.descent import lbfgs
+from nearfar.descent import lbfgs, rounds_of
 from nearfar.learner import Floats, Frame, Prior, Problem, require, require_number
 from nearfar.mixture.base import NeighborhoodLearner, without_nothing
-from nearfar.mixture.neighborhoods import Neighborhoods
+from nearfar.mixture.neighborhoods import Neighborhoods, can_be_asked
 from nearfar.strategies import TripletStrategy
 from nearfar.trace import Round, Rounds
 
@@ -82,12 +82,12 @@ class _OneMetric(NeighborhoodLearner):
             return value, gradient.ravel()
 
         steps = lbfgs(objective, L.ravel(), max_iter=self.max_iter, tol=self.tol)
-        while True:
-            try:
-                value, flat = next(steps)
-            except StopIteration as end:
-                return str(end.value)
-            yield Round(value, np.nan, np.nan, factor=self._without_nothing(flat.reshape(shape)))
+
+        def round_of(value: float, flat: Vector) -> Round:
+            factor = self._without_nothing(flat.reshape(shape))
+            return Round(value, np.nan, np.nan, factor=factor)
+
+        return rounds_of(steps, round_of)
 
     def _descend_by_batches(
         self, Z: Floats, codes: Ints, L: Matrix, random_state: np.random.RandomState
@@ -99,11 +99,9 @@ class _OneMetric(NeighborhoodLearner):
             order = random_state.permutation(len(Z))
             values = []
             for rows in np.array_split(order, max(1, round(len(Z) / self.batch_size))):
-                try:
-                    batch = Neighborhoods(Z[rows], codes[rows])
-                except ValueError:
+                if not can_be_asked(codes[rows]):
                     continue
-                value, gradient = self._value(batch, L)
+                value, gradient = self._value(Neighborhoods(Z[rows], codes[rows]), L)
                 values.append(value)
                 number += 1
                 first = _MOMENTS[0] * first + (1 - _MOMENTS[0]) * gradient

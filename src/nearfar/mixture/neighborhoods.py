@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar.pairwise import Band, ClassOrder, Embedded, Tile
+from nearfar.pairwise import SMALLEST_FLOAT32_EXPONENT, Band, ClassOrder, Embedded, Tile
 
 Floats = NDArray[np.floating[Any]]
 Vector = NDArray[np.float64]
@@ -32,7 +32,6 @@ Matrix = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
 _NO_WEIGHT = 1e30
-_SMALLEST_FLOAT32_EXPONENT = -85.0
 _PLENTY = {4: 1e-20, 8: 1e-280}
 """By bytes of the type: sums above it have lost nothing."""
 
@@ -80,7 +79,7 @@ class Neighborhoods:
         self.X = X[self.classes.order]
         sizes = np.diff(self.classes.edges)
         self.asked = np.repeat(sizes > 1, sizes)
-        if len(sizes) < 2 or not self.asked.any():
+        if not can_be_asked(y):
             raise ValueError(
                 "Soft neighbours need at least two classes, and at least one class with two "
                 "members."
@@ -138,6 +137,12 @@ class Neighborhoods:
         return weights
 
 
+def can_be_asked(y: Ints) -> bool:
+    """Whether there are two classes, and a point with a companion of its own."""
+    sizes = np.unique(y, return_counts=True)[1]
+    return len(sizes) > 1 and bool(sizes.max() > 1)
+
+
 def _log_sums(form: Embedded, tile: Tile) -> Vector:
     """Log of the sum over a tile's columns of exp(-H), for each row.
 
@@ -151,7 +156,7 @@ def _log_sums(form: Embedded, tile: Tile) -> Vector:
     top[top == -np.inf] = 0.0
     exponents -= top[:, None]
     if exponents.dtype == np.float32:
-        np.maximum(exponents, _SMALLEST_FLOAT32_EXPONENT, out=exponents)
+        np.maximum(exponents, SMALLEST_FLOAT32_EXPONENT, out=exponents)
         tile.fill_excluded(exponents, -np.inf)
     np.exp(exponents, out=exponents)
     with np.errstate(divide="ignore"):
