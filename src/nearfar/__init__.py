@@ -10,6 +10,7 @@
 
 from nearfar import datasets, evaluate, neighbors, plots
 from nearfar.boosting import BoostMetric, DRMetric, MetricBoost
+from nearfar.comparison import Comparison, compare
 from nearfar.cutting_plane import C_path, CPath, MaxMarginMetric
 from nearfar.gated import GatedMetric
 from nearfar.matching_pursuit import MatchingPursuitBasis
@@ -35,6 +36,7 @@ __all__ = [
     "CPath",
     "C_path",
     "Chunklets",
+    "Comparison",
     "DRMetric",
     "FarTargetTriplets",
     "GatedMetric",
@@ -52,6 +54,7 @@ __all__ = [
     "SparseNCA",
     "Triplets",
     "__version__",
+    "compare",
     "datasets",
     "evaluate",
     "neighbors",

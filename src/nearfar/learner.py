@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.kernel_map import KernelMap
 from nearfar.metric import Metric
-from nearfar.progress import CallbackSupportMixin, notify, show, with_callbacks
+from nearfar.progress import CallbackSupportMixin, notify, show, watched, with_callbacks
 from nearfar.strategies import to_triplets
 from nearfar.supervision import Chunklets, ConstraintsOver, Pairs, Triplets
 from nearfar.trace import Round, Rounds, Trace
@@ -357,7 +357,7 @@ class MetricLearner(
         rounds = notify(rounds, self, problem.max_rounds, X=X, y=y, attributes=attributes)
         if self.verbose:
             rounds = show(rounds, problem.max_rounds, type(self).__name__)
-        for _ in rounds:
+        for _ in watched(rounds, problem.max_rounds, type(self).__name__):
             pass
         trace.stopped = trace.stopped or "callback"
 

@@ -1,7 +1,9 @@
-"""Consumers of rounds that show or steer: progress on a terminal, scikit-learn's callbacks.
+"""Consumers of rounds that show or steer: progress on a terminal, a deadline, callbacks.
 
-scikit-learn 1.9 and later can watch and stop a fit through callbacks (`set_callbacks`); on older
-versions learners work all the same, and `set_callbacks` says what is missing.
+Whoever wants to see the rounds of fits, also of fits inside pipelines and classifiers, puts a
+`Watcher` around them with `watching`. scikit-learn 1.9 and later can watch and stop a fit through
+callbacks (`set_callbacks`); on older versions learners work all the same, and `set_callbacks` says
+what is missing.
 """
 
 from __future__ import annotations
@@ -9,13 +11,30 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TextIO, TypeVar
 
 from nearfar.trace import Round
 
-__all__ = ["CallbackSupportMixin", "notify", "show", "with_callbacks"]
+__all__ = [
+    "CallbackSupportMixin",
+    "OutOfTimeError",
+    "check_time",
+    "deadline",
+    "notify",
+    "show",
+    "watched",
+    "watching",
+    "with_callbacks",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
+Watcher = Callable[[Iterable[Round], int, str], Iterable[Round]]
+"""Passes rounds on; is told how many there can be, and the name of the learner."""
+
+_watchers: ContextVar[tuple[Watcher, ...]] = ContextVar("watchers", default=())
+_deadline: ContextVar[float] = ContextVar("deadline", default=float("inf"))
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -33,6 +52,62 @@ except ImportError:
     def with_callbacks(method: F) -> F:
         """Leave the method as it is."""
         return method
+
+
+class OutOfTimeError(Exception):
+    """The deadline has passed."""
+
+
+@contextmanager
+def watching(watcher: Watcher) -> Iterator[None]:
+    """Let a watcher see the rounds of all fits in this block.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from nearfar import BoostMetric
+    >>> from nearfar.progress import watching
+    >>> def count(rounds, total, name):
+    ...     for number, round_ in enumerate(rounds, start=1):
+    ...         yield round_
+    ...     print(name, number, "of at most", total)
+    >>> with watching(count):
+    ...     learner = BoostMetric(max_rounds=4).fit(*load_iris(return_X_y=True))
+    BoostMetric 4 of at most 4
+    """
+    token = _watchers.set((*_watchers.get(), watcher))
+    try:
+        yield
+    finally:
+        _watchers.reset(token)
+
+
+@contextmanager
+def deadline(seconds: float) -> Iterator[None]:
+    """End what is done in this block with `OutOfTimeError` after so many seconds.
+
+    Fits are ended at their next round, anything else where it calls `check_time`.
+    """
+    token = _deadline.set(min(_deadline.get(), time.monotonic() + seconds))
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
+def check_time() -> None:
+    """Raise OutOfTimeError if the deadline has passed."""
+    if time.monotonic() > _deadline.get():
+        raise OutOfTimeError("The time allowed is over.")
+
+
+def watched(rounds: Iterable[Round], total: int, label: str) -> Iterator[Round]:
+    """Pass rounds on through everyone who watches, and no further than the deadline."""
+    for watcher in _watchers.get():
+        rounds = watcher(rounds, total, label)
+    for round_ in rounds:
+        check_time()
+        yield round_
 
 
 def notify(

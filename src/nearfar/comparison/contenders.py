@@ -1,0 +1,264 @@
+"""Who competes: doing nothing, plain methods, scikit-learn's NCA, and the learners.
+
+All get the same standardised rows, except those whose point is that they take rows as they are.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import pinvh
+from scipy.spatial.distance import cdist
+from sklearn.base import clone
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.metrics.pairwise import additive_chi2_kernel, euclidean_distances
+from sklearn.neighbors import NeighborhoodComponentsAnalysis
+from sklearn.preprocessing import StandardScaler
+
+from nearfar.learner import MetricLearner
+from nearfar.metric import Metric
+from nearfar.progress import check_time
+
+Floats = NDArray[np.floating[Any]]
+Ints = NDArray[np.intp]
+Kind = Literal["nothing", "plain", "learned"]
+Tiles = Iterator[tuple[Ints, NDArray[np.float64]]]
+
+_TILE_ELEMENTS = 1 << 22
+_MOST_ROWS_OF_TABLE = 5_000
+_SCIKIT_NCA = "NCA (scikit-learn)"
+
+
+class Distance:
+    """Distances from queries to a gallery, a tile at a time."""
+
+    def tiles(self, gallery: Floats, queries: Floats) -> Tiles:
+        """Yield rows of queries, and what orders the gallery for them, nearest smallest."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Pairwise(Distance):
+    """A distance that is no Mahalanobis metric, from a function of two arrays."""
+
+    function: Callable[[Floats, Floats], Floats]
+
+    def tiles(self, gallery: Floats, queries: Floats) -> Tiles:  # noqa: D102
+        size = max(1, _TILE_ELEMENTS // len(gallery))
+        for start in range(0, len(queries), size):
+            check_time()
+            rows = np.arange(start, min(start + size, len(queries)))
+            yield rows, np.asarray(self.function(queries[rows], gallery))
+
+
+@dataclass(frozen=True)
+class Mapped(Distance):
+    """Euclidean distance after a metric's map, or after each map of a gated metric."""
+
+    metric: Metric
+
+    def tiles(self, gallery: Floats, queries: Floats) -> Tiles:  # noqa: D102
+        for rows, space in self.metric.spaces(queries):
+            embedded, sought = space.transform(gallery), space.transform(queries[rows])
+            # Distances come from inner products: the smaller the norms, the less cancels.
+            center = embedded.mean(axis=0)
+            plain = Pairwise(partial(euclidean_distances, squared=True))
+            for part, tile in plain.tiles(embedded - center, sought - center):
+                yield rows[part], tile
+
+
+@dataclass(frozen=True)
+class Transformed(Distance):
+    """Euclidean distance after the `transform` of any estimator."""
+
+    estimator: Any
+
+    def tiles(self, gallery: Floats, queries: Floats) -> Tiles:  # noqa: D102
+        embedded = np.asarray(self.estimator.transform(gallery))
+        center = embedded.mean(axis=0)
+        sought = np.asarray(self.estimator.transform(queries)) - center
+        yield from Pairwise(partial(euclidean_distances, squared=True)).tiles(
+            embedded - center, sought
+        )
+
+
+@dataclass(frozen=True)
+class Contender:
+    """Something that turns labelled rows into a distance.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"nothing", "plain", "learned"}
+        Doing nothing; a plain method, at next to no price; or something that has to be learned.
+    fit : callable
+        Rows and labels -> Distance.
+    raw : bool
+        Whether it takes rows as they are, not standardised.
+    estimator : estimator or None
+        What learns, for those that come from one.
+    counts : bool
+        Whether values must not be negative.
+    most_rows : float
+        More rows than these are too much for it.
+    """
+
+    name: str
+    kind: Kind
+    fit: Callable[[Floats, Ints], Distance]
+    raw: bool = False
+    estimator: Any = None
+    counts: bool = False
+    most_rows: float = float("inf")
+
+    def unsuited(self, X: Floats) -> str:
+        """Why it cannot compete on these rows, or an empty string."""
+        if self.counts and X.min() < 0:
+            return "needs values of 0 or more"
+        if len(X) > self.most_rows:
+            return f"holds tables of all pairs: not run on more than {self.most_rows} rows"
+        return ""
+
+    def learn(self, X: Floats, y: NDArray[Any]) -> Metric | None:
+        """Learn from all rows, as they are; None if the distance is no Mahalanobis metric.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from nearfar.comparison import line_up
+        >>> lda = next(c for c in line_up() if c.name == "LDA")
+        >>> lda.learn(*load_wine(return_X_y=True))
+        <Metric: 13 features -> 2>
+        """
+        if isinstance(self.estimator, MetricLearner):
+            metric = clone(self.estimator).fit(X, y).metric_
+            return metric if isinstance(metric, Metric) else None
+        scaler = StandardScaler().fit(X)
+        distance = self.fit(X if self.raw else scaler.transform(X), y)
+        if not isinstance(distance, Mapped):
+            return None
+        return distance.metric if self.raw else Metric(distance.metric.L / scaler.scale_)
+
+
+def learners() -> dict[str, type[MetricLearner]]:
+    """Return every learner of nearfar by the name of its class.
+
+    Examples
+    --------
+    >>> from nearfar.comparison import learners
+    >>> learners()["BoostMetric"]
+    <class 'nearfar.boosting.boostmetric.BoostMetric'>
+    """
+    found: dict[str, type[MetricLearner]] = {}
+    waiting: list[Any] = [MetricLearner]
+    while waiting:
+        kind = waiting.pop()
+        waiting += reversed(kind.__subclasses__())
+        hidden = inspect.isabstract(kind) or kind.__name__.startswith("_")
+        if kind.__module__.startswith("nearfar.") and not hidden:
+            found[kind.__name__] = kind
+    return found
+
+
+def line_up(
+    chosen: Mapping[str, Any] | Iterable[Any] | None = None, *, random_state: int | None = 0
+) -> list[Contender]:
+    """Return doing nothing, the plain methods, and learners.
+
+    Parameters
+    ----------
+    chosen : mapping of str to estimator, or iterable of estimators or names of learners, optional
+        Which learners; by default scikit-learn's NCA and all of nearfar's, as they come. An
+        estimator needs `fit` and `transform`, and is cloned.
+    random_state : int or None, default=0
+        Seed of the default learners.
+
+    Examples
+    --------
+    >>> from nearfar.comparison import line_up
+    >>> [c.name for c in line_up([])][:3]
+    ['Euclidean, as is', 'Euclidean', 'L1']
+    """
+    return [
+        Contender("Euclidean, as is", "nothing", _euclidean, raw=True),
+        Contender("Euclidean", "nothing", _euclidean),
+        Contender("L1", "plain", _manhattan),
+        Contender("chi-square", "plain", _chi_square, raw=True, counts=True),
+        Contender("inverse covariance", "plain", _inverse_covariance),
+        Contender("LDA", "plain", _discriminant),
+        *(_learning(name, it) for name, it in _named(chosen, random_state).items()),
+    ]
+
+
+def _named(
+    chosen: Mapping[str, Any] | Iterable[Any] | None, random_state: int | None
+) -> dict[str, Any]:
+    if isinstance(chosen, Mapping):
+        return dict(chosen)
+    known = {_SCIKIT_NCA: NeighborhoodComponentsAnalysis(random_state=random_state)}
+    known |= {name: kind(random_state=random_state) for name, kind in learners().items()}
+    named: dict[str, Any] = {}
+    for item in known if chosen is None else chosen:
+        if not isinstance(item, str):
+            name, estimator = type(item).__name__, item
+        elif item in known:
+            name, estimator = item, known[item]
+        else:
+            raise ValueError(f"There is no learner {item!r}; there is {', '.join(known)}.")
+        while name in named:
+            name += "'"
+        named[name] = estimator
+    return named
+
+
+def _learning(name: str, estimator: Any) -> Contender:
+    if isinstance(estimator, NeighborhoodComponentsAnalysis):
+        fit = partial(_scikit_nca, estimator)
+        return Contender(name, "learned", fit, estimator=estimator, most_rows=_MOST_ROWS_OF_TABLE)
+    return Contender(name, "learned", partial(_learned, estimator), estimator=estimator)
+
+
+def _euclidean(X: Floats, _: Ints) -> Distance:
+    return Mapped(Metric.identity(X.shape[1]))
+
+
+def _manhattan(_X: Floats, _y: Ints) -> Distance:
+    return Pairwise(partial(cdist, metric="cityblock"))
+
+
+def _chi_square(_X: Floats, _y: Ints) -> Distance:
+    return Pairwise(_chi_square_distance)
+
+
+def _chi_square_distance(X: Floats, Y: Floats) -> Floats:
+    """Sum of (x - y)^2 / (x + y); test rows below 0 count as 0."""
+    return -np.asarray(additive_chi2_kernel(np.maximum(X, 0), np.maximum(Y, 0)))
+
+
+def _inverse_covariance(X: Floats, _: Ints) -> Distance:
+    return Mapped(Metric.from_matrix(pinvh(np.atleast_2d(np.cov(X, rowvar=False)))))
+
+
+def _discriminant(X: Floats, y: Ints) -> Distance:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Variables are collinear")
+        found = LinearDiscriminantAnalysis().fit(X, y)
+    return Mapped(Metric(found.scalings_[:, : len(found.classes_) - 1].T))
+
+
+def _scikit_nca(estimator: Any, X: Floats, y: Ints) -> Distance:
+    watched = clone(estimator).set_params(callback=lambda *_: check_time())
+    return Mapped(Metric(watched.fit(X, y).components_))
+
+
+def _learned(estimator: Any, X: Floats, y: Ints) -> Distance:
+    fitted = clone(estimator).fit(X, y)
+    metric = getattr(fitted, "metric_", None)
+    return Mapped(metric) if isinstance(metric, Metric) else Transformed(fitted)

@@ -1,0 +1,189 @@
+"""Who is worth it: better than Euclidean distance beyond noise, with no simpler one as good.
+
+The test is the sign test on rows: of the rows on which two contenders differ, one does better on
+more than a fair coin would give. Marks allow for the number of contenders (Holm). Rows share
+training rows, so that the p-values are approximate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binomtest
+
+from nearfar.comparison.contenders import Contender
+
+Vector = NDArray[np.float64]
+Goal = Literal["classification", "ranking"]
+
+SIGNIFICANT = 0.05
+
+
+def _nothing() -> Vector:
+    return np.empty(0)
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """What a contender has achieved.
+
+    Attributes
+    ----------
+    contender : Contender
+    errors, triplet_accuracies, maps_at_r, seconds : array of shape (n_folds,)
+        k-NN error, triplet accuracy, MAP@R and time of the fit on each fold; empty if left out.
+    wrong : array of shape (n_rows,)
+        How often each row was classified wrongly, from 0 to 1; nan for rows never tested.
+    average_precision : array of shape (n_rows,)
+        How well each row ranked its class; nan for rows never ranked.
+    note : str
+        Why it was left out, if it was.
+    """
+
+    contender: Contender
+    errors: Vector = field(default_factory=_nothing)
+    triplet_accuracies: Vector = field(default_factory=_nothing)
+    maps_at_r: Vector = field(default_factory=_nothing)
+    seconds: Vector = field(default_factory=_nothing)
+    wrong: Vector = field(default_factory=_nothing)
+    average_precision: Vector = field(default_factory=_nothing)
+    note: str = ""
+
+    @property
+    def name(self) -> str:
+        """Who it is."""
+        return self.contender.name
+
+    @property
+    def error(self) -> float:
+        """Mean error over the folds."""
+        return float(self.errors.mean()) if len(self.errors) else float("nan")
+
+    @property
+    def map_at_r(self) -> float:
+        """Mean MAP@R over the folds."""
+        return float(self.maps_at_r.mean()) if len(self.maps_at_r) else float("nan")
+
+
+class Contest:
+    """Contenders by one goal.
+
+    Parameters
+    ----------
+    entries : list of Entry
+        Simplest first.
+    goal : {"classification", "ranking"}
+        Few errors of the vote of neighbours, or a high MAP@R.
+
+    Attributes
+    ----------
+    reference : Entry
+        Euclidean distance, on rows as they are or standardised, whichever does better.
+    p_values : dict of str to float
+        Of each contender against the reference, adjusted for their number (Holm).
+    """
+
+    def __init__(self, entries: list[Entry], goal: Goal) -> None:
+        self.entries, self.goal = entries, goal
+        nothing = [entry for entry in entries if entry.contender.kind == "nothing"]
+        self.reference = self._best(nothing[::-1])
+        self.p_values = self._adjusted()
+
+    def loss(self, entry: Entry) -> float:
+        """Mean error, or what MAP@R lacks."""
+        return entry.error if self.goal == "classification" else 1.0 - entry.map_at_r
+
+    def p_value(self, one: Entry, other: Entry) -> float:
+        """Chance of so one-sided a difference between two that are equally good.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from nearfar.comparison import Contest, Entry, line_up
+        >>> plain = line_up([])[:2]
+        >>> right = Entry(plain[0], errors=np.zeros(1), wrong=np.zeros(6))
+        >>> wrong = Entry(plain[1], errors=np.ones(1), wrong=np.ones(6))
+        >>> Contest([right, wrong], "classification").p_value(right, wrong)
+        0.03125
+        """
+        difference = self._by_row(one) - self._by_row(other)
+        better, worse = int((difference < 0).sum()), int((difference > 0).sum())
+        if better + worse == 0:
+            return 1.0
+        return float(binomtest(better, better + worse).pvalue)
+
+    def beats(self, one: Entry, other: Entry) -> bool:
+        """Whether one does better than the other by more than noise."""
+        return self.loss(one) < self.loss(other) and self.p_value(one, other) < SIGNIFICANT
+
+    def mark(self, entry: Entry) -> str:
+        """Return "+" or "-" for better or worse than the reference beyond noise, or ""."""
+        if self.p_values.get(entry.name, 1.0) >= SIGNIFICANT:
+            return ""
+        return "+" if self.loss(entry) < self.loss(self.reference) else "-"
+
+    @property
+    def winner(self) -> Entry | None:
+        """Who is worth it, or None.
+
+        The best of those that are better than Euclidean distance beyond noise; or the best plain
+        one of them, if that one does not do better beyond noise.
+        """
+        better = [entry for entry in self.entries if self.mark(entry) == "+"]
+        if not better:
+            return None
+        best = self._best(better)
+        plain = [e for e in better if e.contender.kind == "plain" and not self.beats(best, e)]
+        return self._best(plain) if plain else best
+
+    @property
+    def verdict(self) -> str:
+        """Whether a metric is worth learning, in words."""
+        reference = f"{called(self.reference)} ({self._score(self.reference)})"
+        winner = self.winner
+        if winner is None:
+            best = self._best(self.entries)
+            least = "" if best is self.reference else f"; the best is {self._named(best)}"
+            return (
+                f"no metric is worth learning, nothing is better than {reference} "
+                f"beyond noise{least}."
+            )
+        learned = [entry for entry in self.entries if entry.contender.kind == "learned"]
+        if winner.contender.kind == "learned" or not learned:
+            return f"take {self._named(winner)}; it is better than {reference} beyond noise."
+        return (
+            f"take {self._named(winner)}; it is better than {reference}, and nothing learned is "
+            f"better beyond noise (the best is {self._named(self._best(learned))})."
+        )
+
+    def _named(self, entry: Entry) -> str:
+        return f"{entry.name} ({self._score(entry)})"
+
+    def _score(self, entry: Entry) -> str:
+        if self.goal == "classification":
+            return f"{100 * entry.error:.1f} % error"
+        return f"MAP@R {entry.map_at_r:.3f}"
+
+    def _by_row(self, entry: Entry) -> Vector:
+        return entry.wrong if self.goal == "classification" else -entry.average_precision
+
+    def _best(self, entries: list[Entry]) -> Entry:
+        return min(entries, key=self.loss)
+
+    def _adjusted(self) -> dict[str, float]:
+        others = [entry for entry in self.entries if entry is not self.reference]
+        p = np.array([self.p_value(entry, self.reference) for entry in others])
+        order = np.argsort(p, kind="stable")
+        raised = np.minimum(1.0, p[order] * np.arange(len(p), 0, -1))
+        adjusted = np.empty(len(p))
+        adjusted[order] = np.maximum.accumulate(raised)
+        return {entry.name: float(v) for entry, v in zip(others, adjusted, strict=True)}
+
+
+def called(entry: Entry) -> str:
+    """Return what Euclidean distance is called in a sentence."""
+    as_is = " on rows as they are" if entry.contender.raw else ""
+    return f"Euclidean distance{as_is}"

@@ -1,0 +1,125 @@
+"""What a distance achieves on the test rows of a fold, the training rows being the gallery.
+
+    error               the vote of the k nearest is wrong; a tied vote goes to the first class
+    triplet accuracy    share of *all* triplets (test row, near of its class, far of another) that
+                        are ordered rightly, a tie counting half; the mean over test rows
+    MAP@R               as in `nearfar.evaluate`
+
+The last two rank the whole gallery; where that is large, for a random part of the test rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from nearfar.comparison.contenders import Distance
+
+Floats = NDArray[np.floating[Any]]
+Ints = NDArray[np.intp]
+
+_MOST_RANKED = 1 << 24
+_LEAST_RANKED_ROWS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Judgement:
+    """What a distance has achieved on a fold.
+
+    Attributes
+    ----------
+    wrong : array of bool of shape (n_test,)
+        Whose vote was wrong.
+    triplet_accuracy : float
+    average_precision : array of shape (n_test,)
+        Of each row, the mean of which is MAP@R; nan where it was not ranked.
+    """
+
+    wrong: NDArray[np.bool_]
+    triplet_accuracy: float
+    average_precision: Floats
+
+    @property
+    def map_at_r(self) -> float:
+        """Mean of the average precision over the rows that were ranked."""
+        ranked = ~np.isnan(self.average_precision)
+        return float(self.average_precision[ranked].mean()) if ranked.any() else float("nan")
+
+
+def judge(
+    distance: Distance,
+    gallery: tuple[Floats, Ints],
+    test: tuple[Floats, Ints],
+    *,
+    n_neighbors: int,
+    random_state: int | None = 0,
+) -> Judgement:
+    """Judge a distance by test rows.
+
+    Parameters
+    ----------
+    distance : Distance
+    gallery, test : tuple of arrays
+        Rows, and their classes as codes from 0.
+    n_neighbors : int
+        Number of votes.
+    random_state : int or None
+        Seed of the part that is ranked.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.comparison import line_up
+    >>> from nearfar.comparison.judging import judge
+    >>> gallery = np.array([[0.0], [1.0], [5.0]]), np.array([0, 0, 1])
+    >>> found = judge(line_up([])[1].fit(*gallery), gallery, gallery, n_neighbors=1)
+    >>> found.wrong, found.triplet_accuracy
+    (array([False, False, False]), 1.0)
+    """
+    (X, y), (X_test, y_test) = gallery, test
+    n_ranked = min(len(X_test), max(_LEAST_RANKED_ROWS, _MOST_RANKED // len(X)))
+    draw = np.random.default_rng(random_state)
+    ranked = np.zeros(len(X_test), dtype=bool)
+    ranked[draw.permutation(len(X_test))[:n_ranked]] = True
+    n_classes = int(max(y.max(), y_test.max())) + 1
+    wrong = np.empty(len(X_test), dtype=bool)
+    precision = np.full(len(X_test), np.nan)
+    ordered = []
+    for rows, tile in distance.tiles(X, X_test):
+        wrong[rows] = _vote(tile, y, n_neighbors, n_classes) != y_test[rows]
+        relevant = y == y_test[rows, None]
+        some = ranked[rows] & relevant.any(axis=1) & ~relevant.all(axis=1)
+        ordered.append(_ordered(tile[some], relevant[some]))
+        precision[rows[some]] = _average_precision(tile[some], relevant[some])
+    shares = np.concatenate(ordered)
+    return Judgement(wrong, float(shares.mean()) if len(shares) else float("nan"), precision)
+
+
+def _vote(tile: Floats, y: Ints, n_neighbors: int, n_classes: int) -> Ints:
+    """Class that most of the nearest have."""
+    found = np.argpartition(tile, n_neighbors - 1, axis=1)[:, :n_neighbors]
+    ballots = np.arange(len(tile))[:, None] * n_classes + y[found]
+    counts = np.bincount(ballots.ravel(), minlength=len(tile) * n_classes)
+    return counts.reshape(len(tile), n_classes).argmax(axis=1)
+
+
+def _ordered(tile: Floats, relevant: NDArray[np.bool_]) -> Floats:
+    """Share of (near, far) that each row orders rightly, from the ranks of the far ones."""
+    if len(tile) == 0:
+        return np.empty(0)
+    far = relevant.shape[1] - relevant.sum(axis=1)
+    ranks = np.sum(rankdata(tile, axis=1), axis=1, where=~relevant)
+    return (ranks - far * (far + 1) / 2) / (far * (relevant.shape[1] - far))
+
+
+def _average_precision(tile: Floats, relevant: NDArray[np.bool_]) -> Floats:
+    hits = np.take_along_axis(relevant, np.argsort(tile, axis=1, kind="stable"), axis=1)
+    rank = np.arange(1, hits.shape[1] + 1)
+    R = relevant.sum(axis=1)
+    hits &= rank <= R[:, None]
+    total: Floats = np.sum(np.cumsum(hits, axis=1) / rank, axis=1, where=hits)
+    return total / R
