@@ -1,7 +1,8 @@
-"""Where points and labels come from: a dataset by name, or a table in a file."""
+"""Where rows and labels come from: a table, an array, or a dataset by name."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,19 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nearfar import datasets
+from nearfar.metric import Metric
 
-_READERS = {
-    ".csv": lambda path: pl.read_csv(path, glob=False),
-    ".tsv": lambda path: pl.read_csv(path, separator="\t", glob=False),
+Floats = NDArray[np.floating[Any]]
+
+TABLES: dict[str, Callable[[Path], pl.DataFrame]] = {
+    ".csv": lambda path: pl.read_csv(path, glob=False, infer_schema_length=None),
+    ".tsv": lambda path: pl.read_csv(
+        path, separator="\t", glob=False, infer_schema_length=None
+    ),
     ".parquet": lambda path: pl.read_parquet(path, glob=False),
 }
+ARRAYS = (".npy", ".npz")
+_KINDS = ", ".join([*TABLES, *ARRAYS])
 
 
 class SourceError(Exception):
@@ -25,61 +33,141 @@ class SourceError(Exception):
 
 @dataclass(frozen=True)
 class Source:
-    """Points with labels, and what they are called."""
+    """Rows, and what is known of them.
+
+    Attributes
+    ----------
+    name : str
+    X : array of shape (n_samples, n_features)
+    y : array of shape (n_samples,) or None
+        Labels.
+    feature_names : tuple of str or None
+    ids : list of str or None
+        Names of the rows.
+    texts : list of str or None
+        What the rows stand for.
+    """
 
     name: str
-    X: NDArray[np.floating[Any]]
-    y: NDArray[Any]
-    feature_names: tuple[str, ...] | None
+    X: Floats
+    y: NDArray[Any] | None = None
+    feature_names: tuple[str, ...] | None = None
+    ids: list[str] | None = None
+    texts: list[str] | None = None
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """The labels, or an error that says how to name them."""
+        if self.y is None:
+            raise SourceError(f"Say which column of {self.name} has the labels: --label NAME.")
+        return self.y
+
+    def called(self, row: int) -> str:
+        """Name of a row, or its number."""
+        return str(row) if self.ids is None else self.ids[row]
 
 
-def read_source(source: str, *, label: str | None, drop: list[str]) -> Source:
-    """Read a table, if `source` names a file of a known kind, or a dataset."""
+def read_source(
+    source: str,
+    *,
+    label: str | None = None,
+    drop: Sequence[str] = (),
+    ids: str | None = None,
+    text: str | None = None,
+    metric: Metric | None = None,
+) -> Source:
+    """Read rows.
+
+    Parameters
+    ----------
+    source : str
+        Path of a table or an array, or a dataset's name.
+    label, ids, text : str, optional
+        Columns that have labels, names and texts of the rows. In an .npz file `label` is an array
+        ("y" by default), for an .npy file it is the path of another.
+    drop : sequence of str
+        Columns to leave out.
+    metric : Metric, optional
+        Whose features are wanted: by name, if it knows names.
+    """
     path = Path(source)
-    if path.suffix.lower() in _READERS:
-        return _read_table(path, label, drop)
-    if path.is_file():
-        kinds = ", ".join(_READERS)
-        raise SourceError(f"{source} is not a kind of table that is read; those are {kinds}.")
-    if label is not None or drop:
-        kinds = ", ".join(_READERS)
-        raise SourceError(f"--label and --drop are for tables ({kinds}), not for {source}.")
-    try:
-        data = datasets.load(source)
-    except (ValueError, ConnectionError) as error:
-        raise SourceError(str(error)) from error
-    if data.y is None:
-        raise SourceError(f"{source} has no labels to learn from.")
-    return Source(source, data.X, data.y, data.feature_names)
+    kind = path.suffix.lower()
+    if kind in TABLES:
+        found = _from_table(path, label, drop, ids, text, metric)
+    elif drop or ids or text:
+        raise SourceError(f"Only tables ({', '.join(TABLES)}) have columns; {source} is none.")
+    elif kind in ARRAYS:
+        found = _from_array(path, label)
+    elif path.is_file():
+        raise SourceError(f"{source} is not a kind of file that is read; those are {_KINDS}.")
+    elif label is not None:
+        raise SourceError(f"--label is for files ({_KINDS}), not for the dataset {source}.")
+    else:
+        found = _from_dataset(source)
+    if metric is not None and found.X.shape[1] != metric.n_features:
+        raise SourceError(
+            f"{source} has {found.X.shape[1]} features, the metric is for {metric.n_features}."
+        )
+    return found
 
 
-def _read_table(path: Path, label: str | None, drop: list[str]) -> Source:
+def read_table(path: Path) -> pl.DataFrame:
+    """Read a whole table, or say what is wrong with it."""
+    if path.suffix.lower() not in TABLES:
+        raise SourceError(f"{path} is no table; those are {', '.join(TABLES)}.")
     try:
-        table = _READERS[path.suffix.lower()](path)
+        return TABLES[path.suffix.lower()](path)
     except FileNotFoundError as error:
         raise SourceError(f"There is no file {path}.") from error
     except (pl.exceptions.PolarsError, OSError) as error:
         raise SourceError(f"{path} cannot be read: {error}") from error
-    if label is None:
-        raise SourceError(f"Say which column of {path} has the labels: --label NAME.")
-    for name in [label, *drop]:
+
+
+def need(table: pl.DataFrame, path: Path, names: Sequence[str]) -> None:
+    """Raise SourceError unless the table has these columns."""
+    for name in names:
         if name not in table.columns:
             raise SourceError(f"{path} has no column {name!r}; it has {', '.join(table.columns)}.")
-    if label in drop:
+
+
+def _from_table(
+    path: Path,
+    label: str | None,
+    drop: Sequence[str],
+    ids: str | None,
+    text: str | None,
+    metric: Metric | None,
+) -> Source:
+    table = read_table(path)
+    special = [name for name in (label, ids, text) if name is not None]
+    need(table, path, [*special, *drop])
+    if label is not None and label in drop:
         raise SourceError(f"{label!r} has the labels and cannot be dropped.")
-    labels = table[label]
-    if labels.null_count():
-        raise SourceError(f"{labels.null_count()} rows of {path} have no label in {label!r}.")
-    if labels.dtype.is_float():
-        raise SourceError(f"The labels in {label!r} are decimal numbers; classes are needed.")
-    features = table.drop([label, *drop])
+    if metric is not None and metric.feature_names is not None:
+        need(table, path, metric.feature_names)
+        features = table.select(metric.feature_names)
+    else:
+        features = table.drop([*dict.fromkeys([*special, *drop])])
+    return Source(
+        path.stem,
+        _numbers(features, path),
+        None if label is None else _classes(table[label], path),
+        tuple(features.columns),
+        None if ids is None else _unique(table[ids], path),
+        None if text is None else table[text].cast(pl.String).fill_null("").to_list(),
+    )
+
+
+def _numbers(features: pl.DataFrame, path: Path) -> Floats:
     if features.width == 0:
         raise SourceError(f"{path} has no columns besides the labels.")
     words = [c for c in features.columns if not features[c].dtype.is_numeric()]
     if words:
         options = " ".join(f"--drop {word}" for word in words)
         raise SourceError(f"Columns that are not numbers: {', '.join(words)}. Leave out: {options}")
-    X = features.select(pl.all().cast(pl.Float64).fill_null(float("nan"))).to_numpy()
+    narrow = all(dtype == pl.Float32 for dtype in features.dtypes)
+    width = pl.Float32 if narrow else pl.Float64
+    X = features.select(pl.all().cast(width).fill_null(float("nan"))).to_numpy()
     holes = [
         c for c, column in zip(features.columns, X.T, strict=True) if not np.isfinite(column).all()
     ]
@@ -87,4 +175,81 @@ def _read_table(path: Path, label: str | None, drop: list[str]) -> Source:
         raise SourceError(
             f"Columns with missing or infinite values: {', '.join(holes)}. Fill them in, or --drop."
         )
-    return Source(path.stem, X, labels.to_numpy(), tuple(features.columns))
+    return np.ascontiguousarray(X)
+
+
+def _classes(labels: pl.Series, path: Path) -> NDArray[Any]:
+    if labels.null_count():
+        raise SourceError(f"{labels.null_count()} rows of {path} have no label in {labels.name!r}.")
+    if labels.dtype.is_float():
+        raise SourceError(f"The labels in {labels.name!r} are decimal numbers; classes are needed.")
+    return labels.to_numpy()
+
+
+def _unique(names: pl.Series, path: Path) -> list[str]:
+    if names.null_count() or names.n_unique() != len(names):
+        raise SourceError(f"The names in column {names.name!r} of {path} are not one for each row.")
+    return [str(name) for name in names.to_list()]
+
+
+def _from_array(path: Path, label: str | None) -> Source:
+    if path.suffix.lower() == ".npy":
+        return Source(path.stem, _matrix(load_array(path), path), _label_file(label))
+    with _archive(path) as archive:
+        arrays = list(archive.files)
+        name = "X" if "X" in arrays else arrays[0] if len(arrays) == 1 else None
+        if name is None:
+            raise SourceError(f"{path} has no array 'X'; it has {', '.join(arrays)}.")
+        if label is not None and label not in arrays:
+            raise SourceError(f"{path} has no array {label!r}; it has {', '.join(arrays)}.")
+        label = label or ("y" if "y" in arrays else None)
+        try:
+            X = _matrix(archive[name], path)
+            y = None if label is None else archive[label]
+        except ValueError as error:
+            raise SourceError(f"{path} cannot be read: {error}") from error
+    return Source(path.stem, X, y)
+
+
+def _archive(path: Path) -> Any:
+    found = load_array(path)
+    if not isinstance(found, np.lib.npyio.NpzFile):
+        raise SourceError(f"{path} is no .npz file.")
+    return found
+
+
+def load_array(path: Path, *, mapped: bool = False) -> Any:
+    """Read an .npy or .npz file; never anything that runs code."""
+    try:
+        return np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
+    except FileNotFoundError as error:
+        raise SourceError(f"There is no file {path}.") from error
+    except (ValueError, OSError, EOFError) as error:
+        raise SourceError(f"{path} cannot be read: {error}") from error
+
+
+def _label_file(label: str | None) -> NDArray[Any] | None:
+    if label is None:
+        return None
+    if Path(label).suffix.lower() != ".npy":
+        raise SourceError(f"Labels of an .npy file are in another .npy file; got {label!r}.")
+    return np.asarray(load_array(Path(label)))
+
+
+def _matrix(array: Any, path: Path) -> Floats:
+    rows = np.asarray(array)
+    if rows.ndim != 2 or rows.dtype.kind not in "fiub":
+        raise SourceError(f"{path} needs a table of numbers; got {rows.dtype} {rows.shape}.")
+    if rows.dtype != np.float32:
+        rows = rows.astype(np.float64, copy=False)
+    if not np.isfinite(rows).all():
+        raise SourceError(f"{path} has missing or infinite values.")
+    return rows
+
+
+def _from_dataset(name: str) -> Source:
+    try:
+        data = datasets.load(name)
+    except (ValueError, ConnectionError) as error:
+        raise SourceError(str(error)) from error
+    return Source(name, data.X, data.y, data.feature_names)

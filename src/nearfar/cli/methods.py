@@ -1,0 +1,58 @@
+"""Learners by the names that the command line knows."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+from nearfar.cli.source import SourceError
+from nearfar.comparison import learners
+from nearfar.learner import MetricLearner
+
+AUTO = "auto"
+METHODS = {name.lower(): kind for name, kind in learners().items()}
+
+
+def find_method(name: str) -> type[MetricLearner]:
+    """Find a learner by its name or the beginning of it.
+
+    Examples
+    --------
+    >>> from nearfar.cli.methods import find_method
+    >>> find_method("boost").__name__
+    'BoostMetric'
+    """
+    fitting = [key for key in METHODS if key.startswith(name.lower())]
+    if name.lower() in METHODS:
+        return METHODS[name.lower()]
+    if len(fitting) != 1:
+        raise SourceError(f"There is no method {name!r}; there is {', '.join([*METHODS, AUTO])}.")
+    return METHODS[fitting[0]]
+
+
+def make_learner(
+    name: str, *, rounds: int | None, settings: Sequence[str], seed: int
+) -> MetricLearner:
+    """Make a learner with at most so many rounds, and parameters given as NAME=VALUE."""
+    learner = find_method(name)(random_state=seed)
+    parameters = learner.get_params()
+    if rounds is not None:
+        learner.set_params(**{"max_iter" if "max_iter" in parameters else "max_rounds": rounds})
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals or key not in parameters:
+            raise SourceError(
+                f"--set {setting}: write NAME=VALUE; {type(learner).__name__} has the parameters "
+                f"{', '.join(sorted(parameters))}."
+            )
+        learner.set_params(**{key: _value(value)})
+    return learner
+
+
+def _value(text: str) -> Any:
+    """Read a Python literal, or text."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text

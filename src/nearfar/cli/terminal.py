@@ -1,0 +1,145 @@
+"""What the terminal gets: results on stdout, progress and notes on stderr, errors in one line.
+
+Exit codes: 0 done; 2 something asked for cannot be had; 3 no metric is worth learning; 130
+interrupted.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ParamSpec
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from sklearn.exceptions import ConvergenceWarning
+
+from nearfar.cli.source import SourceError
+from nearfar.progress import watching
+from nearfar.trace import Round
+
+P = ParamSpec("P")
+
+FAILED, NOT_WORTH_IT, INTERRUPTED = 2, 3, 130
+
+
+def out() -> Console:
+    """Where results go."""
+    return Console(markup=False, highlight=False, emoji=False)
+
+
+def err() -> Console:
+    """Where progress, notes and errors go."""
+    return Console(stderr=True, markup=False, highlight=False, emoji=False)
+
+
+def command(function: Callable[P, None]) -> Callable[P, None]:
+    """Turn what goes wrong in a command into one line and an exit code."""
+
+    @functools.wraps(function)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            function(*args, **kwargs)
+        except (SourceError, ValueError, ImportError, MemoryError) as error:
+            fail(" ".join(str(error).split()) or type(error).__name__)
+        except BrokenPipeError:
+            # The reader has gone: nothing is left to say, and Python must not try to flush.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except OSError as error:
+            fail(" ".join(str(error).split()))
+        except KeyboardInterrupt:
+            err().print("nearfar: interrupted; nothing was written.", style="red")
+            raise typer.Exit(INTERRUPTED) from None
+
+    return guarded
+
+
+def fail(message: str) -> None:
+    """Say what is wrong in one line, and exit."""
+    err().print(f"nearfar: {message}", style="red", soft_wrap=True)
+    raise typer.Exit(FAILED)
+
+
+def say(text: str) -> None:
+    """Print a line of the result."""
+    out().print(text, soft_wrap=True)
+
+
+def note(text: str) -> None:
+    """Print something that the reader should know beside the result."""
+    err().print(f"Note: {text}", soft_wrap=True)
+
+
+def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "") -> None:
+    """Print a table whose first column is text and whose others are figures."""
+    table = Table(title=title or None, title_justify="left", title_style="")
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="right" if number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    out().print(table)
+
+
+def show_json(document: Any) -> None:
+    """Print a result for machines."""
+    print(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=True))
+
+
+@contextmanager
+def convergence_notes() -> Iterator[None]:
+    """Print warnings about convergence as notes."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        yield
+    for warning in caught:
+        note(str(warning.message))
+
+
+class Bars:
+    """Progress with the time that remains, on a terminal; nothing elsewhere."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._main = progress.add_task("", total=None, visible=False)
+
+    def update(self, done: int, total: int, label: str) -> None:
+        """Show how much of the whole is done."""
+        self._progress.update(
+            self._main, completed=done, total=total, description=label, visible=True
+        )
+
+    def rounds(self, rounds: Iterable[Round], total: int, label: str) -> Iterator[Round]:
+        """Show the rounds of a fit while it runs."""
+        task = self._progress.add_task(f"{label}, rounds", total=total)
+        try:
+            for number, round_ in enumerate(rounds, start=1):
+                self._progress.update(task, completed=number)
+                yield round_
+        finally:
+            self._progress.remove_task(task)
+
+
+@contextmanager
+def bars() -> Iterator[Bars]:
+    """Show progress of everything in this block, fits included."""
+    console = err()
+    progress = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f} of {task.total:,.0f}"),
+        TimeRemainingColumn(compact=True),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    with progress:
+        shown = Bars(progress)
+        with watching(shown.rounds):
+            yield shown
