@@ -48,7 +48,9 @@ class Direction:
 
     def __str__(self) -> str:
         terms = zip(self.loadings, self.features, strict=True)
-        return f"{self.share:.0%}: " + ", ".join(f"{value:+.2f} {name}" for value, name in terms)
+        return f"{100 * self.share:.0f} %: " + ", ".join(
+            f"{value:+.2f} {name}" for value, name in terms
+        )
 
 
 def feature_importances(metric: Metric, X: ArrayLike | None = None) -> Vector:
@@ -112,8 +114,8 @@ def leading_directions(
     >>> metric = Metric([[3.0, 4.0, 0.0], [0.0, 0.0, 1.0]], ["length", "width", "age"])
     >>> for direction in leading_directions(metric, n_features=2):
     ...     print(direction)
-    96%: +0.80 width, +0.60 length
-    4%: +1.00 age, +0.00 length
+    96 %: +0.80 width, +0.60 length
+    4 %: +1.00 age, +0.00 length
     """
     _check_linear(metric)
     if k < 1 or n_features < 1:
@@ -164,7 +166,7 @@ def _centered(metric: Metric, X: ArrayLike | None) -> Matrix | None:
     """Points less their mean, once the metric has agreed to their shape and names."""
     if X is None:
         return None
-    metric.transform(X)
+    next(metric.spaces(X))
     points: Matrix = check_array(X, dtype=np.float64, input_name="X")
     return points - points.mean(axis=0)
 

@@ -72,13 +72,7 @@ def neighbor_pictures(
     pictures = ((points - low) / ((high - low) or 1.0)).reshape(-1, *shape)
     drawn = grid(axes, len(found), 1 + n_neighbors, cell=(1.1, 1.3))
     for row, answer in zip(drawn, found, strict=True):
-        for ax, number in zip(row, (answer.query, *answer.nearest), strict=True):
-            ax.imshow(pictures[number], cmap="gray", vmin=0, vmax=1)
-            ax.set(xticks=[], yticks=[])
-            ax.set_title(answer.title(number, classes), fontsize="small")
-            if classes is not None and number != answer.query:
-                _frame(ax, answer.right(number, classes))
-        row[0].set_ylabel(answer.metric)
+        answer.draw(row, pictures, classes)
     return drawn
 
 
@@ -114,8 +108,8 @@ def neighbor_lines(
     >>> print(plots.neighbor_lines(plain, X, [0], texts, n_neighbors=2, y=["cat", "cat", "dog"]))
     a cat [cat]
       plain
-           1  a lion [cat]
-        x  3  a dog [dog]
+           1.000  a lion [cat]
+        x  3.000  a dog [dog]
     """
     points = checked(X)
     require_integer("width", width, at_least=20)
@@ -123,13 +117,11 @@ def neighbor_lines(
         raise ValueError(f"{len(points)} rows of X need one text each; got {len(texts)}.")
     classes = None if y is None else Classes.of(y, len(points))
     lines: list[str] = []
-    query = -1
-    for answer in _search(metrics, X, queries, n_neighbors):
-        if answer.query != query:
-            query = answer.query
-            lines += [""] * bool(lines) + [_entry("", texts, query, classes, width)]
+    for place, answer in enumerate(_search(metrics, X, queries, n_neighbors)):
+        if place % len(metrics) == 0:
+            lines += [""] * bool(lines) + [_entry("", texts, answer.query, classes, width)]
         lines.append(f"  {answer.metric}")
-        distances = [f"{distance:.4g}" for distance in answer.distances]
+        distances = [f"{distance:#.4g}" for distance in answer.distances]
         widest = max(map(len, distances))
         for distance, number in zip(distances, answer.nearest, strict=True):
             wrong = classes is not None and not answer.right(number, classes)
@@ -150,6 +142,16 @@ class _Answer:
     def right(self, number: int, classes: Classes) -> bool:
         """Whether a row has the query's class."""
         return bool(classes.codes[number] == classes.codes[self.query])
+
+    def draw(self, row: Axes, pictures: Floats, classes: Classes | None) -> None:
+        """Draw the query and its neighbours, each on axes of its own."""
+        for ax, number in zip(row, (self.query, *self.nearest), strict=True):
+            ax.imshow(pictures[number], cmap="gray", vmin=0, vmax=1)
+            ax.set(xticks=[], yticks=[])
+            ax.set_title(self.title(number, classes), fontsize="small")
+            if classes is not None and number != self.query:
+                _frame(ax, self.right(number, classes))
+        row[0].set_ylabel(self.metric)
 
     def title(self, number: int, classes: Classes | None) -> str:
         """What is written over a row's picture."""

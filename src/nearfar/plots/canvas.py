@@ -32,6 +32,8 @@ PALETTE = (
 )
 MARKERS = "os^DvPX<>*"
 NEUTRAL = "0.5"
+_CELL = (4.5, 3.5)
+_PAD = 0.08
 _DASHES = ("-", "--", "-.", ":")
 
 
@@ -66,6 +68,9 @@ def check_metrics(metrics: Mapping[str, Metric]) -> None:
     """Refuse what is no mapping of names to metrics."""
     if not isinstance(metrics, Mapping) or not metrics:
         raise ValueError('Metrics are given by name, as in {"learned": metric}; at least one.')
+    for name, metric in metrics.items():
+        if not isinstance(metric, Metric):
+            raise ValueError(f"{name!r} is not a metric but of type {type(metric).__name__}.")
 
 
 def line(number: int) -> dict[str, Any]:
@@ -78,12 +83,20 @@ def line(number: int) -> dict[str, Any]:
     }
 
 
-def one_axes(given: Any) -> Any:
-    """Return the axes that are given, or new ones."""
-    return grid(given, 1, 1)[0, 0]
+def whole_numbers(ax: Any) -> None:
+    """Keep ticks between rounds, ranks and the like away."""
+    from matplotlib.ticker import MaxNLocator
+
+    if ax.get_xscale() == "linear":
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def grid(given: Any, n_rows: int, n_columns: int, cell: tuple[float, float] = (4.0, 3.5)) -> Axes:
+def one_axes(given: Any, size: tuple[float, float] = _CELL) -> Any:
+    """Return the axes that are given, or new ones of a size in inches."""
+    return grid(given, 1, 1, size)[0, 0]
+
+
+def grid(given: Any, n_rows: int, n_columns: int, cell: tuple[float, float] = _CELL) -> Axes:
     """Return the axes that are given, or new ones, in rows and columns.
 
     Parameters
@@ -104,5 +117,7 @@ def grid(given: Any, n_rows: int, n_columns: int, cell: tuple[float, float] = (4
         raise ImportError('Pictures need matplotlib: pip install "nearfar[plots]".') from error
     size = (cell[0] * n_columns, cell[1] * n_rows)
     figure = pyplot.figure(figsize=size, layout="constrained")
+    engine: Any = figure.get_layout_engine()
+    engine.set(w_pad=_PAD, h_pad=_PAD)
     made: Axes = figure.subplots(n_rows, n_columns, squeeze=False)
     return made

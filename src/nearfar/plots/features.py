@@ -52,7 +52,7 @@ def importances(
     shown, others = order[:n_features], order[n_features:]
     bars = [*shares[shown], *([shares[others].sum()] if len(others) else [])]
     labels = [names[j] for j in shown] + [f"{len(others)} others"] * bool(len(others))
-    ax = one_axes(ax)
+    ax = one_axes(ax, (6.0, 1.0 + 0.25 * len(bars)))
     ax.barh(
         np.arange(len(bars)),
         bars,

@@ -12,10 +12,21 @@ from nearfar.evaluate import knn_error
 from nearfar.gated import GatedMetric
 from nearfar.learner import require_integer
 from nearfar.metric import Metric
-from nearfar.plots.canvas import NEUTRAL, Axes, check_metrics, checked, grid, line, one_axes
+from nearfar.plots.canvas import (
+    NEUTRAL,
+    Axes,
+    check_metrics,
+    checked,
+    grid,
+    line,
+    one_axes,
+    whole_numbers,
+)
 from nearfar.trace import Trace
 
 _WIDE = 50.0
+_LEGEND_ROOM = 0.35
+_MARGIN = 0.05
 
 
 def spectra(metrics: Mapping[str, Metric], *, ax: Any = None) -> Any:
@@ -44,6 +55,7 @@ def spectra(metrics: Mapping[str, Metric], *, ax: Any = None) -> Any:
         sizes = values / (values[0] or 1.0)
         ax.plot(np.arange(1, len(values) + 1), sizes, label=name, **line(number))
     ax.set(xlabel="eigenvalue", ylabel="size, relative to the largest", ylim=(0, None))
+    whole_numbers(ax)
     ax.legend()
     return ax
 
@@ -100,8 +112,9 @@ def rounds(trace: Trace, *, axes: Any = None) -> Axes:
     ):
         ax.plot(number, values, **line(0) | {"marker": "o" if len(trace) == 1 else ""})
         ax.set(xlabel="round", ylabel=name)
+        whole_numbers(ax)
         if np.isnan(values).all():
-            ax.set(ylabel="leading eigenvalue", yticks=[])
+            ax.set(ylabel="leading eigenvalue", xticks=[], yticks=[])
             ax.text(0.5, 0.5, "not part of this fit", ha="center", transform=ax.transAxes)
         elif np.min(values) > 0 and np.max(values) >= _WIDE * np.min(values):
             ax.set_yscale("log")
@@ -158,8 +171,7 @@ def accuracy_by_rank(
     require_integer("max_points", max_points, at_least=1)
     stages, xlabel = _stages(learner, max_points)
     rows = (X, y, X_test, y_test)
-    spread = checked(X).std(axis=0, dtype=np.float64)
-    plain = Metric(np.diag(1.0 / np.where(spread > 0, spread, 1.0)), stages[0][1].feature_names)
+    plain = _standardizing(X, learner.metric_.feature_names)
     level = 1.0 - knn_error(plain, *rows, n_neighbors=n_neighbors)
     found = [1.0 - knn_error(metric, *rows, n_neighbors=n_neighbors) for _, metric in stages]
     ax = one_axes(ax)
@@ -168,7 +180,8 @@ def accuracy_by_rank(
     ax.set(xlabel=xlabel, ylabel=f"{n_neighbors}-NN accuracy")
     if stages[-1][0] >= _WIDE:
         ax.set_xscale("log")
-    ax.legend()
+    whole_numbers(ax)
+    _legend_below(ax)
     return ax
 
 
@@ -193,3 +206,17 @@ def _stages(learner: Any, max_points: int) -> tuple[list[tuple[int, Metric]], st
         if number in wanted:
             kept[number] = metric
     return sorted(kept.items()), "rank" if grows else f"rounds (rank {ranks[0]} from the start)"
+
+
+def _standardizing(X: ArrayLike, feature_names: tuple[str, ...] | None) -> Metric:
+    """Euclidean distance once each feature is divided by its standard deviation."""
+    spread = checked(X).std(axis=0, dtype=np.float64)
+    return Metric(np.diag(1.0 / np.where(spread > 0, spread, 1.0)), feature_names)
+
+
+def _legend_below(ax: Any) -> None:
+    """Make room for the legend under all lines: accuracies leave no corner free."""
+    low, high = ax.dataLim.intervaly
+    height = (high - low) or 0.01
+    ax.set_ylim(low - _LEGEND_ROOM * height, high + _MARGIN * height)
+    ax.legend(loc="lower right")

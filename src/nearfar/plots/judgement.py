@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from nearfar.evaluate import neighbor_accuracy_curve, verification, verification_curve
 from nearfar.metric import Metric
-from nearfar.plots.canvas import NEUTRAL, check_metrics, checked, line, one_axes
+from nearfar.plots.canvas import NEUTRAL, check_metrics, checked, line, one_axes, whole_numbers
 from nearfar.supervision import Pairs
 
 
@@ -81,6 +81,7 @@ def neighbor_curve(
     for number, (name, accuracies) in enumerate(found.items()):
         ax.plot(np.arange(1, max_k + 1), accuracies, label=name, **line(number))
     ax.set(xlabel="k", ylabel="k-th neighbour of the same class")
+    whole_numbers(ax)
     ax.legend()
     return ax
 
@@ -119,7 +120,7 @@ def roc(metrics: Mapping[str, Metric], X: ArrayLike, pairs: Pairs, *, ax: Any = 
         name: (verification_curve(metric, X, pairs), verification(metric, X, pairs))
         for name, metric in metrics.items()
     }
-    ax = one_axes(ax)
+    ax = one_axes(ax, (5.0, 4.8))
     for number, (name, (curve, result)) in enumerate(found.items()):
         ax.plot(
             curve.false_positive_rate,

@@ -165,8 +165,10 @@ class _View:
 
     def _label(self, ax: Any, classes: Classes | None) -> None:
         for number, (share, axis) in enumerate(zip(self.shares, "xy", strict=False), 1):
-            ax.set(**{f"{axis}label": f"axis {number} ({share:.0%})"})
-        if self.flat.shape[1] == 2:
+            ax.set(**{f"{axis}label": f"axis {number} ({100 * share:.0f} %)"})
+        if len(self.rows) == 0:
+            ax.set(xticks=[], yticks=[])
+        elif self.flat.shape[1] == 2:
             ax.set_aspect("equal", adjustable="datalim")
         elif classes is None:
             ax.set_yticks([])
@@ -188,24 +190,25 @@ def _views(metric: Metric, X: ArrayLike) -> list[_View]:
 
 
 def _dots(marker: str) -> dict[str, Any]:
-    return {"s": 16, "marker": marker, "alpha": 0.8, "linewidths": 0}
+    # A star of the same width has far less to see.
+    return {"s": 40 if marker == "*" else 18, "marker": marker, "alpha": 0.8, "linewidths": 0}
 
 
 def _name_in_place(ax: Any, flat: Floats, codes: Ints, classes: Classes) -> None:
     """Write the name of each class in the middle of its points."""
     if len(classes) > _MOST_NAMES:
         return
-    box = {"boxstyle": "round,pad=0.15", "fc": ax.get_facecolor(), "ec": "none", "alpha": 0.7}
+    box = {"boxstyle": "round,pad=0.15", "fc": ax.get_facecolor(), "ec": "none", "alpha": 0.6}
     for code in np.unique(codes):
         middle = np.median(flat[codes == code], axis=0)
         name = classes.names[code]
-        ax.text(*middle, name, ha="center", va="center", fontsize="small", bbox=box)
+        ax.text(*middle, name, ha="center", va="center", fontsize="x-small", bbox=box)
 
 
 def _explain(ax: Any, classes: Classes | None) -> None:
     """Name few classes beside the picture, where they cover no point."""
     if classes is not None and len(classes) <= len(PALETTE):
-        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, markerscale=1.5)
 
 
 def _standardized(X: Floats) -> Floats:
