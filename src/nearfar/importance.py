@@ -6,9 +6,9 @@ For two points drawn at random the mean squared distance is twice
 
 and (M C)_jj is the part of feature j: its own term M_jj C_jj and half of each cross term
 2 M_ij C_ij with another feature, which is its Shapley value in the sum. The parts do not change
-with the units of the features, and add up exactly; M_jj C_jj alone does neither tell of a pair of
-features whose difference counts that the pair is nearly alike, nor add up. The price is that a part
-may be negative: then the feature's differences mostly cancel those of others.
+with the units of the features, and add up exactly. M_jj C_jj alone does not add up: it makes much
+of two features whose difference counts, even if they are so alike that there hardly is one. The
+price is that a part may be negative: then the feature's differences mostly cancel those of others.
 """
 
 from __future__ import annotations

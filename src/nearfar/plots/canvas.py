@@ -88,7 +88,7 @@ def whole_numbers(ax: Any) -> None:
     from matplotlib.ticker import MaxNLocator
 
     if ax.get_xscale() == "linear":
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
 
 
 def one_axes(given: Any, size: tuple[float, float] = _CELL) -> Any:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from nearfar.importance import feature_importances, feature_names
 from nearfar.learner import require_integer
 from nearfar.metric import Metric
-from nearfar.plots.canvas import NEUTRAL, PALETTE, one_axes
+from nearfar.plots.canvas import PALETTE, one_axes
 
 
 def importances(
@@ -18,9 +18,9 @@ def importances(
 ) -> Any:
     """Draw the share of the mean squared distance that each feature contributes.
 
-    The shares of `nearfar.importance.feature_importances`, with those of features that are not
-    among the largest in one bar: the bars sum to one. A negative share is no error: the
-    differences in this feature mostly cancel those in features that it goes along with.
+    The shares of `nearfar.importance.feature_importances`; they sum to one, and the title has what
+    is left to features that are not drawn. A negative share is no error: the differences in this
+    feature mostly cancel those in features that it goes along with.
 
     Parameters
     ----------
@@ -50,16 +50,12 @@ def importances(
     names = feature_names(metric)
     order = np.argsort(-np.abs(shares), kind="stable")
     shown, others = order[:n_features], order[n_features:]
-    bars = [*shares[shown], *([shares[others].sum()] if len(others) else [])]
-    labels = [names[j] for j in shown] + [f"{len(others)} others"] * bool(len(others))
-    ax = one_axes(ax, (6.0, 1.0 + 0.25 * len(bars)))
-    ax.barh(
-        np.arange(len(bars)),
-        bars,
-        color=[PALETTE[0]] * len(shown) + [NEUTRAL] * bool(len(others)),
-    )
+    ax = one_axes(ax, (6.0, 1.2 + 0.25 * len(shown)))
+    ax.barh(np.arange(len(shown)), shares[shown], color=PALETTE[0])
     ax.axvline(0.0, color=ax.spines["left"].get_edgecolor(), linewidth=0.8)
-    ax.set_yticks(np.arange(len(bars)), labels)
-    ax.invert_yaxis()
+    ax.set_yticks(np.arange(len(shown)), [names[j] for j in shown])
+    ax.set_ylim(len(shown) - 0.4, -0.6)
     ax.set_xlabel("share of diag(M)" if X is None else "share of the mean squared distance")
+    rest = f"the other {len(others)} features: {100 * shares[others].sum():.0f} %"
+    ax.set_title(rest if len(others) else "")
     return ax
