@@ -1,0 +1,214 @@
+"""What metrics answer: the nearest rows to a query, as pictures or as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nearfar.learner import require_integer
+from nearfar.metric import Metric, rows_of
+from nearfar.neighbors import kneighbors
+from nearfar.plots.canvas import PALETTE, Axes, Classes, Floats, Ints, check_metrics, checked, grid
+
+_RIGHT, _WRONG = PALETTE[0], PALETTE[6]
+_COLOURS = (3, 4)
+
+
+def neighbor_pictures(
+    metrics: Mapping[str, Metric],
+    X: ArrayLike,
+    queries: ArrayLike,
+    *,
+    image_shape: Sequence[int],
+    n_neighbors: int = 5,
+    y: ArrayLike | None = None,
+    axes: Any = None,
+) -> Axes:
+    """Draw queries and their nearest rows under several metrics, for rows that are pictures.
+
+    For each query there is a row of pictures for each metric: the query, then its neighbours,
+    nearest first. With labels, they are the titles; a neighbour of another class than the query's
+    has a dashed frame of another colour and a cross. Without, the titles are row numbers.
+
+    Parameters
+    ----------
+    metrics : mapping of str to Metric
+    X : array-like of shape (n_samples, n_features)
+        Pictures; what is searched.
+    queries : array-like of int
+        Row numbers of X. A query does not find itself.
+    image_shape : sequence of int
+        Height and width, and 3 or 4 for colours.
+    n_neighbors : int, default=5
+    y : array-like of shape (n_samples,), optional
+        Labels.
+    axes : array-like of Axes, optional
+        As many rows as queries times metrics, of 1 + n_neighbors each.
+
+    Returns
+    -------
+    array of Axes, of shape (n_queries * n_metrics, 1 + n_neighbors)
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from nearfar import Metric, plots
+    >>> X, y = load_digits(return_X_y=True)
+    >>> plain = {"plain": Metric.identity(64)}
+    >>> axes = plots.neighbor_pictures(plain, X, [3, 5], image_shape=(8, 8), n_neighbors=2, y=y)
+    >>> [ax.get_title() for ax in axes[1]]
+    ['query: 5', '× 9', '× 9']
+    """
+    shape = tuple(image_shape)
+    points = checked(X)
+    _check_shape(shape, points.shape[1])
+    classes = None if y is None else Classes.of(y, len(points))
+    found = _search(metrics, X, queries, n_neighbors)
+    low, high = float(points.min()), float(points.max())
+    pictures = ((points - low) / ((high - low) or 1.0)).reshape(-1, *shape)
+    drawn = grid(axes, len(found), 1 + n_neighbors, cell=(1.1, 1.3))
+    for row, answer in zip(drawn, found, strict=True):
+        answer.draw(row, pictures, classes)
+    return drawn
+
+
+def neighbor_lines(
+    metrics: Mapping[str, Metric],
+    X: ArrayLike,
+    queries: ArrayLike,
+    texts: Sequence[str],
+    *,
+    n_neighbors: int = 5,
+    y: ArrayLike | None = None,
+    width: int = 100,
+) -> str:
+    """Queries and their nearest rows under several metrics, as lines for the terminal.
+
+    Each neighbour has its distance and its text, cut to the width. With labels, each line has that
+    of its row in brackets, and a neighbour of another class than the query's begins with a cross.
+
+    Parameters
+    ----------
+    metrics, X, queries, n_neighbors, y
+        As in `neighbor_pictures`.
+    texts : sequence of str
+        What each row of X is about.
+    width : int, default=100
+        Of a line, in characters.
+
+    Examples
+    --------
+    >>> from nearfar import Metric, plots
+    >>> X, texts = [[0.0], [1.0], [3.0]], ["a cat", "a lion", "a dog"]
+    >>> plain = {"plain": Metric.identity(1)}
+    >>> print(plots.neighbor_lines(plain, X, [0], texts, n_neighbors=2, y=["cat", "cat", "dog"]))
+    a cat [cat]
+      plain
+           1.000  a lion [cat]
+        x  3.000  a dog [dog]
+    """
+    points = checked(X)
+    require_integer("width", width, at_least=20)
+    if len(texts) != len(points):
+        raise ValueError(f"{len(points)} rows of X need one text each; got {len(texts)}.")
+    classes = None if y is None else Classes.of(y, len(points))
+    lines: list[str] = []
+    for place, answer in enumerate(_search(metrics, X, queries, n_neighbors)):
+        if place % len(metrics) == 0:
+            lines += [""] * bool(lines) + [_entry("", texts, answer.query, classes, width)]
+        lines.append(f"  {answer.metric}")
+        distances = [f"{distance:#.4g}" for distance in answer.distances]
+        widest = max(map(len, distances))
+        for distance, number in zip(distances, answer.nearest, strict=True):
+            wrong = classes is not None and not answer.right(number, classes)
+            head = f"    {'x' if wrong else ' '}  {distance:>{widest}}  "
+            lines.append(_entry(head, texts, number, classes, width))
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True, eq=False)
+class _Answer:
+    """A query, and what is nearest to it under one metric."""
+
+    metric: str
+    query: int
+    nearest: Ints
+    distances: NDArray[np.float64]
+
+    def right(self, number: int, classes: Classes) -> bool:
+        """Whether a row has the query's class."""
+        return bool(classes.codes[number] == classes.codes[self.query])
+
+    def draw(self, row: Axes, pictures: Floats, classes: Classes | None) -> None:
+        """Draw the query and its neighbours, each on axes of its own."""
+        for ax, number in zip(row, (self.query, *self.nearest), strict=True):
+            ax.imshow(pictures[number], cmap="gray", vmin=0, vmax=1)
+            ax.set(xticks=[], yticks=[])
+            ax.set_title(self.title(number, classes), fontsize="small")
+            if classes is not None and number != self.query:
+                _frame(ax, self.right(number, classes))
+        row[0].set_ylabel(self.metric)
+
+    def title(self, number: int, classes: Classes | None) -> str:
+        """What is written over a row's picture."""
+        name = f"row {number}" if classes is None else classes.names[classes.codes[number]]
+        if number == self.query:
+            return f"query: {name}"
+        return name if classes is None or self.right(number, classes) else f"× {name}"
+
+
+def _search(
+    metrics: Mapping[str, Metric], X: ArrayLike, queries: ArrayLike, n_neighbors: int
+) -> list[_Answer]:
+    """Answers of each metric to each query, by query."""
+    check_metrics(metrics)
+    points: Floats = np.asarray(X)
+    (rows,) = rows_of(np.reshape(queries, (-1, 1)), 1, len(points))
+    if len(rows) == 0:
+        raise ValueError("There are no queries to answer.")
+    require_integer("n_neighbors", n_neighbors, at_least=1)
+    if n_neighbors >= len(points):
+        raise ValueError(
+            f"n_neighbors must be less than the {len(points)} rows of X; got {n_neighbors}."
+        )
+    found = {
+        name: kneighbors(metric, X, points[rows], n_neighbors=n_neighbors + 1)
+        for name, metric in metrics.items()
+    }
+    answers = []
+    for place, query in enumerate(rows.tolist()):
+        for name, (distances, indices) in found.items():
+            # Duplicates of the query may have crowded it out; then the last one goes.
+            others = np.flatnonzero(indices[place] != query)[:n_neighbors]
+            nearest = indices[place, others]
+            answers.append(_Answer(name, query, nearest, distances[place, others]))
+    return answers
+
+
+def _check_shape(shape: tuple[int, ...], n_features: int) -> None:
+    fits = len(shape) == 2 or (len(shape) == 3 and shape[2] in _COLOURS)
+    if not fits or np.prod(shape) != n_features:
+        raise ValueError(
+            f"image_shape must be (height, width), or (height, width, 3 or 4), of {n_features} "
+            f"values; got {shape}."
+        )
+
+
+def _frame(ax: Any, right: bool) -> None:
+    for spine in ax.spines.values():
+        spine.set(color=_RIGHT if right else _WRONG, linewidth=2.5, visible=True)
+        spine.set_linestyle("-" if right else "--")
+
+
+def _entry(
+    head: str, texts: Sequence[str], number: int, classes: Classes | None, width: int
+) -> str:
+    """One line: head, text and label, the text cut to fit."""
+    tail = "" if classes is None else f" [{classes.names[classes.codes[number]]}]"
+    text = " ".join(str(texts[number]).split())
+    room = max(1, width - len(head) - len(tail))
+    return head + (text if len(text) <= room else text[: room - 1] + "…") + tail

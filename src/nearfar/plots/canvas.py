@@ -1,0 +1,123 @@
+"""What all pictures share: axes, colours and marks, checked points and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_array
+
+from nearfar.metric import Metric
+
+Floats = NDArray[np.floating[Any]]
+Ints = NDArray[np.intp]
+Axes = NDArray[Any]
+
+# M. Petroff, Accessible color sequences for data visualization, 2021: told apart by the
+# colour-blind, and neither too light for white paper nor too dark for a black screen.
+PALETTE = (
+    "#3f90da",
+    "#ffa90e",
+    "#bd1f01",
+    "#94a4a2",
+    "#832db6",
+    "#a96b59",
+    "#e76300",
+    "#b9ac70",
+    "#717581",
+    "#92dadd",
+)
+MARKERS = "os^DvPX<>*"
+NEUTRAL = "0.5"
+_CELL = (4.5, 3.5)
+_PAD = 0.08
+_DASHES = ("-", "--", "-.", ":")
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """Labels as the names of classes, and the class of each point."""
+
+    names: tuple[str, ...]
+    codes: Ints
+
+    @classmethod
+    def of(cls, y: ArrayLike, n_samples: int) -> Classes:
+        """Check that there is a label for each point, and sort them out."""
+        labels = np.asarray(y)
+        if labels.shape != (n_samples,):
+            raise ValueError(f"{n_samples} points need one label each; got shape {labels.shape}.")
+        if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+            raise ValueError("Labels must not be NaN or infinite.")
+        found, codes = np.unique(labels, return_inverse=True)
+        return cls(tuple(str(name) for name in found), codes)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def checked(X: ArrayLike) -> Floats:
+    """Points as an array, finite."""
+    return np.asarray(check_array(X, dtype=[np.float64, np.float32], input_name="X"))
+
+
+def check_metrics(metrics: Mapping[str, Metric]) -> None:
+    """Refuse what is no mapping of names to metrics."""
+    if not isinstance(metrics, Mapping) or not metrics:
+        raise ValueError('Metrics are given by name, as in {"learned": metric}; at least one.')
+    for name, metric in metrics.items():
+        if not isinstance(metric, Metric):
+            raise ValueError(f"{name!r} is not a metric but of type {type(metric).__name__}.")
+
+
+def line(number: int) -> dict[str, Any]:
+    """Looks of one of several lines."""
+    return {
+        "color": PALETTE[number % len(PALETTE)],
+        "marker": MARKERS[number % len(MARKERS)],
+        "linestyle": _DASHES[number % len(_DASHES)],
+        "markersize": 4,
+    }
+
+
+def whole_numbers(ax: Any) -> None:
+    """Keep ticks between rounds, ranks and the like away."""
+    from matplotlib.ticker import MaxNLocator
+
+    if ax.get_xscale() == "linear":
+        ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
+
+
+def one_axes(given: Any, size: tuple[float, float] = _CELL) -> Any:
+    """Return the axes that are given, or new ones of a size in inches."""
+    return grid(given, 1, 1, size)[0, 0]
+
+
+def grid(given: Any, n_rows: int, n_columns: int, cell: tuple[float, float] = _CELL) -> Axes:
+    """Return the axes that are given, or new ones, in rows and columns.
+
+    Parameters
+    ----------
+    given : Axes, array-like of Axes or None
+    n_rows, n_columns : int
+    cell : (float, float)
+        Width and height of new axes, in inches.
+    """
+    if given is not None:
+        axes: Axes = np.asarray(given, dtype=object)
+        if axes.size != n_rows * n_columns:
+            raise ValueError(f"{n_rows * n_columns} axes are needed; got {axes.size}.")
+        return axes.reshape(n_rows, n_columns)
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise ImportError('Pictures need matplotlib: pip install "nearfar[plots]".') from error
+    size = (cell[0] * n_columns, cell[1] * n_rows)
+    figure = pyplot.figure(figsize=size, layout="constrained")
+    engine: Any = figure.get_layout_engine()
+    engine.set(w_pad=_PAD, h_pad=_PAD)
+    made: Axes = figure.subplots(n_rows, n_columns, squeeze=False)
+    return made

@@ -1,0 +1,61 @@
+"""Which features matter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nearfar.importance import feature_importances, feature_names
+from nearfar.learner import require_integer
+from nearfar.metric import Metric
+from nearfar.plots.canvas import PALETTE, one_axes
+
+
+def importances(
+    metric: Metric, X: ArrayLike | None = None, *, n_features: int = 15, ax: Any = None
+) -> Any:
+    """Draw the share of the mean squared distance that each feature contributes.
+
+    The shares of `nearfar.importance.feature_importances`; they sum to one, and the title has what
+    is left to features that are not drawn. A negative share is no error: the differences in this
+    feature mostly cancel those in features that it goes along with.
+
+    Parameters
+    ----------
+    metric : Metric
+        A linear one, without kernel or gate.
+    X : array-like of shape (n_samples, n_features), optional
+        Points. Without them the shares are those of diag(M), and depend on the units of the
+        features.
+    n_features : int, default=15
+        Number of features to draw, those of the largest shares in size.
+    ax : Axes, optional
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> from nearfar import Metric, plots
+    >>> metric = Metric([[3.0, 0.0], [0.0, 1.0]], ["length", "width"])
+    >>> ax = plots.importances(metric, [[0, 0], [1, 1], [0, 1], [1, 0]])
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['length', 'width']
+    """
+    require_integer("n_features", n_features, at_least=1)
+    shares = feature_importances(metric, X)
+    names = feature_names(metric)
+    order = np.argsort(-np.abs(shares), kind="stable")
+    shown, others = order[:n_features], order[n_features:]
+    ax = one_axes(ax, (6.0, 1.2 + 0.25 * len(shown)))
+    ax.barh(np.arange(len(shown)), shares[shown], color=PALETTE[0])
+    ax.axvline(0.0, color=ax.spines["left"].get_edgecolor(), linewidth=0.8)
+    ax.set_yticks(np.arange(len(shown)), [names[j] for j in shown])
+    ax.set_ylim(len(shown) - 0.4, -0.6)
+    ax.set_xlabel("share of diag(M)" if X is None else "share of the mean squared distance")
+    rest = f"the other {len(others)} features: {100 * shares[others].sum():.0f} %"
+    ax.set_title(rest if len(others) else "")
+    return ax

@@ -1,0 +1,136 @@
+"""How good metrics are, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nearfar.evaluate import neighbor_accuracy_curve, verification, verification_curve
+from nearfar.metric import Metric
+from nearfar.plots.canvas import NEUTRAL, check_metrics, checked, line, one_axes, whole_numbers
+from nearfar.supervision import Pairs
+
+
+def curves(values: Mapping[str, Mapping[int, float]], xlabel: str, *, ax: Any = None) -> Any:
+    """Draw accuracies against a number, such as `evaluate.accuracy_by` gives (Figures 5 and 6).
+
+    Examples
+    --------
+    >>> from nearfar import plots
+    >>> ax = plots.curves({"NCA": {1: 0.81, 2: 0.93}}, "components")
+    >>> ax.lines[0].get_xydata().tolist()
+    [[1.0, 0.81], [2.0, 0.93]]
+    """
+    if not values:
+        raise ValueError("There are no curves to draw.")
+    ax = one_axes(ax)
+    for number, (name, points) in enumerate(values.items()):
+        ax.plot(list(points), list(points.values()), label=name, **line(number))
+    ax.set(xlabel=xlabel, ylabel="accuracy")
+    ax.legend()
+    return ax
+
+
+def neighbor_curve(
+    metrics: Mapping[str, Metric],
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    max_k: int = 30,
+    X_query: ArrayLike | None = None,
+    y_query: ArrayLike | None = None,
+    ax: Any = None,
+) -> Any:
+    """Draw how often the k-th nearest row has the query's class, for several metrics.
+
+    The numbers are those of `evaluate.neighbor_accuracy_curve`.
+
+    Parameters
+    ----------
+    metrics : mapping of str to Metric
+    X, y : array-likes of shape (n_samples, n_features) and (n_samples,)
+        The gallery and its classes.
+    max_k : int, default=30
+    X_query, y_query : array-likes, optional
+        The queries and their classes; by default every row of X against all others.
+    ax : Axes, optional
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> from nearfar import Metric, plots
+    >>> X, y = [[0.0], [1.0], [3.0], [7.0]], [0, 0, 1, 1]
+    >>> ax = plots.neighbor_curve({"plain": Metric.identity(1)}, X, y, max_k=2)
+    >>> ax.lines[0].get_ydata()
+    array([0.75, 0.  ])
+    """
+    check_metrics(metrics)
+    checked(X)
+    queries = {"X_query": X_query, "y_query": y_query}
+    found = {
+        name: neighbor_accuracy_curve(metric, X, y, max_k=max_k, **queries)
+        for name, metric in metrics.items()
+    }
+    ax = one_axes(ax)
+    for number, (name, accuracies) in enumerate(found.items()):
+        ax.plot(np.arange(1, max_k + 1), accuracies, label=name, **line(number))
+    ax.set(xlabel="k", ylabel="k-th neighbour of the same class")
+    whole_numbers(ax)
+    ax.legend()
+    return ax
+
+
+def roc(metrics: Mapping[str, Metric], X: ArrayLike, pairs: Pairs, *, ax: Any = None) -> Any:
+    """Draw the ROC curves of "same if near" for several metrics.
+
+    The legend has the area under each curve and its equal error rate, where the curve crosses the
+    falling diagonal; the numbers are those of `evaluate.verification`.
+
+    Parameters
+    ----------
+    metrics : mapping of str to Metric
+    X : array-like of shape (n_samples, n_features)
+    pairs : Pairs
+        Similar and dissimilar ones.
+    ax : Axes, optional
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> from nearfar import Metric, Pairs, plots
+    >>> pairs = Pairs([[0, 1], [1, 2], [0, 2]], [True, False, False])
+    >>> ax = plots.roc({"plain": Metric.identity(1)}, [[0.0], [1.0], [3.0]], pairs)
+    >>> ax.get_legend().get_texts()[0].get_text()
+    'plain: AUC 1.000, EER 0.0 %'
+    """
+    check_metrics(metrics)
+    checked(X)
+    if not isinstance(pairs, Pairs):
+        raise ValueError(f"A ROC curve is drawn from Pairs; got {type(pairs).__name__}.")
+    found = {
+        name: (verification_curve(metric, X, pairs), verification(metric, X, pairs))
+        for name, metric in metrics.items()
+    }
+    ax = one_axes(ax, (5.0, 4.8))
+    for number, (name, (curve, result)) in enumerate(found.items()):
+        ax.plot(
+            curve.false_positive_rate,
+            curve.true_positive_rate,
+            label=f"{name}: AUC {result.auc:.3f}, EER {100 * result.eer:.1f} %",
+            # Marks at even distances along the curve; one for each pair would hide it.
+            markevery=0.1,
+            **line(number),
+        )
+    ax.plot([0, 1], [0, 1], color=NEUTRAL, linestyle=":", linewidth=1)
+    ax.set(xlabel="false positive rate", ylabel="true positive rate", aspect="equal")
+    ax.legend(loc="lower right", fontsize="small")
+    return ax
