@@ -211,10 +211,10 @@ class PairVerifier(BaseEstimator):
             return float(
                 getattr(verification(self.metric_, X, held_out), f"{self.criterion}_threshold")
             )
-        return _threshold_on(self.curve_, held_out, self.criterion, self.max_fpr, self.beta)
+        return threshold_on(self.curve_, held_out, self.criterion, self.max_fpr, self.beta)
 
 
-def _threshold_on(
+def threshold_on(
     curve: RocCurve, pairs: Pairs, criterion: str, max_fpr: float, beta: float
 ) -> float:
     """Best threshold of a curve by the false positive rate or F-beta."""

@@ -1,0 +1,72 @@
+"""Pictures as SVG for a page: text stays text, and takes the colour of the page."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from typing import Any
+
+# A colour that nobody draws with stands for the page's own, until the picture is text.
+_INK = "#0a0b0c"
+_STYLE = {
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+    "legend.frameon": False,
+    **dict.fromkeys(
+        ["text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"], _INK
+    ),
+}
+
+
+def svg(draw: Callable[[], Any], label: str, prefix: str) -> str:
+    """Draw, and return the figure as an SVG element.
+
+    Parameters
+    ----------
+    draw : callable
+        Makes axes and returns them.
+    label : str
+        What is to be seen, for those who can't.
+    prefix : str
+        What the names of this picture's parts begin with; it must be its own on a page.
+    """
+    try:
+        import matplotlib as mpl
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise ImportError('A report needs matplotlib: pip install "nearfar[report]".') from error
+    with mpl.rc_context({**_STYLE, "svg.hashsalt": prefix}), pyplot.ioff():
+        axes = draw()
+        figure = (axes.ravel()[0] if hasattr(axes, "ravel") else axes).figure
+        buffer = io.StringIO()
+        try:
+            figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+        finally:
+            pyplot.close(figure)
+    return _inline(buffer.getvalue(), label, prefix)
+
+
+def _inline(document: str, label: str, prefix: str) -> str:
+    """Make an SVG file a part of a page."""
+    text = document[document.index("<svg") :]
+    text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r'<g id="[^"]*">', "<g>", text)
+    text = re.sub(r'\bid="', f'id="{prefix}-', text)
+    text = re.sub(r'(xlink:href="#|url\(#)', rf"\g<1>{prefix}-", text)
+    text = text.replace("xlink:href", "href").replace(_INK, "currentColor")
+    view = re.search(r'viewBox="([^"]*)"', text)
+    assert view is not None
+    escaped = label.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+    width = float(view[1].split()[2])
+    opening = (
+        f'<svg role="img" aria-label="{escaped}" viewBox="{view[1]}" '
+        f'style="max-width: {width * 4 / 3:.0f}px">'
+    )
+    return opening + text[text.index(">") + 1 :].rstrip()

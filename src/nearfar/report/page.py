@@ -1,0 +1,320 @@
+"""The sections of a report, and the file."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearfar import plots
+from nearfar.gated import GatedMetric
+from nearfar.importance import leading_directions
+from nearfar.metric import Metric
+from nearfar.neighbors import kneighbors
+from nearfar.report.figures import svg
+from nearfar.report.study import Study
+from nearfar.strategies import RandomPairs
+
+_QUERIES = 4
+_NEIGHBORS = 5
+_MOST_CLASSES = 30
+_MOST_FEATURES = 30
+_TEXT_WIDTH = 120
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture with its caption."""
+
+    svg: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A query and what two metrics find for it: (text, whether it has the query's class)."""
+
+    query: str
+    found: dict[str, list[tuple[str, bool]]]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page."""
+
+    title: str
+    anchor: str
+    text: list[str] = field(default_factory=list)
+    table: tuple[list[str], list[list[str]]] | None = None
+    html: str = ""
+    figures: list[Figure] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    code: list[tuple[str, str]] = field(default_factory=list)
+
+
+def write_report(path: str | os.PathLike[str], study: Study) -> None:
+    """Write a report as one HTML file that needs no network.
+
+    Parameters
+    ----------
+    path : path-like
+        Replaced only once the report is complete.
+    study : Study
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from sklearn.datasets import load_iris
+    >>> from nearfar import BoostMetric
+    >>> from nearfar.report import Study, write_report
+    >>> X, y = load_iris(return_X_y=True)
+    >>> def learn(X, y):
+    ...     return BoostMetric(max_rounds=10).fit(X, y)
+    >>> study = Study("iris", X, y, learn(X, y).metric_, "BoostMetric", relearn=learn)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "iris.html"
+    ...     write_report(path, study)
+    ...     path.read_text()[:15]
+    '<!DOCTYPE html>'
+    """
+    text = render(study)
+    target = Path(path).resolve()
+    handle, name = tempfile.mkstemp(prefix=".nearfar-", dir=target.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(name).chmod(0o644)
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def render(study: Study) -> str:
+    """Return the page."""
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ImportError as error:
+        raise ImportError('A report needs Jinja: pip install "nearfar[report]".') from error
+    environment = Environment(
+        loader=PackageLoader("nearfar.report", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    from nearfar import __version__
+
+    return environment.get_template("page.html").render(
+        study=study, sections=list(_sections(study)), version=__version__
+    )
+
+
+def _sections(study: Study) -> Iterator[Section]:
+    yield _data(study)
+    if study.comparison is not None:
+        yield Section(
+            "Is it worth it?",
+            "comparison",
+            text=[
+                "Every distance is learned from some rows and judged by others. Triplets: share of "
+                "(row, near of its class, far of another) in the right order. MAP@R: how purely a "
+                "row's class comes first when all others are ranked."
+            ],
+            html=study.comparison.to_html(),
+        )
+    yield _pictures(study)
+    yield _neighbours(study)
+    if not isinstance(study.metric, GatedMetric) and study.metric.kernel_map is None:
+        yield _features(study)
+    yield _loading(study)
+
+
+def _data(study: Study) -> Section:
+    names, counts = np.unique(study.y, return_counts=True)
+    n_rows, n_features = study.X.shape
+    spread = study.X.std(axis=0)
+    text = [f"{n_rows} rows, {n_features} features, {len(names)} classes."]
+    constant = [name for name, s in zip(study.features, spread, strict=True) if s == 0]
+    if constant:
+        text.append(f"Features that are the same in all rows: {_listed(constant)}.")
+    varied = spread[spread > 0]
+    if len(varied) and varied.max() > 100 * varied.min():
+        text.append(
+            f"The spread of features differs by a factor of {varied.max() / varied.min():.3g}: "
+            "without standardising, a few of them decide every distance."
+        )
+    twins = n_rows - len(np.unique(study.X, axis=0))
+    if twins:
+        text.append(f"{twins} rows are copies of others.")
+    order = np.argsort(-counts, kind="stable")
+    rows = [
+        [str(names[i]), str(counts[i]), f"{100 * counts[i] / n_rows:.1f} %"]
+        for i in order[:_MOST_CLASSES]
+    ]
+    if len(names) > _MOST_CLASSES:
+        rows.append([f"{len(names) - _MOST_CLASSES} more", str(counts[order[30:]].sum()), ""])
+    return Section("The data", "data", text=text, table=(["class", "rows", "share"], rows))
+
+
+def _pictures(study: Study) -> Section:
+    """Draw the metric, and what it does to rows held out."""
+    seen, unseen = study.split
+    X, y = study.X, study.y
+    pairs = RandomPairs()(X[unseen], y[unseen], np.random.RandomState(study.random_state))
+    most = min(30, len(seen) - 1)
+    wanted: list[tuple[Callable[[], Any], str]] = [
+        (
+            lambda: plots.before_and_after(study.metric, X, y),
+            "All rows, before and after: the two axes along which they differ most.",
+        ),
+        (
+            lambda: plots.neighbor_curve(
+                study.metrics, X[seen], y[seen], max_k=most, X_query=X[unseen], y_query=y[unseen]
+            ),
+            "How often the k-th neighbour of a row held out has its class.",
+        ),
+        (
+            lambda: plots.roc(study.metrics, X[unseen], pairs),
+            "Same or different, for pairs of rows held out, by a threshold on the distance.",
+        ),
+        (
+            lambda: plots.spectra({study.method: study.metric}),
+            "Eigenvalues of the metric: how many directions it looks in.",
+        ),
+    ]
+    if study.learner is not None and len(study.learner.trace_) > 1:
+        trace = study.learner.trace_
+        wanted.append((lambda: plots.rounds(trace), "How the fit went, round by round."))
+    fitted = study.relearned
+    if hasattr(fitted, "staged_metrics") and len(fitted.trace_) > 1:
+        wanted.append(
+            (
+                lambda: plots.accuracy_by_rank(fitted, X[seen], y[seen], X[unseen], y[unseen]),
+                "Accuracy on rows held out as the metric grows.",
+            )
+        )
+    figures = [
+        Figure(svg(draw, caption, f"fig{number}"), caption)
+        for number, (draw, caption) in enumerate(wanted)
+    ]
+    return Section("In pictures", "pictures", text=[_held_out(study)], figures=figures)
+
+
+def _held_out(study: Study) -> str:
+    if study.relearn is None:
+        return "Curves are for the metric as it is; they are honest if it has not seen these rows."
+    n_seen, n_unseen = map(len, study.split)
+    return f"Curves are for a metric learned from {n_seen} rows and judged by {n_unseen} others."
+
+
+def _neighbours(study: Study) -> Section:
+    """Show neighbours of a few rows before and after."""
+    number = min(_NEIGHBORS, len(study.split[0]) - 1)
+    rows = study.queries(_QUERIES, number)
+    text = [
+        "Rows held out whose neighbours change most, for better or worse. A cross marks neighbours "
+        "of another class."
+    ]
+    seen, _ = study.split
+    if study.image_shape is not None:
+        picked = np.concatenate([rows, seen]).astype(np.intp)
+        figure = svg(
+            lambda: plots.neighbor_pictures(
+                study.metrics,
+                study.X[picked],
+                np.arange(len(rows)),
+                image_shape=study.image_shape or (),
+                n_neighbors=number,
+                y=study.y[picked],
+            ),
+            "Neighbours before and after",
+            "neighbours",
+        )
+        return Section(
+            "Neighbours, before and after",
+            "neighbours",
+            text=text,
+            figures=[Figure(figure, "Each query, then its neighbours, nearest first.")],
+        )
+    answers = []
+    for row in rows:
+        found = {
+            name: _answers(study, metric, row, seen, number)
+            for name, metric in study.metrics.items()
+        }
+        answers.append(Answer(f"{_called(study, row)} [{study.y[row]}]", found))
+    return Section("Neighbours, before and after", "neighbours", text=text, answers=answers)
+
+
+def _answers(
+    study: Study, metric: Metric, row: int, seen: Any, number: int
+) -> list[tuple[str, bool]]:
+    found = kneighbors(metric, study.X[seen], study.X[[row]], n_neighbors=number)[1][0]
+    return [
+        (f"{_called(study, other)} [{study.y[other]}]", bool(study.y[other] == study.y[row]))
+        for other in seen[found]
+    ]
+
+
+def _called(study: Study, row: int) -> str:
+    name = f"row {row}" if study.ids is None else study.ids[row]
+    if study.texts is None:
+        return name
+    line = " ".join(study.texts[row].split())
+    return line if len(line) <= _TEXT_WIDTH else f"{line[: _TEXT_WIDTH - 1]}…"
+
+
+def _features(study: Study) -> Section:
+    named = study.metric.named(study.features)
+    figure = svg(
+        lambda: plots.importances(named, study.X, n_features=_MOST_FEATURES),
+        "Share of each feature in the mean squared distance",
+        "features",
+    )
+    return Section(
+        "Which features matter",
+        "features",
+        text=[
+            "A feature's share of the mean squared distance between two rows; the shares add up to "
+            "one, and one is negative where a feature mostly takes back what others add."
+        ],
+        figures=[Figure(figure, "Share of the mean squared distance.")],
+        lines=[str(direction) for direction in leading_directions(named, study.X)],
+    )
+
+
+def _loading(study: Study) -> Section:
+    file = study.metric_file or "metric.safetensors"
+    python = (
+        "from nearfar import Metric\n\n"
+        f"metric = Metric.load({file!r})\n"
+        "metric.transform(X)      # where Euclidean distance is the metric\n"
+        "metric.distances(X, Y)   # all distances\n"
+    )
+    shell = (
+        f"nearfar show {file}\n"
+        f"nearfar transform {file} table.csv mapped.parquet\n"
+        f"nearfar neighbors {file} table.csv\n"
+    )
+    code = [("Python", python), ("Shell", shell)]
+    if not isinstance(study.metric, GatedMetric) and study.metric.kernel_map is None:
+        other = (
+            "from safetensors.numpy import load_file\n\n"
+            f"L = load_file({file!r})['L']   # {study.metric.n_components} x "
+            f"{study.metric.n_features}\n"
+            "mapped = X @ L.T\n"
+        )
+        code.append(("Without nearfar, in any language that reads safetensors", other))
+    return Section("Use the metric", "use", code=code)
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(names[:10])
+    return shown if len(names) <= 10 else f"{shown} and {len(names) - 10} more"
