@@ -24,8 +24,8 @@ from nearfar import (
 )
 from nearfar.descent import lbfgs
 from nearfar.evaluate import knn_error, map_at_r, neighbor_accuracy_curve
-from nearfar.mixture.msnca import Mixture, Model
 from nearfar.mixture.neighborhoods import Neighborhoods
+from nearfar.mixture.problem import Mixture, Model
 from nearfar.neighbors import kneighbors
 from references import msnca as reference
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator
+from contextvars import copy_context
 from queue import SimpleQueue
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize
 
+from nearfar.journal import recall
 from nearfar.trace import Round, Rounds
 
 Vector = NDArray[np.float64]
@@ -69,7 +71,7 @@ def lbfgs(
     0.0
     """
     options: Any = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": tol, "maxcor": memory}
-    worker = _Worker(f, x, bounds, options | {"gtol": 0.0})
+    worker = _Worker(_recalled(f), x, bounds, options | {"gtol": 0.0})
     worker.start()
     moved = False
     try:
@@ -79,7 +81,7 @@ def lbfgs(
                 raise item
             if isinstance(item, str):
                 if not moved:
-                    yield f(x)[0], x
+                    yield worker.f(x)[0], x
                 return item
             moved = True
             yield item
@@ -100,6 +102,10 @@ def rounds_of(
         yield make(value, x)
 
 
+def _recalled(f: Objective) -> Objective:
+    return lambda x: recall("value and gradient", lambda: f(x), given=x)
+
+
 class _Worker(threading.Thread):
     """SciPy's search: puts out each iterate, then waits to be told to go ahead."""
 
@@ -109,8 +115,12 @@ class _Worker(threading.Thread):
         self.outbox: SimpleQueue[Any] = SimpleQueue()
         self.ahead = threading.Semaphore(0)
         self.stopped = threading.Event()
+        self.context = copy_context()
 
     def run(self) -> None:
+        self.context.run(self._search)
+
+    def _search(self) -> None:
         callback: Any = self._show
         try:
             found = minimize(

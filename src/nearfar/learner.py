@@ -26,6 +26,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from nearfar.journal import identify, recall, section
 from nearfar.kernel_map import KernelMap
 from nearfar.metric import Metric
 from nearfar.progress import CallbackSupportMixin, notify, show, watched, with_callbacks
@@ -221,7 +222,8 @@ class MetricLearner(
         """
         before = self.__dict__.copy()
         try:
-            self._fit(X, y)
+            with section():
+                self._fit(X, y)
         except BaseException:
             of_callbacks = {k: v for k, v in self.__dict__.items() if k.startswith(_OF_CALLBACKS)}
             self.__dict__ = before | of_callbacks
@@ -234,9 +236,12 @@ class MetricLearner(
         most = self._most_components(points.shape[1])
         if self.n_components is not None and self.n_components > most:
             raise ValueError(f"n_components={self.n_components} is more than the {most} features.")
+        identify(lambda: (self._identity(), points, supervision))
+        random_state = check_random_state(self.random_state)
+        recall("random state", tuple, random_state=random_state)
         frame = Frame.of(points, self.scale)
         Z = frame.enter(points)
-        problem = self._pose(Z, frame, supervision, check_random_state(self.random_state))
+        problem = self._pose(Z, frame, supervision, random_state)
         features = Z if problem.features is None else problem.features
         scale = frame.scale if problem.features is None else np.ones(features.shape[1])
         assembly = Assembly(
@@ -257,6 +262,10 @@ class MetricLearner(
         self._assembly = assembly
         self._frame = frame
         self._conclude(problem, trace)
+
+    def _identity(self) -> tuple[Any, ...]:
+        """Return what the fit depends on, beside the data: whose records it may be resumed from."""
+        return type(self), self.get_params(deep=False) | {"verbose": None}
 
     def _conclude(self, problem: Problem, trace: Trace) -> None:
         """Set what a learner has beyond the common attributes, and warn."""

@@ -26,6 +26,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from nearfar.journal import recall
 from nearfar.kernel_map import KERNELS, Kernel, KernelMap, kernel_diagonal, kernel_matrix
 
 Floats = NDArray[np.floating[Any]]
@@ -182,6 +183,34 @@ def pursue(
     printed : RandomState, optional
         Choose as the paper prints, from a random first point.
     """
+    chosen, totals, whitening = recall(
+        "basis",
+        lambda: _choose(X, kernel, parameters, n_basis, tol, printed),
+        random_state=printed,
+    )
+    return Pursuit(
+        chosen,
+        totals,
+        KernelMap(
+            np.asarray(X[chosen], dtype=np.float64),
+            whitening,
+            kernel,
+            dict(parameters),
+            center=np.zeros(X.shape[1]),
+            scale=np.ones(X.shape[1]),
+        ),
+    )
+
+
+def _choose(
+    X: Floats,
+    kernel: Kernel,
+    parameters: Mapping[str, float],
+    n_basis: int,
+    tol: float,
+    printed: np.random.RandomState | None,
+) -> tuple[Ints, Vector, Matrix]:
+    """Return the rows of the basis, the residuals on the way, and what whitens the features."""
     diagonal = kernel_diagonal(X, kernel, parameters)
     largest = float(diagonal.max())
     if not np.isfinite(diagonal).all() or largest <= 0 or diagonal.min() < 0:
@@ -212,18 +241,7 @@ def pursue(
     whitening = np.eye(len(chosen))
     if printed is None:
         whitening = _inverse_root(kernel_matrix(basis, basis, kernel, parameters))
-    return Pursuit(
-        np.array(chosen, dtype=np.intp),
-        np.array(totals),
-        KernelMap(
-            basis,
-            whitening,
-            kernel,
-            dict(parameters),
-            center=np.zeros(X.shape[1]),
-            scale=np.ones(X.shape[1]),
-        ),
-    )
+    return np.array(chosen, dtype=np.intp), np.array(totals), whitening
 
 
 class _Exact:

@@ -23,6 +23,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from nearfar.edges import Edges
 from nearfar.eigen import leading, signed
+from nearfar.journal import recall
 from nearfar.losses import Slope, exponential_loss, exponential_slope
 from nearfar.supervision import Triplets
 from nearfar.thresholds import best_cut, gaussian_cut
@@ -33,6 +34,7 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Ints = NDArray[np.intp]
 Unit = Literal["mean", "long", "longest"]
+SumsAfter = Callable[[float], tuple[Vector, ...]]
 
 _FACTOR_ROWS = 16
 _LANCZOS_BASIS = 20
@@ -57,17 +59,20 @@ class Line:
     slope : callable
         Step -> slope and curvature of the loss there.
     advance : callable
-        Step -> the operator's state after it.
+        Step, and the sums there -> the operator's state after it.
     lowest : callable
         The smallest margin along the direction: if it is positive, no constraint objects to it.
     accuracy : float
         Relative accuracy to which a step can be found.
+    sums : callable
+        Step -> what takes long to compute of the state after it.
     """
 
     slope: Slope
-    advance: Callable[[float], Any]
+    advance: Callable[..., Any]
     lowest: Callable[[], float]
     accuracy: float = 1e-13
+    sums: SumsAfter = lambda _: ()
 
 
 @dataclass(frozen=True)
@@ -80,13 +85,16 @@ class Cut:
     wrong, right : float
         Weight of the constraints that the cut orders wrongly (near 1, far 0) and rightly.
     advance : callable
-        Weight of the vote -> the operator's state with it.
+        Weight of the vote, and the sums there -> the operator's state with it.
+    sums : callable
+        Weight of the vote -> what takes long to compute of the state with it.
     """
 
     threshold: float
     wrong: float
     right: float
-    advance: Callable[[float], Any]
+    advance: Callable[..., Any]
+    sums: SumsAfter = lambda _: ()
 
 
 class Scatter:
@@ -186,12 +194,17 @@ class Scatter:
         With `absolute`, the eigenpair of the largest eigenvalue in absolute value. With `minus`, of
         shape (rank, n_features), the eigenpair of ``A(u) - minus' minus``.
         """
-        if absolute or self._dense_is_cheaper():
-            value, v = leading(self._matrix_minus(u, minus), absolute=absolute)
-        else:
-            value, v = self._lanczos(u, minus)
+        value, v, self._products = recall(
+            "leading eigenvector", lambda: self._top(u, absolute, minus), given=float(u[0])
+        )
         self._previous = v
         return value, v
+
+    def _top(self, u: Vector, absolute: bool, minus: Matrix | None) -> tuple[float, Vector, int]:
+        """Return the leading eigenpair, and how many products the last Lanczos run took."""
+        if absolute or self._dense_is_cheaper():
+            return *leading(self._matrix_minus(u, minus), absolute=absolute), self._products
+        return self._lanczos(u, minus)
 
     def along(self, state: Vector, v: Vector) -> Line:
         """Return the loss along the direction v from the given margins."""
@@ -215,19 +228,23 @@ class Scatter:
         """
         z = self._lengths(v)
         near, far, u = z[self.near], z[self.far], self.weigh(state)[1]
-        if how == "gaussian":
-            groups = (z[np.unique(self.near)], z[np.unique(self.far)])
-            threshold = gaussian_cut(*(f(g) for g in groups for f in (_mean, _sd)))
-        else:
-            ends = np.concatenate([near, far])
+
+        def find() -> tuple[float]:
+            if how == "gaussian":
+                groups = (z[np.unique(self.near)], z[np.unique(self.far)])
+                return (gaussian_cut(*(f(g) for g in groups for f in (_mean, _sd))),)
             for_wrong = np.where(far < near, u, 0.0)
             for_right = np.where(near < far, u, 0.0)
-            threshold = best_cut(
-                ends,
-                np.concatenate([-for_wrong, for_wrong]),
-                np.concatenate([for_right, -for_right]),
-                signed=signed,
+            return (
+                best_cut(
+                    np.concatenate([near, far]),
+                    np.concatenate([-for_wrong, for_wrong]),
+                    np.concatenate([for_right, -for_right]),
+                    signed=signed,
+                ),
             )
+
+        (threshold,) = recall("threshold", find, given=float(u[0]))
         H = (far >= threshold).astype(np.float64) - (near >= threshold)
         wrong, right = float(u[H < 0].sum()), float(u[H > 0].sum())
         return Cut(threshold, wrong, right, lambda alpha: state + alpha * H)
@@ -308,7 +325,7 @@ class Scatter:
         product = cost["call"] + 2 * cost["gemv"] * n * D + 2 * cost["edge"] * stored
         return D <= _LANCZOS_BASIS or dense < self._products * product
 
-    def _lanczos(self, u: Vector, minus: Matrix | None) -> tuple[float, Vector]:
+    def _lanczos(self, u: Vector, minus: Matrix | None) -> tuple[float, Vector, int]:
         operator = self.operator(u)
         count = 0
 
@@ -331,11 +348,9 @@ class Scatter:
                 tol=1e-5 if operator.dtype == np.float32 else 1e-10,
             )
         except ArpackError:
-            self._products = 1 << 30
-            return leading(self._matrix_minus(u, minus))
-        self._products = count
+            return *leading(self._matrix_minus(u, minus)), 1 << 30
         v = vectors[:, 0].astype(np.float64)
-        return float(values[0]), signed(v / np.linalg.norm(v))
+        return float(values[0]), signed(v / np.linalg.norm(v)), count
 
 
 def _mean(values: Vector) -> float:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar.journal import recall
 from nearfar.mining import class_neighbors
 from nearfar.supervision import Chunklets, ConstraintsOver, Pairs, Triplets
 
@@ -67,7 +68,8 @@ class NearestTriplets:
         self, X: Floats, y: Ints, random_state: np.random.RandomState | None = None
     ) -> Triplets:
         """Build the triplets; `random_state` is not used."""
-        return _cross(*class_neighbors(X, y, self.targets, self.impostors))
+        found = recall("neighbours", lambda: class_neighbors(X, y, self.targets, self.impostors))
+        return _cross(*found)
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,10 @@ class FarTargetTriplets:
         self, X: Floats, y: Ints, random_state: np.random.RandomState | None = None
     ) -> Triplets:
         """Build the triplets."""
-        triplets = _cross(*class_neighbors(X, y, self.a, self.a, farthest_targets=True))
+        found = recall(
+            "neighbours", lambda: class_neighbors(X, y, self.a, self.a, farthest_targets=True)
+        )
+        triplets = _cross(*found)
         kept = int(np.ceil(self.keep * len(triplets)))
         if kept == len(triplets):
             return triplets

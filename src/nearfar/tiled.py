@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar.eigen import leading
+from nearfar.journal import recall
 from nearfar.losses import exponential_loss
 from nearfar.pairwise import Band, ClassOrder, Embedded, PairForm, Tile, Voted, squares
 from nearfar.scatter import Cut, Line
@@ -54,6 +55,11 @@ class Sums:
 
     near: Vector
     far: Vector
+
+    @property
+    def both(self) -> tuple[Vector, Vector]:
+        """First near, then far."""
+        return self.near, self.far
 
 
 @dataclass(frozen=True)
@@ -124,7 +130,8 @@ class TiledScatter:
     def state(self, L: Matrix, signs: Vector | None = None) -> TiledState:
         """Distances |L x - L y|^2 in the operator's units, coordinates counted with their signs."""
         form = self.form(L, signs)
-        return TiledState(form, self.sums(form), L)
+        sums = recall("sums", lambda: self.sums(form).both, given=L)
+        return TiledState(form, Sums(*sums), L)
 
     def form(self, L: Matrix, signs: Vector | None = None) -> Embedded:
         """Map the points by L."""
@@ -139,7 +146,11 @@ class TiledScatter:
 
     def top(self, u: AnchorWeights, *, absolute: bool = False) -> tuple[float, Vector]:
         """Leading eigenpair of A(u): the direction along which the loss falls fastest."""
-        return leading(self.matrix(u), absolute=absolute)
+        return recall(
+            "leading eigenvector",
+            lambda: leading(self.matrix(u), absolute=absolute),
+            given=u.log_anchor,
+        )
 
     def matrix(self, u: AnchorWeights) -> Matrix:
         """A(u), the matrix (8) of MetricBoost."""
@@ -158,28 +169,34 @@ class TiledScatter:
         p = np.asarray(self.X @ (v / np.sqrt(self.unit)).astype(self.X.dtype), dtype=np.float64)
         line = _TiledLine(self, state, v, p)
         accuracy = 1e-13 if self.X.dtype == np.float64 else 1e-5
-        return Line(line.slope, line.advance, line.lowest, accuracy)
+        return Line(line.slope, line.advance, line.lowest, accuracy, line.sums)
 
     def cut(self, state: TiledState, v: Vector, *, how: str, signed: bool) -> Cut:
         """Cut the squared lengths along v into small and large."""
         p = np.asarray(self.X @ (v / np.sqrt(self.unit)).astype(self.X.dtype), dtype=np.float64)
         u = self.weigh(state)[1]
-        if how == "gaussian":
-            threshold = gaussian_cut(*self._spread(p))
-        else:
-            threshold = best_cut(*self._events(u, p), signed=signed)
-        wrong, right = self._judge(u, p, threshold)
 
-        def advance(alpha: float) -> TiledState:
+        def find() -> tuple[float, float, float]:
+            if how == "gaussian":
+                threshold = gaussian_cut(*self._spread(p))
+            else:
+                threshold = best_cut(*self._events(u, p), signed=signed)
+            return threshold, *self._judge(u, p, threshold)
+
+        threshold, wrong, right = recall("threshold", find, given=u.log_anchor)
+
+        def voted(alpha: float) -> Voted:
             empty = np.empty(0)
             form = state.form
             if isinstance(form, Embedded):
                 form = Voted(form, np.empty((0, len(p))), empty, empty)
             assert isinstance(form, Voted)
-            form = form.extended(p, threshold, alpha)
-            return TiledState(form, self.sums(form), state.L)
+            return form.extended(p, threshold, alpha)
 
-        return Cut(threshold, wrong, right, advance)
+        def advance(alpha: float, near: Vector, far: Vector) -> TiledState:
+            return TiledState(voted(alpha), Sums(near, far), state.L)
+
+        return Cut(threshold, wrong, right, advance, lambda alpha: self.sums(voted(alpha)).both)
 
     def _judge(self, u: AnchorWeights, p: Vector, threshold: float) -> tuple[float, float]:
         """Weight of the triplets that a cut orders wrongly, and rightly."""
@@ -299,7 +316,7 @@ class _TiledLine:
 
     def __init__(self, scatter: TiledScatter, state: TiledState, v: Vector, p: Vector) -> None:
         self.scatter, self.state, self.v, self.p = scatter, state, v, p
-        self._tried: tuple[float, Embedded, Sums] | None = None
+        self._tried: tuple[float, Sums] | None = None
         edges = scatter.classes.edges
         self._lowest = np.repeat(np.minimum.reduceat(p, edges[:-1]), np.diff(edges))
         self._highest = np.repeat(np.maximum.reduceat(p, edges[:-1]), np.diff(edges))
@@ -328,25 +345,28 @@ class _TiledLine:
         log_near, log_far = shift.near[anchors] + np.log(s), shift.far[anchors] + np.log(f)
         sums = Sums(np.full(classes.n, -np.inf), np.full(classes.n, -np.inf))
         sums.near[anchors], sums.far[anchors] = log_near, log_far
-        self._tried = (w, form, sums)
+        self._tried = (w, sums)
         anchor = exponential_loss(log_near + log_far)[1]
         mean = anchor @ (f1 / f - s1 / s)
         square = anchor @ (f2 / f - 2 * (f1 / f) * (s1 / s) + s2 / s)
         return float(mean), max(0.0, float(square - mean**2))
 
-    def advance(self, w: float) -> TiledState:
-        """Return the state after the step, with the sums of the last step tried if it is that."""
+    def sums(self, w: float) -> tuple[Vector, Vector]:
+        """Sums after the step: those of the last step tried, if it is that."""
         if self._tried is not None and self._tried[0] == w:
-            _, form, sums = self._tried
-        else:
-            form = _embedded(self.state).extended(self.p, w)
-            about = self.state.sums if self._is_small(w) else None
-            sums = self.scatter.sums(form, about=about)
+            return self._tried[1].both
+        form = _embedded(self.state).extended(self.p, w)
+        about = self.state.sums if self._is_small(w) else None
+        return self.scatter.sums(form, about=about).both
+
+    def advance(self, w: float, near: Vector, far: Vector) -> TiledState:
+        """Return the state after the step."""
+        form = _embedded(self.state).extended(self.p, w)
         L = np.vstack([self.state.L, np.sqrt(abs(w)) * self.v])
         if len(L) > len(self.scatter):
             L, signs = _compact(L, form.signs)
             form = self.scatter.form(L, signs)
-        return TiledState(form, sums, L)
+        return TiledState(form, Sums(near, far), L)
 
     def _is_small(self, w: float) -> bool:
         """Whether the step leaves all exponents within the range of exp."""

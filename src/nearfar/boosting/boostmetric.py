@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from nearfar.boosting.base import BoostingLearner
 from nearfar.boosting.loop import Rule, best_number_of_rounds, boost, separation_threshold
+from nearfar.journal import recall
 from nearfar.learner import (
     Floats,
     Frame,
@@ -339,13 +341,10 @@ def correct(
             return "converged"
         if stalled:
             return "stalled"
-        step, last = 0.0, False
-        if not rule.no_direction_left(eigenvalue):
-            step, last = rule.step(scatter.along(margins, v), eigenvalue)
-        grown = np.vstack([L, np.sqrt(step) * v]) if step > 0 else L
-        if len(grown) == 0:
+        grow = partial(_grow, scatter, rule, state, margins, L, eigenvalue, v)
+        step, last, L = recall("corrected factor", grow, given=objective)
+        if len(L) == 0:
             return "converged"
-        L = _optimal_factor(scatter, rule, state, grown)
         margins = state + scatter.factor_margins(L)
         loss, u = scatter.weigh(margins)
         before, objective = objective, rule.objective(loss, float((L**2).sum()))
@@ -354,6 +353,23 @@ def correct(
             return "separated"
         stalled = before - objective <= _STALLED * max(1.0, abs(objective))
     return "max_rounds"
+
+
+def _grow(
+    scatter: Scatter,
+    rule: PenalizedExponential,
+    state: Vector,
+    margins: Vector,
+    L: Matrix,
+    eigenvalue: float,
+    v: Vector,
+) -> tuple[float, bool, Matrix]:
+    """Add a term, and re-optimise the factor; the term's step, whether it is the last one."""
+    step, last = 0.0, False
+    if not rule.no_direction_left(eigenvalue):
+        step, last = rule.step(scatter.along(margins, v), eigenvalue)
+    grown = np.vstack([L, np.sqrt(step) * v]) if step > 0 else L
+    return step, last, _optimal_factor(scatter, rule, state, grown) if len(grown) else grown
 
 
 def _optimal_factor(

@@ -52,6 +52,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from nearfar.boosting.base import BoostingLearner
 from nearfar.eigen import row_space
+from nearfar.journal import recall
 from nearfar.learner import (
     Floats,
     Frame,
@@ -312,9 +313,17 @@ class DoublyRegularized:
         `w` of the last round is what to begin with.
         """
         if self.weights == "lp":
-            return best_terms_by_lp(V, self.soft.cap, self.offset)
+            return recall(
+                "weights of terms",
+                lambda: best_terms_by_lp(V, self.soft.cap, self.offset),
+                given=V[-1, :1],
+            )
         with quiet_blas():
-            value, w = self.soft.best_terms(V, w, self.offset)
+            value, w = recall(
+                "weights of terms",
+                lambda: self.soft.best_terms(V, w, self.offset),
+                given=w,
+            )
         return value, w, self.soft.weigh(self.offset + w @ V)[1]
 
     def price_of_overlap(self, largest: float) -> float:

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar.journal import recall
 from nearfar.scatter import Cut, Line, Scatter
 from nearfar.trace import Round, Rounds
 
@@ -119,10 +121,10 @@ def boost(operator: Operator, rule: Rule, state: Any, *, max_rounds: int) -> Rou
         if rule.no_direction_left(eigenvalue, v, previous):
             return "converged"
         line = rule.line(operator, state, v)
-        step, last = rule.step(line, eigenvalue)
+        step, last, *sums = recall("step", partial(_step, rule, line, eigenvalue), given=objective)
         if step == 0:
             return "converged"
-        state, previous = line.advance(step), v
+        state, previous = line.advance(step, *sums), v
         total_step += step
         loss, u = operator.weigh(state)
         before, objective = objective, rule.objective(loss, total_step)
@@ -133,6 +135,12 @@ def boost(operator: Operator, rule: Rule, state: Any, *, max_rounds: int) -> Rou
         if reason := rule.done(loss, before - objective):
             return reason
     return "max_rounds"
+
+
+def _step(rule: Rule, line: Any, eigenvalue: float) -> tuple[Any, ...]:
+    """Find the step, whether it is the last, and the sums after it."""
+    step, last = rule.step(line, eigenvalue)
+    return step, last, *(line.sums(step) if step else ())
 
 
 def best_number_of_rounds(

@@ -43,6 +43,7 @@ from numpy.typing import NDArray
 
 from nearfar.boosting.base import BoostingLearner
 from nearfar.boosting.loop import Operator, Rule, boost, separation_threshold
+from nearfar.journal import recall
 from nearfar.learner import (
     Assembly,
     Floats,
@@ -221,8 +222,8 @@ class MetricBoost(BoostingLearner):
         if self.response == "real":
             return RealResponse(*shared)
         if self.response == "normalized":
-            largest = largest_squared_distance(operator.X) / operator.unit
-            return NormalizedResponse(*shared, largest)
+            (largest,) = recall("diameter", lambda: (largest_squared_distance(operator.X),))
+            return NormalizedResponse(*shared, largest / operator.unit)
         smoothing = 0.5 / operator.n_triplets
         return BinaryResponse(*shared, self.threshold, smoothing)
 

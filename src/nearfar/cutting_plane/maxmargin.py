@@ -219,6 +219,9 @@ class MaxMarginMetric(MetricLearner):
     def _strategy(self) -> PairStrategy:
         return self.constraints if self.constraints is not None else RandomPairs()
 
+    def _identity(self) -> tuple[Any, ...]:
+        return *super()._identity(), getattr(self, "_planes", None)
+
     def _constraints(
         self, Z: Floats, supervision: Any, random_state: np.random.RandomState
     ) -> Triplets | Pairs:

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar.edges import Edges
+from nearfar.journal import recall
 from nearfar.supervision import Pairs
 
 Floats = NDArray[np.floating[Any]]
@@ -175,4 +176,6 @@ class PairProblem:
         """Return the plane that touches the mean hinge at a solution: its most violated pairs."""
         c = np.where(self.margins(solution) < 1.0, self.p, 0.0)
         signed = c * self.y
-        return Cut(self.gram(signed), float(signed.sum()), float(c.sum()))
+        slope_b, offset = float(signed.sum()), float(c.sum())
+        (G,) = recall("plane", lambda: (self.gram(signed),), given=np.array([slope_b, offset]))
+        return Cut(G, slope_b, offset)

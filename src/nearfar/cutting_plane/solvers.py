@@ -12,12 +12,14 @@ exact line search toward the model's, and planes touch between the two.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar.cutting_plane.problem import Cut, PairProblem, Solution, Split
 from nearfar.descent import Bounds, lbfgs
+from nearfar.journal import recall
 from nearfar.simplex import Point, maximize
 from nearfar.trace import Round, Rounds
 
@@ -143,8 +145,12 @@ class Model:
 
             return Point(float(value), C * (offsets - slopes * b + flat @ A.ravel()), curvature)
 
-        self.alpha, point = maximize(dual, self.alpha, tol=tol)
-        return point.value, *where(self.alpha)
+        def highest() -> tuple[Vector, float]:
+            alpha, point = maximize(dual, self.alpha, tol=tol)
+            return alpha, point.value
+
+        self.alpha, value = recall("weights of planes", highest, given=tol)
+        return value, *where(self.alpha)
 
 
 def cut_planes(problem: MaxMargin, *, max_rounds: int, planes: list[Cut] | None = None) -> Rounds:
@@ -212,6 +218,10 @@ def ascend_box(problem: MaxMargin, *, max_rounds: int) -> Rounds:
         value, solution, _ = at(share)
         return -value, -top * (1.0 - pairs.margins(solution))
 
+    def judge(share: Vector) -> tuple[float, float, float, Matrix]:
+        value, solution, split = at(share)
+        return value, problem.objective(solution), solution.b, split.factor
+
     best: Round | None = None
     bounds: Bounds = [(0.0, 1.0)] * len(top)
     share, lower, number = np.zeros(len(top)), -np.inf, 0
@@ -220,11 +230,10 @@ def ascend_box(problem: MaxMargin, *, max_rounds: int) -> Rounds:
         left = max_rounds - number
         steps = lbfgs(negative_dual, share, max_iter=left, tol=0.0, bounds=bounds, memory=20)
         for _, share in steps:
-            value, solution, split = at(share)
+            value, objective, b, factor = recall("solution", partial(judge, share), given=share)
             lower, number = max(lower, value), number + 1
-            objective = problem.objective(solution)
             if best is None or objective < best.objective:
-                best = Round(objective, 0.0, 0.0, threshold=solution.b, factor=split.factor)
+                best = Round(objective, 0.0, 0.0, threshold=b, factor=factor)
             best = replace(best, eigenvalue=best.objective - lower)
             yield best
             if problem.certified(best.objective, lower):

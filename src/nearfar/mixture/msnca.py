@@ -30,17 +30,15 @@ sum, fixed steps, negative eigenvalues cut off (18).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax, logsumexp, softmax
-from sklearn.cluster import KMeans
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from nearfar.descent import Bounds, lbfgs, rounds_of
 from nearfar.gated import GatedMetric
+from nearfar.journal import recall
 from nearfar.learner import (
     Assembly,
     Floats,
@@ -53,18 +51,16 @@ from nearfar.learner import (
 )
 from nearfar.metric import Metric
 from nearfar.mixture.base import NeighborhoodLearner, without_nothing
-from nearfar.mixture.neighborhoods import Chances, Neighborhoods
+from nearfar.mixture.neighborhoods import Neighborhoods
+from nearfar.mixture.problem import Mixture, Model
 from nearfar.strategies import TripletStrategy
-from nearfar.trace import Round, Rounds, Trace
-from nearfar.workers import quiet_blas
+from nearfar.trace import Rounds, Trace
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
-Maps = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
 _LEAST_SHARE = 1e-3
-_STEP = 0.02
 _TRIED = (1, 2, 4)
 _HELD_OUT = 0.25
 _AUTO_STARTS = 3
@@ -241,13 +237,11 @@ class MixtureNCA(NeighborhoodLearner):
         seen, unseen = (usable[part] for part in next(split.split(usable, codes[usable])))
         scores = {}
         distinct = len(np.unique(Z[seen], axis=0))
+        known, asked = (Z[seen], codes[seen]), (Z[unseen], codes[unseen])
         for number in (number for number in _TRIED if number <= distinct):
-            mixture = self._mixture(Z[seen], codes[seen], number)
-            *_, last = self._best_start(mixture, start, random_state)
-            metric = GatedMetric([Metric(L) for L in last.model.L], last.model.V, last.model.b)
-            classes, votes = metric.class_votes(Z[seen], codes[seen], Z[unseen])
-            own = votes[np.arange(len(unseen)), np.searchsorted(classes, codes[unseen])]
-            scores[number] = float(np.log(np.maximum(own, _LEAST_CHANCE)).mean())
+            *_, last = self._best_start(self._mixture(*known, number), start, random_state)
+            score = partial(_held_out_likelihood, last.model, known, asked)
+            (scores[number],) = recall("held-out likelihood", score, given=last.objective)
         return max(scores, key=lambda number: (scores[number], -number))
 
     def _result(self, assembly: Assembly, trace: Trace) -> Metric:
@@ -274,167 +268,11 @@ class MixtureNCA(NeighborhoodLearner):
         return self.normalize
 
 
-@dataclass(frozen=True)
-class Model:
-    """Maps of the metrics, and the gate.
-
-    Attributes
-    ----------
-    L : array of shape (n_metrics, k, n_features)
-    V : array of shape (n_metrics, n_features)
-    b : array of shape (n_metrics,)
-    share : array of shape (n_metrics,) or None
-        Mean of the gate over the points, once learned.
-    """
-
-    L: Maps
-    V: Matrix
-    b: Vector
-    share: Vector | None = None
-
-
-@dataclass(frozen=True)
-class Slope:
-    """Mean log-likelihood, and its derivatives by log p and by the gate."""
-
-    value: float
-    by_log_p: Matrix
-    by_weights: Matrix
-    by_offsets: Vector
-
-
-@dataclass(frozen=True)
-class Mixture:
-    """The problem (11) on points and labels.
-
-    Attributes
-    ----------
-    points : Neighborhoods
-    number : int
-        How many metrics.
-    sparsity, gate_sparsity : float
-    """
-
-    points: Neighborhoods
-    number: int
-    sparsity: float
-    gate_sparsity: float
-
-    def start(self, L: Matrix, random_state: np.random.RandomState) -> Model:
-        """Equal metrics, and a gate between clusters."""
-        S, D = self.number, L.shape[1]
-        maps = np.repeat(L[None], S, axis=0)
-        if S == 1:
-            return Model(maps, np.zeros((1, D)), np.zeros(1))
-        with quiet_blas():
-            clusters = KMeans(S, n_init=1, random_state=random_state).fit(self.points.X)
-        centers = np.asarray(clusters.cluster_centers_, dtype=np.float64)
-        return Model(maps, centers, -0.5 * (centers**2).sum(axis=1))
-
-    def with_share(self, model: Model) -> Model:
-        """Add the mean gate."""
-        gate = softmax(self.points.X @ model.V.T + model.b, axis=1)
-        return replace(model, share=np.asarray(gate.mean(axis=0), dtype=np.float64))
-
-    def slope(self, log_p: Matrix, model: Model) -> Slope:
-        """Likelihood for given chances under each metric, of shape (n_samples, n_metrics)."""
-        asked = self.points.asked
-        X = self.points.X[asked]
-        log_gate = log_softmax(X @ model.V.T + model.b, axis=1)
-        joint = log_gate + log_p[asked]
-        likelihood = logsumexp(joint, axis=1)
-        shares = np.exp(joint - likelihood[:, None])
-        n = len(X)
-        excess = (shares - np.exp(log_gate)) / n
-        by_log_p = np.zeros(log_p.shape)
-        by_log_p[asked] = shares / n
-        return Slope(
-            float(likelihood.mean()),
-            by_log_p,
-            np.asarray(excess.T @ X, dtype=np.float64),
-            excess.sum(axis=0),
-        )
-
-    def value(self, model: Model) -> tuple[float, Model]:
-        """Return (11) but for the price of the gate, and its gradient."""
-        chances, slope = self._asked(model)
-        by_L = np.array(
-            [
-                2 * self.sparsity * L - self.points.gradient(c, g, L)
-                for L, c, g in zip(model.L, chances, slope.by_log_p.T, strict=True)
-            ]
-        )
-        value = -slope.value + self.sparsity * float((model.L**2).sum())
-        return value, Model(by_L, -slope.by_weights, -slope.by_offsets)
-
-    def descend(self, model: Model, *, max_iter: int, tol: float) -> Rounds:
-        """Minimise (11) over all maps and the gate."""
-        L, V = model.L.shape, model.V.shape
-        ends = np.cumsum([model.L.size, model.V.size, model.V.size])
-
-        def unpack(flat: Vector) -> Model:
-            maps, plus, minus, b = np.split(flat, ends)
-            return Model(maps.reshape(L), (plus - minus).reshape(V), b)
-
-        def objective(flat: Vector) -> tuple[float, Vector]:
-            value, by = self.value(unpack(flat))
-            size, gate = float(flat[ends[0] : ends[2]].sum()), by.V.ravel()
-            parts = [by.L.ravel(), gate + self.gate_sparsity, self.gate_sparsity - gate, by.b]
-            return value + self.gate_sparsity * size, np.concatenate(parts)
-
-        first = np.concatenate(
-            [model.L.ravel(), np.maximum(model.V, 0).ravel(), np.maximum(-model.V, 0).ravel()]
-        )
-        bounds: Bounds = [(None, None)] * model.L.size + [(0.0, None)] * (2 * model.V.size)
-        bounds += [(None, None)] * len(model.b)
-        steps = lbfgs(
-            objective, np.append(first, model.b), max_iter=max_iter, tol=tol, bounds=bounds
-        )
-
-        def round_of(value: float, flat: Vector) -> Round:
-            return Round(value, np.nan, np.nan, model=self.with_share(unpack(flat)))
-
-        return rounds_of(steps, round_of)
-
-    def descend_as_printed(self, model: Model, *, max_iter: int) -> Rounds:
-        """Fixed steps on M_s, V and b, with |M_s|_F = 1 (section 3.3)."""
-        n = int(self.points.asked.sum())
-        M = np.array([L.T @ L / np.linalg.norm(L.T @ L) for L in model.L])
-        model = replace(model, L=np.array([_root(m) for m in M]))
-        chances, slope = self._asked(model)
-        for _ in range(max_iter):
-            by_M = []
-            for m, c, g in zip(M, chances, slope.by_log_p.T, strict=True):
-                G = -n * self.points.matrix_gradient(c, g)
-                by_M.append(G - (G * m).sum() * m + self.sparsity * np.eye(len(m)))
-            sign = np.where(model.V >= 0, 1.0, -1.0)
-            V = model.V - _STEP * (-n * slope.by_weights + self.gate_sparsity * sign)
-            b = model.b + _STEP * n * slope.by_offsets
-            M = np.array([_clipped(m - _STEP * d) for m, d in zip(M, by_M, strict=True)])
-            model = Model(np.array([_root(m) for m in M]), V, b)
-            chances, slope = self._asked(model)
-            penalty = self.sparsity * float(np.trace(M, axis1=1, axis2=2).sum())
-            penalty += self.gate_sparsity * float(np.abs(V).sum())
-            objective = penalty - n * slope.value
-            yield Round(objective, np.nan, np.nan, model=self.with_share(model))
-        return "max_rounds"
-
-    def _asked(self, model: Model) -> tuple[list[Chances], Slope]:
-        """Chances under every metric, and the likelihood that they have together."""
-        chances = [self.points.chances(L) for L in model.L]
-        return chances, self.slope(np.column_stack([c.log_p for c in chances]), model)
-
-
-def _root(M: Matrix) -> Matrix:
-    """Square L with L'L = M."""
-    values, vectors = np.linalg.eigh(M)
-    return np.asarray(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
-
-
-def _clipped(M: Matrix) -> Matrix:
-    """Cut negative eigenvalues off (18), and return to |M|_F = 1."""
-    values, vectors = np.linalg.eigh(M)
-    size = np.linalg.norm(np.maximum(values, 0.0))
-    if size == 0:
-        raise ValueError("A metric has become zero; a smaller sparsity or fewer steps are needed.")
-    return np.asarray((vectors * (np.maximum(values, 0.0) / size)) @ vectors.T)
+def _held_out_likelihood(
+    model: Model, known: tuple[Floats, Ints], asked: tuple[Floats, Ints]
+) -> tuple[float]:
+    """Mean log of the chance that points find their class among known ones."""
+    metric = GatedMetric([Metric(L) for L in model.L], model.V, model.b)
+    classes, votes = metric.class_votes(*known, asked[0])
+    own = votes[np.arange(len(votes)), np.searchsorted(classes, asked[1])]
+    return (float(np.log(np.maximum(own, _LEAST_CHANCE)).mean()),)

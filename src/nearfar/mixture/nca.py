@@ -22,12 +22,15 @@ Where nearfar departs from the paper, and why:
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar.descent import lbfgs, rounds_of
+from nearfar.journal import recall
 from nearfar.learner import Floats, Frame, Prior, Problem, require, require_number
 from nearfar.mixture.base import NeighborhoodLearner, without_nothing
 from nearfar.mixture.neighborhoods import Neighborhoods, can_be_asked
@@ -41,6 +44,25 @@ Value = Callable[[Matrix], tuple[float, Matrix]]
 
 _STEP = 0.03
 _MOMENTS = (0.9, 0.999)
+
+
+@dataclass(frozen=True)
+class _Adam:
+    """A map, the running moments of its gradients, and how many there were."""
+
+    L: Matrix
+    first: Matrix
+    second: Matrix
+    number: int
+
+    def moved(self, gradient: Matrix) -> _Adam:
+        """Take a step."""
+        number = self.number + 1
+        first = _MOMENTS[0] * self.first + (1 - _MOMENTS[0]) * gradient
+        second = _MOMENTS[1] * self.second + (1 - _MOMENTS[1]) * gradient**2
+        size = np.sqrt(second / (1 - _MOMENTS[1] ** number)) + 1e-12
+        step = _STEP / len(self.L) ** 0.5 * first / (1 - _MOMENTS[0] ** number) / size
+        return _Adam(self.L - step, first, second, number)
 
 
 class _OneMetric(NeighborhoodLearner):
@@ -94,27 +116,32 @@ class _OneMetric(NeighborhoodLearner):
     ) -> Rounds:
         """Adam on random parts of the points; a round is a pass over all of them."""
         assert self.batch_size is not None
-        first, second, number = np.zeros_like(L), np.zeros_like(L), 0
+        batches = max(1, round(len(Z) / self.batch_size))
+        at = _Adam(L, np.zeros_like(L), np.zeros_like(L), 0)
         for _ in range(self.max_iter):
-            order = random_state.permutation(len(Z))
-            values = []
-            for rows in np.array_split(order, max(1, round(len(Z) / self.batch_size))):
-                if not can_be_asked(codes[rows]):
-                    continue
-                value, gradient = self._value(Neighborhoods(Z[rows], codes[rows]), L)
-                values.append(value)
-                number += 1
-                first = _MOMENTS[0] * first + (1 - _MOMENTS[0]) * gradient
-                second = _MOMENTS[1] * second + (1 - _MOMENTS[1]) * gradient**2
-                size = np.sqrt(second / (1 - _MOMENTS[1] ** number)) + 1e-12
-                L = L - _STEP / len(L) ** 0.5 * first / (1 - _MOMENTS[0] ** number) / size
-            if not values:
-                raise ValueError(
-                    f"No batch of {self.batch_size} has two classes and a companion; "
-                    "a larger batch_size is needed."
-                )
-            yield Round(float(np.mean(values)), np.nan, np.nan, factor=self._without_nothing(L))
+            parts = np.array_split(random_state.permutation(len(Z)), batches)
+            pass_over = partial(self._pass, Z, codes, parts, at)
+            value, L, first, second, number = recall("pass", pass_over, given=at.L)
+            at = _Adam(L, first, second, number)
+            yield Round(value, np.nan, np.nan, factor=self._without_nothing(at.L))
         return "max_rounds"
+
+    def _pass(
+        self, Z: Floats, codes: Ints, parts: list[Ints], at: _Adam
+    ) -> tuple[float, Matrix, Matrix, Matrix, int]:
+        """Mean of the objective over the parts, and where steps along its gradients lead."""
+        values = []
+        for rows in parts:
+            if can_be_asked(codes[rows]):
+                value, gradient = self._value(Neighborhoods(Z[rows], codes[rows]), at.L)
+                values.append(value)
+                at = at.moved(gradient)
+        if not values:
+            raise ValueError(
+                f"No batch of {self.batch_size} has two classes and a companion; "
+                "a larger batch_size is needed."
+            )
+        return float(np.mean(values)), at.L, at.first, at.second, at.number
 
     def _without_nothing(self, L: Matrix) -> Matrix:
         """Drop directions that the price of rank has taken away."""
