@@ -10,7 +10,8 @@ from sklearn.datasets import load_iris
 from typer.testing import CliRunner
 
 from nearfar import Metric, __version__
-from nearfar.cli.app import METHODS, app
+from nearfar.cli.app import app
+from nearfar.cli.methods import METHODS, find_method
 
 
 @pytest.fixture
@@ -38,14 +39,7 @@ def test_a_dataset_by_name(run, tmp_path):
     result = run("learn", "iris")
     assert result.exit_code == 0, result.output
     assert "150 rows x 4 features, 3 classes" in result.output
-    for word in (
-        "Euclidean",
-        "standardised",
-        "learned",
-        "3-NN error %",
-        "std over folds",
-        "s a fold",
-    ):
+    for word in ("Euclidean, as is", "LDA", "BoostMetric", "3-NN error", "Ranking and search:"):
         assert word in result.output
     assert Metric.load(tmp_path / "iris.safetensors").n_features == 4
 
@@ -72,14 +66,6 @@ def test_a_table(run, flowers, tmp_path, kind):
     assert str(tmp_path / "metric.safetensors") in result.output
 
 
-def test_every_method(run):
-    from nearfar.cli.app import METHODS
-
-    for method in METHODS:
-        result = run("learn", "iris", "--method", method, "--folds", 2)
-        assert result.exit_code == 0, result.output
-
-
 def test_rounds(run):
     result = run("learn", "iris", "--rounds", 2, "--folds", 2)
     assert "(2 rounds, stopped: max_rounds)" in result.output
@@ -96,7 +82,20 @@ def test_the_metric_is_that_of_the_learner(run, tmp_path):
 USER_ERRORS = {
     "no such dataset": (["irsi"], "iris"),
     "no such file": (["missing.csv", "--label", "y"], "no file"),
-    "no label": (["flowers.csv"], "--label"),
+    "no label": (["flowers.csv"], "--label NAME; flowers.csv has a, b"),
+    "two kinds of judgement": (["iris", "--pairs", "p.csv", "--triplets", "t.csv"], "only one of"),
+    "no such setting": (["iris", "--set", "magic=1"], "penalty"),
+    "a bad setting": (["iris", "--set", "penalty=-1"], "penalty must be"),
+    "no length of time": (["iris", "--method", "auto", "--budget", "soon"], "no length of time"),
+    "no such goal": (["iris", "--method", "auto", "--goal", "gold"], "classification or ranking"),
+    "ambiguous method": (["iris", "--method", "m"], "no method 'm'"),
+    "columns of an array": (["rows.npy", "--drop", "a"], "Only tables"),
+    "not an array": (["junk.npy"], "cannot be read"),
+    "no labels of an array": (["rows.npy"], "has no labels"),
+    "labels of an array": (["rows.npy", "--label", "y"], "another .npy file"),
+    "objects": (["objects.npy"], "cannot be read"),
+    "three dimensions": (["cube.npy"], "needs a table of numbers"),
+    "no X": (["no_x.npz"], "no array 'X'"),
     "no such label": (["flowers.csv", "--label", "kind"], "species"),
     "no such column": (["flowers.csv", "--label", "species", "--drop", "q"], "no column 'q'"),
     "words": (["flowers.csv", "--label", "species"], "--drop note"),
@@ -111,10 +110,10 @@ USER_ERRORS = {
         "cannot be dropped",
     ),
     "too many folds": (["iris", "--folds", "60"], "more than any class has rows (50)"),
-    "a kind that is not read": (["sheet.xlsx", "--label", "y"], "not a kind of table"),
+    "a kind that is not read": (["sheet.xlsx", "--label", "y"], "not a kind of file"),
     "no such method": (["iris", "--method", "magic"], "no method 'magic'"),
     "no such folder": (["iris", "--out", "nowhere/metric.safetensors"], "no folder"),
-    "label of a dataset": (["iris", "--label", "y"], "for tables"),
+    "label of a dataset": (["iris", "--label", "y"], "for files"),
 }
 
 
@@ -127,6 +126,11 @@ def test_user_errors_are_one_line(run, flowers, tmp_path, kind):
     (tmp_path / "one.csv").write_text("x,y\n" + "".join(f"{i},a\n" for i in range(10)))
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "sheet.xlsx").write_bytes(b"PK")
+    (tmp_path / "junk.npy").write_bytes(b"junk")
+    np.save(tmp_path / "rows.npy", np.ones((4, 2)))
+    np.save(tmp_path / "cube.npy", np.ones((4, 2, 2)))
+    np.save(tmp_path / "objects.npy", np.array([{}, {}]), allow_pickle=True)
+    np.savez(tmp_path / "no_x.npz", a=np.ones(2), b=np.ones(2))
     arguments, message = USER_ERRORS[kind]
     result = run("learn", *arguments)
     assert result.exit_code == 2
@@ -160,6 +164,22 @@ def test_small_classes_are_noted(run, tmp_path):
     result = run("learn", "small.csv", "--label", "y")
     assert result.exit_code == 0, result.output
     assert "smallest class has 3 rows" in result.stderr
+
+
+def test_methods_by_name_or_its_beginning():
+    assert find_method("BoostMetric") is find_method("boost")
+    assert find_method("nca").__name__ == "NCA"
+
+
+def test_settings(run, tmp_path):
+    from nearfar import MetricBoost
+
+    options = ["--method", "metricboost", "--set", "n_components=2", "--no-comparison"]
+    result = run("learn", "iris", *options, "--set", "response=normalized", "--rounds", 7)
+    assert result.exit_code == 0, result.output
+    learner = MetricBoost(n_components=2, response="normalized", max_rounds=7)
+    expected = learner.fit(*load_iris(return_X_y=True)).metric_.L
+    np.testing.assert_array_equal(Metric.load(tmp_path / "iris.safetensors").L, expected)
 
 
 def test_version_and_help(run):

@@ -13,4 +13,6 @@ def main() -> None:
         if error.name not in {"typer", "rich", "polars"}:
             raise
         sys.exit(f"nearfar's command line needs {error.name}: pip install 'nearfar[cli]'")
+    except KeyboardInterrupt:
+        sys.exit(130)
     app()

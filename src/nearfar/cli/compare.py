@@ -28,8 +28,8 @@ def compare(
     seed: options.Seed = 0,
     json: options.Json = False,
 ) -> None:
-    """Compare Euclidean distance, plain methods and the learners: is it worth it?"""
-    data = read_source(source, label=label, drop=drop or [])
+    """Compare Euclidean distance, plain methods and learners: whether it is worth it."""
+    data = read_source(source, label=label, drop=drop or [], labelled=True)
     learners = None if method is None else [find_method(name).__name__ for name in method]
     found = compare_labels(
         data,

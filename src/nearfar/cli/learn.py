@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,6 +29,7 @@ from nearfar.cli.terminal import (
     bars,
     command,
     convergence_notes,
+    note,
     say,
     show_json,
     show_table,
@@ -106,14 +107,14 @@ def learn(
     """Learn a metric, and tell whether it is worth it."""
     if sum(given is not None for given in (label, triplets, pairs)) > 1:
         raise SourceError("Give only one of --label, --triplets and --pairs.")
-    data = read_source(source, label=label, drop=drop or [], ids=ids)
+    labelled = triplets is None and pairs is None
+    data = read_source(source, label=label, drop=drop or [], ids=ids, labelled=labelled)
     path = _writable(save_as or Path(f"{data.name}.safetensors"))
     supervision = _supervision(data, triplets, pairs)
     request = Request(data, supervision, path, folds, neighbors, seed, comparison, json)
     if not json:
         say(_summary(data, supervision))
-    journal = nullcontext() if checkpoint is None else Journal(checkpoint)
-    with journal as kept:
+    with _journal(checkpoint) as kept:
         if method == AUTO:
             _choose(request, options.seconds(budget), goal)
         else:
@@ -121,6 +122,20 @@ def learn(
             _learn(request, learner, options.seconds(budget))
         if kept is not None:
             kept.discard()
+
+
+@contextmanager
+def _journal(path: Path | None) -> Iterator[Journal | None]:
+    """Keep what is done in a file, if there is one, and say so when interrupted."""
+    if path is None:
+        yield None
+        return
+    try:
+        with Journal(path) as journal:
+            yield journal
+    except KeyboardInterrupt:
+        note(f"what was done is kept in {path}; run the same command again to go on.")
+        raise
 
 
 def _writable(path: Path) -> Path:
@@ -206,7 +221,7 @@ def _learn(request: Request, learner: MetricLearner, budget: float | None) -> No
     if isinstance(found, Comparison):
         say(str(found))
     elif found is not None:
-        _show_held_out(found, supervision)
+        _show_held_out(found, "triplets" if isinstance(supervision, Triplets) else "pairs")
     say(
         f"Learned from all rows in {seconds:.2f} s "
         f"({learner.n_iter_} rounds, stopped: {learner.trace_.stopped})."
@@ -268,9 +283,8 @@ def _score(metric: Metric, X: Any, unseen: Triplets | Pairs) -> float:
     return evaluate.verification(metric, X, unseen).auc
 
 
-def _show_held_out(found: dict[str, NDArray[np.float64]], supervision: Triplets | Pairs) -> None:
-    ordered = isinstance(supervision, Triplets)
-    measure = "held-out triplets right %" if ordered else "held-out pairs, AUC %"
+def _show_held_out(found: dict[str, NDArray[np.float64]], kind: str) -> None:
+    measure = "held-out triplets right %" if kind == "triplets" else "held-out pairs, AUC %"
     rows = [
         (name, f"{100 * values.mean():.1f} ± {100 * values.std(ddof=1):.1f}")
         for name, values in found.items()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nearfar.cli import options
 from nearfar.cli.files import load_metric, write_table
-from nearfar.cli.source import Source, SourceError, read_source
+from nearfar.cli.source import TABLES, Source, SourceError, read_source, read_table
 from nearfar.cli.terminal import command, say, show_json, show_table
 from nearfar.neighbors import kneighbors
 
@@ -35,9 +35,7 @@ def neighbors(
     queries: Annotated[
         str | None, typer.Option(help="Other rows to ask for, in a file like the first.")
     ] = None,
-    number: Annotated[
-        int, typer.Option("--neighbors", min=1, help="Number of neighbours.")
-    ] = 5,
+    number: Annotated[int, typer.Option("--neighbors", min=1, help="Number of neighbours.")] = 5,
     save_as: Annotated[
         Path | None,
         typer.Option("--out", help="Table to write, of all rows unless --row is given."),
@@ -49,18 +47,14 @@ def neighbors(
     data = read_source(source, label=label, drop=drop or [], ids=ids, text=text, metric=found)
     asked = data
     if queries is not None:
-        asked = read_source(
-            queries, drop=_also(queries, label, text, drop), ids=ids, metric=found
-        )
+        asked = read_source(queries, drop=_also(queries, label, text, drop), ids=ids, metric=found)
     rows = _chosen(row, asked, every=save_as is not None)
     most = len(data.X) - (queries is None)
     if number > most:
         raise SourceError(f"--neighbors {number} is more than the {most} rows to find.")
     # A row must not find itself: one more is asked for, and it is left out.
     own = queries is None
-    distances, indices = kneighbors(
-        found, data.X, asked.X[rows], n_neighbors=number + own
-    )
+    distances, indices = kneighbors(found, data.X, asked.X[rows], n_neighbors=number + own)
     if own:
         distances, indices = _without(rows, distances, indices)
     table = _table(data, asked, rows, distances, indices)
@@ -69,19 +63,15 @@ def neighbors(
     if json:
         show_json(table.to_dicts())
     elif save_as is not None:
-        say(f"{len(rows)} rows with {number} neighbours each written to {save_as}")
+        say(f"Neighbours of {len(rows)} rows, {number} each, written to {save_as}")
     else:
         _show(data, asked, rows, distances, indices)
 
 
-def _also(
-    queries: str, label: str | None, text: str | None, drop: list[str] | None
-) -> list[str]:
+def _also(queries: str, label: str | None, text: str | None, drop: list[str] | None) -> list[str]:
     """Columns to leave out of the queries, those that they have."""
-    if Path(queries).suffix.lower() not in (".csv", ".tsv", ".parquet"):
+    if Path(queries).suffix.lower() not in TABLES:
         return []
-    from nearfar.cli.source import read_table
-
     columns = read_table(Path(queries)).columns
     return [name for name in (label, text, *(drop or [])) if name in columns]
 

@@ -33,9 +33,7 @@ TripletsPath = Annotated[
 ]
 PairsPath = Annotated[
     Path | None,
-    typer.Option(
-        "--pairs", help="Table of pairs: a, b, similar [, weight]; rows count from 0."
-    ),
+    typer.Option("--pairs", help="Table of pairs: a, b, similar [, weight]; rows count from 0."),
 ]
 Neighbors = Annotated[int, typer.Option(min=1, help="Number of neighbours.")]
 Folds = Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")]

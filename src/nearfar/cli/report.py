@@ -48,7 +48,9 @@ def report(
     The metric that is learned is written beside the report.
     """
     given = None if metric is None else load_metric(metric)
-    data = read_source(source, label=label, drop=drop or [], ids=ids, text=text, metric=given)
+    data = read_source(
+        source, label=label, drop=drop or [], ids=ids, text=text, metric=given, labelled=True
+    )
     path = save_as or Path(f"{data.name}.html")
     check_target(path, (".html", ".htm"))
     shape = _shape(image_shape, data)
@@ -60,7 +62,11 @@ def report(
         data, named, folds=folds, n_neighbors=neighbors, seed=seed, budget=options.seconds(budget)
     )
     with bars(), convergence_notes():
-        subject = _given(given, metric) if given is not None else _learn(data, _subject(found, named), path)
+        subject = (
+            _given(given, metric)
+            if given is not None
+            else _learn(data, _subject(found, named), path)
+        )
         write_report(
             path,
             Study(
@@ -106,7 +112,7 @@ def _learn(data: Source, contender: Contender, path: Path) -> dict[str, Any]:
         metric = contender.learn(data.X, data.labels)
     if metric is None:
         raise SourceError(f"{contender.name} has no map to report on; name a --method.")
-    file = path.with_suffix(".safetensors")
+    file = path.with_name(f"{path.stem}-metric.safetensors")
     metric = metric.named(data.feature_names)
     metric.save(file)
 

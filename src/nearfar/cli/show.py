@@ -29,7 +29,9 @@ def show(metric: options.MetricPath, json: options.Json = False) -> None:
     parts = found.metrics if isinstance(found, GatedMetric) else [found]
     documents = [_document(part) for part in parts]
     if json:
-        show_json({"file": str(metric), "gated": isinstance(found, GatedMetric), "metrics": documents})
+        show_json(
+            {"file": str(metric), "gated": isinstance(found, GatedMetric), "metrics": documents}
+        )
         return
     say(f"{metric}: {found!r}")
     for number, document in enumerate(documents, start=1):

@@ -18,9 +18,7 @@ Floats = NDArray[np.floating[Any]]
 
 TABLES: dict[str, Callable[[Path], pl.DataFrame]] = {
     ".csv": lambda path: pl.read_csv(path, glob=False, infer_schema_length=None),
-    ".tsv": lambda path: pl.read_csv(
-        path, separator="\t", glob=False, infer_schema_length=None
-    ),
+    ".tsv": lambda path: pl.read_csv(path, separator="\t", glob=False, infer_schema_length=None),
     ".parquet": lambda path: pl.read_parquet(path, glob=False),
 }
 ARRAYS = (".npy", ".npz")
@@ -59,10 +57,10 @@ class Source:
     def labels(self) -> NDArray[Any]:
         """The labels, or an error that says how to name them."""
         if self.y is None:
-            raise SourceError(f"Say which column of {self.name} has the labels: --label NAME.")
+            raise SourceError(f"{self.name} has no labels; say where they are: --label NAME.")
         return self.y
 
-    def called(self, row: int) -> str:
+    def called(self, row: int | np.integer[Any]) -> str:
         """Name of a row, or its number."""
         return str(row) if self.ids is None else self.ids[row]
 
@@ -75,6 +73,7 @@ def read_source(
     ids: str | None = None,
     text: str | None = None,
     metric: Metric | None = None,
+    labelled: bool = False,
 ) -> Source:
     """Read rows.
 
@@ -89,9 +88,14 @@ def read_source(
         Columns to leave out.
     metric : Metric, optional
         Whose features are wanted: by name, if it knows names.
+    labelled : bool
+        Whether a table must have labels.
     """
     path = Path(source)
     kind = path.suffix.lower()
+    if kind in TABLES and labelled and label is None:
+        columns = ", ".join(read_table(path).columns)
+        raise SourceError(f"Say which column has the labels: --label NAME; {path} has {columns}.")
     if kind in TABLES:
         found = _from_table(path, label, drop, ids, text, metric)
     elif drop or ids or text:
@@ -143,6 +147,7 @@ def _from_table(
     need(table, path, [*special, *drop])
     if label is not None and label in drop:
         raise SourceError(f"{label!r} has the labels and cannot be dropped.")
+    y = None if label is None else _classes(table[label], path)
     if metric is not None and metric.feature_names is not None:
         need(table, path, metric.feature_names)
         features = table.select(metric.feature_names)
@@ -151,7 +156,7 @@ def _from_table(
     return Source(
         path.stem,
         _numbers(features, path),
-        None if label is None else _classes(table[label], path),
+        y,
         tuple(features.columns),
         None if ids is None else _unique(table[ids], path),
         None if text is None else table[text].cast(pl.String).fill_null("").to_list(),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import os
 import sys
 import warnings
@@ -22,7 +23,7 @@ from rich.table import Table
 from sklearn.exceptions import ConvergenceWarning
 
 from nearfar.cli.source import SourceError
-from nearfar.progress import watching
+from nearfar.progress import OutOfTimeError, watching
 from nearfar.trace import Round
 
 P = ParamSpec("P")
@@ -47,7 +48,7 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
     def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             function(*args, **kwargs)
-        except (SourceError, ValueError, ImportError, MemoryError) as error:
+        except (SourceError, ValueError, ImportError, MemoryError, OutOfTimeError) as error:
             fail(" ".join(str(error).split()) or type(error).__name__)
         except BrokenPipeError:
             # The reader has gone: nothing is left to say, and Python must not try to flush.
@@ -89,7 +90,18 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: 
 
 def show_json(document: Any) -> None:
     """Print a result for machines."""
-    print(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=True))
+    print(json.dumps(_finite(document), ensure_ascii=False, indent=2, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    """Put null where JSON has no number."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
 
 
 @contextmanager

@@ -18,9 +18,7 @@ from nearfar.cli.terminal import bars, command, say, show_json
 def transform(
     metric: options.MetricPath,
     source: Annotated[Path, typer.Argument(help="A table (.csv, .tsv, .parquet) or an array.")],
-    target: Annotated[
-        Path, typer.Argument(help="What to write: .csv, .tsv, .parquet or .npy.")
-    ],
+    target: Annotated[Path, typer.Argument(help="What to write: .csv, .tsv, .parquet or .npy.")],
     keep: Annotated[
         list[str] | None, typer.Option(help="Column to copy as it is; repeatable.")
     ] = None,

@@ -52,16 +52,17 @@ def verify(
     found = load_metric(metric)
     data = read_source(source, label=label, drop=drop or [], ids=ids, metric=found)
     index, judged = read_questions(pairs, data)
-    if judged is None and threshold is None:
-        raise SourceError(
-            f"{pairs} has no column 'similar' to find a threshold from: give --threshold."
-        )
     if len(index) == 0:
         raise SourceError(f"{pairs} has no pairs.")
     distances = found.pair_distances(data.X, index)
-    cut = threshold
-    if cut is None and judged is not None:
+    if threshold is not None:
+        cut = threshold
+    elif judged is not None:
         cut = _threshold(found, data.X, judged, criterion, max_fpr)
+    else:
+        raise SourceError(
+            f"{pairs} has no column 'similar' to find a threshold from: give --threshold."
+        )
     same = distances <= cut
     table = pl.DataFrame(
         {

@@ -20,6 +20,7 @@ Vector = NDArray[np.float64]
 Goal = Literal["classification", "ranking"]
 
 SIGNIFICANT = 0.05
+_ROUNDING = 1e-9
 
 
 def _nothing() -> Vector:
@@ -146,7 +147,9 @@ class Contest:
         winner = self.winner
         if winner is None:
             best = self._best(self.entries)
-            least = "" if best is self.reference else f"; the best is {self._named(best)}"
+            least = f"; the best is {self._named(best)}"
+            if self.loss(best) > self.loss(self.reference) - _ROUNDING:
+                least = ""
             return (
                 f"no metric is worth learning, nothing is better than {reference} "
                 f"beyond noise{least}."

@@ -139,8 +139,8 @@ class Comparison(Mapping[str, Entry]):
         """Who was left out, and why."""
         return [f"Left out: {entry.name} ({entry.note})." for entry in self.left_out]
 
-    def to_html(self) -> str:
-        """Return the table as an HTML fragment."""
+    def to_html(self, *, verdict: bool = True) -> str:
+        """Return the table, with or without the verdict, as an HTML fragment."""
         head = "".join(f'<th scope="col">{column}</th>' for column in _COLUMNS[1:])
         body = []
         for row in self.rows():
@@ -148,7 +148,8 @@ class Comparison(Mapping[str, Entry]):
             numbers = "".join(f"<td>{cell}</td>" for cell in cells)
             body.append(f'<tr><th scope="row">{html.escape(name)}</th>{numbers}</tr>')
         after = " ".join(html.escape(line) for line in [self.legend, *self.notes])
-        verdicts = "".join(f"<p><strong>{html.escape(line)}</strong></p>" for line in self.verdicts)
+        said = self.verdicts if verdict else []
+        verdicts = "".join(f"<p><strong>{html.escape(line)}</strong></p>" for line in said)
         return (
             f'<table class="comparison"><caption>{self.title}</caption>'
             f'<thead><tr><th scope="col">distance</th>{head}</tr></thead>'

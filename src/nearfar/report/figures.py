@@ -9,7 +9,7 @@ from typing import Any
 
 # A colour that nobody draws with stands for the page's own, until the picture is text.
 _INK = "#0a0b0c"
-_STYLE = {
+_STYLE: Any = {
     "svg.fonttype": "none",
     "font.family": "sans-serif",
     "font.size": 10,

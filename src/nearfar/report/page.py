@@ -25,14 +25,17 @@ _NEIGHBORS = 5
 _MOST_CLASSES = 30
 _MOST_FEATURES = 30
 _TEXT_WIDTH = 120
+_BEFORE_AND_AFTER = "All rows, before and after: the two axes along which they differ most."
+_ROUNDS = "How the fit went, round by round."
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture with its caption."""
+    """A picture with its caption; a wide one has a line of the page to itself."""
 
     svg: str
     caption: str
+    wide: bool = False
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,7 @@ def _sections(study: Study) -> Iterator[Section]:
                 "(row, near of its class, far of another) in the right order. MAP@R: how purely a "
                 "row's class comes first when all others are ranked."
             ],
-            html=study.comparison.to_html(),
+            html=study.comparison.to_html(verdict=False),
         )
     yield _pictures(study)
     yield _neighbours(study)
@@ -159,7 +162,9 @@ def _data(study: Study) -> Section:
         for i in order[:_MOST_CLASSES]
     ]
     if len(names) > _MOST_CLASSES:
-        rows.append([f"{len(names) - _MOST_CLASSES} more", str(counts[order[30:]].sum()), ""])
+        rows.append(
+            [f"{len(names) - _MOST_CLASSES} more", str(counts[order[_MOST_CLASSES:]].sum()), ""]
+        )
     return Section("The data", "data", text=text, table=(["class", "rows", "share"], rows))
 
 
@@ -172,7 +177,7 @@ def _pictures(study: Study) -> Section:
     wanted: list[tuple[Callable[[], Any], str]] = [
         (
             lambda: plots.before_and_after(study.metric, X, y),
-            "All rows, before and after: the two axes along which they differ most.",
+            _BEFORE_AND_AFTER,
         ),
         (
             lambda: plots.neighbor_curve(
@@ -191,7 +196,7 @@ def _pictures(study: Study) -> Section:
     ]
     if study.learner is not None and len(study.learner.trace_) > 1:
         trace = study.learner.trace_
-        wanted.append((lambda: plots.rounds(trace), "How the fit went, round by round."))
+        wanted.append((lambda: plots.rounds(trace), _ROUNDS))
     fitted = study.relearned
     if hasattr(fitted, "staged_metrics") and len(fitted.trace_) > 1:
         wanted.append(
@@ -200,8 +205,9 @@ def _pictures(study: Study) -> Section:
                 "Accuracy on rows held out as the metric grows.",
             )
         )
+    wide = (_BEFORE_AND_AFTER, _ROUNDS)
     figures = [
-        Figure(svg(draw, caption, f"fig{number}"), caption)
+        Figure(svg(draw, caption, f"figure{number}"), caption, wide=caption in wide)
         for number, (draw, caption) in enumerate(wanted)
     ]
     return Section("In pictures", "pictures", text=[_held_out(study)], figures=figures)
@@ -241,7 +247,7 @@ def _neighbours(study: Study) -> Section:
             "Neighbours, before and after",
             "neighbours",
             text=text,
-            figures=[Figure(figure, "Each query, then its neighbours, nearest first.")],
+            figures=[Figure(figure, "Each query, then its neighbours.", wide=True)],
         )
     answers = []
     for row in rows:

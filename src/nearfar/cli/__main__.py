@@ -1,0 +1,5 @@
+"""``python -m nearfar.cli`` is ``nearfar``."""
+
+from nearfar.cli import main
+
+main()

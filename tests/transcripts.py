@@ -1,0 +1,89 @@
+"""Transcripts in the documentation: found, run again, compared, or written anew.
+
+``python tests/transcripts.py docs/cli.md`` runs the commands of a page and puts in what they print.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+TIME = re.compile(r"\d+\.\d+ s\b")
+FIT_TIME = re.compile(r"^(.* \d\.\d{3} [+-]?) *\d+\.\d\d$", re.MULTILINE)
+
+
+def commands(block: str) -> list[tuple[str, str]]:
+    """Commands of a console block, each with what it printed."""
+    parts = re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
+    return [(part.partition("\n")[0], part.partition("\n")[2]) for part in parts]
+
+
+def run(command: str, folder: Path) -> str:
+    """What a command prints in a folder, both streams, and its exit code unless that is 0."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    keep = {k: v for k, v in os.environ.items() if k not in ("NEARFAR_DATA", "FORCE_COLOR")}
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env={**keep, "PATH": path, "COLUMNS": "90", "LC_ALL": "C.UTF-8"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    code = "" if done.returncode == 0 else f"[exit {done.returncode}]\n"
+    return "".join(f"{line.rstrip()}\n" for line in done.stdout.splitlines()) + code
+
+
+def prepare(code: str, folder: Path) -> None:
+    """Run a Python block of a page in a folder."""
+    subprocess.run([sys.executable, "-c", code], cwd=folder, check=True)
+
+
+def differences(expected: str, actual: str) -> list[str]:
+    """Lines that differ in their words, or in numbers by more than another processor explains."""
+    left, right = _lines(expected), _lines(actual)
+    if len(left) != len(right):
+        return [f"{len(left)} lines expected, {len(right)} printed", *right]
+    found = []
+    for one, other in zip(left, right, strict=True):
+        words = NUMBER.sub("#", one) == NUMBER.sub("#", other)
+        numbers = zip(NUMBER.findall(one), NUMBER.findall(other), strict=False)
+        if not words or any(_apart(float(a), float(b)) for a, b in numbers):
+            found.append(f"expected: {one}\n printed: {other}")
+    return found
+
+
+def _apart(a: float, b: float) -> bool:
+    return abs(a - b) > 0.02 + 0.03 * max(abs(a), abs(b))
+
+
+def _lines(text: str) -> list[str]:
+    text = FIT_TIME.sub(r"\1 TIME", TIME.sub("TIME", text))
+    return [re.sub(r"[ ━─]+", " ", line).strip() for line in text.splitlines()]
+
+
+def rewrite(page: Path) -> None:
+    """Run a page's commands and put in what they print."""
+    with tempfile.TemporaryDirectory() as folder:
+
+        def fill(block: re.Match[str]) -> str:
+            kind, text = block.groups()
+            if kind == "python":
+                prepare(text, Path(folder))
+                return block.group()
+            filled = [f"$ {command}\n{run(command, Path(folder))}" for command, _ in commands(text)]
+            return f"```console\n{''.join(filled)}```"
+
+        page.write_text(BLOCK.sub(fill, page.read_text()))
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        rewrite(Path(name))
