@@ -4,6 +4,9 @@ import json
 import multiprocessing
 import os
 import pickle
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pandas as pd
@@ -240,3 +243,57 @@ def test_another_process_computes_the_same_bytes(metric, tmp_path, rng):
     metric.save(path)
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert pool.apply(_distances, (path, X)) == metric.distances(X).tobytes()
+
+
+_SAVE_FOR_EVER = """
+import sys
+import numpy as np
+from nearfar import Metric
+
+metrics = [Metric(np.full((600, 600), value)) for value in (1.0, 2.0)]
+print("ready", flush=True)
+while True:
+    for metric in metrics:
+        metric.save(sys.argv[1])
+"""
+
+
+def test_killed_while_saving_leaves_a_whole_file(tmp_path):
+    path = tmp_path / "metric.safetensors"
+    Metric(np.full((600, 600), 1.0)).save(path)
+    for wait in np.linspace(0.001, 0.05, 8):
+        process = subprocess.Popen(
+            [sys.executable, "-c", _SAVE_FOR_EVER, path], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(wait)
+        process.kill()
+        process.communicate()
+        L = Metric.load(path).L
+        assert L.shape == (600, 600)
+        assert L[0, 0] in (1.0, 2.0)
+        assert (L[0, 0] == L).all()
+
+
+def test_a_file_beyond_all_measure_is_refused_unread(tmp_path):
+    path = tmp_path / "large.safetensors"
+    rows = 1 << 20
+    header = json.dumps(
+        {
+            "__metadata__": {"format": "nearfar.metric", "version": "1"},
+            "L": {"dtype": "F64", "shape": [rows, rows], "data_offsets": [0, 8 * rows * rows]},
+        }
+    ).encode()
+    with path.open("wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.truncate(8 + len(header) + 8 * rows * rows)
+    with pytest.raises(ValueError, match="no more than 4294967296 are read"):
+        Metric.load(path)
+
+
+def test_what_may_be_read_can_be_set(metric, tmp_path):
+    path = tmp_path / "metric.safetensors"
+    metric.save(path)
+    with pytest.raises(ValueError, match="no more than 100 are read"):
+        Metric.load(path, max_bytes=100)
+    Metric.load(path, max_bytes=path.stat().st_size)

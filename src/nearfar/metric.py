@@ -30,6 +30,7 @@ _WITH_KERNEL = "2"
 _BASIS = ("points", "whitening", "center", "scale")
 _VOTES = ("directions", "alphas", "thresholds")
 _BLOCK_ELEMENTS = 1 << 18
+_MAX_BYTES = 4 << 30
 _INVALID = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
 
 
@@ -351,8 +352,14 @@ class Metric:
         write_tensors(path, tensors, metadata)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Metric:
+    def load(cls, path: str | os.PathLike[str], *, max_bytes: int = _MAX_BYTES) -> Metric:
         """Read a metric that `save` has written; the distances are the same to the last bit.
+
+        Parameters
+        ----------
+        path : path-like
+        max_bytes : int, default=4 GiB
+            The most bytes that the file may have: what a stranger's file can make you allocate.
 
         Examples
         --------
@@ -364,7 +371,7 @@ class Metric:
         ...     Metric.load(path).L
         array([[1., 2.]])
         """
-        tensors, metadata = read_tensors(path)
+        tensors, metadata = read_tensors(path, max_bytes=max_bytes)
         if metadata.get("format") != _FORMAT:
             raise ValueError(f"{path}: a safetensors file, but not a nearfar metric.")
         reader = Metric.readers.get(metadata.get("version", ""))

@@ -70,13 +70,17 @@ def write_tensors(
     _replace(Path(path).resolve(), [len(text).to_bytes(8, "little"), text, *parts])
 
 
-def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+def read_tensors(
+    path: str | os.PathLike[str], *, max_bytes: int
+) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     """Read what `write_tensors`, or any safetensors library, has written.
 
     Parameters
     ----------
     path : path-like
         The file.
+    max_bytes : int
+        The most bytes that a file may have; what is larger is refused unread.
 
     Returns
     -------
@@ -90,10 +94,13 @@ def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]],
     OSError
         If the file cannot be opened.
     ValueError
-        If it is not a safetensors file, is truncated, or its header does not fit its size.
+        If it is not a safetensors file, is truncated or too large, or its header does not fit its
+        size.
     """
     with Path(path).open("rb") as file:
         size = os.fstat(file.fileno()).st_size
+        if size > max_bytes:
+            raise ValueError(f"{path}: {size} bytes long; no more than {max_bytes} are read.")
         header, start = _read_header(file, size, path)
         metadata = header.pop("__metadata__", {})
         if not _is_text_mapping(metadata):

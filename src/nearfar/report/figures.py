@@ -57,8 +57,12 @@ def _inline(document: str, label: str, prefix: str) -> str:
     """Make an SVG file a part of a page."""
     text = document[document.index("<svg") :]
     text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(r'<g id="[^"]*">', "<g>", text)
-    text = re.sub(r'\bid="', f'id="{prefix}-', text)
+    # Lines of no length come as paths without a course, which HTML does not allow.
+    text = re.sub(r"<path(?![^>]*\bd=)[^>]*/>", "", text)
+    used = set(re.findall(r'(?:xlink:href="#|url\(#)([^")]+)', text))
+    text = re.sub(
+        r' id="([^"]*)"', lambda name: f' id="{prefix}-{name[1]}"' if name[1] in used else "", text
+    )
     text = re.sub(r'(xlink:href="#|url\(#)', rf"\g<1>{prefix}-", text)
     text = text.replace("xlink:href", "href").replace(_INK, "currentColor")
     view = re.search(r'viewBox="([^"]*)"', text)
