@@ -150,7 +150,7 @@ def _data(study: Study) -> Section:
     varied = spread[spread > 0]
     if len(varied) and varied.max() > 100 * varied.min():
         text.append(
-            f"The spread of features differs by a factor of {varied.max() / varied.min():.3g}: "
+            f"The spread of features differs by a factor of {varied.max() / varied.min():,.0f}: "
             "without standardising, a few of them decide every distance."
         )
     twins = n_rows - len(np.unique(study.X, axis=0))
