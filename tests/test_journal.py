@@ -20,6 +20,7 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, cross_val_score
 
+import nearfar
 from nearfar import (
     NCA,
     BoostMetric,
@@ -47,6 +48,7 @@ from nearfar import (
 )
 from nearfar.fingerprint import digest
 from nearfar.journal import Journal
+from nearfar.learner import MetricLearner
 from nearfar.matching_pursuit import _choose
 from nearfar.records import Records
 from nearfar.trace import Trace
@@ -93,6 +95,13 @@ VARIANTS = {
     "mixture, auto": MixtureNCA(n_metrics="auto", max_iter=2),
     "mixture, printed": MixtureNCA(n_metrics=2, normalize=True, max_iter=4),
 }
+
+
+def test_no_learner_is_missing():
+    learners = {
+        m for m in vars(nearfar).values() if isinstance(m, type) and issubclass(m, MetricLearner)
+    }
+    assert {type(learner) for learner in VARIANTS.values()} == learners
 
 
 @pytest.fixture(params=VARIANTS, ids=lambda name: name.replace(", ", "-").replace(" ", "-"))
