@@ -108,7 +108,7 @@ def test_cuts_and_margins_equal_loops():
     rng = np.random.default_rng(0)
     L = rng.standard_normal((3, 4))
     A = L.T @ L
-    solution = Solution(A, 0.7, problem.distances(L))
+    solution = Solution(A, 0.7, lambda: problem.distances(L))
     scaled = X / np.sqrt(2.0)
     expected = reference.margins(A, 0.7, scaled, pairs.index, pairs.similar)
     np.testing.assert_allclose(problem.margins(solution), expected, rtol=1e-12)

@@ -96,9 +96,12 @@ class Records:
         """Return the number of the section with this key, a new one if there is none."""
         with self._lock:
             if key not in self._keys:
-                self._add(len(self._places), 0, key)
-                self._keys[key] = len(self._places)
-                self._places.append(array("Q"))
+                number, places = len(self._places), array("Q")
+                record = _record(number, 0, key)
+                self._pending += record
+                self._keys[key] = number
+                self._places.append(places)
+                self._flush_in_time()
             return self._keys[key]
 
     def count(self, section: int) -> int:
@@ -120,9 +123,12 @@ class Records:
         with self._lock:
             if self._file.closed:
                 raise ValueError(f"{self.path}: the journal is closed.")
+            record, index = _record(section, label, payload), self._places[section].append
             place = self._end + len(self._pending)
-            self._add(section, label, payload)
-            self._places[section].append(place)
+            # No call between these two, so that an interrupt leaves both or none of them.
+            self._pending += record
+            index(place)
+            self._flush_in_time()
 
     def close(self) -> None:
         """Write what is pending; a process that was forked off leaves the file alone."""
@@ -134,9 +140,7 @@ class Records:
             finally:
                 self._file.close()
 
-    def _add(self, section: int, label: int, payload: bytes) -> None:
-        numbers = _NUMBERS.pack(section, label, len(payload), zlib.crc32(payload))
-        self._pending += numbers + _CHECK.pack(zlib.crc32(numbers)) + payload
+    def _flush_in_time(self) -> None:
         late = time.monotonic() - self._flushed >= _SECONDS_BETWEEN_FLUSHES
         if late or len(self._pending) >= _CHUNK:
             self._flush()
@@ -211,6 +215,11 @@ class Records:
             parts.append(part)
             length -= len(part)
         return b"".join(parts)
+
+
+def _record(section: int, label: int, payload: bytes) -> bytes:
+    numbers = _NUMBERS.pack(section, label, len(payload), zlib.crc32(payload))
+    return numbers + _CHECK.pack(zlib.crc32(numbers)) + payload
 
 
 def _encode(items: Sequence[Any]) -> bytes:

@@ -59,7 +59,7 @@ class Line:
     slope : callable
         Step -> slope and curvature of the loss there.
     advance : callable
-        Step, and the sums there -> the operator's state after it.
+        Step, and the sums after it if they are known -> the operator's state after it.
     lowest : callable
         The smallest margin along the direction: if it is positive, no constraint objects to it.
     accuracy : float
@@ -85,7 +85,7 @@ class Cut:
     wrong, right : float
         Weight of the constraints that the cut orders wrongly (near 1, far 0) and rightly.
     advance : callable
-        Weight of the vote, and the sums there -> the operator's state with it.
+        Weight of the vote, and the sums with it if they are known -> the operator's state with it.
     sums : callable
         Weight of the vote -> what takes long to compute of the state with it.
     """

@@ -193,10 +193,13 @@ class TiledScatter:
             assert isinstance(form, Voted)
             return form.extended(p, threshold, alpha)
 
-        def advance(alpha: float, near: Vector, far: Vector) -> TiledState:
-            return TiledState(voted(alpha), Sums(near, far), state.L)
+        def sums_after(alpha: float) -> tuple[Vector, ...]:
+            return self.sums(voted(alpha)).both
 
-        return Cut(threshold, wrong, right, advance, lambda alpha: self.sums(voted(alpha)).both)
+        def advance(alpha: float, *sums: Vector) -> TiledState:
+            return TiledState(voted(alpha), Sums(*(sums or sums_after(alpha))), state.L)
+
+        return Cut(threshold, wrong, right, advance, sums_after)
 
     def _judge(self, u: AnchorWeights, p: Vector, threshold: float) -> tuple[float, float]:
         """Weight of the triplets that a cut orders wrongly, and rightly."""
@@ -359,14 +362,15 @@ class _TiledLine:
         about = self.state.sums if self._is_small(w) else None
         return self.scatter.sums(form, about=about).both
 
-    def advance(self, w: float, near: Vector, far: Vector) -> TiledState:
-        """Return the state after the step."""
+    def advance(self, w: float, *sums: Vector) -> TiledState:
+        """Return the state after the step; its sums may be known already."""
         form = _embedded(self.state).extended(self.p, w)
+        known = sums or self.sums(w)
         L = np.vstack([self.state.L, np.sqrt(abs(w)) * self.v])
         if len(L) > len(self.scatter):
             L, signs = _compact(L, form.signs)
             form = self.scatter.form(L, signs)
-        return TiledState(form, Sums(near, far), L)
+        return TiledState(form, Sums(*known), L)
 
     def _is_small(self, w: float) -> bool:
         """Whether the step leaves all exponents within the range of exp."""

@@ -15,6 +15,7 @@ u_k is formed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,20 +88,37 @@ class Split:
         return part if whole is None else whole - part
 
 
-@dataclass(frozen=True)
 class Solution:
-    """A metric and a threshold, with the squared distances that it gives to the pairs."""
+    """A metric and a threshold, with the squared distances that it gives to the pairs.
 
-    A: Matrix
-    b: float
-    z: Vector
+    Parameters
+    ----------
+    A : array of shape (n_features, n_features)
+    b : float
+    measure : callable
+        What gives the distances. It is called when they are first asked for: where a fit is
+        replayed from a journal, most never are.
+    """
+
+    def __init__(self, A: Matrix, b: float, measure: Callable[[], Vector]) -> None:
+        self.A, self.b = A, b
+        self._measure: Callable[[], Vector] | None = measure
+        self._z = np.empty(0)
+
+    @property
+    def z(self) -> Vector:
+        """Squared distances of the pairs."""
+        if self._measure is not None:
+            # What is not needed again is let go, as it holds the solutions before this one.
+            self._z, self._measure = self._measure(), None
+        return self._z
 
     def toward(self, other: Solution, step: float) -> Solution:
         """Go a share of the way to another solution."""
         return Solution(
             self.A + step * (other.A - self.A),
             self.b + step * (other.b - self.b),
-            self.z + step * (other.z - self.z),
+            lambda: self.z + step * (other.z - self.z),
         )
 
 
@@ -174,8 +192,10 @@ class PairProblem:
 
     def cut(self, solution: Solution) -> Cut:
         """Return the plane that touches the mean hinge at a solution: its most violated pairs."""
-        c = np.where(self.margins(solution) < 1.0, self.p, 0.0)
-        signed = c * self.y
-        slope_b, offset = float(signed.sum()), float(c.sum())
-        (G,) = recall("plane", lambda: (self.gram(signed),), given=np.array([slope_b, offset]))
-        return Cut(G, slope_b, offset)
+
+        def touch() -> tuple[Matrix, float, float]:
+            c = np.where(self.margins(solution) < 1.0, self.p, 0.0)
+            signed = c * self.y
+            return self.gram(signed), float(signed.sum()), float(c.sum())
+
+        return Cut(*recall("plane", touch, given=solution.b))

@@ -32,6 +32,7 @@ _IDLE_ROUNDS = 20
 _MODEL_SHARE = 0.1
 _LINE_TOLERANCE = 1e-4
 _ROUNDING = 1e-6
+_KEPT = 16
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class MaxMargin:
     def solution(self, split: Split, b: float) -> Solution:
         """Return the positive part with its distances."""
         L = split.factor
-        return Solution(L.T @ L, b, self.pairs.distances(L))
+        return Solution(L.T @ L, b, lambda: self.pairs.distances(L))
 
     def line_minimum(self, start: Solution, end: Solution) -> float:
         """Step from 0 to 1 that minimises the objective between two solutions."""
@@ -171,13 +172,13 @@ def cut_planes(problem: MaxMargin, *, max_rounds: int, planes: list[Cut] | None 
     if not planes:
         model.add(_add(planes, problem.pairs.cut(best)))
     lower = 0.0
-    for _ in range(max_rounds):
+    for number in range(1, max_rounds + 1):
         found, split, b = model.minimize(_MODEL_SHARE * problem.tol * objective)
         lower = max(lower, found)
         candidate = problem.solution(split, b)
-        value = problem.objective(candidate)
-        best = best.toward(candidate, problem.line_minimum(best, candidate))
-        objective = problem.objective(best)
+        best = _moved(problem, best, candidate, found, keep=number % _KEPT == 0)
+        judge = partial(_judge, problem, candidate, best)
+        value, objective = recall("objectives", judge, given=best.b)
         ended = problem.certified(value, lower)
         if ended:
             best, objective = candidate, value
@@ -194,6 +195,26 @@ def cut_planes(problem: MaxMargin, *, max_rounds: int, planes: list[Cut] | None 
         touch = best.toward(candidate, 1.0 if close else _TOUCH)
         model.add(_add(planes, problem.pairs.cut(touch)))
     return "max_rounds"
+
+
+def _moved(
+    problem: MaxMargin, best: Solution, candidate: Solution, found: float, *, keep: bool
+) -> Solution:
+    """Move to the best solution on the way to a candidate.
+
+    Some solutions' distances are kept in the journal, so that only those after it are measured
+    again when a fit is resumed.
+    """
+    (step,) = recall("step", lambda: (problem.line_minimum(best, candidate),), given=found)
+    moved = best.toward(candidate, step)
+    if not keep:
+        return moved
+    (z,) = recall("distances", lambda: (moved.z,), given=moved.b)
+    return Solution(moved.A, moved.b, lambda: z)
+
+
+def _judge(problem: MaxMargin, candidate: Solution, best: Solution) -> tuple[float, float]:
+    return problem.objective(candidate), problem.objective(best)
 
 
 def _add(planes: list[Cut], plane: Cut) -> Cut:
