@@ -34,11 +34,11 @@ SEPARATORS = {".csv": ",", ".tsv": "\t"}
 ARRAYS = (".npy", ".npz")
 KINDS = (*SEPARATORS, ".parquet", *ARRAYS)
 
-_BLOCK_BYTES = 1 << 23
+_BLOCK_BYTES = 1 << 22
 _RECORD_BYTES = 1 << 26
 _TAIL_BYTES = 1 << 12
-_SLAB_BYTES = 1 << 26
-_FETCH_BYTES = 1 << 26
+_SLAB_BYTES = 3 << 24
+_FETCH_BYTES = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -304,7 +304,9 @@ class ParquetTable:
         total = int(self._lazy.select(pl.len()).collect().item())
         n_features = len(self.features)
         bytes_per_row = max(self.dtype.itemsize * n_features, self._size // max(1, total))
-        rows = max(1, _SLAB_BYTES // bytes_per_row)
+        # Beside the array there is the frame of some columns that it is filled from.
+        copies = 1 + min(1.0, self._width / n_features)
+        rows = max(1, int(_SLAB_BYTES / (copies * bytes_per_row)))
         number = pl.Float32 if self.dtype == np.float32 else pl.Float64
         for start in range(0, total, rows):
             part = self._lazy.slice(start, rows)
@@ -312,7 +314,8 @@ class ParquetTable:
             for left in range(0, n_features, self._width):
                 columns = self.features[left : left + self._width]
                 frame = part.select(pl.col(columns).cast(number)).collect()
-                X[:, left : left + len(columns)] = frame.to_numpy()
+                for column, values in enumerate(frame.iter_columns(), left):
+                    X[:, column] = values
             kept = [part.select(name).collect().to_series() for name in self.kept]
             yield Batch(pl.DataFrame(kept), X, total)
 

@@ -213,21 +213,24 @@ class _TextWriter:
     """Writes CSV; floats have as many digits as they need to be read back to the last bit."""
 
     def __init__(self, path: Path, schema: dict[str, Any], names: list[str], separator: str):
-        self._names, self._separator = names, separator
+        self._schema, self._names, self._separator = schema, names, separator
+        self._header = True
         self._file = path.open("wb")
-        self._append(pl.DataFrame(schema=schema), header=True)
 
     def write(self, kept: pl.DataFrame, Y: Floats) -> None:
-        self._append(_frame(kept, Y, self._names), header=False)
+        self._append(_frame(kept, Y, self._names))
 
-    def _append(self, frame: pl.DataFrame, *, header: bool) -> None:
+    def _append(self, frame: pl.DataFrame) -> None:
         try:
-            text = frame.write_csv(include_header=header, separator=self._separator)
+            text = frame.write_csv(include_header=self._header, separator=self._separator)
         except pl.exceptions.PolarsError as error:
             raise SourceError(f"The columns to keep cannot be written as text: {error}") from error
         self._file.write(text.encode())
+        self._header = False
 
     def finish(self) -> None:
+        if self._header:
+            self._append(pl.DataFrame(schema=self._schema))
         self._file.flush()
 
     def close(self) -> None:
