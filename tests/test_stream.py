@@ -506,7 +506,6 @@ def test_memory_is_bounded(big, tmp_path, kind, end, n):
     rows, peak = out.splitlines()[-1].split()
     assert int(rows) == n
     assert int(peak) < 400_000
-    print(kind, peak)
     assert (big / f"in.{kind}").stat().st_size > 180_000_000
 
 

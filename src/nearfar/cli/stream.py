@@ -29,7 +29,7 @@ from nearfar.metric import Metric, SignedForm
 TARGETS = (*SEPARATORS, ".parquet", ".npy")
 """Kinds of files that are written."""
 
-_BATCH_BYTES = 1 << 24
+_BATCH_BYTES = 1 << 23
 _ALIGNED = 1024
 _ROW_GROUP_BYTES = 1 << 24
 
@@ -145,6 +145,8 @@ def _mapped(
             )
         yield batch.kept, metric.transform(batch.X), batch.total
         before += len(batch)
+        # It may be a view of all that was read at once.
+        del batch
 
 
 def _rows(metric: Metric) -> int:
