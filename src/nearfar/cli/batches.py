@@ -95,7 +95,7 @@ def open_table(
             with tempfile.TemporaryDirectory(prefix=".nearfar-", dir=scratch) as folder:
                 yield ArrayTable(_unpack(path, Path(folder)), path, metric)
     except pl.exceptions.PolarsError as error:
-        raise SourceError(f"{path} cannot be read: {_first_line(error)}") from error
+        raise SourceError(f"{path} cannot be read: {first_line(error)}") from error
 
 
 def even(batches: Iterator[Batch], rows: int) -> Iterator[Batch]:
@@ -155,7 +155,8 @@ def _features(
     return features
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
+    """What an error says, without polars' advice."""
     return str(error).strip().partition("\n")[0]
 
 
@@ -249,7 +250,7 @@ class TextTable:
             frame = self._read(block, dict.fromkeys(names, pl.String()))
         except pl.exceptions.PolarsError:
             raise SourceError(
-                f"{self._path} cannot be read after row {before}: {_first_line(error)}"
+                f"{self._path} cannot be read after row {before}: {first_line(error)}"
             ) from error
         wrong = frame.select(
             pl.all().is_not_null() & pl.all().cast(pl.Float64, strict=False).is_null()
@@ -397,7 +398,7 @@ class ArrayTable:
         try:
             array = np.load(self._path, mmap_mode="r")
         except (ValueError, EOFError, OSError) as error:
-            raise SourceError(f"{name} cannot be read: {_first_line(error)}") from error
+            raise SourceError(f"{name} cannot be read: {first_line(error)}") from error
         return np.asarray(array)
 
     def batches(self) -> Iterator[Batch]:
@@ -426,5 +427,5 @@ def _unpack(path: Path, folder: Path) -> Path:
             with archive.open(chosen) as packed, (folder / "X.npy").open("wb") as file:
                 shutil.copyfileobj(packed, file, 1 << 20)
     except (zipfile.BadZipFile, zlib.error) as error:
-        raise SourceError(f"{path} cannot be read: {_first_line(error)}") from error
+        raise SourceError(f"{path} cannot be read: {first_line(error)}") from error
     return folder / "X.npy"

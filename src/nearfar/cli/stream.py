@@ -21,7 +21,7 @@ import polars as pl
 from numpy.typing import NDArray
 from polars.io.plugins import register_io_source
 
-from nearfar.cli.batches import KINDS, SEPARATORS, Floats, Table, even, open_table
+from nearfar.cli.batches import KINDS, SEPARATORS, Floats, Table, even, first_line, open_table
 from nearfar.cli.source import SourceError
 from nearfar.gated import GatedMetric
 from nearfar.metric import Metric, SignedForm
@@ -32,6 +32,7 @@ TARGETS = (*SEPARATORS, ".parquet", ".npy")
 _BATCH_BYTES = 1 << 23
 _ALIGNED = 1024
 _ROW_GROUP_BYTES = 1 << 24
+_WAIT = 0.1
 
 
 def transform_file(
@@ -226,7 +227,9 @@ class _TextWriter:
         try:
             text = frame.write_csv(include_header=self._header, separator=self._separator)
         except pl.exceptions.PolarsError as error:
-            raise SourceError(f"The columns to keep cannot be written as text: {error}") from error
+            raise SourceError(
+                f"The columns to keep cannot be written as text: {first_line(error)}"
+            ) from error
         self._file.write(text.encode())
         self._header = False
 
@@ -295,36 +298,38 @@ class _ParquetWriter:
             self._error = error
 
     def _pull(self, *_: Any) -> Iterator[pl.DataFrame]:
-        while True:
+        while not self._stopped.is_set():
             try:
-                frame = self._frames.get(timeout=0.1)
+                frame = self._frames.get(timeout=_WAIT)
             except queue.Empty:
-                frame = None
-                if not self._stopped.is_set():
-                    continue
-            if self._stopped.is_set():
-                raise _Stopped
+                continue
             if frame is None:
                 return
             yield frame
+        raise _Stopped
 
     def write(self, kept: pl.DataFrame, Y: Floats) -> None:
         self._put(_frame(kept, Y, self._names))
 
     def _put(self, frame: pl.DataFrame | None) -> None:
         while True:
-            if self._error is not None:
-                raise SourceError(f"The table cannot be written: {self._error}") from self._error
+            self._check()
             try:
-                return self._frames.put(frame, timeout=0.1)
+                self._frames.put(frame, timeout=_WAIT)
             except queue.Full:
                 continue
+            return
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise SourceError(
+                f"The table cannot be written: {first_line(self._error)}"
+            ) from self._error
 
     def finish(self) -> None:
         self._put(None)
         self._thread.join()
-        if self._error is not None:
-            raise SourceError(f"The table cannot be written: {self._error}") from self._error
+        self._check()
 
     def close(self) -> None:
         self._stopped.set()
