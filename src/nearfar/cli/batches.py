@@ -34,11 +34,11 @@ SEPARATORS = {".csv": ",", ".tsv": "\t"}
 ARRAYS = (".npy", ".npz")
 KINDS = (*SEPARATORS, ".parquet", *ARRAYS)
 
-_BLOCK_BYTES = 1 << 23
+_BLOCK_BYTES = 1 << 22
 _RECORD_BYTES = 1 << 26
 _TAIL_BYTES = 1 << 12
-_SLAB_BYTES = 1 << 26
-_FETCH_BYTES = 1 << 26
+_SLAB_BYTES = 5 << 23
+_FETCH_BYTES = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def open_table(
             with tempfile.TemporaryDirectory(prefix=".nearfar-", dir=scratch) as folder:
                 yield ArrayTable(_unpack(path, Path(folder)), path, metric)
     except pl.exceptions.PolarsError as error:
-        raise SourceError(f"{path} cannot be read: {_first_line(error)}") from error
+        raise SourceError(f"{path} cannot be read: {first_line(error)}") from error
 
 
 def even(batches: Iterator[Batch], rows: int) -> Iterator[Batch]:
@@ -109,8 +109,11 @@ def even(batches: Iterator[Batch], rows: int) -> Iterator[Batch]:
             start += missing
             pieces, missing = [], rows
         if start < len(batch):
-            pieces.append(batch.rows(start, len(batch)))
-            missing -= len(batch) - start
+            rest = batch.rows(start, len(batch))
+            pieces.append(Batch(rest.kept, rest.X.copy(), rest.total))
+            missing -= len(rest)
+        # Let go of before the next one is read, or there would be two in memory.
+        del batch
     if pieces:
         yield _joined(pieces)
 
@@ -152,7 +155,8 @@ def _features(
     return features
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
+    """What an error says, without polars' advice."""
     return str(error).strip().partition("\n")[0]
 
 
@@ -246,7 +250,7 @@ class TextTable:
             frame = self._read(block, dict.fromkeys(names, pl.String()))
         except pl.exceptions.PolarsError:
             raise SourceError(
-                f"{self._path} cannot be read after row {before}: {_first_line(error)}"
+                f"{self._path} cannot be read after row {before}: {first_line(error)}"
             ) from error
         wrong = frame.select(
             pl.all().is_not_null() & pl.all().cast(pl.Float64, strict=False).is_null()
@@ -304,17 +308,23 @@ class ParquetTable:
         total = int(self._lazy.select(pl.len()).collect().item())
         n_features = len(self.features)
         bytes_per_row = max(self.dtype.itemsize * n_features, self._size // max(1, total))
-        rows = max(1, _SLAB_BYTES // bytes_per_row)
-        number = pl.Float32 if self.dtype == np.float32 else pl.Float64
+        # Beside the array there is the frame of some columns that it is filled from.
+        copies = 1 + min(1.0, self._width / n_features)
+        rows = max(1, int(_SLAB_BYTES / (copies * bytes_per_row)))
         for start in range(0, total, rows):
-            part = self._lazy.slice(start, rows)
-            X = np.empty((min(rows, total - start), n_features), self.dtype)
-            for left in range(0, n_features, self._width):
-                columns = self.features[left : left + self._width]
-                frame = part.select(pl.col(columns).cast(number)).collect()
-                X[:, left : left + len(columns)] = frame.to_numpy()
-            kept = [part.select(name).collect().to_series() for name in self.kept]
-            yield Batch(pl.DataFrame(kept), X, total)
+            yield self._slab(start, min(rows, total - start), total)
+
+    def _slab(self, start: int, rows: int, total: int) -> Batch:
+        part = self._lazy.slice(start, rows)
+        X = np.empty((rows, len(self.features)), self.dtype)
+        number = pl.Float32 if self.dtype == np.float32 else pl.Float64
+        for left in range(0, len(self.features), self._width):
+            columns = self.features[left : left + self._width]
+            frame = part.select(pl.col(columns).cast(number)).collect()
+            for column, values in enumerate(frame.iter_columns(), left):
+                X[:, column] = values
+        kept = [part.select(name).collect().to_series() for name in self.kept]
+        return Batch(pl.DataFrame(kept), X, total)
 
 
 def row_group_count(path: Path) -> int:
@@ -388,19 +398,21 @@ class ArrayTable:
         try:
             array = np.load(self._path, mmap_mode="r")
         except (ValueError, EOFError, OSError) as error:
-            raise SourceError(f"{name} cannot be read: {_first_line(error)}") from error
+            raise SourceError(f"{name} cannot be read: {first_line(error)}") from error
         return np.asarray(array)
 
     def batches(self) -> Iterator[Batch]:
         """All rows in order."""
         total, width = self._shape
-        rows = max(1, _SLAB_BYTES // (self.dtype.itemsize * width))
+        # The pages that are copied count too.
+        rows = max(1, _SLAB_BYTES // (2 * self.dtype.itemsize * width))
         for start in range(0, total, rows):
-            # A mapping counts the pages that were touched until it is closed, so each has its own.
-            mapped = np.load(self._path, mmap_mode="r")
-            X = np.array(mapped[start : start + rows], dtype=self.dtype, order="C")
-            del mapped
-            yield Batch(pl.DataFrame(), X, total)
+            yield Batch(pl.DataFrame(), self._slab(start, start + rows), total)
+
+    def _slab(self, start: int, stop: int) -> Floats:
+        # Pages count as memory until their mapping is closed, so that each slab has its own.
+        mapped = np.load(self._path, mmap_mode="r")
+        return np.array(mapped[start:stop], dtype=self.dtype, order="C")
 
 
 def _unpack(path: Path, folder: Path) -> Path:
@@ -415,5 +427,5 @@ def _unpack(path: Path, folder: Path) -> Path:
             with archive.open(chosen) as packed, (folder / "X.npy").open("wb") as file:
                 shutil.copyfileobj(packed, file, 1 << 20)
     except (zipfile.BadZipFile, zlib.error) as error:
-        raise SourceError(f"{path} cannot be read: {_first_line(error)}") from error
+        raise SourceError(f"{path} cannot be read: {first_line(error)}") from error
     return folder / "X.npy"

@@ -21,7 +21,7 @@ import polars as pl
 from numpy.typing import NDArray
 from polars.io.plugins import register_io_source
 
-from nearfar.cli.batches import KINDS, SEPARATORS, Floats, Table, even, open_table
+from nearfar.cli.batches import KINDS, SEPARATORS, Floats, Table, even, first_line, open_table
 from nearfar.cli.source import SourceError
 from nearfar.gated import GatedMetric
 from nearfar.metric import Metric, SignedForm
@@ -29,9 +29,10 @@ from nearfar.metric import Metric, SignedForm
 TARGETS = (*SEPARATORS, ".parquet", ".npy")
 """Kinds of files that are written."""
 
-_BATCH_BYTES = 1 << 24
+_BATCH_BYTES = 1 << 23
 _ALIGNED = 1024
 _ROW_GROUP_BYTES = 1 << 24
+_WAIT = 0.1
 
 
 def transform_file(
@@ -145,6 +146,8 @@ def _mapped(
             )
         yield batch.kept, metric.transform(batch.X), batch.total
         before += len(batch)
+        # It may be a view of all that was read at once.
+        del batch
 
 
 def _rows(metric: Metric) -> int:
@@ -213,21 +216,26 @@ class _TextWriter:
     """Writes CSV; floats have as many digits as they need to be read back to the last bit."""
 
     def __init__(self, path: Path, schema: dict[str, Any], names: list[str], separator: str):
-        self._names, self._separator = names, separator
+        self._schema, self._names, self._separator = schema, names, separator
+        self._header = True
         self._file = path.open("wb")
-        self._append(pl.DataFrame(schema=schema), header=True)
 
     def write(self, kept: pl.DataFrame, Y: Floats) -> None:
-        self._append(_frame(kept, Y, self._names), header=False)
+        self._append(_frame(kept, Y, self._names))
 
-    def _append(self, frame: pl.DataFrame, *, header: bool) -> None:
+    def _append(self, frame: pl.DataFrame) -> None:
         try:
-            text = frame.write_csv(include_header=header, separator=self._separator)
+            text = frame.write_csv(include_header=self._header, separator=self._separator)
         except pl.exceptions.PolarsError as error:
-            raise SourceError(f"The columns to keep cannot be written as text: {error}") from error
+            raise SourceError(
+                f"The columns to keep cannot be written as text: {first_line(error)}"
+            ) from error
         self._file.write(text.encode())
+        self._header = False
 
     def finish(self) -> None:
+        if self._header:
+            self._append(pl.DataFrame(schema=self._schema))
         self._file.flush()
 
     def close(self) -> None:
@@ -290,36 +298,38 @@ class _ParquetWriter:
             self._error = error
 
     def _pull(self, *_: Any) -> Iterator[pl.DataFrame]:
-        while True:
+        while not self._stopped.is_set():
             try:
-                frame = self._frames.get(timeout=0.1)
+                frame = self._frames.get(timeout=_WAIT)
             except queue.Empty:
-                frame = None
-                if not self._stopped.is_set():
-                    continue
-            if self._stopped.is_set():
-                raise _Stopped
+                continue
             if frame is None:
                 return
             yield frame
+        raise _Stopped
 
     def write(self, kept: pl.DataFrame, Y: Floats) -> None:
         self._put(_frame(kept, Y, self._names))
 
     def _put(self, frame: pl.DataFrame | None) -> None:
         while True:
-            if self._error is not None:
-                raise SourceError(f"The table cannot be written: {self._error}") from self._error
+            self._check()
             try:
-                return self._frames.put(frame, timeout=0.1)
+                self._frames.put(frame, timeout=_WAIT)
             except queue.Full:
                 continue
+            return
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise SourceError(
+                f"The table cannot be written: {first_line(self._error)}"
+            ) from self._error
 
     def finish(self) -> None:
         self._put(None)
         self._thread.join()
-        if self._error is not None:
-            raise SourceError(f"The table cannot be written: {self._error}") from self._error
+        self._check()
 
     def close(self) -> None:
         self._stopped.set()
