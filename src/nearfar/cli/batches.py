@@ -25,13 +25,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nearfar.cli.source import SourceError
+from nearfar.cli.files import SEPARATORS
+from nearfar.cli.source import ARRAYS, SourceError
 from nearfar.metric import Metric
 
 Floats = NDArray[np.floating[Any]]
 
-SEPARATORS = {".csv": ",", ".tsv": "\t"}
-ARRAYS = (".npy", ".npz")
 KINDS = (*SEPARATORS, ".parquet", *ARRAYS)
 
 _BLOCK_BYTES = 1 << 22

@@ -6,13 +6,9 @@ same bits from any kind of file. The target is replaced in one step, once it is 
 
 from __future__ import annotations
 
-import os
 import queue
-import secrets
-import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,7 +17,8 @@ import polars as pl
 from numpy.typing import NDArray
 from polars.io.plugins import register_io_source
 
-from nearfar.cli.batches import KINDS, SEPARATORS, Floats, Table, even, first_line, open_table
+from nearfar.cli.batches import KINDS, Floats, Table, even, first_line, open_table
+from nearfar.cli.files import SEPARATORS, check_target, replacing, surely
 from nearfar.cli.source import SourceError
 from nearfar.gated import GatedMetric
 from nearfar.metric import Metric, SignedForm
@@ -80,11 +77,11 @@ def transform_file(
         if name in names:
             raise SourceError(f"{name!r} is the name of a coordinate; rename the column to keep.")
     with (
-        _replacing(target) as temporary,
+        replacing(target) as temporary,
         open_table(source, plain, keep, drop, target.resolve().parent) as table,
     ):
         writer = _writer(target, temporary, table, names)
-        with _surely(writer.close):
+        with surely(writer.close):
             rows = 0
             for kept, Y, total in _mapped(plain, source, table):
                 writer.write(kept, Y)
@@ -113,16 +110,9 @@ def _check_paths(source: Path, target: Path, keep: Sequence[str]) -> None:
         raise SourceError(
             f"{source} is not a kind of table that is read; those are {', '.join(KINDS)}."
         )
-    if target.suffix.lower() not in TARGETS:
-        raise SourceError(
-            f"{target} is not a kind of file that is written; those are {', '.join(TARGETS)}."
-        )
+    check_target(target, TARGETS)
     if not source.is_file():
         raise SourceError(f"There is no file {source}.")
-    if target.is_dir():
-        raise SourceError(f"{target} is a folder; name a file to write to.")
-    if not target.resolve().parent.is_dir():
-        raise SourceError(f"There is no folder {target.parent}.")
     if target.exists() and target.samefile(source):
         raise SourceError(f"{source} cannot be written over itself; name another file.")
     if keep and target.suffix.lower() == ".npy":
@@ -155,36 +145,6 @@ def _rows(metric: Metric) -> int:
     widest = max(metric.n_features, metric.n_components, metric.L.shape[1])
     rows = max(1, _BATCH_BYTES // (8 * widest))
     return rows if rows < _ALIGNED else rows - rows % _ALIGNED
-
-
-@contextmanager
-def _surely(cleanup: Callable[[], None]) -> Iterator[None]:
-    """Clean up at the end, twice if need be: after Ctrl-C polars raises, and Python once more."""
-    try:
-        try:
-            yield
-        finally:
-            cleanup()
-    finally:
-        cleanup()
-
-
-@contextmanager
-def _replacing(target: Path) -> Iterator[Path]:
-    """A temporary file that takes the place of another at the end, or leaves it as it was."""
-    path = target.resolve()
-    temporary = path.with_name(f".nearfar-{secrets.token_hex(8)}")
-    with _surely(lambda: temporary.unlink(missing_ok=True)):
-        try:
-            temporary.touch(exist_ok=False)
-        except OSError as error:
-            raise SourceError(f"{target} cannot be written: {error.strerror}.") from error
-        yield temporary
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        if path.exists():
-            temporary.chmod(stat.S_IMODE(path.stat().st_mode))
-        temporary.replace(path)
 
 
 class _Writer(Protocol):
