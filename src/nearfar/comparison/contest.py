@@ -1,18 +1,23 @@
 """Who is worth it: better than Euclidean distance beyond noise, with no simpler one as good.
 
-The test is the sign test on rows: of the rows on which two contenders differ, one does better on
-more than a fair coin would give. Marks allow for the number of contenders (Holm). Rows share
-training rows, so that the p-values are approximate.
+Errors are compared by the sign test: of the rows on which two contenders differ, one errs on
+fewer than a fair coin would give. Average precisions are compared by their mean difference: a row
+takes part in it as a query and, in the rankings of all others, as one that is found, so that the
+mean is a U-statistic of degree two and its standard error twice that of independent rows. Marks
+allow for the number of contenders (Holm). What a learner owes to its particular training rows is in
+neither test: the p-values are approximate.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest
+from scipy.stats import t as student
 
 from nearfar.comparison.contenders import Contender
 
@@ -98,7 +103,7 @@ class Contest:
         return entry.error if self.goal == "classification" else 1.0 - entry.map_at_r
 
     def p_value(self, one: Entry, other: Entry) -> float:
-        """Chance of so one-sided a difference between two that are equally good.
+        """Chance of such a difference between two that are equally good.
 
         Examples
         --------
@@ -110,11 +115,9 @@ class Contest:
         >>> Contest([right, wrong], "classification").p_value(right, wrong)
         0.03125
         """
-        difference = self._by_row(one) - self._by_row(other)
-        better, worse = int((difference < 0).sum()), int((difference > 0).sum())
-        if better + worse == 0:
-            return 1.0
-        return float(binomtest(better, better + worse).pvalue)
+        if self.goal == "classification":
+            return _sign_test(one.wrong - other.wrong)
+        return _mean_test(one.average_precision - other.average_precision)
 
     def beats(self, one: Entry, other: Entry) -> bool:
         """Whether one does better than the other by more than noise."""
@@ -170,9 +173,6 @@ class Contest:
             return f"{100 * entry.error:.1f} % error"
         return f"MAP@R {entry.map_at_r:.3f}"
 
-    def _by_row(self, entry: Entry) -> Vector:
-        return entry.wrong if self.goal == "classification" else -entry.average_precision
-
     def _best(self, entries: list[Entry]) -> Entry:
         return min(entries, key=self.loss)
 
@@ -184,6 +184,22 @@ class Contest:
         adjusted = np.empty(len(p))
         adjusted[order] = np.maximum.accumulate(raised)
         return {entry.name: float(v) for entry, v in zip(others, adjusted, strict=True)}
+
+
+def _sign_test(difference: Vector) -> float:
+    """Chance that a fair coin is so one-sided on the rows that differ."""
+    better, worse = int((difference < 0).sum()), int((difference > 0).sum())
+    return float(binomtest(better, better + worse).pvalue) if better + worse else 1.0
+
+
+def _mean_test(difference: Vector) -> float:
+    """Chance of so large a mean of a U-statistic's projections, if its mean is zero."""
+    known = difference[~np.isnan(difference)]
+    if len(known) < 2 or not known.any():
+        return 1.0
+    spread = 2 * float(known.std(ddof=1)) / math.sqrt(len(known))
+    ratio = abs(float(known.mean())) / spread if spread > 0 else math.inf
+    return float(2 * student.sf(ratio, len(known) - 1))
 
 
 def called(entry: Entry) -> str:

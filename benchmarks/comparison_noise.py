@@ -1,0 +1,69 @@
+"""How often `compare` calls one of two contenders better that are equally good.
+
+Rows have one telling feature and two groups of four that are noise. A contender that looks at the
+telling feature and one group is, over draws of the data, as good as one that looks at it and the
+other group. Counted is how often a test finds a difference at 5 %, before the adjustment for the
+number of contenders (Holm).
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.feature_selection import SelectKBest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from nearfar import NCA, BoostMetric, compare
+
+VIEWS = ([0, 1, 2, 3, 4], [0, 5, 6, 7, 8])
+
+
+class Columns(FunctionTransformer):
+    """Some of the columns."""
+
+    def __init__(self, columns: list[int]) -> None:
+        super().__init__()
+        self.columns = columns
+
+    def transform(self, X: Any) -> Any:
+        """Return these columns."""
+        return X[:, self.columns]
+
+
+def rejected(learner: Any, draws: int, n: int) -> tuple[float, float]:
+    """Share of draws in which errors differ, and in which rankings do."""
+    count = np.zeros(2)
+    for seed in range(draws):
+        rng = np.random.default_rng(seed)
+        y = np.arange(n) % 3
+        X = rng.normal(size=(n, 9))
+        X[:, 0] += 1.5 * y
+        one, other = (make_pipeline(Columns(view), clone(learner)) for view in VIEWS)
+        found = compare(X, y, {"one": one, "other": other})
+        for number, contest in enumerate((found.classification, found.ranking)):
+            count[number] += contest.p_value(found["one"], found["other"]) < 0.05
+    return count[0] / draws, count[1] / draws
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--toy", action="store_true", help="two draws")
+    draws = 2 if parser.parse_args().toy else 200
+    contenders = {
+        "Euclidean": SelectKBest(k="all"),
+        "BoostMetric": BoostMetric(max_rounds=20),
+        "NCA": NCA(max_iter=10, tol=0.01, random_state=0),
+    }
+    print(f"{'':12} {'rows':>5} {'errors':>7} {'ranking':>8}   (nominal: 5 %)")
+    for name, learner in contenders.items():
+        for n in (90, 300):
+            errors, ranking = rejected(learner, draws, n)
+            print(f"{name:12} {n:5} {100 * errors:6.1f}% {100 * ranking:7.1f}%")
+
+
+if __name__ == "__main__":
+    main()
