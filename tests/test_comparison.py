@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy.stats import t as student
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.decomposition import PCA
@@ -263,6 +264,42 @@ def test_p_values_are_those_of_fair_coins_adjusted():
     assert contest.p_values["LDA"] == pytest.approx(2 * 2 * 0.5**5)
     assert contest.p_values["DRMetric"] == 1.0
     assert [contest.mark(e) for e in entries] == ["", "", "+", ""]
+
+
+def test_rankings_are_compared_by_rows_and_by_folds(rng):
+    usual = line_up([])[:2]
+    one, other = rng.uniform(size=(2, 40))
+    folds = rng.uniform(size=(2, 5))
+    entries = [
+        Entry(contender, maps_at_r=maps, average_precision=precision)
+        for contender, maps, precision in zip(usual, folds, (one, other), strict=True)
+    ]
+    found = Contest(entries, "ranking", test_share=0.25).p_value(*entries)
+    difference = one - other
+    by_rows = difference.mean() / (2 * difference.std(ddof=1) / np.sqrt(40))
+    change = folds[0] - folds[1]
+    by_folds = change.mean() / (change.std(ddof=1) * np.sqrt(1 / 5 + 0.25))
+    expected = max(2 * student.sf(abs(by_rows), 39), 2 * student.sf(abs(by_folds), 4))
+    assert found == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("rows", "folds", "p"),
+    [
+        ([0.5, 0.6, np.nan], [0.5], "rows"),
+        ([0.5, np.nan, np.nan], [0.5, 0.5], 1.0),
+        ([0.0, 0.0, 0.0], [0.0, 0.0], 1.0),
+        ([0.5, 0.5, 0.5], [0.5, 0.5], 0.0),
+    ],
+)
+def test_rankings_of_few_rows_and_folds(rows, folds, p):
+    usual = line_up([])[:2]
+    zero = Entry(usual[0], maps_at_r=np.zeros(len(folds)), average_precision=np.zeros(3))
+    some = Entry(usual[1], maps_at_r=np.array(folds), average_precision=np.array(rows))
+    found = Contest([zero, some], "ranking").p_value(zero, some)
+    if p == "rows":
+        p = 2 * student.sf(0.55 / (2 * np.std([0.5, 0.6], ddof=1) / np.sqrt(2)), 1)
+    assert found == pytest.approx(p)
 
 
 def test_labels_without_meaning_have_no_winner(rng):

@@ -1,11 +1,13 @@
 """Who is worth it: better than Euclidean distance beyond noise, with no simpler one as good.
 
-Errors are compared by the sign test: of the rows on which two contenders differ, one errs on
-fewer than a fair coin would give. Average precisions are compared by their mean difference: a row
-takes part in it as a query and, in the rankings of all others, as one that is found, so that the
-mean is a U-statistic of degree two and its standard error twice that of independent rows. Marks
-allow for the number of contenders (Holm). What a learner owes to its particular training rows is in
-neither test: the p-values are approximate.
+Errors are compared by the sign test: of the rows on which two contenders differ, one errs on fewer
+than a fair coin would give. Rankings must pass two tests on the mean difference of their average
+precision. By rows: each takes part as a query and, in the rankings of all others, as one that is
+found, so that the mean is a U-statistic of degree two and its standard error twice that of
+independent rows. By folds: Student's test with the variance enlarged for training rows that folds
+share (C. Nadeau, Y. Bengio: Inference for the generalization error, Machine Learning 52, 2003),
+which sees what a learner owes to its particular training rows. Marks allow for the number of
+contenders (Holm).
 """
 
 from __future__ import annotations
@@ -83,6 +85,8 @@ class Contest:
         Simplest first.
     goal : {"classification", "ranking"}
         Few errors of the vote of neighbours, or a high MAP@R.
+    test_share : float, default=0.25
+        Test rows for each training row of a fold: 1 / (k - 1) for k folds.
 
     Attributes
     ----------
@@ -92,8 +96,8 @@ class Contest:
         Of each contender against the reference, adjusted for their number (Holm).
     """
 
-    def __init__(self, entries: list[Entry], goal: Goal) -> None:
-        self.entries, self.goal = entries, goal
+    def __init__(self, entries: list[Entry], goal: Goal, *, test_share: float = 0.25) -> None:
+        self.entries, self.goal, self.test_share = entries, goal, test_share
         nothing = [entry for entry in entries if entry.contender.kind == "nothing"]
         self.reference = self._best(nothing[::-1])
         self.p_values = self._adjusted()
@@ -117,7 +121,10 @@ class Contest:
         """
         if self.goal == "classification":
             return _sign_test(one.wrong - other.wrong)
-        return _mean_test(one.average_precision - other.average_precision)
+        return max(
+            _row_test(one.average_precision - other.average_precision),
+            _fold_test(one.maps_at_r - other.maps_at_r, self.test_share),
+        )
 
     def beats(self, one: Entry, other: Entry) -> bool:
         """Whether one does better than the other by more than noise."""
@@ -192,14 +199,25 @@ def _sign_test(difference: Vector) -> float:
     return float(binomtest(better, better + worse).pvalue) if better + worse else 1.0
 
 
-def _mean_test(difference: Vector) -> float:
-    """Chance of so large a mean of a U-statistic's projections, if its mean is zero."""
+def _row_test(difference: Vector) -> float:
+    """Chance of so large a mean of a U-statistic of degree two, from its projections on rows."""
     known = difference[~np.isnan(difference)]
-    if len(known) < 2 or not known.any():
+    return _student_test(known, 4 / len(known)) if len(known) > 1 else 1.0
+
+
+def _fold_test(difference: Vector, test_share: float) -> float:
+    """Chance of so large a mean over folds that share training rows; no objection from one fold."""
+    known = difference[~np.isnan(difference)]
+    return _student_test(known, 1 / len(known) + test_share) if len(known) > 1 else 0.0
+
+
+def _student_test(difference: Vector, variance: float) -> float:
+    """Test that the mean is zero, its variance being so many times that of the values."""
+    if not difference.any():
         return 1.0
-    spread = 2 * float(known.std(ddof=1)) / math.sqrt(len(known))
-    ratio = abs(float(known.mean())) / spread if spread > 0 else math.inf
-    return float(2 * student.sf(ratio, len(known) - 1))
+    error = float(difference.std(ddof=1)) * math.sqrt(variance)
+    ratio = abs(float(difference.mean())) / error if error > 0 else math.inf
+    return float(2 * student.sf(ratio, len(difference) - 1))
 
 
 def called(entry: Entry) -> str:

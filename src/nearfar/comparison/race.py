@@ -96,7 +96,13 @@ def compare(
     else:
         race.run_within(entrants, budget)
     entries = [race.entry(contender) for contender in entrants]
-    return Comparison(entries, n_neighbors=n_neighbors, n_folds=len(folds), n_rows=len(points))
+    return Comparison(
+        entries,
+        n_neighbors=n_neighbors,
+        n_folds=len(folds),
+        n_rows=len(points),
+        test_share=float(np.mean([len(test) / len(train) for train, test in folds])),
+    )
 
 
 def _folds(X: Floats, y: Ints, cv: Any, random_state: int | None) -> list[tuple[Ints, Ints]]:

@@ -20,6 +20,8 @@ class Comparison(Mapping[str, Entry]):
     ----------
     entries : list of Entry
     n_neighbors, n_folds, n_rows : int
+    test_share : float, default=0.25
+        Test rows for each training row of a fold.
 
     Attributes
     ----------
@@ -32,15 +34,21 @@ class Comparison(Mapping[str, Entry]):
     """
 
     def __init__(
-        self, entries: list[Entry], *, n_neighbors: int, n_folds: int, n_rows: int
+        self,
+        entries: list[Entry],
+        *,
+        n_neighbors: int,
+        n_folds: int,
+        n_rows: int,
+        test_share: float = 0.25,
     ) -> None:
         self.entries = [entry for entry in entries if not entry.note]
         self.left_out = [entry for entry in entries if entry.note]
         self.n_neighbors, self.n_folds, self.n_rows = n_neighbors, n_folds, n_rows
         if not any(entry.contender.kind == "nothing" for entry in self.entries):
             raise ValueError(f"Euclidean distance {self.left_out[0].note}.")
-        self.classification = Contest(self.entries, "classification")
-        self.ranking = Contest(self.entries, "ranking")
+        self.classification = Contest(self.entries, "classification", test_share=test_share)
+        self.ranking = Contest(self.entries, "ranking", test_share=test_share)
 
     def __getitem__(self, name: str) -> Entry:
         return {entry.name: entry for entry in self.entries}[name]
