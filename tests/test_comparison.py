@@ -13,7 +13,13 @@ from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics.pairwise import additive_chi2_kernel
-from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    LeaveOneOut,
+    StratifiedKFold,
+    cross_val_score,
+)
 from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -251,6 +257,17 @@ def test_verdicts(case, goal):
         assert sentence in contest.verdict
 
 
+def test_a_plain_one_that_may_be_as_good_is_named():
+    errs = {EUCLIDEAN: slice(0, 40), LDA: slice(4, 40), BOOST: slice(9, 40)}
+    entries = [entry(number, wrong_on(rows)) for number, rows in errs.items()]
+    contest = Contest(entries, "classification")
+    assert contest.winner.name == "BoostMetric"
+    assert contest.verdict == (
+        "take BoostMetric (31.0 % error); it is better than Euclidean distance (40.0 % error) "
+        "beyond noise, though not than LDA (36.0 % error)."
+    )
+
+
 def test_p_values_are_those_of_fair_coins_adjusted():
     entries = [
         entry(EUCLIDEAN, wrong_on(slice(0, 10))),
@@ -373,6 +390,48 @@ def test_repeated_and_partial_folds():
 def test_same_name_twice():
     names = [c.name for c in line_up([BoostMetric(), BoostMetric(max_rounds=3)])]
     assert names[-2:] == ["BoostMetric", "BoostMetric'"]
+    assert line_up({"LDA": BoostMetric()})[-1].name == "LDA'"
+    assert line_up("NCA")[-1].name == "NCA"
+
+
+def test_masks_and_groups(rng):
+    X, y = load_iris(return_X_y=True)
+    mask = rng.permutation(np.arange(150) < 50)
+    found = compare(X, y, [], cv=[(~mask, mask)])
+    assert (
+        found["Euclidean"].error
+        == compare(X, y, [], cv=[(np.flatnonzero(~mask), np.flatnonzero(mask))])["Euclidean"].error
+    )
+    groups = np.arange(150) % 6
+    found = compare(X, y, [], cv=GroupKFold(3), groups=groups)
+    assert found.n_folds == 3
+
+
+def test_folds_without_rows_to_rank():
+    X, y = load_iris(return_X_y=True)
+    y = np.where(np.arange(150) == 0, 3, y)
+    found = compare(X[::5], y[::5], [], cv=LeaveOneOut())
+    assert 0.5 < found["Euclidean"].map_at_r < 1
+    assert found.ranking.mark(found["Euclidean"]) == ""
+
+
+def test_without_a_seed_all_are_judged_by_the_same_rows(monkeypatch):
+    monkeypatch.setattr("nearfar.comparison.judging._MOST_RANKED", 1)
+    monkeypatch.setattr("nearfar.comparison.judging._LEAST_RANKED_ROWS", 7)
+    X, y = load_iris(return_X_y=True)
+    found = compare(X, y, [], random_state=None)
+    ranked = {tuple(np.isnan(entry.average_precision)) for entry in found.values()}
+    assert len(ranked) == 1
+
+
+def test_a_mark_needs_the_mean_to_agree():
+    usual = line_up([])[:2]
+    wrong = np.concatenate([np.ones(4), np.zeros(16)])
+    right = np.concatenate([np.zeros(4), np.full(16, 0.1)])
+    one = Entry(usual[0], errors=np.array([wrong.mean()]), wrong=wrong)
+    other = Entry(usual[1], errors=np.array([right.mean()]), wrong=right)
+    contest = Contest([one, other], "classification")
+    assert contest.p_value(other, one) == 1.0
 
 
 def test_progress_ends_at_its_total():
@@ -385,7 +444,7 @@ def test_progress_ends_at_its_total():
 
 class _Slow(BaseEstimator):
     def fit(self, X, y):
-        from nearfar.progress import check_time
+        from nearfar.deadline import check_time
 
         time.sleep(0.3)
         check_time()
@@ -403,7 +462,7 @@ def test_a_budget_leaves_out_what_takes_too_long():
     assert time.monotonic() - start < 2.5
     assert [e.name for e in found.left_out] == ["slow"]
     assert found.left_out[0].note == "no time left"
-    assert "Left out: slow (no time left)." in str(found)
+    assert str(found).endswith("No time was left for slow: they may be better.")
     assert "quick" in found
 
 
@@ -412,6 +471,26 @@ def test_no_budget_at_all_leaves_euclidean_distance():
     found = compare(X, y, budget=0)
     assert set(found) == {"Euclidean, as is", "Euclidean"}
     assert found.classification.winner is None
+    assert found.incomplete
+    assert "worth learning" not in found.verdict
+
+
+def test_plain_methods_come_first_in_a_budget():
+    X, y = load_iris(return_X_y=True)
+    slow = {f"slow {number}": _Slow() for number in range(5)}
+    found = compare(X, y, slow, budget=1.0)
+    assert {"L1", "chi-square", "inverse covariance", "LDA"} <= set(found)
+
+
+def test_a_deadline_ends_fits_and_what_tries_several():
+    from nearfar.deadline import OutOfTimeError, deadline
+
+    X, y = load_iris(return_X_y=True)
+    search = GridSearchCV(BoostMetric(), {"max_rounds": [1, 2]}, cv=2, error_score=0)
+    for estimator in (BoostMetric(), MixtureNCA(random_state=0), search):
+        with deadline(0), pytest.raises(OutOfTimeError):
+            estimator.fit(X, y)
+    BoostMetric(max_rounds=1).fit(X, y)
 
 
 def test_a_large_budget_changes_nothing():
@@ -422,8 +501,11 @@ def test_a_large_budget_changes_nothing():
 
 
 class _Failing(BaseEstimator):
+    def __init__(self, kind=ValueError):
+        self.kind = kind
+
     def fit(self, X, y):
-        raise ValueError("not with these rows")
+        raise self.kind("not with these rows\nand a long story")
 
 
 def test_who_fails_is_left_out():
@@ -433,6 +515,16 @@ def test_who_fails_is_left_out():
         "chi-square": "needs values of 0 or more",
         "failing": "failed: not with these rows",
     }
+    found = compare(X, y, {"failing": _Failing(RuntimeError)}, cv=3)
+    assert found.notes == ["Left out: failing (failed: not with these rows)."]
+
+
+def test_distances_that_overflow_are_no_distances():
+    X, y = load_iris(return_X_y=True)
+    found = compare(X * 1e200, y, [], cv=2)
+    assert found.left_out[0].name == "Euclidean, as is"
+    assert "not finite" in found.left_out[0].note
+    assert found.classification.reference.name == "Euclidean"
 
 
 def test_a_table_of_all_pairs_is_not_built_for_many_rows(rng):
@@ -462,6 +554,11 @@ BAD = {
     "too many folds": ({"cv": 6}, "from 2 to 5"),
     "too many neighbours": ({"n_neighbors": 9}, "from 1 to 8"),
     "no such learner": ({"learners": ["Magic"]}, "no learner 'Magic'"),
+    "a class, no estimator": ({"learners": [BoostMetric]}, "is no estimator"),
+    "half a neighbour": ({"n_neighbors": 2.5}, "whole number"),
+    "no folds": ({"cv": []}, "no folds"),
+    "training rows tested": ({"cv": [(np.arange(10), np.arange(5))]}, "not among its others"),
+    "no time of its own": ({"budget": float("nan")}, "budget must be"),
     "not classes": ({"y": np.linspace(0, 1, 10)}, "Unknown label type"),
 }
 

@@ -40,6 +40,7 @@ def study(name="wine", **options):
         "feature_names": load_wine().feature_names,
         "metric_file": "wine.safetensors",
     }
+    X, y = options.pop("X", X), options.pop("y", y)
     return Study(name, X, y, **(defaults | options))
 
 
@@ -57,7 +58,12 @@ def pages(tmp_path_factory):
     kernel = MaxMarginMetric(kernel="rbf", n_basis=20, random_state=0).fit(X, y)
     studies = {
         "table": study(),
-        "texts": study("<script>alert(1)</script>", texts=texts, feature_names=["<&>"] * 13),
+        "texts": study(
+            "<script>alert(1)</script>",
+            texts=texts,
+            feature_names=[f"<&> ${i}$" for i in range(13)],
+            y=np.array(["$a_$", "_b", "c"])[y],
+        ),
         "pictures": Study(
             "digits",
             digits,
@@ -157,6 +163,37 @@ def test_neighbours_are_those_of_the_metric_learned_without_the_query():
     column = text[text.index("<h4>BoostMetric</h4>") :]
     shown = [int(row) for row in re.findall(r"row (\d+) \[", column)[:5]]
     assert shown == seen[found].tolist()
+
+
+def test_names_are_no_mathematics(pages):
+    words = Page(pages["texts"].read_text()).words
+    assert "$a_$" in words
+    assert any(word.strip() == "_b" for word in words)
+    assert "<&> $3$" in words
+
+
+def test_what_is_held_out_is_said(pages):
+    assert "Rows held out, before and after" in pages["table"].read_text()
+    taken = pages["gated"].read_text()
+    assert "held out" not in taken
+    assert "honest if the metric was not learned from these rows" in taken
+
+
+def test_few_rows(tmp_path):
+    X, y = np.arange(18.0).reshape(9, 2), np.arange(9) % 2
+    small = Study("small", X, y, Metric.identity(2), "none")
+    with pytest.raises(ValueError, match="at least 10 rows"):
+        write_report(tmp_path / "report.html", small)
+    X, y = np.arange(20.0).reshape(10, 2) ** 2, np.arange(10)
+    write_report(tmp_path / "report.html", Study("small", X, y, Metric.identity(2), "none"))
+
+
+def test_constant_features_are_named():
+    X, _ = load_wine(return_X_y=True)
+    X[:, 3] = 0.1
+    text = render(study(comparison=None, metric=Metric.identity(13), relearn=None, X=X))
+    assert "the same in all rows: alcalinity_of_ash." in text
+    assert "by a factor of 2,5" in text
 
 
 def test_a_failed_report_leaves_the_old_one(tmp_path, monkeypatch):

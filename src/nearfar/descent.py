@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize
 
+from nearfar.deadline import check_time
 from nearfar.journal import recall
 from nearfar.trace import Round, Rounds
 
@@ -143,6 +144,7 @@ class _Worker(threading.Thread):
         self.join()
 
     def _value(self, x: Vector) -> tuple[float, Vector]:
+        check_time()
         value, gradient = self.f(x)
         if not np.isfinite(value):
             raise ValueError(

@@ -124,12 +124,12 @@ def leading_directions(
     L = metric.L
     spread = np.ones(L.shape[1]) if Z is None else Z.std(axis=0)
     P = L if Z is None else (Z @ L.T).T / np.sqrt(len(Z))
-    U, sizes, _ = np.linalg.svd(P, full_matrices=False)
-    shares = sizes**2 / _total(sizes**2)
+    values, vectors = np.linalg.eigh(P @ P.T)
+    shares = values[::-1] / _total(values)
     names = feature_names(metric)
     found = []
-    for share, u in zip(shares[:k], U.T, strict=False):
-        if share <= len(sizes) * np.finfo(float).eps:
+    for share, u in zip(shares[:k], vectors.T[::-1], strict=False):
+        if share <= len(values) * np.finfo(float).eps:
             break
         loadings = (u @ L) * spread
         loadings /= np.linalg.norm(loadings)

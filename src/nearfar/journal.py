@@ -97,8 +97,10 @@ class Journal:
         return self
 
     def __exit__(self, *_: object) -> None:
-        _JOURNAL.reset(self._token)
-        self.close()
+        try:
+            _JOURNAL.reset(self._token)
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Write what is left to be written; the file stays."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
@@ -26,6 +27,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from nearfar.deadline import check_time
 from nearfar.journal import identify, recall, section
 from nearfar.kernel_map import KernelMap
 from nearfar.metric import Metric
@@ -362,12 +364,15 @@ class MetricLearner(
                 "_frame": frame,
             }
 
+        check_time()
         rounds: Iterable[Round] = trace.record(problem.rounds)
         rounds = notify(rounds, self, problem.max_rounds, X=X, y=y, attributes=attributes)
         if self.verbose:
             rounds = show(rounds, problem.max_rounds, type(self).__name__)
-        for _ in watched(rounds, problem.max_rounds, type(self).__name__):
-            pass
+        # A solver that is left in the middle must not wait until somebody collects it.
+        with closing(problem.rounds):
+            for _ in watched(rounds, problem.max_rounds, type(self).__name__):
+                pass
         trace.stopped = trace.stopped or "callback"
 
     def __sklearn_tags__(self) -> Any:

@@ -1,4 +1,4 @@
-"""Consumers of rounds that show or steer: progress on a terminal, a deadline, callbacks.
+"""Consumers of rounds that show or steer: progress on a terminal, watchers, callbacks.
 
 Whoever wants to see the rounds of fits, also of fits inside pipelines and classifiers, puts a
 `Watcher` around them with `watching`. scikit-learn 1.9 and later can watch and stop a fit through
@@ -15,13 +15,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TextIO, TypeVar
 
+from nearfar.deadline import check_time
 from nearfar.trace import Round
 
 __all__ = [
     "CallbackSupportMixin",
-    "OutOfTimeError",
-    "check_time",
-    "deadline",
     "notify",
     "show",
     "watched",
@@ -34,7 +32,6 @@ Watcher = Callable[[Iterable[Round], int, str], Iterable[Round]]
 """Passes rounds on; is told how many there can be, and the name of the learner."""
 
 _watchers: ContextVar[tuple[Watcher, ...]] = ContextVar("watchers", default=())
-_deadline: ContextVar[float] = ContextVar("deadline", default=float("inf"))
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -54,13 +51,9 @@ except ImportError:
         return method
 
 
-class OutOfTimeError(Exception):
-    """The deadline has passed."""
-
-
 @contextmanager
 def watching(watcher: Watcher) -> Iterator[None]:
-    """Let a watcher see the rounds of all fits in this block.
+    """Let a watcher see the rounds of all fits in this block; not for blocks that have a ``yield``.
 
     Examples
     --------
@@ -80,25 +73,6 @@ def watching(watcher: Watcher) -> Iterator[None]:
         yield
     finally:
         _watchers.reset(token)
-
-
-@contextmanager
-def deadline(seconds: float) -> Iterator[None]:
-    """End what is done in this block with `OutOfTimeError` after so many seconds.
-
-    Fits are ended at their next round, anything else where it calls `check_time`.
-    """
-    token = _deadline.set(min(_deadline.get(), time.monotonic() + seconds))
-    try:
-        yield
-    finally:
-        _deadline.reset(token)
-
-
-def check_time() -> None:
-    """Raise OutOfTimeError if the deadline has passed."""
-    if time.monotonic() > _deadline.get():
-        raise OutOfTimeError("The time allowed is over.")
 
 
 def watched(rounds: Iterable[Round], total: int, label: str) -> Iterator[Round]:

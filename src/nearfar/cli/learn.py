@@ -26,6 +26,7 @@ from nearfar.cli.methods import AUTO, METHODS, make_learner
 from nearfar.cli.source import Source, SourceError, read_source
 from nearfar.cli.terminal import (
     NOT_WORTH_IT,
+    UNDECIDED,
     bars,
     command,
     convergence_notes,
@@ -191,10 +192,13 @@ def _choose(request: Request, budget: float | None, goal: str) -> None:
             say(f"Chosen for {goal}: {name}. Metric written to {request.path}")
         elif winner is not None:
             say(f"{name} is not a map that a metric's file could hold: nothing was written.")
+        elif found.incomplete:
+            say("Nothing was written: give it more time (--budget), or name a --method.")
         else:
             say("Nothing was written: use Euclidean distance.")
     if metric is None:
-        raise typer.Exit(NOT_WORTH_IT)
+        undecided = winner is None and found.incomplete
+        raise typer.Exit(UNDECIDED if undecided else NOT_WORTH_IT)
 
 
 def _learn(request: Request, learner: MetricLearner, budget: float | None) -> None:

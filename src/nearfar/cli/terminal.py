@@ -1,7 +1,7 @@
 """What the terminal gets: results on stdout, progress and notes on stderr, errors in one line.
 
-Exit codes: 0 done; 2 something asked for cannot be had; 3 no metric is worth learning; 130
-interrupted.
+Exit codes: 0 done; 2 something asked for cannot be had; 3 no metric is worth learning; 4 the time
+was too short to tell; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from rich.table import Table
 from sklearn.exceptions import ConvergenceWarning
 
 from nearfar.cli.source import SourceError
-from nearfar.progress import OutOfTimeError, watching
+from nearfar.progress import watching
 from nearfar.trace import Round
 
 P = ParamSpec("P")
 
-FAILED, NOT_WORTH_IT, INTERRUPTED = 2, 3, 130
+FAILED, NOT_WORTH_IT, UNDECIDED, INTERRUPTED = 2, 3, 4, 130
 
 
 def out() -> Console:
@@ -48,7 +48,7 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
     def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             function(*args, **kwargs)
-        except (SourceError, ValueError, ImportError, MemoryError, OutOfTimeError) as error:
+        except (SourceError, ValueError, ImportError, MemoryError) as error:
             fail(" ".join(str(error).split()) or type(error).__name__)
         except BrokenPipeError:
             # The reader has gone: nothing is left to say, and Python must not try to flush.

@@ -20,11 +20,10 @@ from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics.pairwise import additive_chi2_kernel, euclidean_distances
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
-from sklearn.preprocessing import StandardScaler
 
-from nearfar.learner import MetricLearner
+from nearfar.deadline import check_time
+from nearfar.learner import Frame, MetricLearner
 from nearfar.metric import Metric
-from nearfar.progress import check_time
 
 Floats = NDArray[np.floating[Any]]
 Ints = NDArray[np.intp]
@@ -137,14 +136,11 @@ class Contender:
         >>> lda.learn(*load_wine(return_X_y=True))
         <Metric: 13 features -> 2>
         """
-        if isinstance(self.estimator, MetricLearner):
-            metric = clone(self.estimator).fit(X, y).metric_
-            return metric if isinstance(metric, Metric) else None
-        scaler = StandardScaler().fit(X)
-        distance = self.fit(X if self.raw else scaler.transform(X), y)
+        frame = Frame.of(X, "standard")
+        distance = self.fit(X if self.raw else frame.enter(X), y)
         if not isinstance(distance, Mapped):
             return None
-        return distance.metric if self.raw else Metric(distance.metric.L / scaler.scale_)
+        return distance.metric if self.raw else Metric(distance.metric.L / frame.scale)
 
 
 def learners() -> dict[str, type[MetricLearner]]:
@@ -186,43 +182,52 @@ def line_up(
     >>> [c.name for c in line_up([])][:3]
     ['Euclidean, as is', 'Euclidean', 'L1']
     """
-    return [
+    plain = [
         Contender("Euclidean, as is", "nothing", _euclidean, raw=True),
         Contender("Euclidean", "nothing", _euclidean),
         Contender("L1", "plain", _manhattan),
         Contender("chi-square", "plain", _chi_square, raw=True, counts=True),
         Contender("inverse covariance", "plain", _inverse_covariance),
         Contender("LDA", "plain", _discriminant),
-        *(_learning(name, it) for name, it in _named(chosen, random_state).items()),
     ]
+    named = _named(chosen, random_state, {contender.name for contender in plain})
+    return plain + [_learning(name, estimator) for name, estimator in named]
 
 
 def _named(
-    chosen: Mapping[str, Any] | Iterable[Any] | None, random_state: int | None
-) -> dict[str, Any]:
-    if isinstance(chosen, Mapping):
-        return dict(chosen)
+    chosen: Mapping[str, Any] | Iterable[Any] | None, random_state: int | None, taken: set[str]
+) -> Iterator[tuple[str, Any]]:
+    """Yield what learns with names of their own."""
     known = {_SCIKIT_NCA: NeighborhoodComponentsAnalysis(random_state=random_state)}
     known |= {name: kind(random_state=random_state) for name, kind in learners().items()}
-    named: dict[str, Any] = {}
-    for item in known if chosen is None else chosen:
-        if not isinstance(item, str):
+    if chosen is None:
+        chosen = known
+    elif isinstance(chosen, str):
+        chosen = [chosen]
+    for item in chosen:
+        if isinstance(chosen, Mapping):
+            name, estimator = str(item), chosen[item]
+        elif not isinstance(item, str):
             name, estimator = type(item).__name__, item
         elif item in known:
             name, estimator = item, known[item]
         else:
             raise ValueError(f"There is no learner {item!r}; there is {', '.join(known)}.")
-        while name in named:
+        if isinstance(estimator, type) or not hasattr(estimator, "fit"):
+            raise ValueError(f"{name!r} is no estimator; write BoostMetric(), not BoostMetric.")
+        while name in taken:
             name += "'"
-        named[name] = estimator
-    return named
+        taken.add(name)
+        yield name, estimator
 
 
 def _learning(name: str, estimator: Any) -> Contender:
     if isinstance(estimator, NeighborhoodComponentsAnalysis):
         fit = partial(_scikit_nca, estimator)
         return Contender(name, "learned", fit, estimator=estimator, most_rows=_MOST_ROWS_OF_TABLE)
-    return Contender(name, "learned", partial(_learned, estimator), estimator=estimator)
+    # nearfar's learners scale for themselves, as they were told to.
+    raw = isinstance(estimator, MetricLearner)
+    return Contender(name, "learned", partial(_learned, estimator), raw=raw, estimator=estimator)
 
 
 def _euclidean(X: Floats, _: Ints) -> Distance:
@@ -238,8 +243,8 @@ def _chi_square(_X: Floats, _y: Ints) -> Distance:
 
 
 def _chi_square_distance(X: Floats, Y: Floats) -> Floats:
-    """Sum of (x - y)^2 / (x + y); test rows below 0 count as 0."""
-    return -np.asarray(additive_chi2_kernel(np.maximum(X, 0), np.maximum(Y, 0)))
+    """Sum of (x - y)^2 / (x + y)."""
+    return -np.asarray(additive_chi2_kernel(X, Y))
 
 
 def _inverse_covariance(X: Floats, _: Ints) -> Distance:

@@ -27,6 +27,7 @@ Vector = NDArray[np.float64]
 Goal = Literal["classification", "ranking"]
 
 SIGNIFICANT = 0.05
+NO_TIME = "no time left"
 _ROUNDING = 1e-9
 
 
@@ -68,12 +69,17 @@ class Entry:
     @property
     def error(self) -> float:
         """Mean error over the folds."""
-        return float(self.errors.mean()) if len(self.errors) else float("nan")
+        return _mean(self.errors)
+
+    @property
+    def triplet_accuracy(self) -> float:
+        """Mean triplet accuracy over the folds that have triplets."""
+        return _mean(self.triplet_accuracies)
 
     @property
     def map_at_r(self) -> float:
-        """Mean MAP@R over the folds."""
-        return float(self.maps_at_r.mean()) if len(self.maps_at_r) else float("nan")
+        """Mean MAP@R over the folds that have rows to rank."""
+        return _mean(self.maps_at_r)
 
 
 class Contest:
@@ -87,6 +93,8 @@ class Contest:
         Few errors of the vote of neighbours, or a high MAP@R.
     test_share : float, default=0.25
         Test rows for each training row of a fold: 1 / (k - 1) for k folds.
+    incomplete : bool, default=False
+        Whether some were left out for lack of time, so that nobody's winning tells little.
 
     Attributes
     ----------
@@ -96,15 +104,25 @@ class Contest:
         Of each contender against the reference, adjusted for their number (Holm).
     """
 
-    def __init__(self, entries: list[Entry], goal: Goal, *, test_share: float = 0.25) -> None:
-        self.entries, self.goal, self.test_share = entries, goal, test_share
+    def __init__(
+        self,
+        entries: list[Entry],
+        goal: Goal,
+        *,
+        test_share: float = 0.25,
+        incomplete: bool = False,
+    ) -> None:
+        self.entries, self.goal = entries, goal
+        self.test_share, self.incomplete = test_share, incomplete
         nothing = [entry for entry in entries if entry.contender.kind == "nothing"]
         self.reference = self._best(nothing[::-1])
         self.p_values = self._adjusted()
 
     def loss(self, entry: Entry) -> float:
-        """Mean error, or what MAP@R lacks."""
-        return entry.error if self.goal == "classification" else 1.0 - entry.map_at_r
+        """Mean error, or what MAP@R lacks; all of it where nothing could be ranked."""
+        if self.goal == "classification":
+            return entry.error
+        return 1.0 if np.isnan(entry.map_at_r) else 1.0 - entry.map_at_r
 
     def p_value(self, one: Entry, other: Entry) -> float:
         """Chance of such a difference between two that are equally good.
@@ -120,7 +138,7 @@ class Contest:
         0.03125
         """
         if self.goal == "classification":
-            return _sign_test(one.wrong - other.wrong)
+            return _sign_test(one.wrong - other.wrong, self.loss(one) - self.loss(other))
         return max(
             _row_test(one.average_precision - other.average_precision),
             _fold_test(one.maps_at_r - other.maps_at_r, self.test_share),
@@ -147,30 +165,37 @@ class Contest:
         if not better:
             return None
         best = self._best(better)
-        plain = [e for e in better if e.contender.kind == "plain" and not self.beats(best, e)]
+        plain = self._as_good_as(best, better)
         return self._best(plain) if plain else best
+
+    def _as_good_as(self, best: Entry, entries: list[Entry]) -> list[Entry]:
+        """Return plain entries that do better than the reference and not worse than the best."""
+        limit = self.loss(self.reference)
+        plain = [e for e in entries if e.contender.kind == "plain" and self.loss(e) < limit]
+        return [entry for entry in plain if not self.beats(best, entry)]
 
     @property
     def verdict(self) -> str:
         """Whether a metric is worth learning, in words."""
         reference = f"{called(self.reference)} ({self._score(self.reference)})"
-        winner = self.winner
+        winner, best = self.winner, self._best(self.entries)
         if winner is None:
-            best = self._best(self.entries)
             least = f"; the best is {self._named(best)}"
             if self.loss(best) > self.loss(self.reference) - _ROUNDING:
                 least = ""
-            return (
-                f"no metric is worth learning, nothing is better than {reference} "
-                f"beyond noise{least}."
-            )
+            nothing = f"nothing is better than {reference} beyond noise{least}."
+            return nothing if self.incomplete else f"no metric is worth learning, {nothing}"
+        take = f"take {self._named(winner)}; it is better than {reference}"
         learned = [entry for entry in self.entries if entry.contender.kind == "learned"]
-        if winner.contender.kind == "learned" or not learned:
-            return f"take {self._named(winner)}; it is better than {reference} beyond noise."
-        return (
-            f"take {self._named(winner)}; it is better than {reference}, and nothing learned is "
-            f"better beyond noise (the best is {self._named(self._best(learned))})."
-        )
+        if winner.contender.kind == "plain" and learned:
+            return (
+                f"{take}, and nothing learned is better beyond noise "
+                f"(the best is {self._named(self._best(learned))})."
+            )
+        plain = self._as_good_as(winner, self.entries)
+        if winner.contender.kind == "learned" and plain:
+            return f"{take} beyond noise, though not than {self._named(self._best(plain))}."
+        return f"{take} beyond noise."
 
     def _named(self, entry: Entry) -> str:
         return f"{entry.name} ({self._score(entry)})"
@@ -193,10 +218,17 @@ class Contest:
         return {entry.name: float(v) for entry, v in zip(others, adjusted, strict=True)}
 
 
-def _sign_test(difference: Vector) -> float:
-    """Chance that a fair coin is so one-sided on the rows that differ."""
+def _mean(values: Vector) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else float("nan")
+
+
+def _sign_test(difference: Vector, mean: float) -> float:
+    """Chance that a fair coin is so one-sided on the rows that differ; 1 if the mean disagrees."""
     better, worse = int((difference < 0).sum()), int((difference > 0).sum())
-    return float(binomtest(better, better + worse).pvalue) if better + worse else 1.0
+    if (worse - better) * mean <= 0:
+        return 1.0
+    return float(binomtest(better, better + worse).pvalue)
 
 
 def _row_test(difference: Vector) -> float:

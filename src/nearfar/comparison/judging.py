@@ -22,7 +22,7 @@ from nearfar.comparison.contenders import Distance
 Floats = NDArray[np.floating[Any]]
 Ints = NDArray[np.intp]
 
-_MOST_RANKED = 1 << 24
+_MOST_RANKED = 1 << 23
 _LEAST_RANKED_ROWS = 100
 
 
@@ -90,13 +90,16 @@ def judge(
     precision = np.full(len(X_test), np.nan)
     ordered = []
     for rows, tile in distance.tiles(X, X_test):
+        if not np.isfinite(tile).all():
+            raise ValueError("distances are not finite: numbers are too large")
         wrong[rows] = _vote(tile, y, n_neighbors, n_classes) != y_test[rows]
         relevant = y == y_test[rows, None]
         some = ranked[rows] & relevant.any(axis=1) & ~relevant.all(axis=1)
-        ordered.append(_ordered(tile[some], relevant[some]))
-        precision[rows[some]] = _average_precision(tile[some], relevant[some])
-    shares = np.concatenate(ordered)
-    return Judgement(wrong, float(shares.mean()) if len(shares) else float("nan"), precision)
+        if some.any():
+            right, precision[rows[some]] = _rank(tile[some], relevant[some])
+            ordered.append(right)
+    accuracy = float(np.concatenate(ordered).mean()) if ordered else float("nan")
+    return Judgement(wrong, accuracy, precision)
 
 
 def _vote(tile: Floats, y: Ints, n_neighbors: int, n_classes: int) -> Ints:
@@ -107,19 +110,25 @@ def _vote(tile: Floats, y: Ints, n_neighbors: int, n_classes: int) -> Ints:
     return counts.reshape(len(tile), n_classes).argmax(axis=1)
 
 
-def _ordered(tile: Floats, relevant: NDArray[np.bool_]) -> Floats:
-    """Share of (near, far) that each row orders rightly, from the ranks of the far ones."""
+def _rank(tile: Floats, relevant: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Share of (near, far) that each row orders rightly, and its average precision."""
+    order = np.argsort(tile, axis=1, kind="stable")
+    hits = np.take_along_axis(relevant, order, axis=1)
+    R = relevant.sum(axis=1)
+    before = np.cumsum(hits, axis=1)
+    right = np.sum(before, axis=1, where=~hits) / (R * (hits.shape[1] - R))
+    distances = np.take_along_axis(tile, order, axis=1)
+    tied = ((distances[:, 1:] == distances[:, :-1]) & (hits[:, 1:] != hits[:, :-1])).any(axis=1)
+    right[tied] = _with_ties(tile[tied], relevant[tied])
+    rank = np.arange(1, hits.shape[1] + 1)
+    counted = hits & (rank <= R[:, None])
+    return right, np.sum(before / rank, axis=1, where=counted) / R
+
+
+def _with_ties(tile: Floats, relevant: NDArray[np.bool_]) -> Floats:
+    """Share of (near, far) in the right order, a tie counting half, from ranks of the far ones."""
     if len(tile) == 0:
         return np.empty(0)
     far = relevant.shape[1] - relevant.sum(axis=1)
     ranks = np.sum(rankdata(tile, axis=1), axis=1, where=~relevant)
     return (ranks - far * (far + 1) / 2) / (far * (relevant.shape[1] - far))
-
-
-def _average_precision(tile: Floats, relevant: NDArray[np.bool_]) -> Floats:
-    hits = np.take_along_axis(relevant, np.argsort(tile, axis=1, kind="stable"), axis=1)
-    rank = np.arange(1, hits.shape[1] + 1)
-    R = relevant.sum(axis=1)
-    hits &= rank <= R[:, None]
-    total: Floats = np.sum(np.cumsum(hits, axis=1) / rank, axis=1, where=hits)
-    return total / R

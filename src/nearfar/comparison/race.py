@@ -12,21 +12,23 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold, check_cv
-from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_X_y
 
 from nearfar.comparison.contenders import Contender, line_up
-from nearfar.comparison.contest import Entry
+from nearfar.comparison.contest import NO_TIME, Entry
 from nearfar.comparison.judging import Judgement, judge
 from nearfar.comparison.table import Comparison
-from nearfar.progress import OutOfTimeError, deadline
+from nearfar.deadline import OutOfTimeError, deadline
+from nearfar.learner import Frame, require_integer, require_number
 
 Floats = NDArray[np.floating[Any]]
 Ints = NDArray[np.intp]
 Progress = Callable[[int, int, str], None]
 
-_NO_TIME = "no time left"
+_SLOWER = 1.3
+"""How much longer a fold may take than the first one."""
 
 
 def compare(
@@ -35,6 +37,7 @@ def compare(
     learners: Mapping[str, Any] | Iterable[Any] | None = None,
     *,
     cv: Any = 5,
+    groups: ArrayLike | None = None,
     n_neighbors: int = 3,
     budget: float | None = None,
     random_state: int | None = 0,
@@ -57,11 +60,15 @@ def compare(
         needs `fit` and `transform`.
     cv : int, splitter or iterable, default=5
         A number means so many shuffled, stratified folds.
+    groups : array-like of shape (n_samples,), optional
+        For splitters that keep groups of rows together.
     n_neighbors : int, default=3
         Neighbours that vote.
     budget : float, optional
-        Seconds. Everyone runs on the first fold, then the best ones first on the others; who does
-        not finish in time is left out, and the table says so. Euclidean distance always runs.
+        Seconds. Euclidean distance always runs, then the plain methods; then every learner on the
+        first fold, and the best ones first on the others. Who does not finish in time is left out,
+        and the verdict says so. A round of a learner that has begun is finished, and so is a fit of
+        an estimator that is not nearfar's.
     random_state : int or None, default=0
         Seed of the folds and of the learners.
     progress : callable, optional
@@ -71,6 +78,10 @@ def compare(
     -------
     Comparison
         Prints as a table with a verdict.
+
+    Notes
+    -----
+    The error of the winner is the smallest of many, so that on new rows expect a little more.
 
     Examples
     --------
@@ -85,10 +96,13 @@ def compare(
     points, labels = check_X_y(X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
     check_classification_targets(labels)
     codes = np.unique(labels, return_inverse=True)[1]
-    folds = _folds(points, codes, cv, random_state)
+    folds = _folds(points, codes, cv, groups, random_state)
+    require_integer("n_neighbors", n_neighbors, at_least=1)
     smallest = min(len(train) for train, _ in folds)
-    if not 1 <= n_neighbors <= smallest:
+    if n_neighbors > smallest:
         raise ValueError(f"n_neighbors must be from 1 to {smallest}; got {n_neighbors}.")
+    if budget is not None:
+        require_number("budget", budget, at_least=0.0)
     race = _Race(points, codes, folds, n_neighbors, random_state, progress)
     entrants = line_up(learners, random_state=random_state)
     if budget is None:
@@ -105,18 +119,26 @@ def compare(
     )
 
 
-def _folds(X: Floats, y: Ints, cv: Any, random_state: int | None) -> list[tuple[Ints, Ints]]:
-    if isinstance(cv, int | np.integer):
+def _folds(
+    X: Floats, y: Ints, cv: Any, groups: Any, random_state: int | None
+) -> list[tuple[Ints, Ints]]:
+    if isinstance(cv, int | np.integer) and groups is None:
         largest = int(np.bincount(y).max())
         if not 2 <= cv <= largest:
             raise ValueError(f"cv must be from 2 to {largest}, the size of a class; got {cv}.")
         cv = StratifiedKFold(int(cv), shuffle=True, random_state=random_state)
+    rows = np.arange(len(X))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
-        folds = list(check_cv(cv, y, classifier=True).split(X, y))
-    for train, _ in folds:
+        splitter = check_cv(cv, y, classifier=True)
+        folds = [(rows[train], rows[test]) for train, test in splitter.split(X, y, groups)]
+    if not folds:
+        raise ValueError("cv gives no folds.")
+    for train, test in folds:
         if len(np.unique(y[train])) < 2:
             raise ValueError("At least two classes are needed, and two in each fold.")
+        if len(test) == 0 or len(np.intersect1d(train, test)):
+            raise ValueError("Every fold of cv needs test rows that are not among its others.")
     return folds
 
 
@@ -128,10 +150,6 @@ class _Record:
     seconds: list[float] = field(default_factory=list)
     spent: float = 0.0
     note: str = ""
-
-    @property
-    def first_error(self) -> float:
-        return float(self.judgements[0].wrong.mean())
 
 
 class _Race:
@@ -145,8 +163,11 @@ class _Race:
         progress: Progress | None,
     ) -> None:
         self.X, self.y, self.folds = X, y, folds
-        self.n_neighbors, self.random_state = n_neighbors, random_state
-        self.progress = progress
+        self.n_neighbors, self.progress = n_neighbors, progress
+        # Everyone must be judged by the same rows, also without a seed.
+        self.seed = int(check_random_state(random_state).randint(1 << 31))
+        self._every = list(range(len(folds)))
+        self._standardised: tuple[int, Floats, Floats] | None = None
         self.records: dict[str, _Record] = {}
         self.done = self.total = 0
 
@@ -158,25 +179,40 @@ class _Race:
                 self._run(contender, fold)
 
     def run_within(self, entrants: list[Contender], budget: float) -> None:
-        """Run everyone on the first fold, then the best first on the others."""
+        """Run plain methods, then learners on the first fold, then the best ones on the others."""
         self._announce(entrants)
         end = time.monotonic() + budget
-        later = range(1, len(self.folds))
-        for contender in entrants:
+        for contender in self._running(entrants):
+            if contender.kind != "learned":
+                always = contender.kind == "nothing"
+                self._run_folds(contender, self._every, float("inf") if always else end)
+        learned = [c for c in self._running(entrants) if c.kind == "learned"]
+        for waiting, contender in zip(range(len(learned), 0, -1), learned, strict=True):
+            now = time.monotonic()
+            self._run_folds(contender, self._every[:1], now + (end - now) / waiting)
+        for contender in self._best_first(self._running(learned)):
+            needed = self.records[contender.name].spent * (len(self.folds) - 1) * _SLOWER
+            if end - time.monotonic() < needed:
+                self._drop(contender, NO_TIME)
+            else:
+                self._run_folds(contender, self._every[1:], end)
+
+    def _run_folds(self, contender: Contender, folds: list[int], end: float) -> None:
+        for fold in folds:
             left = end - time.monotonic()
-            if contender.kind == "nothing":
-                for fold in range(len(self.folds)):
-                    self._run(contender, fold)
-            elif not self.records[contender.name].note:
-                self._run(contender, 0, limit=left / 2)
-        waiting = [c for c in self._running(entrants) if c.kind != "nothing"]
-        for contender in sorted(waiting, key=lambda c: self.records[c.name].first_error):
-            record = self.records[contender.name]
-            if end - time.monotonic() < record.spent * len(later):
-                self._drop(contender, _NO_TIME)
-            for fold in later:
-                if not record.note:
-                    self._run(contender, fold, limit=end - time.monotonic())
+            if self.records[contender.name].note:
+                return
+            if left <= 0:
+                self._drop(contender, NO_TIME)
+            else:
+                self._run(contender, fold, limit=left)
+
+    def _best_first(self, learned: list[Contender]) -> list[Contender]:
+        """Sort by the better of two places: by error, and by MAP@R, on the first fold."""
+        first = {c.name: self.records[c.name].judgements[0] for c in learned}
+        by_error = sorted(learned, key=lambda c: first[c.name].wrong.mean())
+        by_rank = sorted(learned, key=lambda c: -first[c.name].map_at_r)
+        return sorted(learned, key=lambda c: min(by_error.index(c), by_rank.index(c)))
 
     def entry(self, contender: Contender) -> Entry:
         """Return the contender's line of the table."""
@@ -216,14 +252,16 @@ class _Race:
             self.progress(self.done, self.total, contender.name)
         record = self.records[contender.name]
         train, test = self.folds[fold]
-        rows, sought = self.X[train], self.X[test]
-        if not contender.raw:
-            scaler = StandardScaler().fit(rows)
-            rows, sought = scaler.transform(rows), scaler.transform(sought)
+        rows, sought = (self.X[train], self.X[test]) if contender.raw else self._scaled(fold)
         gallery, queries = (rows, self.y[train]), (sought, self.y[test])
         begin = time.monotonic()
         try:
-            with deadline(limit), warnings.catch_warnings():
+            # Numbers that are too large for their squares are found out by the judge.
+            with (
+                deadline(limit),
+                np.errstate(over="ignore", invalid="ignore"),
+                warnings.catch_warnings(),
+            ):
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 start = time.perf_counter()
                 distance = contender.fit(*gallery)
@@ -233,17 +271,27 @@ class _Race:
                     gallery,
                     queries,
                     n_neighbors=self.n_neighbors,
-                    random_state=self.random_state,
+                    random_state=self.seed,
                 )
         except OutOfTimeError:
-            self._drop(contender, _NO_TIME)
-        except (ValueError, np.linalg.LinAlgError) as error:
-            self._drop(contender, f"failed: {error}")
+            self._drop(contender, NO_TIME)
+        except Exception as error:
+            # Whatever one of them can't cope with must not cost the others their results.
+            reason = (str(error) or type(error).__name__).splitlines()[0]
+            self._drop(contender, f"failed: {reason}")
         else:
             record.seconds.append(seconds)
             record.judgements.append(judgement)
             record.spent += time.monotonic() - begin
             self.done += 1
+
+    def _scaled(self, fold: int) -> tuple[Floats, Floats]:
+        """Rows of a fold, standardised by its training rows; the last fold's are kept."""
+        if self._standardised is None or self._standardised[0] != fold:
+            train, test = self.folds[fold]
+            frame = Frame.of(self.X[train], "standard")
+            self._standardised = fold, frame.enter(self.X[train]), frame.enter(self.X[test])
+        return self._standardised[1:]
 
     def _drop(self, contender: Contender, note: str) -> None:
         record = self.records[contender.name]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nearfar.comparison.contest import Contest, Entry, Goal, called
+from nearfar.comparison.contest import NO_TIME, Contest, Entry, Goal, called
 
 _COLUMNS = ("", "error %", "triplets %", "MAP@R", "fit s")
 
@@ -47,8 +47,10 @@ class Comparison(Mapping[str, Entry]):
         self.n_neighbors, self.n_folds, self.n_rows = n_neighbors, n_folds, n_rows
         if not any(entry.contender.kind == "nothing" for entry in self.entries):
             raise ValueError(f"Euclidean distance {self.left_out[0].note}.")
-        self.classification = Contest(self.entries, "classification", test_share=test_share)
-        self.ranking = Contest(self.entries, "ranking", test_share=test_share)
+        self.classification, self.ranking = (
+            Contest(self.entries, goal, test_share=test_share, incomplete=self.incomplete)
+            for goal in ("classification", "ranking")
+        )
 
     def __getitem__(self, name: str) -> Entry:
         return {entry.name: entry for entry in self.entries}[name]
@@ -58,6 +60,11 @@ class Comparison(Mapping[str, Entry]):
 
     def __len__(self) -> int:
         return len(self.entries)
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether some were left out for lack of time."""
+        return any(entry.note == NO_TIME for entry in self.left_out)
 
     def contest(self, goal: Goal) -> Contest:
         """Return the contest for a goal."""
@@ -71,9 +78,12 @@ class Comparison(Mapping[str, Entry]):
     @property
     def verdicts(self) -> list[str]:
         """The sentences of the verdict."""
+        late = [entry.name for entry in self.left_out if entry.note == NO_TIME]
+        undecided = [f"No time was left for {', '.join(late)}: they may be better."] if late else []
         return [
             f"Classification by {self.n_neighbors} neighbours: {self.classification.verdict}",
             f"Ranking and search: {self.ranking.verdict}",
+            *undecided,
         ]
 
     def rows(self) -> list[dict[str, Any]]:
@@ -86,7 +96,7 @@ class Comparison(Mapping[str, Entry]):
                 "error_std": float(entry.errors.std(ddof=1)) if self.n_folds > 1 else 0.0,
                 "error_mark": self.classification.mark(entry),
                 "error_p_value": self.classification.p_values.get(entry.name),
-                "triplet_accuracy": float(np.mean(entry.triplet_accuracies)),
+                "triplet_accuracy": entry.triplet_accuracy,
                 "map_at_r": entry.map_at_r,
                 "map_at_r_mark": self.ranking.mark(entry),
                 "map_at_r_p_value": self.ranking.p_values.get(entry.name),
@@ -145,7 +155,11 @@ class Comparison(Mapping[str, Entry]):
     @property
     def notes(self) -> list[str]:
         """Who was left out, and why."""
-        return [f"Left out: {entry.name} ({entry.note})." for entry in self.left_out]
+        return [
+            f"Left out: {entry.name} ({entry.note})."
+            for entry in self.left_out
+            if entry.note != NO_TIME
+        ]
 
     def to_html(self, *, verdict: bool = True) -> str:
         """Return the table, with or without the verdict, as an HTML fragment."""

@@ -12,7 +12,17 @@ from numpy.typing import ArrayLike, NDArray
 from nearfar.learner import require_integer
 from nearfar.metric import Metric, rows_of
 from nearfar.neighbors import kneighbors
-from nearfar.plots.canvas import PALETTE, Axes, Classes, Floats, Ints, check_metrics, checked, grid
+from nearfar.plots.canvas import (
+    PALETTE,
+    Axes,
+    Classes,
+    Floats,
+    Ints,
+    as_text,
+    check_metrics,
+    checked,
+    grid,
+)
 
 _RIGHT, _WRONG = PALETTE[0], PALETTE[6]
 _COLOURS = (3, 4)
@@ -148,7 +158,7 @@ class _Answer:
         for ax, number in zip(row, (self.query, *self.nearest), strict=True):
             ax.imshow(pictures[number], cmap="gray", vmin=0, vmax=1)
             ax.set(xticks=[], yticks=[])
-            ax.set_title(self.title(number, classes), fontsize="small")
+            ax.set_title(as_text(self.title(number, classes)), fontsize="small")
             if classes is not None and number != self.query:
                 _frame(ax, self.right(number, classes))
         row[0].set_ylabel(self.metric)

@@ -59,6 +59,12 @@ class Classes:
         return len(self.names)
 
 
+def as_text(name: str) -> str:
+    """Keep matplotlib from reading a name as mathematics, or hiding it for a leading underscore."""
+    escaped = name.replace("$", r"\$")
+    return f" {escaped}" if escaped.startswith("_") else escaped
+
+
 def checked(X: ArrayLike) -> Floats:
     """Points as an array, finite."""
     return np.asarray(check_array(X, dtype=[np.float64, np.float32], input_name="X"))

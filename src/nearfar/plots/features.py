@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from nearfar.importance import feature_importances, feature_names
 from nearfar.learner import require_integer
 from nearfar.metric import Metric
-from nearfar.plots.canvas import PALETTE, one_axes
+from nearfar.plots.canvas import PALETTE, as_text, one_axes
 
 
 def importances(
@@ -53,7 +53,7 @@ def importances(
     ax = one_axes(ax, (6.0, 1.2 + 0.25 * len(shown)))
     ax.barh(np.arange(len(shown)), shares[shown], color=PALETTE[0])
     ax.axvline(0.0, color=ax.spines["left"].get_edgecolor(), linewidth=0.8)
-    ax.set_yticks(np.arange(len(shown)), [names[j] for j in shown])
+    ax.set_yticks(np.arange(len(shown)), [as_text(names[j]) for j in shown])
     ax.set_ylim(len(shown) - 0.4, -0.6)
     ax.set_xlabel("share of diag(M)" if X is None else "share of the mean squared distance")
     rest = f"the other {len(others)} features: {100 * shares[others].sum():.0f} %"

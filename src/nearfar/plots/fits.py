@@ -15,6 +15,7 @@ from nearfar.metric import Metric
 from nearfar.plots.canvas import (
     NEUTRAL,
     Axes,
+    as_text,
     check_metrics,
     checked,
     grid,
@@ -53,7 +54,7 @@ def spectra(metrics: Mapping[str, Metric], *, ax: Any = None) -> Any:
     for number, (name, metric) in enumerate(plain.items()):
         values = eigenvalues(metric)
         sizes = values / (values[0] or 1.0)
-        ax.plot(np.arange(1, len(values) + 1), sizes, label=name, **line(number))
+        ax.plot(np.arange(1, len(values) + 1), sizes, label=as_text(name), **line(number))
     ax.set(xlabel="eigenvalue", ylabel="size, relative to the largest", ylim=(0, None))
     whole_numbers(ax)
     ax.legend()

@@ -10,7 +10,15 @@ from numpy.typing import ArrayLike
 
 from nearfar.evaluate import neighbor_accuracy_curve, verification, verification_curve
 from nearfar.metric import Metric
-from nearfar.plots.canvas import NEUTRAL, check_metrics, checked, line, one_axes, whole_numbers
+from nearfar.plots.canvas import (
+    NEUTRAL,
+    as_text,
+    check_metrics,
+    checked,
+    line,
+    one_axes,
+    whole_numbers,
+)
 from nearfar.supervision import Pairs
 
 
@@ -28,7 +36,7 @@ def curves(values: Mapping[str, Mapping[int, float]], xlabel: str, *, ax: Any = 
         raise ValueError("There are no curves to draw.")
     ax = one_axes(ax)
     for number, (name, points) in enumerate(values.items()):
-        ax.plot(list(points), list(points.values()), label=name, **line(number))
+        ax.plot(list(points), list(points.values()), label=as_text(name), **line(number))
     ax.set(xlabel=xlabel, ylabel="accuracy")
     ax.legend()
     return ax
@@ -79,7 +87,7 @@ def neighbor_curve(
     }
     ax = one_axes(ax)
     for number, (name, accuracies) in enumerate(found.items()):
-        ax.plot(np.arange(1, max_k + 1), accuracies, label=name, **line(number))
+        ax.plot(np.arange(1, max_k + 1), accuracies, label=as_text(name), **line(number))
     ax.set(xlabel="k", ylabel="k-th neighbour of the same class")
     whole_numbers(ax)
     ax.legend()
@@ -125,7 +133,7 @@ def roc(metrics: Mapping[str, Metric], X: ArrayLike, pairs: Pairs, *, ax: Any = 
         ax.plot(
             curve.false_positive_rate,
             curve.true_positive_rate,
-            label=f"{name}: AUC {result.auc:.3f}, EER {100 * result.eer:.1f} %",
+            label=f"{as_text(name)}: AUC {result.auc:.3f}, EER {100 * result.eer:.1f} %",
             # Marks at even distances along the curve; one for each pair would hide it.
             markevery=0.1,
             **line(number),

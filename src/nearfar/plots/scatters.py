@@ -11,7 +11,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearfar.gated import GatedMetric
 from nearfar.metric import Metric
-from nearfar.plots.canvas import MARKERS, PALETTE, Axes, Classes, Floats, Ints, checked, grid
+from nearfar.plots.canvas import (
+    MARKERS,
+    PALETTE,
+    Axes,
+    Classes,
+    Floats,
+    Ints,
+    as_text,
+    checked,
+    grid,
+)
 
 _MOST_POINTS = 2000
 _MOST_NAMES = 40
@@ -156,7 +166,9 @@ class _View:
         elif len(classes) <= len(PALETTE):
             for code, name in enumerate(classes.names):
                 points = flat[visible & (codes == code)]
-                ax.scatter(*points.T, color=PALETTE[code], label=name, **_dots(MARKERS[code]))
+                ax.scatter(
+                    *points.T, color=PALETTE[code], label=as_text(name), **_dots(MARKERS[code])
+                )
         else:
             limits = {"vmin": 0, "vmax": len(classes) - 1, "cmap": "viridis"}
             ax.scatter(*flat[visible].T, c=codes[visible], **limits, **_dots("o"))
@@ -175,7 +187,7 @@ class _View:
         else:
             ax.set_ylabel("class")
             if len(classes) <= _MOST_NAMES:
-                ax.set_yticks(np.arange(len(classes)), classes.names)
+                ax.set_yticks(np.arange(len(classes)), [as_text(name) for name in classes.names])
 
 
 def _views(metric: Metric, X: ArrayLike) -> list[_View]:
@@ -201,7 +213,7 @@ def _name_in_place(ax: Any, flat: Floats, codes: Ints, classes: Classes) -> None
     box = {"boxstyle": "round,pad=0.15", "fc": ax.get_facecolor(), "ec": "none", "alpha": 0.6}
     for code in np.unique(codes):
         middle = np.median(flat[codes == code], axis=0)
-        name = classes.names[code]
+        name = as_text(classes.names[code])
         ax.text(*middle, name, ha="center", va="center", fontsize="x-small", bbox=box)
 
 

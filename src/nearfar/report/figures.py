@@ -43,13 +43,15 @@ def svg(draw: Callable[[], Any], label: str, prefix: str) -> str:
     except ImportError as error:
         raise ImportError('A report needs matplotlib: pip install "nearfar[report]".') from error
     with mpl.rc_context({**_STYLE, "svg.hashsalt": prefix}), pyplot.ioff():
-        axes = draw()
-        figure = (axes.ravel()[0] if hasattr(axes, "ravel") else axes).figure
+        before = set(pyplot.get_fignums())
         buffer = io.StringIO()
         try:
+            axes = draw()
+            figure = (axes.ravel()[0] if hasattr(axes, "ravel") else axes).figure
             figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
         finally:
-            pyplot.close(figure)
+            for number in set(pyplot.get_fignums()) - before:
+                pyplot.close(number)
     return _inline(buffer.getvalue(), label, prefix)
 
 

@@ -20,12 +20,13 @@ from nearfar.report.figures import svg
 from nearfar.report.study import Study
 from nearfar.strategies import RandomPairs
 
+_LEAST_ROWS = 10
 _QUERIES = 4
 _NEIGHBORS = 5
 _MOST_CLASSES = 30
 _MOST_FEATURES = 30
 _TEXT_WIDTH = 120
-_BEFORE_AND_AFTER = "All rows, before and after: the two axes along which they differ most."
+_BEFORE_AND_AFTER = "{}, before and after: the two axes along which they differ most."
 _ROUNDS = "How the fit went, round by round."
 
 
@@ -86,6 +87,8 @@ def write_report(path: str | os.PathLike[str], study: Study) -> None:
     ...     path.read_text()[:15]
     '<!DOCTYPE html>'
     """
+    if len(study.X) < _LEAST_ROWS:
+        raise ValueError(f"A report needs at least {_LEAST_ROWS} rows; got {len(study.X)}.")
     text = render(study)
     target = Path(path).resolve()
     handle, name = tempfile.mkstemp(prefix=".nearfar-", dir=target.parent)
@@ -144,10 +147,11 @@ def _data(study: Study) -> Section:
     n_rows, n_features = study.X.shape
     spread = study.X.std(axis=0)
     text = [f"{n_rows} rows, {n_features} features, {len(names)} classes."]
-    constant = [name for name, s in zip(study.features, spread, strict=True) if s == 0]
+    same = np.ptp(study.X, axis=0) == 0
+    constant = [name for name, flat in zip(study.features, same, strict=True) if flat]
     if constant:
         text.append(f"Features that are the same in all rows: {_listed(constant)}.")
-    varied = spread[spread > 0]
+    varied = spread[~same]
     if len(varied) and varied.max() > 100 * varied.min():
         text.append(
             f"The spread of features differs by a factor of {varied.max() / varied.min():,.0f}: "
@@ -174,26 +178,32 @@ def _pictures(study: Study) -> Section:
     X, y = study.X, study.y
     pairs = RandomPairs()(X[unseen], y[unseen], np.random.RandomState(study.random_state))
     most = min(30, len(seen) - 1)
+    rows = "Rows held out" if study.relearn is not None else "Some rows"
+    before_and_after = _BEFORE_AND_AFTER.format(rows)
     wanted: list[tuple[Callable[[], Any], str]] = [
         (
-            lambda: plots.before_and_after(study.metric, X, y),
-            _BEFORE_AND_AFTER,
+            lambda: plots.before_and_after(study.judged, X[unseen], y[unseen]),
+            before_and_after,
         ),
         (
             lambda: plots.neighbor_curve(
                 study.metrics, X[seen], y[seen], max_k=most, X_query=X[unseen], y_query=y[unseen]
             ),
-            "How often the k-th neighbour of a row held out has its class.",
-        ),
-        (
-            lambda: plots.roc(study.metrics, X[unseen], pairs),
-            "Same or different, for pairs of rows held out, by a threshold on the distance.",
+            f"{rows}: how often the k-th neighbour has the row's class.",
         ),
         (
             lambda: plots.spectra({study.method: study.metric}),
             "Eigenvalues of the metric: how many directions it looks in.",
         ),
     ]
+    if pairs.similar.any() and not pairs.similar.all():
+        wanted.insert(
+            2,
+            (
+                lambda: plots.roc(study.metrics, X[unseen], pairs),
+                f"{rows}, in pairs: same or different, by a threshold on the distance.",
+            ),
+        )
     if study.learner is not None and len(study.learner.trace_) > 1:
         trace = study.learner.trace_
         wanted.append((lambda: plots.rounds(trace), _ROUNDS))
@@ -202,10 +212,10 @@ def _pictures(study: Study) -> Section:
         wanted.append(
             (
                 lambda: plots.accuracy_by_rank(fitted, X[seen], y[seen], X[unseen], y[unseen]),
-                "Accuracy on rows held out as the metric grows.",
+                f"{rows}: accuracy as the metric grows.",
             )
         )
-    wide = (_BEFORE_AND_AFTER, _ROUNDS)
+    wide = (before_and_after, _ROUNDS)
     figures = [
         Figure(svg(draw, caption, f"figure{number}"), caption, wide=caption in wide)
         for number, (draw, caption) in enumerate(wanted)
@@ -215,53 +225,62 @@ def _pictures(study: Study) -> Section:
 
 def _held_out(study: Study) -> str:
     if study.relearn is None:
-        return "Curves are for the metric as it is; they are honest if it has not seen these rows."
+        return (
+            "The pictures are honest if the metric was not learned from these rows: "
+            "it is taken as it is."
+        )
     n_seen, n_unseen = map(len, study.split)
-    return f"Curves are for a metric learned from {n_seen} rows and judged by {n_unseen} others."
+    chosen = ""
+    if study.comparison is not None:
+        chosen = " (The method itself may have been chosen by all rows.)"
+    return f"The metric was learned from {n_seen} rows for this, and {n_unseen} held out.{chosen}"
 
 
 def _neighbours(study: Study) -> Section:
     """Show neighbours of a few rows before and after."""
     number = min(_NEIGHBORS, len(study.split[0]) - 1)
     rows = study.queries(_QUERIES, number)
+    which = "Rows held out" if study.relearn is not None else "Rows"
     text = [
-        "Rows held out whose neighbours change most, for better or worse. A cross marks neighbours "
-        "of another class."
+        f"{which} whose neighbours change most, for better or worse. A cross marks neighbours of "
+        "another class."
     ]
-    seen, _ = study.split
     if study.image_shape is not None:
-        picked = np.concatenate([rows, seen]).astype(np.intp)
-        figure = svg(
-            lambda: plots.neighbor_pictures(
-                study.metrics,
-                study.X[picked],
-                np.arange(len(rows)),
-                image_shape=study.image_shape or (),
-                n_neighbors=number,
-                y=study.y[picked],
-            ),
-            "Neighbours before and after",
-            "neighbours",
-        )
         return Section(
             "Neighbours, before and after",
             "neighbours",
             text=text,
-            figures=[Figure(figure, "Each query, then its neighbours.", wide=True)],
+            figures=[_pictured(study, row, number) for row in rows],
         )
     answers = []
     for row in rows:
         found = {
-            name: _answers(study, metric, row, seen, number)
-            for name, metric in study.metrics.items()
+            name: _answers(study, metric, row, number) for name, metric in study.metrics.items()
         }
         answers.append(Answer(f"{_called(study, row)} [{study.y[row]}]", found))
     return Section("Neighbours, before and after", "neighbours", text=text, answers=answers)
 
 
-def _answers(
-    study: Study, metric: Metric, row: int, seen: Any, number: int
-) -> list[tuple[str, bool]]:
+def _pictured(study: Study, row: int, number: int) -> Figure:
+    """Draw a query and its neighbours among the rows that were not held out."""
+    picked = np.concatenate([[row], study.split[0]])
+
+    def draw() -> Any:
+        return plots.neighbor_pictures(
+            study.metrics,
+            study.X[picked],
+            [0],
+            image_shape=study.image_shape or (),
+            n_neighbors=number,
+            y=study.y[picked],
+        )
+
+    caption = f"{_called(study, row)} and its neighbours, nearest first"
+    return Figure(svg(draw, caption, f"query{row}"), caption, wide=True)
+
+
+def _answers(study: Study, metric: Metric, row: int, number: int) -> list[tuple[str, bool]]:
+    seen, _ = study.split
     found = kneighbors(metric, study.X[seen], study.X[[row]], n_neighbors=number)[1][0]
     return [
         (f"{_called(study, other)} [{study.y[other]}]", bool(study.y[other] == study.y[row]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -66,7 +66,7 @@ class Study:
     texts: Sequence[str] | None = None
     image_shape: tuple[int, ...] | None = None
     metric_file: str | None = None
-    random_state: int = field(default=0)
+    random_state: int = 0
 
     @property
     def features(self) -> list[str]:
