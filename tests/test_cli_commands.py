@@ -126,7 +126,7 @@ def test_what_is_no_length_of_time(text):
 
 class TestLearn:
     def test_auto_keeps_the_winner(self, run, folder):
-        options = ["--method", "auto", "--goal", "ranking", "--folds", 2, "--budget", "5s"]
+        options = ["--method", "auto", "--goal", "ranking", "--budget", "20s"]
         found = document(run("learn", "iris.csv", *LABELS, *options, "--json"))
         assert found["method"] == found["comparison"]["winner"]["ranking"]
         metric = Metric.load(folder / "iris.safetensors")
@@ -142,6 +142,12 @@ class TestLearn:
         assert "Nothing was written" in result.stdout
         assert not (folder / "noise.safetensors").exists()
         assert document(run("learn", "noise.csv", *options, "--json", code=3))["metric"] is None
+
+    def test_auto_without_time_is_undecided(self, run, folder):
+        result = run("learn", "iris", "--method", "auto", "--budget", "0s", code=4)
+        assert "give it more time" in result.stdout
+        assert "worth learning" not in result.stdout
+        assert not (folder / "iris.safetensors").exists()
 
     def test_auto_when_the_winner_has_no_map(self, run, folder, monkeypatch):
         from nearfar.comparison.contest import Contest

@@ -12,7 +12,7 @@ from nearfar.cli.constraints import read_pairs, read_triplets
 from nearfar.cli.files import load_metric
 from nearfar.cli.judge import check_classes
 from nearfar.cli.source import Source, SourceError, read_source
-from nearfar.cli.terminal import command, show_json, show_table
+from nearfar.cli.terminal import bars, command, show_json, show_table
 from nearfar.metric import Metric
 
 
@@ -40,9 +40,11 @@ def evaluate(
         "Euclidean": Metric(np.diag(1 / _spread(data.X))),
         "Euclidean, as is": Metric.identity(learned.n_features),
     }
-    judgements = {
-        name: _measure(judged, data, triplets, pairs, neighbors) for name, judged in metrics.items()
-    }
+    judgements = {}
+    with bars() as shown:
+        for number, (name, judged) in enumerate(metrics.items()):
+            shown.update(number, len(metrics), name)
+            judgements[name] = _measure(judged, data, triplets, pairs, neighbors)
     if json:
         show_json(judgements)
         return

@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from nearfar.cli import options
 from nearfar.cli.files import load_metric, write_table
 from nearfar.cli.source import TABLES, Source, SourceError, read_source, read_table
-from nearfar.cli.terminal import command, say, show_json, show_table
+from nearfar.cli.terminal import bars, command, say, show_json, show_table
+from nearfar.metric import Metric
 from nearfar.neighbors import kneighbors
 
 _SHOWN = 5
+_CHUNK = 1 << 14
 _WIDTH = 60
 
 
@@ -52,11 +54,7 @@ def neighbors(
     most = len(data.X) - (queries is None)
     if number > most:
         raise SourceError(f"--neighbors {number} is more than the {most} rows to find.")
-    # A row must not find itself: one more is asked for, and it is left out.
-    own = queries is None
-    distances, indices = kneighbors(found, data.X, asked.X[rows], n_neighbors=number + own)
-    if own:
-        distances, indices = _without(rows, distances, indices)
+    distances, indices = _search(found, data, asked, rows, number)
     table = _table(data, asked, rows, distances, indices)
     if save_as is not None:
         write_table(table, save_as)
@@ -66,6 +64,23 @@ def neighbors(
         say(f"Neighbours of {len(rows)} rows, {number} each, written to {save_as}")
     else:
         _show(data, asked, rows, distances, indices)
+
+
+def _search(
+    metric: Metric, data: Source, asked: Source, rows: NDArray[np.intp], number: int
+) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """Find neighbours, some queries at a time, with progress."""
+    # A row must not find itself: one more is asked for, and it is left out.
+    own = asked is data
+    parts = []
+    with bars() as shown:
+        for start in range(0, len(rows), _CHUNK):
+            shown.update(start, len(rows), "rows")
+            some = rows[start : start + _CHUNK]
+            found = kneighbors(metric, data.X, asked.X[some], n_neighbors=number + own)
+            parts.append(_without(some, *found) if own else found)
+    distances, indices = zip(*parts, strict=True)
+    return np.concatenate(distances), np.concatenate(indices)
 
 
 def _also(queries: str, label: str | None, text: str | None, drop: list[str] | None) -> list[str]:

@@ -61,7 +61,7 @@ def report(
     found = compare_labels(
         data, named, folds=folds, n_neighbors=neighbors, seed=seed, budget=options.seconds(budget)
     )
-    with bars(), convergence_notes():
+    with bars() as shown, convergence_notes():
         subject = (
             _given(given, metric)
             if given is not None
@@ -81,6 +81,7 @@ def report(
                 random_state=seed,
                 **subject,
             ),
+            progress=shown.update,
         )
     if json:
         show_json(

@@ -20,7 +20,10 @@ from nearfar.report.figures import svg
 from nearfar.report.study import Study
 from nearfar.strategies import RandomPairs
 
+Progress = Callable[[int, int, str], None]
+
 _LEAST_ROWS = 10
+_ORDER = ("data", "comparison", "pictures", "neighbours", "features", "use")
 _QUERIES = 4
 _NEIGHBORS = 5
 _MOST_CLASSES = 30
@@ -62,7 +65,9 @@ class Section:
     code: list[tuple[str, str]] = field(default_factory=list)
 
 
-def write_report(path: str | os.PathLike[str], study: Study) -> None:
+def write_report(
+    path: str | os.PathLike[str], study: Study, *, progress: Progress | None = None
+) -> None:
     """Write a report as one HTML file that needs no network.
 
     Parameters
@@ -70,6 +75,8 @@ def write_report(path: str | os.PathLike[str], study: Study) -> None:
     path : path-like
         Replaced only once the report is complete.
     study : Study
+    progress : callable, optional
+        Called with the number of sections done, their total, and what is next.
 
     Examples
     --------
@@ -89,7 +96,7 @@ def write_report(path: str | os.PathLike[str], study: Study) -> None:
     """
     if len(study.X) < _LEAST_ROWS:
         raise ValueError(f"A report needs at least {_LEAST_ROWS} rows; got {len(study.X)}.")
-    text = render(study)
+    text = render(study, progress)
     target = Path(path).resolve()
     handle, name = tempfile.mkstemp(prefix=".nearfar-", dir=target.parent)
     try:
@@ -102,8 +109,8 @@ def write_report(path: str | os.PathLike[str], study: Study) -> None:
         raise
 
 
-def render(study: Study) -> str:
-    """Return the page."""
+def render(study: Study, progress: Progress | None = None) -> str:
+    """Return the page; see `write_report`."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:
@@ -118,28 +125,35 @@ def render(study: Study) -> str:
     from nearfar import __version__
 
     return environment.get_template("page.html").render(
-        study=study, sections=list(_sections(study)), version=__version__
+        study=study, sections=list(_sections(study, progress)), version=__version__
     )
 
 
-def _sections(study: Study) -> Iterator[Section]:
-    yield _data(study)
+def _sections(study: Study, progress: Progress | None) -> Iterator[Section]:
+    wanted = {"data": _data, "pictures": _pictures, "neighbours": _neighbours, "use": _loading}
     if study.comparison is not None:
-        yield Section(
-            "Is it worth it?",
-            "comparison",
-            text=[
-                "Every distance is learned from some rows and judged by others. Triplets: share of "
-                "(row, near of its class, far of another) in the right order. MAP@R: how purely a "
-                "row's class comes first when all others are ranked."
-            ],
-            html=study.comparison.to_html(verdict=False),
-        )
-    yield _pictures(study)
-    yield _neighbours(study)
+        wanted["comparison"] = _comparison
     if not isinstance(study.metric, GatedMetric) and study.metric.kernel_map is None:
-        yield _features(study)
-    yield _loading(study)
+        wanted["features"] = _features
+    order = [name for name in _ORDER if name in wanted]
+    for number, name in enumerate(order):
+        if progress is not None:
+            progress(number, len(order), f"report, {name}")
+        yield wanted[name](study)
+
+
+def _comparison(study: Study) -> Section:
+    assert study.comparison is not None
+    return Section(
+        "Is it worth it?",
+        "comparison",
+        text=[
+            "Every distance is learned from some rows and judged by others. Triplets: share of "
+            "(row, near of its class, far of another) in the right order. MAP@R: how purely a "
+            "row's class comes first when all others are ranked."
+        ],
+        html=study.comparison.to_html(verdict=False),
+    )
 
 
 def _data(study: Study) -> Section:
