@@ -228,7 +228,94 @@ class TestLearn:
 
     def test_auto_needs_labels(self, run):
         result = run("learn", "rows.npy", "--pairs", "pairs.csv", "--method", "auto", code=2)
-        assert "by labels" in result.stderr
+        assert "needs labels" in result.stderr
+
+    @pytest.mark.parametrize("method", ["lda", "inverse-covariance"])
+    def test_plain_methods(self, run, folder, method):
+        found = document(run("learn", "iris.csv", *LABELS, "--method", method, "--json"))
+        assert found["comparison"]["n_folds"] == 5
+        metric = Metric.load(folder / "iris.safetensors")
+        assert metric.feature_names == tuple(NAMES)
+        if method == "lda":
+            assert metric.n_components == 2
+        run("learn", "iris.csv", *LABELS, "--method", method, "--no-comparison")
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (["--method", "lda", "--rounds", 3], "for learners"),
+            (["--method", "auto", "--set", "C=1"], "for learners"),
+            (["--method", "auto", "--no-comparison"], "leave out --no-comparison"),
+            (["--goal", "gold"], "classification or ranking"),
+            (["--out", "iris.csv"], "what is read"),
+            (["--out", "same", "--checkpoint", "same"], "the same file"),
+            (["--checkpoint", "iris.csv"], "what is read"),
+            (["--checkpoint", "nowhere/journal"], "no folder"),
+            (["--checkpoint", "metric.safetensors"], "not a journal"),
+            (["--out", "pipe"], "a device or a pipe"),
+            (["--out", "loop"], "leads nowhere"),
+            (["--neighbors", 200], "--neighbors 200 is more than"),
+        ],
+    )
+    def test_what_does_not_go_together(self, run, folder, options, message):
+        os.mkfifo("pipe")
+        (folder / "loop").symlink_to("loop")
+        before = (folder / "iris.csv").read_bytes()
+        result = run("learn", "iris.csv", *LABELS, *options, code=2)
+        assert message in result.stderr
+        assert (folder / "iris.csv").read_bytes() == before
+
+    def test_auto_points_to_the_other_goal(self, run):
+        result = run("learn", "iris.csv", *LABELS, "--method", "auto", "--budget", "20s", code=3)
+        assert "For ranking --goal ranking has" in result.stdout
+
+    def test_a_checkpoint_of_other_fits_stays(self, run, folder):
+        from nearfar.journal import Journal
+
+        with Journal("journal"):
+            BoostMetric(max_rounds=7).fit(X, Y)
+        options = ["--method", "nca", "--rounds", 5, "--no-comparison", "--checkpoint", "journal"]
+        result = run("learn", "iris.csv", *LABELS, *options)
+        assert "also keeps other fits" in result.stderr
+        assert (folder / "journal").exists()
+        options[1] = "boost"
+        run("learn", "iris.csv", *LABELS, *options[:-1], "other")
+        assert not (folder / "other").exists()
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("a;b;y\n1;2;x\n", "separated by ';'"),
+            ("a,b,y\n", "has no rows"),
+            ("a,a,y\n1,2,x\n", "two columns 'a'"),
+            ("a,b,y\n1,1e300,x\n2,3,z\n", "numbers beyond 1e+150: b"),
+            ("a,b,y\n1,2,0.5\n2,3,1.5\n", "decimal numbers"),
+        ],
+    )
+    def test_tables_that_make_no_sense(self, run, text, message):
+        Path("bad.csv").write_text(text)
+        result = run("learn", "bad.csv", "--label", "y", code=2)
+        assert message in result.stderr
+        assert result.stderr.count("\n") == 1
+
+    def test_utf16(self, run):
+        Path("bad.csv").write_bytes("a,y\n1,x\n".encode("utf-16"))
+        assert "UTF-16" in run("learn", "bad.csv", "--label", "y", code=2).stderr
+
+    def test_whole_numbers_are_classes_however_written(self, run):
+        table = pl.read_csv("iris.csv").with_columns(species=pl.Series(Y.astype(float)))
+        table.write_csv("floats.csv")
+        found = document(run("compare", "floats.csv", *LABELS, *QUICK, "--json"))
+        assert found["contenders"][1]["error"] == compare(X, Y, [], cv=2)["Euclidean"].error
+
+    def test_unknown_names_are_answered_with_known_ones(self, run):
+        assert "There is" in run("learn", "irsi", code=2).stderr
+        assert "wine" in run("learn", "irsi", code=2).stderr
+
+    def test_one_of_a_kind(self, run):
+        Path("one.csv").write_text("a,y\n" + "".join(f"{i},{i % 2}\n" for i in range(40)))
+        result = run("learn", "one.csv", "--label", "y", *QUICK)
+        assert "40 rows x 1 feature, 2 classes" in result.stdout
 
 
 class TestTransform:
@@ -297,10 +384,11 @@ class TestNeighbors:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            (["--row", "150"], "number from 0 '150'"),
-            (["--row", "x", "--id", "name"], "the name 'x'"),
+            (["--row", "150"], "no row '150'; it has 0 to 149"),
+            (["--row", "x", "--id", "name"], "no row 'x'; it has flower 0, flower 1"),
             (["--neighbors", "150"], "more than the 149 rows"),
             (["--out", "out.npy"], "kind of file that is written"),
+            (["--out", "iris.csv"], "what is read"),
             (["--out", "nowhere/out.csv"], "no folder"),
             (["--queries", "rows.csv"], "no file"),
         ],
@@ -338,6 +426,19 @@ class TestVerify:
         result = run("verify", "metric.safetensors", "rows.npy", "pairs.csv", *options)
         assert "AUC" in result.stdout
         assert "The first 20" in result.stdout
+
+    @pytest.mark.parametrize("threshold", ["nan", "-1", "inf"])
+    def test_thresholds_are_distances(self, run, threshold):
+        options = ["--threshold", threshold]
+        result = run("verify", "metric.safetensors", "rows.npy", "pairs.csv", *options, code=2)
+        assert "distance of 0 or more" in result.stderr
+
+    @pytest.mark.parametrize("name", ["iris.csv", "pairs.csv", "metric.safetensors"])
+    def test_what_is_read_is_not_written(self, run, folder, name):
+        before = (folder / name).read_bytes()
+        options = ["--drop", "species", "--drop", "name", "--out", name]
+        run("verify", "metric.safetensors", "iris.csv", "pairs.csv", *options, code=2)
+        assert (folder / name).read_bytes() == before
 
     def test_errors(self, run):
         pl.read_csv("pairs.csv").drop("similar").write_csv("asked.csv")
@@ -385,6 +486,12 @@ class TestShow:
         kernel.fit(X, Y).metric_.save("kernel")
         assert "Kernel: rbf" in run("show", "kernel").stdout
 
+    def test_unused_metrics_of_a_gate(self, run):
+        parts = [Metric(np.eye(4)), Metric(np.zeros((1, 4)))]
+        GatedMetric(parts, np.eye(2, 4), np.zeros(2)).save("gated")
+        assert "Unused: all its distances are zero." in run("show", "gated").stdout
+        assert document(run("show", "gated", "--json"))["metrics"][1]["unused"]
+
     def test_many_features(self, run):
         Metric.identity(40).save("wide")
         assert "... and 25 more" in run("show", "wide").stdout
@@ -418,13 +525,13 @@ def _wait_for(condition, process):
 
 def _hard_problem():
     rng = np.random.default_rng(0)
-    rows = rng.normal(size=(3000, 30))
-    np.savez("hard.npz", X=rows, y=rng.integers(3, size=3000))
+    rows = rng.normal(size=(4000, 30))
+    np.savez("hard.npz", X=rows, y=rng.integers(3, size=4000))
 
 
 LONG = [
     *("learn", "hard.npz", "--no-comparison", "--method", "nca"),
-    *("--rounds", "15", "--set", "tol=0"),
+    *("--rounds", "50", "--set", "tol=0"),
 ]
 
 
@@ -455,7 +562,7 @@ def test_an_interrupted_fit_leaves_the_old_metric(folder):
     _hard_problem()
     old = (folder / "metric.safetensors").read_bytes()
     process = _start(*LONG, "--out", "metric.safetensors")
-    assert "3000 rows" in process.stdout.readline()
+    assert "4000 rows" in process.stdout.readline()
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
@@ -473,6 +580,44 @@ def test_a_closed_pipe_is_no_error(folder):
     )
     assert done.returncode == 0
     assert "Traceback" not in done.stderr
+
+
+def test_a_closed_pipe_does_not_cost_the_metric(folder):
+    command = f"{sys.executable} -m nearfar.cli learn iris --no-comparison --out kept | true"
+    subprocess.run(["bash", "-c", command], check=True)
+    assert Metric.load(folder / "kept").n_features == 4
+
+
+def test_a_terminal_without_signs(folder):
+    plain = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    for options in ([], ["--json"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "nearfar.cli", "compare", "iris.csv", *LABELS, *QUICK, *options],
+            capture_output=True,
+            env=plain,
+            check=True,
+        )
+        assert b"Euclidean" in done.stdout
+
+
+def test_a_termination_leaves_nothing_half_written(folder):
+    _hard_problem()
+    process = _start(*LONG, "--out", "metric.safetensors")
+    assert "4000 rows" in process.stdout.readline()
+    process.terminate()
+    process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert not [name for name in os.listdir(folder) if name.startswith(".")]
+
+
+def test_a_full_disk_is_one_line(run, monkeypatch):
+    def full(self, *_, **__):
+        raise pl.exceptions.ComputeError("no space left on device\nand more")
+
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", full)
+    result = run("neighbors", "metric.safetensors", "iris.csv", "--out", "out.parquet", code=2)
+    assert "out.parquet cannot be written: no space left" in result.stderr
+    assert result.stderr.count("\n") == 1
 
 
 def test_progress_is_for_terminals(folder):

@@ -145,7 +145,7 @@ def test_classes_that_the_gallery_lacks_are_errors_and_are_not_ranked():
     test = np.array([[0.1], [5.0]]), np.array([0, 2])
     distance = line_up([])[0].fit(*gallery)
     found = judge(distance, gallery, test, n_neighbors=1)
-    assert found.wrong.tolist() == [False, True]
+    assert found.wrong.tolist() == [0, 1]
     assert np.isnan(found.average_precision).tolist() == [False, True]
 
 
@@ -155,6 +155,15 @@ def test_large_galleries_are_ranked_in_part(monkeypatch, rng):
     data = rng.normal(size=(40, 2)), np.arange(40) % 2
     found = judge(line_up([])[0].fit(*data), data, data, n_neighbors=1)
     assert np.count_nonzero(~np.isnan(found.average_precision)) == 7
+
+
+def test_of_many_test_rows_a_part_is_judged(monkeypatch, rng):
+    monkeypatch.setattr("nearfar.comparison.judging._MOST_JUDGED", 1)
+    monkeypatch.setattr("nearfar.comparison.judging._LEAST_JUDGED_ROWS", 30)
+    data = rng.normal(size=(40, 2)), np.arange(40) % 2
+    found = judge(line_up([])[0].fit(*data), data, data, n_neighbors=1)
+    assert np.count_nonzero(~np.isnan(found.wrong)) == 30
+    assert found.error == 0
 
 
 def test_small_tiles_change_nothing(monkeypatch):
@@ -215,28 +224,28 @@ VERDICTS = {
     "nothing is better": (
         {AS_IS: slice(0, 40), EUCLIDEAN: slice(0, 20), LDA: slice(1, 20), BOOST: slice(2, 20)},
         None,
-        "no metric is worth learning, nothing is better than Euclidean distance (20.0 % error) "
-        "beyond noise; the best is BoostMetric (18.0 % error).",
+        "no metric is worth learning, nothing is better than Euclidean distance at 20.0 % error "
+        "beyond noise; the best is BoostMetric at 18.0 % error.",
     ),
     "as is is best": (
         {AS_IS: slice(0, 4), EUCLIDEAN: slice(0, 20), BOOST: slice(0, 8)},
         None,
-        "nothing is better than Euclidean distance on rows as they are (4.0 % error) beyond noise.",
+        "nothing is better than Euclidean distance on rows as they are at 4.0 % error beyond",
     ),
     "learned": (
         {EUCLIDEAN: slice(0, 40), LDA: slice(0, 30), BOOST: slice(0, 10)},
         "BoostMetric",
-        "take BoostMetric (10.0 % error); it is better than Euclidean distance (40.0 % error)",
+        "take BoostMetric at 10.0 % error; it is better than Euclidean distance at 40.0 % error",
     ),
     "a plain one is as good": (
         {EUCLIDEAN: slice(0, 40), LDA: slice(0, 12), BOOST: slice(0, 10)},
         "LDA",
-        "take LDA (12.0 % error)",
+        "take LDA at 12.0 % error",
     ),
     "a plain one is best": (
         {EUCLIDEAN: slice(0, 40), LDA: slice(0, 2), BOOST: slice(0, 10)},
         "LDA",
-        "nothing learned is better beyond noise (the best is BoostMetric (10.0 % error))",
+        "nothing learned is better beyond noise (the best is BoostMetric at 10.0 % error)",
     ),
     "the best of several learned": (
         {EUCLIDEAN: slice(0, 40), BOOST: slice(0, 10), DR: slice(0, 9)},
@@ -263,8 +272,8 @@ def test_a_plain_one_that_may_be_as_good_is_named():
     contest = Contest(entries, "classification")
     assert contest.winner.name == "BoostMetric"
     assert contest.verdict == (
-        "take BoostMetric (31.0 % error); it is better than Euclidean distance (40.0 % error) "
-        "beyond noise, though not than LDA (36.0 % error)."
+        "take BoostMetric at 31.0 % error; it is better than Euclidean distance at 40.0 % error "
+        "beyond noise, though not than LDA at 36.0 % error."
     )
 
 

@@ -291,6 +291,13 @@ def test_a_file_beyond_all_measure_is_refused_unread(tmp_path):
         Metric.load(path)
 
 
+def test_only_files_are_replaced(metric, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="not a file that could be replaced"):
+        metric.save(tmp_path / "pipe")
+    assert not (tmp_path / "pipe").is_file()
+
+
 def test_what_may_be_read_can_be_set(metric, tmp_path):
     path = tmp_path / "metric.safetensors"
     metric.save(path)

@@ -232,6 +232,7 @@ class TestCommand:
     def test_auto(self, run, tmp_path):
         result = run("iris", "--budget", "3s", "--folds", 2)
         assert "written to iris.html" in result.stdout
+        assert "Metric written to iris-metric.safetensors" in result.stdout
         assert (tmp_path / "iris.html").exists()
         assert Metric.load("iris-metric.safetensors").n_features == 4
 

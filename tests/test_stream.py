@@ -275,7 +275,9 @@ def test_holes_are_named(tmp_path, metric, X, kind, hole):
     X[50, 1] = X[77, 0] = hole
     source = write(tmp_path / f"in.{kind}", X)
     column = "2" if kind in ("npy", "npz") else "f1"
-    with pytest.raises(SourceError, match=f"Column '{column}' .* missing or infinite .* row 51"):
+    with pytest.raises(
+        SourceError, match=f"Column '{column}' .* missing or infinite .* row 50, from 0"
+    ):
         transform_file(metric, source, tmp_path / "out.csv")
     assert files(tmp_path) == [source.name]
 
@@ -289,7 +291,7 @@ def test_nulls_are_named(tmp_path, metric, X, kind):
         frame.write_parquet(source)
     else:
         frame.write_csv(source, separator=batches.SEPARATORS[f".{kind}"])
-    with pytest.raises(SourceError, match=r"Column 'f2' .* row 91"):
+    with pytest.raises(SourceError, match=r"Column 'f2' .* row 90, from 0"):
         transform_file(metric, source, tmp_path / "out.csv")
 
 
@@ -300,7 +302,7 @@ def test_text_among_numbers_is_named(tmp_path, metric, X, keep):
     lines[60] = "1,NA,x"
     source.write_text("\n".join(lines))
     named = metric.named(["f0", "f1", "f2"])
-    with pytest.raises(SourceError, match=r"Column 'f1' .* not a number in row 60: 'NA'"):
+    with pytest.raises(SourceError, match=r"Column 'f1' .* not a number in row 59, from 0: 'NA'"):
         transform_file(named, source, tmp_path / "out.csv", keep=keep)
 
 
@@ -311,7 +313,7 @@ def test_text_among_numbers_is_named(tmp_path, metric, X, keep):
         (b"a,b\n1,2\n", "for 3 features, but .* has 2"),
         (b"a,a,b\n1,2,3\n", "several columns 'a'"),
         (b"a,b,c\n1,2,3\n1,2,3,4\n", "cannot be read after row 1: found more fields"),
-        (b"a,b,c\n1,2\n", "Column 'c' .* row 1"),
+        (b"a,b,c\n1,2\n", "Column 'c' .* row 0"),
         (b'a,b,c\n1,2,"3' + b"\n1,2,3" * 100, "a quote that is not closed"),
         ("ä,b,c\n1,2,3\n".encode("utf-16"), "not UTF-8"),
         (b"a,b,c\n1,2,\xff\n", "cannot be read"),
@@ -334,8 +336,8 @@ def test_broken_text(tmp_path, metric, monkeypatch, text, message):
         ("none.csv", "out.csv", {}, "There is no file"),
         ("in.csv", "no/out.csv", {}, "There is no folder"),
         ("in.csv", "folder.csv", {}, "is a folder"),
-        ("in.csv", "in.csv", {}, "over itself"),
-        ("in.csv", "link.csv", {}, "over itself"),
+        ("in.csv", "in.csv", {}, "what is read"),
+        ("in.csv", "link.csv", {}, "what is read"),
         ("in.csv", "out.csv", {"keep": ["z"]}, "has no column 'z'; it has f0, f1, f2"),
         ("in.csv", "out.csv", {"drop": ["z"]}, "has no column 'z'"),
         ("in.csv", "out.csv", {"keep": ["f0"], "drop": ["f0"]}, "both kept and dropped"),

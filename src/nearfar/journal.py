@@ -108,10 +108,15 @@ class Journal:
         if records is not None:
             records.close()
 
+    @property
+    def has_others(self) -> bool:
+        """Whether there are records of fits that were not made, or gone on with, in this block."""
+        return self._records is not None and not self._records.keys <= self._taken
+
     def discard(self) -> None:
         """Close the journal and delete its file."""
         self.close()
-        self.path.unlink(missing_ok=True)
+        self.path.resolve().unlink(missing_ok=True)
 
     @property
     def is_ours(self) -> bool:

@@ -104,6 +104,11 @@ class Records:
                 self._flush_in_time()
             return self._keys[key]
 
+    @property
+    def keys(self) -> set[bytes]:
+        """Keys of all sections."""
+        return set(self._keys)
+
     def count(self, section: int) -> int:
         """Return how many records a section has."""
         return len(self._places[section])

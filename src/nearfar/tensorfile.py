@@ -174,6 +174,8 @@ def _mode(path: Path) -> int:
 def _replace(path: Path, parts: list[bytes]) -> None:
     if not path.parent.is_dir():
         raise FileNotFoundError(f"There is no folder {path.parent}.")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is not a file that could be replaced.")
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

@@ -259,7 +259,7 @@ class TextTable:
             alias = frame.columns[column]
             raise SourceError(
                 f"Column {names[alias]!r} of {self._path} is not a number in row "
-                f"{before + row + 1}: {frame[alias][row]!r}. Correct it, or --drop the column."
+                f"{before + row}, from 0: {frame[alias][row]!r}. Correct it, or --drop the column."
             ) from error
 
 

@@ -57,6 +57,8 @@ def _rows(
     if data.ids is not None:
         return _by_name(part, path, data.ids)
     words = [c for c in part.columns if not part[c].dtype.is_integer()]
+    if words and not named:
+        raise SourceError(f"{path} needs the columns {', '.join(columns)}.")
     if words:
         raise SourceError(
             f"{path} has names, not row numbers, in {', '.join(words)}; "

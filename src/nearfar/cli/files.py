@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
 
-from nearfar.cli.source import TABLES, SourceError
+from nearfar.cli.source import SourceError
 from nearfar.metric import Metric
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
@@ -24,26 +24,41 @@ def load_metric(path: Path) -> Metric:
     return Metric.load(path)
 
 
-def check_target(path: Path, kinds: tuple[str, ...]) -> None:
-    """Raise SourceError unless a file of this kind can be written there."""
-    if path.suffix.lower() not in kinds:
+def check_target(
+    path: Path, kinds: tuple[str, ...] | None, inputs: Iterable[str | Path | None] = ()
+) -> None:
+    """Raise SourceError unless a file of this kind can be written there, and is no input."""
+    if kinds is not None and path.suffix.lower() not in kinds:
         raise SourceError(
             f"{path} is not a kind of file that is written; those are {', '.join(kinds)}."
         )
     if path.is_dir():
         raise SourceError(f"{path} is a folder; name a file to write to.")
-    if not path.resolve().parent.is_dir():
+    try:
+        folder = path.resolve().parent
+    except (OSError, RuntimeError) as error:
+        raise SourceError(f"{path} leads nowhere: {error}") from error
+    if not folder.is_dir():
         raise SourceError(f"There is no folder {path.parent}.")
+    if path.exists() and not path.is_file():
+        raise SourceError(f"{path} is a device or a pipe; name a file to write to.")
+    if not os.access(folder, os.W_OK):
+        raise SourceError(f"Nothing can be written to the folder {folder}.")
+    for given in inputs:
+        if given is not None and path.exists() and Path(given).exists() and path.samefile(given):
+            raise SourceError(f"{path} is what is read; name another file to write to.")
 
 
 def write_table(table: pl.DataFrame, path: Path) -> None:
     """Write a table of a kind that is also read."""
-    check_target(path, tuple(TABLES))
-    with replacing(path) as temporary:
-        if path.suffix.lower() == ".parquet":
-            table.write_parquet(temporary)
-        else:
-            table.write_csv(temporary, separator=SEPARATORS[path.suffix.lower()])
+    try:
+        with replacing(path) as temporary:
+            if path.suffix.lower() == ".parquet":
+                table.write_parquet(temporary)
+            else:
+                table.write_csv(temporary, separator=SEPARATORS[path.suffix.lower()])
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise SourceError(f"{path} cannot be written: {error}") from error
 
 
 @contextmanager

@@ -25,7 +25,13 @@ def compare_labels(
     check_classes(data)
     sizes = np.unique(data.labels, return_counts=True)[1]
     if folds > sizes.max():
-        raise SourceError(f"--folds {folds} is more than any class has rows ({sizes.max()}).")
+        raise SourceError(
+            f"--folds {folds} is more than any class has rows ({sizes.max()}); "
+            f"try --folds {max(2, sizes.max())}."
+        )
+    most = len(data.X) - int(np.ceil(len(data.X) / folds))
+    if n_neighbors > most:
+        raise SourceError(f"--neighbors {n_neighbors} is more than the {most} rows of a fold.")
     if sizes.min() < folds:
         note(f"the smallest class has {sizes.min()} rows, fewer than {folds} folds.")
     with bars() as shown:

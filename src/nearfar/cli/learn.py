@@ -21,8 +21,9 @@ from sklearn.preprocessing import StandardScaler
 from nearfar import evaluate
 from nearfar.cli import options
 from nearfar.cli.constraints import read_pairs, read_triplets
+from nearfar.cli.files import check_target
 from nearfar.cli.judge import check_classes, compare_labels
-from nearfar.cli.methods import AUTO, METHODS, make_learner
+from nearfar.cli.methods import make_learner
 from nearfar.cli.source import Source, SourceError, read_source
 from nearfar.cli.terminal import (
     NOT_WORTH_IT,
@@ -30,12 +31,13 @@ from nearfar.cli.terminal import (
     bars,
     command,
     convergence_notes,
+    counted,
     note,
     say,
     show_json,
     show_table,
 )
-from nearfar.comparison import Comparison
+from nearfar.comparison import Comparison, Contender
 from nearfar.comparison.contest import Goal
 from nearfar.journal import Journal
 from nearfar.learner import MetricLearner
@@ -76,9 +78,7 @@ def learn(
     triplets: options.TripletsPath = None,
     pairs: options.PairsPath = None,
     ids: options.Id = None,
-    method: Annotated[
-        str, typer.Option(help=f"One of: {', '.join(METHODS)}; or {AUTO}.")
-    ] = "boostmetric",
+    method: options.Method = "boostmetric",
     save_as: Annotated[
         Path | None, typer.Option("--out", help="Where to write the metric [SOURCE.safetensors].")
     ] = None,
@@ -108,43 +108,49 @@ def learn(
     """Learn a metric, and tell whether it is worth it."""
     if sum(given is not None for given in (label, triplets, pairs)) > 1:
         raise SourceError("Give only one of --label, --triplets and --pairs.")
+    if goal not in ("classification", "ranking"):
+        raise SourceError(f"--goal is classification or ranking; got {goal!r}.")
+    learner = make_learner(method, rounds=rounds, settings=settings or [], seed=seed)
+    limit = options.seconds(budget)
+    path = save_as or Path(f"{Path(source).stem}.safetensors")
+    check_target(path, None, [source, label, triplets, pairs, checkpoint])
+    if checkpoint is not None:
+        check_target(checkpoint, None, [source, triplets, pairs])
+        if checkpoint.resolve() == path.resolve():
+            raise SourceError("--checkpoint and --out are the same file.")
     labelled = triplets is None and pairs is None
+    if not labelled and not isinstance(learner, MetricLearner):
+        raise SourceError(f"--method {method} needs labels; name a learner for triplets or pairs.")
     data = read_source(source, label=label, drop=drop or [], ids=ids, labelled=labelled)
-    path = _writable(save_as or Path(f"{data.name}.safetensors"))
     supervision = _supervision(data, triplets, pairs)
     request = Request(data, supervision, path, folds, neighbors, seed, comparison, json)
     if not json:
         say(_summary(data, supervision))
-    with _journal(checkpoint) as kept:
-        if method == AUTO:
-            _choose(request, options.seconds(budget), goal)
+    with _journal(checkpoint):
+        if learner is None:
+            _choose(request, limit, goal)
+        elif isinstance(learner, Contender):
+            _take(request, learner, limit)
         else:
-            learner = make_learner(method, rounds=rounds, settings=settings or [], seed=seed)
-            _learn(request, learner, options.seconds(budget))
-        if kept is not None:
-            kept.discard()
+            _learn(request, learner, limit)
 
 
 @contextmanager
-def _journal(path: Path | None) -> Iterator[Journal | None]:
-    """Keep what is done in a file, if there is one, and say so when interrupted."""
+def _journal(path: Path | None) -> Iterator[None]:
+    """Keep what is done in a file, if there is one, until all is done; say so when interrupted."""
     if path is None:
-        yield None
+        yield
         return
     try:
         with Journal(path) as journal:
-            yield journal
+            yield
+            if journal.has_others:
+                note(f"{path} also keeps other fits, and stays.")
+            else:
+                journal.discard()
     except KeyboardInterrupt:
         note(f"what was done is kept in {path}; run the same command again to go on.")
         raise
-
-
-def _writable(path: Path) -> Path:
-    if not path.parent.is_dir():
-        raise SourceError(f"There is no folder {path.parent}.")
-    if path.is_dir():
-        raise SourceError(f"{path} is a folder; name a file to write the metric to.")
-    return path
 
 
 def _supervision(data: Source, triplets: Path | None, pairs: Path | None) -> Any:
@@ -154,20 +160,18 @@ def _supervision(data: Source, triplets: Path | None, pairs: Path | None) -> Any
 
 
 def _summary(data: Source, supervision: Any) -> str:
-    n_rows, n_features = data.X.shape
+    rows, features = counted(len(data.X), "row"), counted(data.X.shape[1], "feature")
     if isinstance(supervision, Triplets | Pairs):
-        known = f"{len(supervision)} {type(supervision).__name__.lower()}"
+        known = counted(len(supervision), type(supervision).__name__.lower()[:-1])
     else:
-        known = f"{len(np.unique(supervision))} classes"
-    return f"{data.name}: {n_rows} rows x {n_features} features, {known}"
+        known = counted(len(np.unique(supervision)), "class")
+    return f"{data.name}: {rows} x {features}, {known}"
 
 
 def _choose(request: Request, budget: float | None, goal: str) -> None:
     """``--method auto``: the best of all that is better than Euclidean distance, or none."""
-    if goal not in ("classification", "ranking"):
-        raise SourceError(f"--goal is classification or ranking; got {goal!r}.")
-    if isinstance(request.supervision, Triplets | Pairs):
-        raise SourceError("--method auto compares by labels; name a method for triplets or pairs.")
+    if not request.judged:
+        raise SourceError("--method auto compares; leave out --no-comparison.")
     found = request.compare(None, budget)
     aim: Goal = "ranking" if goal == "ranking" else "classification"
     winner = found.contest(aim).winner
@@ -195,10 +199,37 @@ def _choose(request: Request, budget: float | None, goal: str) -> None:
         elif found.incomplete:
             say("Nothing was written: give it more time (--budget), or name a --method.")
         else:
-            say("Nothing was written: use Euclidean distance.")
+            say(
+                f"Nothing was written: for {goal}, use Euclidean distance.{_other_goal(found, aim)}"
+            )
     if metric is None:
         undecided = winner is None and found.incomplete
         raise typer.Exit(UNDECIDED if undecided else NOT_WORTH_IT)
+
+
+def _other_goal(found: Comparison, goal: Goal) -> str:
+    """Point to the other goal, if somebody wins that."""
+    other: Goal = "classification" if goal == "ranking" else "ranking"
+    winner = found.contest(other).winner
+    return "" if winner is None else f" For {other} --goal {other} has {winner.name}."
+
+
+def _take(request: Request, contender: Contender, budget: float | None) -> None:
+    """Learn by a plain method, and save."""
+    found = request.compare([], budget) if request.judged else None
+    start = time.perf_counter()
+    metric = contender.learn(request.data.X, request.data.labels)
+    seconds = time.perf_counter() - start
+    assert metric is not None
+    metric.named(request.data.feature_names).save(request.path)
+    if request.json:
+        document = {"method": contender.name, "metric": str(request.path), "seconds": seconds}
+        show_json(document | ({} if found is None else {"comparison": found.to_dict()}))
+        return
+    if found is not None:
+        say(str(found))
+    say(f"Learned from all rows in {seconds:.2f} s.")
+    say(f"Metric written to {request.path}")
 
 
 def _learn(request: Request, learner: MetricLearner, budget: float | None) -> None:

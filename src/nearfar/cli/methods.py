@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from nearfar.cli.source import SourceError
-from nearfar.comparison import learners
+from nearfar.comparison import Contender, learners, line_up
 from nearfar.learner import MetricLearner
 
 AUTO = "auto"
 METHODS = {name.lower(): kind for name, kind in learners().items()}
+PLAIN = {c.name.lower().replace(" ", "-"): c for c in line_up([]) if c.kind == "plain" and c.maps}
+"""Plain methods that end in a map, and so in a metric."""
 
 
 def find_method(name: str) -> type[MetricLearner]:
@@ -27,14 +29,23 @@ def find_method(name: str) -> type[MetricLearner]:
     if name.lower() in METHODS:
         return METHODS[name.lower()]
     if len(fitting) != 1:
-        raise SourceError(f"There is no method {name!r}; there is {', '.join([*METHODS, AUTO])}.")
+        known = ", ".join([*METHODS, *PLAIN, AUTO])
+        raise SourceError(f"There is no method {name!r}; there is {known}.")
     return METHODS[fitting[0]]
 
 
 def make_learner(
     name: str, *, rounds: int | None, settings: Sequence[str], seed: int
-) -> MetricLearner:
-    """Make a learner with at most so many rounds, and parameters given as NAME=VALUE."""
+) -> MetricLearner | Contender | None:
+    """Make a learner with at most so many rounds, and parameters given as NAME=VALUE.
+
+    A plain method is returned as the contender that it is, and ``auto`` as None; they have nothing
+    to set.
+    """
+    if name.lower() in [*PLAIN, AUTO]:
+        if rounds is not None or settings:
+            raise SourceError(f"--rounds and --set are for learners, not for {name}.")
+        return PLAIN.get(name.lower())
     learner = find_method(name)(random_state=seed)
     parameters = learner.get_params()
     if rounds is not None:
@@ -42,8 +53,9 @@ def make_learner(
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals or key not in parameters:
+            wrong = f"there is no parameter {key!r}" if equals else "write NAME=VALUE"
             raise SourceError(
-                f"--set {setting}: write NAME=VALUE; {type(learner).__name__} has the parameters "
+                f"--set {setting}: {wrong}; {type(learner).__name__} has "
                 f"{', '.join(sorted(parameters))}."
             )
         learner.set_params(**{key: _value(value)})

@@ -11,7 +11,7 @@ import typer
 from numpy.typing import NDArray
 
 from nearfar.cli import options
-from nearfar.cli.files import load_metric, write_table
+from nearfar.cli.files import check_target, load_metric, write_table
 from nearfar.cli.source import TABLES, Source, SourceError, read_source, read_table
 from nearfar.cli.terminal import bars, command, say, show_json, show_table
 from nearfar.metric import Metric
@@ -45,6 +45,8 @@ def neighbors(
     json: options.Json = False,
 ) -> None:
     """Find the nearest rows to some rows, to all of them, or to those of another file."""
+    if save_as is not None:
+        check_target(save_as, tuple(TABLES), [metric, source, queries])
     found = load_metric(metric)
     data = read_source(source, label=label, drop=drop or [], ids=ids, text=text, metric=found)
     asked = data
@@ -97,9 +99,14 @@ def _chosen(row: list[str] | None, asked: Source, *, every: bool) -> NDArray[np.
     names = {asked.called(number): number for number in range(len(asked.X))}
     unknown = [name for name in row if name not in names]
     if unknown:
-        kind = "number from 0" if asked.ids is None else "name"
-        raise SourceError(f"No row of {asked.name} has the {kind} {unknown[0]!r}.")
+        which = f"0 to {len(names) - 1}" if asked.ids is None else f"{row_names(asked)}"
+        raise SourceError(f"{asked.name} has no row {unknown[0]!r}; it has {which}.")
     return np.array([names[name] for name in row], dtype=np.intp)
+
+
+def row_names(data: Source) -> str:
+    """A few names of rows, as an example."""
+    return ", ".join((data.ids or [])[:3]) + " and so on"
 
 
 def _without(

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from nearfar.cli.methods import AUTO, METHODS, PLAIN
+
 Rows = Annotated[
     str,
     typer.Argument(
@@ -34,6 +36,9 @@ TripletsPath = Annotated[
 PairsPath = Annotated[
     Path | None,
     typer.Option("--pairs", help="Table of pairs: a, b, similar [, weight]; rows count from 0."),
+]
+Method = Annotated[
+    str, typer.Option(help=f"One of: {', '.join([*METHODS, *PLAIN, AUTO])}; or how one begins.")
 ]
 Neighbors = Annotated[int, typer.Option(min=1, help="Number of neighbours.")]
 Folds = Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")]

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from nearfar.cli import options
 from nearfar.cli.files import check_target, load_metric
 from nearfar.cli.judge import compare_labels
-from nearfar.cli.methods import AUTO, METHODS, make_learner
+from nearfar.cli.methods import AUTO, make_learner
 from nearfar.cli.source import Source, SourceError, read_source
 from nearfar.cli.terminal import bars, command, convergence_notes, say, show_json
 from nearfar.comparison import Comparison, Contender
@@ -30,7 +30,7 @@ def report(
     image_shape: Annotated[
         str | None, typer.Option(metavar="HxW", help="If rows are pictures: 28x28, 32x32x3.")
     ] = None,
-    method: Annotated[str, typer.Option(help=f"One of: {', '.join(METHODS)}; or {AUTO}.")] = AUTO,
+    method: options.Method = AUTO,
     metric: Annotated[
         Path | None, typer.Option(help="A metric's file to report on, instead of learning one.")
     ] = None,
@@ -47,25 +47,31 @@ def report(
 
     The metric that is learned is written beside the report.
     """
+    path = save_as or Path(f"{Path(source).stem}.html")
+    check_target(path, (".html", ".htm"), [source, metric])
+    check_target(_beside(path), None, [source])
     given = None if metric is None else load_metric(metric)
+    limit = options.seconds(budget)
+    chosen = None
+    if given is None:
+        chosen = make_learner(method, rounds=None, settings=[], seed=seed)
     data = read_source(
         source, label=label, drop=drop or [], ids=ids, text=text, metric=given, labelled=True
     )
-    path = save_as or Path(f"{data.name}.html")
-    check_target(path, (".html", ".htm"))
     shape = _shape(image_shape, data)
-    named: Any = None
-    if given is None and method != AUTO:
-        learner = make_learner(method, rounds=None, settings=[], seed=seed)
-        named = {type(learner).__name__: learner}
     found = compare_labels(
-        data, named, folds=folds, n_neighbors=neighbors, seed=seed, budget=options.seconds(budget)
+        data,
+        _learners(chosen),
+        folds=folds,
+        n_neighbors=neighbors,
+        seed=seed,
+        budget=limit,
     )
     with bars() as shown, convergence_notes():
         subject = (
             _given(given, metric)
             if given is not None
-            else _learn(data, _subject(found, named), path)
+            else _learn(data, _subject(found, chosen), path)
         )
         write_report(
             path,
@@ -99,6 +105,11 @@ def report(
         say(f"Metric written to {subject['metric_file']}")
 
 
+def _beside(path: Path) -> Path:
+    """Where the metric of a report goes."""
+    return path.with_name(f"{path.stem}-metric.safetensors")
+
+
 def _given(metric: Metric, file: Path | None) -> dict[str, Any]:
     return {"metric": metric, "method": "metric", "metric_file": str(file)}
 
@@ -113,7 +124,7 @@ def _learn(data: Source, contender: Contender, path: Path) -> dict[str, Any]:
         metric = contender.learn(data.X, data.labels)
     if metric is None:
         raise SourceError(f"{contender.name} has no map to report on; name a --method.")
-    file = path.with_name(f"{path.stem}-metric.safetensors")
+    file = _beside(path)
     metric = metric.named(data.feature_names)
     metric.save(file)
 
@@ -125,20 +136,28 @@ def _learn(data: Source, contender: Contender, path: Path) -> dict[str, Any]:
     return {
         "metric": metric,
         "method": contender.name,
-        "metric_file": file.name,
+        "metric_file": str(file),
         "relearn": relearn,
         "learner": learner,
     }
 
 
-def _subject(found: Comparison, named: Any) -> Contender:
+def _learners(chosen: MetricLearner | Contender | None) -> list[MetricLearner] | None:
+    """Whom to compare: all, unless somebody is named."""
+    if chosen is None:
+        return None
+    return [chosen] if isinstance(chosen, MetricLearner) else []
+
+
+def _subject(found: Comparison, chosen: MetricLearner | Contender | None) -> Contender:
     """Who the report is on: who was named; the winner if it has a map; the best learned; LDA."""
-    for name in named or ():
+    if chosen is not None:
+        name = chosen.name if isinstance(chosen, Contender) else type(chosen).__name__
         if name not in found:
-            raise SourceError(found.notes[-1])
+            raise SourceError(found.verdicts[-1] if found.incomplete else found.notes[-1])
         return found[name].contender
     winner = found.classification.winner or found.ranking.winner
-    if winner is not None and winner.name not in ("L1", "chi-square"):
+    if winner is not None and winner.contender.maps:
         return winner.contender
     learned = [e for e in found.entries if isinstance(e.contender.estimator, MetricLearner)]
     if learned:

@@ -50,6 +50,8 @@ def _document(metric: Metric) -> dict[str, Any]:
     }
     if metric.kernel_map is not None:
         return document | {"kernel": str(metric.kernel_map.kernel)}
+    if not metric.L.any():
+        return document | {"unused": True}
     names = feature_names(metric)
     shares = feature_importances(metric)
     order = np.argsort(-shares, kind="stable")
@@ -65,9 +67,13 @@ def _document(metric: Metric) -> dict[str, Any]:
 
 def _show(document: dict[str, Any]) -> None:
     values = np.array(document["eigenvalues"])
-    shown = " ".join(f"{v / values[0]:.3g}" for v in values[:_MOST_EIGENVALUES])
+    largest = values[0] or 1.0
+    shown = " ".join(f"{v / largest:.3g}" for v in values[:_MOST_EIGENVALUES])
     more = " ..." if len(values) > _MOST_EIGENVALUES else ""
     say(f"Rank {document['rank']}; eigenvalues, relative to the largest: {shown}{more}")
+    if "unused" in document:
+        say("Unused: all its distances are zero.")
+        return
     if "kernel" in document:
         say(f"Kernel: {document['kernel']}; features have no weights of their own.")
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,10 @@ TABLES: dict[str, Callable[[Path], pl.DataFrame]] = {
 }
 ARRAYS = (".npy", ".npz")
 _KINDS = ", ".join([*TABLES, *ARRAYS])
+
+
+_DOUBLE = re.compile(r"_duplicated_\d+$")
+_LARGEST = 1e150
 
 
 class SourceError(Exception):
@@ -119,12 +124,34 @@ def read_table(path: Path) -> pl.DataFrame:
     """Read a whole table, or say what is wrong with it."""
     if path.suffix.lower() not in TABLES:
         raise SourceError(f"{path} is no table; those are {', '.join(TABLES)}.")
+    if not path.is_file():
+        raise SourceError(f"There is no file {path}.")
     try:
-        return TABLES[path.suffix.lower()](path)
-    except FileNotFoundError as error:
-        raise SourceError(f"There is no file {path}.") from error
+        table = TABLES[path.suffix.lower()](path)
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise SourceError(f"{path} cannot be read: {error}") from error
+        reason = str(error).splitlines()[0]
+        raise SourceError(f"{path} cannot be read: {reason}{_hint(path)}") from error
+    twice = next((name for name in table.columns if _DOUBLE.search(name)), None)
+    if twice is not None and _DOUBLE.sub("", twice) in table.columns:
+        raise SourceError(f"{path} has two columns {_DOUBLE.sub('', twice)!r}; rename one.")
+    if table.width == 1 and _hint(path):
+        raise SourceError(f"{path} has only one column.{_hint(path)}")
+    if len(table) == 0:
+        raise SourceError(f"{path} has no rows.")
+    return table
+
+
+def _hint(path: Path) -> str:
+    """Say what may be wrong with a text file, if it can be seen in its first line."""
+    if path.suffix.lower() == ".parquet":
+        return ""
+    with path.open("rb") as file:
+        line = file.readline(1 << 16)
+    if line.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return " It is in UTF-16; save it in UTF-8."
+    if path.suffix.lower() == ".csv" and line.count(b";") > line.count(b","):
+        return " It seems to be separated by ';'; save it with ',' (and '.' for decimals)."
+    return ""
 
 
 def need(table: pl.DataFrame, path: Path, names: Sequence[str]) -> None:
@@ -180,14 +207,25 @@ def _numbers(features: pl.DataFrame, path: Path) -> Floats:
         raise SourceError(
             f"Columns with missing or infinite values: {', '.join(holes)}. Fill them in, or --drop."
         )
+    sizes = np.abs(X).max(axis=0)
+    large = [c for c, size in zip(features.columns, sizes, strict=True) if size > _LARGEST]
+    if large:
+        raise SourceError(f"Columns with numbers beyond {_LARGEST:g}: {', '.join(large)}.")
     return np.ascontiguousarray(X)
 
 
 def _classes(labels: pl.Series, path: Path) -> NDArray[Any]:
     if labels.null_count():
-        raise SourceError(f"{labels.null_count()} rows of {path} have no label in {labels.name!r}.")
+        raise SourceError(
+            f"{labels.null_count()} rows of {path} have no label in {labels.name!r}. "
+            "Fill it in, or leave these rows out."
+        )
     if labels.dtype.is_float():
-        raise SourceError(f"The labels in {labels.name!r} are decimal numbers; classes are needed.")
+        if not bool(((labels % 1) == 0).all()):
+            raise SourceError(
+                f"The labels in {labels.name!r} are decimal numbers; classes are needed."
+            )
+        labels = labels.cast(pl.Int64)
     return labels.to_numpy()
 
 
@@ -249,6 +287,8 @@ def _matrix(array: Any, path: Path) -> Floats:
         rows = rows.astype(np.float64, copy=False)
     if not np.isfinite(rows).all():
         raise SourceError(f"{path} has missing or infinite values.")
+    if rows.size == 0 or np.abs(rows).max() > _LARGEST:
+        raise SourceError(f"{path} has no rows, or numbers beyond {_LARGEST:g}.")
     return rows
 
 
@@ -256,5 +296,8 @@ def _from_dataset(name: str) -> Source:
     try:
         data = datasets.load(name)
     except (ValueError, ConnectionError) as error:
-        raise SourceError(str(error)) from error
+        known = ", ".join(datasets.available())
+        raise SourceError(
+            f"There is no file {name}, and no such dataset: {error}. There is {known}."
+        ) from error
     return Source(name, data.X, data.y, data.feature_names)

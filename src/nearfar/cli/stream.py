@@ -110,11 +110,9 @@ def _check_paths(source: Path, target: Path, keep: Sequence[str]) -> None:
         raise SourceError(
             f"{source} is not a kind of table that is read; those are {', '.join(KINDS)}."
         )
-    check_target(target, TARGETS)
+    check_target(target, TARGETS, [source])
     if not source.is_file():
         raise SourceError(f"There is no file {source}.")
-    if target.exists() and target.samefile(source):
-        raise SourceError(f"{source} cannot be written over itself; name another file.")
     if keep and target.suffix.lower() == ".npy":
         raise SourceError(
             "An .npy file has the coordinates only; to --keep columns, write a table."
@@ -132,7 +130,7 @@ def _mapped(
             row, column = divmod(int(finite.argmin()), finite.shape[1])
             raise SourceError(
                 f"Column {table.features[column]!r} of {source} has a missing or infinite value in "
-                f"row {before + row + 1}. Fill it in, or leave the row out."
+                f"row {before + row}, from 0. Fill it in, or leave the row out."
             )
         yield batch.kept, metric.transform(batch.X), batch.total
         before += len(batch)

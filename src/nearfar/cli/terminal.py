@@ -31,14 +31,24 @@ P = ParamSpec("P")
 FAILED, NOT_WORTH_IT, UNDECIDED, INTERRUPTED = 2, 3, 4, 130
 
 
+class _Console(Console):
+    """Goes on without a reader: what is computed must still be written to its file."""
+
+    def __init__(self, *, stderr: bool) -> None:
+        super().__init__(stderr=stderr, markup=False, highlight=False, emoji=False)
+
+    def on_broken_pipe(self) -> None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
+
+
 def out() -> Console:
     """Where results go."""
-    return Console(markup=False, highlight=False, emoji=False)
+    return _Console(stderr=False)
 
 
 def err() -> Console:
     """Where progress, notes and errors go."""
-    return Console(stderr=True, markup=False, highlight=False, emoji=False)
+    return _Console(stderr=True)
 
 
 def command(function: Callable[P, None]) -> Callable[P, None]:
@@ -47,19 +57,32 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
     @functools.wraps(function)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            function(*args, **kwargs)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="The number of unique classes")
+                function(*args, **kwargs)
         except (SourceError, ValueError, ImportError, MemoryError) as error:
             fail(" ".join(str(error).split()) or type(error).__name__)
-        except BrokenPipeError:
-            # The reader has gone: nothing is left to say, and Python must not try to flush.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except OSError as error:
-            fail(" ".join(str(error).split()))
+            reason = error.strerror or str(error)
+            fail(f"{error.filename}: {reason}" if error.filename else reason)
         except KeyboardInterrupt:
             err().print("nearfar: interrupted; nothing was written.", style="red")
             raise typer.Exit(INTERRUPTED) from None
 
     return guarded
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    Examples
+    --------
+    >>> from nearfar.cli.terminal import counted
+    >>> counted(1, "row"), counted(2, "class")
+    ('1 row', '2 classes')
+    """
+    ending = "es" if noun.endswith("s") else "s"
+    return f"{number} {noun if number == 1 else noun + ending}"
 
 
 def fail(message: str) -> None:
@@ -90,7 +113,9 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: 
 
 def show_json(document: Any) -> None:
     """Print a result for machines."""
-    print(json.dumps(_finite(document), ensure_ascii=False, indent=2, allow_nan=False))
+    ascii_only = (sys.stdout.encoding or "ascii").lower().replace("-", "") != "utf8"
+    text = json.dumps(_finite(document), ensure_ascii=ascii_only, indent=2, allow_nan=False)
+    out().out(text)
 
 
 def _finite(value: Any) -> Any:

@@ -11,8 +11,8 @@ import typer
 
 from nearfar.cli import options
 from nearfar.cli.constraints import read_questions
-from nearfar.cli.files import load_metric, write_table
-from nearfar.cli.source import SourceError, read_source
+from nearfar.cli.files import check_target, load_metric, write_table
+from nearfar.cli.source import TABLES, Source, SourceError, read_source
 from nearfar.cli.terminal import command, say, show_json, show_table
 from nearfar.evaluate import verification, verification_curve
 from nearfar.supervision import Pairs
@@ -49,12 +49,16 @@ def verify(
     json: options.Json = False,
 ) -> None:
     """Tell whether pairs of rows are the same, or find the threshold from judged pairs."""
+    if save_as is not None:
+        check_target(save_as, tuple(TABLES), [metric, source, pairs])
     found = load_metric(metric)
     data = read_source(source, label=label, drop=drop or [], ids=ids, metric=found)
     index, judged = read_questions(pairs, data)
     if len(index) == 0:
         raise SourceError(f"{pairs} has no pairs.")
     distances = found.pair_distances(data.X, index)
+    if threshold is not None and not 0 <= threshold < float("inf"):
+        raise SourceError(f"--threshold is a distance of 0 or more; got {threshold}.")
     if threshold is not None:
         cut = threshold
     elif judged is not None:
@@ -66,8 +70,8 @@ def verify(
     same = distances <= cut
     table = pl.DataFrame(
         {
-            "a": [data.called(row) for row in index[:, 0]],
-            "b": [data.called(row) for row in index[:, 1]],
+            "a": _names(data, index[:, 0]),
+            "b": _names(data, index[:, 1]),
             "distance": distances,
             "same": same,
         }
@@ -81,6 +85,10 @@ def verify(
         show_json(document | {"decisions": table.to_dicts()})
     else:
         _show(document, table, judged, save_as)
+
+
+def _names(data: Source, rows: Any) -> Any:
+    return rows if data.ids is None else [data.ids[row] for row in rows]
 
 
 def _threshold(metric: Any, X: Any, judged: Pairs, criterion: str, max_fpr: float) -> float:

@@ -105,6 +105,8 @@ class Contender:
         What learns, for those that come from one.
     counts : bool
         Whether values must not be negative.
+    maps : bool
+        Whether it ends in a map, so that `learn` gives a metric.
     most_rows : float
         More rows than these are too much for it.
     """
@@ -115,6 +117,7 @@ class Contender:
     raw: bool = False
     estimator: Any = None
     counts: bool = False
+    maps: bool = True
     most_rows: float = float("inf")
 
     def unsuited(self, X: Floats) -> str:
@@ -185,8 +188,8 @@ def line_up(
     plain = [
         Contender("Euclidean, as is", "nothing", _euclidean, raw=True),
         Contender("Euclidean", "nothing", _euclidean),
-        Contender("L1", "plain", _manhattan),
-        Contender("chi-square", "plain", _chi_square, raw=True, counts=True),
+        Contender("L1", "plain", _manhattan, maps=False),
+        Contender("chi-square", "plain", _chi_square, raw=True, counts=True, maps=False),
         Contender("inverse covariance", "plain", _inverse_covariance),
         Contender("LDA", "plain", _discriminant),
     ]

@@ -177,7 +177,7 @@ class Contest:
     @property
     def verdict(self) -> str:
         """Whether a metric is worth learning, in words."""
-        reference = f"{called(self.reference)} ({self._score(self.reference)})"
+        reference = f"{called(self.reference)} at {self._score(self.reference)}"
         winner, best = self.winner, self._best(self.entries)
         if winner is None:
             least = f"; the best is {self._named(best)}"
@@ -198,7 +198,7 @@ class Contest:
         return f"{take} beyond noise."
 
     def _named(self, entry: Entry) -> str:
-        return f"{entry.name} ({self._score(entry)})"
+        return f"{entry.name} at {self._score(entry)}"
 
     def _score(self, entry: Entry) -> str:
         if self.goal == "classification":

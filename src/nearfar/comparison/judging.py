@@ -5,7 +5,8 @@
                         are ordered rightly, a tie counting half; the mean over test rows
     MAP@R               as in `nearfar.evaluate`
 
-The last two rank the whole gallery; where that is large, for a random part of the test rows.
+Where gallery and test rows are many, a random part of the test rows is judged, and a part of these
+ranked.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from nearfar.comparison.contenders import Distance
 Floats = NDArray[np.floating[Any]]
 Ints = NDArray[np.intp]
 
+_MOST_JUDGED = 1 << 28
+_LEAST_JUDGED_ROWS = 1000
 _MOST_RANKED = 1 << 23
 _LEAST_RANKED_ROWS = 100
 
@@ -32,16 +35,21 @@ class Judgement:
 
     Attributes
     ----------
-    wrong : array of bool of shape (n_test,)
-        Whose vote was wrong.
+    wrong : array of shape (n_test,)
+        1 where the vote was wrong, 0 where it was right; nan where it was not judged.
     triplet_accuracy : float
     average_precision : array of shape (n_test,)
         Of each row, the mean of which is MAP@R; nan where it was not ranked.
     """
 
-    wrong: NDArray[np.bool_]
+    wrong: Floats
     triplet_accuracy: float
     average_precision: Floats
+
+    @property
+    def error(self) -> float:
+        """Share of rows whose vote was wrong."""
+        return float(np.nanmean(self.wrong))
 
     @property
     def map_at_r(self) -> float:
@@ -78,18 +86,18 @@ def judge(
     >>> gallery = np.array([[0.0], [1.0], [5.0]]), np.array([0, 0, 1])
     >>> found = judge(line_up([])[1].fit(*gallery), gallery, gallery, n_neighbors=1)
     >>> found.wrong, found.triplet_accuracy
-    (array([False, False, False]), 1.0)
+    (array([0., 0., 0.]), 1.0)
     """
     (X, y), (X_test, y_test) = gallery, test
-    n_ranked = min(len(X_test), max(_LEAST_RANKED_ROWS, _MOST_RANKED // len(X)))
-    draw = np.random.default_rng(random_state)
+    order = np.random.default_rng(random_state).permutation(len(X_test))
+    judged = np.sort(order[: max(_LEAST_JUDGED_ROWS, _MOST_JUDGED // len(X))])
     ranked = np.zeros(len(X_test), dtype=bool)
-    ranked[draw.permutation(len(X_test))[:n_ranked]] = True
+    ranked[order[: max(_LEAST_RANKED_ROWS, _MOST_RANKED // len(X))]] = True
     n_classes = int(max(y.max(), y_test.max())) + 1
-    wrong = np.empty(len(X_test), dtype=bool)
-    precision = np.full(len(X_test), np.nan)
+    wrong, precision = np.full((2, len(X_test)), np.nan)
     ordered = []
-    for rows, tile in distance.tiles(X, X_test):
+    for part, tile in distance.tiles(X, X_test[judged]):
+        rows = judged[part]
         if not np.isfinite(tile).all():
             raise ValueError("distances are not finite: numbers are too large")
         wrong[rows] = _vote(tile, y, n_neighbors, n_classes) != y_test[rows]

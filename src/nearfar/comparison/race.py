@@ -210,7 +210,7 @@ class _Race:
     def _best_first(self, learned: list[Contender]) -> list[Contender]:
         """Sort by the better of two places: by error, and by MAP@R, on the first fold."""
         first = {c.name: self.records[c.name].judgements[0] for c in learned}
-        by_error = sorted(learned, key=lambda c: first[c.name].wrong.mean())
+        by_error = sorted(learned, key=lambda c: first[c.name].error)
         by_rank = sorted(learned, key=lambda c: -first[c.name].map_at_r)
         return sorted(learned, key=lambda c: min(by_error.index(c), by_rank.index(c)))
 
@@ -222,7 +222,7 @@ class _Race:
         judgements = record.judgements
         return Entry(
             contender,
-            errors=np.array([j.wrong.mean() for j in judgements]),
+            errors=np.array([j.error for j in judgements]),
             triplet_accuracies=np.array([j.triplet_accuracy for j in judgements]),
             maps_at_r=np.array([j.map_at_r for j in judgements]),
             seconds=np.array(record.seconds),

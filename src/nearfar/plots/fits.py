@@ -81,18 +81,18 @@ def rounds(trace: Trace, *, axes: Any = None) -> Axes:
     """Draw the objective by round, and how much each round promised.
 
     That is the leading eigenvalue, or for solvers without directions (max-margin) the gap between
-    the objective and its lower bound. NCA and its like have neither. Positive values that differ
-    fifty times and more are drawn on a logarithmic scale.
+    the objective and its lower bound. NCA and its like have neither, and one picture. Positive
+    values that differ fifty times and more are drawn on a logarithmic scale.
 
     Parameters
     ----------
     trace : Trace
         The `trace_` of a fitted learner.
-    axes : sequence of two Axes, optional
+    axes : sequence of one or two Axes, optional
 
     Returns
     -------
-    array of two Axes
+    array of one or two Axes
 
     Examples
     --------
@@ -105,19 +105,17 @@ def rounds(trace: Trace, *, axes: Any = None) -> Axes:
     """
     if len(trace) == 0:
         raise ValueError("The trace has no rounds to draw.")
-    drawn = grid(axes, 1, 2)[0]
     promise = "gap" if trace[0].direction is None else "leading eigenvalue"
+    known = {"objective": trace.objective, promise: trace.eigenvalue}
+    if np.isnan(trace.eigenvalue).all():
+        del known[promise]
+    drawn = grid(axes, 1, len(known))[0]
     number = np.arange(1, len(trace) + 1)
-    for ax, values, name in zip(
-        drawn, (trace.objective, trace.eigenvalue), ("objective", promise), strict=True
-    ):
+    for ax, (name, values) in zip(drawn, known.items(), strict=True):
         ax.plot(number, values, **line(0) | {"marker": "o" if len(trace) == 1 else ""})
         ax.set(xlabel="round", ylabel=name)
         whole_numbers(ax)
-        if np.isnan(values).all():
-            ax.set(ylabel="leading eigenvalue", xticks=[], yticks=[])
-            ax.text(0.5, 0.5, "not part of this fit", ha="center", transform=ax.transAxes)
-        elif np.min(values) > 0 and np.max(values) >= _WIDE * np.min(values):
+        if np.min(values) > 0 and np.max(values) >= _WIDE * np.min(values):
             ax.set_yscale("log")
     drawn[0].set_title(f"stopped: {trace.stopped}" if trace.stopped else "")
     return drawn

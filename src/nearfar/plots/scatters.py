@@ -78,8 +78,8 @@ def before_and_after(
     """Draw points before and after a metric, in two dimensions each.
 
     Before: the two leading principal axes of the standardised points. After: those of the points
-    mapped by the metric; under a gated metric a picture for each of its metrics, with the points
-    that go by it. Each axis has its share of the squared distances. The axes are those of all
+    mapped by the metric; under a gated metric a picture for each of its metrics that points go by,
+    with these points. Each axis has its share of the squared distances. The axes are those of all
     points; where there are more than 2000, a random choice of 2000 is drawn, the same every time,
     with as large a share of each class.
 
@@ -91,7 +91,7 @@ def before_and_after(
         Labels, for colours and marks. Up to 10 classes are named in a legend, up to 40 in the
         middle of their points.
     axes : sequence of Axes, optional
-        Two, or one more than a gated metric has metrics.
+        Two, or one more than a gated metric has metrics that points go by.
 
     Returns
     -------
@@ -115,6 +115,8 @@ def before_and_after(
     if isinstance(metric, GatedMetric):
         counts = [np.isin(shown, view.rows).sum() for view in views[1:]]
         titles[1:] = [f"after, metric {s} ({count} points)" for s, count in enumerate(counts, 1)]
+        used = [0] + [number for number, view in enumerate(views) if number and len(view.rows)]
+        views, titles = [views[i] for i in used], [titles[i] for i in used]
     drawn = grid(axes, 1, len(views))[0]
     for ax, view, title in zip(drawn, views, titles, strict=True):
         view.draw(ax, classes, shown)

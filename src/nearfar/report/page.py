@@ -173,7 +173,7 @@ def _data(study: Study) -> Section:
         )
     twins = n_rows - len(np.unique(study.X, axis=0))
     if twins:
-        text.append(f"{twins} rows are copies of others.")
+        text.append(f"Copies of other rows: {twins}.")
     order = np.argsort(-counts, kind="stable")
     rows = [
         [str(names[i]), str(counts[i]), f"{100 * counts[i] / n_rows:.1f} %"]
@@ -230,11 +230,15 @@ def _pictures(study: Study) -> Section:
             )
         )
     wide = (before_and_after, _ROUNDS)
+    text = [_held_out(study)]
+    if isinstance(study.judged, GatedMetric):
+        used = len(np.unique(study.judged.assign(X[unseen])))
+        text.append(f"Of the metric's {len(study.judged.metrics)} local metrics {used} are used.")
     figures = [
         Figure(svg(draw, caption, f"figure{number}"), caption, wide=caption in wide)
         for number, (draw, caption) in enumerate(wanted)
     ]
-    return Section("In pictures", "pictures", text=[_held_out(study)], figures=figures)
+    return Section("In pictures", "pictures", text=text, figures=figures)
 
 
 def _held_out(study: Study) -> str:
