@@ -134,8 +134,8 @@ def read_table(path: Path) -> pl.DataFrame:
     twice = next((name for name in table.columns if _DOUBLE.search(name)), None)
     if twice is not None and _DOUBLE.sub("", twice) in table.columns:
         raise SourceError(f"{path} has two columns {_DOUBLE.sub('', twice)!r}; rename one.")
-    if table.width == 1 and _hint(path):
-        raise SourceError(f"{path} has only one column.{_hint(path)}")
+    if _hint(path):
+        raise SourceError(f"{path} cannot be read.{_hint(path)}")
     if len(table) == 0:
         raise SourceError(f"{path} has no rows.")
     return table
@@ -149,7 +149,7 @@ def _hint(path: Path) -> str:
         line = file.readline(1 << 16)
     if line.startswith((b"\xff\xfe", b"\xfe\xff")):
         return " It is in UTF-16; save it in UTF-8."
-    if path.suffix.lower() == ".csv" and line.count(b";") > line.count(b","):
+    if path.suffix.lower() == ".csv" and b"," not in line and b";" in line:
         return " It seems to be separated by ';'; save it with ',' (and '.' for decimals)."
     return ""
 
