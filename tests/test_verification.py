@@ -21,7 +21,7 @@ from nearfar import (
     Triplets,
 )
 from nearfar.evaluate import verification_curve
-from nearfar.verification import _threshold_on
+from nearfar.verification import threshold_on
 
 X, Y = load_wine(return_X_y=True)
 PAIRS = RandomPairs(600)(X, Y, np.random.RandomState(0))
@@ -65,7 +65,7 @@ def test_f_beta_is_the_largest(beta):
     metric = Metric.identity(X.shape[1])
     curve = verification_curve(metric, X, PAIRS)
     distances = metric.pair_distances(X, PAIRS)
-    chosen = _threshold_on(curve, PAIRS, "fbeta", 0.0, beta)
+    chosen = threshold_on(curve, PAIRS, "fbeta", 0.0, beta)
     scores = [
         fbeta_score(PAIRS.similar, distances <= t, beta=beta, zero_division=0.0)
         for t in curve.thresholds
