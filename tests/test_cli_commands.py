@@ -620,6 +620,16 @@ def test_a_full_disk_is_one_line(run, monkeypatch):
     assert result.stderr.count("\n") == 1
 
 
+def test_the_time_that_remains(monkeypatch):
+    from nearfar.cli import terminal
+
+    monkeypatch.setattr(terminal.time, "monotonic", lambda: 110.0)
+    assert terminal._left(100.0, 25, 100) == "30 s left"
+    assert terminal._left(100.0, 1, 100) == "16 min left"
+    assert terminal._left(100.0, 0, 100) == ""
+    assert terminal._left(109.5, 50, 100) == ""
+
+
 def test_progress_is_for_terminals(folder):
     done = _start("compare", "iris.csv", *LABELS, *QUICK)
     assert done.communicate(timeout=120)[1] == ""

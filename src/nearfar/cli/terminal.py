@@ -11,6 +11,7 @@ import json
 import math
 import os
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from typing import Any, ParamSpec
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from sklearn.exceptions import ConvergenceWarning
 
@@ -144,23 +145,40 @@ class Bars:
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self._main = progress.add_task("", total=None, visible=False)
+        self._start = time.monotonic()
+        self._main = progress.add_task("", total=None, visible=False, left="")
 
     def update(self, done: int, total: int, label: str) -> None:
-        """Show how much of the whole is done."""
+        """Show how much of the whole is done; the total may be a guess that changes."""
         self._progress.update(
-            self._main, completed=done, total=total, description=label, visible=True
+            self._main,
+            completed=done,
+            total=total,
+            description=label,
+            visible=True,
+            left=_left(self._start, done, total),
         )
 
     def rounds(self, rounds: Iterable[Round], total: int, label: str) -> Iterator[Round]:
         """Show the rounds of a fit while it runs."""
-        task = self._progress.add_task(f"{label}, rounds", total=total)
+        task = self._progress.add_task(f"{label}, rounds", total=total, left="")
+        start = time.monotonic()
         try:
             for number, round_ in enumerate(rounds, start=1):
-                self._progress.update(task, completed=number)
+                left = _left(start, number, total)
+                self._progress.update(task, completed=number, left=left and f"{left} at most")
                 yield round_
         finally:
             self._progress.remove_task(task)
+
+
+def _left(start: float, done: int, total: int) -> str:
+    """Say how long the rest will take, if it goes on as it has."""
+    spent = time.monotonic() - start
+    if done <= 0 or spent < 1:
+        return ""
+    seconds = spent * (total - done) / done
+    return f"{seconds:.0f} s left" if seconds < 120 else f"{seconds / 60:.0f} min left"
 
 
 @contextmanager
@@ -171,7 +189,7 @@ def bars() -> Iterator[Bars]:
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.completed:,.0f} of {task.total:,.0f}"),
-        TimeRemainingColumn(compact=True),
+        TextColumn("{task.fields[left]}"),
         console=console,
         transient=True,
         disable=not console.is_terminal,
