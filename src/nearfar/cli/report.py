@@ -68,50 +68,52 @@ def report(
         budget=limit,
     )
     with bars() as shown, convergence_notes():
-        subject = (
-            _given(given, metric)
-            if given is not None
-            else _learn(data, _subject(found, chosen), path)
-        )
-        write_report(
-            path,
-            Study(
-                data.name,
-                data.X,
-                data.labels,
-                comparison=found,
-                feature_names=data.feature_names,
-                ids=data.ids,
-                texts=data.texts,
-                image_shape=shape,
-                random_state=seed,
-                **subject,
-            ),
-            progress=shown.update,
-        )
+        if given is not None:
+            subject = {"metric": given, "method": "metric", "metric_file": str(metric)}
+        else:
+            subject = _learn(data, _subject(found, chosen), path)
+        study = _study(data, found, subject, shape, seed)
+        write_report(path, study, progress=shown.update)
     if json:
         show_json(
             {
                 "report": str(path),
-                "metric": subject["metric_file"],
-                "method": subject["method"],
+                "metric": study.metric_file,
+                "method": study.method,
                 "comparison": found.to_dict(),
             }
         )
         return
     say(found.verdict)
-    say(f"Report on {subject['method']} written to {path}")
+    say(f"Report on {study.method} written to {path}")
     if given is None:
-        say(f"Metric written to {subject['metric_file']}")
+        say(f"Metric written to {study.metric_file}")
+
+
+def _study(
+    data: Source,
+    found: Comparison,
+    subject: dict[str, Any],
+    shape: tuple[int, ...] | None,
+    seed: int,
+) -> Study:
+    return Study(
+        data.name,
+        data.X,
+        data.labels,
+        comparison=found,
+        feature_names=data.feature_names,
+        ids=data.ids,
+        texts=data.texts,
+        image_shape=shape,
+        random_state=seed,
+        **subject,
+    )
 
 
 def _beside(path: Path) -> Path:
     """Where the metric of a report goes."""
     return path.with_name(f"{path.stem}-metric.safetensors")
-
-
-def _given(metric: Metric, file: Path | None) -> dict[str, Any]:
-    return {"metric": metric, "method": "metric", "metric_file": str(file)}
 
 
 def _learn(data: Source, contender: Contender, path: Path) -> dict[str, Any]:
