@@ -192,9 +192,10 @@ def bars() -> Iterator[Bars]:
         TextColumn("{task.fields[left]}"),
         console=console,
         transient=True,
-        disable=not console.is_terminal,
     )
-    with progress:
-        shown = Bars(progress)
-        with watching(shown.rounds):
-            yield shown
+    shown = Bars(progress)
+    if not console.is_terminal:
+        yield shown
+        return
+    with progress, watching(shown.rounds):
+        yield shown
