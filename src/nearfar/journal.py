@@ -60,6 +60,8 @@ class Journal:
     What was recorded up to about a second before a process is killed is kept; of one long
     computation (a corrective step, a pass over batches) all that it had done is lost.
 
+    A fit that is resumed ends with the bytes of one that was not, if two fits that are not do so:
+    with some versions of BLAS (that of NumPy 1.26, for one) they may differ in the last bits.
     Results of Lanczos' method depend on the number of BLAS threads: resume with as many as before.
 
     Fits in other threads are recorded if the context is handed over to them (`contextvars`); fits
