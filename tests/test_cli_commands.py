@@ -531,7 +531,7 @@ def _hard_problem():
 
 LONG = [
     *("learn", "hard.npz", "--no-comparison", "--method", "nca"),
-    *("--rounds", "40", "--set", "tol=0"),
+    *("--rounds", "25", "--set", "tol=0"),
 ]
 
 
