@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +20,7 @@ from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics.pairwise import additive_chi2_kernel, euclidean_distances
-from sklearn.neighbors import NeighborhoodComponentsAnalysis
+from sklearn.neighbors import NearestNeighbors, NeighborhoodComponentsAnalysis
 
 from nearfar.deadline import check_time
 from nearfar.learner import Frame, MetricLearner
@@ -31,23 +32,52 @@ Kind = Literal["nothing", "plain", "learned"]
 Tiles = Iterator[tuple[Ints, NDArray[np.float64]]]
 
 _TILE_ELEMENTS = 1 << 22
+_QUERIES = 1 << 11
 _MOST_ROWS_OF_TABLE = 5_000
 _SCIKIT_NCA = "NCA (scikit-learn)"
 
 
-class Distance:
-    """Distances from queries to a gallery, a tile at a time."""
+class Distance(ABC):
+    """Distances from queries to a gallery."""
 
+    @abstractmethod
     def tiles(self, gallery: Floats, queries: Floats) -> Tiles:
         """Yield rows of queries, and what orders the gallery for them, nearest smallest."""
-        raise NotImplementedError
+
+    def nearest(self, gallery: Floats, queries: Floats, k: int) -> Ints:
+        """Return the k nearest rows of the gallery to each query, in any order."""
+        found = np.empty((len(queries), k), dtype=np.intp)
+        for rows, tile in self.tiles(gallery, queries):
+            found[rows] = np.argpartition(finite(tile), k - 1, axis=1)[:, :k]
+        return found
 
 
 @dataclass(frozen=True)
 class Pairwise(Distance):
-    """A distance that is no Mahalanobis metric, from a function of two arrays."""
+    """A distance that is no Mahalanobis metric, from a function of two arrays.
+
+    Attributes
+    ----------
+    function : callable
+        Queries and gallery -> distances.
+    known_as : str or None
+        What scikit-learn's search knows it by.
+    """
 
     function: Callable[[Floats, Floats], Floats]
+    known_as: str | None = None
+
+    def nearest(self, gallery: Floats, queries: Floats, k: int) -> Ints:  # noqa: D102
+        if self.known_as is None:
+            return super().nearest(gallery, queries, k)
+        search = NearestNeighbors(n_neighbors=k, algorithm="brute", metric=self.known_as)
+        search.fit(finite(gallery))
+        parts = []
+        for start in range(0, len(queries), _QUERIES):
+            check_time()
+            some = finite(queries[start : start + _QUERIES])
+            parts.append(search.kneighbors(some, return_distance=False))
+        return np.concatenate(parts)
 
     def tiles(self, gallery: Floats, queries: Floats) -> Tiles:  # noqa: D102
         size = max(1, _TILE_ELEMENTS // len(gallery))
@@ -55,6 +85,23 @@ class Pairwise(Distance):
             check_time()
             rows = np.arange(start, min(start + size, len(queries)))
             yield rows, np.asarray(self.function(queries[rows], gallery))
+
+
+_SQUARED = Pairwise(partial(euclidean_distances, squared=True), "sqeuclidean")
+
+
+def _centred(map_: Any, gallery: Floats, queries: Floats) -> tuple[Floats, Floats]:
+    """Map rows and move them to the middle: distances come from inner products, which cancel."""
+    embedded = np.asarray(map_.transform(gallery))
+    center = embedded.mean(axis=0)
+    return embedded - center, np.asarray(map_.transform(queries)) - center
+
+
+def finite(values: Floats) -> Floats:
+    """Return numbers, or raise ValueError if some are too large to be any."""
+    if not np.isfinite(values).all():
+        raise ValueError("distances are not finite: numbers are too large")
+    return values
 
 
 @dataclass(frozen=True)
@@ -65,12 +112,14 @@ class Mapped(Distance):
 
     def tiles(self, gallery: Floats, queries: Floats) -> Tiles:  # noqa: D102
         for rows, space in self.metric.spaces(queries):
-            embedded, sought = space.transform(gallery), space.transform(queries[rows])
-            # Distances come from inner products: the smaller the norms, the less cancels.
-            center = embedded.mean(axis=0)
-            plain = Pairwise(partial(euclidean_distances, squared=True))
-            for part, tile in plain.tiles(embedded - center, sought - center):
+            for part, tile in _SQUARED.tiles(*_centred(space, gallery, queries[rows])):
                 yield rows[part], tile
+
+    def nearest(self, gallery: Floats, queries: Floats, k: int) -> Ints:  # noqa: D102
+        found = np.empty((len(queries), k), dtype=np.intp)
+        for rows, space in self.metric.spaces(queries):
+            found[rows] = _SQUARED.nearest(*_centred(space, gallery, queries[rows]), k)
+        return found
 
 
 @dataclass(frozen=True)
@@ -80,12 +129,10 @@ class Transformed(Distance):
     estimator: Any
 
     def tiles(self, gallery: Floats, queries: Floats) -> Tiles:  # noqa: D102
-        embedded = np.asarray(self.estimator.transform(gallery))
-        center = embedded.mean(axis=0)
-        sought = np.asarray(self.estimator.transform(queries)) - center
-        yield from Pairwise(partial(euclidean_distances, squared=True)).tiles(
-            embedded - center, sought
-        )
+        yield from _SQUARED.tiles(*_centred(self.estimator, gallery, queries))
+
+    def nearest(self, gallery: Floats, queries: Floats, k: int) -> Ints:  # noqa: D102
+        return _SQUARED.nearest(*_centred(self.estimator, gallery, queries), k)
 
 
 @dataclass(frozen=True)
@@ -238,7 +285,7 @@ def _euclidean(X: Floats, _: Ints) -> Distance:
 
 
 def _manhattan(_X: Floats, _y: Ints) -> Distance:
-    return Pairwise(partial(cdist, metric="cityblock"))
+    return Pairwise(partial(cdist, metric="cityblock"), "manhattan")
 
 
 def _chi_square(_X: Floats, _y: Ints) -> Distance:

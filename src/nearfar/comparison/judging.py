@@ -18,14 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from nearfar.comparison.contenders import Distance
+from nearfar.comparison.contenders import Distance, finite
 
 Floats = NDArray[np.floating[Any]]
 Ints = NDArray[np.intp]
 
-_MOST_JUDGED = 1 << 28
+_MOST_JUDGED = 1 << 27
 _LEAST_JUDGED_ROWS = 1000
-_MOST_RANKED = 1 << 23
+_MOST_RANKED = 1 << 21
 _LEAST_RANKED_ROWS = 100
 
 
@@ -91,36 +91,33 @@ def judge(
     (X, y), (X_test, y_test) = gallery, test
     order = np.random.default_rng(random_state).permutation(len(X_test))
     judged = np.sort(order[: max(_LEAST_JUDGED_ROWS, _MOST_JUDGED // len(X))])
-    ranked = np.zeros(len(X_test), dtype=bool)
-    ranked[order[: max(_LEAST_RANKED_ROWS, _MOST_RANKED // len(X))]] = True
+    ranked = np.sort(order[: max(_LEAST_RANKED_ROWS, _MOST_RANKED // len(X))])
     n_classes = int(max(y.max(), y_test.max())) + 1
     wrong, precision = np.full((2, len(X_test)), np.nan)
     ordered = []
-    for part, tile in distance.tiles(X, X_test[judged]):
-        rows = judged[part]
-        if not np.isfinite(tile).all():
-            raise ValueError("distances are not finite: numbers are too large")
-        wrong[rows] = _vote(tile, y, n_neighbors, n_classes) != y_test[rows]
+    found = distance.nearest(X, X_test[judged], n_neighbors)
+    wrong[judged] = _vote(y[found], n_classes) != y_test[judged]
+    for part, tile in distance.tiles(X, X_test[ranked]):
+        rows = ranked[part]
         relevant = y == y_test[rows, None]
-        some = ranked[rows] & relevant.any(axis=1) & ~relevant.all(axis=1)
+        some = relevant.any(axis=1) & ~relevant.all(axis=1)
         if some.any():
-            right, precision[rows[some]] = _rank(tile[some], relevant[some])
+            right, precision[rows[some]] = _rank(finite(tile)[some], relevant[some])
             ordered.append(right)
     accuracy = float(np.concatenate(ordered).mean()) if ordered else float("nan")
     return Judgement(wrong, accuracy, precision)
 
 
-def _vote(tile: Floats, y: Ints, n_neighbors: int, n_classes: int) -> Ints:
+def _vote(labels: Ints, n_classes: int) -> Ints:
     """Class that most of the nearest have."""
-    found = np.argpartition(tile, n_neighbors - 1, axis=1)[:, :n_neighbors]
-    ballots = np.arange(len(tile))[:, None] * n_classes + y[found]
-    counts = np.bincount(ballots.ravel(), minlength=len(tile) * n_classes)
-    return counts.reshape(len(tile), n_classes).argmax(axis=1)
+    ballots = np.arange(len(labels))[:, None] * n_classes + labels
+    counts = np.bincount(ballots.ravel(), minlength=len(labels) * n_classes)
+    return counts.reshape(len(labels), n_classes).argmax(axis=1)
 
 
 def _rank(tile: Floats, relevant: NDArray[np.bool_]) -> tuple[Floats, Floats]:
     """Share of (near, far) that each row orders rightly, and its average precision."""
-    order = np.argsort(tile, axis=1, kind="stable")
+    order = np.argsort(tile, axis=1)
     hits = np.take_along_axis(relevant, order, axis=1)
     R = relevant.sum(axis=1)
     before = np.cumsum(hits, axis=1)

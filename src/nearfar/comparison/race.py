@@ -142,6 +142,11 @@ def _folds(
     return folds
 
 
+def _cost(contender: Contender) -> tuple[bool, bool]:
+    """Order by what is likely to take longer: learning, and distances without a map."""
+    return contender.kind == "learned", not contender.maps
+
+
 @dataclass
 class _Record:
     """What a contender has done so far."""
@@ -182,10 +187,12 @@ class _Race:
         """Run plain methods, then learners on the first fold, then the best ones on the others."""
         self._announce(entrants)
         end = time.monotonic() + budget
-        for contender in self._running(entrants):
-            if contender.kind != "learned":
-                always = contender.kind == "nothing"
-                self._run_folds(contender, self._every, float("inf") if always else end)
+        for contender in sorted(self._running(entrants), key=_cost):
+            now = time.monotonic()
+            if contender.kind == "nothing":
+                self._run_folds(contender, self._every, float("inf"))
+            elif contender.kind == "plain":
+                self._run_folds(contender, self._every, now + (end - now) / 2)
         learned = [c for c in self._running(entrants) if c.kind == "learned"]
         for waiting, contender in zip(range(len(learned), 0, -1), learned, strict=True):
             now = time.monotonic()
