@@ -15,14 +15,14 @@ from __future__ import annotations
 import json
 import math
 import os
-import stat
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
+
+from nearfar.replacing import replacing
 
 _DTYPES: dict[str, np.dtype[Any]] = {
     "F64": np.dtype("<f8"),
@@ -67,7 +67,8 @@ def write_tensors(
     text += b" " * (-len(text) % 8)
     if len(text) > _MAX_HEADER_BYTES:
         raise ValueError(f"{path}: the names do not fit into a safetensors header.")
-    _replace(Path(path).resolve(), [len(text).to_bytes(8, "little"), text, *parts])
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        file.writelines([len(text).to_bytes(8, "little"), text, *parts])
 
 
 def read_tensors(
@@ -160,30 +161,3 @@ def _sizes(values: Any) -> tuple[int, ...]:
 
 def _is_text_mapping(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
-
-
-def _mode(path: Path) -> int:
-    """Permissions of the file to be replaced, or those that a new file gets."""
-    if path.exists():
-        return stat.S_IMODE(path.stat().st_mode)
-    umask = os.umask(0)
-    os.umask(umask)
-    return 0o666 & ~umask
-
-
-def _replace(path: Path, parts: list[bytes]) -> None:
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"There is no folder {path.parent}.")
-    if path.exists() and not path.is_file():
-        raise ValueError(f"{path} is not a file that could be replaced.")
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.writelines(parts)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(_mode(path))
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

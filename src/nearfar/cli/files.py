@@ -1,18 +1,16 @@
-"""Files that are complete or not there: everything is written beside its place, then moved."""
+"""Metrics that are read, and tables that are written."""
 
 from __future__ import annotations
 
 import os
-import secrets
-import stat
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 
 import polars as pl
 
 from nearfar.cli.source import SourceError
 from nearfar.metric import Metric
+from nearfar.replacing import replacing
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
@@ -59,33 +57,3 @@ def write_table(table: pl.DataFrame, path: Path) -> None:
                 table.write_csv(temporary, separator=SEPARATORS[path.suffix.lower()])
     except (OSError, pl.exceptions.PolarsError) as error:
         raise SourceError(f"{path} cannot be written: {error}") from error
-
-
-@contextmanager
-def replacing(target: Path) -> Iterator[Path]:
-    """A temporary file that takes the place of another at the end, or leaves it as it was."""
-    path = target.resolve()
-    temporary = path.with_name(f".nearfar-{secrets.token_hex(8)}")
-    with surely(lambda: temporary.unlink(missing_ok=True)):
-        try:
-            temporary.touch(exist_ok=False)
-        except OSError as error:
-            raise SourceError(f"{target} cannot be written: {error.strerror}.") from error
-        yield temporary
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        if path.exists():
-            temporary.chmod(stat.S_IMODE(path.stat().st_mode))
-        temporary.replace(path)
-
-
-@contextmanager
-def surely(cleanup: Callable[[], None]) -> Iterator[None]:
-    """Clean up at the end, twice if need be: after Ctrl-C polars raises, and Python once more."""
-    try:
-        try:
-            yield
-        finally:
-            cleanup()
-    finally:
-        cleanup()

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from polars.io.plugins import register_io_source
 
 from nearfar.cli.batches import KINDS, Floats, Table, even, first_line, open_table
-from nearfar.cli.files import SEPARATORS, check_target, replacing, surely
+from nearfar.cli.files import SEPARATORS, check_target
 from nearfar.cli.source import SourceError
 from nearfar.gated import GatedMetric
 from nearfar.metric import Metric, SignedForm
+from nearfar.replacing import replacing, surely
 
 TARGETS = (*SEPARATORS, ".parquet", ".npy")
 """Kinds of files that are written."""

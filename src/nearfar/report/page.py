@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +14,7 @@ from nearfar.gated import GatedMetric
 from nearfar.importance import leading_directions
 from nearfar.metric import Metric
 from nearfar.neighbors import kneighbors
+from nearfar.replacing import replacing
 from nearfar.report.figures import svg
 from nearfar.report.study import Study
 from nearfar.strategies import RandomPairs
@@ -97,16 +96,8 @@ def write_report(
     if len(study.X) < _LEAST_ROWS:
         raise ValueError(f"A report needs at least {_LEAST_ROWS} rows; got {len(study.X)}.")
     text = render(study, progress)
-    target = Path(path).resolve()
-    handle, name = tempfile.mkstemp(prefix=".nearfar-", dir=target.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(name).chmod(0o644)
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def render(study: Study, progress: Progress | None = None) -> str:
