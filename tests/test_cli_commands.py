@@ -141,6 +141,8 @@ class TestLearn:
         assert "no metric is worth learning" in result.stdout
         assert "Nothing was written" in result.stdout
         assert not (folder / "noise.safetensors").exists()
+        run("learn", "noise.csv", *options, "--checkpoint", "journal", code=3)
+        assert not (folder / "journal").exists()
         assert document(run("learn", "noise.csv", *options, "--json", code=3))["metric"] is None
 
     def test_auto_without_time_is_undecided(self, run, folder):

@@ -60,3 +60,15 @@ def test_classifier_needs_labels_and_enough_rows():
         MetricNeighborsClassifier(n_neighbors=9).fit(X, [0, 0, 0, 1, 1, 1])
     with pytest.raises(ValueError, match="needs class labels"):
         MetricNeighborsClassifier().fit(X, Triplets([[0, 1, 3]]))
+
+
+def test_neighbors_of_some_rows_are_among_the_others(rng):
+    X = rng.standard_normal((40, 3))
+    X[7] = X[3]
+    metric = Metric(rng.standard_normal((2, 3)))
+    every = kneighbors(metric, X, n_neighbors=4)
+    some = kneighbors(metric, X, rows=[9, 3, 20], n_neighbors=4)
+    np.testing.assert_array_equal(some[1], every[1][[9, 3, 20]])
+    np.testing.assert_allclose(some[0], every[0][[9, 3, 20]], atol=1e-7)
+    with pytest.raises(ValueError, match="either queries or rows"):
+        kneighbors(metric, X, X, rows=[1])

@@ -68,6 +68,11 @@ class Frame:
         Z /= self.scale.astype(X.dtype)
         return Z
 
+    @property
+    def euclidean(self) -> Metric:
+        """Euclidean distance in the learner's units, as a metric on X."""
+        return Metric(np.diag(1.0 / self.scale))
+
 
 def _power_of_two(size: float) -> float:
     """Return the power of two next to `size`: dividing by it rounds nothing."""

@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.boosting import BoostMetric
+from nearfar.evaluate.search import others
 from nearfar.gated import GatedMetric
 from nearfar.learner import MetricLearner
 from nearfar.metric import Metric
@@ -19,7 +20,12 @@ from nearfar.supervision import Chunklets, ConstraintsOver, Pairs, Triplets
 
 
 def kneighbors(
-    metric: Metric, X: ArrayLike, queries: ArrayLike | None = None, *, n_neighbors: int = 5
+    metric: Metric,
+    X: ArrayLike,
+    queries: ArrayLike | None = None,
+    *,
+    rows: ArrayLike | None = None,
+    n_neighbors: int = 5,
 ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
     """Find the nearest rows of X to each query, exactly.
 
@@ -31,6 +37,8 @@ def kneighbors(
     queries : array-like of shape (n_queries, n_features), optional
         Points to search for; by default each row of X among the others. Under a gated metric each
         is searched for in the space of the metric that it goes by.
+    rows : array-like of int, optional
+        Numbers of the rows of X to search for among the others, in place of all.
     n_neighbors : int, default=5
 
     Returns
@@ -48,20 +56,28 @@ def kneighbors(
     >>> kneighbors(metric, [[0, 0], [0, 5], [9, 1]], n_neighbors=1)[1].ravel()
     array([2, 2, 0])
     """
+    if rows is not None:
+        if queries is not None:
+            raise ValueError("Give either queries or rows.")
+        numbers = np.asarray(rows, dtype=np.intp)
+        found = kneighbors(metric, X, np.asarray(X)[numbers], n_neighbors=n_neighbors + 1)
+        mask = others(found[1], numbers)
+        shape = len(numbers), n_neighbors
+        return found[0][mask].reshape(shape), found[1][mask].reshape(shape)
     sought = X if queries is None else queries
     n_queries = np.shape(sought)[0]
     distances = np.empty((n_queries, n_neighbors))
     indices = np.empty((n_queries, n_neighbors), dtype=np.intp)
-    for rows, space in metric.spaces(sought):
+    for part, space in metric.spaces(sought):
         embedded = space.transform(X)
         center = embedded.mean(axis=0)
         search = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute").fit(embedded - center)
         if queries is None:
             found = search.kneighbors()
-            distances[rows], indices[rows] = found[0][rows], found[1][rows]
+            distances[part], indices[part] = found[0][part], found[1][part]
         else:
-            own = space.transform(queries)[rows] - center
-            distances[rows], indices[rows] = search.kneighbors(own)
+            own = space.transform(queries)[part] - center
+            distances[part], indices[part] = search.kneighbors(own)
     return distances, indices
 
 

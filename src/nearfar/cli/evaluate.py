@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from nearfar import evaluate as measures
 from nearfar.cli import options
 from nearfar.cli.constraints import read_pairs, read_triplets
@@ -13,6 +11,7 @@ from nearfar.cli.files import load_metric
 from nearfar.cli.judge import check_classes
 from nearfar.cli.source import Source, SourceError, read_source
 from nearfar.cli.terminal import bars, command, show_json, show_table
+from nearfar.learner import Frame
 from nearfar.metric import Metric
 
 
@@ -37,7 +36,7 @@ def evaluate(
     data = read_source(source, label=label, drop=drop or [], ids=ids, metric=learned)
     metrics = {
         "learned": learned,
-        "Euclidean": Metric(np.diag(1 / _spread(data.X))),
+        "Euclidean": Frame.of(data.X, "standard").euclidean,
         "Euclidean, as is": Metric.identity(learned.n_features),
     }
     judgements = {}
@@ -54,11 +53,6 @@ def evaluate(
         for measure in names
     ]
     show_table(["%", *judgements], rows, title=f"{data.name}: {len(data.X)} rows")
-
-
-def _spread(X: Any) -> Any:
-    spread = X.std(axis=0)
-    return np.where(spread > 0, spread, 1.0)
 
 
 def _measure(

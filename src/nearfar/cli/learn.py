@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
-from sklearn.preprocessing import StandardScaler
 
 from nearfar import evaluate
 from nearfar.cli import options
@@ -40,7 +39,7 @@ from nearfar.cli.terminal import (
 from nearfar.comparison import Comparison, Contender
 from nearfar.comparison.contest import Goal
 from nearfar.journal import Journal
-from nearfar.learner import MetricLearner
+from nearfar.learner import Frame, MetricLearner
 from nearfar.metric import Metric
 from nearfar.supervision import Pairs, Triplets
 
@@ -111,13 +110,11 @@ def learn(
     if goal not in ("classification", "ranking"):
         raise SourceError(f"--goal is classification or ranking; got {goal!r}.")
     learner = make_learner(method, rounds=rounds, settings=settings or [], seed=seed)
+    if learner is None and not comparison:
+        raise SourceError("--method auto compares; leave out --no-comparison.")
     limit = options.seconds(budget)
     path = save_as or Path(f"{Path(source).stem}.safetensors")
-    check_target(path, None, [source, label, triplets, pairs, checkpoint])
-    if checkpoint is not None:
-        check_target(checkpoint, None, [source, triplets, pairs])
-        if checkpoint.resolve() == path.resolve():
-            raise SourceError("--checkpoint and --out are the same file.")
+    _check_targets(path, checkpoint, [source, label, triplets, pairs])
     labelled = triplets is None and pairs is None
     if not labelled and not isinstance(learner, MetricLearner):
         raise SourceError(f"--method {method} needs labels; name a learner for triplets or pairs.")
@@ -126,31 +123,48 @@ def learn(
     request = Request(data, supervision, path, folds, neighbors, seed, comparison, json)
     if not json:
         say(_summary(data, supervision))
-    with _journal(checkpoint):
+    code = 0
+    with _journal(checkpoint) as journal:
         if learner is None:
-            _choose(request, limit, goal)
+            code = _choose(request, limit, "ranking" if goal == "ranking" else "classification")
         elif isinstance(learner, Contender):
             _take(request, learner, limit)
         else:
             _learn(request, learner, limit)
+        if journal is not None and code != UNDECIDED:
+            _finish(journal)
+    raise typer.Exit(code)
+
+
+def _check_targets(path: Path, checkpoint: Path | None, inputs: list[Any]) -> None:
+    """Raise SourceError unless the metric and the checkpoint can be written, over nothing else."""
+    check_target(path, None, inputs)
+    if checkpoint is not None:
+        check_target(checkpoint, None, inputs)
+        if checkpoint.resolve() == path.resolve():
+            raise SourceError("--checkpoint and --out are the same file.")
 
 
 @contextmanager
-def _journal(path: Path | None) -> Iterator[None]:
-    """Keep what is done in a file, if there is one, until all is done; say so when interrupted."""
+def _journal(path: Path | None) -> Iterator[Journal | None]:
+    """Keep what is done in a file, if there is one, and say so when interrupted."""
     if path is None:
-        yield
+        yield None
         return
     try:
         with Journal(path) as journal:
-            yield
-            if journal.has_others:
-                note(f"{path} also keeps other fits, and stays.")
-            else:
-                journal.discard()
+            yield journal
     except KeyboardInterrupt:
         note(f"what was done is kept in {path}; run the same command again to go on.")
         raise
+
+
+def _finish(journal: Journal) -> None:
+    """Delete what is no longer needed."""
+    if journal.has_others:
+        note(f"{journal.path} also keeps other fits, and stays.")
+    else:
+        journal.discard()
 
 
 def _supervision(data: Source, triplets: Path | None, pairs: Path | None) -> Any:
@@ -168,43 +182,42 @@ def _summary(data: Source, supervision: Any) -> str:
     return f"{data.name}: {rows} x {features}, {known}"
 
 
-def _choose(request: Request, budget: float | None, goal: str) -> None:
+def _choose(request: Request, budget: float | None, goal: Goal) -> int:
     """``--method auto``: the best of all that is better than Euclidean distance, or none."""
-    if not request.judged:
-        raise SourceError("--method auto compares; leave out --no-comparison.")
     found = request.compare(None, budget)
-    aim: Goal = "ranking" if goal == "ranking" else "classification"
-    winner = found.contest(aim).winner
+    winner = found.contest(goal).winner
     metric = None
     if winner is not None:
         with bars(), convergence_notes():
             metric = winner.contender.learn(request.data.X, request.data.labels)
     if metric is not None:
         metric.named(request.data.feature_names).save(request.path)
-    name = None if winner is None else winner.name
     if request.json:
         show_json(
             {
-                "method": name,
+                "method": None if winner is None else winner.name,
                 "metric": None if metric is None else str(request.path),
                 "comparison": found.to_dict(),
             }
         )
     else:
         say(str(found))
-        if metric is not None:
-            say(f"Chosen for {goal}: {name}. Metric written to {request.path}")
-        elif winner is not None:
-            say(f"{name} is not a map that a metric's file could hold: nothing was written.")
-        elif found.incomplete:
-            say("Nothing was written: give it more time (--budget), or name a --method.")
-        else:
-            say(
-                f"Nothing was written: for {goal}, use Euclidean distance.{_other_goal(found, aim)}"
-            )
-    if metric is None:
-        undecided = winner is None and found.incomplete
-        raise typer.Exit(UNDECIDED if undecided else NOT_WORTH_IT)
+        say(_outcome(found, goal, None if metric is None else request.path))
+    if metric is not None:
+        return 0
+    return UNDECIDED if winner is None and found.incomplete else NOT_WORTH_IT
+
+
+def _outcome(found: Comparison, goal: Goal, written: Path | None) -> str:
+    """Say who was chosen, or why nobody was."""
+    winner = found.contest(goal).winner
+    if winner is not None and written is not None:
+        return f"Chosen for {goal}: {winner.name}. Metric written to {written}"
+    if winner is not None:
+        return f"{winner.name} is not a map that a metric's file could hold: nothing was written."
+    if found.incomplete:
+        return "Nothing was written: give it more time (--budget), or name a --method."
+    return f"Nothing was written: for {goal}, use Euclidean distance.{_other_goal(found, goal)}"
 
 
 def _other_goal(found: Comparison, goal: Goal) -> str:
@@ -283,10 +296,9 @@ def _held_out(
     data: Source, supervision: Triplets | Pairs, learner: MetricLearner, request: Request, tell: Any
 ) -> dict[str, NDArray[np.float64]]:
     """Score Euclidean distance and the learner on constraints that it has not seen."""
-    scale = StandardScaler().fit(data.X).scale_
     plain = {
         "Euclidean, as is": Metric.identity(data.X.shape[1]),
-        "Euclidean": Metric(np.diag(1 / scale)),
+        "Euclidean": Frame.of(data.X, "standard").euclidean,
     }
     scores: dict[str, list[float]] = {name: [] for name in [*plain, "learned"]}
     for number, (seen, unseen) in enumerate(_parts(supervision, request)):

@@ -72,15 +72,15 @@ def _search(
     metric: Metric, data: Source, asked: Source, rows: NDArray[np.intp], number: int
 ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
     """Find neighbours, some queries at a time, with progress."""
-    # A row must not find itself: one more is asked for, and it is left out.
-    own = asked is data
     parts = []
     with bars() as shown:
         for start in range(0, len(rows), _CHUNK):
             shown.update(start, len(rows), "rows")
             some = rows[start : start + _CHUNK]
-            found = kneighbors(metric, data.X, asked.X[some], n_neighbors=number + own)
-            parts.append(_without(some, *found) if own else found)
+            if asked is data:
+                parts.append(kneighbors(metric, data.X, rows=some, n_neighbors=number))
+            else:
+                parts.append(kneighbors(metric, data.X, asked.X[some], n_neighbors=number))
     distances, indices = zip(*parts, strict=True)
     return np.concatenate(distances), np.concatenate(indices)
 
@@ -99,24 +99,14 @@ def _chosen(row: list[str] | None, asked: Source, *, every: bool) -> NDArray[np.
     names = {asked.called(number): number for number in range(len(asked.X))}
     unknown = [name for name in row if name not in names]
     if unknown:
-        which = f"0 to {len(names) - 1}" if asked.ids is None else f"{row_names(asked)}"
+        which = f"0 to {len(names) - 1}" if asked.ids is None else f"{_examples(asked)}"
         raise SourceError(f"{asked.name} has no row {unknown[0]!r}; it has {which}.")
     return np.array([names[name] for name in row], dtype=np.intp)
 
 
-def row_names(data: Source) -> str:
+def _examples(data: Source) -> str:
     """A few names of rows, as an example."""
     return ", ".join((data.ids or [])[:3]) + " and so on"
-
-
-def _without(
-    rows: NDArray[np.intp], distances: NDArray[np.float64], indices: NDArray[np.intp]
-) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """Leave out each row itself; the last one where duplicates have crowded it out."""
-    kept = indices != rows[:, None]
-    kept[kept.all(axis=1), -1] = False
-    shape = len(rows), indices.shape[1] - 1
-    return distances[kept].reshape(shape), indices[kept].reshape(shape)
 
 
 def _table(

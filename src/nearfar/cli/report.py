@@ -59,14 +59,8 @@ def report(
         source, label=label, drop=drop or [], ids=ids, text=text, metric=given, labelled=True
     )
     shape = _shape(image_shape, data)
-    found = compare_labels(
-        data,
-        _learners(chosen),
-        folds=folds,
-        n_neighbors=neighbors,
-        seed=seed,
-        budget=limit,
-    )
+    judging = {"folds": folds, "n_neighbors": neighbors, "seed": seed}
+    found = compare_labels(data, _learners(chosen), budget=limit, **judging)
     with bars() as shown, convergence_notes():
         if given is not None:
             subject = {"metric": given, "method": "metric", "metric_file": str(metric)}
@@ -75,14 +69,8 @@ def report(
         study = _study(data, found, subject, shape, seed)
         write_report(path, study, progress=shown.update)
     if json:
-        show_json(
-            {
-                "report": str(path),
-                "metric": study.metric_file,
-                "method": study.method,
-                "comparison": found.to_dict(),
-            }
-        )
+        written = {"report": str(path), "metric": study.metric_file, "method": study.method}
+        show_json(written | {"comparison": found.to_dict()})
         return
     say(found.verdict)
     say(f"Report on {study.method} written to {path}")

@@ -237,7 +237,7 @@ def _unique(names: pl.Series, path: Path) -> list[str]:
 
 def _from_array(path: Path, label: str | None) -> Source:
     if path.suffix.lower() == ".npy":
-        return Source(path.stem, _matrix(load_array(path), path), _label_file(label))
+        return Source(path.stem, _matrix(_load(path), path), _label_file(label))
     with _archive(path) as archive:
         arrays = list(archive.files)
         name = "X" if "X" in arrays else arrays[0] if len(arrays) == 1 else None
@@ -255,16 +255,16 @@ def _from_array(path: Path, label: str | None) -> Source:
 
 
 def _archive(path: Path) -> Any:
-    found = load_array(path)
+    found = _load(path)
     if not isinstance(found, np.lib.npyio.NpzFile):
         raise SourceError(f"{path} is no .npz file.")
     return found
 
 
-def load_array(path: Path, *, mapped: bool = False) -> Any:
+def _load(path: Path) -> Any:
     """Read an .npy or .npz file; never anything that runs code."""
     try:
-        return np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
+        return np.load(path, allow_pickle=False)
     except FileNotFoundError as error:
         raise SourceError(f"There is no file {path}.") from error
     except (ValueError, OSError, EOFError) as error:
@@ -276,7 +276,7 @@ def _label_file(label: str | None) -> NDArray[Any] | None:
         return None
     if Path(label).suffix.lower() != ".npy":
         raise SourceError(f"Labels of an .npy file are in another .npy file; got {label!r}.")
-    return np.asarray(load_array(Path(label)))
+    return np.asarray(_load(Path(label)))
 
 
 def _matrix(array: Any, path: Path) -> Floats:

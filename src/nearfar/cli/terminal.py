@@ -67,7 +67,7 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
             reason = error.strerror or str(error)
             fail(f"{error.filename}: {reason}" if error.filename else reason)
         except KeyboardInterrupt:
-            err().print("nearfar: interrupted; nothing was written.", style="red")
+            err().print("nearfar: interrupted.", style="red")
             raise typer.Exit(INTERRUPTED) from None
 
     return guarded

@@ -15,6 +15,7 @@ from nearfar.cli.files import check_target, load_metric, write_table
 from nearfar.cli.source import TABLES, Source, SourceError, read_source
 from nearfar.cli.terminal import command, say, show_json, show_table
 from nearfar.evaluate import verification, verification_curve
+from nearfar.metric import Metric
 from nearfar.supervision import Pairs
 from nearfar.verification import threshold_on
 
@@ -51,34 +52,28 @@ def verify(
     """Tell whether pairs of rows are the same, or find the threshold from judged pairs."""
     if save_as is not None:
         check_target(save_as, tuple(TABLES), [metric, source, pairs])
+    if threshold is not None and not 0 <= threshold < float("inf"):
+        raise SourceError(f"--threshold is a distance of 0 or more; got {threshold}.")
     found = load_metric(metric)
     data = read_source(source, label=label, drop=drop or [], ids=ids, metric=found)
     index, judged = read_questions(pairs, data)
     if len(index) == 0:
         raise SourceError(f"{pairs} has no pairs.")
-    distances = found.pair_distances(data.X, index)
-    if threshold is not None and not 0 <= threshold < float("inf"):
-        raise SourceError(f"--threshold is a distance of 0 or more; got {threshold}.")
-    if threshold is not None:
-        cut = threshold
-    elif judged is not None:
-        cut = _threshold(found, data.X, judged, criterion, max_fpr)
-    else:
+    if threshold is None and judged is None:
         raise SourceError(
             f"{pairs} has no column 'similar' to find a threshold from: give --threshold."
         )
-    same = distances <= cut
-    table = pl.DataFrame(
-        {
-            "a": _names(data, index[:, 0]),
-            "b": _names(data, index[:, 1]),
-            "distance": distances,
-            "same": same,
-        }
-    )
-    document: dict[str, Any] = {"threshold": cut, "pairs": len(index), "same": int(same.sum())}
+    cut = threshold
+    if cut is None:
+        cut = _threshold(found, data.X, judged, criterion, max_fpr)
+    table = _decide(found, data, index, cut)
+    document: dict[str, Any] = {
+        "threshold": cut,
+        "pairs": len(table),
+        "same": int(table["same"].sum()),
+    }
     if judged is not None:
-        document |= _judgement(found, data.X, judged, same)
+        document |= _judgement(found, data.X, judged, table["same"].to_numpy())
     if save_as is not None:
         write_table(table, save_as)
     if json:
@@ -87,11 +82,24 @@ def verify(
         _show(document, table, judged, save_as)
 
 
+def _decide(metric: Metric, data: Source, index: Any, threshold: float) -> pl.DataFrame:
+    """Pairs, their distances, and whether they are the same."""
+    distances = metric.pair_distances(data.X, index)
+    return pl.DataFrame(
+        {
+            "a": _names(data, index[:, 0]),
+            "b": _names(data, index[:, 1]),
+            "distance": distances,
+            "same": distances <= threshold,
+        }
+    )
+
+
 def _names(data: Source, rows: Any) -> Any:
     return rows if data.ids is None else [data.ids[row] for row in rows]
 
 
-def _threshold(metric: Any, X: Any, judged: Pairs, criterion: str, max_fpr: float) -> float:
+def _threshold(metric: Metric, X: Any, judged: Any, criterion: str, max_fpr: float) -> float:
     if criterion in ("accuracy", "eer"):
         return float(getattr(verification(metric, X, judged), f"{criterion}_threshold"))
     if criterion != "fpr":

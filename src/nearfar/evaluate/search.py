@@ -112,12 +112,15 @@ class Search:
             yield from space.ranked(depth[space.rows])
 
 
-def _without_self(found: Ints, rows: Ints) -> Ints:
-    """Drop each query's own row; the last one where duplicates have crowded it out."""
-    keep = found != rows[:, None]
+def others(found: Ints, rows: Ints) -> NDArray[np.bool_]:
+    """Mask all but each query's own row; the last one where duplicates have crowded it out."""
+    keep: NDArray[np.bool_] = found != rows[:, None]
     keep[keep.all(axis=1), -1] = False
-    others: Ints = found[keep]
-    return others.reshape(len(rows), -1)
+    return keep
+
+
+def _without_self(found: Ints, rows: Ints) -> Ints:
+    return found[others(found, rows)].reshape(len(rows), -1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -186,17 +186,14 @@ def _search(
             f"n_neighbors must be less than the {len(points)} rows of X; got {n_neighbors}."
         )
     found = {
-        name: kneighbors(metric, X, points[rows], n_neighbors=n_neighbors + 1)
+        name: kneighbors(metric, X, rows=rows, n_neighbors=n_neighbors)
         for name, metric in metrics.items()
     }
-    answers = []
-    for place, query in enumerate(rows.tolist()):
-        for name, (distances, indices) in found.items():
-            # Duplicates of the query may have crowded it out; then the last one goes.
-            others = np.flatnonzero(indices[place] != query)[:n_neighbors]
-            nearest = indices[place, others]
-            answers.append(_Answer(name, query, nearest, distances[place, others]))
-    return answers
+    return [
+        _Answer(name, query, indices[place], distances[place])
+        for place, query in enumerate(rows.tolist())
+        for name, (distances, indices) in found.items()
+    ]
 
 
 def _check_shape(shape: tuple[int, ...], n_features: int) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearfar.evaluate import knn_error
 from nearfar.gated import GatedMetric
-from nearfar.learner import require_integer
+from nearfar.learner import Frame, require_integer
 from nearfar.metric import Metric
 from nearfar.plots.canvas import (
     NEUTRAL,
@@ -170,7 +170,7 @@ def accuracy_by_rank(
     require_integer("max_points", max_points, at_least=1)
     stages, xlabel = _stages(learner, max_points)
     rows = (X, y, X_test, y_test)
-    plain = _standardizing(X, learner.metric_.feature_names)
+    plain = Frame.of(checked(X), "standard").euclidean.named(learner.metric_.feature_names)
     level = 1.0 - knn_error(plain, *rows, n_neighbors=n_neighbors)
     found = [1.0 - knn_error(metric, *rows, n_neighbors=n_neighbors) for _, metric in stages]
     ax = one_axes(ax)
@@ -205,12 +205,6 @@ def _stages(learner: Any, max_points: int) -> tuple[list[tuple[int, Metric]], st
         if number in wanted:
             kept[number] = metric
     return sorted(kept.items()), "rank" if grows else f"rounds (rank {ranks[0]} from the start)"
-
-
-def _standardizing(X: ArrayLike, feature_names: tuple[str, ...] | None) -> Metric:
-    """Euclidean distance once each feature is divided by its standard deviation."""
-    spread = checked(X).std(axis=0, dtype=np.float64)
-    return Metric(np.diag(1.0 / np.where(spread > 0, spread, 1.0)), feature_names)
 
 
 def _legend_below(ax: Any) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar.gated import GatedMetric
+from nearfar.learner import Frame
 from nearfar.metric import Metric
 from nearfar.plots.canvas import (
     MARKERS,
@@ -110,7 +111,10 @@ def before_and_after(
     classes = None if y is None else Classes.of(y, len(points))
     shown = _chosen(len(points), classes)
     few = f" ({len(shown)} of {len(points)} points)" if len(shown) < len(points) else ""
-    views = [_View.of(np.arange(len(points)), _standardized(points)), *_views(metric, X)]
+    views = [
+        _View.of(np.arange(len(points)), Frame.of(points, "standard").enter(points)),
+        *_views(metric, X),
+    ]
     titles = ["before, standardised" + few, "after" + few]
     if isinstance(metric, GatedMetric):
         counts = [np.isin(shown, view.rows).sum() for view in views[1:]]
@@ -223,11 +227,6 @@ def _explain(ax: Any, classes: Classes | None) -> None:
     """Name few classes beside the picture, where they cover no point."""
     if classes is not None and len(classes) <= len(PALETTE):
         ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, markerscale=1.5)
-
-
-def _standardized(X: Floats) -> Floats:
-    spread = X.std(axis=0, dtype=np.float64)
-    return (X - X.mean(axis=0, dtype=np.float64)) / np.where(spread > 0, spread, 1.0)
 
 
 def _chosen(n_samples: int, classes: Classes | None) -> Ints:

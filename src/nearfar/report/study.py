@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
-from sklearn.preprocessing import StandardScaler
 
 from nearfar.comparison import Comparison
-from nearfar.learner import MetricLearner
+from nearfar.learner import Frame, MetricLearner
 from nearfar.metric import Metric
 from nearfar.neighbors import kneighbors
 
@@ -111,7 +110,7 @@ class Study:
     @property
     def euclidean(self) -> Metric:
         """Euclidean distance on standardised features."""
-        return Metric(np.diag(1 / StandardScaler().fit(self.X[self.split[0]]).scale_))
+        return Frame.of(self.X[self.split[0]], "standard").euclidean
 
     @property
     def metrics(self) -> dict[str, Metric]:
