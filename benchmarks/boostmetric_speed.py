@@ -23,7 +23,7 @@ from sklearn.decomposition import PCA
 from threadpoolctl import ThreadpoolController
 
 from nearfar import BoostMetric, NearestTriplets, RandomTriplets, Triplets, datasets
-from nearfar.mining import class_neighbors
+from nearfar.constraints.mining import class_neighbors
 from protocol import arguments, record, seconds
 
 Array = NDArray[Any]
@@ -67,12 +67,12 @@ def against_explicit(n: int, n_features: int, n_rounds: int) -> dict[str, Any]:
     X, y = classes_in_noise(n, n_features)
     triplets = NearestTriplets()(X, y)
     m = len(triplets)
-    learner = BoostMetric(prior=None, scale=None, tol=0.0, max_rounds=n_rounds)
+    learner = BoostMetric(prior=None, scale=None, tol=0.0, max_iter=n_rounds)
     fast = seconds(lambda: learner.fit(X, triplets), repeats=1)
     start = time.perf_counter()
     objectives = explicit_boosting(X, triplets.index, n_rounds)
     slow = time.perf_counter() - start
-    difference = float(np.abs(learner.trace_.objective - objectives).max())
+    difference = float(np.abs(learner.history_.objective - objectives).max())
     print(
         f"explicit differences: n={n} D={n_features} m={m}, {n_rounds} rounds: {slow:.1f} s; "
         f"nearfar {fast:.2f} s; ratio {slow / fast:.1f}; largest difference of objectives "
@@ -84,7 +84,7 @@ def against_explicit(n: int, n_features: int, n_rounds: int) -> dict[str, Any]:
 def peak_memory(n: int, n_features: int) -> dict[str, Any]:
     X, y = classes_in_noise(n, n_features)
     tracemalloc.start()
-    learner = BoostMetric(max_rounds=5).fit(X, y)
+    learner = BoostMetric(max_iter=5).fit(X, y)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     m = 9 * n
@@ -115,9 +115,9 @@ def mnist(n: int, dtype: type) -> dict[str, Any]:
 
     bare = seconds(bare_pass, repeats=1)
     mining = seconds(lambda: class_neighbors(X, y, 3, 3), repeats=1)
-    learner = BoostMetric(max_rounds=60).fit(X, y)
+    learner = BoostMetric(max_iter=60).fit(X, y)
     again = seconds(lambda: (X @ v, X.T @ w), repeats=21)
-    mean = float(learner.trace_.seconds.mean())
+    mean = float(learner.history_.seconds.mean())
     print(
         f"MNIST {n} x 164 {np.dtype(dtype).name}: round {1e3 * mean:.1f} ms = "
         f"{mean / pair:.1f} pairs of products ({1e3 * pair:.2f} ms, {1e3 * again:.2f} ms after, "
@@ -141,8 +141,8 @@ def growth(counts: list[int]) -> dict[str, Any]:
     times = []
     for m in counts:
         triplets = Triplets(RandomTriplets(m)(X, y, np.random.RandomState(0)).index)
-        learner = BoostMetric(max_rounds=15, tol=0.0).fit(X, triplets)
-        times.append(float(np.median(learner.trace_.seconds)))
+        learner = BoostMetric(max_iter=15, tol=0.0).fit(X, triplets)
+        times.append(float(np.median(learner.history_.seconds)))
     exponent = float(np.polyfit(np.log(counts), np.log(times), 1)[0])
     shown = ", ".join(f"{m:.0e}: {1e3 * t:.1f} ms" for m, t in zip(counts, times, strict=True))
     print(f"growth with triplets: {shown}; exponent {exponent:.2f}")

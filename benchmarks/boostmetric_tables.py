@@ -65,7 +65,7 @@ def main() -> None:
             for method, parameters in METHODS.items():
                 neighbours = 1 if len(X) > 10_000 else 3
                 learner = BoostMetric(
-                    max_rounds=50 if options.toy else 500,
+                    max_iter=50 if options.toy else 500,
                     constraints=NearestTriplets(neighbours, neighbours),
                     **parameters,  # type: ignore[arg-type]
                 )
@@ -79,7 +79,7 @@ def main() -> None:
                         "error": errors[method][-1],
                         "seconds": time.perf_counter() - start,
                         "rounds": learner.n_iter_,
-                        "stopped": learner.trace_.stopped,
+                        "stopped": learner.history_.stopped,
                     }
                 )
         for method in METHODS:

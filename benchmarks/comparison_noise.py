@@ -55,7 +55,7 @@ def main() -> None:
     draws = 2 if parser.parse_args().toy else 200
     contenders = {
         "Euclidean": SelectKBest(k="all"),
-        "BoostMetric": BoostMetric(max_rounds=20),
+        "BoostMetric": BoostMetric(max_iter=20),
         "NCA": NCA(max_iter=10, tol=0.01, random_state=0),
     }
     print(f"{'':12} {'rows':>5} {'errors':>7} {'ranking':>8}   (nominal: 5 %)")

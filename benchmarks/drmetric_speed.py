@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar import BoostMetric, DRMetric, MetricBoost, NearestTriplets, Triplets
-from nearfar.learner import MetricLearner
-from nearfar.scatter import Scatter
-from nearfar.trace import Trace
+from nearfar.learners.base import MetricLearner
+from nearfar.learners.boosting.triplet_operator import TripletOperator
+from nearfar.runtime.history import History
 from protocol import arguments, load, record
 
 Array = NDArray[Any]
@@ -51,14 +51,14 @@ def fitted(learner: MetricLearner, X: Array, y: Any) -> tuple[MetricLearner, flo
     return learner, time.perf_counter() - start
 
 
-def rounds(n: int, n_features: int, m: int, max_rounds: int) -> dict[str, Any]:
+def rounds(n: int, n_features: int, m: int, max_iter: int) -> dict[str, Any]:
     X, triplets = faces(n, n_features, m)
     row: dict[str, Any] = {"n": n, "features": n_features, "triplets": m}
     learners = {
-        "BoostMetric": BoostMetric(max_rounds=max_rounds, prior=None, scale="unit"),
+        "BoostMetric": BoostMetric(max_iter=max_iter, prior=None, scale="unit"),
         "DRMetric": DRMetric(scale="unit"),
         "DRMetric, all rounds": DRMetric(
-            max_rounds=max_rounds, scale="unit", independence=0.02, tol=0.0
+            max_iter=max_iter, scale="unit", independence=0.02, tol=0.0
         ),
     }
     for learner in learners.values():
@@ -68,7 +68,7 @@ def rounds(n: int, n_features: int, m: int, max_rounds: int) -> dict[str, Any]:
         row[name] = seconds / learner.n_iter_
         ratio = row[name] / row["BoostMetric"]
         print(
-            f"{name:24}{learner.n_iter_:4} rounds ({learner.trace_.stopped}), "
+            f"{name:24}{learner.n_iter_:4} rounds ({learner.history_.stopped}), "
             f"{1e3 * row[name]:.1f} ms a round, {ratio:.2f} of BoostMetric's"
         )
     learner = learners["DRMetric, all rounds"]
@@ -104,7 +104,7 @@ def corel(name: str) -> dict[str, Any]:
         row[method] = fitted(learner, X, y)[1]
         print(
             f"{name} {method:14}{row[method]:7.2f} s, {learner.n_iter_} rounds "
-            f"({learner.trace_.stopped})"
+            f"({learner.history_.stopped})"
         )
     ratio = " : ".join(f"{100 * row[method] / row['DRMetric']:.0f}" for method in learners)
     print(f"DRMetric : BoostMetric : MetricBoost = {ratio}; the paper 100 : 146 : 143")
@@ -117,10 +117,10 @@ def swings(name: str) -> dict[str, Any]:
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     triplets = NearestTriplets()(Z, y)
     regular = DRMetric(record_weights=True).fit(Z, triplets)
-    plain = BoostMetric(max_rounds=regular.n_iter_, prior=None).fit(Z, triplets)
+    plain = BoostMetric(max_iter=regular.n_iter_, prior=None).fit(Z, triplets)
     paths = {
         "DRMetric": regular.triplet_weights_ * len(triplets),
-        "BoostMetric": boosted_weights(Z, triplets, plain.trace_) * len(triplets),
+        "BoostMetric": boosted_weights(Z, triplets, plain.history_) * len(triplets),
     }
     row: dict[str, Any] = {"set": name}
     for method, path in paths.items():
@@ -135,13 +135,13 @@ def swings(name: str) -> dict[str, Any]:
     return row
 
 
-def boosted_weights(Z: Array, triplets: Triplets, trace: Trace) -> Array:
+def boosted_weights(Z: Array, triplets: Triplets, trace: History) -> Array:
     """Triplet weights after each round of a BoostMetric from zero."""
-    scatter = Scatter(Z, triplets)
+    scatter = TripletOperator(Z, triplets)
     state, paths = scatter.start(), []
-    for round_ in trace:
-        if round_.direction is not None:
-            state = state + round_.step * scatter.margins(round_.direction)
+    for iteration in trace:
+        if iteration.direction is not None:
+            state = state + iteration.step * scatter.margins(iteration.direction)
         paths.append(scatter.weigh(state)[1])
     return np.array(paths)
 

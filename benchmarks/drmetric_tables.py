@@ -32,7 +32,7 @@ from nearfar import (
     Triplets,
 )
 from nearfar.evaluate import knn_error, neighbor_accuracy_curve
-from nearfar.learner import MetricLearner
+from nearfar.learners.base import MetricLearner
 from protocol import arguments, euclidean_error, load, percent, record, splits
 
 Array = NDArray[Any]

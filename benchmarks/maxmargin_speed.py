@@ -21,7 +21,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
 
 from nearfar import MatchingPursuitBasis, MaxMarginMetric, Pairs, RandomPairs
-from nearfar.cutting_plane.problem import PairProblem
+from nearfar.learners.max_margin.pair_problem import PairProblem
 from protocol import arguments, load, record, seconds
 
 Array = NDArray[Any]
@@ -55,7 +55,7 @@ def linear_time(sizes: list[int], n_features: int, C: float) -> list[dict[str, A
         rows.append({"C": C, "n": n, "seconds": taken, "planes": learner.n_iter_, "gram": gram})
         print(
             f"C={C:g}, {n:8} pairs: {taken:6.2f} s, {learner.n_iter_:3} planes, "
-            f"gap {learner.gap_ / learner.trace_.objective[-1]:.1e}, {taken / gram:5.0f} Gram "
+            f"gap {learner.gap_ / learner.history_.objective[-1]:.1e}, {taken / gram:5.0f} Gram "
             f"products of {1e3 * gram:.1f} ms, {memory / 1e6:6.0f} MB ({memory / n:.0f} B a pair)",
             flush=True,
         )
@@ -77,11 +77,11 @@ def against_generic(n: int, n_features: int, prices: list[float]) -> list[dict[s
         start = time.perf_counter()
         learner.fit(X, pairs)
         ours = time.perf_counter() - start
-        Z = X / learner._assembly.scale
+        Z = X / learner._builder.scale
         start = time.perf_counter()
         generic = generic_optimum(cvxpy, Z, pairs, C)
         theirs = time.perf_counter() - start
-        value = learner.trace_.objective[-1]
+        value = learner.history_.objective[-1]
         rows.append({"C": C, "ours": ours, "generic": theirs, "objectives": [value, generic]})
         print(
             f"C={C:g}: ours {1e3 * ours:.1f} ms ({learner.n_iter_} planes), "

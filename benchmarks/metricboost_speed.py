@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar import AllTriplets, MetricBoost
-from nearfar.losses import newton_step
-from nearfar.tiled import TiledScatter
+from nearfar.learners.boosting.all_triplets_operator import AllTripletsOperator
+from nearfar.learners.boosting.losses import newton_step
 from protocol import arguments, record, seconds
 
 Array = NDArray[Any]
@@ -45,7 +45,7 @@ def rounds(n: int, n_features: int, dtype: type) -> dict[str, Any]:
     X, y = classes_in_noise(n, n_features)
     X = X.astype(dtype)
     P: Array = (X / 20).astype(dtype)
-    scatter = TiledScatter(X, y)
+    scatter = AllTripletsOperator(X, y)
     rng = np.random.default_rng(0)
     state = scatter.state(0.1 * rng.standard_normal((n_features, n_features)))
 
@@ -73,7 +73,7 @@ def rounds(n: int, n_features: int, dtype: type) -> dict[str, Any]:
 def memory(n: int, n_features: int) -> dict[str, Any]:
     X, y = classes_in_noise(n, n_features)
     tracemalloc.start()
-    MetricBoost(max_rounds=1).fit(X, y)
+    MetricBoost(max_iter=1).fit(X, y)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     print(f"n={n} D={n_features}: peak beyond X ({X.nbytes / 1e6:.0f} MB) {peak / 1e6:.0f} MB")
@@ -86,7 +86,7 @@ def against_list(n: int) -> dict[str, Any]:
     elapsed = []
     for target in (y, triplets):
         start = time.perf_counter()
-        MetricBoost(prior=None, max_rounds=10, tol=0.0).fit(X, target)
+        MetricBoost(prior=None, max_iter=10, tol=0.0).fit(X, target)
         elapsed.append(time.perf_counter() - start)
     print(
         f"n={n}, {len(triplets)} triplets, 10 rounds: tiled {elapsed[0]:.2f} s, listed "

@@ -34,7 +34,7 @@ METHODS: dict[str, dict[str, Any] | None] = {
     "binary": {"response": "binary", "prior": None},
     "normalized": {"response": "normalized", "prior": None},
     "real": {"response": "real", "prior": None},
-    "default (real, prior)": {"max_rounds": 100},
+    "default (real, prior)": {"max_iter": 100},
 }
 PAPER_TRIPLETS = {
     "Euclidean": [71.0, 58.7, 51.5, 62.4, 82.2, 53.5],
@@ -83,7 +83,7 @@ def learn(method: str, X: Array, y: Array) -> Any:
         return Metric.identity(X.shape[1])
     if parameters is None:
         return Metric.from_matrix(np.linalg.pinv(np.cov(X.T), hermitian=True, rcond=1e-9))
-    return MetricBoost(**{"max_rounds": 20} | parameters).fit(X, y).metric_
+    return MetricBoost(**{"max_iter": 20} | parameters).fit(X, y).metric_
 
 
 def neighbour_accuracy(form: Any, X: Array, y: Array, X_test: Array, y_test: Array) -> float:
@@ -143,8 +143,8 @@ def times(toy: bool) -> list[dict[str, Any]]:
         subset = RandomTriplets(m)(X, y, np.random.RandomState(0))
         seconds = []
         for learner, target in (
-            (BoostMetric(prior=None, max_rounds=20), subset),
-            (MetricBoost(prior=None, max_rounds=20, constraints=AllTriplets()), y),
+            (BoostMetric(prior=None, max_iter=20), subset),
+            (MetricBoost(prior=None, max_iter=20, constraints=AllTriplets()), y),
         ):
             learner.fit(X, target)
             start = time.perf_counter()

@@ -20,7 +20,7 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from nearfar import NCA, Metric
 from nearfar.evaluate import knn_error
-from nearfar.mixture.neighborhoods import Neighborhoods
+from nearfar.learners.nca.neighborhoods import Neighborhoods
 from protocol import arguments, load, record, seconds
 
 Array = NDArray[Any]
@@ -103,7 +103,7 @@ def batches(name: str, n_components: int, batch_size: int, passes: tuple[int, ..
         rows.append({"passes": number, "seconds": taken, "error": error})
         print(
             f"  {number:3} passes of {batch_size}: {taken:6.1f} s, objective "
-            f"{-learner.trace_.objective[-1]:.4f}, 3-NN error {100 * error:.2f} %",
+            f"{-learner.history_.objective[-1]:.4f}, 3-NN error {100 * error:.2f} %",
             flush=True,
         )
     return rows

@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 
 from nearfar import NCA, Metric, MixtureNCA, SparseNCA, datasets
 from nearfar.evaluate import knn_error
-from nearfar.learner import MetricLearner
+from nearfar.learners.base import MetricLearner
 from protocol import arguments, load, percent, record, splits
 
 Array = NDArray[Any]

@@ -34,15 +34,15 @@ def test_data_far_from_the_origin(offset, rng):
     found = kneighbors(metric, X + offset, n_neighbors=2)[0]
     np.testing.assert_allclose(found, np.sort(table, axis=1)[:, :2], rtol=1e-4)
     y = (X[:, 0] > 0).astype(int)
-    plain = MetricNeighborsClassifier(BoostMetric(max_rounds=5)).fit(X, y).predict(X)
-    moved = MetricNeighborsClassifier(BoostMetric(max_rounds=5)).fit(X + offset, y)
+    plain = MetricNeighborsClassifier(BoostMetric(max_iter=5)).fit(X, y).predict(X)
+    moved = MetricNeighborsClassifier(BoostMetric(max_iter=5)).fit(X + offset, y)
     assert np.mean(moved.predict(X + offset) == plain) > 0.95
 
 
 def test_classifier_is_neighbours_after_the_map():
     X, X_test, y, y_test = train_test_split(*load_wine(return_X_y=True), random_state=0)
-    classifier = MetricNeighborsClassifier(BoostMetric(max_rounds=30), n_neighbors=5).fit(X, y)
-    learner = BoostMetric(max_rounds=30).fit(X, y)
+    classifier = MetricNeighborsClassifier(BoostMetric(max_iter=30), n_neighbors=5).fit(X, y)
+    learner = BoostMetric(max_iter=30).fit(X, y)
     plain = KNeighborsClassifier(5).fit(learner.transform(X), y)
     expected = plain.predict(learner.transform(X_test))
     np.testing.assert_array_equal(classifier.predict(X_test), expected)

@@ -40,7 +40,7 @@ def test_tells_pairs_apart(criterion, y):
     np.testing.assert_array_equal(same, distances <= verifier.threshold_)
 
 
-@pytest.mark.parametrize("learner", [BoostMetric(max_rounds=20), DRMetric(), MaxMarginMetric()])
+@pytest.mark.parametrize("learner", [BoostMetric(max_iter=20), DRMetric(), MaxMarginMetric()])
 def test_any_learner(learner):
     verifier = PairVerifier(learner, random_state=0).fit(X, PAIRS)
     assert type(verifier.learner_) is type(learner)
@@ -77,7 +77,7 @@ def test_the_margins_own_threshold():
     verifier = PairVerifier(criterion="margin", random_state=0).fit(X, PAIRS)
     assert verifier.threshold_ == pytest.approx(np.sqrt(verifier.learner_.threshold_))
     with pytest.raises(ValueError, match="learns no threshold"):
-        PairVerifier(BoostMetric(max_rounds=3), criterion="margin").fit(X, PAIRS)
+        PairVerifier(BoostMetric(max_iter=3), criterion="margin").fit(X, PAIRS)
 
 
 def test_probabilities_fall_with_distance_and_are_calibrated():

@@ -9,22 +9,22 @@
 """
 
 from nearfar import datasets, evaluate, neighbors, plots
-from nearfar.boosting import BoostMetric, DRMetric, MetricBoost
 from nearfar.comparison import Comparison, compare
-from nearfar.cutting_plane import C_path, CPath, MaxMarginMetric
-from nearfar.gated import GatedMetric
-from nearfar.matching_pursuit import MatchingPursuitBasis
-from nearfar.metric import Metric
-from nearfar.mixture import NCA, MixtureNCA, SparseNCA
-from nearfar.neighbors import MetricNeighborsClassifier
-from nearfar.strategies import (
+from nearfar.constraints.constraints import Chunklets, Pairs, Triplets
+from nearfar.constraints.strategies import (
     AllTriplets,
     FarTargetTriplets,
     NearestTriplets,
     RandomPairs,
     RandomTriplets,
 )
-from nearfar.supervision import Chunklets, Pairs, Triplets
+from nearfar.learners.boosting import BoostMetric, DRMetric, MetricBoost
+from nearfar.learners.max_margin import C_path, CPath, MaxMarginMetric
+from nearfar.learners.max_margin.matching_pursuit import MatchingPursuitBasis
+from nearfar.learners.nca import NCA, MixtureNCA, SparseNCA
+from nearfar.metrics.gated import GatedMetric
+from nearfar.metrics.metric import Metric
+from nearfar.neighbors import MetricNeighborsClassifier
 from nearfar.verification import PairVerifier
 
 __version__ = "0.1.0"

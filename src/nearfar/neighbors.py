@@ -11,12 +11,12 @@ from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from nearfar.boosting import BoostMetric
+from nearfar.constraints.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
 from nearfar.evaluate.search import others
-from nearfar.gated import GatedMetric
-from nearfar.learner import MetricLearner
-from nearfar.metric import Metric
-from nearfar.supervision import Chunklets, ConstraintsOver, Pairs, Triplets
+from nearfar.learners.base import MetricLearner
+from nearfar.learners.boosting import BoostMetric
+from nearfar.metrics.gated import GatedMetric
+from nearfar.metrics.metric import Metric
 
 
 def kneighbors(

@@ -13,15 +13,14 @@ from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from nearfar.cutting_plane import MaxMarginMetric
+from nearfar.constraints.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
+from nearfar.constraints.strategies import RandomPairs
 from nearfar.evaluate import RocCurve, verification, verification_curve
-from nearfar.learner import MetricLearner, require, require_number
-from nearfar.metric import Metric
-from nearfar.strategies import RandomPairs
-from nearfar.supervision import Chunklets, ConstraintsOver, Pairs, Triplets
+from nearfar.learners.base import MetricLearner, require, require_number
+from nearfar.learners.max_margin import MaxMarginMetric
+from nearfar.metrics.metric import Metric
+from nearfar.typing import Ints, Vector
 
-Vector = NDArray[np.float64]
-Ints = NDArray[np.intp]
 Criterion = Literal["margin", "accuracy", "eer", "fpr", "fbeta"]
 
 _CRITERIA = ("margin", "accuracy", "eer", "fpr", "fbeta")

@@ -106,7 +106,7 @@ def boost(
     *,
     weight: Floats | None = None,
     penalty: float = 1e-7,
-    max_rounds: int = 500,
+    max_iter: int = 500,
     offset: Floats | None = None,
 ) -> Result:
     """Run Algorithm 2.
@@ -120,8 +120,8 @@ def boost(
     weight : (m,) array, optional
         Triplet weights, one each by default.
     penalty : float
-        Trace penalty relative to the largest eigenvalue of A(u) at zero margins.
-    max_rounds : int
+        History penalty relative to the largest eigenvalue of A(u) at zero margins.
+    max_iter : int
         Largest number of rounds.
     offset : (m,) array, optional
         Margins of a fixed prior, added to the learned ones.
@@ -143,7 +143,7 @@ def boost(
     steps: list[float] = []
     objectives: list[float] = []
     eigenvalues: list[float] = []
-    while len(steps) < max_rounds:
+    while len(steps) < max_iter:
         eigenvalue, direction = _leading(_weighted_matrix(A, weights(rho, weight)))
         if eigenvalue <= v + EIGENVALUE_TOLERANCE * lambda_0:
             break

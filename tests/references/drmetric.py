@@ -19,7 +19,7 @@ LP_TOLERANCE = 1e-10
 
 
 @dataclass(frozen=True)
-class Round:
+class Iteration:
     """State after round t.
 
     Attributes
@@ -59,7 +59,7 @@ def run(
     as_printed: bool = False,
     unit: float | None = None,
     offset: npt.ArrayLike | None = None,
-) -> list[Round]:
+) -> list[Iteration]:
     """Run Algorithm 1, in the order u, w, d.
 
     Parameters
@@ -89,7 +89,7 @@ def run(
 
     Returns
     -------
-    list of Round
+    list of Iteration
         One for each round.
     """
     points = np.asarray(X, dtype=np.float64)
@@ -110,7 +110,7 @@ def run(
     directions: list[Floats] = []
     w = np.zeros(0)
     V = np.zeros((N, 0))
-    rounds: list[Round] = []
+    rounds: list[Iteration] = []
     for t in range(n_rounds):
         A = _weighted_matrix(points, rows, d, unit)
         for u in directions:
@@ -132,7 +132,7 @@ def run(
         M = np.zeros((D, D))
         for share, u in zip(w, directions, strict=True):
             M = M + share * np.outer(u, u)
-        rounds.append(Round(direction, eigenvalue, w, d, value, M))
+        rounds.append(Iteration(direction, eigenvalue, w, d, value, M))
     return rounds
 
 

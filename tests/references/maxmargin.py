@@ -322,7 +322,7 @@ def cutting_planes(
     tol: float,
     weight: npt.ArrayLike | None = None,
     prior: Floats | None = None,
-    max_rounds: int = 500,
+    max_iter: int = 500,
 ) -> tuple[Floats, float, Floats]:
     """Run Algorithm 1 with the right stop.
 
@@ -344,14 +344,14 @@ def cutting_planes(
     P = _prior(prior, D)
     cuts: list[Cut] = []
     values: list[tuple[float, float]] = []
-    for _ in range(max_rounds):
+    for _ in range(max_iter):
         A, b, xi, lower, gap = model_optimum(cuts, C, P, 0.1 * C * tol)
         assert gap <= 0.1 * C * tol, f"model gap {gap} after {len(cuts)} cuts"
         values.append((lower, objective(A, b, X, pairs, similar, C, weight, prior)))
         if mean_hinge(A, b, X, pairs, similar, weight) <= xi + tol:
             return A, b, np.array(values)
         cuts.append(cut(most_violated(A, b, X, pairs, similar), X, pairs, similar, weight))
-    raise AssertionError(f"not converged in {max_rounds} rounds")
+    raise AssertionError(f"not converged in {max_iter} rounds")
 
 
 def greedy_basis(K: npt.ArrayLike, t: int, tol: float = 0.0) -> tuple[Ints, Floats]:

@@ -106,7 +106,7 @@ def boost(
     triplets: npt.ArrayLike,
     *,
     response: Response,
-    max_rounds: int,
+    max_iter: int,
     weight: Floats | None = None,
     offset: Floats | None = None,
     threshold: Threshold = "exact",
@@ -122,7 +122,7 @@ def boost(
         Rows (anchor, near, far).
     response : {"real", "normalized", "binary"}
         Range of the weak models.
-    max_rounds : int
+    max_iter : int
         Largest number of rounds.
     weight : (m,) array, optional
         Triplet weights, one each by default.
@@ -156,7 +156,7 @@ def boost(
     training_error: list[float] = []
     objectives: list[float] = []
     finished = False
-    while len(alphas) < max_rounds and not finished:
+    while len(alphas) < max_iter and not finished:
         D = _softmax(log_weight - margins)
         eigenvalue, u = _eigenpair(matrix(points, rows, D), psd)
         if eigenvalue == 0.0 or (psd and eigenvalue < 0.0):

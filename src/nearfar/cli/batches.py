@@ -27,9 +27,8 @@ from numpy.typing import NDArray
 
 from nearfar.cli.files import SEPARATORS
 from nearfar.cli.source import ARRAYS, SourceError
-from nearfar.metric import Metric
-
-Floats = NDArray[np.floating[Any]]
+from nearfar.metrics.metric import Metric
+from nearfar.typing import Floats
 
 KINDS = (*SEPARATORS, ".parquet", *ARRAYS)
 

@@ -11,8 +11,8 @@ from nearfar.cli.files import load_metric
 from nearfar.cli.judge import check_classes
 from nearfar.cli.source import Source, SourceError, read_source
 from nearfar.cli.terminal import bars, command, show_json, show_table
-from nearfar.learner import Frame
-from nearfar.metric import Metric
+from nearfar.learners.base import Scaler
+from nearfar.metrics.metric import Metric
 
 
 @command
@@ -36,7 +36,7 @@ def evaluate(
     data = read_source(source, label=label, drop=drop or [], ids=ids, metric=learned)
     metrics = {
         "learned": learned,
-        "Euclidean": Frame.of(data.X, "standard").euclidean,
+        "Euclidean": Scaler.fit(data.X, "standard").euclidean,
         "Euclidean, as is": Metric.identity(learned.n_features),
     }
     judgements = {}

@@ -9,8 +9,8 @@ from pathlib import Path
 import polars as pl
 
 from nearfar.cli.source import SourceError
-from nearfar.metric import Metric
-from nearfar.replacing import replacing
+from nearfar.metrics.metric import Metric
+from nearfar.runtime.atomic_write import atomic_write
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
@@ -50,7 +50,7 @@ def check_target(
 def write_table(table: pl.DataFrame, path: Path) -> None:
     """Write a table of a kind that is also read."""
     try:
-        with replacing(path) as temporary:
+        with atomic_write(path) as temporary:
             if path.suffix.lower() == ".parquet":
                 table.write_parquet(temporary)
             else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,17 +30,15 @@ from nearfar.cli.terminal import (
     command,
     convergence_notes,
     counted,
-    note,
     say,
     show_json,
     show_table,
 )
-from nearfar.comparison import Comparison, Contender
-from nearfar.comparison.contest import Goal
-from nearfar.journal import Journal
-from nearfar.learner import Frame, MetricLearner
-from nearfar.metric import Metric
-from nearfar.supervision import Pairs, Triplets
+from nearfar.comparison import Comparison, Method
+from nearfar.comparison.significance import Goal
+from nearfar.constraints.constraints import Pairs, Triplets
+from nearfar.learners.base import MetricLearner, Scaler
+from nearfar.metrics.metric import Metric
 
 
 @dataclass(frozen=True)
@@ -124,15 +121,12 @@ def learn(
     if not json:
         say(_summary(data, supervision))
     code = 0
-    with _journal(checkpoint) as journal:
-        if learner is None:
-            code = _choose(request, limit, "ranking" if goal == "ranking" else "classification")
-        elif isinstance(learner, Contender):
-            _take(request, learner, limit)
-        else:
-            _learn(request, learner, limit)
-        if journal is not None and code != UNDECIDED:
-            _finish(journal)
+    if learner is None:
+        code = _choose(request, limit, "ranking" if goal == "ranking" else "classification")
+    elif isinstance(learner, Method):
+        _take(request, learner, limit)
+    else:
+        _learn(request, learner, limit)
     raise typer.Exit(code)
 
 
@@ -143,28 +137,6 @@ def _check_targets(path: Path, checkpoint: Path | None, inputs: list[Any]) -> No
         check_target(checkpoint, None, inputs)
         if checkpoint.resolve() == path.resolve():
             raise SourceError("--checkpoint and --out are the same file.")
-
-
-@contextmanager
-def _journal(path: Path | None) -> Iterator[Journal | None]:
-    """Keep what is done in a file, if there is one, and say so when interrupted."""
-    if path is None:
-        yield None
-        return
-    try:
-        with Journal(path) as journal:
-            yield journal
-    except KeyboardInterrupt:
-        note(f"what was done is kept in {path}; run the same command again to go on.")
-        raise
-
-
-def _finish(journal: Journal) -> None:
-    """Delete what is no longer needed."""
-    if journal.has_others:
-        note(f"{journal.path} also keeps other fits, and stays.")
-    else:
-        journal.discard()
 
 
 def _supervision(data: Source, triplets: Path | None, pairs: Path | None) -> Any:
@@ -227,7 +199,7 @@ def _other_goal(found: Comparison, goal: Goal) -> str:
     return "" if winner is None else f" For {other} --goal {other} has {winner.name}."
 
 
-def _take(request: Request, contender: Contender, budget: float | None) -> None:
+def _take(request: Request, contender: Method, budget: float | None) -> None:
     """Learn by a plain method, and save."""
     found = request.compare([], budget) if request.judged else None
     start = time.perf_counter()
@@ -272,7 +244,7 @@ def _learn(request: Request, learner: MetricLearner, budget: float | None) -> No
         _show_held_out(found, "triplets" if isinstance(supervision, Triplets) else "pairs")
     say(
         f"Learned from all rows in {seconds:.2f} s "
-        f"({learner.n_iter_} rounds, stopped: {learner.trace_.stopped})."
+        f"({learner.n_iter_} rounds, stopped: {learner.history_.stopped})."
     )
     say(f"Metric written to {request.path}")
 
@@ -282,7 +254,7 @@ def _document(request: Request, learner: MetricLearner, seconds: float, found: A
         "method": type(learner).__name__,
         "metric": str(request.path),
         "rounds": learner.n_iter_,
-        "stopped": learner.trace_.stopped,
+        "stopped": learner.history_.stopped,
         "seconds": seconds,
     }
     if isinstance(found, Comparison):
@@ -298,7 +270,7 @@ def _held_out(
     """Score Euclidean distance and the learner on constraints that it has not seen."""
     plain = {
         "Euclidean, as is": Metric.identity(data.X.shape[1]),
-        "Euclidean": Frame.of(data.X, "standard").euclidean,
+        "Euclidean": Scaler.fit(data.X, "standard").euclidean,
     }
     scores: dict[str, list[float]] = {name: [] for name in [*plain, "learned"]}
     for number, (seen, unseen) in enumerate(_parts(supervision, request)):

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from nearfar.cli.source import SourceError
-from nearfar.comparison import Contender, learners, line_up
-from nearfar.learner import MetricLearner
+from nearfar.comparison import Method, default_methods, learners
+from nearfar.learners.base import MetricLearner
 
 AUTO = "auto"
 METHODS = {name.lower(): kind for name, kind in learners().items()}
-PLAIN = {c.name.lower().replace(" ", "-"): c for c in line_up([]) if c.kind == "plain" and c.maps}
+PLAIN = {
+    c.name.lower().replace(" ", "-"): c for c in default_methods([]) if c.kind == "plain" and c.maps
+}
 """Plain methods that end in a map, and so in a metric."""
 
 
@@ -36,7 +38,7 @@ def find_method(name: str) -> type[MetricLearner]:
 
 def make_learner(
     name: str, *, rounds: int | None, settings: Sequence[str], seed: int
-) -> MetricLearner | Contender | None:
+) -> MetricLearner | Method | None:
     """Make a learner with at most so many rounds, and parameters given as NAME=VALUE.
 
     A plain method is returned as the contender that it is, and ``auto`` as None; they have nothing
@@ -49,7 +51,7 @@ def make_learner(
     learner = find_method(name)(random_state=seed)
     parameters = learner.get_params()
     if rounds is not None:
-        learner.set_params(**{"max_iter" if "max_iter" in parameters else "max_rounds": rounds})
+        learner.set_params(max_iter=rounds)
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals or key not in parameters:

@@ -14,7 +14,7 @@ from nearfar.cli import options
 from nearfar.cli.files import check_target, load_metric, write_table
 from nearfar.cli.source import TABLES, Source, SourceError, read_source, read_table
 from nearfar.cli.terminal import bars, command, say, show_json, show_table
-from nearfar.metric import Metric
+from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
 
 _SHOWN = 5

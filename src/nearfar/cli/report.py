@@ -14,9 +14,9 @@ from nearfar.cli.judge import compare_labels
 from nearfar.cli.methods import AUTO, make_learner
 from nearfar.cli.source import Source, SourceError, read_source
 from nearfar.cli.terminal import bars, command, convergence_notes, say, show_json
-from nearfar.comparison import Comparison, Contender
-from nearfar.learner import MetricLearner
-from nearfar.metric import Metric
+from nearfar.comparison import Comparison, Method
+from nearfar.learners.base import MetricLearner
+from nearfar.metrics.metric import Metric
 from nearfar.report import Study, write_report
 
 
@@ -104,7 +104,7 @@ def _beside(path: Path) -> Path:
     return path.with_name(f"{path.stem}-metric.safetensors")
 
 
-def _learn(data: Source, contender: Contender, path: Path) -> dict[str, Any]:
+def _learn(data: Source, contender: Method, path: Path) -> dict[str, Any]:
     """Learn from all rows, and save the metric."""
     learner = None
     if isinstance(contender.estimator, MetricLearner):
@@ -132,17 +132,17 @@ def _learn(data: Source, contender: Contender, path: Path) -> dict[str, Any]:
     }
 
 
-def _learners(chosen: MetricLearner | Contender | None) -> list[MetricLearner] | None:
+def _learners(chosen: MetricLearner | Method | None) -> list[MetricLearner] | None:
     """Whom to compare: all, unless somebody is named."""
     if chosen is None:
         return None
     return [chosen] if isinstance(chosen, MetricLearner) else []
 
 
-def _subject(found: Comparison, chosen: MetricLearner | Contender | None) -> Contender:
+def _subject(found: Comparison, chosen: MetricLearner | Method | None) -> Method:
     """Who the report is on: who was named; the winner if it has a map; the best learned; LDA."""
     if chosen is not None:
-        name = chosen.name if isinstance(chosen, Contender) else type(chosen).__name__
+        name = chosen.name if isinstance(chosen, Method) else type(chosen).__name__
         if name not in found:
             raise SourceError(found.verdicts[-1] if found.incomplete else found.notes[-1])
         return found[name].contender

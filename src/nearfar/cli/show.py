@@ -9,9 +9,9 @@ import numpy as np
 from nearfar.cli import options
 from nearfar.cli.files import load_metric
 from nearfar.cli.terminal import command, say, show_json, show_table
-from nearfar.gated import GatedMetric
-from nearfar.importance import feature_importances, feature_names, leading_directions
-from nearfar.metric import Metric
+from nearfar.metrics.gated import GatedMetric
+from nearfar.metrics.importance import feature_importances, feature_names, leading_directions
+from nearfar.metrics.metric import Metric
 from nearfar.plots import eigenvalues
 
 _MOST_FEATURES = 15

@@ -13,9 +13,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nearfar import datasets
-from nearfar.metric import Metric
-
-Floats = NDArray[np.floating[Any]]
+from nearfar.metrics.metric import Metric
+from nearfar.typing import Floats
 
 TABLES: dict[str, Callable[[Path], pl.DataFrame]] = {
     ".csv": lambda path: pl.read_csv(path, glob=False, infer_schema_length=None),

@@ -20,9 +20,9 @@ from polars.io.plugins import register_io_source
 from nearfar.cli.batches import KINDS, Floats, Table, even, first_line, open_table
 from nearfar.cli.files import SEPARATORS, check_target
 from nearfar.cli.source import SourceError
-from nearfar.gated import GatedMetric
-from nearfar.metric import Metric, SignedForm
-from nearfar.replacing import replacing, surely
+from nearfar.metrics.gated import GatedMetric
+from nearfar.metrics.metric import Metric, SignedForm
+from nearfar.runtime.atomic_write import always_cleaned_up, atomic_write
 
 TARGETS = (*SEPARATORS, ".parquet", ".npy")
 """Kinds of files that are written."""
@@ -78,11 +78,11 @@ def transform_file(
         if name in names:
             raise SourceError(f"{name!r} is the name of a coordinate; rename the column to keep.")
     with (
-        replacing(target) as temporary,
+        atomic_write(target) as temporary,
         open_table(source, plain, keep, drop, target.resolve().parent) as table,
     ):
         writer = _writer(target, temporary, table, names)
-        with surely(writer.close):
+        with always_cleaned_up(writer.close):
             rows = 0
             for kept, Y, total in _mapped(plain, source, table):
                 writer.write(kept, Y)

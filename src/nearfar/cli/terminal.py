@@ -24,8 +24,8 @@ from rich.table import Table
 from sklearn.exceptions import ConvergenceWarning
 
 from nearfar.cli.source import SourceError
-from nearfar.progress import watching
-from nearfar.trace import Round
+from nearfar.runtime.history import Iteration
+from nearfar.runtime.progress import watching
 
 P = ParamSpec("P")
 
@@ -159,15 +159,15 @@ class Bars:
             left=_left(self._start, done, total),
         )
 
-    def rounds(self, rounds: Iterable[Round], total: int, label: str) -> Iterator[Round]:
+    def rounds(self, rounds: Iterable[Iteration], total: int, label: str) -> Iterator[Iteration]:
         """Show the rounds of a fit while it runs."""
         task = self._progress.add_task(f"{label}, rounds", total=total, left="")
         start = time.monotonic()
         try:
-            for number, round_ in enumerate(rounds, start=1):
+            for number, iteration in enumerate(rounds, start=1):
                 left = _left(start, number, total)
                 self._progress.update(task, completed=number, left=left and f"{left} at most")
-                yield round_
+                yield iteration
         finally:
             self._progress.remove_task(task)
 

@@ -7,9 +7,17 @@ race         every contender on every fold, or as far as a budget of time goes
 table        the result: a table with marks and a verdict in words
 """
 
-from nearfar.comparison.contenders import Contender, learners, line_up
-from nearfar.comparison.contest import Contest, Entry
-from nearfar.comparison.race import compare
+from nearfar.comparison.methods import Method, default_methods, learners
+from nearfar.comparison.runner import compare
+from nearfar.comparison.significance import GoalComparison, MethodResult
 from nearfar.comparison.table import Comparison
 
-__all__ = ["Comparison", "Contender", "Contest", "Entry", "compare", "learners", "line_up"]
+__all__ = [
+    "Comparison",
+    "GoalComparison",
+    "Method",
+    "MethodResult",
+    "compare",
+    "default_methods",
+    "learners",
+]

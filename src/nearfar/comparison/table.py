@@ -8,34 +8,34 @@ from typing import Any
 
 import numpy as np
 
-from nearfar.comparison.contest import NO_TIME, Contest, Entry, Goal, called
+from nearfar.comparison.significance import NO_TIME, Goal, GoalComparison, MethodResult, called
 
 _COLUMNS = ("", "error %", "triplets %", "MAP@R", "fit s")
 
 
-class Comparison(Mapping[str, Entry]):
+class Comparison(Mapping[str, MethodResult]):
     """Contenders on the same folds; prints as a table, and shows as one in a notebook.
 
     Parameters
     ----------
-    entries : list of Entry
+    entries : list of MethodResult
     n_neighbors, n_folds, n_rows : int
     test_share : float, default=0.25
         Test rows for each training row of a fold.
 
     Attributes
     ----------
-    entries : list of Entry
+    entries : list of MethodResult
         Those that ran on all folds.
-    left_out : list of Entry
+    left_out : list of MethodResult
         The others, with a `note` each.
-    classification, ranking : Contest
+    classification, ranking : GoalComparison
         Who is better than Euclidean distance beyond noise by the error of votes, and by MAP@R.
     """
 
     def __init__(
         self,
-        entries: list[Entry],
+        entries: list[MethodResult],
         *,
         n_neighbors: int,
         n_folds: int,
@@ -48,11 +48,11 @@ class Comparison(Mapping[str, Entry]):
         if not any(entry.contender.kind == "nothing" for entry in self.entries):
             raise ValueError(f"Euclidean distance {self.left_out[0].note}.")
         self.classification, self.ranking = (
-            Contest(self.entries, goal, test_share=test_share, incomplete=self.incomplete)
+            GoalComparison(self.entries, goal, test_share=test_share, incomplete=self.incomplete)
             for goal in ("classification", "ranking")
         )
 
-    def __getitem__(self, name: str) -> Entry:
+    def __getitem__(self, name: str) -> MethodResult:
         return {entry.name: entry for entry in self.entries}[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -66,7 +66,7 @@ class Comparison(Mapping[str, Entry]):
         """Whether some were left out for lack of time."""
         return any(entry.note == NO_TIME for entry in self.left_out)
 
-    def contest(self, goal: Goal) -> Contest:
+    def contest(self, goal: Goal) -> GoalComparison:
         """Return the contest for a goal."""
         return self.ranking if goal == "ranking" else self.classification
 
@@ -120,11 +120,11 @@ class Comparison(Mapping[str, Entry]):
         }
 
     def to_pandas(self) -> Any:
-        """Return the table as a pandas data frame; needs pandas."""
+        """Return the table as a pandas data scaler; needs pandas."""
         try:
             import pandas
         except ImportError as error:
-            raise ImportError("A data frame needs pandas: pip install pandas.") from error
+            raise ImportError("A data scaler needs pandas: pip install pandas.") from error
         return pandas.DataFrame(self.rows()).set_index("name")
 
     def __str__(self) -> str:

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.floating[Any]]
-Ints = NDArray[np.intp]
+from nearfar.typing import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -29,7 +29,7 @@ _UNREADABLE = (
 
 
 @dataclass(frozen=True)
-class Entry:
+class MethodResult:
     """Where a dataset lies: a file, and the prefix of its arrays if the file holds several."""
 
     name: str
@@ -52,7 +52,7 @@ class Entry:
             raise ValueError(f"{self.path} is not a dataset: {error}") from error
 
 
-def entries(folder: str | os.PathLike[str] | None) -> dict[str, Entry]:
+def entries(folder: str | os.PathLike[str] | None) -> dict[str, MethodResult]:
     """What the folder offers, by name; nothing where neither argument nor variable names one."""
     place = folder if folder is not None else os.environ.get(VARIABLE)
     if not place:
@@ -61,12 +61,12 @@ def entries(folder: str | os.PathLike[str] | None) -> dict[str, Entry]:
     if not root.is_dir():
         origin = "folder" if folder is not None else VARIABLE
         raise ValueError(f"{origin} is {str(root)!r}, which is not a folder")
-    found: dict[str, Entry] = {}
+    found: dict[str, MethodResult] = {}
     for path in sorted(root.glob("*.npz")):
         if path.name.startswith(".") or not path.is_file():
             continue
         parts = COLLECTIONS.get(path.stem, {path.stem: ""})
-        found.update({name: Entry(name, path, prefix) for name, prefix in parts.items()})
+        found.update({name: MethodResult(name, path, prefix) for name, prefix in parts.items()})
     return found
 
 

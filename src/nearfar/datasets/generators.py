@@ -11,12 +11,12 @@ All take `random_state` as scikit-learn does, and NumPy's Generator as well.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.spatial.distance import pdist
 from sklearn.utils import check_array, check_random_state
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.intp]
+from nearfar.typing import Floats, Ints
+
 Seed = int | np.random.RandomState | np.random.Generator | None
 
 _BATCH = 1 << 16

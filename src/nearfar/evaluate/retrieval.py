@@ -26,9 +26,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.neighbors import KNeighborsClassifier
 
+from nearfar.constraints.constraints import Triplets
 from nearfar.evaluate.search import Floats, Ints, Labels, Search, check_depth, labelled
-from nearfar.metric import Metric
-from nearfar.supervision import Triplets
+from nearfar.metrics.metric import Metric
 
 Score = Callable[[Ints, Ints], NDArray[Any]]
 
@@ -267,7 +267,7 @@ def neighbor_accuracy_curve(
     The curve of the DRMetric paper (section 4): the k-th neighbour *alone* answers for the query,
     not a vote of k. As in a classification accuracy all queries count, also those without a
     relevant row; if there are none of these, the mean of the first k values is the precision at k.
-    Entry k - 1 belongs to the k-th neighbour. Other arguments as in `precision_at_k`.
+    MethodResult k - 1 belongs to the k-th neighbour. Other arguments as in `precision_at_k`.
 
     Examples
     --------

@@ -12,10 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 
-from nearfar.metric import Metric
-
-Floats = NDArray[np.floating[Any]]
-Ints = NDArray[np.intp]
+from nearfar.metrics.metric import Metric
+from nearfar.typing import Floats, Ints
 
 _TILE_ELEMENTS = 1 << 23
 _SHALLOW = 100

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import auc, roc_curve
 
+from nearfar.constraints.constraints import Pairs
 from nearfar.evaluate.search import Floats
-from nearfar.metric import Metric
-from nearfar.supervision import Pairs
+from nearfar.metrics.metric import Metric
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearfar.learner import require_integer
-from nearfar.metric import Metric, rows_of
+from nearfar.learners.base import require_integer
+from nearfar.metrics.metric import Metric, rows_of
 from nearfar.neighbors import kneighbors
 from nearfar.plots.canvas import (
     PALETTE,

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
-from nearfar.metric import Metric
+from nearfar.metrics.metric import Metric
+from nearfar.typing import Floats, Ints
 
-Floats = NDArray[np.floating[Any]]
-Ints = NDArray[np.intp]
 Axes = NDArray[Any]
 
 # M. Petroff, Accessible color sequences for data visualization, 2021: told apart by the

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nearfar.importance import feature_importances, feature_names
-from nearfar.learner import require_integer
-from nearfar.metric import Metric
+from nearfar.learners.base import require_integer
+from nearfar.metrics.importance import feature_importances, feature_names
+from nearfar.metrics.metric import Metric
 from nearfar.plots.canvas import PALETTE, as_text, one_axes
 
 
@@ -18,7 +18,7 @@ def importances(
 ) -> Any:
     """Draw the share of the mean squared distance that each feature contributes.
 
-    The shares of `nearfar.importance.feature_importances`; they sum to one, and the title has what
+    The shares of `nearfar.metrics.importance.feature_importances`; they sum to one, and the title has what
     is left to features that are not drawn. A negative share is no error: the differences in this
     feature mostly cancel those in features that it goes along with.
 

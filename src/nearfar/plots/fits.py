@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar.evaluate import knn_error
-from nearfar.gated import GatedMetric
-from nearfar.learner import Frame, require_integer
-from nearfar.metric import Metric
+from nearfar.learners.base import Scaler, require_integer
+from nearfar.metrics.gated import GatedMetric
+from nearfar.metrics.metric import Metric
 from nearfar.plots.canvas import (
     NEUTRAL,
     Axes,
@@ -23,7 +23,7 @@ from nearfar.plots.canvas import (
     one_axes,
     whole_numbers,
 )
-from nearfar.trace import Trace
+from nearfar.runtime.history import History
 
 _WIDE = 50.0
 _LEGEND_ROOM = 0.35
@@ -77,7 +77,7 @@ def eigenvalues(metric: Metric) -> NDArray[np.float64]:
     return values
 
 
-def rounds(trace: Trace, *, axes: Any = None) -> Axes:
+def rounds(trace: History, *, axes: Any = None) -> Axes:
     """Draw the objective by round, and how much each round promised.
 
     That is the leading eigenvalue, or for solvers without directions (max-margin) the gap between
@@ -86,8 +86,8 @@ def rounds(trace: Trace, *, axes: Any = None) -> Axes:
 
     Parameters
     ----------
-    trace : Trace
-        The `trace_` of a fitted learner.
+    trace : History
+        The `history_` of a fitted learner.
     axes : sequence of one or two Axes, optional
 
     Returns
@@ -98,9 +98,9 @@ def rounds(trace: Trace, *, axes: Any = None) -> Axes:
     --------
     >>> from sklearn.datasets import load_iris
     >>> from nearfar import BoostMetric, plots
-    >>> learner = BoostMetric(max_rounds=20).fit(*load_iris(return_X_y=True))
-    >>> objective, eigenvalue = plots.rounds(learner.trace_)
-    >>> bool((objective.lines[0].get_ydata() == learner.trace_.objective).all())
+    >>> learner = BoostMetric(max_iter=20).fit(*load_iris(return_X_y=True))
+    >>> objective, eigenvalue = plots.rounds(learner.history_)
+    >>> bool((objective.lines[0].get_ydata() == learner.history_.objective).all())
     True
     """
     if len(trace) == 0:
@@ -162,7 +162,7 @@ def accuracy_by_rank(
     >>> from sklearn.datasets import load_wine
     >>> from nearfar import BoostMetric, plots
     >>> X, y = load_wine(return_X_y=True)
-    >>> learner = BoostMetric(prior=None, max_rounds=8).fit(X[::2], y[::2])
+    >>> learner = BoostMetric(prior=None, max_iter=8).fit(X[::2], y[::2])
     >>> ax = plots.accuracy_by_rank(learner, X[::2], y[::2], X[1::2], y[1::2])
     >>> ax.get_xlabel(), ax.lines[0].get_xdata().tolist()
     ('rank', [1, 2, 3, 4, 5, 6, 7, 8])
@@ -170,7 +170,7 @@ def accuracy_by_rank(
     require_integer("max_points", max_points, at_least=1)
     stages, xlabel = _stages(learner, max_points)
     rows = (X, y, X_test, y_test)
-    plain = Frame.of(checked(X), "standard").euclidean.named(learner.metric_.feature_names)
+    plain = Scaler.fit(checked(X), "standard").euclidean.named(learner.metric_.feature_names)
     level = 1.0 - knn_error(plain, *rows, n_neighbors=n_neighbors)
     found = [1.0 - knn_error(metric, *rows, n_neighbors=n_neighbors) for _, metric in stages]
     ax = one_axes(ax)
@@ -196,12 +196,12 @@ def _stages(learner: Any, max_points: int) -> tuple[list[tuple[int, Metric]], st
         raise ValueError(f"This {name} has learned a form that is no metric (psd=False).")
     ranks = first.n_components, learner.metric_.n_components
     grows = ranks[0] != ranks[1]
-    low, high = ranks if grows else (1, len(learner.trace_))
+    low, high = ranks if grows else (1, len(learner.history_))
     # Even steps of the logarithm, as the first few terms matter most; the last is always there.
     wanted = set(np.geomspace(high, low, max_points).round().astype(int).tolist())
     kept: dict[int, Metric] = {}
-    for round_, metric in enumerate(learner.staged_metrics(), 1):
-        number = metric.n_components if grows else round_
+    for iteration, metric in enumerate(learner.staged_metrics(), 1):
+        number = metric.n_components if grows else iteration
         if number in wanted:
             kept[number] = metric
     return sorted(kept.items()), "rank" if grows else f"rounds (rank {ranks[0]} from the start)"

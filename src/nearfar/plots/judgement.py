@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nearfar.constraints.constraints import Pairs
 from nearfar.evaluate import neighbor_accuracy_curve, verification, verification_curve
-from nearfar.metric import Metric
+from nearfar.metrics.metric import Metric
 from nearfar.plots.canvas import (
     NEUTRAL,
     as_text,
@@ -19,7 +20,6 @@ from nearfar.plots.canvas import (
     one_axes,
     whole_numbers,
 )
-from nearfar.supervision import Pairs
 
 
 def curves(values: Mapping[str, Mapping[int, float]], xlabel: str, *, ax: Any = None) -> Any:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearfar.gated import GatedMetric
-from nearfar.learner import Frame
-from nearfar.metric import Metric
+from nearfar.learners.base import Scaler
+from nearfar.metrics.gated import GatedMetric
+from nearfar.metrics.metric import Metric
 from nearfar.plots.canvas import (
     MARKERS,
     PALETTE,
@@ -112,7 +112,7 @@ def before_and_after(
     shown = _chosen(len(points), classes)
     few = f" ({len(shown)} of {len(points)} points)" if len(shown) < len(points) else ""
     views = [
-        _View.of(np.arange(len(points)), Frame.of(points, "standard").enter(points)),
+        _View.of(np.arange(len(points)), Scaler.fit(points, "standard").transform(points)),
         *_views(metric, X),
     ]
     titles = ["before, standardised" + few, "after" + few]

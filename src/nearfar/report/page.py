@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from nearfar import plots
-from nearfar.gated import GatedMetric
-from nearfar.importance import leading_directions
-from nearfar.metric import Metric
+from nearfar.constraints.strategies import RandomPairs
+from nearfar.metrics.gated import GatedMetric
+from nearfar.metrics.importance import leading_directions
+from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
-from nearfar.replacing import replacing
 from nearfar.report.figures import svg
 from nearfar.report.study import Study
-from nearfar.strategies import RandomPairs
+from nearfar.runtime.atomic_write import atomic_write
 
 Progress = Callable[[int, int, str], None]
 
@@ -85,7 +85,7 @@ def write_report(
     >>> from nearfar.report import Study, write_report
     >>> X, y = load_iris(return_X_y=True)
     >>> def learn(X, y):
-    ...     return BoostMetric(max_rounds=10).fit(X, y)
+    ...     return BoostMetric(max_iter=10).fit(X, y)
     >>> study = Study("iris", X, y, learn(X, y).metric_, "BoostMetric", relearn=learn)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder) / "iris.html"
@@ -96,7 +96,7 @@ def write_report(
     if len(study.X) < _LEAST_ROWS:
         raise ValueError(f"A report needs at least {_LEAST_ROWS} rows; got {len(study.X)}.")
     text = render(study, progress)
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
@@ -209,11 +209,11 @@ def _pictures(study: Study) -> Section:
                 f"{rows}, in pairs: same or different, by a threshold on the distance.",
             ),
         )
-    if study.learner is not None and len(study.learner.trace_) > 1:
-        trace = study.learner.trace_
+    if study.learner is not None and len(study.learner.history_) > 1:
+        trace = study.learner.history_
         wanted.append((lambda: plots.rounds(trace), _ROUNDS))
     fitted = study.relearned
-    if hasattr(fitted, "staged_metrics") and len(fitted.trace_) > 1:
+    if hasattr(fitted, "staged_metrics") and len(fitted.history_) > 1:
         wanted.append(
             (
                 lambda: plots.accuracy_by_rank(fitted, X[seen], y[seen], X[unseen], y[unseen]),

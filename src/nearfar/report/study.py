@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 from nearfar.comparison import Comparison
-from nearfar.learner import Frame, MetricLearner
-from nearfar.metric import Metric
+from nearfar.learners.base import MetricLearner, Scaler
+from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
-
-Floats = NDArray[np.floating[Any]]
-Ints = NDArray[np.intp]
+from nearfar.typing import Floats, Ints
 
 _HELD_OUT = 0.3
 _MOST_ROWS = 20_000
@@ -110,7 +108,7 @@ class Study:
     @property
     def euclidean(self) -> Metric:
         """Euclidean distance on standardised features."""
-        return Frame.of(self.X[self.split[0]], "standard").euclidean
+        return Scaler.fit(self.X[self.split[0]], "standard").euclidean
 
     @property
     def metrics(self) -> dict[str, Metric]:

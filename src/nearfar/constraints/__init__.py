@@ -1,0 +1,1 @@
+"""Triplets, pairs and chunklets, and the strategies that make them from labels."""

@@ -1,0 +1,1 @@
+"""Learners, one room for each family."""

@@ -1,0 +1,7 @@
+"""Learners that add one rank-one term a round."""
+
+from nearfar.learners.boosting.boostmetric import BoostMetric
+from nearfar.learners.boosting.drmetric import DRMetric
+from nearfar.learners.boosting.metricboost import MetricBoost
+
+__all__ = ["BoostMetric", "DRMetric", "MetricBoost"]

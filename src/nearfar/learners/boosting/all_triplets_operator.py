@@ -1,0 +1,425 @@
+"""`AllTripletsOperator`: every triplet that labels imply, at the price of pairs (MetricBoost, section 4).
+
+With H_ij the learned squared distance, the weight of the triplet (i, j, k) is
+
+    D(i, j, k) ~ exp(H_ij - H_ik),      i and j of one class, k of another.
+
+It factorises for each anchor i: with s_i = sum_j exp(H_ij) and w_i = sum_k exp(-H_ik),
+
+    D = a_i * (exp(H_ij) / s_i) * (exp(-H_ik) / w_i),     a_i = s_i w_i / sum_i s_i w_i.
+
+So the weight of the edge (i, k) is a_i exp(-H_ik) / w_i, that of (i, j) is -a_i exp(H_ij) / s_i,
+and the loss is  log sum_i s_i w_i,  the same number as from the list of all triplets. There is no
+state but the current H; sums are kept as logarithms, one pair of them for each anchor.
+
+Along a direction with projections p, h_ij = (p_i - p_j)^2, slope and curvature of the loss need
+sums of exp(..) h and exp(..) h^2. They follow from sums of exp(..) p^m, m = 0..4, about the class
+mean of the band: one narrow matrix product a tile.
+
+A binary weak model's state is its projections and thresholds, from which bands are made anew:
+memory O(n x votes), time O(n^2 x votes) a round. Its best threshold needs all pairs sorted, which
+is refused beyond `MAX_SORTED` of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from nearfar.learners.boosting.eigen import leading
+from nearfar.learners.boosting.losses import exponential_loss
+from nearfar.learners.boosting.thresholds import best_cut, gaussian_cut
+from nearfar.learners.boosting.triplet_operator import Cut, Line
+from nearfar.numerics.pair_tiles import Band, ClassOrder, Embedded, PairForm, Tile, Voted, squares
+from nearfar.runtime.recall_stub import recall
+from nearfar.typing import Floats, Ints, Matrix, Vector
+
+MAX_SORTED = 1 << 24
+"""Most pairs that are sorted for an exact threshold: 4,096 points, about 1.1 GB."""
+
+_SAFE_GROWTH = {4: 60.0, 8: 500.0}
+"""By bytes of the type: how far exponents may move before sums are shifted anew."""
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Logarithms of the sums of exp(H) over near, and of exp(-H) over far, for each anchor."""
+
+    near: Vector
+    far: Vector
+
+    @property
+    def both(self) -> tuple[Vector, Vector]:
+        """First near, then far."""
+        return self.near, self.far
+
+
+@dataclass(frozen=True)
+class AllTripletsState:
+    """The current squared distances, the sums over them, and the map that they come from."""
+
+    form: PairForm
+    sums: Sums
+    L: Matrix
+
+
+@dataclass(frozen=True)
+class AnchorWeights:
+    """The distribution over all triplets, by anchor."""
+
+    form: PairForm
+    sums: Sums
+    log_anchor: Vector
+
+
+class AllTripletsOperator:
+    """All label-implied triplets over the rows of X.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Points, float32 or float64.
+    y : array of shape (n_samples,)
+        Class codes.
+    normalize : bool, default=True
+        Measure in units of the mean squared distance over the triplets' edges.
+
+    Attributes
+    ----------
+    X : array of shape (n_samples, n_features)
+        The points in class order.
+    unit : float
+        The squared distance that counts as one.
+    n_triplets : int
+    """
+
+    def __init__(self, X: Floats, y: Ints, *, normalize: bool = True) -> None:
+        self.classes = ClassOrder(y)
+        self.X = X[self.classes.order]
+        sizes = np.diff(self.classes.edges)
+        self._size = np.repeat(sizes, sizes)
+        self.anchors = (self._size > 1) & (self._size < len(X))
+        self.n_triplets = int(((self._size - 1) * (len(X) - self._size)).sum())
+        if self.n_triplets == 0:
+            raise ValueError(
+                "The labels give no triplet: at least two classes are needed, "
+                "and at least one class with two members."
+            )
+        self.total_weight = float(self.n_triplets)
+        self.unit = (normalize and self._mean_square(self.X)) or 1.0
+
+    def start(self) -> AllTripletsState:
+        """All distances zero."""
+        return self.state(np.empty((0, len(self))))
+
+    def prior(self, L: Matrix | None, weight: float) -> tuple[AllTripletsState, float]:
+        """State of a prior metric; parameters and result are those of `TripletOperator.prior`."""
+        factor = np.eye(len(self)) if L is None else L
+        mean = self._mean_square(self.X @ factor.T.astype(self.X.dtype)) / self.unit
+        scale = weight / mean if mean > 0 else weight
+        return self.state(np.sqrt(scale) * factor), scale
+
+    def state(self, L: Matrix, signs: Vector | None = None) -> AllTripletsState:
+        """Distances |L x - L y|^2 in the operator's units, coordinates counted with their signs."""
+        form = self.form(L, signs)
+        sums = recall("sums", lambda: self.sums(form).both, given=L)
+        return AllTripletsState(form, Sums(*sums), L)
+
+    def form(self, L: Matrix, signs: Vector | None = None) -> Embedded:
+        """Map the points by L."""
+        P = self.X @ (L / np.sqrt(self.unit)).T.astype(self.X.dtype)
+        return Embedded(P, np.ones(len(L)) if signs is None else signs)
+
+    def weigh(self, state: AllTripletsState) -> tuple[float, AnchorWeights]:
+        """Exponential loss of all triplets, and their weights."""
+        loss, anchor = exponential_loss(state.sums.near + state.sums.far)
+        with np.errstate(divide="ignore"):
+            return loss, AnchorWeights(state.form, state.sums, np.log(anchor))
+
+    def top(self, u: AnchorWeights, *, absolute: bool = False) -> tuple[float, Vector]:
+        """Leading eigenpair of A(u): the direction along which the loss falls fastest."""
+        return recall(
+            "leading eigenvector",
+            lambda: leading(self.matrix(u), absolute=absolute),
+            given=u.log_anchor,
+        )
+
+    def matrix(self, u: AnchorWeights) -> Matrix:
+        """A(u), the matrix (8) of MetricBoost."""
+        near = np.subtract(u.sums.near, u.log_anchor, where=self.anchors, out=np.zeros(len(self.X)))
+        far = np.subtract(u.sums.far, u.log_anchor, where=self.anchors, out=np.zeros(len(self.X)))
+        A = self.classes.scatter(
+            lambda tile: u.form.weights(tile, near, far),
+            self.X,
+            near_sign=-1.0,
+            row_sums=np.zeros(len(self.X)),
+        )
+        return A / self.unit
+
+    def along(self, state: AllTripletsState, v: Vector) -> Line:
+        """Return the loss along the direction v from the given distances."""
+        p = np.asarray(self.X @ (v / np.sqrt(self.unit)).astype(self.X.dtype), dtype=np.float64)
+        line = _TiledLine(self, state, v, p)
+        accuracy = 1e-13 if self.X.dtype == np.float64 else 1e-5
+        return Line(line.slope, line.advance, line.lowest, accuracy, line.sums)
+
+    def cut(self, state: AllTripletsState, v: Vector, *, how: str, signed: bool) -> Cut:
+        """Cut the squared lengths along v into small and large."""
+        p = np.asarray(self.X @ (v / np.sqrt(self.unit)).astype(self.X.dtype), dtype=np.float64)
+        u = self.weigh(state)[1]
+
+        def find() -> tuple[float, float, float]:
+            if how == "gaussian":
+                threshold = gaussian_cut(*self._spread(p))
+            else:
+                threshold = best_cut(*self._events(u, p), signed=signed)
+            return threshold, *self._judge(u, p, threshold)
+
+        threshold, wrong, right = recall("threshold", find, given=u.log_anchor)
+
+        def voted(alpha: float) -> Voted:
+            empty = np.empty(0)
+            form = state.form
+            if isinstance(form, Embedded):
+                form = Voted(form, np.empty((0, len(p))), empty, empty)
+            assert isinstance(form, Voted)
+            return form.extended(p, threshold, alpha)
+
+        def sums_after(alpha: float) -> tuple[Vector, ...]:
+            return self.sums(voted(alpha)).both
+
+        def advance(alpha: float, *sums: Vector) -> AllTripletsState:
+            return AllTripletsState(voted(alpha), Sums(*(sums or sums_after(alpha))), state.L)
+
+        return Cut(threshold, wrong, right, advance, sums_after)
+
+    def _judge(self, u: AnchorWeights, p: Vector, threshold: float) -> tuple[float, float]:
+        """Weight of the triplets that a cut orders wrongly, and rightly."""
+
+        def work(band: Band) -> tuple[Floats, ...]:
+            shares = np.zeros((2, 2, band.height))
+            for tile in band.tiles(self.classes.n):
+                weights = u.form.weights(tile, u.sums.near, u.sums.far)
+                large = squares(p, tile) >= threshold
+                shares[int(tile.near), 1] += np.where(large, weights, 0.0).sum(axis=1)
+                shares[int(tile.near), 0] += np.where(large, 0.0, weights).sum(axis=1)
+            (far_small, far_large), (near_small, near_large) = shares
+            anchor = np.exp(u.log_anchor[band.rows])
+            return (
+                np.array(anchor @ (near_large * far_small)),
+                np.array(anchor @ (near_small * far_large)),
+            )
+
+        wrong, right = self.classes.sum(work)
+        return float(wrong), float(right)
+
+    def _events(self, u: AnchorWeights, p: Vector) -> tuple[Vector, Vector, Vector]:
+        """What passing each squared length does to the weights of wrong and right triplets.
+
+        For an anchor let a and b be the shares of near and far lengths below the threshold. It adds
+        a_i (1 - a) b to the wrong weight and a_i a (1 - b) to the right one.
+        """
+        n = self.classes.n
+        if n * n > MAX_SORTED:
+            raise ValueError(
+                f"The exact threshold sorts all {n} x {n} pairs; {MAX_SORTED} are the most. "
+                'Use threshold="gaussian", or constraints=RandomTriplets(m).'
+            )
+        lengths, wrong, right = np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n))
+
+        def work(band: Band) -> None:
+            rows = band.rows
+            tile = self.classes.whole(
+                band, lambda tile: u.form.weights(tile, u.sums.near, u.sums.far)
+            )
+            length = squares(p, Tile(rows, slice(0, n), near=False))
+            order = np.argsort(length, axis=1, kind="stable")
+            is_near = self.classes.codes[rows, None] == self.classes.codes
+            near = np.take_along_axis(np.where(is_near, tile, 0.0), order, axis=1)
+            far = np.take_along_axis(np.where(is_near, 0.0, tile), order, axis=1)
+            a, b = np.cumsum(near, axis=1) - near, np.cumsum(far, axis=1) - far
+            anchor = np.exp(u.log_anchor[rows])[:, None]
+            lengths[rows] = np.take_along_axis(length, order, axis=1)
+            wrong[rows] = anchor * (far * (1 - a) - near * b)
+            right[rows] = anchor * (near * (1 - b) - far * a)
+
+        self.classes.for_each(work)
+        kept = np.repeat(self.anchors[:, None], n, axis=1)
+        return lengths[kept], wrong[kept], right[kept]
+
+    def _spread(self, p: Vector) -> tuple[float, float, float, float]:
+        """Mean and standard deviation of (p_i - p_j)^2 over near pairs, and over far pairs."""
+        near, everyone = np.zeros(3), _pair_sums(p)
+        for start, stop in pairwise(self.classes.edges):
+            near += _pair_sums(p[start:stop])
+        without_anchor = _pair_sums(p[self._size == 1])
+        result: list[float] = []
+        for count, square, fourth in (near, everyone - near - without_anchor):
+            mean = square / count
+            result += [float(mean), float(np.sqrt(max(0.0, fourth / count - mean**2)))]
+        return result[0], result[1], result[2], result[3]
+
+    def __len__(self) -> int:
+        """Number of features: A(u) is len x len."""
+        return self.X.shape[1]
+
+    def sums(self, form: PairForm, *, about: Sums | None = None) -> Sums:
+        """Sums over near and over far for each anchor, whatever the size of the distances.
+
+        Sums `about` others that are known not to be far off are cheaper.
+        """
+        near, far = np.full(self.classes.n, -np.inf), np.full(self.classes.n, -np.inf)
+
+        def near_by(band: Band) -> None:
+            assert about is not None
+            rows = band.rows
+            sums = np.zeros((2, band.height))
+            for tile in band.tiles(self.classes.n):
+                weights = form.weights(tile, about.near, about.far)
+                sums[int(tile.near)] += weights.sum(axis=1, dtype=np.float64)
+            with np.errstate(divide="ignore"):
+                far[rows], near[rows] = np.log(sums)
+            near[rows] += about.near[rows]
+            far[rows] += about.far[rows]
+
+        def anywhere(band: Band) -> None:
+            for tile in band.tiles(self.classes.n):
+                exponents = form.exponents(tile)
+                total = near if tile.near else far
+                total[band.rows] = np.logaddexp(total[band.rows], _log_sum_exp(exponents))
+
+        self.classes.for_each(anywhere if about is None else near_by)
+        return Sums(near, far)
+
+    def _mean_square(self, P: Floats) -> float:
+        """Mean of squared distance over both edges of every triplet, in O(n D)."""
+        X = np.asarray(P, dtype=np.float64)
+        X = X - X.mean(axis=0)
+        norms = np.einsum("ij,ij->i", X, X)
+        starts = self.classes.edges[:-1]
+        sums, squares = np.add.reduceat(X, starts), np.add.reduceat(norms, starts)
+        code = np.repeat(np.arange(len(starts)), np.diff(self.classes.edges))
+        near = self._size * norms - 2 * np.einsum("ij,ij->i", X, sums[code]) + squares[code]
+        everyone = len(X) * norms + norms.sum()
+        n_far = len(X) - self._size
+        total = (n_far * near + (self._size - 1) * (everyone - near)).sum()
+        return float(total / (2 * self.n_triplets))
+
+
+class _TiledLine:
+    """The loss of all triplets along one direction."""
+
+    def __init__(
+        self, scatter: AllTripletsOperator, state: AllTripletsState, v: Vector, p: Vector
+    ) -> None:
+        self.scatter, self.state, self.v, self.p = scatter, state, v, p
+        self._tried: tuple[float, Sums] | None = None
+        edges = scatter.classes.edges
+        self._lowest = np.repeat(np.minimum.reduceat(p, edges[:-1]), np.diff(edges))
+        self._highest = np.repeat(np.maximum.reduceat(p, edges[:-1]), np.diff(edges))
+
+    def slope(self, w: float) -> tuple[float, float]:
+        """Mean and variance of h_far - h_near over the triplets, after the step w."""
+        classes, state = self.scatter.classes, self.state
+        form = _embedded(state).extended(self.p, w) if w else _embedded(state)
+        shift = state.sums if self._is_small(w) else self.scatter.sums(form)
+        moments = np.zeros((2, 3, classes.n))
+
+        def work(band: Band) -> None:
+            rows = band.rows
+            q = self.p - self.p[rows].mean()
+            powers = np.vander(q, 5, increasing=True).astype(form.dtype)
+            sums = np.zeros((2, band.height, 5))
+            for tile in band.tiles(classes.n):
+                weights = form.weights(tile, shift.near, shift.far)
+                sums[int(tile.near)] += weights @ powers[tile.columns]
+            moments[1, :, rows] = _even_moments(sums[0], q[rows])
+            moments[0, :, rows] = _even_moments(sums[1], q[rows])
+
+        classes.for_each(work)
+        anchors = self.scatter.anchors
+        (s, s1, s2), (f, f1, f2) = moments[:, :, anchors]
+        log_near, log_far = shift.near[anchors] + np.log(s), shift.far[anchors] + np.log(f)
+        sums = Sums(np.full(classes.n, -np.inf), np.full(classes.n, -np.inf))
+        sums.near[anchors], sums.far[anchors] = log_near, log_far
+        self._tried = (w, sums)
+        anchor = exponential_loss(log_near + log_far)[1]
+        mean = anchor @ (f1 / f - s1 / s)
+        square = anchor @ (f2 / f - 2 * (f1 / f) * (s1 / s) + s2 / s)
+        return float(mean), max(0.0, float(square - mean**2))
+
+    def sums(self, w: float) -> tuple[Vector, Vector]:
+        """Sums after the step: those of the last step tried, if it is that."""
+        if self._tried is not None and self._tried[0] == w:
+            return self._tried[1].both
+        form = _embedded(self.state).extended(self.p, w)
+        about = self.state.sums if self._is_small(w) else None
+        return self.scatter.sums(form, about=about).both
+
+    def advance(self, w: float, *sums: Vector) -> AllTripletsState:
+        """Return the state after the step; its sums may be known already."""
+        form = _embedded(self.state).extended(self.p, w)
+        known = sums or self.sums(w)
+        L = np.vstack([self.state.L, np.sqrt(abs(w)) * self.v])
+        if len(L) > len(self.scatter):
+            L, signs = _compact(L, form.signs)
+            form = self.scatter.form(L, signs)
+        return AllTripletsState(form, Sums(*known), L)
+
+    def _is_small(self, w: float) -> bool:
+        """Whether the step leaves all exponents within the range of exp."""
+        return bool(abs(w) * np.ptp(self.p) ** 2 <= _SAFE_GROWTH[self.state.form.dtype.itemsize])
+
+    def lowest(self) -> float:
+        """Smallest h_far - h_near over all triplets, from sorted projections."""
+        anchors = self.scatter.anchors
+        reach = np.maximum(self._highest - self.p, self.p - self._lowest)
+        nearest_far = np.full(len(self.p), np.inf)
+        edges = self.scatter.classes.edges
+        for start, stop in pairwise(edges):
+            others = np.sort(np.delete(self.p, slice(start, stop)))
+            place = np.searchsorted(others, self.p[start:stop])
+            left = np.abs(self.p[start:stop] - others[np.maximum(place - 1, 0)])
+            right = np.abs(others[np.minimum(place, len(others) - 1)] - self.p[start:stop])
+            nearest_far[start:stop] = np.minimum(left, right)
+        return float((nearest_far[anchors] ** 2 - reach[anchors] ** 2).min())
+
+
+def _compact(L: Matrix, signs: Vector) -> tuple[Matrix, Vector]:
+    """Return at most as many rows as there are features, with the same L' diag(signs) L."""
+    values, vectors = np.linalg.eigh((L.T * signs) @ L)
+    kept = np.abs(values) > np.finfo(float).eps * np.abs(values).max()
+    return np.sqrt(np.abs(values[kept]))[:, None] * vectors[:, kept].T, np.sign(values[kept])
+
+
+def _embedded(state: AllTripletsState) -> Embedded:
+    if not isinstance(state.form, Embedded):
+        raise TypeError("A line search needs distances, not votes.")
+    return state.form
+
+
+def _pair_sums(q: Vector) -> Vector:
+    """Number of ordered pairs, and their sums of (q_i - q_j)^2 and (q_i - q_j)^4."""
+    n = len(q)
+    q = q - (q.mean() if n else 0.0)
+    m1, m2, m3, m4 = (float((q**power).sum()) for power in (1, 2, 3, 4))
+    square = 2 * (n * m2 - m1 * m1)
+    fourth = 2 * n * m4 - 8 * m1 * m3 + 6 * m2 * m2
+    return np.array([n * (n - 1), square, fourth])
+
+
+def _even_moments(sums: Floats, q: Vector) -> Matrix:
+    """Sums of e, e (q_i - q_j)^2 and e (q_i - q_j)^4 from sums of e q_j^m; shape (3, rows)."""
+    m0, m1, m2, m3, m4 = np.asarray(sums, dtype=np.float64).T
+    square = q * q * m0 - 2 * q * m1 + m2
+    fourth = q**4 * m0 - 4 * q**3 * m1 + 6 * q**2 * m2 - 4 * q * m3 + m4
+    return np.stack([m0, square, fourth])
+
+
+def _log_sum_exp(exponent: Floats) -> Vector:
+    top = np.maximum(exponent.max(axis=1), np.finfo(exponent.dtype).min)
+    exponent -= top[:, None]
+    with np.errstate(divide="ignore"):
+        return top + np.log(np.exp(exponent, out=exponent).sum(axis=1, dtype=np.float64))

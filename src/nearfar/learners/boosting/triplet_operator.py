@@ -1,0 +1,357 @@
+"""`TripletOperator`: triplets as an operator on directions and metrics.
+
+With E the edge incidence (edges x samples; `Edges`) and B the constraint incidence (constraints x
+edges; +1 at the edge (anchor, far), -1 at the edge (anchor, near)):
+
+    margins(v) = B (E X v)^2        A(u) = X' E' diag(B'u) E X        v' A(u) v = u' margins(v)
+
+No array is larger than X or than the list of triplets. Edges that triplets share are stored once.
+
+Margins and A(u) are in units of a squared distance, by default the mean over the triplets' edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
+
+from nearfar.constraints.constraints import Triplets
+from nearfar.learners.boosting.eigen import leading, signed
+from nearfar.learners.boosting.losses import Slope, exponential_loss, exponential_slope
+from nearfar.learners.boosting.thresholds import best_cut, gaussian_cut
+from nearfar.numerics.edges import Edges
+from nearfar.runtime.recall_stub import recall
+from nearfar.runtime.threads import single_threaded_blas
+from nearfar.typing import Floats, Matrix, Vector
+
+Unit = Literal["mean", "long", "longest"]
+SumsAfter = Callable[[float], tuple[Vector, ...]]
+
+_FACTOR_ROWS = 16
+_LANCZOS_BASIS = 20
+_FIRST_PRODUCTS = 3 * _LANCZOS_BASIS
+_SECONDS = {
+    "sparse": 0.2e-9,
+    "gemm": 0.01e-9,
+    "eigh": 0.2e-9,
+    "gemv": 0.1e-9,
+    "edge": 1.5e-9,
+    "call": 60e-6,
+}
+"""Measured seconds for an elementary operation; only their ratios matter."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """The loss along one direction.
+
+    Attributes
+    ----------
+    slope : callable
+        Step -> slope and curvature of the loss there.
+    advance : callable
+        Step, and the sums after it if they are known -> the operator's state after it.
+    lowest : callable
+        The smallest margin along the direction: if it is positive, no constraint objects to it.
+    accuracy : float
+        Relative accuracy to which a step can be found.
+    sums : callable
+        Step -> what takes long to compute of the state after it.
+    """
+
+    slope: Slope
+    advance: Callable[..., Any]
+    lowest: Callable[[], float]
+    accuracy: float = 1e-13
+    sums: SumsAfter = lambda _: ()
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A direction's squared lengths cut at a threshold into 0 (below) and 1.
+
+    Attributes
+    ----------
+    threshold : float
+    wrong, right : float
+        Weight of the constraints that the cut orders wrongly (near 1, far 0) and rightly.
+    advance : callable
+        Weight of the vote, and the sums with it if they are known -> the operator's state with it.
+    sums : callable
+        Weight of the vote -> what takes long to compute of the state with it.
+    """
+
+    threshold: float
+    wrong: float
+    right: float
+    advance: Callable[..., Any]
+    sums: SumsAfter = lambda _: ()
+
+
+class TripletOperator:
+    """Listed triplets over the rows of X.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Points, float32 or float64; not copied.
+    triplets : Triplets
+        At least one.
+    unit : float or {"mean", "long", "longest"}, default="mean"
+        Squared distance to measure in: a number, or that of the triplets' edges; "long" is the one
+        that 90 % of them do not exceed.
+
+    Attributes
+    ----------
+    unit : float
+        The squared distance that counts as one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar import Triplets
+    >>> from nearfar.learners.boosting.triplet_operator import TripletOperator
+    >>> X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]])
+    >>> scatter = TripletOperator(X, Triplets([[0, 1, 2]]), unit=1.0)
+    >>> scatter.margins(np.array([0.0, 1.0])), scatter.matrix(np.array([1.0]))
+    (array([4.]), array([[-1.,  0.],
+                         [ 0.,  4.]]))
+    """
+
+    def __init__(
+        self,
+        X: Floats,
+        triplets: Triplets,
+        *,
+        unit: float | Unit = "mean",
+    ) -> None:
+        self.X = X
+        self.n_triplets = m = len(triplets)
+        anchor, near, far = triplets.index.T
+        self.edges = Edges(X, np.concatenate([anchor, anchor]), np.concatenate([near, far]))
+        self.near, self.far = self.edges.of_pair[:m], self.edges.of_pair[m:]
+        self.weight = triplets.weight
+        self.total_weight = float(m if self.weight is None else self.weight.sum())
+        with np.errstate(divide="ignore"):
+            self._log_weight = 0.0 if self.weight is None else np.log(self.weight)
+        if isinstance(unit, str):
+            z = self.edges.squared_distances(X)
+            share = {"long": 0.9, "longest": 1.0}
+            chosen = 0.0 if unit == "mean" else float(np.quantile(z, share[unit]))
+            unit = chosen or self._mean(z)
+        self.unit = unit or 1.0
+        self._products = _FIRST_PRODUCTS
+        self._previous: Vector | None = None
+
+    def start(self) -> Vector:
+        """Margins before the first round."""
+        return np.zeros(len(self.near))
+
+    def prior(self, L: Matrix | None, weight: float) -> tuple[Vector, float]:
+        """Margins of a prior metric, to start from in place of zero.
+
+        Parameters
+        ----------
+        L : array of shape (rank, n_features) or None
+            The prior's map; None for the identity.
+        weight : float
+            What the mean squared distance over the triplets' edges is scaled to.
+
+        Returns
+        -------
+        state : array of shape (n_triplets,)
+        factor : float
+            What the prior's squared distances were multiplied by.
+        """
+        z = self.edges.squared_distances(self.X if L is None else self.embed(L))
+        z /= self.unit
+        mean = self._mean(z)
+        factor = weight / mean if mean > 0 else weight
+        return factor * (z[self.far] - z[self.near]), factor
+
+    def weigh(self, state: Vector) -> tuple[float, Vector]:
+        """Exponential loss of the margins, and the weight that each triplet has in it."""
+        return exponential_loss(self._log_weight - state)
+
+    def satisfied(self, state: Vector) -> float:
+        """Weighted share of triplets whose margin is positive."""
+        return float(np.average(state > 0, weights=self.weight))
+
+    def top(
+        self, u: Vector, *, absolute: bool = False, minus: Matrix | None = None
+    ) -> tuple[float, Vector]:
+        """Leading eigenpair of A(u): the direction along which the loss falls fastest.
+
+        With `absolute`, the eigenpair of the largest eigenvalue in absolute value. With `minus`, of
+        shape (rank, n_features), the eigenpair of ``A(u) - minus' minus``.
+        """
+        value, v, self._products = recall(
+            "leading eigenvector", lambda: self._top(u, absolute, minus), given=float(u[0])
+        )
+        self._previous = v
+        return value, v
+
+    def _top(self, u: Vector, absolute: bool, minus: Matrix | None) -> tuple[float, Vector, int]:
+        """Return the leading eigenpair, and how many products the last Lanczos run took."""
+        if absolute or self._dense_is_cheaper():
+            return *leading(self._matrix_minus(u, minus), absolute=absolute), self._products
+        return self._lanczos(u, minus)
+
+    def along(self, state: Vector, v: Vector) -> Line:
+        """Return the loss along the direction v from the given margins."""
+        H = self.margins(v)
+        return Line(
+            slope=exponential_slope(self._log_weight - state, H),
+            advance=lambda w: state + w * H,
+            lowest=lambda: float(H.min()),
+        )
+
+    def cut(self, state: Vector, v: Vector, *, how: str, signed: bool) -> Cut:
+        """Cut the squared lengths along v into small and large.
+
+        Parameters
+        ----------
+        state : array of shape (n_triplets,)
+        v : array of shape (n_features,)
+        how : {"exact", "gaussian"}
+        signed : bool
+            Whether a vote may be negative.
+        """
+        z = self._lengths(v)
+        near, far, u = z[self.near], z[self.far], self.weigh(state)[1]
+
+        def find() -> tuple[float]:
+            if how == "gaussian":
+                groups = (z[np.unique(self.near)], z[np.unique(self.far)])
+                return (gaussian_cut(*(f(g) for g in groups for f in (_mean, _sd))),)
+            for_wrong = np.where(far < near, u, 0.0)
+            for_right = np.where(near < far, u, 0.0)
+            return (
+                best_cut(
+                    np.concatenate([near, far]),
+                    np.concatenate([-for_wrong, for_wrong]),
+                    np.concatenate([for_right, -for_right]),
+                    signed=signed,
+                ),
+            )
+
+        (threshold,) = recall("threshold", find, given=float(u[0]))
+        H = (far >= threshold).astype(np.float64) - (near >= threshold)
+        wrong, right = float(u[H < 0].sum()), float(u[H > 0].sum())
+        return Cut(threshold, wrong, right, lambda alpha: state + alpha * H)
+
+    def __len__(self) -> int:
+        """Number of features: A(u) is len x len."""
+        return self.X.shape[1]
+
+    def margins(self, v: Vector) -> Vector:
+        """B (E X v)^2: squared distance to far minus that to near, along v."""
+        return self._differences(self._lengths(v))
+
+    def _lengths(self, v: Vector) -> Vector:
+        """(E X v)^2: squared lengths of the edges along v."""
+        with self._blas():
+            return self.edges.lengths(v / np.sqrt(self.unit))
+
+    def embedding_margins(self, P: Floats) -> Vector:
+        """Margins of squared Euclidean distance between the rows of P, an embedding of X."""
+        return self._differences(self.edges.squared_distances(P)) / self.unit
+
+    def factor_margins(self, L: Matrix) -> Vector:
+        """Margins of the metric L'L, a few rows of L at a time."""
+        margins = self.start()
+        for top in range(0, len(L), _FACTOR_ROWS):
+            margins += self.embedding_margins(self.embed(L[top : top + _FACTOR_ROWS]))
+        return margins
+
+    def embed(self, L: Matrix) -> Floats:
+        """Map X by L."""
+        with self._blas():
+            return self.X @ L.T.astype(self.X.dtype, copy=False)
+
+    def pull(self, u: Vector, P: Floats) -> Matrix:
+        """P' (Laplacian of u) X: for P = X L' this is L A(u)."""
+        half = self.edges.half_laplacian(self.edge_weights(u))
+        Y = half @ P + half.T @ P
+        with self._blas():
+            return np.asarray(Y.T @ self.X, dtype=np.float64) / self.unit
+
+    def matrix(self, u: Vector) -> Matrix:
+        """A(u), dense."""
+        return self.edges.matrix(self.edge_weights(u)) / self.unit
+
+    def _matrix_minus(self, u: Vector, minus: Matrix | None) -> Matrix:
+        return self.matrix(u) if minus is None else self.matrix(u) - minus.T @ minus
+
+    def operator(self, u: Vector) -> LinearOperator:
+        """A(u) as a linear operator."""
+        return self.edges.operator(self.edge_weights(u) / self.unit)
+
+    def edge_weights(self, u: Vector) -> Vector:
+        """B'u: what each edge is stretched (or, if negative, shrunk) by."""
+        n_edges = len(self.edges)
+        stretched = np.bincount(self.far, weights=u, minlength=n_edges)
+        shrunk = np.bincount(self.near, weights=u, minlength=n_edges)
+        return np.subtract(stretched, shrunk, dtype=np.float64)
+
+    def _mean(self, z: Vector) -> float:
+        """Weighted mean of a quantity of edges over the two edges of every triplet."""
+        return float(np.average(z[self.near] + z[self.far], weights=self.weight)) / 2
+
+    def _differences(self, z: Vector) -> Vector:
+        """B z: what an edge's quantity is for far, minus what it is for near."""
+        h = z[self.far]
+        h -= z[self.near]
+        return h
+
+    def _blas(self) -> AbstractContextManager[object]:
+        """BLAS to itself for the long products of Lanczos, quiet otherwise."""
+        return single_threaded_blas() if self._dense_is_cheaper() else nullcontext()
+
+    def _dense_is_cheaper(self) -> bool:
+        n, D = self.X.shape
+        stored = self.edges.n_stored
+        cost = _SECONDS
+        dense = cost["sparse"] * stored * D + cost["gemm"] * n * D**2 + cost["eigh"] * D**3
+        product = cost["call"] + 2 * cost["gemv"] * n * D + 2 * cost["edge"] * stored
+        return D <= _LANCZOS_BASIS or dense < self._products * product
+
+    def _lanczos(self, u: Vector, minus: Matrix | None) -> tuple[float, Vector, int]:
+        operator = self.operator(u)
+        count = 0
+
+        def counted(v: Vector) -> Vector:
+            nonlocal count
+            count += 1
+            product = operator.matvec(v)
+            return product if minus is None else product - minus.T @ (minus @ v)
+
+        start = self._previous
+        if start is None:
+            start = np.random.default_rng(0).standard_normal(len(self))
+        try:
+            values, vectors = eigsh(
+                LinearOperator(operator.shape, matvec=counted, dtype=operator.dtype),
+                k=1,
+                which="LA",
+                v0=start.astype(operator.dtype),
+                ncv=_LANCZOS_BASIS,
+                tol=1e-5 if operator.dtype == np.float32 else 1e-10,
+            )
+        except ArpackError:
+            return *leading(self._matrix_minus(u, minus)), 1 << 30
+        v = vectors[:, 0].astype(np.float64)
+        return float(values[0]), signed(v / np.linalg.norm(v)), count
+
+
+def _mean(values: Vector) -> float:
+    return float(values.mean())
+
+
+def _sd(values: Vector) -> float:
+    return float(values.std())

@@ -1,0 +1,125 @@
+"""A path over C: the planes of one C are below the loss for every other, and are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.model_selection import StratifiedKFold
+from sklearn.utils import check_random_state
+
+from nearfar.constraints.constraints import ConstraintsOver, Pairs
+from nearfar.learners.max_margin.max_margin_metric import MaxMarginMetric
+from nearfar.learners.max_margin.pair_problem import Cut
+from nearfar.typing import Vector
+
+
+@dataclass(frozen=True)
+class CPath:
+    """Learners along a path over C.
+
+    Attributes
+    ----------
+    C : array of shape (n_steps,)
+        The prices, rising.
+    learners : list of MaxMarginMetric
+        Fitted to all pairs, one for each.
+    scores : array of shape (n_steps, n_folds) or None
+        Share of held-out pairs that are told rightly. Their rows are known from other pairs: for
+        new rows expect less.
+    """
+
+    C: Vector
+    learners: list[MaxMarginMetric]
+    scores: Vector | None
+
+    @property
+    def best(self) -> MaxMarginMetric:
+        """The learner with the best mean score; of equals, that of the smallest C."""
+        if self.scores is None:
+            raise ValueError("The path was not cross-validated; give C_path a cv.")
+        return self.learners[int(self.scores.mean(axis=1).argmax())]
+
+
+def C_path(  # noqa: N802
+    X: ArrayLike,
+    y: Any,
+    C: Iterable[float] = (1.0, 10.0, 100.0, 1e3, 1e4),
+    *,
+    learner: MaxMarginMetric | None = None,
+    cv: int | None = 5,
+    random_state: int | np.random.RandomState | None = None,
+) -> CPath:
+    """Fit a max-margin metric for several C, each from what the one before has found.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,), or Pairs
+        Labels, from which the learner's strategy draws pairs once, or pairs.
+    C : iterable of float, default=(1, 10, 100, 1e3, 1e4)
+    learner : MaxMarginMetric, optional
+        What to fit; its `C` is not used.
+    cv : int or None, default=5
+        Folds of pairs for scores; None for none.
+    random_state : int, RandomState or None, default=None
+        For drawing pairs and folds.
+
+    Returns
+    -------
+    CPath
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from nearfar import C_path
+    >>> path = C_path(*load_wine(return_X_y=True), C=[1, 100], cv=3, random_state=0)
+    >>> path.best.C
+    100.0
+    """
+    prices = np.unique(np.asarray(list(C), dtype=np.float64))
+    base = MaxMarginMetric() if learner is None else learner
+    rng = check_random_state(random_state)
+    pairs = _pairs(base, X, y, rng)
+    scores = None
+    if cv is not None:
+        folds = StratifiedKFold(cv, shuffle=True, random_state=rng.randint(2**31 - 1))
+        columns = []
+        for seen, unseen in folds.split(pairs.index, pairs.similar):
+            held_out = pairs.take(unseen)
+            columns.append(
+                [
+                    _accuracy(fitted, X, held_out)
+                    for fitted in _path(base, X, pairs.take(seen), prices)
+                ]
+            )
+        scores = np.array(columns).T
+    return CPath(prices, _path(base, X, pairs, prices), scores)
+
+
+def _pairs(base: MaxMarginMetric, X: ArrayLike, y: Any, rng: np.random.RandomState) -> Pairs:
+    if isinstance(y, ConstraintsOver):
+        y = y.constraints
+    if isinstance(y, Pairs):
+        return y
+    return clone(base).pairs_of(X, y, rng)
+
+
+def _path(
+    base: MaxMarginMetric, X: ArrayLike, pairs: Pairs, prices: Vector
+) -> list[MaxMarginMetric]:
+    planes: list[Cut] = []
+    learners = []
+    for price in prices:
+        fitted: MaxMarginMetric = clone(base).set_params(C=float(price))
+        fitted.fit_with(planes, X, pairs)
+        learners.append(fitted)
+    return learners
+
+
+def _accuracy(fitted: MaxMarginMetric, X: ArrayLike, pairs: Pairs) -> float:
+    return float(np.average(fitted.predict(X, pairs) == pairs.similar, weights=pairs.weight))

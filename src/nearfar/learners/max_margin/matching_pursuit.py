@@ -1,0 +1,288 @@
+"""Matching pursuit in kernel space: a few points whose span is near all others.
+
+The point that is farthest from the span of the basis joins it (Xiong, Johnson, Corso, section 4.6):
+
+    next = argmax_i  min_beta | phi(x_i) - sum_j beta_j phi(x_j) |^2                        (8)
+
+The minimum is attained at beta = K_BB^-1 k_B(x_i), and to choose by the exact residual is to choose
+the pivots of a pivoted Cholesky factorisation of K: N numbers a step, O(N t^2) in all, and no more
+of K than t columns. Residuals and features that are whitened, K_BB^(-1/2) k_B(x), are exact. Of
+points whose residuals agree to rounding the first one joins.
+
+The paper prints the cosine of phi(x_i) and phi(x_j) for beta_j, which is right only for an
+orthogonal basis of unit length (its residual rises after some points), begins with a random point,
+and has the features k_B(x), whose products are not kernel values: ``as_printed=True``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from nearfar.metrics.kernel_map import KERNELS, Kernel, KernelMap, kernel_diagonal, kernel_matrix
+from nearfar.runtime.recall_stub import recall
+from nearfar.typing import Floats, Ints, Matrix, Vector
+
+_NOT_PSD = 1e-8
+_NOTHING = 1e-12
+
+
+class MatchingPursuitBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Approximate a kernel by the points that are farthest from the span of those before them.
+
+    A map like scikit-learn's `Nystroem`, with a basis that is chosen, not drawn.
+
+    Parameters
+    ----------
+    kernel : str or callable, default="rbf"
+        A kernel of `sklearn.metrics.pairwise`, or a function of two rows.
+    gamma, degree, coef0 : float, optional
+        Parameters of the kernel, by default scikit-learn's; those that it does not have are
+        ignored.
+    n_components : int, default=200
+        The most basis points.
+    tol : float, default=1e-10
+        No point joins whose squared residual is less than this share of the largest K(x, x).
+    as_printed : bool, default=False
+        Choose points and make features as the paper prints.
+    random_state : int, RandomState or None, default=None
+        For the first point, if `as_printed`.
+
+    Attributes
+    ----------
+    indices_ : array of shape (n_basis,)
+        Rows of X that are the basis, in the order in which they joined.
+    components_ : array of shape (n_basis, n_features)
+        These rows.
+    residuals_ : array of shape (n_basis + 1,)
+        Sum of the squared residuals of all rows with 0, 1, ... basis points.
+    map_ : KernelMap
+        The map.
+
+    References
+    ----------
+    C. Xiong, D. M. Johnson, J. J. Corso. Efficient max-margin metric learning. 2012.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from nearfar import MatchingPursuitBasis
+    >>> X = StandardScaler().fit_transform(load_wine().data)
+    >>> MatchingPursuitBasis(n_components=20).fit_transform(X).shape
+    (178, 20)
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel: Kernel = "rbf",
+        gamma: float | None = None,
+        degree: float | None = None,
+        coef0: float | None = None,
+        n_components: int = 200,
+        tol: float = 1e-10,
+        as_printed: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_components = n_components
+        self.tol = tol
+        self.as_printed = as_printed
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Choose the basis from the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : ignored
+        """
+        points = validate_data(self, X, dtype=[np.float64, np.float32])
+        if self.n_components < 1:
+            raise ValueError(f"n_components must be 1 or more; got {self.n_components!r}.")
+        parameters = kernel_parameters(self.kernel, self.gamma, self.degree, self.coef0)
+        random_state = check_random_state(self.random_state) if self.as_printed else None
+        found = pursue(
+            points, self.kernel, parameters, self.n_components, tol=self.tol, printed=random_state
+        )
+        self.indices_, self.residuals_, self.map_ = found.indices, found.residuals, found.map
+        self.components_ = points[self.indices_]
+        self._n_features_out = len(self.indices_)
+        return self
+
+    def transform(self, X: ArrayLike) -> Floats:
+        """Map points to features whose products are kernel values, or nearly so."""
+        check_is_fitted(self)
+        points = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        return self.map_.transform(points)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def kernel_parameters(
+    kernel: Any, gamma: float | None, degree: float | None, coef0: float | None
+) -> dict[str, float]:
+    """Check a kernel's name, and collect the parameters that are given."""
+    if not callable(kernel) and kernel not in KERNELS:
+        raise ValueError(
+            f"kernel must be one of {', '.join(KERNELS)}, or callable; got {kernel!r}."
+        )
+    given = {"gamma": gamma, "degree": degree, "coef0": coef0}
+    return {name: float(value) for name, value in given.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Pursuit:
+    """A basis that was found: its rows, the residuals on the way, and its map."""
+
+    indices: Ints
+    residuals: Vector
+    map: KernelMap
+
+
+def pursue(
+    X: Floats,
+    kernel: Kernel,
+    parameters: Mapping[str, float],
+    n_basis: int,
+    *,
+    tol: float,
+    printed: np.random.RandomState | None = None,
+) -> Pursuit:
+    """Choose a basis among the rows of X.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+    kernel : str or callable
+    parameters : mapping
+        Parameters of the kernel.
+    n_basis : int
+        The most points.
+    tol : float
+        Least residual of a point that joins, as a share of the largest K(x, x).
+    printed : RandomState, optional
+        Choose as the paper prints, from a random first point.
+    """
+    chosen, totals, whitening = recall(
+        "basis",
+        lambda: _choose(X, kernel, parameters, n_basis, tol, printed),
+        random_state=printed,
+    )
+    return Pursuit(
+        chosen,
+        totals,
+        KernelMap(
+            np.asarray(X[chosen], dtype=np.float64),
+            whitening,
+            kernel,
+            dict(parameters),
+            center=np.zeros(X.shape[1]),
+            scale=np.ones(X.shape[1]),
+        ),
+    )
+
+
+def _choose(
+    X: Floats,
+    kernel: Kernel,
+    parameters: Mapping[str, float],
+    n_basis: int,
+    tol: float,
+    printed: np.random.RandomState | None,
+) -> tuple[Ints, Vector, Matrix]:
+    """Return the rows of the basis, the residuals on the way, and what whitens the features."""
+    diagonal = kernel_diagonal(X, kernel, parameters)
+    largest = float(diagonal.max())
+    if not np.isfinite(diagonal).all() or largest <= 0 or diagonal.min() < 0:
+        raise ValueError(f"The kernel {kernel!r} has no positive K(x, x): it is not psd.")
+
+    def column(row: int) -> Vector:
+        return kernel_matrix(X, X[row : row + 1], kernel, parameters)[:, 0]
+
+    most = min(n_basis, len(X))
+    residual = (_Exact if printed is None else _Printed)(diagonal, column, most)
+    totals = [float(diagonal.sum())]
+    chosen: list[int] = []
+    free = np.ones(len(X), dtype=bool)
+    while len(chosen) < most:
+        left = np.where(free, residual.values, -np.inf)
+        row = int((left >= left.max() - _NOTHING * largest).argmax())
+        if printed is not None and not chosen:
+            row = int(printed.randint(len(X)))
+        if left[row] <= max(tol, _NOTHING) * largest:
+            break
+        residual.add(row)
+        if printed is None and residual.values.min() < -_NOT_PSD * largest:
+            raise ValueError(f"The kernel {kernel!r} is not psd on these points.")
+        chosen.append(row)
+        free[row] = False
+        totals.append(float(np.maximum(residual.values, 0.0).sum()))
+    basis = np.asarray(X[chosen], dtype=np.float64)
+    whitening = np.eye(len(chosen))
+    if printed is None:
+        whitening = _inverse_root(kernel_matrix(basis, basis, kernel, parameters))
+    return np.array(chosen, dtype=np.intp), np.array(totals), whitening
+
+
+class _Exact:
+    """Exact squared residuals of all points: the diagonal that pivoted Cholesky leaves."""
+
+    def __init__(self, diagonal: Vector, column: Callable[[int], Vector], most: int) -> None:
+        self.values = diagonal.copy()
+        self._column = column
+        self._factor = np.empty((len(diagonal), most), order="F")
+        self._number = 0
+
+    def add(self, row: int) -> None:
+        """Add a point to the basis."""
+        factor = self._factor[:, : self._number]
+        g = self._column(row) - factor @ factor[row]
+        g /= np.sqrt(self.values[row])
+        self.values -= g * g
+        self.values[row] = 0.0
+        self._factor[:, self._number] = g
+        self._number += 1
+
+
+class _Printed:
+    """Residuals with the printed beta_j, the cosine of phi(x_i) and phi(x_j)."""
+
+    def __init__(self, diagonal: Vector, column: Callable[[int], Vector], most: int) -> None:
+        self.values = diagonal.copy()
+        self._diagonal = diagonal
+        self._column = column
+        self._betas = np.empty((len(diagonal), most), order="F")
+        self._rows: list[int] = []
+
+    def add(self, row: int) -> None:
+        """Add a point to the basis."""
+        k, own = self._column(row), self._diagonal[row]
+        beta = k / np.sqrt(np.maximum(self._diagonal * own, np.finfo(float).tiny))
+        number = len(self._rows)
+        overlap = k - self._betas[:, :number] @ k[self._rows]
+        self.values += beta * (beta * own - 2 * overlap)
+        self._betas[:, number] = beta
+        self._rows.append(row)
+
+
+def _inverse_root(K: Matrix) -> Matrix:
+    """K^(-1/2), without directions of no length."""
+    values, vectors = np.linalg.eigh(K)
+    kept = values > len(values) * np.finfo(float).eps * values[-1]
+    return (vectors[:, kept] / np.sqrt(values[kept])) @ vectors[:, kept].T

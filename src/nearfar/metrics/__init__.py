@@ -1,0 +1,1 @@
+"""Metrics, their file format, and what they say about features."""

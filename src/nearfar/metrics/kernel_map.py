@@ -1,0 +1,106 @@
+"""`KernelMap`: points by their kernel with a few others, so that products are kernel values.
+
+    phi(x) = W k(x),    k(x)_j = K(x, x_j) for the points x_j of a basis,    W = K_BB^(-1/2)
+
+Then phi(x)'phi(y) is the kernel of the projections of x and y on the span of the basis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics.pairwise import KERNEL_PARAMS, pairwise_kernels
+
+from nearfar.typing import Floats, Matrix, Vector
+
+Kernel = str | Callable[..., float]
+
+KERNELS = tuple(KERNEL_PARAMS)
+"""Names of scikit-learn's kernels."""
+
+PARAMETERS = ("gamma", "degree", "coef0")
+"""Parameters that they have."""
+
+_DIAGONAL_BLOCK = 64
+
+
+@dataclass(frozen=True, eq=False)
+class KernelMap:
+    """A map to features whose products are kernel values, or nearly so.
+
+    Attributes
+    ----------
+    points : array of shape (n_basis, n_features)
+        The basis, centred and scaled.
+    whitening : array of shape (n_basis, n_basis)
+        W.
+    kernel : str or callable
+        A name that scikit-learn knows, or a function of two rows.
+    parameters : mapping
+        Parameters of the kernel.
+    center, scale : array of shape (n_features,)
+        What is taken off points, and what they are then divided by.
+    """
+
+    points: Matrix
+    whitening: Matrix
+    kernel: Kernel
+    parameters: Mapping[str, float]
+    center: Vector
+    scale: Vector
+
+    def __post_init__(self) -> None:
+        n_basis, n_features = self.points.shape
+        if self.whitening.shape != (n_basis, n_basis):
+            raise ValueError("A kernel map needs a square whitening, one row for each basis point.")
+        if self.center.shape != (n_features,) or self.scale.shape != (n_features,):
+            raise ValueError("A kernel map needs one center and one scale for each feature.")
+        for array in (self.points, self.whitening, self.center, self.scale):
+            if not np.isfinite(array).all():
+                raise ValueError("A kernel map must be finite.")
+        if not np.all(self.scale):
+            raise ValueError("A kernel map's scale must not be zero.")
+        wrong = set(self.parameters) - set(PARAMETERS)
+        if isinstance(self.kernel, str) and wrong:
+            raise ValueError(f"A kernel map knows no parameter {min(wrong)!r}.")
+        if not np.isfinite(list(self.parameters.values())).all():
+            raise ValueError("A kernel map's parameters must be finite.")
+        for array in (self.points, self.whitening, self.center, self.scale):
+            array.setflags(write=False)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of the points that are mapped."""
+        return self.points.shape[1]
+
+    @property
+    def n_components(self) -> int:
+        """Number of features after the map."""
+        return len(self.whitening)
+
+    def transform(self, X: Floats) -> Floats:
+        """Map points; float32 if X is."""
+        Z = (np.asarray(X, dtype=np.float64) - self.center) / self.scale
+        features = kernel_matrix(Z, self.points, self.kernel, self.parameters) @ self.whitening.T
+        return features.astype(X.dtype, copy=False)
+
+
+def kernel_matrix(
+    X: Floats, Y: Floats, kernel: Kernel, parameters: Mapping[str, float]
+) -> NDArray[np.float64]:
+    """Kernel between the rows of X and those of Y; parameters that it does not have are ignored."""
+    known = isinstance(kernel, str)
+    left, right = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
+    K = pairwise_kernels(left, right, metric=kernel, filter_params=known, **parameters)
+    return np.asarray(K, dtype=np.float64)
+
+
+def kernel_diagonal(X: Floats, kernel: Kernel, parameters: Mapping[str, float]) -> Vector:
+    """Kernel of each row of X with itself."""
+    if not isinstance(kernel, str):
+        return np.array([kernel(x, x, **parameters) for x in X], dtype=np.float64)
+    blocks = [X[top : top + _DIAGONAL_BLOCK] for top in range(0, len(X), _DIAGONAL_BLOCK)]
+    return np.concatenate([kernel_matrix(b, b, kernel, parameters).diagonal() for b in blocks])

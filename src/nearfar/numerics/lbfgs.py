@@ -1,0 +1,153 @@
+"""Smooth minimisation as a generator of rounds.
+
+SciPy's L-BFGS-B calls back once an iteration. It runs in a thread of its own, which waits while a
+round is looked at: whoever consumes the rounds sees each as it happens, and may stop the search.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator
+from contextvars import copy_context
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+from scipy.optimize import OptimizeResult, minimize
+
+from nearfar.runtime.deadline import check_time
+from nearfar.runtime.history import Iteration, Iterations
+from nearfar.typing import Vector
+
+Objective = Callable[[Vector], tuple[float, Vector]]
+Bounds = list[tuple[float | None, float | None]]
+
+_MEMORY = 10
+
+
+def lbfgs(
+    f: Objective,
+    x: Vector,
+    *,
+    max_iter: int,
+    tol: float,
+    bounds: Bounds | None = None,
+    memory: int = _MEMORY,
+) -> Generator[tuple[float, Vector], None, str]:
+    """Minimise a smooth function within bounds, an iteration at a time.
+
+    Parameters
+    ----------
+    f : callable
+        Point -> value and gradient.
+    x : array of shape (n,)
+        Where to begin.
+    max_iter : int
+        The most iterations.
+    tol : float
+        Relative decrease of the value at which to end.
+    bounds : list of (low, high), optional
+    memory : int, default=10
+        Steps that are remembered.
+
+    Yields
+    ------
+    value : float
+    x : array of shape (n,)
+        After each iteration; where to begin, if there is none.
+
+    Returns
+    -------
+    str
+        "converged", "max_iter", or "stalled" where rounding ends the search along a line.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.numerics.lbfgs import lbfgs
+    >>> steps = lbfgs(lambda x: (float(x @ x), 2 * x), np.ones(2), max_iter=9, tol=1e-9)
+    >>> [round(value, 6) for value, x in steps][-1]
+    0.0
+    """
+    options: Any = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": tol, "maxcor": memory}
+    worker = _Worker(f, x, bounds, options | {"gtol": 0.0})
+    worker.start()
+    moved = False
+    try:
+        while True:
+            item = worker.outbox.get()
+            if isinstance(item, BaseException):
+                raise item
+            if isinstance(item, str):
+                if not moved:
+                    yield worker.f(x)[0], x
+                return item
+            moved = True
+            yield item
+            worker.ahead.release()
+    finally:
+        worker.stop()
+
+
+def iterations_from(
+    steps: Generator[tuple[float, Vector], None, str], make: Callable[[float, Vector], Iteration]
+) -> Iterations:
+    """Turn each step of a descent into a round."""
+    while True:
+        try:
+            value, x = next(steps)
+        except StopIteration as end:
+            return str(end.value)
+        yield make(value, x)
+
+
+class _Worker(threading.Thread):
+    """SciPy's search: puts out each iterate, then waits to be told to go ahead."""
+
+    def __init__(self, f: Objective, x: Vector, bounds: Bounds | None, options: Any) -> None:
+        super().__init__(daemon=True)
+        self.f, self.x, self.bounds, self.options = f, x, bounds, options
+        self.outbox: SimpleQueue[Any] = SimpleQueue()
+        self.ahead = threading.Semaphore(0)
+        self.stopped = threading.Event()
+        self.context = copy_context()
+
+    def run(self) -> None:
+        self.context.run(self._search)
+
+    def _search(self) -> None:
+        callback: Any = self._show
+        try:
+            found = minimize(
+                self._value,
+                self.x,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=self.bounds,
+                callback=callback,
+                options=self.options,
+            )
+            self.outbox.put({0: "converged", 1: "max_iter"}.get(found.status, "stalled"))
+        except BaseException as error:
+            self.outbox.put(error)
+
+    def stop(self) -> None:
+        """End the search at its next iterate, and wait for that."""
+        self.stopped.set()
+        self.ahead.release()
+        self.join()
+
+    def _value(self, x: Vector) -> tuple[float, Vector]:
+        check_time()
+        value, gradient = self.f(x)
+        if not np.isfinite(value):
+            raise ValueError(
+                "The objective is not finite: numbers are too large; try scale='standard'."
+            )
+        return value, gradient
+
+    def _show(self, intermediate_result: OptimizeResult) -> None:
+        self.outbox.put((float(intermediate_result.fun), intermediate_result.x.copy()))
+        self.ahead.acquire()
+        if self.stopped.is_set():
+            raise StopIteration

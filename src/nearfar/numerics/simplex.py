@@ -1,0 +1,185 @@
+"""Concave functions over the simplex, maximised by Newton's method.
+
+    max f(w)        w >= 0,  sum_l w_l = 1
+
+f has a gradient and, almost everywhere, a curvature (the negative of its Hessian). A step maximises
+the quadratic model over the whole simplex, then searches the line to that maximum. At the optimum
+the terms that have weight have the largest gradient; `max_l gradient_l - w'gradient` bounds how far
+f is below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from nearfar.typing import Ints, Matrix, Vector
+
+_MAX_STEPS = 100
+_SMALLEST_STEP = 1e-12
+_ROUNDING = 1e-16
+_LEAST_RISE = 1e-4
+_SAME_VALUE = 1e-14
+_RIDGE = 1e-12
+
+
+@dataclass(frozen=True)
+class Point:
+    """A concave function at a point of the simplex.
+
+    Attributes
+    ----------
+    value : float
+    gradient : array of shape (n_terms,)
+    curvature : callable
+        Rows of terms -> the curvature among them, a psd matrix.
+    """
+
+    value: float
+    gradient: Vector
+    curvature: Callable[[Ints], Matrix]
+
+    def promise(self, w: Vector) -> float:
+        """Return the most by which the function can rise from here."""
+        return float(self.gradient.max() - self.gradient @ w)
+
+
+def maximize(f: Callable[[Vector], Point], w: Vector, *, tol: float) -> tuple[Vector, Point]:
+    """Maximise a concave function over the simplex.
+
+    Parameters
+    ----------
+    f : callable
+        Weights -> `Point`.
+    w : array of shape (n_terms,)
+        Where to begin.
+    tol : float
+        How far below the maximum the result may be.
+
+    Returns
+    -------
+    w : array of shape (n_terms,)
+    point : Point
+        The function there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.numerics.simplex import Point, maximize
+    >>> goal = np.array([0.7, 0.5, -0.9])
+    >>> def f(w):
+    ...     return Point(-((w - goal) ** 2).sum() / 2, goal - w, lambda rows: np.eye(len(rows)))
+    >>> maximize(f, np.ones(3) / 3, tol=1e-12)[0].round(6)
+    array([0.6, 0.4, 0. ])
+    """
+    point, before = f(w), np.inf
+    for _ in range(_MAX_STEPS):
+        promise = point.promise(w)
+        if promise <= tol:
+            break
+        p = _newton_move(point, w)
+        slope = float(point.gradient @ p)
+        exact = slope > _ROUNDING * np.abs(point.gradient).max()
+        if not exact and promise > before / 2:
+            break
+        there, found = _search(f, w, p, point.value - _slack(point), slope if exact else np.inf)
+        if exact and found.value < point.value - _slack(point):
+            break
+        w, point, before = there, found, promise
+    return w, point
+
+
+def _slack(point: Point) -> float:
+    """Return what rounding may do to the value."""
+    return _SAME_VALUE * max(abs(point.value), float(np.abs(point.gradient).max()))
+
+
+def _newton_move(point: Point, w: Vector) -> Vector:
+    """Move to the maximum of the quadratic model over the simplex."""
+    gradient = point.gradient
+    candidates = np.flatnonzero((w > 0) | (gradient > gradient @ w))
+    H = point.curvature(candidates)
+    target = maximize_quadratic(H, gradient[candidates] + H @ w[candidates], w[candidates])
+    p = np.zeros(len(w))
+    p[candidates] = target - w[candidates]
+    return p
+
+
+def _search(
+    f: Callable[[Vector], Point], w: Vector, p: Vector, value: float, slope: float
+) -> tuple[Vector, Point]:
+    """Go along p, at most all the way, to where the function is higher and not falling steeply."""
+    step = 1.0
+    while True:
+        there = np.maximum(w + step * p, 0.0)
+        there /= there.sum()
+        point = f(there)
+        new_slope = float(point.gradient @ p)
+        rising = new_slope >= 0 or point.value >= value + _LEAST_RISE * step * slope
+        if slope == np.inf or (rising and new_slope >= -0.5 * slope) or step < _SMALLEST_STEP:
+            return there, point
+        step *= min(0.9, max(0.1, slope / (slope - new_slope)))
+
+
+def maximize_quadratic(H: Matrix, q: Vector, x: Vector) -> Vector:
+    """Maximise ``q'x - x'Hx / 2`` over the simplex, from a point in it; H is psd.
+
+    An active-set method: the variables that are positive are optimised as if unbounded; one that
+    would turn negative leaves, and the one with the largest gain enters.
+    """
+    n = len(q)
+    x = x.copy()
+    inside = x > 0
+    scale = float(np.abs(q).max()) or 1.0
+    for _ in range(20 * n):
+        members = np.flatnonzero(inside)
+        goal, price = _maximize_on_face(H, q, members, x[members])
+        low = goal < 0
+        if low.any():
+            now = x[members]
+            ratio = now[low] / (now[low] - goal[low])
+            first = ratio.argmin()
+            x[members] = np.maximum(0.0, now + ratio[first] * (goal - now))
+            x[members[low][first]] = 0.0
+            inside = x > 0
+            continue
+        x[:] = 0.0
+        x[members] = goal
+        gain = q - H @ x - price
+        gain[inside] = -np.inf
+        enters = int(gain.argmax())
+        if not gain[enters] > 1e-14 * scale:
+            break
+        inside[enters] = True
+    return x / x.sum()
+
+
+def _maximize_on_face(H: Matrix, q: Vector, members: Ints, now: Vector) -> tuple[Vector, float]:
+    """Maximise the quadratic over the plane of a face; also the price of a unit of the sum.
+
+    Where the quadratic is flat, the point stays near where it is `now`.
+    """
+    face, gain = H[np.ix_(members, members)], q[members]
+    x = np.ones(1)
+    if len(members) > 1:
+        others = face[1:, 1:] - face[1:, :1] - face[:1, 1:] + face[0, 0]
+        ridge = _RIDGE * max(np.trace(face), float(np.abs(gain).max()), np.finfo(float).tiny)
+        pull = gain[1:] - gain[0] - face[1:, 0] + face[0, 0]
+        y = now[1:] + _solve(others, ridge, pull - others @ now[1:])
+        x = np.append(1.0 - y.sum(), y)
+    return x, float(gain[0] - face[0] @ x)
+
+
+def _solve(H: Matrix, ridge: float, q: Vector) -> Vector:
+    """Solve with H plus a ridge, as large as it takes."""
+    if not np.isfinite(H).all():
+        raise FloatingPointError("The curvature over the simplex is not finite.")
+    while True:
+        try:
+            factor = cho_factor(H + ridge * np.eye(len(H)), check_finite=False)
+            return cho_solve(factor, q)
+        except np.linalg.LinAlgError:
+            ridge *= 100.0

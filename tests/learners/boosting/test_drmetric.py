@@ -1,0 +1,447 @@
+"""DRMetric against a brute-force version, generic solvers and its optimality conditions."""
+
+from __future__ import annotations
+
+import cvxpy
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_digits, load_iris, load_wine
+from sklearn.exceptions import ConvergenceWarning
+
+from nearfar import DRMetric, FarTargetTriplets, Metric, NearestTriplets, Triplets
+from nearfar.evaluate import knn_error
+from nearfar.learners.boosting.drmetric import soft_margin_of
+from nearfar.learners.boosting.eigen import row_space
+from nearfar.learners.boosting.soft_margin import SoftMargin, best_terms_by_lp, water_level
+from nearfar.learners.boosting.triplet_operator import TripletOperator
+from nearfar.numerics.simplex import maximize_quadratic
+from references import drmetric as reference
+
+LOADERS = {"iris": load_iris, "wine": load_wine}
+
+
+def scaled(name):
+    X, y = LOADERS[name](return_X_y=True)
+    return (X - X.mean(axis=0)) / X.std(axis=0), y
+
+
+def random_terms(seed, t=5, n=60):
+    rng = np.random.default_rng(seed)
+    start = rng.random(n) + 0.1
+    soft = SoftMargin(start / start.sum(), cap=5 / n, sharpness=float(rng.uniform(5, 200)))
+    return soft, rng.standard_normal((t, n)) + 0.1, 0.1 * rng.standard_normal(n)
+
+
+@pytest.mark.parametrize("name", LOADERS)
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"independence": 0.02, "cap": 3.0, "margin_tol": 0.3},
+        {"weighted": True},
+        {"strategy": FarTargetTriplets(3, keep=0.5)},
+    ],
+    ids=["default", "other", "weighted", "far"],
+)
+def test_ten_rounds_equal_brute_force(name, parameters):
+    X, y = scaled(name)
+    settings = dict(parameters)
+    strategy = settings.pop("strategy", NearestTriplets())
+    triplets = strategy(X, y, np.random.RandomState(0))
+    weight = None
+    if settings.pop("weighted", False):
+        weight = np.random.default_rng(0).uniform(0.5, 2.0, len(triplets))
+        triplets = Triplets(triplets.index, weight)
+    unit = TripletOperator(X, triplets, unit="long").unit
+    learner = DRMetric(max_iter=10, record_weights=True, tol=0.0, scale="unit", **settings)
+    learner.fit(X, triplets)
+    assert_equal_rounds(learner, X, triplets, unit=unit, weight=weight, **settings)
+
+
+def assert_equal_rounds(learner, X, triplets, **settings):
+    expected = reference.run(X, triplets.index, n_rounds=learner.n_iter_, **settings)
+    assert learner.n_iter_ >= 3
+    for ours, theirs in zip(learner.history_, expected, strict=True):
+        sign = np.sign(ours.direction @ theirs.direction)
+        np.testing.assert_allclose(sign * ours.direction, theirs.direction, atol=1e-8)
+        np.testing.assert_allclose(ours.constraint_weights, theirs.d, atol=1e-8)
+        assert -ours.objective == pytest.approx(theirs.value, abs=1e-9)
+        assert ours.eigenvalue == pytest.approx(theirs.eigenvalue, abs=1e-9)
+        M = np.einsum(
+            "l,li,lj", ours.mix, *[[r.direction for r in learner.history_][: len(ours.mix)]] * 2
+        )
+        np.testing.assert_allclose(M, theirs.M, atol=1e-8)
+        np.testing.assert_allclose(ours.mix, theirs.w, atol=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore:The soft margin")
+@pytest.mark.parametrize("name", LOADERS)
+@pytest.mark.parametrize("weights", ["entropy", "lp"])
+def test_as_printed_equals_brute_force(name, weights):
+    X, y = scaled(name)
+    triplets = NearestTriplets()(X, y)
+    learner = DRMetric(
+        max_iter=6, weights=weights, as_printed=True, record_weights=True, scale="unit"
+    ).fit(X, triplets)
+    assert learner.n_iter_ == 6
+    expected = reference.run(
+        X, triplets.index, n_rounds=6, weights=weights, as_printed=True, independence=0.1
+    )
+    for ours, theirs in zip(learner.history_, expected, strict=True):
+        assert -ours.objective == pytest.approx(theirs.value, abs=1e-9)
+        np.testing.assert_allclose(ours.constraint_weights, theirs.d, atol=1e-7)
+        assert ours.eigenvalue == pytest.approx(theirs.eigenvalue, abs=1e-7)
+    assert learner.triplet_weights_[-1].sum() < 1 - 1e-3
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(1, 50),
+    cap=st.floats(1.0, 60.0),
+    spread=st.sampled_from([0.0, 1.0, 50.0, 5000.0]),
+)
+def test_water_filling(seed, n, cap, spread):
+    z = spread * np.random.default_rng(seed).standard_normal(n)
+    capped, log_tau = water_level(z, cap / n)
+    d = np.minimum(cap / n, np.exp(np.minimum(z + log_tau, 0.0)))
+    d[capped] = cap / n
+    assert d.sum() == pytest.approx(1.0, abs=1e-12)
+    q = np.exp(z - z.max())
+    if q.min() > 0:
+        np.testing.assert_allclose(d, reference.capped(q / q.sum(), cap / n), atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_soft_margin_equals_a_generic_convex_solver(seed):
+    soft, V, offset = random_terms(seed)
+    n = V.shape[1]
+    value, w = soft.best_terms(V, np.eye(len(V))[0], offset)
+    d = soft.weigh(offset + w @ V)[1]
+    x = cvxpy.Variable(n)
+    worst = cvxpy.max(V @ x) + offset @ x
+    problem = cvxpy.Problem(
+        cvxpy.Minimize(worst + cvxpy.sum(cvxpy.rel_entr(x, soft.start)) / soft.sharpness),
+        [cvxpy.sum(x) == 1, x <= soft.cap],
+    )
+    problem.solve(solver="CLARABEL")
+    found = np.maximum(x.value, 1e-300)
+    assert value == pytest.approx(
+        (V @ found).max() + offset @ found + found @ np.log(found / soft.start) / soft.sharpness,
+        abs=1e-7,
+    )
+    np.testing.assert_allclose(d, x.value, atol=1e-5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), t=st.integers(1, 12))
+def test_entropic_weights_are_optimal(seed, t):
+    soft, V, offset = random_terms(seed, t)
+    value, w = soft.best_terms(V, np.full(t, 1 / t), offset)
+    d = soft.weigh(offset + w @ V)[1]
+    assert w.min() >= 0
+    assert w.sum() == pytest.approx(1.0, abs=1e-14)
+    edges = V @ d
+    assert edges.max() - edges @ w <= 1e-11
+    np.testing.assert_allclose(edges[w > 1e-9], edges.max(), atol=1e-8)
+    from_elsewhere = soft.best_terms(V, np.eye(t)[-1], offset)
+    assert from_elsewhere[0] == pytest.approx(value, abs=1e-12)
+    np.testing.assert_allclose(from_elsewhere[1], w, atol=1e-7)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    t=st.integers(1, 8),
+    n=st.integers(1, 40),
+    cap=st.floats(1.0, 50.0),
+    sharpness=st.sampled_from([1e-3, 1.0, 300.0, 1e5, 1e8]),
+)
+def test_hard_soft_margins_are_solved(seed, t, n, cap, sharpness):
+    rng = np.random.default_rng(seed)
+    soft = SoftMargin(np.full(n, 1 / n), cap / n, sharpness)
+    V = rng.uniform(-1, 1, (t, n)).round(2)
+    V[-1] = V[0]
+    values = [
+        soft.best_terms(V, start, np.zeros(n))[0] for start in (np.eye(t)[0], np.full(t, 1 / t))
+    ]
+    limit = best_terms_by_lp(V, cap / n, np.zeros(n))[0]
+    assert values[0] == pytest.approx(values[1], abs=1e-6)
+    assert limit - 1e-6 <= max(values) <= limit + (np.log(n) + 1) / sharpness + 1e-6
+
+
+@pytest.mark.parametrize("start", [0, None])
+def test_a_soft_margin_that_once_cycled(start):
+    V = np.array([[-0.4, 0.77], [1.0, 0.26], [-0.1, 0.76]])
+    soft = SoftMargin(np.full(2, 0.5), 10.0, 300.0)
+    w = np.full(3, 1 / 3) if start is None else np.eye(3)[start]
+    value, w = soft.best_terms(V, w, np.zeros(2))
+    assert value == pytest.approx(best_terms_by_lp(V, 1.0, np.zeros(2))[0], abs=0.01)
+    edges = V @ soft.weigh(w @ V)[1]
+    assert edges.max() - edges @ w < 1e-9
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_gradient_of_the_soft_margin(seed):
+    soft, V, offset = random_terms(seed)
+    rng = np.random.default_rng(seed)
+    w, p = rng.dirichlet(np.ones(len(V))), rng.standard_normal(len(V))
+    h = 1e-6
+    rise = soft.weigh(offset + (w + h * p) @ V)[0] - soft.weigh(offset + (w - h * p) @ V)[0]
+    slope = p @ V @ soft.weigh(offset + w @ V)[1]
+    assert rise / (2 * h) == pytest.approx(slope, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_linear_programme_and_its_dual(seed):
+    soft, V, offset = random_terms(seed)
+    value, w, d = best_terms_by_lp(V, soft.cap, offset)
+    assert d.sum() == pytest.approx(1.0)
+    assert d @ offset + (V @ d).max() == pytest.approx(value, abs=1e-9)
+    primal = reference.soft_margin_lp(V.T, soft.cap, offset)[0]
+    dual = reference.soft_margin_dual(V.T, soft.cap, offset)[0]
+    assert value == pytest.approx(primal, abs=1e-7)
+    assert value == pytest.approx(dual, abs=1e-7)
+    assert w.min() >= 0
+    assert w.sum() == pytest.approx(1.0)
+    attained = np.sort(offset + w @ V)
+    full, part = divmod(1.0, soft.cap)
+    worst = soft.cap * attained[: int(full)].sum() + part * attained[int(full)]
+    assert worst == pytest.approx(value, abs=1e-9)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6), n=st.integers(1, 12), rank=st.integers(1, 12))
+def test_quadratic_over_the_simplex(seed, n, rank):
+    rng = np.random.default_rng(seed)
+    F = rng.standard_normal((rank, n))
+    H, q = F.T @ F, rng.standard_normal(n)
+    x = maximize_quadratic(H, q, rng.dirichlet(np.ones(n)))
+    assert x.min() >= 0
+    assert x.sum() == pytest.approx(1.0)
+    gain = q - H @ x
+    assert gain.max() - gain @ x <= 1e-8 * (1 + np.abs(q).max())
+
+
+class TestFit:
+    @pytest.mark.parametrize("name", LOADERS)
+    @pytest.mark.parametrize("weights", ["entropy", "lp"])
+    def test_weights_stay_in_the_capped_simplex(self, name, weights):
+        X, y = LOADERS[name](return_X_y=True)
+        learner = DRMetric(weights=weights, record_weights=True, cap=3.0).fit(X, y)
+        d = learner.triplet_weights_
+        assert d.shape == (learner.n_iter_, len(learner.triplets_))
+        np.testing.assert_allclose(d.sum(axis=1), 1.0, atol=1e-12)
+        assert d.min() >= 0
+        assert d.max() <= 3.0 / d.shape[1] + 1e-12
+        assert (d == 3.0 / d.shape[1]).any()
+
+    @pytest.mark.parametrize("weights", ["entropy", "lp"])
+    def test_trace_one_and_psd(self, weights):
+        X, y = scaled("wine")
+        learner = DRMetric(scale=None, weights=weights).fit(X, y)
+        M = learner.metric_.matrix
+        assert np.trace(M) == pytest.approx(1.0, abs=1e-12)
+        assert np.linalg.eigvalsh(M).min() > -1e-12
+        assert learner.weights_.sum() == pytest.approx(1.0, abs=1e-12)
+        rebuilt = (learner.directions_.T * learner.weights_) @ learner.directions_
+        np.testing.assert_allclose(rebuilt, M, atol=1e-12)
+
+    def test_objective_falls_and_stages_lead_to_the_end(self):
+        X, y = load_wine(return_X_y=True)
+        learner = DRMetric().fit(X, y)
+        assert (np.diff(learner.history_.objective) <= 1e-12).all()
+        assert learner.margin_ == pytest.approx(-learner.history_.objective[-1], abs=1e-10)
+        *_, last = learner.staged_metrics()
+        np.testing.assert_allclose(last.matrix, learner.metric_.matrix, atol=1e-12)
+        assert len(list(learner.staged_metrics())) == learner.n_iter_
+
+    def test_overlap_falls_as_independence_grows(self):
+        X, y = load_wine(return_X_y=True)
+        overlaps = []
+        for independence in (0.0, 0.1, 1.0):
+            learner = DRMetric(
+                independence=independence, scale="standard", max_iter=8, tol=0.0
+            ).fit(X, y)
+            U = np.array([r.direction for r in learner.history_][:5])
+            assert len(U) == 5
+            overlaps.append((np.triu(U @ U.T, 1) ** 2).sum())
+        assert overlaps[0] > 1.5 * overlaps[1] > 3 * overlaps[2]
+
+    def test_gap_bounds_the_best_of_all_metrics(self):
+        X, y = scaled("iris")
+        short = DRMetric(max_iter=2, independence=0.0).fit(X, y)
+        long = DRMetric(max_iter=300, independence=0.0, tol=1e-12).fit(X, y)
+        assert long.gap_ <= 1e-6
+        assert short.margin_ <= long.margin_ + 1e-12
+        assert long.margin_ <= short.margin_ + short.gap_ + 1e-12
+
+    def test_a_doubled_weight_is_a_repeated_triplet(self):
+        X, y = scaled("iris")
+        triplets = NearestTriplets(2, 2)(X, y)
+        weight = np.ones(len(triplets))
+        weight[::7] = 2.0
+        repeated = Triplets(np.concatenate([triplets.index, triplets.index[::7]]))
+        once = DRMetric().fit(X, Triplets(triplets.index, weight))
+        twice = DRMetric().fit(X, repeated)
+        np.testing.assert_allclose(once.metric_.matrix, twice.metric_.matrix, atol=1e-9)
+
+    @pytest.mark.parametrize("weights", ["entropy", "lp"])
+    def test_directions_without_variance_are_left_out(self, weights):
+        X, y = load_digits(return_X_y=True)
+        X, y = X[:300], y[:300]
+        assert (X.std(axis=0) == 0).any()
+        constraints = FarTargetTriplets(3, keep=0.3)
+        learner = DRMetric(weights=weights, constraints=constraints, random_state=0, max_iter=8)
+        embedded = learner.fit(X, y).transform(X)
+        still = X.std(axis=0) == 0
+        assert embedded.std(axis=0).min() > 0
+        assert np.abs(learner.directions_[:, still]).max() < 1e-8
+
+    def test_contradictory_triplets_warn(self, rng):
+        X = rng.standard_normal((12, 3))
+        index = NearestTriplets()(X, np.arange(12) % 2).index
+        both_ways = Triplets(np.concatenate([index, index[:, [0, 2, 1]]]))
+        with pytest.warns(ConvergenceWarning, match="not positive"):
+            DRMetric(weights="lp").fit(X, both_ways)
+        assert np.isfinite(DRMetric().fit(X, both_ways).metric_.matrix).all()
+
+    def test_prior(self):
+        X, y = scaled("wine")
+        learner = DRMetric(prior="identity", prior_weight=0.5, scale=None).fit(X, y)
+        M = learner.metric_.matrix
+        assert np.trace(M) == pytest.approx(1.5, abs=1e-10)
+        assert np.linalg.eigvalsh(M).min() == pytest.approx(0.5 / 13, rel=0.2)
+
+    def test_the_prior_counts_in_the_margins(self):
+        X, y = scaled("iris")
+        triplets = NearestTriplets()(X, y)
+        learner = DRMetric(prior="identity", prior_weight=2.0, scale=None, record_weights=True)
+        learner.fit(X, triplets)
+        scatter = TripletOperator(X, triplets, unit=1.0)
+        offset = scatter.factor_margins(np.sqrt(2.0 / 4) * np.eye(4))
+        soft = soft_margin_of(triplets, 4, cap=10.0, margin_tol=0.1)
+        last = learner.history_[-1]
+        V = np.array([scatter.margins(r.direction) for r in learner.history_])
+        value, d = soft.weigh(offset + last.mix @ V)
+        assert learner.margin_ == pytest.approx(value, rel=1e-9)
+        np.testing.assert_allclose(d, last.constraint_weights, atol=1e-12)
+        edges = V @ d
+        assert edges.max() - edges @ last.mix < 1e-9 * np.abs(V).max()
+        gap = np.linalg.eigvalsh(scatter.matrix(d))[-1] - d @ (last.mix @ V)
+        assert learner.gap_ == pytest.approx(gap, rel=1e-6, abs=1e-12)
+
+    def test_few_triplets_and_sharp_margins(self):
+        for seed in range(60):
+            rng = np.random.default_rng(seed)
+            n, D = int(rng.integers(4, 12)), int(rng.integers(1, 8))
+            X = rng.standard_normal((n, D))
+            number = int(rng.integers(1, 12))
+            triplets = Triplets([rng.permutation(n)[:3] for _ in range(number)])
+            learner = DRMetric(margin_tol=1e-4).fit(X, triplets)
+            assert (np.diff(learner.history_.objective) < 1e-9).all()
+        learner = DRMetric(margin_tol=3e-6).fit(*load_wine(return_X_y=True))
+        assert np.isfinite(learner.metric_.L).all()
+
+    def test_weights_of_any_size(self):
+        X, y = scaled("iris")
+        triplets = NearestTriplets(1, 1)(X, y)
+        weight = np.ones(len(triplets))
+        weight[:3] = 1e-320, 1e308, 1e10
+        assert np.isfinite(DRMetric().fit(X, Triplets(triplets.index, weight)).metric_.L).all()
+
+    def test_float32_keeps_thin_directions(self, rng):
+        n = 20_000
+        y = np.arange(n) % 2
+        f = rng.standard_normal(n)
+        thin = f + 0.04 * (2 * y - 1) + 0.005 * rng.standard_normal(n)
+        X = np.column_stack([f, thin, rng.standard_normal(n)]).astype(np.float32)
+        assert DRMetric(constraints=NearestTriplets(1, 1)).fit(X, y).score(X, y) > 0.95
+
+    def test_linear_programmes_stop_when_a_direction_gets_no_weight(self):
+        X, y = load_wine(return_X_y=True)
+        learner = DRMetric(weights="lp", scale="standard").fit(X, y)
+        assert learner.history_.stopped == "converged"
+        assert np.isnan(learner.gap_)
+        assert learner.margin_ == -learner.history_.objective[-1]
+        assert learner.history_.step[-1] > 0
+
+    def test_wide_points(self, rng):
+        X = rng.standard_normal((30, 80))
+        y = np.arange(30) % 3
+        learner = DRMetric().fit(X, y)
+        assert learner.n_iter_ <= 29
+        rotation = np.linalg.qr(rng.standard_normal((80, 80)))[0]
+        rotated = DRMetric(scale="unit").fit(X @ rotation, y)
+        straight = DRMetric(scale="unit").fit(X, y)
+        np.testing.assert_allclose(
+            straight.metric_.distances(X), rotated.metric_.distances(X @ rotation), rtol=1e-5
+        )
+
+    @pytest.mark.parametrize(
+        ("parameters", "message"),
+        [
+            ({"cap": 0.5}, "cap must be"),
+            ({"margin_tol": 0.0}, "margin_tol"),
+            ({"independence": -1}, "independence"),
+            ({"weights": "svm"}, "weights"),
+            ({"max_iter": 0}, "max_iter"),
+        ],
+    )
+    def test_bad_parameters(self, parameters, message):
+        with pytest.raises(ValueError, match=message):
+            DRMetric(**parameters).fit(*load_iris(return_X_y=True))
+
+    def test_weights_are_kept_only_when_asked_for(self):
+        learner = DRMetric().fit(*load_iris(return_X_y=True))
+        assert not hasattr(learner, "triplet_weights_")
+        assert all(r.constraint_weights is None for r in learner.history_)
+
+
+def test_one_triplet_and_a_cap_that_leaves_no_choice():
+    X = np.array([[0.0, 0.0], [1.0, 0.1], [0.2, 2.0]])
+    learner = DRMetric(scale="unit").fit(X, Triplets([[0, 1, 2]]))
+    assert np.isfinite(learner.metric_.matrix).all()
+    assert learner.score(X, Triplets([[0, 1, 2]])) == 1.0
+    X, y = scaled("iris")
+    fixed = DRMetric(cap=1.0, record_weights=True).fit(X, y)
+    np.testing.assert_allclose(fixed.triplet_weights_, 1 / len(fixed.triplets_), rtol=1e-12)
+    assert fixed.n_iter_ == 1
+
+
+def test_c_of_uniform_weights():
+    triplets = Triplets([[0, 1, 2], [1, 0, 2], [2, 1, 0]])
+    soft = soft_margin_of(triplets, 4, cap=2.0, margin_tol=0.1)
+    assert soft.sharpness == pytest.approx(2 * np.log(12) / 0.1, rel=1e-12)
+    assert soft.cap == pytest.approx(2 / 3)
+
+
+def test_row_space(rng):
+    X = rng.standard_normal((20, 3)) @ rng.standard_normal((3, 7))
+    for points in (X, X[:5], X.astype(np.float32)):
+        basis = row_space(points)
+        assert basis.shape == (3, 7)
+        np.testing.assert_allclose(basis @ basis.T, np.eye(3), atol=1e-6)
+        np.testing.assert_allclose(points @ basis.T @ basis, points, atol=1e-4)
+    assert row_space(rng.standard_normal((20, 3))) is None
+    assert row_space(np.zeros((4, 2))) is None
+
+
+@pytest.mark.parametrize("name", ["iris", "wine", "wdbc", "vehicle"])
+def test_no_worse_than_euclidean_distance(name, data_folder):
+    data = np.load(data_folder / f"{name}.npz", allow_pickle=False)
+    X, y = data["X"], data["y"]
+    rng = np.random.default_rng(0)
+    excess = []
+    for _ in range(5):
+        order = rng.permutation(len(X))
+        train, test = order[: int(0.7 * len(X))], order[int(0.7 * len(X)) :]
+        learned = DRMetric().fit(X[train], y[train]).metric_
+        plain = Metric(np.diag(1 / np.maximum(X[train].std(axis=0), 1e-9)))
+        excess.append(
+            knn_error(learned, X[train], y[train], X[test], y[test])
+            - knn_error(plain, X[train], y[train], X[test], y[test])
+        )
+    assert np.mean(excess) <= 0.01

@@ -1,0 +1,124 @@
+"""Importances and leading directions, against the definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_wine
+
+from nearfar import GatedMetric, MaxMarginMetric, Metric
+from nearfar.metrics.importance import feature_importances, leading_directions
+
+X, Y = load_wine(return_X_y=True)
+
+
+@pytest.fixture
+def metric(rng):
+    return Metric(rng.normal(size=(4, 13)) / X.std(axis=0))
+
+
+def test_shares_are_of_the_mean_squared_distance(metric):
+    C = np.cov(X.T, bias=True)
+    shares = feature_importances(metric, X)
+    np.testing.assert_allclose(shares, np.diag(metric.matrix @ C) / np.trace(metric.matrix @ C))
+    assert shares.sum() == pytest.approx(1)
+    mean = (metric.distances(X) ** 2).mean()
+    assert mean == pytest.approx(2 * np.trace(metric.matrix @ C))
+
+
+def test_shares_are_shapley_values(rng):
+    points = rng.normal(size=(50, 3)) @ rng.normal(size=(3, 3))
+    metric = Metric(rng.normal(size=(2, 3)))
+
+    def worth(features):
+        kept = np.where(np.isin(np.arange(3), features), points, 0.0)
+        return (metric.distances(kept) ** 2).mean()
+
+    orders = [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]
+    value = np.zeros(3)
+    for order in orders:
+        for place, j in enumerate(order):
+            value[j] += (worth(order[: place + 1]) - worth(order[:place])) / len(orders)
+    np.testing.assert_allclose(feature_importances(metric, points), value / worth((0, 1, 2)))
+
+
+def test_units_do_not_matter(metric):
+    units = 10.0 ** np.arange(-6, 7)
+    scaled = Metric(metric.L / units)
+    expected = feature_importances(metric, X)
+    np.testing.assert_allclose(feature_importances(scaled, X * units), expected)
+    before, after = leading_directions(metric, X), leading_directions(scaled, X * units)
+    for one, other in zip(before, after, strict=True):
+        assert one.features == other.features
+        np.testing.assert_allclose([one.share, *one.loadings], [other.share, *other.loadings])
+
+
+def test_a_feature_may_cancel_others():
+    points = [[0, 0], [1, 2], [2, 4.5], [3, 6]]
+    shares = feature_importances(Metric([[1.0, -0.3]]), points)
+    assert shares[1] < 0
+    assert shares.sum() == pytest.approx(1)
+
+
+def test_without_points_by_the_diagonal(metric):
+    M = metric.matrix
+    np.testing.assert_allclose(feature_importances(metric), np.diag(M) / np.trace(M))
+    values, vectors = np.linalg.eigh(M)
+    found = leading_directions(metric, k=2, n_features=13)
+    for place, direction in enumerate(found, 1):
+        assert direction.share == pytest.approx(values[-place] / values.sum())
+        by_name = dict(zip(direction.features, direction.loadings, strict=True))
+        v = [by_name[f"x{j}"] for j in range(13)]
+        assert abs(vectors[:, -place] @ v) == pytest.approx(1)
+
+
+def test_directions_are_principal_axes_of_mapped_points(metric):
+    found = leading_directions(metric, X, k=9)
+    spread = np.linalg.eigvalsh(np.cov(metric.transform(X).T))[::-1]
+    np.testing.assert_allclose([d.share for d in found], spread / spread.sum())
+    assert all(np.abs(d.loadings).argmax() == 0 and d.loadings[0] > 0 for d in found)
+
+
+def test_one_feature_and_names():
+    metric = Metric([[2.0]], ["age"])
+    assert feature_importances(metric, [[1.0], [3.0]]).tolist() == [1.0]
+    (direction,) = leading_directions(metric, [[1.0], [3.0]])
+    assert str(direction) == "100 %: +1.00 age"
+
+
+def test_directions_of_no_length_are_left_out():
+    assert len(leading_directions(Metric([[1.0, 0.0], [1.0, 0.0]]))) == 1
+
+
+def test_float32_and_frames():
+    frame = pd.DataFrame({"a": [0.0, 1, 0, 1], "b": [0.0, 0, 1, 1]}, dtype=np.float32)
+    metric = Metric(np.eye(2), ["a", "b"])
+    np.testing.assert_allclose(feature_importances(metric, frame), [0.5, 0.5])
+    with pytest.raises(ValueError, match="in this order"):
+        feature_importances(metric, frame[["b", "a"]])
+
+
+@pytest.mark.parametrize("function", [feature_importances, leading_directions])
+def test_refusals(function):
+    linear = Metric.identity(13)
+    gated = GatedMetric([linear, linear], np.zeros((2, 13)), [0, 0])
+    kernel = MaxMarginMetric(kernel="rbf", random_state=0).fit(X[::4], Y[::4]).metric_
+    broken = X.copy()
+    broken[3, 3] = np.nan
+    for metric, points, message in [
+        (gated, X, "gated"),
+        (kernel, X, "kernel"),
+        ("metric", X, "got str"),
+        (linear, broken, "NaN"),
+        (linear, X[:, :5], "13 features"),
+        (linear, X[:1], "distances are zero"),
+        (Metric(np.zeros((1, 13))), None, "distances are zero"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            function(metric, points)
+
+
+def test_numbers_of_directions_are_checked(metric):
+    with pytest.raises(ValueError, match="at least 1"):
+        leading_directions(metric, k=0)

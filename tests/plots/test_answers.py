@@ -1,0 +1,148 @@
+"""Answers and features in pictures: what is drawn, not how it looks."""
+
+from __future__ import annotations
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib import pyplot
+from sklearn.datasets import load_digits, load_wine
+
+from nearfar import NCA, Metric, plots
+from nearfar.metrics.importance import feature_importances
+from nearfar.neighbors import kneighbors
+from wines import BROKEN, GATED, NAMES, PLAIN, X, Y, kernel_metric
+
+mpl.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    for number in pyplot.get_fignums():
+        pyplot.figure(number).canvas.draw()
+    pyplot.close("all")
+
+
+class TestPictures:
+    def test_neighbors_titles_and_frames(self):
+        images, labels = load_digits(return_X_y=True)
+        metrics = {"plain": Metric.identity(64), "one": Metric(np.eye(64)[[28]])}
+        axes = plots.neighbor_pictures(
+            metrics, images, [5, 37], image_shape=(8, 8), n_neighbors=3, y=labels
+        )
+        assert axes.shape == (4, 4)
+        found = {name: kneighbors(m, images, n_neighbors=3)[1] for name, m in metrics.items()}
+        for row, (query, name) in zip(axes[::2], [(5, "plain"), (37, "plain")], strict=True):
+            assert row[0].get_ylabel() == name
+            assert row[0].get_title() == f"query: {labels[query]}"
+            for ax, number in zip(row[1:], found[name][query], strict=True):
+                drawn = ax.images[0].get_array()
+                np.testing.assert_allclose(drawn, images[number].reshape(8, 8) / 16)
+                right = labels[number] == labels[query]
+                assert ax.get_title() == f"{'' if right else '× '}{labels[number]}"
+                assert ax.spines["left"].get_linestyle() == ("-" if right else "--")
+        assert axes[1, 0].get_ylabel() == "one"
+
+    def test_without_labels_and_on_given_axes(self):
+        metrics = {"gate": GATED, "kernel": kernel_metric()}
+        axes = plots.neighbor_pictures(metrics, X, [7], image_shape=(1, 13), n_neighbors=2)
+        nearest = kneighbors(kernel_metric(), X, n_neighbors=2)[1][7]
+        titles = [ax.get_title() for ax in axes[1]]
+        assert titles == ["query: row 7", *(f"row {number}" for number in nearest)]
+        flat = axes.ravel().tolist()
+        again = plots.neighbor_pictures(
+            metrics, X, [8], image_shape=(1, 13), n_neighbors=2, axes=flat
+        )
+        assert again[1, 2] is axes[1, 2]
+
+    def test_colours(self, rng):
+        images = rng.integers(0, 255, size=(6, 12))
+        plain = {"plain": Metric.identity(12)}
+        axes = plots.neighbor_pictures(plain, images, 0, image_shape=(2, 2, 3), n_neighbors=1)
+        assert axes[0, 0].images[0].get_array().shape == (2, 2, 3)
+
+    def test_a_query_does_not_find_itself_among_duplicates(self):
+        rows = np.zeros((6, 1))
+        text = plots.neighbor_lines(
+            {"plain": Metric.identity(1)}, rows, [5], list("abcdef"), n_neighbors=5
+        )
+        assert sorted(line[-1] for line in text.splitlines()[2:]) == list("abcde")
+
+    def test_lines(self):
+        texts = [f"wine\n {number}, of a good year and a fine taste" for number in range(178)]
+        metrics = {"plain": PLAIN, "gate": GATED}
+        text = plots.neighbor_lines(metrics, X, [3, 80], texts, n_neighbors=2, y=NAMES, width=40)
+        lines = text.splitlines()
+        assert len(lines) == 2 * (1 + 2 * 3) + 1
+        assert max(map(len, lines)) == 40
+        assert lines[0].startswith("wine 3, of a")
+        assert lines[0].endswith("… [barolo]")
+        assert [lines[1], lines[4]] == ["  plain", "  gate"]
+        distances, found = kneighbors(PLAIN, X, n_neighbors=2)
+        assert f"{distances[3, 0]:#.4g}  wine {found[3, 0]}," in lines[2]
+        wrong = plots.neighbor_lines({"plain": PLAIN}, X, [3], texts, y=np.arange(178))
+        assert all(line.startswith("    x  ") for line in wrong.splitlines()[2:])
+        assert "[" not in plots.neighbor_lines(metrics, X, [3], texts)
+
+    def test_refusals(self):
+        one, texts = {"plain": PLAIN}, ["wine"] * 178
+        for change, message in [
+            ({"queries": [178]}, "from 0 to 177"),
+            ({"queries": [0.5]}, "integers"),
+            ({"queries": []}, "no queries"),
+            ({"n_neighbors": 178}, "less than the 178 rows"),
+            ({"n_neighbors": 0}, "n_neighbors"),
+            ({"y": Y[1:]}, "one label each"),
+            ({"metrics": {}}, "by name"),
+            ({"X": BROKEN}, "NaN"),
+        ]:
+            given = {"metrics": one, "X": X, "queries": [1]} | change
+            with pytest.raises(ValueError, match=message):
+                plots.neighbor_pictures(**given, image_shape=(1, 13))
+            with pytest.raises(ValueError, match=message):
+                plots.neighbor_lines(**given, texts=texts)
+        for shape in [(2, 6), (13,), (1, 13, 1)]:
+            with pytest.raises(ValueError, match="image_shape"):
+                plots.neighbor_pictures(one, X, [1], image_shape=shape)
+        with pytest.raises(ValueError, match="one text each"):
+            plots.neighbor_lines(one, X, [1], texts[1:])
+        with pytest.raises(ValueError, match="width"):
+            plots.neighbor_lines(one, X, [1], texts, width=3)
+
+
+class TestImportances:
+    def test_bars_and_the_rest(self):
+        frame = load_wine(as_frame=True).data
+        metric = NCA().fit(frame, Y).metric_
+        ax = plots.importances(metric, frame, n_features=4)
+        widths = [bar.get_width() for bar in ax.patches]
+        shares = feature_importances(metric, frame)
+        order = np.argsort(-np.abs(shares))
+        np.testing.assert_allclose(widths, shares[order[:4]])
+        rest = 100 * (1 - sum(widths))
+        assert ax.get_title() == f"the other 9 features: {rest:.0f} %"
+        labels = [label.get_text() for label in ax.get_yticklabels()]
+        assert labels == frame.columns[order[:4]].tolist()
+        assert ax.get_xlabel() == "share of the mean squared distance"
+
+    def test_all_features_and_without_points(self):
+        ax = plots.importances(PLAIN)
+        np.testing.assert_allclose(
+            sorted(bar.get_width() for bar in ax.patches), np.sort(feature_importances(PLAIN))
+        )
+        assert ax.get_xlabel() == "share of diag(M)"
+        assert ax.get_title() == ""
+        one = plots.importances(Metric([[3.0]]), [[0.0], [1.0]], ax=ax)
+        assert one is ax
+        assert ax.yaxis_inverted()
+        assert ax.patches[-1].get_width() == 1
+
+    def test_refusals(self):
+        for metric, message in [(GATED, "gated"), (kernel_metric(), "kernel")]:
+            with pytest.raises(ValueError, match=message):
+                plots.importances(metric, X)
+        with pytest.raises(ValueError, match="n_features"):
+            plots.importances(PLAIN, X, n_features=0)
+        with pytest.raises(ValueError, match="NaN"):
+            plots.importances(PLAIN, BROKEN)
