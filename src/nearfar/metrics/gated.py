@@ -86,6 +86,11 @@ class GatedMetric(Metric):
         self.__dict__.update(state)
 
     @property
+    def parts(self) -> tuple[Metric, ...]:
+        """The linear metrics that this one consists of."""
+        return self.metrics
+
+    @property
     def matrix(self) -> NDArray[np.float64]:
         """Not one matrix but several: see `metrics`."""
         raise AttributeError("A gated metric has not one matrix but several; see its `metrics`.")

@@ -54,6 +54,15 @@ class Votes:
                 raise ValueError("Votes must be finite.")
             array.setflags(write=False)
 
+    @classmethod
+    def none(cls, n_features: int) -> Votes:
+        """Return no votes."""
+        return cls(np.empty((0, n_features)), np.empty(0), np.empty(0))
+
+    def scaled(self, scale: NDArray[np.float64]) -> Votes:
+        """Return the same votes for features divided by `scale`."""
+        return Votes(self.directions * scale, self.alphas, self.thresholds)
+
     def count(self, X: Floats, i: Ints, j: Ints) -> NDArray[np.float64]:
         """H of the row pairs (i, j) of X."""
         total = np.zeros(len(i))
@@ -223,6 +232,11 @@ class Metric:
     def named(self, feature_names: Sequence[str] | None) -> Metric:
         """Return the same metric for features of these names."""
         return Metric(self.L, feature_names, self.votes, self.kernel_map)
+
+    @property
+    def parts(self) -> tuple[Metric, ...]:
+        """The linear metrics that this one consists of: itself."""
+        return (self,)
 
     @property
     def matrix(self) -> NDArray[np.float64]:

@@ -210,7 +210,7 @@ class ClassOrder:
         columns, back = self.sum(work)
         return own + columns[:, None] * T - back
 
-    def scatter(
+    def scatter_matrix(
         self,
         weights_of: WeightsOf,
         X: Floats,
@@ -302,6 +302,10 @@ class PairForm(ABC):
     def scaled(self, tile: Tile, sign: float, shift: Vector | float) -> Floats:
         """Sign * H - shift; the shift is that of the tile's rows."""
 
+    @abstractmethod
+    def with_vote(self, p: Vector, threshold: float, alpha: float) -> PairForm:
+        """Add ``alpha * [(p_i - p_j)^2 >= threshold]``."""
+
     def exponents(
         self,
         tile: Tile,
@@ -390,6 +394,10 @@ class Embedded(PairForm):
             np.column_stack([self.P, column]), np.append(self.signs, np.copysign(1.0, weight))
         )
 
+    def with_vote(self, p: Vector, threshold: float, alpha: float) -> Voted:
+        """Add one vote."""
+        return Voted(self, p[None], np.array([threshold]), np.array([alpha]))
+
 
 @dataclass(frozen=True, eq=False)
 class Voted(PairForm):
@@ -423,7 +431,7 @@ class Voted(PairForm):
         result += sign * votes
         return result
 
-    def extended(self, p: Vector, threshold: float, alpha: float) -> Voted:
+    def with_vote(self, p: Vector, threshold: float, alpha: float) -> Voted:
         """Add one vote."""
         return Voted(
             self.base,
