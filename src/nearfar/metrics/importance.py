@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array
 
-from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
+from nearfar.metrics.points import check_points
 from nearfar.typing import Matrix, Vector
 
 
@@ -150,19 +150,19 @@ def feature_names(metric: Metric) -> tuple[str, ...]:
 
 
 def _check_linear(metric: Metric) -> None:
-    if isinstance(metric, GatedMetric):
-        raise ValueError("A gated metric has several maps; ask for each of its `metrics`.")
     if not isinstance(metric, Metric):
-        raise ValueError(f"A metric is needed; got {type(metric).__name__}.")
-    if metric.kernel_map is not None:
-        raise ValueError("A metric with a kernel has no weights of features.")
+        raise ValueError(f"Expected a Metric; got {type(metric).__name__}.")
+    if len(metric.parts) > 1:
+        raise ValueError("A gated metric has several maps; pass one of its `parts` instead.")
+    if not metric.is_linear:
+        raise ValueError("A metric with a kernel has no feature importances.")
 
 
 def _centered(metric: Metric, X: ArrayLike | None) -> Matrix | None:
     """Points less their mean, once the metric has agreed to their shape and names."""
     if X is None:
         return None
-    next(metric.spaces(X))
+    check_points(X, metric.n_features, metric.feature_names)
     points: Matrix = check_array(X, dtype=np.float64, input_name="X")
     return points - points.mean(axis=0)
 

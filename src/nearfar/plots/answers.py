@@ -10,19 +10,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar.learners.base import require_integer
-from nearfar.metrics.metric import Metric, rows_of
+from nearfar.metrics.metric import Metric
+from nearfar.metrics.points import check_rows
 from nearfar.neighbors import kneighbors
 from nearfar.plots.canvas import (
     PALETTE,
     Axes,
     Classes,
-    Floats,
-    Ints,
     as_text,
     check_metrics,
     checked,
     grid,
 )
+from nearfar.typing import Floats, Ints
 
 _RIGHT, _WRONG = PALETTE[0], PALETTE[6]
 _COLOURS = (3, 4)
@@ -177,7 +177,7 @@ def _search(
     """Answers of each metric to each query, by query."""
     check_metrics(metrics)
     points: Floats = np.asarray(X)
-    (rows,) = rows_of(np.reshape(queries, (-1, 1)), 1, len(points))
+    (rows,) = check_rows(np.reshape(queries, (-1, 1)), 1, len(points))
     if len(rows) == 0:
         raise ValueError("There are no queries to answer.")
     require_integer("n_neighbors", n_neighbors, at_least=1)

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearfar.evaluate import knn_error
 from nearfar.learners.base import Scaler, require_integer
-from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
 from nearfar.plots.canvas import (
     NEUTRAL,
@@ -44,14 +43,12 @@ def spectra(metrics: Mapping[str, Metric], *, ax: Any = None) -> Any:
     array([1., 0., 0.])
     """
     check_metrics(metrics)
-    plain: dict[str, Metric] = {}
+    parts: dict[str, Metric] = {}
     for name, metric in metrics.items():
-        if isinstance(metric, GatedMetric):
-            plain |= {f"{name}, metric {s}": own for s, own in enumerate(metric.metrics, 1)}
-        else:
-            plain[name] = metric
+        for number, part in enumerate(metric.parts, 1):
+            parts[name if len(metric.parts) == 1 else f"{name}, metric {number}"] = part
     ax = one_axes(ax)
-    for number, (name, metric) in enumerate(plain.items()):
+    for number, (name, metric) in enumerate(parts.items()):
         values = eigenvalues(metric)
         sizes = values / (values[0] or 1.0)
         ax.plot(np.arange(1, len(values) + 1), sizes, label=as_text(name), **line(number))

@@ -10,19 +10,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar.learners.base import Scaler
-from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
 from nearfar.plots.canvas import (
     MARKERS,
     PALETTE,
     Axes,
     Classes,
-    Floats,
-    Ints,
     as_text,
     checked,
     grid,
 )
+from nearfar.typing import Floats, Ints
 
 _MOST_POINTS = 2000
 _MOST_NAMES = 40
@@ -67,8 +65,7 @@ def projections(
     drawn = grid(axes, 1, len(views))[0]
     for number, (ax, view) in enumerate(zip(drawn, views, strict=True), 1):
         view.draw(ax, classes)
-        gated = isinstance(metric, GatedMetric)
-        ax.set_title(f"metric {number} ({len(view.rows)} points)" if gated else "")
+        ax.set_title(f"metric {number} ({len(view.rows)} points)" if len(views) > 1 else "")
     _explain(drawn[-1], classes)
     return drawn
 
@@ -116,7 +113,7 @@ def before_and_after(
         *_views(metric, X),
     ]
     titles = ["before, standardised" + few, "after" + few]
-    if isinstance(metric, GatedMetric):
+    if len(metric.parts) > 1:
         counts = [np.isin(shown, view.rows).sum() for view in views[1:]]
         titles[1:] = [f"after, metric {s} ({count} points)" for s, count in enumerate(counts, 1)]
         used = [0] + [number for number, view in enumerate(views) if number and len(view.rows)]
@@ -197,14 +194,11 @@ class _View:
 
 
 def _views(metric: Metric, X: ArrayLike) -> list[_View]:
-    """Points under a metric, or under each metric of a gate those that go by it."""
-    if not isinstance(metric, GatedMetric):
-        P = metric.transform(X)
-        return [_View.of(np.arange(len(P)), P)]
+    """Return a view of the points that use each part of the metric, possibly none."""
     chosen, points = metric.assign(X), np.asarray(X)
-    groups = [np.flatnonzero(chosen == number) for number in range(len(metric.metrics))]
-    pairs = zip(groups, metric.metrics, strict=True)
-    return [_View.of(rows, own.transform(points[rows])) for rows, own in pairs]
+    groups = [np.flatnonzero(chosen == number) for number in range(len(metric.parts))]
+    pairs = zip(groups, metric.parts, strict=True)
+    return [_View.of(rows, part.transform(points[rows])) for rows, part in pairs]
 
 
 def _dots(marker: str) -> dict[str, Any]:

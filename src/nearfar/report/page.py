@@ -11,7 +11,6 @@ import numpy as np
 
 from nearfar import plots
 from nearfar.constraints.strategies import RandomPairs
-from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.importance import leading_directions
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
@@ -124,7 +123,7 @@ def _sections(study: Study, progress: Progress | None) -> Iterator[Section]:
     wanted = {"data": _data, "pictures": _pictures, "neighbours": _neighbours, "use": _loading}
     if study.comparison is not None:
         wanted["comparison"] = _comparison
-    if not isinstance(study.metric, GatedMetric) and study.metric.kernel_map is None:
+    if study.metric.is_linear:
         wanted["features"] = _features
     order = [name for name in _ORDER if name in wanted]
     for number, name in enumerate(order):
@@ -222,9 +221,9 @@ def _pictures(study: Study) -> Section:
         )
     wide = (before_and_after, _ROUNDS)
     text = [_held_out(study)]
-    if isinstance(study.judged, GatedMetric):
-        used = len(np.unique(study.judged.assign(X[unseen])))
-        text.append(f"Of the metric's {len(study.judged.metrics)} local metrics {used} are used.")
+    if (n_parts := len(study.judged.parts)) > 1:
+        used = len(list(study.judged.spaces(X[unseen])))
+        text.append(f"These rows use {used} of the metric's {n_parts} local metrics.")
     figures = [
         Figure(svg(draw, caption, f"figure{number}"), caption, wide=caption in wide)
         for number, (draw, caption) in enumerate(wanted)
@@ -338,7 +337,7 @@ def _loading(study: Study) -> Section:
         f"nearfar neighbors {file} table.csv\n"
     )
     code = [("Python", python), ("Shell", shell)]
-    if not isinstance(study.metric, GatedMetric) and study.metric.kernel_map is None:
+    if study.metric.is_linear:
         other = (
             "from safetensors.numpy import load_file\n\n"
             f"L = load_file({file!r})['L']   # {study.metric.n_components} x "

@@ -56,7 +56,9 @@ from nearfar.learners.boosting.base import BoostingLearner
 from nearfar.learners.boosting.loop import Operator, Rule, boost, separation_threshold
 from nearfar.learners.boosting.losses import newton_step
 from nearfar.learners.boosting.triplet_operator import Cut, Line, TripletOperator
-from nearfar.metrics.metric import Metric, SignedForm, Votes
+from nearfar.metrics.metric import Metric
+from nearfar.metrics.signed_form import SignedForm
+from nearfar.metrics.votes import Votes
 from nearfar.numerics.pair_tiles import largest_squared_distance
 from nearfar.runtime.history import History
 from nearfar.runtime.recall_stub import recall
