@@ -20,7 +20,8 @@ from nearfar.comparison.methods import Method, default_methods
 from nearfar.comparison.scoring import Scores, judge
 from nearfar.comparison.significance import NO_TIME, MethodResult
 from nearfar.comparison.table import Comparison
-from nearfar.learners.base import Scaler, require_integer, require_number
+from nearfar.learners.scaler import Scaler
+from nearfar.learners.base import require_integer, require_number
 from nearfar.runtime.deadline import OutOfTimeError, deadline
 from nearfar.typing import Floats, Ints
 
