@@ -51,7 +51,7 @@ class Scaler:
     scale: NDArray[np.float64]
 
     @classmethod
-    def of(cls, X: Floats, scale: str | None) -> Scaler:
+    def fit(cls, X: Floats, scale: str | None) -> Scaler:
         """Statistics of X; a constant feature keeps scale 1."""
         size = _power_of_two(max(float(X.max()), -float(X.min())))
         scaler = StandardScaler(with_std=scale == "standard")
@@ -60,7 +60,7 @@ class Scaler:
         spread = np.ones(X.shape[1]) if scaler.scale_ is None else scaler.scale_
         return cls(scaler.mean_ * size, spread if scale is None else spread * size)
 
-    def enter(self, X: Floats) -> Floats:
+    def transform(self, X: Floats) -> Floats:
         """Return X in the learner's units."""
         Z = X - self.center.astype(X.dtype)
         Z /= self.scale.astype(X.dtype)
