@@ -382,7 +382,9 @@ def _mean_score(search: Search, worth: Ints | Floats, depth: Ints | int, score: 
     """Mean of score(queries, ranked rows) over the queries of positive worth."""
     counted = worth > 0
     if not counted.any():
-        raise ValueError("No query has a relevant row in the gallery, so there is nothing to score.")
+        raise ValueError(
+            "No query has a relevant row in the gallery, so there is nothing to score."
+        )
     total = sum(score(*chunk).sum() for chunk in search.ranked(np.where(counted, depth, 0)))
     return float(total / np.count_nonzero(counted))
 

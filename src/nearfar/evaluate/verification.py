@@ -79,8 +79,8 @@ def verification_curve(metric: Metric, X: ArrayLike, pairs: Pairs) -> RocCurve:
 def verification(metric: Metric, X: ArrayLike, pairs: Pairs) -> Verification:
     """Return the area under the ROC curve, equal error rate and best accuracy, weighted.
 
-    The thresholds are chosen on the given pairs, so `accuracy` is slightly optimistic. For an honest
-    estimate, choose the threshold on other pairs.
+    The thresholds are chosen on the given pairs, so `accuracy` is slightly optimistic. For an
+    honest estimate, choose the threshold on other pairs.
 
     Examples
     --------

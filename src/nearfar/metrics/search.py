@@ -148,12 +148,13 @@ class Search:
     def __init__(self, gallery: Gallery, queries: ArrayLike | None, rows: ArrayLike | None) -> None:
         if queries is not None and rows is not None:
             raise ValueError("Give either queries or rows, not both.")
-        self.gallery, self.queries = gallery, queries
+        self.gallery = gallery
         self.own: Ints | None = None
         if queries is None:
             self.own = np.arange(len(gallery)) if rows is None else np.asarray(rows, dtype=np.intp)
-            self.queries = gallery.X if rows is None else np.asarray(gallery.X)[self.own]
-        self.n_queries = int(np.shape(self.queries)[0])
+            queries = gallery.X if rows is None else np.asarray(gallery.X)[self.own]
+        self.queries = queries
+        self.n_queries = int(np.shape(queries)[0])
         self.n_candidates = len(gallery) - (self.own is not None)
 
     def check_depth(self, k: int, name: str) -> int:
@@ -214,7 +215,6 @@ class Search:
                 yield part.numbers[chunk], part.table(chunk)
 
     def _parts(self) -> Iterator[_Part]:
-        assert self.queries is not None
         for numbers, part in self.gallery.metric.spaces(self.queries):
             space = self.gallery.space(part)
             every = len(numbers) == self.n_queries

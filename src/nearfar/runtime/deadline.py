@@ -7,11 +7,14 @@ descent, comparisons at each tile of distances.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-_deadline: ContextVar[float] = ContextVar("deadline", default=float("inf"))
+Clock = Callable[[], float]
+"""Returns seconds since some moment."""
+
+_deadlines: ContextVar[tuple[tuple[Clock, float], ...]] = ContextVar("deadlines", default=())
 
 
 class OutOfTimeError(BaseException):
@@ -23,7 +26,7 @@ class OutOfTimeError(BaseException):
 
 
 @contextmanager
-def deadline(seconds: float) -> Iterator[None]:
+def deadline(seconds: float, *, clock: Clock = time.monotonic) -> Iterator[None]:
     """End what is done in this block with `OutOfTimeError` after so many seconds.
 
     It is not for blocks that have a ``yield``, and not seen in threads that are not handed the
@@ -41,14 +44,14 @@ def deadline(seconds: float) -> Iterator[None]:
     ...     print(end)
     The time allowed is over.
     """
-    token = _deadline.set(min(_deadline.get(), time.monotonic() + seconds))
+    token = _deadlines.set((*_deadlines.get(), (clock, clock() + seconds)))
     try:
         yield
     finally:
-        _deadline.reset(token)
+        _deadlines.reset(token)
 
 
 def check_time() -> None:
     """Raise OutOfTimeError if the deadline has passed."""
-    if time.monotonic() > _deadline.get():
+    if any(clock() > end for clock, end in _deadlines.get()):
         raise OutOfTimeError("The time allowed is over.")
