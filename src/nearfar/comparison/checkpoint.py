@@ -130,7 +130,8 @@ class Checkpoint(AbstractContextManager["Checkpoint"]):
 
     def _read(self, path: Path, test_sizes: Sequence[int]) -> dict[tuple[str, int], FoldResult]:
         try:
-            # A folder, for one, can't be opened.
+            if not path.is_file():
+                raise ValueError("not a file")
             with safe_open(path, framework="numpy") as file:
                 metadata = file.metadata() or {}
                 if {key: metadata.get(key) for key in _FORMAT} != _FORMAT:

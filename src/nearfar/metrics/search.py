@@ -35,6 +35,10 @@ _DISTANCES_PER_CHECK = 1 << 27
 _HEAP_ADVANTAGE = 100
 """Heaps are faster than tables if a gallery has this many times the rows that are wanted."""
 
+_LARGEST_COORDINATE = 1e150
+"""Squares of larger numbers may overflow."""
+_NOT_FINITE = "Distances are not finite: values are missing, infinite or too large."
+
 
 @dataclass(frozen=True)
 class Pairwise:
@@ -243,7 +247,11 @@ class _Space:
         return self._centred(np.asarray(self.part.transform(X)))
 
     def _centred(self, mapped: Floats) -> Floats:
-        return _finite(mapped if self.center is None else mapped - self.center)
+        points = mapped if self.center is None else mapped - self.center
+        # "not <=" instead of ">" because it is true for nan.
+        if not float(np.abs(points).max(initial=0.0)) <= _LARGEST_COORDINATE:
+            raise ValueError(_NOT_FINITE)
+        return points
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,16 +293,18 @@ class _Part:
             return np.take_along_axis(table, found, axis=1), found
         if self.own is None:
             distances, found = self.space.heaps.kneighbors(self.points[chunk], k)
-            return _finite(distances), found
+            return distances, found
         distances, found = self.space.heaps.kneighbors(self.points[chunk], k + 1)
         others = found != self.own[chunk, None]
         # Duplicates may have crowded out the query: then drop the last of them.
         others[others.all(axis=1), -1] = False
-        return _finite(distances)[others].reshape(-1, k), found[others].reshape(-1, k)
+        return distances[others].reshape(-1, k), found[others].reshape(-1, k)
 
     def table(self, chunk: Ints) -> Floats:
         """Return what orders the gallery for each query."""
-        table = _finite(np.asarray(self.space.pairwise.table(self.points[chunk], self.space.rows)))
+        table = np.asarray(self.space.pairwise.table(self.points[chunk], self.space.rows))
+        if not np.isfinite(table).all():
+            raise ValueError(_NOT_FINITE)
         if self.own is not None:
             table[np.arange(len(chunk)), self.own[chunk]] = np.inf
         return table
@@ -307,9 +317,3 @@ def _smallest(table: Floats, k: int) -> Ints:
     found = np.argpartition(table, k - 1, axis=1)[:, :k]
     order = np.argsort(np.take_along_axis(table, found, axis=1), axis=1)
     return np.take_along_axis(found, order, axis=1)
-
-
-def _finite(values: Floats) -> Floats:
-    if not np.isfinite(values).all():
-        raise ValueError("Distances are not finite: values are missing, infinite or too large.")
-    return values
