@@ -12,7 +12,6 @@ from nearfar.cli.judge import check_classes
 from nearfar.cli.source import Source, SourceError, read_source
 from nearfar.cli.terminal import bars, command, show_json, show_table
 from nearfar.learners.scaler import Scaler
-
 from nearfar.metrics.metric import Metric
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nearfar.learners.base import require_integer
 from nearfar.metrics.importance import feature_importances, feature_names
 from nearfar.metrics.metric import Metric
 from nearfar.plots.canvas import PALETTE, as_text, one_axes
+from nearfar.runtime.parameters import check_parameters, integer
 
 
 def importances(
@@ -45,7 +45,7 @@ def importances(
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['length', 'width']
     """
-    require_integer("n_features", n_features, at_least=1)
+    check_parameters({"n_features": integer(at_least=1)}, {"n_features": n_features})
     shares = feature_importances(metric, X)
     names = feature_names(metric)
     order = np.argsort(-np.abs(shares), kind="stable")

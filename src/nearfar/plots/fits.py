@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearfar.evaluate import knn_error
 from nearfar.learners.scaler import Scaler
-from nearfar.learners.base import require_integer
 from nearfar.metrics.metric import Metric
 from nearfar.plots.canvas import (
     NEUTRAL,
@@ -24,6 +23,7 @@ from nearfar.plots.canvas import (
     one_axes,
 )
 from nearfar.runtime.history import History
+from nearfar.runtime.parameters import check_parameters, integer
 
 _LOG_SCALE_RATIO = 50.0
 """Axes whose values differ by this factor or more are logarithmic."""
@@ -166,7 +166,7 @@ def accuracy_by_rank(
     >>> ax.get_xlabel(), ax.lines[0].get_xdata().tolist()
     ('rank', [1, 2, 3, 4, 5, 6, 7, 8])
     """
-    require_integer("max_points", max_points, at_least=1)
+    check_parameters({"max_points": integer(at_least=1)}, {"max_points": max_points})
     stages, xlabel = _stages(learner, max_points)
     rows = (X, y, X_test, y_test)
     plain = Scaler.fit(check_finite(X), "standard").euclidean.named(learner.metric_.feature_names)

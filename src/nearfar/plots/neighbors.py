@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearfar.learners.base import require_integer
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.points import check_rows
 from nearfar.neighbors import kneighbors
@@ -22,6 +21,7 @@ from nearfar.plots.canvas import (
     check_metrics,
     grid,
 )
+from nearfar.runtime.parameters import check_parameters, integer
 from nearfar.typing import Floats, Ints
 
 _SAME_CLASS_COLOR, _OTHER_CLASS_COLOR = PALETTE[0], PALETTE[6]
@@ -122,7 +122,7 @@ def neighbor_lines(
         x  3.000  a dog [dog]
     """
     points = check_finite(X)
-    require_integer("width", width, at_least=20)
+    check_parameters({"width": integer(at_least=20)}, {"width": width})
     if len(texts) != len(points):
         raise ValueError(f"{len(points)} rows of X need one text each; got {len(texts)}.")
     classes = None if y is None else Classes.of(y, len(points))
@@ -180,7 +180,7 @@ def _search(
     (rows,) = check_rows(np.reshape(queries, (-1, 1)), 1, len(points))
     if len(rows) == 0:
         raise ValueError("There are no queries.")
-    require_integer("n_neighbors", n_neighbors, at_least=1)
+    check_parameters({"n_neighbors": integer(at_least=1)}, {"n_neighbors": n_neighbors})
     if n_neighbors >= len(points):
         raise ValueError(
             f"n_neighbors must be less than the {len(points)} rows of X; got {n_neighbors}."

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar.learners.scaler import Scaler
-
 from nearfar.metrics.metric import Metric
 from nearfar.plots.canvas import (
     MARKERS,

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nearfar.learners.max_margin.pair_problem import PairProblem, Solution, Split
+from nearfar.learners.max_margin.solvers import MaxMargin, ascend_box, cut_planes
 from sklearn.datasets import load_iris, load_wine
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
@@ -18,8 +20,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from nearfar import C_path, MatchingPursuitBasis, MaxMarginMetric, Metric, Pairs, RandomPairs
 from nearfar.evaluate import knn_error
-from nearfar.learners.max_margin.pair_problem import PairProblem, Solution, Split
-from nearfar.learners.max_margin.solvers import MaxMargin, ascend_box, cut_planes
 from references import maxmargin as reference
 
 
