@@ -1,4 +1,4 @@
-"""From labels to constraints, and from any supervision to the kind that a learner needs.
+"""Strategies that make constraints from labels.
 
 A strategy is a small frozen object that is called with points, class codes and a random state:
 
@@ -11,20 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from nearfar.constraints.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
 from nearfar.constraints.mining import class_neighbors
+from nearfar.constraints.pairs import Pairs
+from nearfar.constraints.triplets import Triplets
+from nearfar.numerics.class_order import ClassOrder
+from nearfar.runtime.parameters import check_parameters, integer, number
 from nearfar.typing import Floats, Ints
 
 TripletStrategy = Callable[[Floats, Ints, np.random.RandomState], Triplets]
 PairStrategy = Callable[[Floats, Ints, np.random.RandomState], Pairs]
-
-_ONLY_TOGETHER = (
-    "Chunklets only say what belongs together; this learner also needs to know what does not. "
-)
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ class NearestTriplets:
     impostors: int = 3
 
     def __post_init__(self) -> None:
-        _require_positive(targets=self.targets, impostors=self.impostors)
+        _check_positive(targets=self.targets, impostors=self.impostors)
 
     def __call__(
         self, X: Floats, y: Ints, random_state: np.random.RandomState | None = None
@@ -94,9 +92,8 @@ class FarTargetTriplets:
     keep: float = 0.2
 
     def __post_init__(self) -> None:
-        _require_positive(a=self.a)
-        if not 0 < self.keep <= 1:
-            raise ValueError(f"keep is a share above 0 and at most 1; got {self.keep!r}.")
+        _check_positive(a=self.a)
+        check_parameters({"keep": number(above=0.0, at_most=1.0)}, {"keep": self.keep})
 
     def __call__(
         self, X: Floats, y: Ints, random_state: np.random.RandomState | None = None
@@ -124,20 +121,22 @@ class RandomTriplets:
     m: int
 
     def __post_init__(self) -> None:
-        _require_positive(m=self.m)
+        _check_positive(m=self.m)
 
     def __call__(
         self, X: Floats, y: Ints, random_state: np.random.RandomState | None = None
     ) -> Triplets:
         """Draw the triplets; distances in X play no part."""
         rng = _random(random_state)
-        classes = _Classes(y)
-        anchors = classes.with_companion()
-        if len(anchors) == 0 or classes.n_classes < 2:
+        classes = _ClassSampler(y)
+        anchors = classes.rows_with_companion()
+        if len(anchors) == 0 or len(classes.sizes) < 2:
             return Triplets(np.empty((0, 3), dtype=np.intp))
         anchor = anchors[rng.randint(len(anchors), size=self.m)]
         return Triplets(
-            np.column_stack([anchor, classes.companion(anchor, rng), classes.stranger(anchor, rng)])
+            np.column_stack(
+                [anchor, classes.companions(anchor, rng), classes.strangers(anchor, rng)]
+            )
         )
 
 
@@ -186,161 +185,56 @@ class RandomPairs:
 
     def __post_init__(self) -> None:
         if self.m is not None:
-            _require_positive(m=self.m)
-        if not 0 <= self.similar <= 1:
-            raise ValueError(f"similar is a share from 0 to 1; got {self.similar!r}.")
+            _check_positive(m=self.m)
+        rule = number(at_least=0.0, at_most=1.0)
+        check_parameters({"similar": rule}, {"similar": self.similar})
 
     def __call__(
         self, X: Floats, y: Ints, random_state: np.random.RandomState | None = None
     ) -> Pairs:
         """Draw the pairs; distances in X play no part."""
         rng = _random(random_state)
-        classes = _Classes(y)
-        paired = classes.with_companion()
+        classes = _ClassSampler(y)
+        paired = classes.rows_with_companion()
         m = max(2_000, 10 * len(y)) if self.m is None else self.m
         n_similar = round(self.similar * m) if len(paired) else 0
-        n_different = m - round(self.similar * m) if classes.n_classes > 1 else 0
+        n_different = m - round(self.similar * m) if len(classes.sizes) > 1 else 0
         left = paired[rng.randint(len(paired), size=n_similar)] if n_similar else paired[:0]
         other = rng.randint(len(y), size=n_different)
         index = np.column_stack(
             [
                 np.concatenate([left, other]),
-                np.concatenate([classes.companion(left, rng), classes.stranger(other, rng)]),
+                np.concatenate([classes.companions(left, rng), classes.strangers(other, rng)]),
             ]
         )
         return Pairs(index, np.arange(len(index)) < n_similar)
 
 
-def to_triplets(
-    X: Floats,
-    supervision: Any,
-    strategy: TripletStrategy,
-    random_state: np.random.RandomState,
-) -> Triplets:
-    """Turn any supervision of X into triplets, or say why there are none.
-
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-    supervision : Triplets, Pairs, Chunklets, their `over` form, or array of class codes
-    strategy : callable
-        What makes triplets from class codes.
-    random_state : RandomState
-    """
-    if isinstance(supervision, ConstraintsOver):
-        supervision = supervision.constraints
-    if isinstance(supervision, Chunklets):
-        raise ValueError(_ONLY_TOGETHER + "Give labels, Triplets or Pairs.")
-    if isinstance(supervision, Triplets | Pairs):
-        supervision.check(len(X))
-    if isinstance(supervision, Pairs):
-        triplets = supervision.triplets()
-        if len(triplets) == 0:
-            raise ValueError(
-                "These Pairs give no triplet: that takes a similar and a dissimilar pair "
-                "that share a row."
-            )
-    elif isinstance(supervision, Triplets):
-        triplets = supervision
-        if len(triplets) == 0:
-            raise ValueError("There are no triplets (in a fold of few, none may be left).")
-    else:
-        triplets = _as_triplets(strategy(X, supervision, random_state), strategy)
-        if len(triplets) == 0:
-            raise ValueError(
-                "The labels give no triplet: at least two classes are needed, "
-                "and at least one class with two members."
-            )
-    if triplets.weight is None or triplets.weight.all():
-        return triplets
-    if not triplets.weight.any():
-        raise ValueError("All triplets have weight 0.")
-    return triplets.take(triplets.weight > 0)
-
-
-def to_pairs(
-    X: Floats, supervision: Any, strategy: PairStrategy, random_state: np.random.RandomState
-) -> Pairs:
-    """Turn labels or pairs of X into pairs of both kinds, or say why there are none.
-
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-    supervision : Pairs, their `over` form, or array of class codes
-    strategy : callable
-        What makes pairs from class codes.
-    random_state : RandomState
-    """
-    if isinstance(supervision, ConstraintsOver):
-        supervision = supervision.constraints
-    if isinstance(supervision, Chunklets):
-        raise ValueError(_ONLY_TOGETHER + "Give labels or Pairs.")
-    if isinstance(supervision, Triplets):
-        raise ValueError(
-            "Triplets say which of two is nearer, not which pairs are similar; this learner needs "
-            "labels or Pairs."
-        )
-    if isinstance(supervision, Pairs):
-        supervision.check(len(X))
-        pairs = supervision
-    else:
-        pairs = strategy(X, supervision, random_state)
-        if not isinstance(pairs, Pairs):
-            raise ValueError(f"The strategy {strategy!r} makes {type(pairs).__name__}, not Pairs.")
-        if not (pairs.similar.any() and (~pairs.similar).any()):
-            raise ValueError(
-                "The labels do not give similar and dissimilar pairs: at least two classes are "
-                "needed, and at least one class with two members."
-            )
-    if pairs.weight is not None and not pairs.weight.all():
-        pairs = pairs.take(pairs.weight > 0)
-    if len(pairs) == 0:
-        raise ValueError(
-            "There are no pairs of positive weight (in a fold of few, none may be left)."
-        )
-    if pairs.similar.all() or not pairs.similar.any():
-        kind = "similar" if pairs.similar.all() else "dissimilar"
-        raise ValueError(f"All pairs are {kind}; to tell the two kinds apart takes both.")
-    return pairs
-
-
-def _as_triplets(made: Any, strategy: Any) -> Triplets:
-    if isinstance(made, Pairs):
-        return made.triplets()
-    if isinstance(made, Triplets):
-        return made
-    raise ValueError(f"The strategy {strategy!r} makes {type(made).__name__}, not Triplets.")
-
-
-class _Classes:
-    """Draw members of the same or of another class, without tables of n x n."""
+class _ClassSampler(ClassOrder):
+    """Draws members of the same or of another class, without n x n tables."""
 
     def __init__(self, y: Ints) -> None:
-        codes = np.unique(y, return_inverse=True)[1]
-        self.order = np.argsort(codes, kind="stable")
-        self.place = np.empty(len(y), dtype=np.intp)
-        self.place[self.order] = np.arange(len(y))
-        self.size = np.bincount(codes)
-        self.first = np.concatenate([[0], np.cumsum(self.size)])
-        self.code = codes
-        self.n_classes = len(self.size)
+        super().__init__(y)
+        self.place = np.empty(self.n, dtype=np.intp)
+        self.place[self.order] = np.arange(self.n)
 
-    def with_companion(self) -> Ints:
-        return np.flatnonzero(self.size[self.code] > 1)
+    def rows_with_companion(self) -> Ints:
+        """Return the rows whose class has another member."""
+        return np.sort(self.order[self.size_of_each > 1])
 
-    def companion(self, rows: Ints, rng: np.random.RandomState) -> Ints:
+    def companions(self, rows: Ints, rng: np.random.RandomState) -> Ints:
         """Draw another member of each row's class."""
-        code = self.code[rows]
-        shift = 1 + np.floor(rng.random_sample(len(rows)) * (self.size[code] - 1)).astype(np.intp)
-        inside = (self.place[rows] - self.first[code] + shift) % self.size[code]
-        return self.order[self.first[code] + inside]
+        code = self.codes[self.place[rows]]
+        size = self.sizes[code]
+        shift = 1 + np.floor(rng.random_sample(len(rows)) * (size - 1)).astype(np.intp)
+        inside = (self.place[rows] - self.edges[code] + shift) % size
+        return self.order[self.edges[code] + inside]
 
-    def stranger(self, rows: Ints, rng: np.random.RandomState) -> Ints:
+    def strangers(self, rows: Ints, rng: np.random.RandomState) -> Ints:
         """Draw a member of another class for each row."""
-        code = self.code[rows]
-        n = len(self.code)
-        shift = np.floor(rng.random_sample(len(rows)) * (n - self.size[code])).astype(np.intp)
-        return self.order[(self.first[code + 1] + shift) % n]
+        code = self.codes[self.place[rows]]
+        shift = np.floor(rng.random_sample(len(rows)) * (self.n - self.sizes[code]))
+        return self.order[(self.edges[code + 1] + shift.astype(np.intp)) % self.n]
 
 
 def _cross(targets: Ints, impostors: Ints) -> Triplets:
@@ -357,7 +251,5 @@ def _random(random_state: np.random.RandomState | None) -> np.random.RandomState
     return np.random.RandomState() if random_state is None else random_state
 
 
-def _require_positive(**numbers: int) -> None:
-    for name, number in numbers.items():
-        if not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1:
-            raise ValueError(f"{name} is a whole number of 1 or more; got {number!r}.")
+def _check_positive(**numbers: int) -> None:
+    check_parameters(dict.fromkeys(numbers, integer(at_least=1)), numbers)

@@ -1,129 +1,153 @@
-"""`MetricLearner`: what all learners share, from checked input to a fitted `Metric`.
+"""`MetricLearner`: what all learners share, from checked input to a fitted metric.
 
-A fit runs in these steps, and a learner fills in the middle one:
+A fit runs in three steps, and a learner implements the second:
 
 1. check X and the supervision; scale X (`Scaler`),
-2. let the solver run, a generator of rounds, watched by the trace, callbacks and progress,
-3. assemble the metric in the units of X from the prior and what was learned (`MetricBuilder`).
-
-Inside, points are centred and scaled, so that parameters mean the same whatever the units of X.
+2. build the learner's `Problem` on the scaled points and run its solver, a generator of
+   iterations that the history, callbacks and progress displays consume,
+3. build the metric in the units of X from the base metric and what was learned (`MetricBuilder`).
 """
 
 from __future__ import annotations
 
-import math
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from nearfar.constraints.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
-from nearfar.constraints.strategies import to_triplets
+from nearfar.constraints import (
+    Chunklets,
+    ConstraintsOver,
+    NearestTriplets,
+    Pairs,
+    Triplets,
+    to_triplets,
+)
+from nearfar.learners.metric_builder import MetricBuilder, covariance_matrix
+from nearfar.learners.scaler import Scaler
 from nearfar.metrics.kernel_map import KernelMap
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.deadline import check_time
 from nearfar.runtime.history import History, Iteration, Iterations
-from nearfar.runtime.progress import CallbackSupportMixin, notify, show, watched, with_callbacks
-from nearfar.typing import Floats, Matrix
+from nearfar.runtime.parameters import (
+    Rule,
+    boolean,
+    check_parameters,
+    integer,
+    number,
+    optional,
+)
+from nearfar.runtime.progress import (
+    CallbackSupportMixin,
+    FitInProgress,
+    notify,
+    show,
+    watched,
+    with_callbacks,
+)
+from nearfar.runtime.threads import limited_threads
+from nearfar.typing import Floats, Matrix, Vector
 
 Prior = Literal["identity"] | Metric | None
+Variant = Literal["default", "paper"]
 
-_BLOCK_ROWS = 1 << 14
-_OF_CALLBACKS = ("_callback", "_skl_callbacks")
+_CALLBACK_ATTRIBUTES = ("_callback", "_skl_callbacks")
 _CONSTRAINTS = (Triplets, Pairs, Chunklets, ConstraintsOver)
 
 
 @dataclass(frozen=True)
-class Scaler:
-    """Centre and scale of each feature: the way into the learner's units and back."""
-
-    center: NDArray[np.float64]
-    scale: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, X: Floats, scale: str | None) -> Scaler:
-        """Statistics of X; a constant feature keeps scale 1."""
-        size = _power_of_two(max(float(X.max()), -float(X.min())))
-        scaler = StandardScaler(with_std=scale == "standard")
-        for top in range(0, len(X), _BLOCK_ROWS):
-            scaler.partial_fit(np.asarray(X[top : top + _BLOCK_ROWS], dtype=np.float64) / size)
-        spread = np.ones(X.shape[1]) if scaler.scale_ is None else scaler.scale_
-        return cls(scaler.mean_ * size, spread if scale is None else spread * size)
-
-    def enter(self, X: Floats) -> Floats:
-        """Return X in the learner's units."""
-        Z = X - self.center.astype(X.dtype)
-        Z /= self.scale.astype(X.dtype)
-        return Z
-
-    @property
-    def euclidean(self) -> Metric:
-        """Euclidean distance in the learner's units, as a metric on X."""
-        return Metric(np.diag(1.0 / self.scale))
-
-
-def _power_of_two(size: float) -> float:
-    """Return the power of two next to `size`: dividing by it rounds nothing."""
-    return 2.0 ** min(1020, max(-1020, math.frexp(size)[1])) if size > 0 else 1.0
-
-
-@dataclass(frozen=True)
-class MetricBuilder:
-    """Everything but the solver's result that the final metric is made of.
+class WarmStart:
+    """Where a fit continues.
 
     Attributes
     ----------
-    prior : array of shape (rank, n_features) or None
-        Factor of the prior metric in the learner's units, weighted.
-    scale : array of shape (n_features,)
-        What a unit of the learner is in units of X, for each feature.
-    covariance : array of shape (n_features, n_features) or None
-        Of the training points in the learner's units; needed to choose components.
-    n_components : int or None
-    feature_names : tuple of str or None
-    kernel_map : KernelMap or None
-        What maps points to the features that the metric is for.
-    center : array of shape (n_features,) or None
-        What the learner's units are centred at, in units of X.
+    metric : Metric
+        The metric of the last fit, or one that was loaded from a file.
+    state : object or None
+        What the problem of the last fit returned as `Problem.resume_state`; None for a metric that
+        was loaded.
     """
 
-    prior: Matrix | None
-    scale: NDArray[np.float64]
-    covariance: Matrix | None
-    n_components: int | None
-    feature_names: tuple[str, ...] | None
+    metric: Any
+    state: Any = None
+
+
+@dataclass(frozen=True)
+class FitInput:
+    """Checked and scaled input of a fit.
+
+    Attributes
+    ----------
+    Z : array of shape (n_samples, n_features)
+        Scaled points.
+    scaler : Scaler
+    supervision : array of class codes, Triplets, Pairs, or their `over` form
+    random_state : RandomState
+    warm : WarmStart or None
+    """
+
+    Z: Floats
+    scaler: Scaler
+    supervision: Any
+    random_state: np.random.RandomState
+    warm: WarmStart | None
+
+
+class Problem(ABC):
+    """A learner's problem on scaled points.
+
+    Attributes
+    ----------
+    max_iter : int
+        The most iterations of `solve`.
+    unit : float
+        The squared distance between scaled points that the solver calls one.
+    base : array of shape (rank, n_features) or None
+        Factor of the metric that learned terms are added to, in the solver's units.
+    features : array of shape (n_samples, n_map_features) or None
+        What the solver sees instead of the scaled points, if there is a kernel map.
+    kernel_map : KernelMap or None
+        The map to these features, from points in the units of X.
+    builder : type of MetricBuilder
+        What turns iterations into a metric.
+    """
+
+    max_iter: int
+    unit: float
+    base: Matrix | None = None
+    features: Floats | None = None
     kernel_map: KernelMap | None = None
-    center: NDArray[np.float64] | None = None
 
-    def metric(self, learned: Matrix) -> Metric:
-        """Add the prior to a learned factor and return the metric in the units of X.
+    @abstractmethod
+    def solve(self) -> Iterations:
+        """Run the solver."""
 
-        With `n_components` the kept coordinates are the principal axes of the mapped training
-        points: the best approximation of their distances in that many dimensions.
-        """
-        factor = learned if self.prior is None else np.vstack([self.prior, learned])
-        L = Metric.from_matrix(factor.T @ factor).L
-        if self.n_components is not None and self.covariance is not None:
-            axes = np.linalg.eigh(L @ self.covariance @ L.T)[1][:, ::-1]
-            L = axes[:, : self.n_components].T @ L
-        return Metric(L / self.scale, self.feature_names, kernel_map=self.kernel_map)
+    def builder(self, **parts: Any) -> MetricBuilder:
+        """Return what turns iterations into a metric."""
+        return MetricBuilder(**parts)
 
-    def form(self, learned: Matrix, signs: NDArray[np.float64]) -> Matrix:
-        """Prior plus learned terms with their signs, as a matrix in the units of X."""
-        M = (learned.T * signs) @ learned
-        if self.prior is not None:
-            M = M + self.prior.T @ self.prior
-        return M / np.outer(self.scale, self.scale)
+    def attributes(self, builder: MetricBuilder, history: History) -> dict[str, Any]:
+        """Return the fitted attributes that the learner has beyond the common ones."""
+        return {}
+
+    def resume_state(self, builder: MetricBuilder, history: History) -> Any:
+        """Return what a warm start needs beyond the metric."""
+        return None
+
+    def shortcoming(self, history: History, metric: Any) -> str:
+        """Return what to warn of, or an empty string."""
+        return ""
 
 
 class MetricLearner(
@@ -131,84 +155,61 @@ class MetricLearner(
 ):
     """Base of the learners; see the module's docstring for how a fit runs."""
 
+    parameter_rules: ClassVar[dict[str, Rule]] = {
+        "scale": Rule(
+            '"standard", "unit" or None', lambda value: value in ("standard", "unit", None)
+        ),
+        "n_components": optional(integer(at_least=1)),
+        "tol": number(at_least=0.0),
+        "warm_start": boolean(),
+        "n_jobs": Rule(
+            "None or a nonzero integer",
+            lambda value: value is None or (isinstance(value, int) and value != 0),
+        ),
+    }
+    paper_settings: ClassVar[Mapping[str, Any]] = {}
+    """Parameters that ``variant="paper"`` overrides."""
+
+    variant: Variant = "default"
+
     def __init__(
         self,
         *,
-        constraints: Any = None,
-        prior: Prior = "identity",
-        prior_weight: float = 1.0,
         scale: str | None = "standard",
         n_components: int | None = None,
         tol: float = 1e-7,
+        warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
-        self.constraints = constraints
-        self.prior = prior
-        self.prior_weight = prior_weight
         self.scale = scale
         self.n_components = n_components
         self.tol = tol
+        self.warm_start = warm_start
         self.random_state = random_state
+        self.n_jobs = n_jobs
         self.verbose = verbose
 
     @abstractmethod
-    def _build_problem(
-        self, Z: Floats, scaler: Scaler, supervision: Any, random_state: np.random.RandomState
-    ) -> Problem:
-        """Pose the learner's problem on scaled points."""
+    def _build_problem(self, data: FitInput) -> Problem:
+        """Build the learner's problem."""
 
-    def _factor(self, trace: History) -> tuple[Matrix, NDArray[np.float64]]:
-        """Return the factor that the rounds have learned, in the learner's units, and its signs."""
-        factor = trace[-1].factor
-        assert factor is not None
-        return factor, np.ones(len(factor))
-
-    def _result(self, builder: MetricBuilder, trace: History) -> Any:
-        """Return the metric after the rounds."""
-        return builder.metric(self._factor(trace)[0])
+    def _setting(self, name: str) -> Any:
+        """Return a parameter, or what the paper has in its place."""
+        if self.variant == "paper" and name in self.paper_settings:
+            return self.paper_settings[name]
+        return getattr(self, name)
 
     def _check_parameters(self) -> None:
         """Raise ValueError for parameters that make no sense."""
-        require(
-            "scale",
-            self.scale,
-            self.scale in ("standard", "unit", None),
-            '"standard", "unit" or None',
-        )
-        known = (
-            self.prior is None
-            or isinstance(self.prior, Metric)
-            or (isinstance(self.prior, str) and self.prior == "identity")
-        )
-        require("prior", self.prior, known, 'None, "identity" or a Metric')
-        require_number("prior_weight", self.prior_weight, at_least=0.0)
-        require_number("tol", self.tol, at_least=0.0)
-        usable = self.constraints is None or (
-            callable(self.constraints) and not isinstance(self.constraints, type)
-        )
-        require("constraints", self.constraints, usable, "a strategy such as NearestTriplets()")
-        if self.n_components is not None:
-            require_integer("n_components", self.n_components, at_least=1)
+        for cls in reversed(type(self).__mro__):
+            rules = vars(cls).get("parameter_rules", {})
+            check_parameters(rules, {name: getattr(self, name) for name in rules})
 
     def _most_components(self, n_features: int) -> int:
-        """Return how many components there can be."""
+        """Return the largest possible `n_components`."""
         return n_features
-
-    def _prior_factor(self, scaler: Scaler) -> Matrix | None:
-        """Return the prior's factor on scaled points."""
-        n_features = len(scaler.scale)
-        if self.prior is None or self.prior_weight == 0:
-            return None
-        if not isinstance(self.prior, Metric):
-            return np.eye(n_features)
-        if self.prior.kernel_map is not None or not hasattr(self.prior, "L"):
-            raise ValueError("A prior must be one linear metric, without kernel or gate.")
-        if self.prior.n_features != n_features:
-            raise ValueError(
-                f"The prior is a metric on {self.prior.n_features} features; X has {n_features}."
-            )
-        return self.prior.L * scaler.scale
 
     @with_callbacks
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
@@ -219,7 +220,7 @@ class MetricLearner(
         X : array-like of shape (n_samples, n_features)
             Points; float32 stays float32.
         y : array-like of shape (n_samples,), Triplets or Pairs
-            Class labels, or constraints as row numbers of X.
+            Class labels, or constraints as row numbers of X. Constraints may have weights.
 
         Returns
         -------
@@ -227,10 +228,11 @@ class MetricLearner(
         """
         before = self.__dict__.copy()
         try:
-            self._fit(X, y)
+            with limited_threads(self.n_jobs):
+                self._fit(X, y)
         except BaseException:
-            of_callbacks = {k: v for k, v in self.__dict__.items() if k.startswith(_OF_CALLBACKS)}
-            self.__dict__ = before | of_callbacks
+            kept = {k: v for k, v in self.__dict__.items() if k.startswith(_CALLBACK_ATTRIBUTES)}
+            self.__dict__ = before | kept
             raise
         return self
 
@@ -240,33 +242,96 @@ class MetricLearner(
         most = self._most_components(points.shape[1])
         if self.n_components is not None and self.n_components > most:
             raise ValueError(f"n_components={self.n_components} is more than the {most} features.")
-        random_state = check_random_state(self.random_state)
-        scaler = Scaler.fit(points, self.scale)
-        Z = scaler.transform(points)
-        problem = self._build_problem(Z, scaler, supervision, random_state)
-        features = Z if problem.features is None else problem.features
-        scale = scaler.scale if problem.features is None else np.ones(features.shape[1])
-        builder = MetricBuilder(
-            prior=problem.prior,
+        scaler = Scaler.fit(points, self._setting("scale"))
+        data = FitInput(
+            scaler.transform(points),
+            scaler,
+            supervision,
+            check_random_state(self.random_state),
+            self._warm(points.shape[1]),
+        )
+        problem = self._build_problem(data)
+        builder = self._builder_of(problem, data)
+        history = History()
+        self._consume(history, problem, builder, scaler, X, y)
+        self._set_fitted_attributes(problem, builder, scaler, history)
+
+    def _warm(self, n_features: int) -> WarmStart | None:
+        """Return where to continue: the metric of the last fit, or one that was set since."""
+        metric = getattr(self, "metric_", None)
+        if not self.warm_start or metric is None:
+            return None
+        if not hasattr(metric, "transform"):
+            raise ValueError("warm_start needs a metric; what was learned last is not one.")
+        if metric.n_features != n_features:
+            raise ValueError(
+                f"warm_start: the fitted metric is for {metric.n_features} features; "
+                f"X has {n_features}."
+            )
+        last: WarmStart | None = getattr(self, "_last_fit", None)
+        return last if last is not None and last.metric is metric else WarmStart(metric)
+
+    def _builder_of(self, problem: Problem, data: FitInput) -> MetricBuilder:
+        features = data.Z if problem.features is None else problem.features
+        scale = data.scaler.scale if problem.features is None else np.ones(features.shape[1])
+        return problem.builder(
             scale=scale * np.sqrt(problem.unit),
-            covariance=None if self.n_components is None else _covariance(features) / problem.unit,
+            base=problem.base,
+            covariance=(
+                None if self.n_components is None else covariance_matrix(features) / problem.unit
+            ),
             n_components=self.n_components,
             feature_names=getattr(self, "feature_names_in_", None),
+            center=data.scaler.center,
             kernel_map=problem.kernel_map,
-            center=scaler.center,
         )
-        trace = History()
-        self._consume(trace, problem, builder, scaler, X, y)
-        metric = self._result(builder, trace)
-        self.history_ = trace
-        self.n_iter_ = len(trace)
-        self.metric_ = metric
-        self._builder = builder
-        self._scaler = scaler
-        self._set_fitted_attributes(problem, trace)
 
-    def _set_fitted_attributes(self, problem: Problem, trace: History) -> None:
-        """Set what a learner has beyond the common attributes, and warn."""
+    def _consume(
+        self,
+        history: History,
+        problem: Problem,
+        builder: MetricBuilder,
+        scaler: Scaler,
+        X: Any,
+        y: Any,
+    ) -> None:
+        """Run the solver to its end, seen by callbacks, progress displays and watchers."""
+
+        def attributes() -> dict[str, Any]:
+            return {
+                "metric_": builder.metric(history),
+                "history_": history,
+                "n_iter_": len(history),
+                "_builder": builder,
+            }
+
+        check_time()
+        fit = FitInProgress(type(self).__name__, problem.max_iter, lambda: builder.metric(history))
+        solver = problem.solve()
+        iterations: Iterable[Iteration] = history.record(solver)
+        iterations = notify(iterations, self, fit.max_iter, X=X, y=y, attributes=attributes)
+        if self.verbose:
+            iterations = show(iterations, fit)
+        # Close an abandoned solver at once; it may hold a thread.
+        with closing(solver):
+            for _ in watched(iterations, fit):
+                pass
+        history.stopped = history.stopped or "callback"
+
+    def _set_fitted_attributes(
+        self, problem: Problem, builder: MetricBuilder, scaler: Scaler, history: History
+    ) -> None:
+        self.metric_ = builder.metric(history)
+        self.history_ = history
+        self.n_iter_ = len(history)
+        self._builder = builder
+        for name, value in problem.attributes(builder, history).items():
+            setattr(self, name, value)
+        if self.warm_start:
+            self._last_fit = WarmStart(self.metric_, problem.resume_state(builder, history))
+        message = problem.shortcoming(history, self.metric_)
+        if message:
+            warnings.warn(message, ConvergenceWarning, stacklevel=5)
 
     @property
     def components_(self) -> Matrix:
@@ -278,7 +343,7 @@ class MetricLearner(
         return self.metric_.n_components
 
     def transform(self, X: ArrayLike) -> Floats:
-        """Map points to where Euclidean distance is the learned metric.
+        """Map points so that Euclidean distance between them is the learned metric.
 
         Parameters
         ----------
@@ -293,43 +358,36 @@ class MetricLearner(
         return self.metric_.transform(points)
 
     def score(self, X: ArrayLike, y: Any) -> float:
-        """Share of comparisons that the metric orders rightly.
+        """Return the share of comparisons that the metric gets right.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,), Triplets or Pairs
-            For triplets, and the triplets that the learner's strategy makes from labels: the
-            weighted share whose near is nearer than its far. For pairs: the probability that a
-            similar pair is nearer than a dissimilar one (the area under the ROC curve).
+            Triplets: the weighted share whose near is nearer than its far. Labels: the same for
+            `NearestTriplets` of X, standardised, whatever the learner's parameters are, so that
+            scores of different parameters can be compared. Pairs: the probability that a similar
+            pair is nearer than a dissimilar one (the area under the ROC curve).
         """
         check_is_fitted(self)
         points, supervision = self._validate(X, y, reset=False)
         if isinstance(supervision, ConstraintsOver):
             supervision = supervision.constraints
-        if not isinstance(supervision, Pairs):
-            seed = check_random_state(0 if self.random_state is None else self.random_state)
-            supervision = self._constraints(self._scaler.transform(points), supervision, seed)
+        if isinstance(supervision, Pairs):
+            return self._pair_score(points, supervision)
+        if not isinstance(supervision, Triplets):
+            Z = Scaler.fit(points, "standard").transform(points)
+            supervision = to_triplets(Z, supervision, NearestTriplets(), np.random.RandomState(0))
         supervision.check(len(points))
-        if isinstance(supervision, Triplets):
-            right = self.metric_.prefers(points, supervision.index)
-            return float(np.average(right, weights=supervision.weight))
-        if supervision.similar.all() or not supervision.similar.any():
-            raise ValueError("Scoring pairs takes similar and dissimilar ones.")
-        distance = self.metric_.pair_distances(points, supervision.index)
-        return float(
-            roc_auc_score(supervision.similar, -distance, sample_weight=supervision.weight)
-        )
+        right = self.metric_.prefers(points, supervision.index)
+        return float(np.average(right, weights=supervision.weight))
 
-    def _constraints(
-        self, Z: Floats, supervision: Any, random_state: np.random.RandomState
-    ) -> Triplets | Pairs:
-        """Return labels or triplets as constraints on scaled points."""
-        return to_triplets(Z, supervision, self._strategy(), random_state)
-
-    @abstractmethod
-    def _strategy(self) -> Any:
-        """Return what makes constraints from labels."""
+    def _pair_score(self, X: Floats, pairs: Pairs) -> float:
+        pairs.check(len(X))
+        if pairs.similar.all() or not pairs.similar.any():
+            raise ValueError("To score pairs, both similar and dissimilar ones are needed.")
+        distance = self.metric_.pair_distances(X, pairs.index)
+        return float(roc_auc_score(pairs.similar, -distance, sample_weight=pairs.weight))
 
     def _validate(self, X: ArrayLike, y: Any, *, reset: bool = True) -> tuple[Floats, Any]:
         """Check X and the supervision; labels become class codes."""
@@ -337,7 +395,7 @@ class MetricLearner(
             points = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
             if isinstance(y, ConstraintsOver) and len(y) != len(points):
                 raise ValueError(
-                    f"Constraints over {len(y)} samples, but X has {len(points)} rows."
+                    f"The constraints are over {len(y)} samples, but X has {len(points)} rows."
                 )
             return points, y
         points, labels = validate_data(
@@ -346,37 +404,6 @@ class MetricLearner(
         check_classification_targets(labels)
         return points, np.unique(labels, return_inverse=True)[1]
 
-    def _consume(
-        self,
-        trace: History,
-        problem: Problem,
-        builder: MetricBuilder,
-        scaler: Scaler,
-        X: Any,
-        y: Any,
-    ) -> None:
-        """Run the solver to its end, watched by whoever asked."""
-
-        def attributes() -> dict[str, Any]:
-            return {
-                "metric_": self._result(builder, trace),
-                "history_": trace,
-                "n_iter_": len(trace),
-                "_builder": builder,
-                "_scaler": scaler,
-            }
-
-        check_time()
-        rounds: Iterable[Iteration] = trace.record(problem.rounds)
-        rounds = notify(rounds, self, problem.max_iter, X=X, y=y, attributes=attributes)
-        if self.verbose:
-            rounds = show(rounds, problem.max_iter, type(self).__name__)
-        # A solver that is left in the middle must not wait until somebody collects it.
-        with closing(problem.rounds):
-            for _ in watched(rounds, problem.max_iter, type(self).__name__):
-                pass
-        trace.stopped = trace.stopped or "callback"
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
@@ -384,53 +411,53 @@ class MetricLearner(
         return tags
 
 
-@dataclass(frozen=True)
-class Problem:
-    """A solver ready to run on scaled points.
+class ConstraintLearner(MetricLearner):
+    """Base of the learners that learn from constraints and add to a prior metric."""
 
-    Attributes
-    ----------
-    rounds : generator of Iteration
-    max_iter : int
-    unit : float
-        Squared distance between scaled points that the solver calls one.
-    prior : array of shape (rank, n_features) or None
-        Factor of the prior in the solver's units, weighted.
-    features : array of shape (n_samples, n_map_features) or None
-        What a kernel map makes of the scaled points, if the solver sees that.
-    kernel_map : KernelMap or None
-        The map, from points in the units of X.
-    """
+    parameter_rules: ClassVar[dict[str, Rule]] = {
+        "constraints": optional(
+            Rule(
+                "a strategy such as NearestTriplets()",
+                lambda value: callable(value) and not isinstance(value, type),
+            )
+        ),
+        "prior": Rule(
+            'None, "identity" or a Metric',
+            lambda value: (
+                value is None
+                or isinstance(value, Metric)
+                or (isinstance(value, str) and value == "identity")
+            ),
+        ),
+        "prior_weight": number(at_least=0.0),
+    }
 
-    rounds: Iterations
-    max_iter: int
-    unit: float
-    prior: Matrix | None
-    features: Floats | None = field(default=None, kw_only=True)
-    kernel_map: KernelMap | None = field(default=None, kw_only=True)
+    def __init__(
+        self, *, constraints: Any, prior: Prior, prior_weight: float, **others: Any
+    ) -> None:
+        super().__init__(**others)
+        self.constraints = constraints
+        self.prior = prior
+        self.prior_weight = prior_weight
 
-
-def _covariance(X: Floats) -> Matrix:
-    """Covariance of the columns."""
-    centered = X - X.mean(axis=0)
-    return np.asarray(centered.T @ centered, dtype=np.float64) / len(X)
-
-
-def require(name: str, value: Any, condition: bool, expected: str) -> None:
-    """Raise ValueError unless the condition on a parameter holds."""
-    if not condition:
-        raise ValueError(f"{name} must be {expected}; got {value!r}.")
-
-
-def require_number(name: str, value: Any, *, at_least: float) -> None:
-    """Raise ValueError unless a parameter is a finite number that is large enough."""
-    fine = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    require(
-        name, value, fine and np.isfinite(value) and value >= at_least, f"a number >= {at_least:g}"
-    )
+    def _prior_factor(self, scaler: Scaler) -> Matrix | None:
+        """Return the prior's factor on scaled points, or None if there is no prior."""
+        prior: Prior = self._setting("prior")
+        if prior is None or self.prior_weight == 0:
+            return None
+        if not isinstance(prior, Metric):
+            return np.eye(len(scaler.scale))
+        return factor_on_scaled_points(prior, scaler, "prior")
 
 
-def require_integer(name: str, value: Any, *, at_least: int) -> None:
-    """Raise ValueError unless a parameter is a whole number that is large enough."""
-    fine = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    require(name, value, fine and value >= at_least, f"a whole number >= {at_least}")
+def factor_on_scaled_points(metric: Any, scaler: Scaler, name: str) -> Matrix:
+    """Return the map of one linear metric, for scaled points."""
+    if len(metric.parts) > 1 or metric.kernel_map is not None:
+        raise ValueError(f"The {name} must be one linear metric, without a kernel or a gate.")
+    n_features = len(scaler.scale)
+    if metric.n_features != n_features:
+        raise ValueError(
+            f"The {name} is a metric on {metric.n_features} features; X has {n_features}."
+        )
+    L: Vector = metric.parts[0].L
+    return L * scaler.scale

@@ -1,7 +1,7 @@
-"""Smooth minimisation as a generator of rounds.
+"""L-BFGS as a generator of iterations.
 
-SciPy's L-BFGS-B calls back once an iteration. It runs in a thread of its own, which waits while a
-round is looked at: whoever consumes the rounds sees each as it happens, and may stop the search.
+SciPy's L-BFGS-B calls back once per iteration. It runs in a thread of its own, which waits while
+the consumer looks at an iteration: the consumer sees each as it happens, and may stop the search.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 
 from nearfar.runtime.deadline import check_time
-from nearfar.runtime.history import Iteration, Iterations
 from nearfar.typing import Vector
 
 Objective = Callable[[Vector], tuple[float, Vector]]
@@ -54,12 +53,12 @@ def lbfgs(
     ------
     value : float
     x : array of shape (n,)
-        After each iteration; where to begin, if there is none.
+        After each iteration; the start, if there is no iteration.
 
     Returns
     -------
     str
-        "converged", "max_iter", or "stalled" where rounding ends the search along a line.
+        "converged", "max_iter", or "stalled" if rounding ends the search along a line.
 
     Examples
     --------
@@ -87,18 +86,6 @@ def lbfgs(
             worker.ahead.release()
     finally:
         worker.stop()
-
-
-def iterations_from(
-    steps: Generator[tuple[float, Vector], None, str], make: Callable[[float, Vector], Iteration]
-) -> Iterations:
-    """Turn each step of a descent into a round."""
-    while True:
-        try:
-            value, x = next(steps)
-        except StopIteration as end:
-            return str(end.value)
-        yield make(value, x)
 
 
 class _Worker(threading.Thread):
@@ -142,7 +129,8 @@ class _Worker(threading.Thread):
         value, gradient = self.f(x)
         if not np.isfinite(value):
             raise ValueError(
-                "The objective is not finite: numbers are too large; try scale='standard'."
+                "The objective is not finite because the numbers are too large; "
+                "try scale='standard'."
             )
         return value, gradient
 

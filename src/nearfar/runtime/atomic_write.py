@@ -1,4 +1,4 @@
-"""Files that are complete or not there: what is written stands beside its place, then is moved."""
+"""Atomic writes: write to a temporary file, then rename it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 
 @contextmanager
 def atomic_write(target: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary file that takes the place of another at the end, or leaves it as it was.
+    """Yield a temporary file that replaces the target at the end, unless an error occurs.
 
-    An existing file keeps its permissions, and a link leads where it did.
+    An existing file keeps its permissions, and a symbolic link stays a link.
 
     Examples
     --------
@@ -32,7 +32,7 @@ def atomic_write(target: str | os.PathLike[str]) -> Iterator[Path]:
     if not path.parent.is_dir():
         raise FileNotFoundError(f"There is no folder {path.parent}.")
     if path.exists() and not path.is_file():
-        raise ValueError(f"{path} is not a file that could be replaced.")
+        raise ValueError(f"{path} is not a regular file.")
     temporary = path.with_name(f".nearfar-{secrets.token_hex(8)}")
     with always_cleaned_up(lambda: temporary.unlink(missing_ok=True)):
         try:
@@ -49,7 +49,7 @@ def atomic_write(target: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def always_cleaned_up(cleanup: Callable[[], None]) -> Iterator[None]:
-    """Clean up at the end, twice if need be: an interrupt may come again while cleaning up."""
+    """Clean up at the end, twice if need be: a second interrupt may arrive while cleaning up."""
     try:
         try:
             yield

@@ -1,33 +1,36 @@
-"""An end to what takes too long.
+"""Deadlines: long work calls `check_time` regularly and ends with `OutOfTimeError`.
 
-Whoever does long work calls `check_time` now and then: fits at each round and at each step of a
-descent, comparisons at each tile of distances.
+Fits check at each iteration and each evaluation of an objective, comparisons at each tile of
+distances.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-_deadline: ContextVar[float] = ContextVar("deadline", default=float("inf"))
+Clock = Callable[[], float]
+"""Returns seconds since some moment."""
+
+_deadlines: ContextVar[tuple[tuple[Clock, float], ...]] = ContextVar("deadlines", default=())
 
 
 class OutOfTimeError(BaseException):
     """The deadline has passed.
 
-    Like an interruption, and unlike an error, it is not for those to handle who try several fits
-    and go on when one fails.
+    It derives from BaseException so that code which tries several fits and skips those that fail
+    does not catch it.
     """
 
 
 @contextmanager
-def deadline(seconds: float) -> Iterator[None]:
-    """End what is done in this block with `OutOfTimeError` after so many seconds.
+def deadline(seconds: float, *, clock: Clock = time.monotonic) -> Iterator[None]:
+    """Raise `OutOfTimeError` in this block after so many seconds.
 
-    It is not for blocks that have a ``yield``, and not seen in threads that are not handed the
-    context (`contextvars`), nor in other processes.
+    Do not use it in a block that contains a ``yield``. Other processes, and threads that do not
+    receive the context (`contextvars`), do not see the deadline.
 
     Examples
     --------
@@ -39,16 +42,16 @@ def deadline(seconds: float) -> Iterator[None]:
     ...         BoostMetric().fit(*load_iris(return_X_y=True))
     ... except OutOfTimeError as end:
     ...     print(end)
-    The time allowed is over.
+    Out of time.
     """
-    token = _deadline.set(min(_deadline.get(), time.monotonic() + seconds))
+    token = _deadlines.set((*_deadlines.get(), (clock, clock() + seconds)))
     try:
         yield
     finally:
-        _deadline.reset(token)
+        _deadlines.reset(token)
 
 
 def check_time() -> None:
     """Raise OutOfTimeError if the deadline has passed."""
-    if time.monotonic() > _deadline.get():
-        raise OutOfTimeError("The time allowed is over.")
+    if any(clock() > end for clock, end in _deadlines.get()):
+        raise OutOfTimeError("Out of time.")

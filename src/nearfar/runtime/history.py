@@ -1,96 +1,120 @@
-"""What happened: a solver yields a `Iteration` at a time; a `History` keeps them."""
+"""What happened in a fit: a solver yields one `Iteration` at a time; a `History` keeps them."""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
 from nearfar.typing import Matrix, Vector
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """One round of a solver.
+    """One iteration of a solver.
 
     Attributes
     ----------
     objective : float
-        Value of what is minimised, after the round.
+        Value of the minimised function after the iteration.
     eigenvalue : float
-        How much the round's direction promised: the leading eigenvalue before the step.
+        Boosting: the leading eigenvalue before the step, which is how fast the loss falls.
+    gap : float
+        Solvers with a certificate: how far the objective can be above the optimum.
     step : float
-        Weight that the direction was given.
+        Boosting: the weight of the iteration's direction.
     direction : array of shape (n_features,) or None
-        Unit vector v of the rank-one term v v'.
+        Boosting: the unit vector v of the rank-one term v v'.
     threshold : float or None
-        Where the squared length along the direction was cut, by binary weak models.
+        Threshold of a binary weak model, or of a max-margin metric.
     factor : array of shape (rank, n_features) or None
-        The whole learned factor, by solvers that change more than one term a round.
-    mix : array of shape (n_rounds so far,) or None
-        Weights of all directions so far, by solvers that weigh them anew in each round.
+        The whole learned factor, from solvers that change more than one term per iteration.
+    term_weights : array of shape (n_iterations so far,) or None
+        Weights of all directions so far, from solvers that reweigh them in each iteration.
     constraint_weights : array of shape (n_constraints,) or None
-        Weights of the constraints after the round, where asked for.
+        Weights of the constraints after the iteration, if requested.
     model : object or None
-        What was learned, by solvers that learn more than one metric.
+        The solution after the iteration, from solvers whose iterations do not add up. A history
+        keeps only that of the last iteration.
+    restart : int
+        Number of the start that the iteration belongs to.
     seconds : float
-        Time taken; stamped by the `History`.
+        Duration; set by the `History`.
     """
 
     objective: float
-    eigenvalue: float
-    step: float
+    eigenvalue: float = math.nan
+    gap: float = math.nan
+    step: float = math.nan
     direction: Vector | None = None
     threshold: float | None = None
     factor: Matrix | None = None
-    mix: Vector | None = None
+    term_weights: Vector | None = None
     constraint_weights: Vector | None = None
     model: Any = None
-    seconds: float = float("nan")
+    restart: int = 0
+    seconds: float = math.nan
 
 
 Iterations = Generator[Iteration, None, str]
-"""A solver at work: yields rounds, returns why it stopped."""
+"""A running solver: yields iterations and returns why it stopped."""
+
+
+def map_iterations(steps: Generator[T, None, str], make: Callable[[T], Iteration]) -> Iterations:
+    """Turn each step of a solver into an iteration, and pass on why it stopped."""
+    with closing(steps):
+        while True:
+            try:
+                step = next(steps)
+            except StopIteration as end:
+                return str(end.value)
+            yield make(step)
 
 
 @dataclass(eq=False, repr=False)
 class History(Sequence[Iteration]):
-    """The rounds of a fit, in order, and why they ended.
+    """The iterations of a fit, in order, and why they ended.
 
     Attributes
     ----------
-    rounds : list of Iteration
+    iterations : list of Iteration
     stopped : str
         The solver's reason, for instance "converged", "separated" or "max_iter".
 
     Examples
     --------
-    >>> from nearfar.runtime.history import Iteration, History
-    >>> trace = History([Iteration(2.0, 1.0, 0.5), Iteration(1.5, 0.4, 0.2)], stopped="max_iter")
-    >>> trace.objective
+    >>> from nearfar.runtime.history import History, Iteration
+    >>> history = History([Iteration(2.0, step=0.5), Iteration(1.5, step=0.2)], stopped="max_iter")
+    >>> history.objective
     array([2. , 1.5])
-    >>> trace[-1].step
+    >>> history[-1].step
     0.2
     """
 
-    rounds: list[Iteration] = field(default_factory=list)
+    iterations: list[Iteration] = field(default_factory=list)
     stopped: str = ""
 
-    def record(self, rounds: Iterations) -> Iterator[Iteration]:
-        """Pass rounds on while keeping them, each stamped with the time it took."""
+    def record(self, iterations: Iterations) -> Iterator[Iteration]:
+        """Pass iterations on while keeping them, each with its duration."""
         start = time.perf_counter()
         while True:
             try:
-                iteration = next(rounds)
+                iteration = next(iterations)
             except StopIteration as end:
                 self.stopped = end.value
                 return
             now = time.perf_counter()
-            self.rounds.append(replace(iteration, seconds=now - start))
-            yield self.rounds[-1]
+            if self.iterations and self.iterations[-1].model is not None:
+                self.iterations[-1] = replace(self.iterations[-1], model=None)
+            self.iterations.append(replace(iteration, seconds=now - start))
+            yield self.iterations[-1]
             start = time.perf_counter()
 
     @overload
@@ -99,31 +123,39 @@ class History(Sequence[Iteration]):
     def __getitem__(self, item: slice) -> History: ...
     def __getitem__(self, item: int | slice) -> Iteration | History:
         if isinstance(item, slice):
-            return History(self.rounds[item], self.stopped)
-        return self.rounds[item]
+            return History(self.iterations[item], self.stopped)
+        return self.iterations[item]
 
     def __len__(self) -> int:
-        return len(self.rounds)
+        return len(self.iterations)
 
     def __repr__(self) -> str:
-        return f"<History: {len(self)} rounds, {self.stopped}>"
+        return f"<History: {len(self)} iterations, {self.stopped}>"
 
     @property
     def objective(self) -> Vector:
-        """Objective after each round."""
-        return np.array([iteration.objective for iteration in self.rounds])
+        """Objective after each iteration."""
+        return self._column("objective")
 
     @property
     def eigenvalue(self) -> Vector:
-        """Leading eigenvalue in each round."""
-        return np.array([iteration.eigenvalue for iteration in self.rounds])
+        """Leading eigenvalue in each iteration."""
+        return self._column("eigenvalue")
+
+    @property
+    def gap(self) -> Vector:
+        """Certified gap after each iteration."""
+        return self._column("gap")
 
     @property
     def step(self) -> Vector:
-        """Weight of each round's direction."""
-        return np.array([iteration.step for iteration in self.rounds])
+        """Weight of each iteration's direction."""
+        return self._column("step")
 
     @property
     def seconds(self) -> Vector:
-        """Time taken by each round."""
-        return np.array([iteration.seconds for iteration in self.rounds])
+        """Duration of each iteration."""
+        return self._column("seconds")
+
+    def _column(self, name: str) -> Vector:
+        return np.array([getattr(iteration, name) for iteration in self.iterations])

@@ -1,9 +1,9 @@
-"""Consumers of rounds that show or steer: progress on a terminal, watchers, callbacks.
+"""Consumers of iterations that show or steer a fit: progress, watchers, callbacks.
 
-Whoever wants to see the rounds of fits, also of fits inside pipelines and classifiers, puts a
-`Watcher` around them with `watching`. scikit-learn 1.9 and later can watch and stop a fit through
-callbacks (`set_callbacks`); on older versions learners work all the same, and `set_callbacks` says
-what is missing.
+To see the iterations of fits, also of fits inside pipelines and classifiers, wrap them in
+`watching`. scikit-learn 1.9 and later can watch and stop a fit through callbacks
+(`set_callbacks`). On older versions learners work without them, and `set_callbacks` says what is
+missing.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, TextIO, TypeVar
 
 from nearfar.runtime.deadline import check_time
@@ -20,6 +21,7 @@ from nearfar.runtime.history import Iteration
 
 __all__ = [
     "CallbackSupportMixin",
+    "FitInProgress",
     "notify",
     "show",
     "watched",
@@ -28,8 +30,29 @@ __all__ = [
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
-Watcher = Callable[[Iterable[Iteration], int, str], Iterable[Iteration]]
-"""Passes rounds on; is told how many there can be, and the name of the learner."""
+
+
+@dataclass(frozen=True)
+class FitInProgress:
+    """A fit, as those who watch it see it.
+
+    Attributes
+    ----------
+    name : str
+        Name of the learner.
+    max_iter : int
+        The most iterations there can be.
+    metric : callable
+        Returns the metric after the iterations so far.
+    """
+
+    name: str
+    max_iter: int
+    metric: Callable[[], Any]
+
+
+Watcher = Callable[[Iterable[Iteration], FitInProgress], Iterable[Iteration]]
+"""Passes iterations on."""
 
 _watchers: ContextVar[tuple[Watcher, ...]] = ContextVar("watchers", default=())
 
@@ -53,17 +76,19 @@ except ImportError:
 
 @contextmanager
 def watching(watcher: Watcher) -> Iterator[None]:
-    """Let a watcher see the rounds of all fits in this block; not for blocks that have a ``yield``.
+    """Let a watcher see the iterations of all fits in this block.
+
+    Do not use it in a block that contains a ``yield``.
 
     Examples
     --------
     >>> from sklearn.datasets import load_iris
     >>> from nearfar import BoostMetric
     >>> from nearfar.runtime.progress import watching
-    >>> def count(rounds, total, name):
-    ...     for number, iteration in enumerate(rounds, start=1):
+    >>> def count(iterations, fit):
+    ...     for number, iteration in enumerate(iterations, start=1):
     ...         yield iteration
-    ...     print(name, number, "of at most", total)
+    ...     print(fit.name, number, "of at most", fit.max_iter)
     >>> with watching(count):
     ...     learner = BoostMetric(max_iter=4).fit(*load_iris(return_X_y=True))
     BoostMetric 4 of at most 4
@@ -75,17 +100,17 @@ def watching(watcher: Watcher) -> Iterator[None]:
         _watchers.reset(token)
 
 
-def watched(rounds: Iterable[Iteration], total: int, label: str) -> Iterator[Iteration]:
-    """Pass rounds on through everyone who watches, and no further than the deadline."""
+def watched(iterations: Iterable[Iteration], fit: FitInProgress) -> Iterator[Iteration]:
+    """Pass iterations on through all watchers, until the deadline."""
     for watcher in _watchers.get():
-        rounds = watcher(rounds, total, label)
-    for iteration in rounds:
+        iterations = watcher(iterations, fit)
+    for iteration in iterations:
         check_time()
         yield iteration
 
 
 def notify(
-    rounds: Iterable[Iteration],
+    iterations: Iterable[Iteration],
     estimator: Any,
     max_iter: int,
     *,
@@ -93,29 +118,29 @@ def notify(
     y: Any,
     attributes: Callable[[], dict[str, Any]],
 ) -> Iterator[Iteration]:
-    """Tell the estimator's scikit-learn callbacks of every round; stop when one asks for it.
+    """Tell the estimator's scikit-learn callbacks of every iteration; stop when one asks for it.
 
     Parameters
     ----------
-    rounds : iterable of Iteration
+    iterations : iterable of Iteration
     estimator : estimator
-        Whose callbacks are told.
+        Its callbacks are called.
     max_iter : int
-        Number of rounds to announce.
+        Number of iterations to announce.
     X, y : object
         What the estimator is being fitted to.
     attributes : callable
-        Fitted attributes as if the fit had ended with the current round; called only on demand.
+        Fitted attributes as if the fit had ended with the current iteration; called on demand.
     """
     if not hasattr(estimator, "_init_callback_context"):
-        yield from rounds
+        yield from iterations
         return
     context = estimator._init_callback_context(max_subtasks=max_iter)
     data = {"estimator": estimator, "X": X, "y": y}
     context.call_on_fit_task_begin(**data)
-    source = iter(rounds)
+    source = iter(iterations)
     for _ in range(max_iter):
-        task = context.subcontext(task_name="round")
+        task = context.subcontext(task_name="iteration")
         task.call_on_fit_task_begin(**data)
         iteration = next(source, None)
         if iteration is None:
@@ -130,32 +155,23 @@ def notify(
 
 
 def show(
-    rounds: Iterable[Iteration], total: int, label: str, *, stream: TextIO | None = None
+    iterations: Iterable[Iteration], fit: FitInProgress, *, stream: TextIO | None = None
 ) -> Iterator[Iteration]:
-    """Report rounds on one line of the terminal, about five times a second.
-
-    Parameters
-    ----------
-    rounds : iterable of Iteration
-    total : int
-        The most rounds there can be.
-    label : str
-        What is being done.
-    stream : text stream, default=sys.stderr
-    """
+    """Report iterations on one line of the terminal, about five times a second."""
     out = sys.stderr if stream is None else stream
     start = last = time.monotonic()
     number = 0
-    for number, iteration in enumerate(rounds, start=1):
+    for number, iteration in enumerate(iterations, start=1):
         now = time.monotonic()
         if now - last > 0.2:
-            left = (now - start) / number * (total - number)
+            left = (now - start) / number * (fit.max_iter - number)
             out.write(
-                f"\r{label}: round {number} of at most {total}, objective {iteration.objective:.4f}, "
-                f"{left:.0f} s left at most  "
+                f"\r{fit.name}: iteration {number} of at most {fit.max_iter}, "
+                f"objective {iteration.objective:.4f}, at most {left:.0f} s left  "
             )
             out.flush()
             last = now
         yield iteration
-    out.write(f"\r{label}: {number} rounds in {time.monotonic() - start:.1f} s{' ' * 40}\n")
+    seconds = time.monotonic() - start
+    out.write(f"\r{fit.name}: {number} iterations in {seconds:.1f} s{' ' * 40}\n")
     out.flush()

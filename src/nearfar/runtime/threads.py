@@ -1,4 +1,4 @@
-"""All cores on long loops over rows or constraints, and BLAS kept quiet meanwhile."""
+"""Threads for long loops over rows or constraints, and the number of BLAS threads meanwhile."""
 
 from __future__ import annotations
 
@@ -7,22 +7,50 @@ import os
 import threading
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from functools import cached_property
 from typing import Any, TypeVar
 
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
 T = TypeVar("T")
 R = TypeVar("R")
 
+_limit: ContextVar[int | None] = ContextVar("n_jobs", default=None)
+
+
+@contextmanager
+def limited_threads(n_jobs: int | None) -> Iterator[None]:
+    """Use at most `n_jobs` threads in this block, those of BLAS included.
+
+    None leaves the choice as it is; -1 stands for all cores, -2 for all but one.
+
+    Examples
+    --------
+    >>> from nearfar.runtime.threads import Threads, limited_threads
+    >>> with limited_threads(1):
+    ...     Threads().n_threads
+    1
+    """
+    if n_jobs is None:
+        yield
+        return
+    number = n_jobs if n_jobs > 0 else max(1, _n_cores() + 1 + n_jobs)
+    token = _limit.set(number)
+    try:
+        with threadpool_limits(number, user_api="blas") if n_jobs > 0 else nullcontext():
+            yield
+    finally:
+        _limit.reset(token)
+
 
 class Threads:
-    """Threads that share out slices of a range.
+    """Threads that share the slices of a range.
 
-    How a range is cut does not depend on the number of threads, and results come in order: sums of
-    them are the same on every machine. In a child process there is one thread, as its parent has
-    shared out the cores already.
+    The slices do not depend on the number of threads, and results come in order, so that sums of
+    them are the same on every machine. A child process uses one thread, because its parent has
+    already shared out the cores.
 
     Examples
     --------
@@ -30,6 +58,9 @@ class Threads:
     >>> list(Threads().map(lambda part: part, 10, 4))
     [slice(0, 4, None), slice(4, 8, None), slice(8, 10, None)]
     """
+
+    def __init__(self) -> None:
+        self.n_threads = _limit.get() or _n_cores()
 
     def map(self, work: Callable[[slice], T], n: int, size: int) -> Iterator[T]:
         """Apply `work` to the slices of ``range(n)`` of at most `size`."""
@@ -39,22 +70,24 @@ class Threads:
         return self._pool.map(work, parts)
 
     @cached_property
-    def n_threads(self) -> int:
-        """Number of cores that this process may use."""
-        if multiprocessing.parent_process() is not None:
-            return 1
-        if hasattr(os, "sched_getaffinity"):
-            return len(os.sched_getaffinity(0))
-        return os.cpu_count() or 1
-
-    @cached_property
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self.n_threads)
 
 
-class _QuietBlas:
-    """The number of BLAS threads belongs to the process: the first to enter sets it to one, the
-    last to leave sets it back. They may be different threads; threadpoolctl (since 3.8) lets a
+def _n_cores() -> int:
+    """Return the number of cores that this process may use."""
+    if multiprocessing.parent_process() is not None:
+        return 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class _SingleThreadedBlas:
+    """Context manager that several threads may enter at once.
+
+    The number of BLAS threads belongs to the process: the first to enter sets it to one, the last
+    to leave restores it. They may be different threads; since version 3.8 threadpoolctl lets a
     thread that set a limit keep others from changing it until that is cleared.
     """
 
@@ -90,12 +123,12 @@ class _QuietBlas:
                 clear(force=True)
 
 
-single_threaded_blas = _QuietBlas()
-"""Keep BLAS to one thread: in many short calls its own threads cost more than they give."""
+single_threaded_blas = _SingleThreadedBlas()
+"""Keep BLAS to one thread: in many short calls its own threads cost more than they gain."""
 
 
-def with_single_threaded_blas(rounds: Generator[T, None, R]) -> Generator[T, None, R]:
-    """Keep BLAS quiet while a generator works, and not while what it yields is looked at.
+def with_single_threaded_blas(items: Generator[T, None, R]) -> Generator[T, None, R]:
+    """Keep BLAS to one thread while a generator runs, but not while its consumer does.
 
     Examples
     --------
@@ -107,10 +140,10 @@ def with_single_threaded_blas(rounds: Generator[T, None, R]) -> Generator[T, Non
         while True:
             with single_threaded_blas():
                 try:
-                    item = next(rounds)
+                    item = next(items)
                 except StopIteration as end:
                     result: R = end.value
                     return result
             yield item
     finally:
-        rounds.close()
+        items.close()

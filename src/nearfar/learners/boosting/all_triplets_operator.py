@@ -1,4 +1,4 @@
-"""`AllTripletsOperator`: every triplet that labels imply, at the price of pairs (MetricBoost, section 4).
+"""All triplets that labels imply, at the price of pairs (MetricBoost, section 4).
 
 With H_ij the learned squared distance, the weight of the triplet (i, j, k) is
 
@@ -30,10 +30,9 @@ import numpy as np
 
 from nearfar.learners.boosting.eigen import leading
 from nearfar.learners.boosting.losses import exponential_loss
-from nearfar.learners.boosting.thresholds import best_cut, gaussian_cut
-from nearfar.learners.boosting.triplet_operator import Cut, Line
-from nearfar.numerics.pair_tiles import Band, ClassOrder, Embedded, PairForm, Tile, Voted, squares
-from nearfar.runtime.recall_stub import recall
+from nearfar.learners.boosting.thresholds import best_threshold, gaussian_threshold
+from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine
+from nearfar.numerics.pair_tiles import Band, Embedded, PairForm, PairTiles, Tile, squares
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 MAX_SORTED = 1 << 24
@@ -49,11 +48,6 @@ class Sums:
 
     near: Vector
     far: Vector
-
-    @property
-    def both(self) -> tuple[Vector, Vector]:
-        """First near, then far."""
-        return self.near, self.far
 
 
 @dataclass(frozen=True)
@@ -96,10 +90,9 @@ class AllTripletsOperator:
     """
 
     def __init__(self, X: Floats, y: Ints, *, normalize: bool = True) -> None:
-        self.classes = ClassOrder(y)
+        self.classes = PairTiles(y)
         self.X = X[self.classes.order]
-        sizes = np.diff(self.classes.edges)
-        self._size = np.repeat(sizes, sizes)
+        self._size = self.classes.size_of_each
         self.anchors = (self._size > 1) & (self._size < len(X))
         self.n_triplets = int(((self._size - 1) * (len(X) - self._size)).sum())
         if self.n_triplets == 0:
@@ -114,8 +107,8 @@ class AllTripletsOperator:
         """All distances zero."""
         return self.state(np.empty((0, len(self))))
 
-    def prior(self, L: Matrix | None, weight: float) -> tuple[AllTripletsState, float]:
-        """State of a prior metric; parameters and result are those of `TripletOperator.prior`."""
+    def prior_state(self, L: Matrix | None, weight: float) -> tuple[AllTripletsState, float]:
+        """State of a prior metric; see `TripletOperator.prior_state`."""
         factor = np.eye(len(self)) if L is None else L
         mean = self._mean_square(self.X @ factor.T.astype(self.X.dtype)) / self.unit
         scale = weight / mean if mean > 0 else weight
@@ -123,34 +116,33 @@ class AllTripletsOperator:
 
     def state(self, L: Matrix, signs: Vector | None = None) -> AllTripletsState:
         """Distances |L x - L y|^2 in the operator's units, coordinates counted with their signs."""
+        if len(L) > len(self):
+            L, signs = _compact(L, np.ones(len(L)) if signs is None else signs)
         form = self.form(L, signs)
-        sums = recall("sums", lambda: self.sums(form).both, given=L)
-        return AllTripletsState(form, Sums(*sums), L)
+        return AllTripletsState(form, self.sums(form), L)
 
     def form(self, L: Matrix, signs: Vector | None = None) -> Embedded:
         """Map the points by L."""
         P = self.X @ (L / np.sqrt(self.unit)).T.astype(self.X.dtype)
         return Embedded(P, np.ones(len(L)) if signs is None else signs)
 
-    def weigh(self, state: AllTripletsState) -> tuple[float, AnchorWeights]:
+    def loss_and_weights(self, state: AllTripletsState) -> tuple[float, AnchorWeights]:
         """Exponential loss of all triplets, and their weights."""
         loss, anchor = exponential_loss(state.sums.near + state.sums.far)
         with np.errstate(divide="ignore"):
             return loss, AnchorWeights(state.form, state.sums, np.log(anchor))
 
-    def top(self, u: AnchorWeights, *, absolute: bool = False) -> tuple[float, Vector]:
+    def leading_eigenpair(
+        self, u: AnchorWeights, *, absolute: bool = False
+    ) -> tuple[float, Vector]:
         """Leading eigenpair of A(u): the direction along which the loss falls fastest."""
-        return recall(
-            "leading eigenvector",
-            lambda: leading(self.matrix(u), absolute=absolute),
-            given=u.log_anchor,
-        )
+        return leading(self.matrix(u), absolute=absolute)
 
     def matrix(self, u: AnchorWeights) -> Matrix:
         """A(u), the matrix (8) of MetricBoost."""
         near = np.subtract(u.sums.near, u.log_anchor, where=self.anchors, out=np.zeros(len(self.X)))
         far = np.subtract(u.sums.far, u.log_anchor, where=self.anchors, out=np.zeros(len(self.X)))
-        A = self.classes.scatter(
+        A = self.classes.scatter_matrix(
             lambda tile: u.form.weights(tile, near, far),
             self.X,
             near_sign=-1.0,
@@ -158,44 +150,47 @@ class AllTripletsOperator:
         )
         return A / self.unit
 
-    def along(self, state: AllTripletsState, v: Vector) -> Line:
+    def line(self, state: AllTripletsState, v: Vector) -> Line:
         """Return the loss along the direction v from the given distances."""
-        p = np.asarray(self.X @ (v / np.sqrt(self.unit)).astype(self.X.dtype), dtype=np.float64)
-        line = _TiledLine(self, state, v, p)
+        p = self._projections(v)
+        line = _AllTripletsLine(self, state, v, p)
         accuracy = 1e-13 if self.X.dtype == np.float64 else 1e-5
-        return Line(line.slope, line.advance, line.lowest, accuracy, line.sums)
+        return Line(line.slope, line.advance, line.smallest_margin, accuracy)
 
-    def cut(self, state: AllTripletsState, v: Vector, *, how: str, signed: bool) -> Cut:
-        """Cut the squared lengths along v into small and large."""
-        p = np.asarray(self.X @ (v / np.sqrt(self.unit)).astype(self.X.dtype), dtype=np.float64)
-        u = self.weigh(state)[1]
+    def thresholded_line(
+        self, state: AllTripletsState, v: Vector, *, how: str, signed: bool
+    ) -> ThresholdedLine:
+        """Threshold the squared lengths along v."""
+        p = self._projections(v)
+        u = self.loss_and_weights(state)[1]
+        if how == "gaussian":
+            threshold = gaussian_threshold(*self._spread(p))
+        else:
+            threshold = best_threshold(*self._events(u, p), signed=signed)
+        wrong, right = self._wrong_and_right(u, p, threshold)
 
-        def find() -> tuple[float, float, float]:
-            if how == "gaussian":
-                threshold = gaussian_cut(*self._spread(p))
-            else:
-                threshold = best_cut(*self._events(u, p), signed=signed)
-            return threshold, *self._judge(u, p, threshold)
+        def advance(alpha: float) -> AllTripletsState:
+            form = state.form.with_vote(p, threshold, alpha)
+            return AllTripletsState(form, self.sums(form), state.L)
 
-        threshold, wrong, right = recall("threshold", find, given=u.log_anchor)
+        return ThresholdedLine(threshold, wrong, right, advance)
 
-        def voted(alpha: float) -> Voted:
-            empty = np.empty(0)
-            form = state.form
-            if isinstance(form, Embedded):
-                form = Voted(form, np.empty((0, len(p))), empty, empty)
-            assert isinstance(form, Voted)
-            return form.extended(p, threshold, alpha)
+    def votes_state(
+        self, directions: Matrix, alphas: Vector, thresholds: Vector
+    ) -> AllTripletsState:
+        """State of thresholded squared lengths, each with its weight."""
+        state = self.start()
+        form: PairForm = state.form
+        for v, alpha, threshold in zip(directions, alphas, thresholds, strict=True):
+            form = form.with_vote(self._projections(v), float(threshold), float(alpha))
+        return AllTripletsState(form, self.sums(form), state.L)
 
-        def sums_after(alpha: float) -> tuple[Vector, ...]:
-            return self.sums(voted(alpha)).both
+    def _projections(self, v: Vector) -> Vector:
+        return np.asarray(self.X @ (v / np.sqrt(self.unit)).astype(self.X.dtype), dtype=np.float64)
 
-        def advance(alpha: float, *sums: Vector) -> AllTripletsState:
-            return AllTripletsState(voted(alpha), Sums(*(sums or sums_after(alpha))), state.L)
-
-        return Cut(threshold, wrong, right, advance, sums_after)
-
-    def _judge(self, u: AnchorWeights, p: Vector, threshold: float) -> tuple[float, float]:
+    def _wrong_and_right(
+        self, u: AnchorWeights, p: Vector, threshold: float
+    ) -> tuple[float, float]:
         """Weight of the triplets that a cut orders wrongly, and rightly."""
 
         def work(band: Band) -> tuple[Floats, ...]:
@@ -308,23 +303,23 @@ class AllTripletsOperator:
         return float(total / (2 * self.n_triplets))
 
 
-class _TiledLine:
+class _AllTripletsLine:
     """The loss of all triplets along one direction."""
 
     def __init__(
-        self, scatter: AllTripletsOperator, state: AllTripletsState, v: Vector, p: Vector
+        self, operator: AllTripletsOperator, state: AllTripletsState, v: Vector, p: Vector
     ) -> None:
-        self.scatter, self.state, self.v, self.p = scatter, state, v, p
+        self.operator, self.state, self.v, self.p = operator, state, v, p
         self._tried: tuple[float, Sums] | None = None
-        edges = scatter.classes.edges
+        edges = operator.classes.edges
         self._lowest = np.repeat(np.minimum.reduceat(p, edges[:-1]), np.diff(edges))
         self._highest = np.repeat(np.maximum.reduceat(p, edges[:-1]), np.diff(edges))
 
     def slope(self, w: float) -> tuple[float, float]:
         """Mean and variance of h_far - h_near over the triplets, after the step w."""
-        classes, state = self.scatter.classes, self.state
+        classes, state = self.operator.classes, self.state
         form = _embedded(state).extended(self.p, w) if w else _embedded(state)
-        shift = state.sums if self._is_small(w) else self.scatter.sums(form)
+        shift = state.sums if self._is_small(w) else self.operator.sums(form)
         moments = np.zeros((2, 3, classes.n))
 
         def work(band: Band) -> None:
@@ -339,7 +334,7 @@ class _TiledLine:
             moments[0, :, rows] = _even_moments(sums[1], q[rows])
 
         classes.for_each(work)
-        anchors = self.scatter.anchors
+        anchors = self.operator.anchors
         (s, s1, s2), (f, f1, f2) = moments[:, :, anchors]
         log_near, log_far = shift.near[anchors] + np.log(s), shift.far[anchors] + np.log(f)
         sums = Sums(np.full(classes.n, -np.inf), np.full(classes.n, -np.inf))
@@ -350,34 +345,34 @@ class _TiledLine:
         square = anchor @ (f2 / f - 2 * (f1 / f) * (s1 / s) + s2 / s)
         return float(mean), max(0.0, float(square - mean**2))
 
-    def sums(self, w: float) -> tuple[Vector, Vector]:
+    def _sums(self, w: float) -> Sums:
         """Sums after the step: those of the last step tried, if it is that."""
         if self._tried is not None and self._tried[0] == w:
-            return self._tried[1].both
+            return self._tried[1]
         form = _embedded(self.state).extended(self.p, w)
         about = self.state.sums if self._is_small(w) else None
-        return self.scatter.sums(form, about=about).both
+        return self.operator.sums(form, about=about)
 
-    def advance(self, w: float, *sums: Vector) -> AllTripletsState:
-        """Return the state after the step; its sums may be known already."""
+    def advance(self, w: float) -> AllTripletsState:
+        """Return the state after the step."""
         form = _embedded(self.state).extended(self.p, w)
-        known = sums or self.sums(w)
+        sums = self._sums(w)
         L = np.vstack([self.state.L, np.sqrt(abs(w)) * self.v])
-        if len(L) > len(self.scatter):
+        if len(L) > len(self.operator):
             L, signs = _compact(L, form.signs)
-            form = self.scatter.form(L, signs)
-        return AllTripletsState(form, Sums(*known), L)
+            form = self.operator.form(L, signs)
+        return AllTripletsState(form, sums, L)
 
     def _is_small(self, w: float) -> bool:
         """Whether the step leaves all exponents within the range of exp."""
         return bool(abs(w) * np.ptp(self.p) ** 2 <= _SAFE_GROWTH[self.state.form.dtype.itemsize])
 
-    def lowest(self) -> float:
+    def smallest_margin(self) -> float:
         """Smallest h_far - h_near over all triplets, from sorted projections."""
-        anchors = self.scatter.anchors
+        anchors = self.operator.anchors
         reach = np.maximum(self._highest - self.p, self.p - self._lowest)
         nearest_far = np.full(len(self.p), np.inf)
-        edges = self.scatter.classes.edges
+        edges = self.operator.classes.edges
         for start, stop in pairwise(edges):
             others = np.sort(np.delete(self.p, slice(start, stop)))
             place = np.searchsorted(others, self.p[start:stop])

@@ -1,27 +1,170 @@
-"""`BoostingLearner`: what learners that add one rank-one term a round have in common."""
+"""What learners that add rank-one terms have in common."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from nearfar.learners.base import MetricLearner, Problem, Scaler
+from nearfar.learners.base import ConstraintLearner, FitInput, Problem, factor_on_scaled_points
 from nearfar.learners.boosting.loop import Operator
+from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.history import History
 from nearfar.typing import Matrix, Vector
 
 
-class BoostingLearner(MetricLearner):
+@dataclass(frozen=True)
+class Terms:
+    """Rank-one terms of a metric, M = sum_t weights_t directions_t directions_t'.
+
+    Attributes
+    ----------
+    directions : array of shape (n_terms, n_features)
+    weights : array of shape (n_terms,)
+    """
+
+    directions: Matrix
+    weights: Vector
+
+    @classmethod
+    def none(cls, n_features: int) -> Terms:
+        """Return no terms."""
+        return cls(np.empty((0, n_features)), np.empty(0))
+
+    @classmethod
+    def learned(cls, history: History, earlier: Terms) -> Terms:
+        """Return the terms after the iterations, those of earlier fits first."""
+        if len(history) == 0:
+            return earlier
+        last = history[-1]
+        if last.factor is not None:
+            return cls(last.factor, np.ones(len(last.factor)))
+        new = np.array([iteration.direction for iteration in history], dtype=np.float64)
+        directions = np.vstack([earlier.directions, new])
+        if last.term_weights is not None:
+            return cls(directions, last.term_weights)
+        return cls(directions, np.append(earlier.weights, history.step))
+
+    @property
+    def factor(self) -> Matrix:
+        """L with L'L = M, for weights that are not negative."""
+        return np.sqrt(np.abs(self.weights))[:, None] * self.directions
+
+    @property
+    def trace(self) -> float:
+        """Tr M."""
+        return float((self.factor**2).sum())
+
+    def in_units(self, scale: Vector) -> Terms:
+        """Return the same terms, with unit vectors, for features multiplied by `scale`."""
+        directions = self.directions / scale
+        size = np.linalg.norm(directions, axis=1)
+        unit_vectors = directions / np.where(size > 0, size, 1.0)[:, None]
+        return Terms(unit_vectors, self.weights * size**2)
+
+
+@dataclass(frozen=True)
+class BoostedMetricBuilder(MetricBuilder):
+    """Builds metrics from rank-one terms.
+
+    Attributes
+    ----------
+    earlier : Terms
+        Terms of earlier fits, in the solver's units.
+    """
+
+    earlier: Terms = field(kw_only=True)
+
+    def metric(self, history: History) -> Any:
+        """Return the base plus the terms."""
+        return self.build(self.terms(history).factor)
+
+    def terms(self, history: History) -> Terms:
+        """Return all terms after the iterations, in the solver's units."""
+        return Terms.learned(history, self.earlier)
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where boosting starts, in the solver's units.
+
+    Attributes
+    ----------
+    base : array of shape (rank, n_features) or None
+        Factor of the metric that terms are added to: the prior, or a metric loaded from a file.
+    earlier : Terms
+        Terms of the last fit, if this one continues it.
+    base_state, state : object
+        The operator's states of the base alone, and with the earlier terms.
+    """
+
+    base: Matrix | None
+    earlier: Terms
+    base_state: Any
+    state: Any
+
+    @classmethod
+    def of(cls, operator: Operator, base: Matrix | None, earlier: Terms) -> Start:
+        """Find the operator's states of a base and earlier terms."""
+        base_state = operator.start() if base is None else operator.state(base)
+        start = cls(base, earlier, base_state, base_state)
+        if len(earlier.weights) == 0:
+            return start
+        return replace(start, state=operator.state(start.factor))
+
+    @property
+    def factor(self) -> Matrix:
+        """Factor of the base with the earlier terms; without rows if there are none."""
+        own = self.earlier.factor
+        return own if self.base is None else np.vstack([self.base, own])
+
+    def over(self, operator: Operator) -> Start:
+        """Return the same start for other constraints in the same units."""
+        return Start.of(operator, self.base, self.earlier)
+
+    def on_base(self, base: Matrix | None, operator: Operator) -> Start:
+        """Return the same metric as terms on another base, as far as it exceeds it."""
+        M = self.factor.T @ self.factor
+        values, vectors = np.linalg.eigh(M if base is None else M - base.T @ base)
+        kept = values > np.finfo(float).eps * np.abs(values).max()
+        return Start.of(operator, base, Terms(vectors[:, kept].T, values[kept]))
+
+
+class BoostingProblem(Problem):
+    """Base of the boosting problems: a `start`, and terms that are added to it."""
+
+    start: Start
+
+    def builder(self, **parts: Any) -> MetricBuilder:
+        """Return a builder of metrics from terms."""
+        return BoostedMetricBuilder(earlier=self.start.earlier, **parts)
+
+    def attributes(self, builder: MetricBuilder, history: History) -> dict[str, Any]:
+        """Directions and weights in the units of X."""
+        terms = Terms.learned(history, self.start.earlier).in_units(builder.scale)
+        return {"directions_": terms.directions, "weights_": terms.weights}
+
+    def resume_state(self, builder: MetricBuilder, history: History) -> Any:
+        """Factor of the base, and the terms, in the units of X."""
+        base = None if self.base is None else self.base / builder.scale
+        return base, Terms.learned(history, self.start.earlier).in_units(builder.scale)
+
+    def shortcoming(self, history: History, metric: Any) -> str:
+        """Warn where nothing is learned, unless the prior is a metric already."""
+        if len(history) or self.start.base is not None or len(self.start.earlier.weights):
+            return ""
+        return "Nothing was learned: no direction lowers the objective."
+
+
+class BoostingLearner(ConstraintLearner):
     """Base of the boosting learners."""
 
     def staged_metrics(self) -> Iterator[Metric]:
-        """Yield the metric after each round, from one fit.
+        """Yield the metric after each iteration of the last fit.
 
         Examples
         --------
@@ -33,45 +176,31 @@ class BoostingLearner(MetricLearner):
         """
         check_is_fitted(self)
         for number in range(1, len(self.history_) + 1):
-            yield self._result(self._builder, self.history_[:number])
+            yield self._builder.metric(self.history_[:number])
 
-    def _start(self, operator: Operator, scaler: Scaler) -> tuple[Any, Matrix | None]:
-        """State to start from, and the weighted factor of the prior that it comes from."""
-        prior = self._prior_factor(scaler)
+    def _start(self, operator: Operator, data: FitInput) -> Start:
+        """Start from the prior, or where the last fit ended."""
+        if data.warm is not None:
+            return warm_start(operator, data)
+        prior, none = self._prior_factor(data.scaler), Terms.none(len(operator))
         if prior is None:
-            return operator.start(), None
-        state, factor = operator.prior(
-            prior if isinstance(self.prior, Metric) else None, self.prior_weight
-        )
-        return state, np.sqrt(factor) * prior
+            return Start(None, none, operator.start(), operator.start())
+        given = prior if isinstance(self.prior, Metric) else None
+        state, factor = operator.prior_state(given, self.prior_weight)
+        return Start(np.sqrt(factor) * prior, none, state, state)
 
-    def _factor(self, trace: History) -> tuple[Matrix, Vector]:
-        directions, weights = self._terms(trace)
-        return np.sqrt(np.abs(weights))[:, None] * directions, np.sign(weights)
 
-    def _terms(self, trace: History) -> tuple[Matrix, Vector]:
-        """Directions and their weights after the rounds, in the learner's units."""
-        if len(trace) == 0:
-            return np.empty((0, self.n_features_in_)), np.empty(0)
-        last = trace[-1]
-        if last.factor is not None:
-            return last.factor, np.ones(len(last.factor))
-        directions = np.array([r.direction for r in trace], dtype=np.float64)
-        return directions, trace.step if last.mix is None else last.mix
-
-    def _set_fitted_attributes(self, problem: Problem, trace: History) -> None:
-        directions, weights = self._terms(trace)
-        terms = directions / self._builder.scale
-        size = np.linalg.norm(terms, axis=1)
-        self.weights_ = weights * size**2
-        self.directions_ = terms / np.where(size > 0, size, 1.0)[:, None]
-        if len(trace) == 0 and self._expected_to_learn(problem):
-            warnings.warn(
-                f"Nothing was learned: no direction lowers {type(self).__name__}'s objective.",
-                ConvergenceWarning,
-                stacklevel=6,
-            )
-
-    def _expected_to_learn(self, problem: Problem) -> bool:
-        """Whether no rounds at all deserve a warning: without a prior, there is no metric then."""
-        return problem.prior is None
+def warm_start(operator: Operator, data: FitInput) -> Start:
+    """Continue the last fit; a metric that was loaded takes the place of the prior."""
+    assert data.warm is not None
+    scale = data.scaler.scale * np.sqrt(operator.unit)
+    base: Matrix | None
+    earlier = Terms.none(len(operator))
+    if data.warm.state is None:
+        base = factor_on_scaled_points(data.warm.metric, data.scaler, "metric to continue from")
+        base = base * np.sqrt(operator.unit)
+    else:
+        base, terms = data.warm.state
+        base = None if base is None else base * scale
+        earlier = terms.in_units(1.0 / scale)
+    return Start.of(operator, base, earlier)

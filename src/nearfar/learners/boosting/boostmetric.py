@@ -5,7 +5,7 @@ The problem (P0), over psd M, for triplets r = (anchor, near, far):
     min  log sum_r exp(-rho_r) + v Tr M
     rho_r = <A_r, M> = d_M(anchor, far)^2 - d_M(anchor, near)^2                 (1), (2)
 
-M = sum_j w_j xi_j xi_j' grows by one term a round (Algorithm 2):
+M = sum_j w_j xi_j xi_j' grows by one term per iteration (Algorithm 2):
 
     u_r  ~ exp(-rho_r)                            (6), (9)    weights, recomputed from the margins
     xi   = leading eigenvector of A(u) = sum_r u_r A_r     (10)
@@ -21,49 +21,51 @@ Where nearfar departs from the paper, and why:
   the capped step, as that term alone satisfies every triplet.
 - The test lambda_max <= v has a tolerance; the strict one stalls.
 - (P0) is unbounded below where v is less than the largest margin that a trace-one M can give to
-  all triplets, as it is at v = 1e-7 whenever some M satisfies them all. Then the number of rounds
-  is what regularises; the boosting also ends once the loss is 20 below its value at zero margins.
+  all triplets, as it is at v = 1e-7 whenever some M satisfies them all. Then the number of
+  iterations regularises; boosting also ends once the loss is 20 below its value at zero margins.
 - Algorithm 2 never lowers a weight and so stops short of the optimum of (P0). `corrective=True`
   goes there: after each new term the whole factor L of M = L'L is re-optimised, and the gap to the
   optimum is certified.
 - Learning starts from a prior metric by default; `prior=None` is the paper's zero.
+
+``variant="paper"`` takes rows as they are, starts at zero, and takes `penalty` for v itself.
 """
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import minimize
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GroupShuffleSplit
 
-from nearfar.constraints.constraints import Triplets
-from nearfar.constraints.strategies import NearestTriplets, TripletStrategy, to_triplets
-from nearfar.learners.base import (
-    Floats,
-    Prior,
-    Problem,
-    Scaler,
-    require,
-    require_integer,
-    require_number,
+from nearfar.constraints import NearestTriplets, Triplets, TripletStrategy, to_triplets
+from nearfar.learners.base import FitInput, Prior, Variant
+from nearfar.learners.boosting.base import BoostingLearner, BoostingProblem, Start, Terms
+from nearfar.learners.boosting.loop import (
+    Operator,
+    Rule,
+    best_number_of_iterations,
+    boost,
+    separation_threshold,
 )
-from nearfar.learners.boosting.base import BoostingLearner
-from nearfar.learners.boosting.loop import Rule, best_number_of_rounds, boost, separation_threshold
 from nearfar.learners.boosting.losses import newton_step
 from nearfar.learners.boosting.triplet_operator import Line, TripletOperator
+from nearfar.learners.metric_builder import MetricBuilder
+from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
-from nearfar.runtime.recall_stub import recall
+from nearfar.runtime.parameters import boolean, choice, integer, number, optional
 from nearfar.runtime.threads import single_threaded_blas
 from nearfar.typing import Matrix, Vector
 
 _LARGEST_STEP = 50.0
+"""Largest step, in units of 1 / lambda_max."""
+
 _EIGENVALUE_TOLERANCE = 1e-9
-_NEARLY = 1e-4
-_STALLED = 1e-15
+_NEARLY_OPTIMAL = 1e-4
+_STALLED_DECREASE = 1e-15
 
 
 class BoostMetric(BoostingLearner):
@@ -72,22 +74,24 @@ class BoostMetric(BoostingLearner):
     Parameters
     ----------
     max_iter : int, default=500
-        The most terms to add. With a small `penalty` this is what regularises.
+        The most terms to add. With a small `penalty` this is the main regularisation.
     penalty : float, default=1e-7
-        Price v of a unit of trace, relative to the leading eigenvalue at zero margins. At 1 or more
-        nothing is learned from zero.
+        Penalty v for a unit of trace, relative to the leading eigenvalue at zero margins. At 1 or
+        more nothing is learned from zero.
+    variant : {"default", "paper"}, default="default"
+        "paper" follows the paper to the letter: see the module's docstring.
     corrective : bool, default=False
         Re-optimise the whole metric after each new term, to the optimum of the paper's problem
         (P0), in float64. Needs a `penalty` that bounds the problem; 0.1 usually does.
     constraints : strategy, default=NearestTriplets(targets=3, impostors=3)
-        What makes triplets of labels.
+        Makes triplets from labels.
     prior : {"identity"}, Metric or None, default="identity"
         The metric to start from and to add to: Euclidean distance between scaled points, or a
-        metric of your own. None is the paper's zero. Where nothing improves on the prior there are
-        no rounds, and it is the result.
+        metric of your own. None is the paper's zero. If nothing improves on the prior, it is the
+        result.
     prior_weight : float, default=0.3
-        Mean squared distance of the triplets under the prior, in the units of margins. The prior's
-        worst margins weigh exponentially in the loss: at 1 and more, a few outliers can lead.
+        Mean squared distance of the triplets under the prior, in the units of margins. The loss is
+        exponential in the prior's worst margins: at 1 and more, a few outliers can dominate.
     scale : {"standard", "unit"} or None, default="standard"
         How to scale X inside; the result is for X as given. "standard" gives every feature unit
         variance, "unit" and None leave features as they are; None also leaves the units of margins.
@@ -104,6 +108,8 @@ class BoostMetric(BoostingLearner):
         is certified to be less, relative to an objective above 1.
     random_state : int, RandomState or None, default=None
         For strategies that draw at random and for `validation_fraction`.
+    n_jobs : int, optional
+        Number of threads; by default as many as there are cores.
     verbose : int, default=0
         1 shows progress on standard error.
 
@@ -120,11 +126,13 @@ class BoostMetric(BoostingLearner):
         ``(directions_.T * weights_) @ directions_``.
     gap_ : float
         How far the objective can be above the optimum of (P0), among all metrics of no larger
-        trace: ``v Tr M - <A(u), M>``, and ``Tr M`` times what the leading eigenvalue exceeds v by.
+        trace: ``v Tr M - <A(u), M>``, plus ``Tr M`` times the excess of the leading eigenvalue
+        over v.
     history_ : History
-        Objective, eigenvalue, step and time of every round; ``history_.stopped`` says why they ended.
+        Objective, eigenvalue, step and time of every iteration; ``history_.stopped`` says why they
+        ended.
     n_iter_ : int
-        Number of rounds.
+        Number of iterations.
 
     References
     ----------
@@ -143,12 +151,23 @@ class BoostMetric(BoostingLearner):
     True
     """
 
+    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+        "max_iter": integer(at_least=1),
+        "penalty": number(at_least=0.0),
+        "corrective": boolean(),
+        "variant": choice("default", "paper"),
+        "validation_fraction": optional(number(above=0.0, below=1.0)),
+        "patience": integer(at_least=1),
+    }
+    paper_settings: ClassVar[Mapping[str, Any]] = {"scale": None, "prior": None}
+
     def __init__(
         self,
         *,
         max_iter: int = 500,
         penalty: float = 1e-7,
         corrective: bool = False,
+        variant: Variant = "default",
         constraints: TripletStrategy | None = None,
         prior: Prior = "identity",
         prior_weight: float = 0.3,
@@ -157,7 +176,9 @@ class BoostMetric(BoostingLearner):
         validation_fraction: float | None = None,
         patience: int = 20,
         tol: float = 1e-7,
+        warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         super().__init__(
@@ -167,92 +188,133 @@ class BoostMetric(BoostingLearner):
             scale=scale,
             n_components=n_components,
             tol=tol,
+            warm_start=warm_start,
             random_state=random_state,
+            n_jobs=n_jobs,
             verbose=verbose,
         )
         self.max_iter = max_iter
         self.penalty = penalty
         self.corrective = corrective
+        self.variant = variant
         self.validation_fraction = validation_fraction
         self.patience = patience
 
-    def _strategy(self) -> TripletStrategy:
-        return self.constraints if self.constraints is not None else NearestTriplets()
+    def _build_problem(self, data: FitInput) -> BoostMetricProblem:
+        strategy = NearestTriplets() if self.constraints is None else self.constraints
+        triplets = to_triplets(data.Z, data.supervision, strategy, data.random_state)
+        Z = data.Z.astype(np.float64, copy=False) if self.corrective else data.Z
+        operator = TripletOperator(
+            Z, triplets, unit=1.0 if self._setting("scale") is None else "mean"
+        )
+        rule = PenalizedExponential.relative(operator, penalty=self.penalty, tol=self.tol)
+        if self.variant == "paper":
+            rule = replace(rule, v=self.penalty)
+        validation = None
+        if self.validation_fraction is not None:
+            split = _split_by_anchor(triplets, self.validation_fraction, data.random_state)
+            validation = Validation(*split, self.patience)
+        return BoostMetricProblem(
+            operator, rule, self._start(operator, data), self.max_iter, self.corrective, validation
+        )
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require_integer("max_iter", self.max_iter, at_least=1)
-        require_integer("patience", self.patience, at_least=1)
-        require_number("penalty", self.penalty, at_least=0.0)
-        share = self.validation_fraction
-        if share is not None:
-            require_number("validation_fraction", share, at_least=0.0)
-            require("validation_fraction", share, 0 < share < 1, "None or between 0 and 1")
+    def _start(self, operator: Operator, data: FitInput) -> Start:
+        start = super()._start(operator, data)
+        if self.corrective and data.warm is not None and data.warm.state is None:
+            prior = super()._start(operator, replace(data, warm=None))
+            return start.on_base(prior.base, operator)
+        return start
 
-    def _build_problem(
-        self, Z: Floats, scaler: Scaler, supervision: Any, random_state: np.random.RandomState
-    ) -> BoostProblem:
-        triplets = to_triplets(Z, supervision, self._strategy(), random_state)
-        if self.corrective:
-            Z = Z.astype(np.float64, copy=False)
-        scatter = TripletOperator(Z, triplets, unit=1.0 if self.scale is None else "mean")
-        state, prior = self._start(scatter, scaler)
-        rule = PenalizedExponential.of(scatter, penalty=self.penalty, tol=self.tol)
-        if self.validation_fraction is None:
-            rounds = self._solve(scatter, rule, state, self.max_iter)
-        else:
-            parts = _split_by_anchor(triplets, self.validation_fraction, random_state)
-            rounds = self._validated(scatter, rule, state, prior, parts)
-        return BoostProblem(rounds, self.max_iter, scatter.unit, prior, scatter, rule, state)
 
-    def _solve(
-        self, scatter: TripletOperator, rule: PenalizedExponential, state: Vector, max_iter: int
-    ) -> Iterations:
-        solver = correct if self.corrective else boost
-        return solver(scatter, rule, state, max_iter=max_iter)
+@dataclass(frozen=True)
+class Validation:
+    """Triplets to learn from, and held-out ones that choose the number of iterations."""
 
-    def _validated(
+    seen: Triplets
+    unseen: Triplets
+    patience: int
+
+
+class BoostMetricProblem(BoostingProblem):
+    """(P0) for listed triplets.
+
+    Parameters
+    ----------
+    operator : TripletOperator
+    rule : PenalizedExponential
+    start : Start
+    max_iter : int
+    corrective : bool
+    validation : Validation or None
+    """
+
+    def __init__(
         self,
-        scatter: TripletOperator,
+        operator: TripletOperator,
         rule: PenalizedExponential,
-        state: Vector,
-        prior: Matrix | None,
-        parts: tuple[Triplets, Triplets],
-    ) -> Iterations:
-        """Choose the number of rounds on held-out triplets, then learn from all of them."""
-        seen, unseen = (TripletOperator(scatter.X, part, unit=scatter.unit) for part in parts)
-        margins = [
-            part.start() if prior is None else part.embedding_margins(part.embed(prior))
-            for part in (seen, unseen)
-        ]
-        trial = self._solve(seen, rule, margins[0], self.max_iter)
-        n_rounds = best_number_of_rounds(trial, unseen, margins[1], patience=self.patience)
-        if prior is None:
-            n_rounds = max(1, n_rounds)
-        if n_rounds == 0:
+        start: Start,
+        max_iter: int,
+        corrective: bool,
+        validation: Validation | None,
+    ) -> None:
+        self.operator, self.rule, self.start = operator, rule, start
+        self.max_iter, self.corrective, self.validation = max_iter, corrective, validation
+        self.unit, self.base = operator.unit, start.base
+
+    def solve(self) -> Iterations:
+        """Run Algorithm 2, for as many iterations as held-out triplets agree with."""
+        if self.validation is None:
+            return (yield from self._solve(self.operator, self.start, self.max_iter))
+        n_iterations = self._best_number(self.validation)
+        if n_iterations == 0:
             return "validation"
-        reason = yield from self._solve(scatter, rule, state, n_rounds)
+        reason = yield from self._solve(self.operator, self.start, n_iterations)
         return "validation" if reason == "max_iter" else reason
 
-    def _expected_to_learn(self, problem: Problem) -> bool:
-        return super()._expected_to_learn(problem) or self.penalty >= 1
+    def _solve(self, operator: TripletOperator, start: Start, max_iter: int) -> Iterations:
+        if self.corrective:
+            return correct(operator, self.rule, start, max_iter=max_iter)
+        trace = start.earlier.trace
+        return boost(operator, self.rule, start.state, max_iter=max_iter, trace=trace)
 
-    def _set_fitted_attributes(self, problem: Problem, trace: History) -> None:
-        assert isinstance(problem, BoostProblem)
-        super()._set_fitted_attributes(problem, trace)
-        self.gap_ = problem.gap(self._factor(trace)[0])
+    def _best_number(self, validation: Validation) -> int:
+        """Choose the number of iterations on held-out triplets."""
+        seen, unseen = (
+            TripletOperator(self.operator.X, part, unit=self.unit)
+            for part in (validation.seen, validation.unseen)
+        )
+        trial = self._solve(seen, self.start.over(seen), self.max_iter)
+        number = best_number_of_iterations(
+            trial, unseen, self.start.over(unseen).state, patience=validation.patience
+        )
+        return number if len(self.start.factor) else max(1, number)
+
+    def attributes(self, builder: MetricBuilder, history: History) -> dict[str, Any]:
+        """Terms, and the certified gap."""
+        return super().attributes(builder, history) | {"gap_": self._gap(history)}
+
+    def _gap(self, history: History) -> float:
+        terms = Terms.learned(history, self.start.earlier)
+        own = self.operator.factor_margins(terms.factor)
+        u = self.operator.loss_and_weights(self.start.base_state + own)[1]
+        eigenvalue = self.operator.leading_eigenpair(u)[0]
+        return self.rule.gap(terms.trace, float(u @ own), eigenvalue)
+
+    def shortcoming(self, history: History, metric: Any) -> str:
+        """Warn where nothing was learned, or where the optimum is not certified."""
+        if len(history) == 0 and self.rule.v >= self.rule.largest > 0:
+            return "Nothing was learned: the penalty is too large."
         reasons = {
             "separated": "the penalty is too small to bound the problem",
             "max_iter": f"max_iter={self.max_iter} was reached",
-            "stalled": f"rounding ends the search at gap_={self.gap_:.1e}",
+            "stalled": f"rounding ends the search at gap_={self._gap(history):.1e}",
         }
-        if len(trace) and self.corrective and trace.stopped in reasons:
-            warnings.warn(
-                "BoostMetric(corrective=True) has no certified optimum to tol: "
-                f"{reasons[trace.stopped]}.",
-                ConvergenceWarning,
-                stacklevel=5,
+        if len(history) and self.corrective and history.stopped in reasons:
+            return (
+                "BoostMetric(corrective=True) did not certify the optimum to tol: "
+                f"{reasons[history.stopped]}."
             )
+        return super().shortcoming(history, metric)
 
 
 @dataclass(frozen=True)
@@ -262,36 +324,39 @@ class PenalizedExponential(Rule):
     Attributes
     ----------
     v : float
-        Price of a unit of trace.
+        Penalty for a unit of trace.
     largest : float
-        Leading eigenvalue at the first weights, the measure of what is small.
+        Leading eigenvalue at zero margins, the measure of what is small.
     tol : float
-        Least decrease of the objective that is worth another round.
-    enough : float
+        Smallest decrease of the objective that is worth another iteration.
+    satisfied : float
         Loss at which the triplets count as satisfied.
     """
 
     v: float
     largest: float
     tol: float
-    enough: float
+    satisfied: float
 
     @classmethod
-    def of(cls, scatter: TripletOperator, *, penalty: float, tol: float) -> PenalizedExponential:
-        """Scale the relative penalty by the leading eigenvalue at zero margins."""
-        largest = max(0.0, scatter.top(scatter.weigh(scatter.start())[1])[0])
-        return cls(penalty * largest, largest, tol, separation_threshold(scatter.total_weight))
+    def relative(
+        cls, operator: TripletOperator, *, penalty: float, tol: float
+    ) -> PenalizedExponential:
+        """Scale the penalty by the leading eigenvalue at zero margins."""
+        u = operator.loss_and_weights(operator.start())[1]
+        largest = max(0.0, operator.leading_eigenpair(u)[0])
+        return cls(penalty * largest, largest, tol, separation_threshold(operator.total_weight))
 
     def step(self, line: Line, eigenvalue: float) -> tuple[float, bool]:
-        """Solve (8); the last step is one that every triplet agrees with."""
+        """Solve (8); a step that every triplet agrees with is the last."""
         step, capped = newton_step(
             line.slope, self.v, _LARGEST_STEP / eigenvalue, accuracy=line.accuracy
         )
-        return step, capped and line.lowest() >= self.v
+        return step, capped and line.smallest_margin() >= self.v
 
-    def objective(self, loss: float, total_step: float) -> float:
-        """(P1): the trace is the sum of the steps."""
-        return loss + self.v * total_step
+    def objective(self, loss: float, trace: float) -> float:
+        """(P1)."""
+        return loss + self.v * trace
 
     def no_direction_left(
         self, eigenvalue: float, v: Vector | None = None, previous: Vector | None = None
@@ -301,16 +366,16 @@ class PenalizedExponential(Rule):
 
     def nearly_no_direction_left(self, eigenvalue: float) -> bool:
         """(5), as far as rounding lets an optimum be found."""
-        return eigenvalue <= self.v * (1 + _NEARLY) + _EIGENVALUE_TOLERANCE * self.largest
+        return eigenvalue <= self.v * (1 + _NEARLY_OPTIMAL) + _EIGENVALUE_TOLERANCE * self.largest
 
     def done(self, loss: float, decrease: float) -> str:
-        """Stop when all triplets are satisfied, or when a round gains nothing."""
-        if loss < self.enough:
+        """Stop when all triplets are satisfied, or when an iteration gains nothing."""
+        if loss < self.satisfied:
             return "separated"
         return "converged" if decrease < self.tol else ""
 
     def gap(self, trace: float, inner: float, eigenvalue: float) -> float:
-        """Bound of the objective's distance to the optimum, for metrics of no larger trace.
+        """Bound the objective's distance to the optimum, for metrics of no larger trace.
 
         The objective is convex with gradient v I - A(u), so that it exceeds its value at any M' by
         at most <v I - A(u), M - M'>.
@@ -319,68 +384,53 @@ class PenalizedExponential(Rule):
 
 
 def correct(
-    scatter: TripletOperator, rule: PenalizedExponential, state: Vector, *, max_iter: int
+    operator: TripletOperator, rule: PenalizedExponential, start: Start, *, max_iter: int
 ) -> Iterations:
     """Boost as Algorithm 2 does, and re-optimise the whole factor after each new term.
 
     For the factor L of M = L'L, (P0) is smooth and unconstrained, with gradient 2 (v L - L A(u)).
     The leading eigenvector of A(u) leads out of every stationary point that is not the optimum.
     """
-    L = np.empty((0, len(scatter)))
-    margins = state
-    loss, u = scatter.weigh(state)
-    objective, stalled = rule.objective(loss, 0.0), False
+    state, margins, L = start.base_state, start.state, start.earlier.factor
+    loss, u = operator.loss_and_weights(margins)
+    objective, stalled = rule.objective(loss, float((L**2).sum())), False
     for _ in range(max_iter):
-        eigenvalue, v = scatter.top(u)
+        eigenvalue, v = operator.leading_eigenpair(u)
         gap = rule.gap(float((L**2).sum()), float(u @ (margins - state)), eigenvalue)
         certified = abs(gap) <= rule.tol * max(1.0, abs(objective))
         if certified and (stalled or rule.nearly_no_direction_left(eigenvalue)):
             return "converged"
         if stalled:
             return "stalled"
-        grow = partial(_grow, scatter, rule, state, margins, L, eigenvalue, v)
-        step, last, L = recall("corrected factor", grow, given=objective)
-        if len(L) == 0:
+        step, last = 0.0, False
+        if not rule.no_direction_left(eigenvalue):
+            step, last = rule.step(operator.line(margins, v), eigenvalue)
+        grown = np.vstack([L, np.sqrt(step) * v]) if step > 0 else L
+        if len(grown) == 0:
             return "converged"
-        margins = state + scatter.factor_margins(L)
-        loss, u = scatter.weigh(margins)
+        L = _optimal_factor(operator, rule, state, grown)
+        margins = state + operator.factor_margins(L)
+        loss, u = operator.loss_and_weights(margins)
         before, objective = objective, rule.objective(loss, float((L**2).sum()))
-        yield Iteration(objective, eigenvalue, step, direction=v, factor=L)
-        if last or loss < rule.enough:
+        yield Iteration(objective, eigenvalue, gap, step, direction=v, factor=L)
+        if last or loss < rule.satisfied:
             return "separated"
-        stalled = before - objective <= _STALLED * max(1.0, abs(objective))
+        stalled = before - objective <= _STALLED_DECREASE * max(1.0, abs(objective))
     return "max_iter"
 
 
-def _grow(
-    scatter: TripletOperator,
-    rule: PenalizedExponential,
-    state: Vector,
-    margins: Vector,
-    L: Matrix,
-    eigenvalue: float,
-    v: Vector,
-) -> tuple[float, bool, Matrix]:
-    """Add a term, and re-optimise the factor; the term's step, whether it is the last one."""
-    step, last = 0.0, False
-    if not rule.no_direction_left(eigenvalue):
-        step, last = rule.step(scatter.along(margins, v), eigenvalue)
-    grown = np.vstack([L, np.sqrt(step) * v]) if step > 0 else L
-    return step, last, _optimal_factor(scatter, rule, state, grown) if len(grown) else grown
-
-
 def _optimal_factor(
-    scatter: TripletOperator, rule: PenalizedExponential, state: Vector, L: Matrix
+    operator: TripletOperator, rule: PenalizedExponential, state: Vector, L: Matrix
 ) -> Matrix:
-    """Minimise (P0) over the factor from L on, and drop rows that have become nothing."""
+    """Minimise (P0) over the factor, from L on, and drop rows that have vanished."""
 
     def objective(flat: Vector) -> tuple[float, Vector]:
         factor = flat.reshape(L.shape)
-        P = scatter.embed(factor)
-        loss, u = scatter.weigh(state + scatter.embedding_margins(P))
-        if loss < rule.enough:
+        P = operator.embed(factor)
+        loss, u = operator.loss_and_weights(state + operator.embedding_margins(P))
+        if loss < rule.satisfied:
             raise _UnboundedError(factor)
-        gradient = 2 * (rule.v * factor - scatter.pull(u, P))
+        gradient = 2 * (rule.v * factor - operator.pull(u, P))
         return rule.objective(loss, float(flat @ flat)), gradient.ravel()
 
     options: Any = {"maxiter": 2000, "maxfun": 4000, "maxcor": 20, "ftol": 0.0, "gtol": 1e-10}
@@ -395,38 +445,24 @@ def _optimal_factor(
 
 
 class _UnboundedError(Exception):
-    """Every triplet is satisfied with room to spare; the objective may fall for ever."""
+    """All triplets are satisfied with room to spare; the objective may fall for ever."""
 
     def __init__(self, factor: Matrix) -> None:
         super().__init__()
         self.factor = factor.copy()
 
 
-@dataclass(frozen=True)
-class BoostProblem(Problem):
-    """A posed BoostMetric problem, kept until the fit is concluded."""
-
-    scatter: TripletOperator
-    rule: PenalizedExponential
-    state: Vector
-
-    def gap(self, L: Matrix) -> float:
-        """Bound of the distance to the optimum of (P0)."""
-        own = self.scatter.factor_margins(L)
-        u = self.scatter.weigh(self.state + own)[1]
-        eigenvalue = self.scatter.top(u)[0]
-        return self.rule.gap(float((L**2).sum()), float(u @ own), eigenvalue)
-
-
 def _split_by_anchor(
     triplets: Triplets, fraction: float, random_state: np.random.RandomState
 ) -> tuple[Triplets, Triplets]:
     """Hold out all triplets of a share of the anchors."""
-    anchors = np.unique(triplets.index[:, 0])
-    n_held_out = max(1, round(fraction * len(anchors)))
-    if n_held_out >= len(anchors):
+    anchors = triplets.index[:, 0]
+    n_anchors = len(np.unique(anchors))
+    n_held_out = max(1, round(fraction * n_anchors))
+    if n_held_out >= n_anchors:
         raise ValueError(
-            f"validation_fraction={fraction:g} of {len(anchors)} anchors leaves none to learn from."
+            f"validation_fraction={fraction:g} of {n_anchors} anchors leaves none to learn from."
         )
-    held_out = np.isin(triplets.index[:, 0], random_state.permutation(anchors)[:n_held_out])
-    return triplets.take(~held_out), triplets.take(held_out)
+    split = GroupShuffleSplit(1, test_size=n_held_out, random_state=random_state)
+    seen, unseen = next(split.split(triplets.index, groups=anchors))
+    return triplets.take(seen), triplets.take(unseen)

@@ -1,10 +1,8 @@
 """The boosting loop: weigh the constraints, find the best direction, find its step, repeat.
 
-    Operator   what the constraints are: weights, leading direction, the loss along it
-    Rule       what the paper says: the step along a line, and when to stop
-    boost      the loop, a generator of rounds
-
-Whatever watches, stops or times a fit consumes the generator; `best_number_of_rounds` does.
+Operator   the constraints: their loss and weights, the leading direction, the loss along it
+Rule       the method: the step along a line, and when to stop
+boost      the loop, a generator of iterations
 """
 
 from __future__ import annotations
@@ -13,13 +11,15 @@ import math
 from abc import ABC, abstractmethod
 from typing import Any, Protocol
 
-from nearfar.learners.boosting.triplet_operator import Cut, Line, TripletOperator
+from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine, TripletOperator
 from nearfar.runtime.history import Iteration, Iterations
 from nearfar.typing import Floats, Matrix, Vector
 
 
 class Operator(Protocol):
-    """Constraints over points, as the loop sees them; state and weights are the operator's own.
+    """Constraints over points, as the loop sees them.
+
+    States and weights are the operator's own.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class Operator(Protocol):
         The squared distance that counts as one.
     n_triplets : int
     total_weight : float
-        Sum of the constraints' own weights: the loss at zero margins is its logarithm.
+        Sum of the constraints' own weights; the loss at zero margins is its logarithm.
     """
 
     X: Floats
@@ -37,63 +37,73 @@ class Operator(Protocol):
     n_triplets: int
     total_weight: float
 
+    def __len__(self) -> int:
+        """Return the number of features."""
+
     def start(self) -> Any:
-        """State of no metric at all."""
+        """Return the state of no metric at all."""
 
-    def prior(self, L: Matrix | None, weight: float) -> tuple[Any, float]:
-        """State of a prior metric, and what its squared distances were multiplied by."""
+    def state(self, L: Matrix) -> Any:
+        """Return the state of the metric L'L, in the operator's units."""
 
-    def weigh(self, state: Any) -> tuple[float, Any]:
-        """Loss at the state, and the weights that the constraints have there."""
+    def prior_state(self, L: Matrix | None, weight: float) -> tuple[Any, float]:
+        """Return the state of a prior, and the factor that its squared distances were given."""
 
-    def top(self, u: Any, *, absolute: bool = False) -> tuple[float, Vector]:
-        """Leading eigenvalue and eigenvector for the weights."""
+    def loss_and_weights(self, state: Any) -> tuple[float, Any]:
+        """Return the loss, and the weights that the constraints have in it."""
 
-    def along(self, state: Any, v: Vector) -> Line:
+    def leading_eigenpair(self, u: Any, *, absolute: bool = False) -> tuple[float, Vector]:
+        """Return the leading eigenvalue and eigenvector of A(u)."""
+
+    def line(self, state: Any, v: Vector) -> Line:
         """Return the loss along a direction."""
 
-    def cut(self, state: Any, v: Vector, *, how: str, signed: bool) -> Cut:
-        """Cut the squared lengths along a direction into small and large."""
+    def thresholded_line(self, state: Any, v: Vector, *, how: str, signed: bool) -> ThresholdedLine:
+        """Return the votes of squared lengths above and below a threshold."""
 
 
 class Rule(ABC):
     """What distinguishes one boosting method from another."""
 
     def direction(self, operator: Operator, u: Any) -> tuple[float, Vector]:
-        """Find the direction of the round, and its eigenvalue."""
-        return operator.top(u)
+        """Find the direction of the iteration, and its eigenvalue."""
+        return operator.leading_eigenpair(u)
 
     def line(self, operator: Operator, state: Any, v: Vector) -> Any:
         """Restrict the problem to the direction."""
-        return operator.along(state, v)
+        return operator.line(state, v)
 
     @abstractmethod
     def step(self, line: Any, eigenvalue: float) -> tuple[float, bool]:
-        """Step along the line, and whether it is the last that makes sense; 0 for none."""
+        """Return the step along the line (0 for none), and whether it is the last."""
 
-    def objective(self, loss: float, total_step: float) -> float:
-        """Value of what is minimised."""
+    def objective(self, loss: float, trace: float) -> float:
+        """Return the value of the objective."""
         return loss
 
     @abstractmethod
     def no_direction_left(self, eigenvalue: float, v: Vector, previous: Vector | None) -> bool:
-        """Whether the direction promises nothing any more."""
+        """Return whether the direction promises nothing any more."""
 
     @abstractmethod
     def done(self, loss: float, decrease: float) -> str:
-        """Reason to stop after a round, or an empty string."""
+        """Return a reason to stop, or an empty string."""
 
 
-def boost(operator: Operator, rule: Rule, state: Any, *, max_iter: int) -> Iterations:
-    """Boost from a state until the rule or the number of rounds ends it.
+def boost(
+    operator: Operator, rule: Rule, state: Any, *, max_iter: int, trace: float = 0.0
+) -> Iterations:
+    """Boost from a state until the rule or the number of iterations ends it.
 
     Parameters
     ----------
     operator : Operator
     rule : Rule
     state : object
-        Where to start: ``operator.start()``, or the state of a prior.
+        Where to start.
     max_iter : int
+    trace : float, default=0.0
+        Trace of the terms that the state has already.
 
     Yields
     ------
@@ -104,24 +114,22 @@ def boost(operator: Operator, rule: Rule, state: Any, *, max_iter: int) -> Itera
     str
         Why it ended.
     """
-    loss, u = operator.weigh(state)
-    objective = rule.objective(loss, 0.0)
-    total_step = 0.0
+    loss, u = operator.loss_and_weights(state)
+    objective = rule.objective(loss, trace)
     previous = None
     for _ in range(max_iter):
         eigenvalue, v = rule.direction(operator, u)
         if rule.no_direction_left(eigenvalue, v, previous):
             return "converged"
         line = rule.line(operator, state, v)
-        step, last, *sums = _step(rule, line, eigenvalue)
+        step, last = rule.step(line, eigenvalue)
         if step == 0:
             return "converged"
-        state, previous = line.advance(step, *sums), v
-        total_step += step
-        loss, u = operator.weigh(state)
-        before, objective = objective, rule.objective(loss, total_step)
-        threshold = line.threshold if isinstance(line, Cut) else None
-        yield Iteration(objective, eigenvalue, step, direction=v, threshold=threshold)
+        state, previous = line.advance(step), v
+        trace += step
+        loss, u = operator.loss_and_weights(state)
+        before, objective = objective, rule.objective(loss, trace)
+        yield Iteration(objective, eigenvalue, step=step, direction=v, threshold=line.threshold)
         if last:
             return "separated"
         if reason := rule.done(loss, before - objective):
@@ -129,35 +137,29 @@ def boost(operator: Operator, rule: Rule, state: Any, *, max_iter: int) -> Itera
     return "max_iter"
 
 
-def _step(rule: Rule, line: Any, eigenvalue: float) -> tuple[Any, ...]:
-    """Find the step, whether it is the last, and the sums after it."""
-    step, last = rule.step(line, eigenvalue)
-    return step, last, *(line.sums(step) if step else ())
-
-
-def best_number_of_rounds(
-    rounds: Iterations, held_out: TripletOperator, state: Vector, *, patience: int
+def best_number_of_iterations(
+    iterations: Iterations, held_out: TripletOperator, state: Vector, *, patience: int
 ) -> int:
-    """Find after how many rounds most held-out triplets are satisfied.
+    """Find after how many iterations most held-out triplets are satisfied.
 
     Parameters
     ----------
-    rounds : generator of Iteration
-        A solver that does not see the held-out triplets; it is stopped once they have gained
-        nothing for `patience` rounds.
+    iterations : generator of Iteration
+        A solver that does not see the held-out triplets. It is stopped once they have gained
+        nothing for `patience` iterations.
     held_out : TripletOperator
         The held-out triplets, over the same points and in the same units.
     state : array of shape (n_triplets,)
-        Their margins before the first round.
+        Their margins before the first iteration.
     patience : int
 
     Returns
     -------
     int
-        0 if no round is better than none; the smallest of equals.
+        0 if no iteration improves on none; the smallest of equals.
     """
     margins, most, best = state, held_out.satisfied(state), 0
-    for number, iteration in enumerate(rounds, start=1):
+    for number, iteration in enumerate(iterations, start=1):
         if iteration.factor is not None:
             margins = state + held_out.factor_margins(iteration.factor)
         elif iteration.direction is not None:
@@ -166,11 +168,11 @@ def best_number_of_rounds(
         if share > most:
             most, best = share, number
         if number - best >= patience:
-            rounds.close()
+            iterations.close()
             break
     return best
 
 
 def separation_threshold(total_weight: float) -> float:
-    """Loss at which the triplets count as satisfied: 20 below that of zero margins."""
+    """Return the loss at which all triplets count as satisfied: 20 below that of zero margins."""
     return math.log(total_weight) - 20.0

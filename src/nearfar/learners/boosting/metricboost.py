@@ -13,15 +13,15 @@ The three responses (section 3.1):
     normalized    divided by C^2, the largest squared distance (9);  alpha = ln((1+r)/(1-r)) / 2
     binary        1 if the square is at least beta_t, else 0 (3);    alpha = ln(e-/e+) / 2
 
-All triplets that labels imply are weighed at the price of pairs (section 4; `tiled`).
+All triplets that labels imply are weighed at the price of pairs (section 4; `AllTripletsOperator`).
 
 Where nearfar departs from the paper, and why:
 
-- The eigenvalue is the largest signed one; the largest absolute one of the paper gives negative
-  alphas and no metric. ``psd=False`` is the paper's rule: its result orders triplets, without map.
+- The eigenvalue is the largest signed one. The largest absolute one of the paper gives negative
+  alphas, and its result is not a metric.
 - The default response is "real". The normalised one barely moves (r is 0.1 to 0.2) and wants
-  hundreds of rounds.
-- The binary model's threshold minimises Z_t exactly; ``threshold="gaussian"`` is the paper's rule.
+  hundreds of iterations.
+- The binary model's threshold minimises Z_t exactly; ``threshold="gaussian"`` is the paper's.
   The direction is chosen for the square while the weights follow the cut one, so that the same
   direction can return for ever: the boosting then ends.
 - Votes tie massively and break the triangle inequality: M = sum alpha_t u_t u_t' serves
@@ -30,44 +30,51 @@ Where nearfar departs from the paper, and why:
   by 1 / (2 x number of triplets).
 - More than two classes: one sum over all anchors, exactly the list of all triplets.
 - Learning starts from a prior metric by default; votes start from zero, the prior is added to M.
+
+``variant="paper"`` takes rows as they are, starts at zero, takes the largest absolute eigenvalue
+and Gaussian thresholds. Its result, a `SignedForm`, orders triplets but has no map.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
-from nearfar.constraints.strategies import AllTriplets, RandomTriplets, TripletStrategy, to_triplets
-from nearfar.learners.base import (
-    Floats,
-    MetricBuilder,
-    Prior,
-    Problem,
-    Scaler,
-    require,
-    require_integer,
-)
+from nearfar.constraints import AllTriplets, TripletStrategy, to_triplets
+from nearfar.learners.base import FitInput, Prior, Variant
 from nearfar.learners.boosting.all_triplets_operator import AllTripletsOperator
-from nearfar.learners.boosting.base import BoostingLearner
+from nearfar.learners.boosting.base import (
+    BoostedMetricBuilder,
+    BoostingLearner,
+    BoostingProblem,
+    Start,
+)
 from nearfar.learners.boosting.loop import Operator, Rule, boost, separation_threshold
 from nearfar.learners.boosting.losses import newton_step
-from nearfar.learners.boosting.triplet_operator import Cut, Line, TripletOperator
-from nearfar.metrics.metric import Metric, SignedForm, Votes
+from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine, TripletOperator
+from nearfar.learners.metric_builder import MetricBuilder
+from nearfar.metrics.metric import Metric
+from nearfar.metrics.signed_form import SignedForm
+from nearfar.metrics.votes import Votes
 from nearfar.numerics.pair_tiles import largest_squared_distance
-from nearfar.runtime.history import History
-from nearfar.runtime.recall_stub import recall
+from nearfar.runtime import parameters
+from nearfar.runtime.history import History, Iterations
+from nearfar.runtime.parameters import choice, integer
 from nearfar.typing import Vector
 
 Response = Literal["real", "normalized", "binary"]
 
 _LARGEST_STEP = 50.0
+"""Largest step, in units of 1 / lambda."""
+
 _EIGENVALUE_TOLERANCE = 1e-9
 _SAME_DIRECTION = 1.0 - 1e-6
-_SCORED_TRIPLETS = 10_000
 
 
 class MetricBoost(BoostingLearner):
@@ -76,20 +83,21 @@ class MetricBoost(BoostingLearner):
     Parameters
     ----------
     response : {"real", "normalized", "binary"}, default="real"
-        What a weak model makes of the squared length along its direction: "real" takes it as it
-        is, "normalized" divides it by the largest squared distance, "binary" asks whether it is
-        above a threshold.
+        How a weak model uses the squared length along its direction: "real" takes it as it is,
+        "normalized" divides it by the largest squared distance, "binary" compares it with a
+        threshold.
     max_iter : int, default=100
         The most weak models.
     threshold : {"exact", "gaussian"}, default="exact"
         How binary weak models choose their threshold: the one that orders triplets best, by
         sorting all pairs (at most 4,096 points), or where two normal densities, of near and of far
         lengths, are equal.
-    psd : bool, default=True
-        False is the paper's rule for directions, whose result is not a metric: it orders triplets
-        (`score`, ``metric_.prefers``), and refuses `transform` and `components_`.
+    variant : {"default", "paper"}, default="default"
+        "paper" follows the paper to the letter: see the module's docstring. Its result is not a
+        metric: it orders triplets (`score`, ``metric_.prefers``), and refuses `transform` and
+        `components_`.
     constraints : strategy, default=AllTriplets()
-        What makes triplets of labels. All triplets are never listed; any other strategy's are.
+        Makes triplets from labels. All triplets are never listed; those of other strategies are.
     prior : {"identity"}, Metric or None, default="identity"
         The metric to start from and to add to. None is the paper's zero.
     prior_weight : float, default=0.3
@@ -99,15 +107,20 @@ class MetricBoost(BoostingLearner):
     n_components : int, optional
         Dimension to reduce to, by the principal axes of the mapped points.
     tol : float, default=1e-7
-        The boosting ends when a round lowers the logarithm of the bound on the error by less.
+        Boosting ends when an iteration lowers the logarithm of the bound on the error by less.
+    warm_start : bool, default=False
+        Continue from `metric_`: add terms to those of the last fit, or to a metric that was
+        assigned to `metric_`. `max_iter` counts the new terms.
     random_state : int, RandomState or None, default=None
-        For strategies that draw at random, and for the triplets that `score` draws.
+        For strategies that draw at random.
+    n_jobs : int, optional
+        Number of threads; by default as many as there are cores.
     verbose : int, default=0
         1 shows progress on standard error.
 
     Attributes
     ----------
-    metric_ : Metric, or SignedForm if not `psd`
+    metric_ : Metric, or SignedForm with ``variant="paper"``
         The learned metric; with its `votes`, if binary.
     components_ : array of shape (n_components, n_features)
         Its map L.
@@ -118,11 +131,11 @@ class MetricBoost(BoostingLearner):
     alphas_ : array of shape (n_terms,)
         The paper's alpha_t.
     thresholds_ : array of shape (n_terms,) or None
-        Where the squared lengths along `directions_` are cut, if binary.
+        Thresholds of the squared lengths along `directions_`, if binary.
     history_ : History
         Objective (the logarithm of the sum of all triplets' weights), eigenvalue, step and time.
     n_iter_ : int
-        Number of rounds.
+        Number of iterations.
 
     References
     ----------
@@ -139,20 +152,34 @@ class MetricBoost(BoostingLearner):
     True
     """
 
+    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+        "response": choice("real", "normalized", "binary"),
+        "max_iter": integer(at_least=1),
+        "threshold": choice("exact", "gaussian"),
+        "variant": choice("default", "paper"),
+    }
+    paper_settings: ClassVar[Mapping[str, Any]] = {
+        "scale": None,
+        "prior": None,
+        "threshold": "gaussian",
+    }
+
     def __init__(
         self,
         *,
         response: Response = "real",
         max_iter: int = 100,
         threshold: Literal["exact", "gaussian"] = "exact",
-        psd: bool = True,
+        variant: Variant = "default",
         constraints: TripletStrategy | None = None,
         prior: Prior = "identity",
         prior_weight: float = 0.3,
         scale: str | None = "standard",
         n_components: int | None = None,
         tol: float = 1e-7,
+        warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         super().__init__(
@@ -162,103 +189,140 @@ class MetricBoost(BoostingLearner):
             scale=scale,
             n_components=n_components,
             tol=tol,
+            warm_start=warm_start,
             random_state=random_state,
+            n_jobs=n_jobs,
             verbose=verbose,
         )
         self.response = response
         self.max_iter = max_iter
         self.threshold = threshold
-        self.psd = psd
+        self.variant = variant
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return names of the coordinates of `transform`; a form that is no metric has none."""
-        if isinstance(getattr(self, "metric_", None), SignedForm):
-            self.metric_.transform  # noqa: B018
+        check_is_fitted(self)
+        self.metric_.transform  # noqa: B018
         return super().get_feature_names_out(input_features)
-
-    def _strategy(self) -> TripletStrategy:
-        """Return what lists triplets: for all of them, where they are scored, a draw."""
-        if self.constraints is None or isinstance(self.constraints, AllTriplets):
-            return RandomTriplets(_SCORED_TRIPLETS)
-        return self.constraints
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        require_integer("max_iter", self.max_iter, at_least=1)
-        known = self.response in ("real", "normalized", "binary")
-        require("response", self.response, known, '"real", "normalized" or "binary"')
-        known = self.threshold in ("exact", "gaussian")
-        require("threshold", self.threshold, known, '"exact" or "gaussian"')
-        require("psd", self.psd, isinstance(self.psd, bool | np.bool_), "True or False")
-        reducible = self.psd or self.n_components is None
-        require("n_components", self.n_components, reducible, "None where psd is False")
+        if self.variant == "paper" and self.n_components is not None:
+            raise ValueError('n_components must be None with variant="paper", which has no map.')
 
-    def _build_problem(
-        self, Z: Floats, scaler: Scaler, supervision: Any, random_state: np.random.RandomState
-    ) -> MetricBoostProblem:
-        operator = self._operator(Z, supervision, random_state)
-        state, prior = self._start(operator, scaler)
+    def _build_problem(self, data: FitInput) -> MetricBoostProblem:
+        operator = self._operator(data)
+        start = self._start(operator, data)
+        votes = None
         if self.response == "binary":
-            state = operator.start()
-        rule = self._rule(operator)
-        rounds = boost(operator, rule, state, max_iter=self.max_iter)
-        return MetricBoostProblem(rounds, self.max_iter, operator.unit, prior, rule)
+            votes = Votes.none(len(operator))
+            if data.warm is not None and data.warm.metric.votes is not None:
+                votes = data.warm.metric.votes.scaled(data.scaler.scale * math.sqrt(operator.unit))
+        return MetricBoostProblem(operator, self._rule(operator), start, votes, self.max_iter)
 
-    def _operator(
-        self, Z: Floats, supervision: Any, random_state: np.random.RandomState
-    ) -> Operator:
-        """All triplets of labels tiled; any others listed."""
-        normalize = self.scale is not None
-        implicit = self.constraints is None or isinstance(self.constraints, AllTriplets)
-        if implicit and isinstance(supervision, np.ndarray):
-            return AllTripletsOperator(Z, supervision, normalize=normalize)
-        triplets = to_triplets(Z, supervision, self._strategy(), random_state)
-        return TripletOperator(Z, triplets, unit="mean" if normalize else 1.0)
+    def _operator(self, data: FitInput) -> AllTripletsOperator | TripletOperator:
+        """All triplets of labels stay implicit; any others are listed."""
+        normalize = self._setting("scale") is not None
+        strategy = AllTriplets() if self.constraints is None else self.constraints
+        if isinstance(strategy, AllTriplets) and isinstance(data.supervision, np.ndarray):
+            return AllTripletsOperator(data.Z, data.supervision, normalize=normalize)
+        triplets = to_triplets(data.Z, data.supervision, strategy, data.random_state)
+        return TripletOperator(data.Z, triplets, unit="mean" if normalize else 1.0)
 
     def _rule(self, operator: Operator) -> MetricBoostRule:
-        enough = separation_threshold(operator.total_weight)
-        first = operator.top(operator.weigh(operator.start())[1], absolute=not self.psd)[0]
-        shared = (self.psd, self.tol, enough, abs(first))
+        psd = self.variant != "paper"
+        u = operator.loss_and_weights(operator.start())[1]
+        first = operator.leading_eigenpair(u, absolute=not psd)[0]
+        shared = (psd, self.tol, separation_threshold(operator.total_weight), abs(first))
         if self.response == "real":
             return RealResponse(*shared)
         if self.response == "normalized":
-            (largest,) = recall("diameter", lambda: (largest_squared_distance(operator.X),))
-            return NormalizedResponse(*shared, largest / operator.unit)
-        smoothing = 0.5 / operator.n_triplets
-        return BinaryResponse(*shared, self.threshold, smoothing)
+            return NormalizedResponse(*shared, largest_squared_distance(operator.X) / operator.unit)
+        return BinaryResponse(*shared, self._setting("threshold"), 0.5 / operator.n_triplets)
 
-    def _result(self, builder: MetricBuilder, trace: History) -> Metric | SignedForm:
-        factor, signs = self._factor(trace)
-        votes = None
-        if self.response == "binary":
-            directions = np.array([r.direction for r in trace], dtype=np.float64)
-            votes = Votes(
-                directions.reshape(-1, len(builder.scale)) / builder.scale,
-                trace.step,
-                np.array([r.threshold for r in trace], dtype=np.float64),
-            )
-        if not self.psd:
-            return SignedForm(builder.form(factor, signs), builder.feature_names, votes)
-        metric = builder.metric(factor)
-        return Metric(metric.L, metric.feature_names, votes)
 
-    def _set_fitted_attributes(self, problem: Problem, trace: History) -> None:
-        super()._set_fitted_attributes(problem, trace)
-        self.alphas_ = trace.step
-        self.thresholds_ = None
-        assert isinstance(problem, MetricBoostProblem)
-        if isinstance(problem.rule, NormalizedResponse):
-            self.alphas_ = trace.step * problem.rule.largest
-        if self.response == "binary":
-            votes = self.metric_.votes
-            self.thresholds_ = votes.thresholds / (votes.directions**2).sum(axis=1)
+class MetricBoostProblem(BoostingProblem):
+    """AdaBoost on triplets.
+
+    Parameters
+    ----------
+    operator : AllTripletsOperator or TripletOperator
+    rule : MetricBoostRule
+    start : Start
+    votes : Votes or None
+        Earlier votes, in the solver's units; None if weak models are not binary.
+    max_iter : int
+    """
+
+    def __init__(
+        self,
+        operator: AllTripletsOperator | TripletOperator,
+        rule: MetricBoostRule,
+        start: Start,
+        votes: Votes | None,
+        max_iter: int,
+    ) -> None:
+        self.operator, self.rule, self.start, self.votes = operator, rule, start, votes
+        self.max_iter, self.unit, self.base = max_iter, operator.unit, start.base
+
+    def solve(self) -> Iterations:
+        """Boost; binary weak models start from their votes, without the prior."""
+        state, votes = self.start.state, self.votes
+        if votes is not None:
+            state = self.operator.votes_state(votes.directions, votes.alphas, votes.thresholds)
+        return boost(self.operator, self.rule, state, max_iter=self.max_iter)
+
+    def builder(self, **parts: Any) -> MetricBuilder:
+        """Return a builder of metrics with votes, or of signed forms."""
+        return VotingMetricBuilder(
+            earlier=self.start.earlier, votes=self.votes, psd=self.rule.psd, **parts
+        )
+
+    def attributes(self, builder: MetricBuilder, history: History) -> dict[str, Any]:
+        """Terms, the paper's alphas and, if binary, thresholds."""
+        votes = builder.metric(history).votes
+        alphas, thresholds = self.rule.alphas(history.step), None
+        if votes is not None:
+            alphas = votes.alphas
+            thresholds = votes.thresholds / (votes.directions**2).sum(axis=1)
+        own = {"alphas_": alphas, "thresholds_": thresholds}
+        return super().attributes(builder, history) | own
 
 
 @dataclass(frozen=True)
-class MetricBoostProblem(Problem):
-    """A posed MetricBoost problem, kept until the fit is concluded."""
+class VotingMetricBuilder(BoostedMetricBuilder):
+    """Builds metrics with votes, or signed forms.
 
-    rule: MetricBoostRule
+    Attributes
+    ----------
+    votes : Votes or None
+        Earlier votes, in the solver's units; None if weak models are not binary.
+    psd : bool
+        Whether the result is a metric.
+    """
+
+    votes: Votes | None = field(kw_only=True)
+    psd: bool = field(kw_only=True)
+
+    def metric(self, history: History) -> Metric | SignedForm:
+        """Return the base plus the terms, with the votes."""
+        terms = self.terms(history)
+        votes = None if self.votes is None else self._votes(history)
+        if self.psd:
+            metric = self.build(terms.factor)
+            return Metric(metric.L, metric.feature_names, votes)
+        M = (terms.directions.T * terms.weights) @ terms.directions / np.outer(*[self.scale] * 2)
+        return SignedForm(M, self.feature_names, votes)
+
+    def _votes(self, history: History) -> Votes:
+        assert self.votes is not None
+        new = np.array([i.direction for i in history], dtype=np.float64)
+        thresholds = np.array([i.threshold for i in history], dtype=np.float64)
+        return Votes(
+            np.vstack([self.votes.directions, new.reshape(-1, len(self.scale))]) / self.scale,
+            np.append(self.votes.alphas, history.step),
+            np.append(self.votes.thresholds, thresholds),
+        )
 
 
 @dataclass(frozen=True)
@@ -270,29 +334,33 @@ class MetricBoostRule(Rule):
     psd : bool
         Whether only directions of a positive eigenvalue will do.
     tol : float
-        Least decrease of the loss that is worth another round.
-    enough : float
+        Smallest decrease of the loss that is worth another iteration.
+    satisfied : float
         Loss at which the triplets count as satisfied.
     first : float
-        Size of the eigenvalue at the first weights, the measure of what is small.
+        Size of the eigenvalue at zero margins, the measure of what is small.
     """
 
     psd: bool
     tol: float
-    enough: float
+    satisfied: float
     first: float
 
     def direction(self, operator: Operator, u: Any) -> tuple[float, Vector]:
         """(6): the leading eigenvector; in absolute value, if the result need not be psd."""
-        return operator.top(u, absolute=not self.psd)
+        return operator.leading_eigenpair(u, absolute=not self.psd)
+
+    def alphas(self, steps: Vector) -> Vector:
+        """Return the paper's alpha_t, from the weights of the squares."""
+        return steps
 
     def no_direction_left(self, eigenvalue: float, v: Vector, previous: Vector | None) -> bool:
         """No direction has a positive r, to rounding."""
         return (eigenvalue if self.psd else abs(eigenvalue)) <= _EIGENVALUE_TOLERANCE * self.first
 
     def done(self, loss: float, decrease: float) -> str:
-        """Stop when all triplets are satisfied, or when a round gains nothing."""
-        if loss < self.enough:
+        """Stop when all triplets are satisfied, or when an iteration gains nothing."""
+        if loss < self.satisfied:
             return "separated"
         return "converged" if decrease < self.tol else ""
 
@@ -312,7 +380,7 @@ class RealResponse(MetricBoostRule):
         size, capped = newton_step(
             slope, 0.0, _LARGEST_STEP / abs(eigenvalue), accuracy=line.accuracy
         )
-        return sign * size, capped and sign > 0 and line.lowest() >= 0
+        return sign * size, capped and sign > 0 and line.smallest_margin() >= 0
 
 
 @dataclass(frozen=True)
@@ -332,6 +400,10 @@ class NormalizedResponse(MetricBoostRule):
         r = min(max(eigenvalue / self.largest, -1 + 1e-15), 1 - 1e-15)
         return math.atanh(r) / self.largest, False
 
+    def alphas(self, steps: Vector) -> Vector:
+        """Return the steps times C^2."""
+        return steps * self.largest
+
 
 @dataclass(frozen=True)
 class BinaryResponse(MetricBoostRule):
@@ -339,20 +411,20 @@ class BinaryResponse(MetricBoostRule):
 
     Attributes
     ----------
-    how : {"exact", "gaussian"}
+    threshold : {"exact", "gaussian"}
         How the threshold is found.
     smoothing : float
-        What both weights are raised by if one of them is zero.
+        Added to both weights if one of them is zero.
     """
 
-    how: str
+    threshold: str
     smoothing: float
 
-    def line(self, operator: Operator, state: Any, v: Vector) -> Cut:
-        """(3): cut the squares."""
-        return operator.cut(state, v, how=self.how, signed=not self.psd)
+    def line(self, operator: Operator, state: Any, v: Vector) -> ThresholdedLine:
+        """(3): threshold the squares."""
+        return operator.thresholded_line(state, v, how=self.threshold, signed=not self.psd)
 
-    def step(self, line: Cut, eigenvalue: float) -> tuple[float, bool]:
+    def step(self, line: ThresholdedLine, eigenvalue: float) -> tuple[float, bool]:
         """Alpha = ln(e- / e+) / 2."""
         right, wrong = line.right, line.wrong
         if not math.isfinite(line.threshold) or right + wrong == 0:

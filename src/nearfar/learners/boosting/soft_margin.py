@@ -43,7 +43,7 @@ class SoftMargin:
     >>> import numpy as np
     >>> from nearfar.learners.boosting.soft_margin import SoftMargin
     >>> soft = SoftMargin(np.full(4, 0.25), cap=0.4, sharpness=100.0)
-    >>> soft.weigh(np.array([-1.0, 0.0, 0.5, 0.6]))[1].round(3)
+    >>> soft.value_and_weights(np.array([-1.0, 0.0, 0.5, 0.6]))[1].round(3)
     array([0.4, 0.4, 0.2, 0. ])
     """
 
@@ -51,7 +51,7 @@ class SoftMargin:
     cap: float
     sharpness: float
 
-    def weigh(self, margins: Vector) -> tuple[float, Vector]:
+    def value_and_weights(self, margins: Vector) -> tuple[float, Vector]:
         """Soft margin, and the weights at which it is attained."""
         z = np.log(self.start) - self.sharpness * margins
         capped, log_tau = water_level(z, self.cap)
@@ -89,7 +89,7 @@ class SoftMargin:
         """
 
         def soft_margin(w: Vector) -> Point:
-            value, d = self.weigh(offset + w @ V)
+            value, d = self.value_and_weights(offset + w @ V)
             return Point(value, V @ d, lambda rows: self._curvature(V[rows], d))
 
         size = float(np.abs(V).max())

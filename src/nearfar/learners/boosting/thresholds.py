@@ -20,7 +20,7 @@ _TIE = 1e-12
 _SAME_LENGTH = 1e-12
 
 
-def best_cut(
+def best_threshold(
     lengths: Vector, wrong_change: Vector, right_change: Vector, *, signed: bool = False
 ) -> float:
     """Find the threshold with the smallest Z, by one sort.
@@ -43,8 +43,8 @@ def best_cut(
     Examples
     --------
     >>> import numpy as np
-    >>> from nearfar.learners.boosting.thresholds import best_cut
-    >>> best_cut(np.array([1.0, 3.0]), np.array([0.0, 0.0]), np.array([1.0, -1.0]))
+    >>> from nearfar.learners.boosting.thresholds import best_threshold
+    >>> best_threshold(np.array([1.0, 3.0]), np.array([0.0, 0.0]), np.array([1.0, -1.0]))
     2.0
     """
     order = np.argsort(lengths, kind="stable")
@@ -66,7 +66,7 @@ def _root(weight: Vector) -> Vector:
     return np.sqrt(np.where(weight > _ROUNDING, weight, 0.0))
 
 
-def gaussian_cut(near_mean: float, near_sd: float, far_mean: float, far_sd: float) -> float:
+def gaussian_threshold(near_mean: float, near_sd: float, far_mean: float, far_sd: float) -> float:
     """Find where two normal densities of squared lengths are equal (the paper's rule).
 
     The root between the means, if there is one; otherwise the point at equal distance from both in
@@ -75,8 +75,8 @@ def gaussian_cut(near_mean: float, near_sd: float, far_mean: float, far_sd: floa
 
     Examples
     --------
-    >>> from nearfar.learners.boosting.thresholds import gaussian_cut
-    >>> gaussian_cut(0.0, 1.0, 4.0, 1.0)
+    >>> from nearfar.learners.boosting.thresholds import gaussian_threshold
+    >>> gaussian_threshold(0.0, 1.0, 4.0, 1.0)
     2.0
     """
     if near_sd <= 0:

@@ -20,21 +20,22 @@ from typing import Any, Literal
 import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
-from nearfar.constraints.constraints import Triplets
+from nearfar.constraints import Triplets
 from nearfar.learners.boosting.eigen import leading, signed
 from nearfar.learners.boosting.losses import Slope, exponential_loss, exponential_slope
-from nearfar.learners.boosting.thresholds import best_cut, gaussian_cut
+from nearfar.learners.boosting.thresholds import best_threshold, gaussian_threshold
 from nearfar.numerics.edges import Edges
-from nearfar.runtime.recall_stub import recall
 from nearfar.runtime.threads import single_threaded_blas
 from nearfar.typing import Floats, Matrix, Vector
 
 Unit = Literal["mean", "long", "longest"]
-SumsAfter = Callable[[float], tuple[Vector, ...]]
 
 _FACTOR_ROWS = 16
 _LANCZOS_BASIS = 20
 _FIRST_PRODUCTS = 3 * _LANCZOS_BASIS
+_NEVER_AGAIN = 1 << 30
+"""A number of products at which Lanczos is never chosen again."""
+
 _SECONDS = {
     "sparse": 0.2e-9,
     "gemm": 0.01e-9,
@@ -55,42 +56,40 @@ class Line:
     slope : callable
         Step -> slope and curvature of the loss there.
     advance : callable
-        Step, and the sums after it if they are known -> the operator's state after it.
-    lowest : callable
-        The smallest margin along the direction: if it is positive, no constraint objects to it.
+        Step -> the operator's state after it.
+    smallest_margin : callable
+        Returns the smallest margin along the direction; if it is positive, every constraint is
+        better satisfied by a larger step.
     accuracy : float
         Relative accuracy to which a step can be found.
-    sums : callable
-        Step -> what takes long to compute of the state after it.
+    threshold : None
+        Lines have no threshold.
     """
 
     slope: Slope
-    advance: Callable[..., Any]
-    lowest: Callable[[], float]
+    advance: Callable[[float], Any]
+    smallest_margin: Callable[[], float]
     accuracy: float = 1e-13
-    sums: SumsAfter = lambda _: ()
+    threshold: None = None
 
 
 @dataclass(frozen=True)
-class Cut:
-    """A direction's squared lengths cut at a threshold into 0 (below) and 1.
+class ThresholdedLine:
+    """A direction's squared lengths, thresholded to 0 (below) and 1.
 
     Attributes
     ----------
     threshold : float
     wrong, right : float
-        Weight of the constraints that the cut orders wrongly (near 1, far 0) and rightly.
+        Weight of the constraints that the threshold orders wrongly (near 1, far 0) and rightly.
     advance : callable
-        Weight of the vote, and the sums with it if they are known -> the operator's state with it.
-    sums : callable
-        Weight of the vote -> what takes long to compute of the state with it.
+        Weight of the vote -> the operator's state with it.
     """
 
     threshold: float
     wrong: float
     right: float
-    advance: Callable[..., Any]
-    sums: SumsAfter = lambda _: ()
+    advance: Callable[[float], Any]
 
 
 class TripletOperator:
@@ -149,10 +148,14 @@ class TripletOperator:
         self._previous: Vector | None = None
 
     def start(self) -> Vector:
-        """Margins before the first round."""
+        """Margins of no metric at all."""
         return np.zeros(len(self.near))
 
-    def prior(self, L: Matrix | None, weight: float) -> tuple[Vector, float]:
+    def state(self, L: Matrix) -> Vector:
+        """Margins of the metric L'L."""
+        return self.factor_margins(L)
+
+    def prior_state(self, L: Matrix | None, weight: float) -> tuple[Vector, float]:
         """Margins of a prior metric, to start from in place of zero.
 
         Parameters
@@ -174,7 +177,7 @@ class TripletOperator:
         factor = weight / mean if mean > 0 else weight
         return factor * (z[self.far] - z[self.near]), factor
 
-    def weigh(self, state: Vector) -> tuple[float, Vector]:
+    def loss_and_weights(self, state: Vector) -> tuple[float, Vector]:
         """Exponential loss of the margins, and the weight that each triplet has in it."""
         return exponential_loss(self._log_weight - state)
 
@@ -182,7 +185,7 @@ class TripletOperator:
         """Weighted share of triplets whose margin is positive."""
         return float(np.average(state > 0, weights=self.weight))
 
-    def top(
+    def leading_eigenpair(
         self, u: Vector, *, absolute: bool = False, minus: Matrix | None = None
     ) -> tuple[float, Vector]:
         """Leading eigenpair of A(u): the direction along which the loss falls fastest.
@@ -190,29 +193,26 @@ class TripletOperator:
         With `absolute`, the eigenpair of the largest eigenvalue in absolute value. With `minus`, of
         shape (rank, n_features), the eigenpair of ``A(u) - minus' minus``.
         """
-        value, v, self._products = recall(
-            "leading eigenvector", lambda: self._top(u, absolute, minus), given=float(u[0])
-        )
+        if absolute or self._dense_is_cheaper():
+            value, v = leading(self._matrix_minus(u, minus), absolute=absolute)
+        else:
+            value, v = self._lanczos(u, minus)
         self._previous = v
         return value, v
 
-    def _top(self, u: Vector, absolute: bool, minus: Matrix | None) -> tuple[float, Vector, int]:
-        """Return the leading eigenpair, and how many products the last Lanczos run took."""
-        if absolute or self._dense_is_cheaper():
-            return *leading(self._matrix_minus(u, minus), absolute=absolute), self._products
-        return self._lanczos(u, minus)
-
-    def along(self, state: Vector, v: Vector) -> Line:
+    def line(self, state: Vector, v: Vector) -> Line:
         """Return the loss along the direction v from the given margins."""
         H = self.margins(v)
         return Line(
             slope=exponential_slope(self._log_weight - state, H),
             advance=lambda w: state + w * H,
-            lowest=lambda: float(H.min()),
+            smallest_margin=lambda: float(H.min()),
         )
 
-    def cut(self, state: Vector, v: Vector, *, how: str, signed: bool) -> Cut:
-        """Cut the squared lengths along v into small and large.
+    def thresholded_line(
+        self, state: Vector, v: Vector, *, how: str, signed: bool
+    ) -> ThresholdedLine:
+        """Threshold the squared lengths along v.
 
         Parameters
         ----------
@@ -223,27 +223,29 @@ class TripletOperator:
             Whether a vote may be negative.
         """
         z = self._lengths(v)
-        near, far, u = z[self.near], z[self.far], self.weigh(state)[1]
-
-        def find() -> tuple[float]:
-            if how == "gaussian":
-                groups = (z[np.unique(self.near)], z[np.unique(self.far)])
-                return (gaussian_cut(*(f(g) for g in groups for f in (_mean, _sd))),)
+        near, far, u = z[self.near], z[self.far], self.loss_and_weights(state)[1]
+        if how == "gaussian":
+            groups = (z[np.unique(self.near)], z[np.unique(self.far)])
+            threshold = gaussian_threshold(*(f(g) for g in groups for f in (_mean, _sd)))
+        else:
             for_wrong = np.where(far < near, u, 0.0)
             for_right = np.where(near < far, u, 0.0)
-            return (
-                best_cut(
-                    np.concatenate([near, far]),
-                    np.concatenate([-for_wrong, for_wrong]),
-                    np.concatenate([for_right, -for_right]),
-                    signed=signed,
-                ),
+            threshold = best_threshold(
+                np.concatenate([near, far]),
+                np.concatenate([-for_wrong, for_wrong]),
+                np.concatenate([for_right, -for_right]),
+                signed=signed,
             )
-
-        (threshold,) = recall("threshold", find, given=float(u[0]))
         H = (far >= threshold).astype(np.float64) - (near >= threshold)
         wrong, right = float(u[H < 0].sum()), float(u[H > 0].sum())
-        return Cut(threshold, wrong, right, lambda alpha: state + alpha * H)
+        return ThresholdedLine(threshold, wrong, right, lambda alpha: state + alpha * H)
+
+    def votes_state(self, directions: Matrix, alphas: Vector, thresholds: Vector) -> Vector:
+        """Margins of thresholded squared lengths, each with its weight."""
+        margins = self.start()
+        for v, alpha, threshold in zip(directions, alphas, thresholds, strict=True):
+            margins += alpha * self._differences((self._lengths(v) >= threshold).astype(float))
+        return margins
 
     def __len__(self) -> int:
         """Number of features: A(u) is len x len."""
@@ -321,7 +323,7 @@ class TripletOperator:
         product = cost["call"] + 2 * cost["gemv"] * n * D + 2 * cost["edge"] * stored
         return D <= _LANCZOS_BASIS or dense < self._products * product
 
-    def _lanczos(self, u: Vector, minus: Matrix | None) -> tuple[float, Vector, int]:
+    def _lanczos(self, u: Vector, minus: Matrix | None) -> tuple[float, Vector]:
         operator = self.operator(u)
         count = 0
 
@@ -344,9 +346,11 @@ class TripletOperator:
                 tol=1e-5 if operator.dtype == np.float32 else 1e-10,
             )
         except ArpackError:
-            return *leading(self._matrix_minus(u, minus)), 1 << 30
+            self._products = _NEVER_AGAIN
+            return leading(self._matrix_minus(u, minus))
         v = vectors[:, 0].astype(np.float64)
-        return float(values[0]), signed(v / np.linalg.norm(v)), count
+        self._products = count
+        return float(values[0]), signed(v / np.linalg.norm(v))
 
 
 def _mean(values: Vector) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +13,9 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state
 
-from nearfar.constraints.constraints import ConstraintsOver, Pairs
+from nearfar.constraints import ConstraintsOver, Pairs, RandomPairs, to_pairs
 from nearfar.learners.max_margin.max_margin_metric import MaxMarginMetric
-from nearfar.learners.max_margin.pair_problem import Cut
+from nearfar.learners.scaler import Scaler
 from nearfar.typing import Vector
 
 
@@ -102,21 +103,27 @@ def C_path(  # noqa: N802
 
 
 def _pairs(base: MaxMarginMetric, X: ArrayLike, y: Any, rng: np.random.RandomState) -> Pairs:
+    """Return the given pairs, or those that a fit to labels would draw."""
     if isinstance(y, ConstraintsOver):
         y = y.constraints
     if isinstance(y, Pairs):
         return y
-    return clone(base).pairs_of(X, y, rng)
+    learner = clone(base)
+    points, codes = learner._validate(X, y)
+    Z = Scaler.fit(points, learner.scale).transform(points)
+    return to_pairs(Z, codes, learner.constraints or RandomPairs(), rng)
 
 
 def _path(
     base: MaxMarginMetric, X: ArrayLike, pairs: Pairs, prices: Vector
 ) -> list[MaxMarginMetric]:
-    planes: list[Cut] = []
+    """Fit one C after another; planes of one are below the loss for every other."""
+    learner = clone(base).set_params(warm_start=True, solver="planes")
     learners = []
     for price in prices:
-        fitted: MaxMarginMetric = clone(base).set_params(C=float(price))
-        fitted.fit_with(planes, X, pairs)
+        learner.set_params(C=float(price)).fit(X, pairs)
+        fitted = copy.copy(learner).set_params(warm_start=base.warm_start, solver=base.solver)
+        del fitted._last_fit
         learners.append(fitted)
     return learners
 

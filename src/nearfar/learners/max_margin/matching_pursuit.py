@@ -27,11 +27,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.metrics.kernel_map import KERNELS, Kernel, KernelMap, kernel_diagonal, kernel_matrix
-from nearfar.runtime.recall_stub import recall
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 _NOT_PSD = 1e-8
-_NOTHING = 1e-12
+_SMALLEST_RESIDUAL = 1e-12
 
 
 class MatchingPursuitBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -179,11 +178,7 @@ def pursue(
     printed : RandomState, optional
         Choose as the paper prints, from a random first point.
     """
-    chosen, totals, whitening = recall(
-        "basis",
-        lambda: _choose(X, kernel, parameters, n_basis, tol, printed),
-        random_state=printed,
-    )
+    chosen, totals, whitening = _choose(X, kernel, parameters, n_basis, tol, printed)
     return Pursuit(
         chosen,
         totals,
@@ -222,10 +217,10 @@ def _choose(
     free = np.ones(len(X), dtype=bool)
     while len(chosen) < most:
         left = np.where(free, residual.values, -np.inf)
-        row = int((left >= left.max() - _NOTHING * largest).argmax())
+        row = int((left >= left.max() - _SMALLEST_RESIDUAL * largest).argmax())
         if printed is not None and not chosen:
             row = int(printed.randint(len(X)))
-        if left[row] <= max(tol, _NOTHING) * largest:
+        if left[row] <= max(tol, _SMALLEST_RESIDUAL) * largest:
             break
         residual.add(row)
         if printed is None and residual.values.min() < -_NOT_PSD * largest:

@@ -6,7 +6,7 @@ For pairs k = (i, j) with y_k = 1 (similar) or -1 (dissimilar) the problem (3) i
 
 so that similar pairs are nearer than the threshold b, and dissimilar ones farther, by a margin. It
 is solved in time linear in the number of pairs by cutting planes (4), a plane being one weighted
-Gram matrix of the pairs that are violated (Algorithm 1; `solvers`).
+Gram matrix of the pairs that are violated (Algorithm 1).
 
 With a kernel, points are first mapped to their features on a few basis points, found by matching
 pursuit (section 4.6; `matching_pursuit`), and the same problem is solved there.
@@ -14,77 +14,90 @@ pursuit (section 4.6; `matching_pursuit`), and the same problem is solved there.
 Where nearfar departs from the paper, and why:
 
 - The paper minimises (5) by a gradient step and then projects on the psd cone; that ends elsewhere
-  (7.90 where the optimum is 2.21). Here the model of each round is solved by its dual, in which the
-  projection is part of the function.
+  (7.90 where the optimum is 2.21). Here the model of each iteration is solved by its dual, which
+  contains the projection.
 - The printed stop omits (1/n) sum c, and tests the plane that has just been added. Here lower and
   upper bounds of the optimum are kept; `gap_` is between them.
 - The best solution so far moves along the line to the model's minimum, and the next plane touches
   between the two (as in OCAS of Franc and Sonnenburg): fewer planes.
 - b^2 / 2 in (3), which (2) does not have, is harmless once distances are in units of their mean.
-- P is zero in the paper. Penalising the distance to a multiple of the identity keeps digits and
-  vehicles at the level of Euclidean distance, which zero does not (vehicles 38 against 30 % error).
+- P is zero in the paper (``variant="paper"``). Penalising the distance to a multiple of the
+  identity keeps digits and vehicles at the level of Euclidean distance, which zero does not
+  (vehicles 38 against 30 % error).
+- For few pairs the dual with one multiplier per pair is faster (`box_dual`); same optimum.
 - C and epsilon have no values in the paper.
 - Section 4.5's kernel between pairs, O(n^2), is no metric; docs/maxmargin.md says what it is.
 """
 
 from __future__ import annotations
 
-import warnings
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from nearfar.constraints.constraints import Pairs, Triplets
-from nearfar.constraints.strategies import PairStrategy, RandomPairs, to_pairs, to_triplets
+from nearfar.constraints import Pairs, PairStrategy, RandomPairs, to_pairs
 from nearfar.learners.base import (
-    Floats,
-    MetricLearner,
+    ConstraintLearner,
+    FitInput,
     Prior,
     Problem,
-    Scaler,
-    require,
-    require_integer,
-    require_number,
+    Variant,
+    WarmStart,
+    factor_on_scaled_points,
 )
+from nearfar.learners.max_margin.box_dual import ascend_box
 from nearfar.learners.max_margin.matching_pursuit import Pursuit, kernel_parameters, pursue
-from nearfar.learners.max_margin.pair_problem import Cut, PairProblem
-from nearfar.learners.max_margin.solvers import MaxMargin, ascend_box, cut_planes
-from nearfar.metrics.kernel_map import Kernel
+from nearfar.learners.max_margin.objective import MaxMarginObjective
+from nearfar.learners.max_margin.pair_operator import PairOperator, Plane, Solution
+from nearfar.learners.max_margin.plane_model import PlaneModel
+from nearfar.learners.max_margin.psd_split import PsdSplit
+from nearfar.learners.metric_builder import MetricBuilder
+from nearfar.metrics.kernel_map import Kernel, KernelMap
 from nearfar.metrics.metric import Metric
-from nearfar.runtime.history import History, Iterations
+from nearfar.runtime import parameters
+from nearfar.runtime.history import History, Iteration, Iterations
+from nearfar.runtime.parameters import choice, integer, number
 from nearfar.runtime.threads import with_single_threaded_blas
-from nearfar.typing import Matrix, Vector
+from nearfar.typing import Floats, Ints, Matrix, Vector
 
-_LEAST_RESIDUAL = 1e-10
-_FEW_PAIRS = 10
+_SMALLEST_RESIDUAL = 1e-10
+_FEW_PAIRS_PER_FEATURE = 10
+_STEP_TO_NEXT_PLANE = 0.1
+"""How far from the best solution toward the model's minimum the next plane touches."""
+
+_MODEL_TOLERANCE = 0.1
+"""Tolerance of the model's minimum, relative to that of the problem."""
 
 
-class MaxMarginMetric(MetricLearner):
+class MaxMarginMetric(ConstraintLearner):
     """Learn a metric and a threshold that tell similar from dissimilar pairs by a margin.
 
     Parameters
     ----------
     C : float, default=100.0
-        Price of a margin's violation. What matters most; `C_path` finds a good one.
+        Penalty for violated margins. It matters most; `C_path` finds a good value.
     kernel : str or callable, optional
         Learn in the space of a kernel: a name of `sklearn.metrics.pairwise`, or a function of two
-        rows (a metric with a function of yours can't be saved). It sees centred and scaled points,
-        so that kernels for counts do not apply.
+        rows (a metric with your own function cannot be saved). It sees centred and scaled points,
+        so kernels for counts do not apply.
     gamma, degree, coef0 : float, optional
         Parameters of the kernel; by default scikit-learn's.
     n_basis : int, default=200
         The most basis points for the kernel.
     solver : {"auto", "planes", "box"}, default="auto"
-        Cutting planes, or a multiplier for each pair. The optimum is the same. "auto" takes "box"
-        for at most ten pairs a feature, unless rounding stalls it.
+        Cutting planes, or one multiplier per pair. The optimum is the same. "auto" takes "box" for
+        at most ten pairs per feature, unless rounding stalls it.
+    variant : {"default", "paper"}, default="default"
+        "paper" has no prior and always takes cutting planes.
     max_iter : int, default=1000
         The most planes.
     constraints : strategy, default=RandomPairs()
-        What makes pairs of labels: ten for each row, at least 2,000, half of them similar.
+        Makes pairs from labels: ten for each row, at least 2,000, half of them similar.
     prior : {"identity"}, Metric or None, default="identity"
         The metric P to stay near: Euclidean distance between scaled points (with a kernel, that of
         the kernel), or a metric of your own. None is the paper's zero.
@@ -99,8 +112,13 @@ class MaxMarginMetric(MetricLearner):
         rank is lower. `threshold_` is for the metric before the reduction.
     tol : float, default=1e-3
         Gap to end at, relative to the objective.
+    warm_start : bool, default=False
+        Continue the last fit: reuse its planes or multipliers if X and the pairs are the same, with
+        any `C`; otherwise start from `metric_`, which may have been assigned.
     random_state : int, RandomState or None, default=None
         For drawing pairs.
+    n_jobs : int, optional
+        Number of threads; by default as many as there are cores.
     verbose : int, default=0
         1 shows progress on standard error.
 
@@ -117,10 +135,9 @@ class MaxMarginMetric(MetricLearner):
     basis_ : array of int of shape (n_basis,)
         Rows of X that are the kernel's basis.
     history_ : History
-        Objective (and gap, in `eigenvalue`) after every round; ``history_.stopped`` says why they
-        ended.
+        Objective and gap after every iteration; ``history_.stopped`` says why they ended.
     n_iter_ : int
-        Number of rounds.
+        Number of iterations.
 
     References
     ----------
@@ -136,6 +153,15 @@ class MaxMarginMetric(MetricLearner):
     array([ True, False])
     """
 
+    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+        "C": number(at_least=0.0),
+        "n_basis": integer(at_least=1),
+        "solver": choice("auto", "planes", "box"),
+        "variant": choice("default", "paper"),
+        "max_iter": integer(at_least=1),
+    }
+    paper_settings: ClassVar[Mapping[str, Any]] = {"prior": None, "solver": "planes"}
+
     def __init__(
         self,
         *,
@@ -146,6 +172,7 @@ class MaxMarginMetric(MetricLearner):
         coef0: float | None = None,
         n_basis: int = 200,
         solver: Literal["auto", "planes", "box"] = "auto",
+        variant: Variant = "default",
         max_iter: int = 1000,
         constraints: PairStrategy | None = None,
         prior: Prior = "identity",
@@ -153,7 +180,9 @@ class MaxMarginMetric(MetricLearner):
         scale: str | None = "standard",
         n_components: int | None = None,
         tol: float = 1e-3,
+        warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         super().__init__(
@@ -163,7 +192,9 @@ class MaxMarginMetric(MetricLearner):
             scale=scale,
             n_components=n_components,
             tol=tol,
+            warm_start=warm_start,
             random_state=random_state,
+            n_jobs=n_jobs,
             verbose=verbose,
         )
         self.C = C
@@ -173,6 +204,7 @@ class MaxMarginMetric(MetricLearner):
         self.coef0 = coef0
         self.n_basis = n_basis
         self.solver = solver
+        self.variant = variant
         self.max_iter = max_iter
 
     def decision_function(self, X: ArrayLike, pairs: Pairs | ArrayLike | None = None) -> Vector:
@@ -199,128 +231,226 @@ class MaxMarginMetric(MetricLearner):
         """Tell which pairs are the same; arguments as for `decision_function`."""
         return self.decision_function(X, pairs) > 0
 
-    def pairs_of(self, X: ArrayLike, y: ArrayLike, random_state: np.random.RandomState) -> Pairs:
-        """Draw the pairs that a fit to labels would learn from."""
-        self._check_parameters()
-        points, codes = self._validate(X, y)
-        Z = Scaler.fit(points, self.scale).transform(points)
-        return to_pairs(Z, codes, self._strategy(), random_state)
-
-    def fit_with(self, planes: list[Cut], X: ArrayLike, pairs: Pairs) -> Self:
-        """Fit, beginning with planes of fits to the same X and pairs; new ones are appended."""
-        self._planes = planes
-        try:
-            return self.fit(X, pairs)
-        finally:
-            del self._planes
-
-    def _strategy(self) -> PairStrategy:
-        return self.constraints if self.constraints is not None else RandomPairs()
-
-    def _constraints(
-        self, Z: Floats, supervision: Any, random_state: np.random.RandomState
-    ) -> Triplets | Pairs:
-        if isinstance(supervision, Triplets):
-            return to_triplets(Z, supervision, self._strategy(), random_state)  # type: ignore[arg-type]
-        return to_pairs(Z, supervision, self._strategy(), random_state)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if isinstance(self.kernel, str) and self.kernel in ("chi2", "additive_chi2"):
+            raise ValueError(f"{self.kernel!r} is for counts; here points are centred and scaled.")
+        if self.kernel is not None and isinstance(self.prior, Metric):
+            raise ValueError('With a kernel the prior must be "identity" or None.')
 
     def _most_components(self, n_features: int) -> int:
         return n_features if self.kernel is None else self.n_basis
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require_number("C", self.C, at_least=0.0)
-        require_integer("n_basis", self.n_basis, at_least=1)
-        require_integer("max_iter", self.max_iter, at_least=1)
-        if isinstance(self.kernel, str) and self.kernel in ("chi2", "additive_chi2"):
-            raise ValueError(f"{self.kernel!r} is for counts; here points are centred and scaled.")
-        known = self.solver in ("auto", "planes", "box")
-        require("solver", self.solver, known, '"auto", "planes" or "box"')
+    def _build_problem(self, data: FitInput) -> MaxMarginProblem:
+        strategy = RandomPairs() if self.constraints is None else self.constraints
+        pairs = to_pairs(data.Z, data.supervision, strategy, data.random_state)
+        basis = None if self.kernel is None else self._basis(data)
+        features = data.Z if basis is None else basis.map.transform(data.Z)
+        operator = PairOperator(features, pairs, None if self.scale is not None else 1.0)
+        prior = self._prior_matrix(operator, data)
+        objective = MaxMarginObjective(operator, self.C, prior, self.tol)
+        solver = self._setting("solver")
+        if solver == "auto" and len(pairs) > _FEW_PAIRS_PER_FEATURE * operator.n_features:
+            solver = "planes"
+        problem = MaxMarginProblem(objective, solver, self.max_iter)
+        if self.warm_start:
+            problem.digest = _digest(features, pairs)
+        if basis is not None:
+            scaler = data.scaler
+            problem.features, problem.basis = features, basis.indices
+            problem.kernel_map = replace(basis.map, center=scaler.center, scale=scaler.scale)
+        if data.warm is not None:
+            problem.resume(data.warm, data)
+        return problem
 
-    def _build_problem(
-        self, Z: Floats, scaler: Scaler, supervision: Any, random_state: np.random.RandomState
-    ) -> MaxMarginProblem:
-        pairs = to_pairs(Z, supervision, self._strategy(), random_state)
-        basis, features = None, Z
-        if self.kernel is not None:
-            basis = self._pursue(Z)
-            features = basis.map.transform(Z)
-        posed = PairProblem(features, pairs, None if self.scale is not None else 1.0)
-        prior = self._prior_matrix(posed, scaler)
-        margin = MaxMargin(posed, self.C, prior, self.tol)
-        rounds = self._solve(margin, len(pairs) <= _FEW_PAIRS * posed.n_features)
-        problem = MaxMarginProblem(rounds, self.max_iter, posed.unit, None)
-        if basis is None:
-            return problem
-        return replace(
-            problem,
-            features=features,
-            kernel_map=replace(basis.map, center=scaler.center, scale=scaler.scale),
-            basis=basis,
-        )
-
-    def _solve(self, margin: MaxMargin, few: bool) -> Iterations:
-        """Take the solver that was asked for, or that suits the number of pairs."""
-        planes: list[Cut] | None = getattr(self, "_planes", None)
-        if self.solver == "box" or (self.solver == "auto" and few and planes is None):
-            reason = yield from with_single_threaded_blas(
-                ascend_box(margin, max_iter=self.max_iter)
-            )
-            if self.solver == "box" or reason != "stalled":
-                return reason
-        rounds = cut_planes(margin, max_iter=self.max_iter, planes=planes)
-        return (yield from with_single_threaded_blas(rounds))
-
-    def _pursue(self, Z: Floats) -> Pursuit:
-        parameters = kernel_parameters(self.kernel, self.gamma, self.degree, self.coef0)
+    def _basis(self, data: FitInput) -> Pursuit:
+        given = kernel_parameters(self.kernel, self.gamma, self.degree, self.coef0)
         assert self.kernel is not None
-        return pursue(Z, self.kernel, parameters, self.n_basis, tol=_LEAST_RESIDUAL)
+        return pursue(data.Z, self.kernel, given, self.n_basis, tol=_SMALLEST_RESIDUAL)
 
-    def _prior_matrix(self, posed: PairProblem, scaler: Scaler) -> Matrix:
-        """P, scaled so that the mean squared distance of the pairs is `prior_weight`."""
-        n_features = posed.n_features
-        if self.prior is None or self.prior_weight == 0:
-            return np.zeros((n_features, n_features))
-        if self.kernel is None:
-            L = self._prior_factor(scaler)
-        elif isinstance(self.prior, Metric):
-            raise ValueError('With a kernel the prior is "identity" or None.')
-        else:
-            L = np.eye(n_features)
-        assert L is not None
-        mean = float(posed.p @ posed.distances(L))
+    def _prior_matrix(self, operator: PairOperator, data: FitInput) -> Matrix:
+        """Return P, scaled so that the mean squared distance of the pairs is `prior_weight`."""
+        L = self._prior_factor(data.scaler)
+        if L is None:
+            return np.zeros((operator.n_features, operator.n_features))
+        if self.kernel is not None:
+            L = np.eye(operator.n_features)
+        mean = float(operator.p @ operator.distances(L))
         factor = self.prior_weight / mean if mean > 0 else self.prior_weight
         return factor * (L.T @ L)
 
-    def _set_fitted_attributes(self, problem: Problem, trace: History) -> None:
-        assert isinstance(problem, MaxMarginProblem)
-        last = trace[-1]
-        assert last.threshold is not None
-        self.threshold_ = last.threshold
-        self.gap_ = max(0.0, last.eigenvalue)
-        trace.rounds[:-1] = [replace(r, factor=None) for r in trace.rounds[:-1]]
-        if problem.basis is not None:
-            self.basis_ = problem.basis.indices
-        if trace.stopped in ("max_iter", "stalled"):
-            ended = "Rounding ends the search"
-            if trace.stopped == "max_iter":
-                ended = f"max_iter={self.max_iter} was reached"
-            warnings.warn(
-                f"{ended}; the objective can be "
-                f"{self.gap_ / last.objective:.1e} (relative) above the optimum.",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
-        if not self._factor(trace)[0].any():
-            warnings.warn(
-                "Nothing was learned: the best metric is zero. A larger C or a prior helps.",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
 
-
-@dataclass(frozen=True)
 class MaxMarginProblem(Problem):
-    """A posed max-margin problem, kept until the fit is concluded."""
+    """The objective (3), and the way to its optimum.
 
-    basis: Pursuit | None = None
+    Parameters
+    ----------
+    objective : MaxMarginObjective
+    solver : {"auto", "planes", "box"}
+        "auto" takes the box, and planes if that stalls.
+    max_iter : int
+    """
+
+    basis: Ints | None = None
+    digest = b""
+
+    def __init__(self, objective: MaxMarginObjective, solver: str, max_iter: int) -> None:
+        self.objective, self.solver, self.max_iter = objective, solver, max_iter
+        self.unit = objective.pairs.unit
+        self.planes: list[Plane] = []
+        self.shares: Vector | None = None
+        self.start: Solution | None = None
+
+    def resume(self, warm: WarmStart, data: FitInput) -> None:
+        """Continue with the planes or multipliers of the last fit, or from a metric."""
+        if warm.state is not None and warm.state.digest == self.digest:
+            self.planes, self.shares = list(warm.state.planes), warm.state.shares
+            if self.planes and self.solver == "auto":
+                self.solver = "planes"
+            return
+        if self.kernel_map is None:
+            L = factor_on_scaled_points(warm.metric, data.scaler, "metric to continue from")
+        elif _same_basis(warm.metric.kernel_map, self.kernel_map):
+            L = warm.metric.L
+        else:
+            raise ValueError("warm_start: the fitted metric has another kernel basis.")
+        self.start = self.objective.with_best_threshold(L * np.sqrt(self.unit))
+
+    def solve(self) -> Iterations:
+        """Take the requested solver, or the one that suits the number of pairs."""
+        objective = self.objective
+        if self.solver in ("auto", "box"):
+            box = ascend_box(objective, max_iter=self.max_iter, shares=self.shares)
+            reason = yield from with_single_threaded_blas(box)
+            if self.solver == "box" or reason != "stalled":
+                return reason
+        planes = cut_planes(objective, max_iter=self.max_iter, planes=self.planes, start=self.start)
+        return (yield from with_single_threaded_blas(planes))
+
+    def builder(self, **parts: Any) -> MetricBuilder:
+        """Return a builder that factors the last solution."""
+        return SolutionBuilder(**parts)
+
+    def attributes(self, builder: MetricBuilder, history: History) -> dict[str, Any]:
+        """The threshold, the certified gap and, with a kernel, the basis."""
+        last = history[-1]
+        basis = {} if self.basis is None else {"basis_": self.basis}
+        return {"threshold_": last.threshold, "gap_": max(0.0, last.gap), **basis}
+
+    def resume_state(self, builder: MetricBuilder, history: History) -> Any:
+        """Planes or multipliers, and a digest of what they belong to."""
+        return MaxMarginState(self.digest, tuple(self.planes), history[-1].model[1])
+
+    def shortcoming(self, history: History, metric: Any) -> str:
+        """Warn where the optimum was not reached, or is zero."""
+        last = history[-1]
+        if not metric.L.any():
+            return "Nothing was learned: the best metric is zero. Use a larger C or a prior."
+        if history.stopped not in ("max_iter", "stalled"):
+            return ""
+        ended = "Rounding ends the search"
+        if history.stopped == "max_iter":
+            ended = f"max_iter={self.max_iter} was reached"
+        gap = max(0.0, last.gap) / last.objective
+        return f"{ended}; the objective can be {gap:.1e} (relative) above the optimum."
+
+
+@dataclass(frozen=True, eq=False)
+class MaxMarginState:
+    """What a warm start reuses.
+
+    Attributes
+    ----------
+    digest : bytes
+        Identifies the points and pairs that the rest belongs to.
+    planes : tuple of Plane
+    shares : array of shape (n_pairs,) or None
+        Multipliers of the pairs, as shares of their bounds.
+    """
+
+    digest: bytes
+    planes: tuple[Plane, ...]
+    shares: Vector | None
+
+
+class SolutionBuilder(MetricBuilder):
+    """Builds a metric from the last solution."""
+
+    def metric(self, history: History) -> Metric:
+        """Return the metric of the last solution."""
+        solution: Solution = history[-1].model[0]
+        return self.build(solution.factor)
+
+
+def cut_planes(
+    problem: MaxMarginObjective,
+    *,
+    max_iter: int,
+    planes: list[Plane] | None = None,
+    start: Solution | None = None,
+) -> Iterations:
+    """Minimise by cutting planes (Algorithm 1).
+
+    The mean hinge is the largest of all planes that touch it. The minimum of a model of a few of
+    them is a lower bound. The best solution so far moves by an exact line search toward that
+    minimum, and the next plane touches between the two.
+
+    Parameters
+    ----------
+    problem : MaxMarginObjective
+    max_iter : int
+        The most planes to add.
+    planes : list of Plane, optional
+        Planes of an earlier run on the same pairs, whatever its C; new ones are appended.
+    start : Solution, optional
+        Where to start; by default at the prior.
+    """
+    planes = [] if planes is None else planes
+    model = PlaneModel(problem, planes)
+    best = problem.solution(PsdSplit.of(problem.P), 0.0) if start is None else start
+    objective = problem.objective(best)
+
+    def add(plane: Plane) -> None:
+        planes.append(plane)
+        model.add(plane)
+
+    if not planes:
+        add(problem.pairs.plane(best))
+    lower = 0.0
+    for _ in range(max_iter):
+        found, split, b = model.minimize(_MODEL_TOLERANCE * problem.tol * objective)
+        lower = max(lower, found)
+        candidate = problem.solution(split, b)
+        best = best.toward(candidate, problem.line_minimum(best, candidate))
+        value, objective = problem.objective(candidate), problem.objective(best)
+        converged = problem.certified(value, lower)
+        if converged:
+            best, objective = candidate, value
+        yield Iteration(
+            objective,
+            gap=objective - lower,
+            step=float(model.alpha.max()),
+            threshold=best.b,
+            model=(best, None),
+        )
+        if converged:
+            return "converged"
+        close = problem.certified(objective, lower)
+        add(problem.pairs.plane(best.toward(candidate, 1.0 if close else _STEP_TO_NEXT_PLANE)))
+    return "max_iter"
+
+
+def _digest(features: Floats, pairs: Pairs) -> bytes:
+    """Identify points and pairs."""
+    digest = hashlib.blake2b(np.ascontiguousarray(features).data)
+    for array in (pairs.index, pairs.similar, pairs.weight):
+        digest.update(b"" if array is None else np.ascontiguousarray(array).data)
+    return digest.digest()
+
+
+def _same_basis(one: KernelMap | None, other: KernelMap) -> bool:
+    return (
+        one is not None
+        and one.points.shape == other.points.shape
+        and np.allclose(one.points, other.points)
+    )

@@ -3,7 +3,7 @@
 S metrics M_s and a gate that depends on the point:
 
     pi_s(x) = softmax_s(v_s'x + b_s)                                                         (9)
-    p_s(i)  = chance that the point i finds its own class under M_s (`neighborhoods`)        (8)
+    p_s(i)  = chance that the point i finds its own class under M_s (`soft_neighbors`)        (8)
 
     min  -1/n sum_i log sum_s pi_s(x_i) p_s(i)
          + sparsity sum_s Tr M_s + gate_sparsity |V|_1                                      (11)
@@ -17,51 +17,48 @@ Where nearfar departs from the paper, and why:
 
 - Distances are not divided by |M|_F, and the penalties are on the mean over points: see `nca`.
 - L-BFGS on the factors L_s of M_s = L_s'L_s and the gate together. V = V+ - V- with both parts
-  bounded below by zero: weights that do not pay become exactly zero, as a proximal step makes them
-  (the paper's sign(0) = 1 never does).
+  bounded below by zero: weights that gain less than their penalty become exactly zero, as with a
+  proximal step (the paper's sign(0) = 1 never does that).
 - The offsets b_s are not penalised; points are centred.
 - Equal metrics with V = 0 never separate, and the paper has no other start: all metrics begin with
   |M|_F = 1, the gate with k-means centres m_s, v_s = m_s and b_s = -|m_s|^2 / 2. Of `n_init` starts
   the one with the best objective is kept.
 
-``normalize=True`` is the paper's form: distances divided by |M|_F (kept at 1), penalties on the
+``variant="paper"`` is the paper's form: distances divided by |M|_F (kept at 1), penalties on the
 sum, fixed steps, negative eigenvalues cut off (18).
 """
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from scipy.special import log_softmax, logsumexp
+from sklearn.cluster import KMeans
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from nearfar.constraints.strategies import TripletStrategy
-from nearfar.learners.base import (
-    Floats,
-    MetricBuilder,
-    Prior,
-    Problem,
-    Scaler,
-    require,
-    require_integer,
-    require_number,
-)
-from nearfar.learners.nca.base import NeighborhoodLearner, without_nothing
-from nearfar.learners.nca.mixture_problem import Mixture, Model
-from nearfar.learners.nca.neighborhoods import Neighborhoods
+from nearfar.learners.base import FitInput, Variant
+from nearfar.learners.nca.base import Init, NeighborhoodLearner
+from nearfar.learners.nca.mixture_problem import MixtureProblem
+from nearfar.learners.nca.soft_neighbors import Probabilities, SoftNeighbors
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
-from nearfar.runtime.history import History, Iterations
-from nearfar.runtime.recall_stub import recall
-from nearfar.typing import Ints, Matrix
+from nearfar.numerics.lbfgs import Bounds, lbfgs
+from nearfar.runtime import parameters
+from nearfar.runtime.history import Iteration, Iterations, map_iterations
+from nearfar.runtime.parameters import choice, either, integer, number
+from nearfar.runtime.threads import single_threaded_blas
+from nearfar.typing import Floats, Ints, Matrix, Vector
 
-_LEAST_SHARE = 1e-3
-_TRIED = (1, 2, 4)
-_HELD_OUT = 0.25
-_AUTO_STARTS = 3
-_ENOUGH = 4
-_LEAST_CHANCE = 1e-12
+_PAPER_STEP = 0.02
+_NUMBERS_TRIED = (1, 2, 4)
+_HELD_OUT_SHARE = 0.25
+_STARTS_OF_AUTO = 3
+_SMALLEST_CLASS = 4
+"""Members a class needs for some of them to be held out."""
+
+_SMALLEST_PROBABILITY = 1e-12
 
 
 class MixtureNCA(NeighborhoodLearner):
@@ -70,26 +67,23 @@ class MixtureNCA(NeighborhoodLearner):
     Parameters
     ----------
     n_metrics : int or "auto", default=4
-        How many. "auto" tries 1, 2 and 4, and keeps the number under which a held-out quarter of
-        the points is likeliest. On small sets one is often as good: see docs/nca.md.
+        Number of metrics. "auto" tries 1, 2 and 4, and keeps the number under which a held-out
+        quarter of the points is likeliest. On small sets one is often as good: see docs/nca.md.
     sparsity : float, default=0.01
-        Price of a unit of the trace of each metric, for the mean over points: the larger, the lower
-        the ranks.
+        Penalty for a unit of the trace of each metric, on the mean over points. The larger it is,
+        the lower the ranks.
     gate_sparsity : float, default=0.01
-        Price of a unit of the gate's weights: the larger, the fewer features the gate looks at.
-    normalize : bool, default=False
-        Learn as the paper does: see the module's docstring.
+        Penalty for a unit of the gate's weights. The larger it is, the fewer features the gate
+        uses.
+    variant : {"default", "paper"}, default="default"
+        "paper" learns as the paper does: see the module's docstring.
     n_init : int, default=1
-        Starts of the gate; the best is kept. At least three with ``n_metrics="auto"``.
+        Number of starts of the gate; the best is kept. At least three with ``n_metrics="auto"``.
     max_iter : int, default=200
-        The most iterations.
-    constraints : strategy, default=NearestTriplets(targets=3, impostors=3)
-        What `score` makes of labels; learning takes labels as they are.
-    prior : {"identity"}, Metric or None, default="identity"
+        The most iterations of each start.
+    init : {"identity"} or Metric, default="identity"
         Where every metric begins: Euclidean distance between scaled points, with |M|_F = 1, or a
-        metric of your own. None is the same as "identity".
-    prior_weight : float, default=1.0
-        What the squared distances of that metric are multiplied by.
+        metric of your own.
     scale : {"standard", "unit"} or None, default="standard"
         How to scale X inside; the result is for X as given. "standard" gives every feature unit
         variance, "unit" and None leave features as they are.
@@ -97,8 +91,12 @@ class MixtureNCA(NeighborhoodLearner):
         The most rows of each map; by default as many as there are features.
     tol : float, default=1e-6
         Relative decrease of the objective at which to end.
+    warm_start : bool, default=False
+        Continue from `metric_`: the metrics and gate of the last fit, or ones assigned to it.
     random_state : int, RandomState or None, default=None
         For the starts of the gate.
+    n_jobs : int, optional
+        Number of threads; by default as many as there are cores.
     verbose : int, default=0
         1 shows progress on standard error.
 
@@ -111,10 +109,11 @@ class MixtureNCA(NeighborhoodLearner):
     gate_ : tuple of arrays (V, b)
         Weights, of shape (n_metrics, n_features), and offsets of the gate, for X as given.
     n_metrics_ : int
-        How many of them have a share in the points. Where one metric will do, the price of the
-        others takes them away.
+        Number of metrics that points are assigned to. Where one metric suffices, the penalties
+        make the others vanish.
     history_ : History
-        Objective after every iteration; ``history_.stopped`` says why they ended.
+        Objective after every iteration of every start; ``history_.stopped`` says why they ended.
+        If the best start is not the last one, its result is repeated at the end.
     n_iter_ : int
         Number of iterations.
 
@@ -133,7 +132,13 @@ class MixtureNCA(NeighborhoodLearner):
     (178, 2)
     """
 
-    batch_size = None
+    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+        "n_metrics": either(choice("auto"), integer(at_least=1)),
+        "sparsity": number(at_least=0.0),
+        "gate_sparsity": number(at_least=0.0),
+        "variant": choice("default", "paper"),
+        "n_init": integer(at_least=1),
+    }
 
     def __init__(
         self,
@@ -141,134 +146,268 @@ class MixtureNCA(NeighborhoodLearner):
         n_metrics: int | Literal["auto"] = 4,
         sparsity: float = 0.01,
         gate_sparsity: float = 0.01,
-        normalize: bool = False,
+        variant: Variant = "default",
         n_init: int = 1,
         max_iter: int = 200,
-        constraints: TripletStrategy | None = None,
-        prior: Prior = "identity",
-        prior_weight: float = 1.0,
+        init: Init = "identity",
         scale: str | None = "standard",
         n_components: int | None = None,
         tol: float = 1e-6,
+        warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         super().__init__(
-            constraints=constraints,
-            prior=prior,
-            prior_weight=prior_weight,
+            max_iter=max_iter,
+            init=init,
             scale=scale,
             n_components=n_components,
             tol=tol,
+            warm_start=warm_start,
             random_state=random_state,
+            n_jobs=n_jobs,
             verbose=verbose,
         )
         self.n_metrics = n_metrics
         self.sparsity = sparsity
         self.gate_sparsity = gate_sparsity
-        self.normalize = normalize
+        self.variant = variant
         self.n_init = n_init
-        self.max_iter = max_iter
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not (isinstance(self.n_metrics, str) and self.n_metrics == "auto"):
-            require_integer("n_metrics", self.n_metrics, at_least=1)
-        require_number("sparsity", self.sparsity, at_least=0.0)
-        require_number("gate_sparsity", self.gate_sparsity, at_least=0.0)
-        require_integer("n_init", self.n_init, at_least=1)
-        allowed = not self.normalize or self.n_components is None
-        require("n_components", self.n_components, allowed, "None with normalize=True")
+        if self.variant == "paper" and self.n_components is not None:
+            raise ValueError('n_components must be None with variant="paper".')
 
-    def _build_problem(
-        self, Z: Floats, scaler: Scaler, supervision: Any, random_state: np.random.RandomState
-    ) -> Problem:
-        codes = self._labels(supervision)
-        Z, unit = self._in_units(Z)
-        start = self._first_map(Z, scaler, unit)
+    def _build_problem(self, data: FitInput) -> MixtureProblem:
+        codes = self._labels(data.supervision)
+        Z, unit = self._in_units(data.Z)
+        L = self._first_map(Z, data, unit)
         number = self.n_metrics
         if number == "auto":
-            number = self._best_number(Z, codes, start, random_state)
-        rounds = self._best_start(self._mixture(Z, codes, int(number)), start, random_state)
-        return Problem(rounds, self.max_iter, unit, None)
+            number = self._best_number(Z, codes, L, data.random_state)
+        problem = self._problem(Z, codes, L, int(number), data.random_state, unit)
+        if data.warm is not None and len(data.warm.metric.parts) == problem.mixture.number > 1:
+            scale = data.scaler.scale * np.sqrt(unit)
+            problem.starts = [_model_of(data.warm.metric, scale, data.scaler.center, len(L))]
+        return problem
 
-    def _mixture(self, Z: Floats, codes: Ints, number: int) -> Mixture:
+    def _problem(
+        self,
+        Z: Floats,
+        codes: Ints,
+        L: Matrix,
+        number: int,
+        random_state: np.random.RandomState,
+        unit: float = 1.0,
+    ) -> MixtureProblem:
+        """Build the problem with its starts."""
         if number > 1 and number > len(np.unique(Z, axis=0)):
             raise ValueError(f"n_metrics={number} is more than the number of distinct rows of X.")
-        return Mixture(Neighborhoods(Z, codes), number, self.sparsity, self.gate_sparsity)
-
-    def _descend(
-        self, mixture: Mixture, start: Matrix, random_state: np.random.RandomState
-    ) -> Iterations:
-        first = mixture.start(start, random_state)
-        if self.normalize:
-            return mixture.descend_as_printed(first, max_iter=self.max_iter)
-        return mixture.descend(first, max_iter=self.max_iter, tol=self.tol)
-
-    def _best_start(
-        self, mixture: Mixture, start: Matrix, random_state: np.random.RandomState
-    ) -> Iterations:
-        """Descend from every start, and pass on the rounds of the best."""
-        n_init = max(_AUTO_STARTS, self.n_init) if self.n_metrics == "auto" else self.n_init
-        if n_init == 1 or mixture.number == 1:
-            return (yield from self._descend(mixture, start, random_state))
-        traces = []
-        for _ in range(n_init):
-            trace = History()
-            for _ in trace.record(self._descend(mixture, start, random_state)):
-                pass
-            traces.append(trace)
-        best = min(traces, key=lambda trace: trace[-1].objective)
-        yield from best
-        return best.stopped
+        mixture = Mixture(SoftNeighbors(Z, codes), number, self.sparsity, self.gate_sparsity)
+        n_init = max(_STARTS_OF_AUTO, self.n_init) if self.n_metrics == "auto" else self.n_init
+        n_init = 1 if number == 1 else n_init
+        return MixtureProblem(
+            mixture,
+            [mixture.start(L, random_state) for _ in range(n_init)],
+            unit,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            printed=self.variant == "paper",
+        )
 
     def _best_number(
-        self, Z: Floats, codes: Ints, start: Matrix, random_state: np.random.RandomState
+        self, Z: Floats, codes: Ints, L: Matrix, random_state: np.random.RandomState
     ) -> int:
         """Return the number of metrics under which held-out points are likeliest."""
-        usable = np.flatnonzero(np.bincount(codes)[codes] >= _ENOUGH)
+        usable = np.flatnonzero(np.bincount(codes)[codes] >= _SMALLEST_CLASS)
         if len(np.unique(codes[usable])) < 2:
             return 1
-        split = StratifiedShuffleSplit(1, test_size=_HELD_OUT, random_state=random_state)
+        split = StratifiedShuffleSplit(1, test_size=_HELD_OUT_SHARE, random_state=random_state)
         seen, unseen = (usable[part] for part in next(split.split(usable, codes[usable])))
         scores = {}
         distinct = len(np.unique(Z[seen], axis=0))
-        known, asked = (Z[seen], codes[seen]), (Z[unseen], codes[unseen])
-        for number in (number for number in _TRIED if number <= distinct):
-            *_, last = self._best_start(self._mixture(*known, number), start, random_state)
-            score = partial(_held_out_likelihood, last.model, known, asked)
-            (scores[number],) = recall("held-out likelihood", score, given=last.objective)
-        return max(scores, key=lambda number: (scores[number], -number))
-
-    def _result(self, builder: MetricBuilder, trace: History) -> Metric:
-        model = trace[-1].model
-        largest = max(float(np.linalg.norm(L, 2)) ** 2 for L in model.L)
-        maps = [without_nothing(L, largest) if self.sparsity > 0 else L for L in model.L]
-        metrics = [builder.metric(L) for L in maps]
-        if len(metrics) == 1:
-            return metrics[0]
-        assert builder.center is not None
-        V = model.V / builder.scale
-        return GatedMetric(metrics, V, model.b - V @ builder.center)
-
-    def _set_fitted_attributes(self, problem: Problem, trace: History) -> None:
-        super()._set_fitted_attributes(problem, trace)
-        gated = self.metric_
-        if isinstance(gated, GatedMetric):
-            self.metrics_, self.gate_ = list(gated.metrics), (gated.V, gated.b)
-        else:
-            self.metrics_, self.gate_ = [gated], (np.zeros((1, gated.n_features)), np.zeros(1))
-        self.n_metrics_ = int(np.count_nonzero(trace[-1].model.share > _LEAST_SHARE))
-
-    def _fixed_steps(self) -> bool:
-        return self.normalize
+        known, held_out = (Z[seen], codes[seen]), (Z[unseen], codes[unseen])
+        for n_metrics in (n for n in _NUMBERS_TRIED if n <= distinct):
+            *_, last = self._problem(*known, L, n_metrics, random_state).solve()
+            scores[n_metrics] = _held_out_likelihood(last.model, known, held_out)
+        return max(scores, key=lambda n: (scores[n], -n))
 
 
 def _held_out_likelihood(
-    model: Model, known: tuple[Floats, Ints], asked: tuple[Floats, Ints]
-) -> tuple[float]:
-    """Mean log of the chance that points find their class among known ones."""
+    model: MixtureModel, known: tuple[Floats, Ints], held_out: tuple[Floats, Ints]
+) -> float:
+    """Return the mean log of the probability that points find their class among known ones."""
     metric = GatedMetric([Metric(L) for L in model.L], model.V, model.b)
-    classes, votes = metric.class_votes(*known, asked[0])
-    own = votes[np.arange(len(votes)), np.searchsorted(classes, asked[1])]
-    return (float(np.log(np.maximum(own, _LEAST_CHANCE)).mean()),)
+    classes, votes = metric.class_votes(*known, held_out[0])
+    own = votes[np.arange(len(votes)), np.searchsorted(classes, held_out[1])]
+    return float(np.log(np.maximum(own, _SMALLEST_PROBABILITY)).mean())
+
+
+@dataclass(frozen=True)
+class MixtureModel:
+    """Maps of the metrics, and the gate; or derivatives by them.
+
+    Attributes
+    ----------
+    L : array of shape (n_metrics, k, n_features)
+    V : array of shape (n_metrics, n_features)
+    b : array of shape (n_metrics,)
+    """
+
+    L: Matrix
+    V: Matrix
+    b: Vector
+
+
+def _model_of(metric: Any, scale: Vector, center: Vector, k: int) -> MixtureModel:
+    """Return the maps, padded to k rows, and the gate of a metric, for scaled points."""
+    maps = np.zeros((len(metric.parts), k, metric.n_features))
+    for L, part in zip(maps, metric.parts, strict=True):
+        L[: part.n_components] = part.L * scale
+    return MixtureModel(maps, metric.V * scale, metric.b + metric.V @ center)
+
+
+@dataclass(frozen=True)
+class LikelihoodGradient:
+    """Mean log-likelihood, and its derivatives by log p and by the gate."""
+
+    value: float
+    by_log_p: Matrix
+    by_weights: Matrix
+    by_offsets: Vector
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """The objective (11) on points and labels.
+
+    Attributes
+    ----------
+    points : SoftNeighbors
+    number : int
+        Number of metrics.
+    sparsity, gate_sparsity : float
+    """
+
+    points: SoftNeighbors
+    number: int
+    sparsity: float
+    gate_sparsity: float
+
+    def start(self, L: Matrix, random_state: np.random.RandomState) -> MixtureModel:
+        """Return equal metrics, and a gate between clusters."""
+        maps = np.repeat(L[None], self.number, axis=0)
+        if self.number == 1:
+            return MixtureModel(maps, np.zeros((1, L.shape[1])), np.zeros(1))
+        with single_threaded_blas():
+            clusters = KMeans(self.number, n_init=1, random_state=random_state).fit(self.points.X)
+        centers = np.asarray(clusters.cluster_centers_, dtype=np.float64)
+        return MixtureModel(maps, centers, -0.5 * (centers**2).sum(axis=1))
+
+    def value(self, model: MixtureModel) -> tuple[float, MixtureModel]:
+        """Return (11) without the penalty on the gate, and its gradient."""
+        probabilities, likelihood = self.likelihood(model)
+        by_L = np.array(
+            [
+                2 * self.sparsity * L - self.points.gradient(p, g, L)
+                for L, p, g in zip(model.L, probabilities, likelihood.by_log_p.T, strict=True)
+            ]
+        )
+        value = -likelihood.value + self.sparsity * float((model.L**2).sum())
+        return value, MixtureModel(by_L, -likelihood.by_weights, -likelihood.by_offsets)
+
+    def likelihood(self, model: MixtureModel) -> tuple[list[Probabilities], LikelihoodGradient]:
+        """Return the probabilities under each metric, and the likelihood of the mixture."""
+        probabilities = [self.points.probabilities(L) for L in model.L]
+        log_p = np.column_stack([p.log_p for p in probabilities])
+        return probabilities, self.likelihood_gradient(log_p, model)
+
+    def likelihood_gradient(self, log_p: Matrix, model: MixtureModel) -> LikelihoodGradient:
+        """Return (15), and the responsibilities that (16) is weighted by.
+
+        Parameters
+        ----------
+        log_p : array of shape (n_samples, n_metrics)
+        model : MixtureModel
+            Its gate is used.
+        """
+        counted = self.points.counted
+        X = self.points.X[counted]
+        log_gate = log_softmax(X @ model.V.T + model.b, axis=1)
+        joint = log_gate + log_p[counted]
+        likelihood = logsumexp(joint, axis=1)
+        responsibilities = np.exp(joint - likelihood[:, None])
+        n = len(X)
+        excess = (responsibilities - np.exp(log_gate)) / n
+        by_log_p = np.zeros(log_p.shape)
+        by_log_p[counted] = responsibilities / n
+        return LikelihoodGradient(
+            float(likelihood.mean()),
+            by_log_p,
+            np.asarray(excess.T @ X, dtype=np.float64),
+            excess.sum(axis=0),
+        )
+
+    def minimize(self, model: MixtureModel, *, max_iter: int, tol: float) -> Iterations:
+        """Minimise (11) over all maps and the gate."""
+        L, V = model.L.shape, model.V.shape
+        ends = np.cumsum([model.L.size, model.V.size, model.V.size])
+
+        def unpack(flat: Vector) -> MixtureModel:
+            maps, plus, minus, b = np.split(flat, ends)
+            return MixtureModel(maps.reshape(L), (plus - minus).reshape(V), b)
+
+        def objective(flat: Vector) -> tuple[float, Vector]:
+            value, by = self.value(unpack(flat))
+            size, gate = float(flat[ends[0] : ends[2]].sum()), by.V.ravel()
+            parts = [by.L.ravel(), gate + self.gate_sparsity, self.gate_sparsity - gate, by.b]
+            return value + self.gate_sparsity * size, np.concatenate(parts)
+
+        first = np.concatenate(
+            [model.L.ravel(), np.maximum(model.V, 0).ravel(), np.maximum(-model.V, 0).ravel()]
+        )
+        bounds: Bounds = [(None, None)] * model.L.size + [(0.0, None)] * (2 * model.V.size)
+        bounds += [(None, None)] * len(model.b)
+        steps = lbfgs(
+            objective, np.append(first, model.b), max_iter=max_iter, tol=tol, bounds=bounds
+        )
+        return map_iterations(steps, lambda at: Iteration(at[0], model=unpack(at[1])))
+
+    def minimize_as_printed(self, model: MixtureModel, *, max_iter: int) -> Iterations:
+        """Take fixed steps on M_s, V and b, with |M_s|_F = 1 (section 3.3)."""
+        n = int(self.points.counted.sum())
+        M = np.array([L.T @ L / np.linalg.norm(L.T @ L) for L in model.L])
+        model = replace(model, L=_roots(M))
+        probabilities, likelihood = self.likelihood(model)
+        for _ in range(max_iter):
+            by_M = []
+            for m, p, g in zip(M, probabilities, likelihood.by_log_p.T, strict=True):
+                G = -n * self.points.matrix_gradient(p, g)
+                by_M.append(G - (G * m).sum() * m + self.sparsity * np.eye(len(m)))
+            sign = np.where(model.V >= 0, 1.0, -1.0)
+            V = model.V - _PAPER_STEP * (-n * likelihood.by_weights + self.gate_sparsity * sign)
+            b = model.b + _PAPER_STEP * n * likelihood.by_offsets
+            M = np.array([_clipped(m - _PAPER_STEP * d) for m, d in zip(M, by_M, strict=True)])
+            model = MixtureModel(_roots(M), V, b)
+            probabilities, likelihood = self.likelihood(model)
+            penalty = self.sparsity * float(np.trace(M, axis1=1, axis2=2).sum())
+            penalty += self.gate_sparsity * float(np.abs(V).sum())
+            yield Iteration(penalty - n * likelihood.value, model=model)
+        return "max_iter"
+
+
+def _roots(M: Matrix) -> Matrix:
+    """Return square L_s with L_s'L_s = M_s."""
+    values, vectors = np.linalg.eigh(M)
+    return np.asarray(np.sqrt(np.maximum(values, 0.0))[..., None] * np.swapaxes(vectors, -1, -2))
+
+
+def _clipped(M: Matrix) -> Matrix:
+    """Cut negative eigenvalues off (18), and return to |M|_F = 1."""
+    values, vectors = np.linalg.eigh(M)
+    size = np.linalg.norm(np.maximum(values, 0.0))
+    if size == 0:
+        raise ValueError("A metric has become zero; use a smaller sparsity or fewer iterations.")
+    return np.asarray((vectors * (np.maximum(values, 0.0) / size)) @ vectors.T)

@@ -1,46 +1,177 @@
 """Neighbourhood components analysis, plain and sparse.
 
 With p_i the probability that the point i finds its own class among soft neighbours
-(`neighborhoods`), over maps L of k rows:
+(`soft_neighbors`), over maps L of k rows:
 
     NCA         max  1/n sum_i p_i                       (Goldberger et al., as in scikit-learn)
                 max  1/n sum_i log p_i                   (objective="likelihood")
     SparseNCA   min -1/n sum_i log p_i + sparsity Tr M,  M = L'L     (Hong, Li, Jiang, Tu: (5)-(7))
 
 Tr M is the sum of M's eigenvalues and, being |L|_F^2, smooth in L: L-BFGS on a square L goes to a
-local optimum of the problem in M, at which directions that do not pay for themselves are gone.
+local optimum of the problem in M, at which directions that gain less than their penalty vanish.
 
 Where nearfar departs from the paper, and why:
 
 - Distances are not divided by |M|_F. Divided, the likelihood does not see the scale of M, so that
   the penalty shrinks M and hardly makes it sparse; undivided, the scale is learned, M = 0 is legal,
-  and Tr M is the price of rank. ``MixtureNCA(n_metrics=1, normalize=True)`` is the paper's form.
+  and Tr M penalises rank. ``variant="paper"`` is the paper's form.
 - The penalty is on the mean over points, so that it means the same for any number of them.
 - L-BFGS in place of fixed steps and eigenvalue clipping.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from nearfar.constraints.strategies import TripletStrategy
-from nearfar.learners.base import Floats, Prior, Problem, Scaler, require, require_number
-from nearfar.learners.nca.base import NeighborhoodLearner, without_nothing
-from nearfar.learners.nca.neighborhoods import Neighborhoods, can_be_asked
-from nearfar.numerics.lbfgs import iterations_from, lbfgs
-from nearfar.runtime.history import Iteration, Iterations
-from nearfar.runtime.recall_stub import recall
-from nearfar.typing import Ints, Matrix, Vector
-
-Value = Callable[[Matrix], tuple[float, Matrix]]
+from nearfar.learners.base import FitInput, Problem, Variant
+from nearfar.learners.metric_builder import MetricBuilder
+from nearfar.learners.nca.base import Init, NeighborhoodLearner, NeighborhoodProblem, nonzero_rows
+from nearfar.learners.nca.mixture_nca import Mixture
+from nearfar.learners.nca.mixture_problem import MixtureProblem
+from nearfar.learners.nca.soft_neighbors import SoftNeighbors, has_enough_classes
+from nearfar.metrics.metric import Metric
+from nearfar.numerics.lbfgs import lbfgs
+from nearfar.runtime import parameters
+from nearfar.runtime.history import History, Iteration, Iterations, map_iterations
+from nearfar.runtime.parameters import choice, integer, number, optional
+from nearfar.typing import Floats, Ints, Matrix, Vector
 
 _STEP = 0.03
 _MOMENTS = (0.9, 0.999)
+
+
+class _SingleMapLearner(NeighborhoodLearner):
+    """NCA with one map, with or without a penalty on rank."""
+
+    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+        "batch_size": optional(integer(at_least=2)),
+    }
+    batch_size: int | None
+    sparsity = 0.0
+
+    @abstractmethod
+    def _gain(self, log_p: Vector) -> tuple[float, Vector]:
+        """Return the sum that is maximised, and its derivatives by log p."""
+
+    def _build_problem(self, data: FitInput) -> Problem:
+        codes = self._labels(data.supervision)
+        Z, unit = self._in_units(data.Z)
+        start = self._first_map(Z, data, unit)
+        batches = None
+        if self.batch_size is not None and self.batch_size < len(Z):
+            batches = Batches(Z, codes, self.batch_size, data.random_state)
+        return NCAProblem(self, SoftNeighbors(Z, codes), start, unit, batches)
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Points and labels in random parts of about `size`."""
+
+    Z: Floats
+    codes: Ints
+    size: int
+    random_state: np.random.RandomState
+
+    def draw(self) -> list[Ints]:
+        """Return the rows of each part."""
+        number = max(1, round(len(self.Z) / self.size))
+        parts = np.array_split(self.random_state.permutation(len(self.Z)), number)
+        return [rows for rows in parts if has_enough_classes(self.codes[rows])]
+
+
+class NCAProblem(NeighborhoodProblem):
+    """NCA over maps of a given number of rows.
+
+    Parameters
+    ----------
+    learner : _SingleMapLearner
+        Its objective and parameters.
+    points : SoftNeighbors
+    start : array of shape (k, n_features)
+        The first map.
+    unit : float
+    batches : Batches or None
+        None to learn from all points at once.
+    """
+
+    def __init__(
+        self,
+        learner: _SingleMapLearner,
+        points: SoftNeighbors,
+        start: Matrix,
+        unit: float,
+        batches: Batches | None,
+    ) -> None:
+        self.learner, self.points, self.start, self.batches = learner, points, start, batches
+        self.unit, self.max_iter = unit, learner.max_iter
+        self.fixed_iterations = batches is not None
+
+    def solve(self) -> Iterations:
+        """Minimise by L-BFGS, or by Adam on batches."""
+        if self.batches is not None:
+            return self._solve_in_batches(self.batches)
+        shape = self.start.shape
+
+        def objective(flat: Vector) -> tuple[float, Vector]:
+            value, gradient = self.value(self.points, flat.reshape(shape))
+            return value, gradient.ravel()
+
+        steps = lbfgs(objective, self.start.ravel(), max_iter=self.max_iter, tol=self.learner.tol)
+        return map_iterations(steps, lambda at: Iteration(at[0], model=at[1].reshape(shape)))
+
+    def value(self, points: SoftNeighbors, L: Matrix) -> tuple[float, Matrix]:
+        """Return the objective, to be minimised, and its gradient."""
+        probabilities = points.probabilities(L)
+        counted, n = points.counted, int(points.counted.sum())
+        g = np.zeros(len(counted))
+        gain, g[counted] = self.learner._gain(probabilities.log_p[counted])
+        sparsity = self.learner.sparsity
+        gradient = -points.gradient(probabilities, g, L) / n + 2 * sparsity * L
+        return -gain / n + sparsity * float((L**2).sum()), gradient
+
+    def _solve_in_batches(self, batches: Batches) -> Iterations:
+        """Adam; an iteration is a pass over all points."""
+        at = _Adam.start(self.start)
+        for _ in range(self.max_iter):
+            values = []
+            for rows in batches.draw():
+                part = SoftNeighbors(batches.Z[rows], batches.codes[rows])
+                value, gradient = self.value(part, at.L)
+                values.append(value)
+                at = at.moved(gradient)
+            if not values:
+                raise ValueError(
+                    f"No batch of {batches.size} has two classes and two members of one; "
+                    "use a larger batch_size."
+                )
+            yield Iteration(float(np.mean(values)), model=at.L)
+        return "max_iter"
+
+    def builder(self, **parts: Any) -> MetricBuilder:
+        """Return a builder that drops directions which have vanished."""
+        return MapBuilder(sparse=self.learner.sparsity > 0, **parts)
+
+
+@dataclass(frozen=True)
+class MapBuilder(MetricBuilder):
+    """Builds a metric from the last map.
+
+    Attributes
+    ----------
+    sparse : bool
+        Whether to drop directions that the penalty on rank has made vanish.
+    """
+
+    sparse: bool = field(kw_only=True)
+
+    def metric(self, history: History) -> Metric:
+        """Return the metric of the last map."""
+        L = history[-1].model
+        return self.build(nonzero_rows(L, float(np.linalg.norm(L, 2)) ** 2) if self.sparse else L)
 
 
 @dataclass(frozen=True)
@@ -52,6 +183,10 @@ class _Adam:
     second: Matrix
     number: int
 
+    @classmethod
+    def start(cls, L: Matrix) -> _Adam:
+        return cls(L, np.zeros_like(L), np.zeros_like(L), 0)
+
     def moved(self, gradient: Matrix) -> _Adam:
         """Take a step."""
         number = self.number + 1
@@ -62,108 +197,21 @@ class _Adam:
         return _Adam(self.L - step, first, second, number)
 
 
-class _OneMetric(NeighborhoodLearner):
-    """NCA with one metric, with or without a price of rank."""
-
-    _price = 0.0
-
-    def _gain(self, log_p: Vector) -> tuple[float, Vector]:
-        """Sum of what is maximised, and its derivatives by log p."""
-        return float(log_p.sum()), np.ones(len(log_p))
-
-    def _build_problem(
-        self, Z: Floats, scaler: Scaler, supervision: Any, random_state: np.random.RandomState
-    ) -> Problem:
-        codes = self._labels(supervision)
-        Z, unit = self._in_units(Z)
-        whole = Neighborhoods(Z, codes)
-        start = self._first_map(Z, scaler, unit)
-        if self.batch_size is None or self.batch_size >= len(Z):
-            rounds = self._descend(whole, start)
-        else:
-            rounds = self._descend_by_batches(Z, codes, start, random_state)
-        return Problem(rounds, self.max_iter, unit, None)
-
-    def _value(self, points: Neighborhoods, L: Matrix) -> tuple[float, Matrix]:
-        """Objective, to be minimised, and its gradient."""
-        chances = points.chances(L)
-        n = int(points.asked.sum())
-        g = np.zeros(len(points.asked))
-        gain, g[points.asked] = self._gain(chances.log_p[points.asked])
-        gradient = -points.gradient(chances, g, L) / n + 2 * self._price * L
-        return -gain / n + self._price * float((L**2).sum()), gradient
-
-    def _descend(self, points: Neighborhoods, L: Matrix) -> Iterations:
-        shape = L.shape
-
-        def objective(flat: Vector) -> tuple[float, Vector]:
-            value, gradient = self._value(points, flat.reshape(shape))
-            return value, gradient.ravel()
-
-        steps = lbfgs(objective, L.ravel(), max_iter=self.max_iter, tol=self.tol)
-
-        def round_of(value: float, flat: Vector) -> Iteration:
-            factor = self._without_nothing(flat.reshape(shape))
-            return Iteration(value, np.nan, np.nan, factor=factor)
-
-        return iterations_from(steps, round_of)
-
-    def _descend_by_batches(
-        self, Z: Floats, codes: Ints, L: Matrix, random_state: np.random.RandomState
-    ) -> Iterations:
-        """Adam on random parts of the points; a round is a pass over all of them."""
-        assert self.batch_size is not None
-        batches = max(1, round(len(Z) / self.batch_size))
-        at = _Adam(L, np.zeros_like(L), np.zeros_like(L), 0)
-        for _ in range(self.max_iter):
-            parts = np.array_split(random_state.permutation(len(Z)), batches)
-            pass_over = partial(self._pass, Z, codes, parts, at)
-            value, L, first, second, number = recall("pass", pass_over, given=at.L)
-            at = _Adam(L, first, second, number)
-            yield Iteration(value, np.nan, np.nan, factor=self._without_nothing(at.L))
-        return "max_iter"
-
-    def _pass(
-        self, Z: Floats, codes: Ints, parts: list[Ints], at: _Adam
-    ) -> tuple[float, Matrix, Matrix, Matrix, int]:
-        """Mean of the objective over the parts, and where steps along its gradients lead."""
-        values = []
-        for rows in parts:
-            if can_be_asked(codes[rows]):
-                value, gradient = self._value(Neighborhoods(Z[rows], codes[rows]), at.L)
-                values.append(value)
-                at = at.moved(gradient)
-        if not values:
-            raise ValueError(
-                f"No batch of {self.batch_size} has two classes and a companion; "
-                "a larger batch_size is needed."
-            )
-        return float(np.mean(values)), at.L, at.first, at.second, at.number
-
-    def _without_nothing(self, L: Matrix) -> Matrix:
-        """Drop directions that the price of rank has taken away."""
-        return L if self._price == 0 else without_nothing(L, float(np.linalg.norm(L, 2)) ** 2)
-
-
-class NCA(_OneMetric):
+class NCA(_SingleMapLearner):
     """Neighbourhood components analysis: learn a map under which points find their own class.
 
     Parameters
     ----------
     objective : {"expected", "likelihood"}, default="expected"
-        What is maximised: the expected share of points that find their class, as in scikit-learn,
-        or the mean logarithm of their probability to do so.
+        The maximised objective: the expected share of points that find their class, as in
+        scikit-learn, or the mean logarithm of their probability to do so.
     max_iter : int, default=200
         The most iterations of L-BFGS, or, with `batch_size`, passes over the points.
     batch_size : int, optional
-        Learn from random parts of about this size, for very many points.
-    constraints : strategy, default=NearestTriplets(targets=3, impostors=3)
-        What `score` makes of labels; learning takes labels as they are.
-    prior : {"identity"}, Metric or None, default="identity"
+        Learn from random batches of about this size, for very many points.
+    init : {"identity"} or Metric, default="identity"
         Where to begin: Euclidean distance between scaled points, with |M|_F = 1, or a metric of
-        your own. None is the same as "identity".
-    prior_weight : float, default=1.0
-        What the squared distances of that metric are multiplied by.
+        your own.
     scale : {"standard", "unit"} or None, default="standard"
         How to scale X inside; the result is for X as given. "standard" gives every feature unit
         variance, "unit" and None leave features as they are.
@@ -171,8 +219,12 @@ class NCA(_OneMetric):
         Rows of the map that is learned; by default as many as there are features.
     tol : float, default=1e-6
         Relative decrease of the objective at which to end.
+    warm_start : bool, default=False
+        Continue from `metric_`: the map of the last fit, or a metric that was assigned to it.
     random_state : int, RandomState or None, default=None
         For batches.
+    n_jobs : int, optional
+        Number of threads; by default as many as there are cores.
     verbose : int, default=0
         1 shows progress on standard error.
 
@@ -201,66 +253,64 @@ class NCA(_OneMetric):
     (178, 2)
     """
 
+    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+        "objective": choice("expected", "likelihood"),
+    }
+
     def __init__(
         self,
         *,
         objective: Literal["expected", "likelihood"] = "expected",
         max_iter: int = 200,
         batch_size: int | None = None,
-        constraints: TripletStrategy | None = None,
-        prior: Prior = "identity",
-        prior_weight: float = 1.0,
+        init: Init = "identity",
         scale: str | None = "standard",
         n_components: int | None = None,
         tol: float = 1e-6,
+        warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         super().__init__(
-            constraints=constraints,
-            prior=prior,
-            prior_weight=prior_weight,
+            max_iter=max_iter,
+            init=init,
             scale=scale,
             n_components=n_components,
             tol=tol,
+            warm_start=warm_start,
             random_state=random_state,
+            n_jobs=n_jobs,
             verbose=verbose,
         )
         self.objective = objective
-        self.max_iter = max_iter
         self.batch_size = batch_size
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        known = self.objective in ("expected", "likelihood")
-        require("objective", self.objective, known, '"expected" or "likelihood"')
 
     def _gain(self, log_p: Vector) -> tuple[float, Vector]:
         if self.objective == "likelihood":
-            return super()._gain(log_p)
+            return float(log_p.sum()), np.ones(len(log_p))
         p = np.exp(log_p)
         return float(p.sum()), p
 
 
-class SparseNCA(_OneMetric):
-    """Neighbourhood components analysis with a price of rank: a metric of few directions.
+class SparseNCA(_SingleMapLearner):
+    """Neighbourhood components analysis with a penalty on rank: a metric of few directions.
 
     Parameters
     ----------
     sparsity : float, default=0.01
-        Price of a unit of the trace of M, for the mean over points. The larger, the lower the rank.
+        Penalty for a unit of the trace of M, on the mean over points. The larger it is, the lower
+        the rank.
+    variant : {"default", "paper"}, default="default"
+        "paper" learns as the paper does, with one metric: see `mixture_nca`.
     max_iter : int, default=500
         The most iterations of L-BFGS, or, with `batch_size`, passes over the points.
     batch_size : int, optional
-        Learn from random parts of about this size, for very many points. The steps' noise keeps
-        small directions alive: ranks stay high.
-    constraints : strategy, default=NearestTriplets(targets=3, impostors=3)
-        What `score` makes of labels; learning takes labels as they are.
-    prior : {"identity"}, Metric or None, default="identity"
+        Learn from random batches of about this size, for very many points. The noise of the steps
+        keeps small directions alive: ranks stay high.
+    init : {"identity"} or Metric, default="identity"
         Where to begin: Euclidean distance between scaled points, with |M|_F = 1, or a metric of
-        your own. None is the same as "identity".
-    prior_weight : float, default=1.0
-        What the squared distances of that metric are multiplied by.
+        your own.
     scale : {"standard", "unit"} or None, default="standard"
         How to scale X inside; the result is for X as given. "standard" gives every feature unit
         variance, "unit" and None leave features as they are.
@@ -268,8 +318,12 @@ class SparseNCA(_OneMetric):
         The most rows of the map; by default as many as there are features.
     tol : float, default=1e-8
         Relative decrease of the objective at which to end.
+    warm_start : bool, default=False
+        Continue from `metric_`: the map of the last fit, or a metric that was assigned to it.
     random_state : int, RandomState or None, default=None
         For batches.
+    n_jobs : int, optional
+        Number of threads; by default as many as there are cores.
     verbose : int, default=0
         1 shows progress on standard error.
 
@@ -298,39 +352,52 @@ class SparseNCA(_OneMetric):
     [4, 2]
     """
 
+    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+        "sparsity": number(at_least=0.0),
+        "variant": choice("default", "paper"),
+    }
+
     def __init__(
         self,
         *,
         sparsity: float = 0.01,
+        variant: Variant = "default",
         max_iter: int = 500,
         batch_size: int | None = None,
-        constraints: TripletStrategy | None = None,
-        prior: Prior = "identity",
-        prior_weight: float = 1.0,
+        init: Init = "identity",
         scale: str | None = "standard",
         n_components: int | None = None,
         tol: float = 1e-8,
+        warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         super().__init__(
-            constraints=constraints,
-            prior=prior,
-            prior_weight=prior_weight,
+            max_iter=max_iter,
+            init=init,
             scale=scale,
             n_components=n_components,
             tol=tol,
+            warm_start=warm_start,
             random_state=random_state,
+            n_jobs=n_jobs,
             verbose=verbose,
         )
         self.sparsity = sparsity
-        self.max_iter = max_iter
+        self.variant = variant
         self.batch_size = batch_size
 
-    @property
-    def _price(self) -> float:  # type: ignore[override]
-        return self.sparsity
+    def _gain(self, log_p: Vector) -> tuple[float, Vector]:
+        return float(log_p.sum()), np.ones(len(log_p))
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require_number("sparsity", self.sparsity, at_least=0.0)
+    def _build_problem(self, data: FitInput) -> Problem:
+        if self.variant != "paper":
+            return super()._build_problem(data)
+        Z, unit = self._in_units(data.Z)
+        points = SoftNeighbors(Z, self._labels(data.supervision))
+        mixture = Mixture(points, 1, self.sparsity, gate_sparsity=0.0)
+        starts = [mixture.start(self._first_map(Z, data, unit), data.random_state)]
+        return MixtureProblem(
+            mixture, starts, unit, max_iter=self.max_iter, tol=self.tol, printed=True
+        )

@@ -12,7 +12,7 @@ and for any function of the p_i with derivatives g_i = d / d log p_i, the gradie
                                            w_ik =  g_i (1 - p_i) exp(-H_ik - f_i)    far
 
 which is X' (Laplacian of w + w') X: two passes over tiles of pairs, from logarithms, and no n x n
-array. Points whose class has no second member are neighbours, but are not asked for theirs.
+array. Points whose class has no second member are neighbours of others, but are not counted.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearfar.numerics.pair_tiles import SMALLEST_FLOAT32_EXPONENT, Band, ClassOrder, Embedded, Tile
+from nearfar.numerics.pair_tiles import SMALLEST_FLOAT32_EXPONENT, Band, Embedded, PairTiles, Tile
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 _NO_WEIGHT = 1e30
-_PLENTY = {4: 1e-20, 8: 1e-280}
-"""By bytes of the type: sums above it have lost nothing."""
+_SAFE_SUM = {4: 1e-20, 8: 1e-280}
+"""By bytes of the type: sums above it lost nothing to underflow."""
 
 
 @dataclass(frozen=True)
-class Chances:
+class Probabilities:
     """How likely each point is to find its own class, under one map.
 
     Attributes
     ----------
     log_p : array of shape (n_samples,)
-        Logarithms of the probabilities; 0 for points that are not asked.
+        Logarithms of the probabilities; 0 for points that are not counted.
     near, far : array of shape (n_samples,)
         a and f.
     form : Embedded
@@ -50,7 +50,7 @@ class Chances:
     form: Embedded
 
 
-class Neighborhoods:
+class SoftNeighbors:
     """Points and labels, ready for soft neighbours under any map.
 
     Parameters
@@ -64,23 +64,22 @@ class Neighborhoods:
     ----------
     X : array of shape (n_samples, n_features)
         The points in class order.
-    asked : array of bool of shape (n_samples,)
-        Which of them have a companion of their class.
+    counted : array of bool of shape (n_samples,)
+        Which of them have another member of their class.
     """
 
     def __init__(self, X: Floats, y: Ints) -> None:
-        self.classes = ClassOrder(y)
+        self.classes = PairTiles(y)
         self.X = X[self.classes.order]
-        sizes = np.diff(self.classes.edges)
-        self.asked = np.repeat(sizes > 1, sizes)
-        if not can_be_asked(y):
+        self.counted = self.classes.size_of_each > 1
+        if not has_enough_classes(y):
             raise ValueError(
                 "Soft neighbours need at least two classes, and at least one class with two "
                 "members."
             )
 
-    def chances(self, L: Matrix) -> Chances:
-        """Ask every point for its class under a map."""
+    def probabilities(self, L: Matrix) -> Probabilities:
+        """Return how likely each point is to find its own class under a map."""
         n = len(self.X)
         P = self.X @ L.T.astype(self.X.dtype)
         form = Embedded(P, np.ones(len(L)))
@@ -93,46 +92,46 @@ class Neighborhoods:
             near[band.rows], far[band.rows] = sums[True], sums[False]
 
         self.classes.for_each(work)
-        return Chances(near - np.logaddexp(near, far), near, far, form)
+        return Probabilities(near - np.logaddexp(near, far), near, far, form)
 
-    def gradient(self, chances: Chances, g: Vector, L: Matrix) -> Matrix:
+    def gradient(self, probabilities: Probabilities, g: Vector, L: Matrix) -> Matrix:
         """Gradient by the map, of shape (k, n_features).
 
         Parameters
         ----------
-        chances : Chances
+        probabilities : Probabilities
             Under this map.
         g : array of shape (n_samples,)
             Derivatives by log p_i; not negative.
         L : array of shape (k, n_features)
         """
         if 2 * len(L) >= self.X.shape[1]:
-            return 2 * L @ self.matrix_gradient(chances, g)
-        weights = self._weights(chances, g)
-        pulled = self.classes.laplacian(weights, chances.form.P, near_sign=-1.0)
+            return 2 * L @ self.matrix_gradient(probabilities, g)
+        weights = self._weights(probabilities, g)
+        pulled = self.classes.laplacian(weights, probabilities.form.P, near_sign=-1.0)
         return np.asarray(2 * pulled.T.astype(self.X.dtype) @ self.X, dtype=np.float64)
 
-    def matrix_gradient(self, chances: Chances, g: Vector) -> Matrix:
+    def matrix_gradient(self, probabilities: Probabilities, g: Vector) -> Matrix:
         """Gradient by M = L'L, of shape (n_features, n_features)."""
-        return self.classes.scatter(self._weights(chances, g), self.X, near_sign=-1.0)
+        return self.classes.scatter_matrix(self._weights(probabilities, g), self.X, near_sign=-1.0)
 
-    def _weights(self, chances: Chances, g: Vector) -> Callable[[Tile], Floats]:
+    def _weights(self, probabilities: Probabilities, g: Vector) -> Callable[[Tile], Floats]:
         """Return the absolute weights of pairs, tile by tile."""
-        wrong = np.exp(chances.far - np.logaddexp(chances.near, chances.far))
+        wrong = np.exp(probabilities.far - np.logaddexp(probabilities.near, probabilities.far))
         u = g * wrong
-        counted = self.asked & (u > 0)
-        log_u = np.log(u, where=counted, out=np.zeros(len(g)))
-        near = np.where(counted, chances.near - log_u, _NO_WEIGHT)
-        far = np.where(counted, chances.far - log_u, _NO_WEIGHT)
+        active = self.counted & (u > 0)
+        log_u = np.log(u, where=active, out=np.zeros(len(g)))
+        near = np.where(active, probabilities.near - log_u, _NO_WEIGHT)
+        far = np.where(active, probabilities.far - log_u, _NO_WEIGHT)
 
         def weights(tile: Tile) -> Floats:
-            return chances.form.weights(tile, near, far, near_sign=-1.0)
+            return probabilities.form.weights(tile, near, far, near_sign=-1.0)
 
         return weights
 
 
-def can_be_asked(y: Ints) -> bool:
-    """Whether there are two classes, and a point with a companion of its own."""
+def has_enough_classes(y: Ints) -> bool:
+    """Return whether there are two classes, and one of them has two members."""
     sizes = np.unique(y, return_counts=True)[1]
     return len(sizes) > 1 and bool(sizes.max() > 1)
 
@@ -143,7 +142,7 @@ def _log_sums(form: Embedded, tile: Tile) -> Vector:
     Exponents are not positive; only where a row's sum is nearly nothing are they shifted.
     """
     sums = form.weights(tile, near_sign=-1.0).sum(axis=1, dtype=np.float64)
-    if sums.min() > _PLENTY[form.dtype.itemsize]:
+    if sums.min() > _SAFE_SUM[form.dtype.itemsize]:
         return np.log(sums)
     exponents = form.exponents(tile, near_sign=-1.0)
     top = exponents.max(axis=1)

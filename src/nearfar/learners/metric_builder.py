@@ -1,0 +1,67 @@
+"""`MetricBuilder`: from what a solver learned to a metric in the units of X."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nearfar.metrics.kernel_map import KernelMap
+from nearfar.metrics.metric import Metric
+from nearfar.runtime.history import History
+from nearfar.typing import Floats, Matrix, Vector
+
+
+@dataclass(frozen=True)
+class MetricBuilder:
+    """Everything but the solver's result that the final metric depends on.
+
+    Attributes
+    ----------
+    scale : array of shape (n_features,)
+        One unit of the solver in units of X, for each feature.
+    base : array of shape (rank, n_features) or None
+        Factor of the metric that learned terms are added to, in the solver's units.
+    covariance : array of shape (n_features, n_features) or None
+        Covariance of the training points in the solver's units; needed to choose components.
+    n_components : int or None
+    feature_names : tuple of str or None
+    kernel_map : KernelMap or None
+        The map from points to the features that the metric is for.
+    center : array of shape (n_features,)
+        Centre of the scaled points, in units of X.
+    """
+
+    scale: Vector
+    base: Matrix | None
+    covariance: Matrix | None
+    n_components: int | None
+    feature_names: tuple[str, ...] | None
+    center: Vector
+    kernel_map: KernelMap | None = None
+
+    def metric(self, history: History) -> Any:
+        """Return the metric after the iterations; by default, that of the last one's factor."""
+        factor = history[-1].factor
+        assert factor is not None
+        return self.build(factor)
+
+    def build(self, learned: Matrix) -> Metric:
+        """Add the base to a learned factor and return the metric in the units of X.
+
+        With `n_components` the coordinates kept are the principal axes of the mapped training
+        points: the best approximation of their distances in that many dimensions.
+        """
+        factor = learned if self.base is None else np.vstack([self.base, learned])
+        L = Metric.from_matrix(factor.T @ factor).L
+        if self.n_components is not None and self.covariance is not None:
+            axes = np.linalg.eigh(L @ self.covariance @ L.T)[1][:, ::-1]
+            L = axes[:, : self.n_components].T @ L
+        return Metric(L / self.scale, self.feature_names, kernel_map=self.kernel_map)
+
+
+def covariance_matrix(X: Floats) -> Matrix:
+    """Return the covariance of the columns."""
+    centered = X - X.mean(axis=0)
+    return np.asarray(centered.T @ centered, dtype=np.float64) / len(X)

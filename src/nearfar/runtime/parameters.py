@@ -1,0 +1,113 @@
+"""Checks of parameters, declared as data.
+
+    rules = {"tol": number(at_least=0.0), "max_iter": integer(at_least=1)}
+    check_parameters(rules, {"tol": 1e-6, "max_iter": 0})   ->   ValueError
+
+scikit-learn's public `check_scalar` accepts NaN and raises two kinds of errors; these rules refuse
+NaN and always raise ValueError.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a parameter may be.
+
+    Attributes
+    ----------
+    expected : str
+        The allowed values, in words.
+    accepts : callable
+        Value -> whether it is allowed.
+    """
+
+    expected: str
+    accepts: Callable[[Any], bool]
+
+
+def check_parameters(rules: Mapping[str, Rule], values: Mapping[str, Any]) -> None:
+    """Raise ValueError for the first value that breaks its rule.
+
+    Examples
+    --------
+    >>> from nearfar.runtime.parameters import check_parameters, integer
+    >>> check_parameters({"max_iter": integer(at_least=1)}, {"max_iter": 0})
+    Traceback (most recent call last):
+    ...
+    ValueError: max_iter must be an integer >= 1; got 0.
+    """
+    for name, rule in rules.items():
+        if not rule.accepts(values[name]):
+            raise ValueError(f"{name} must be {rule.expected}; got {values[name]!r}.")
+
+
+def number(
+    *,
+    at_least: float = -math.inf,
+    above: float = -math.inf,
+    at_most: float = math.inf,
+    below: float = math.inf,
+) -> Rule:
+    """Accept finite numbers within bounds."""
+    bounds = [f">= {at_least:g}"] if at_least > -math.inf else []
+    bounds += [f"> {above:g}"] if above > -math.inf else []
+    bounds += [f"<= {at_most:g}"] if at_most < math.inf else []
+    bounds += [f"< {below:g}"] if below < math.inf else []
+
+    def accepts(value: Any) -> bool:
+        plain = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        return (
+            plain
+            and math.isfinite(value)
+            and above < value < below
+            and at_least <= value <= at_most
+        )
+
+    return Rule(f"a number {' and '.join(bounds)}".strip(), accepts)
+
+
+def integer(*, at_least: int) -> Rule:
+    """Accept integers from a smallest one on."""
+
+    def accepts(value: Any) -> bool:
+        plain = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+        return plain and value >= at_least
+
+    return Rule(f"an integer >= {at_least}", accepts)
+
+
+def boolean() -> Rule:
+    """Accept True and False."""
+    return Rule("True or False", lambda value: isinstance(value, bool | np.bool_))
+
+
+def choice(*allowed: str) -> Rule:
+    """Accept one of several words."""
+    words = [f'"{word}"' for word in allowed]
+    expected = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+    return Rule(expected, lambda value: isinstance(value, str) and value in allowed)
+
+
+def instance(kind: type[Any], expected: str) -> Rule:
+    """Accept objects of a class."""
+    return Rule(expected, lambda value: isinstance(value, kind))
+
+
+def either(*rules: Rule) -> Rule:
+    """Accept what one of several rules accepts."""
+    expected = " or ".join(rule.expected for rule in rules)
+    return Rule(expected, lambda value: any(rule.accepts(value) for rule in rules))
+
+
+def optional(rule: Rule) -> Rule:
+    """Accept None as well."""
+    return Rule(f"None or {rule.expected}", lambda value: value is None or rule.accepts(value))

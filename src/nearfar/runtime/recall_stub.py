@@ -1,6 +1,0 @@
-"""Temporary."""
-
-
-def recall(_what, compute, **_):  # type: ignore[no-untyped-def]
-    """Compute."""
-    return compute()
