@@ -9,7 +9,7 @@ import pytest
 from nearfar.cli.app import app
 from transcripts import BLOCK, commands, differences, prepare, run
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [page for page in sorted(DOCS.glob("*.md")) if "```console" in page.read_text()]
 
 

@@ -291,7 +291,7 @@ def test_nulls_are_named(tmp_path, metric, X, kind):
         frame.write_parquet(source)
     else:
         frame.write_csv(source, separator=SEPARATORS[f".{kind}"])
-    with pytest.raises(UserError, match="missing .* in column f2, first in row 90 "):
+    with pytest.raises(UserError, match=r"missing .* in column f2, first in row 90 "):
         transform_file(metric, source, tmp_path / "out.csv")
 
 
@@ -302,7 +302,7 @@ def test_text_among_numbers_is_named(tmp_path, metric, X, keep):
     lines[60] = "1,NA,x"
     source.write_text("\n".join(lines))
     named = metric.named(["f0", "f1", "f2"])
-    with pytest.raises(UserError, match="'NA' in column f1, row 59 .* not a number"):
+    with pytest.raises(UserError, match=r"'NA' in column f1, row 59 .* not a number"):
         transform_file(named, source, tmp_path / "out.csv", keep=keep)
 
 

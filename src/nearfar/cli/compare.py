@@ -47,7 +47,7 @@ def compare(
         chosen = choice.learners
         learners = None if learners is None or chosen is None else learners | dict(chosen)
     rows = read_rows(source, label=label, drop=drop, labelled=True)
-    with Checkpoint(checkpoint, [source]) as kept:
+    with Checkpoint(checkpoint, [source], fits=False) as kept:
         found = run_comparison(
             rows,
             learners,

@@ -152,7 +152,9 @@ def _from_table(
 
 def _check_size(X: Floats, features: Sequence[str], path: Path) -> None:
     largest = np.abs(X).max(axis=0, initial=0)
-    large = [name for name, size in zip(features, largest, strict=True) if size > _LARGEST_VALUE]
+    large = [
+        name for name, size in zip(features, largest, strict=True) if float(size) > _LARGEST_VALUE
+    ]
     if large:
         names = columns_named(large)
         raise UserError(f"{path} has values beyond {_LARGEST_VALUE:g} in {names}; rescale them.")

@@ -182,16 +182,17 @@ class CsvReader(TableReader):
             rest = b""
             while more := file.read(min(_CSV_BLOCK_BYTES, self._end - file.tell())):
                 block = rest + more
+                if file.tell() == self._end and block.count(b'"') % 2 == 0:
+                    yield block
+                    return
                 end = _end_of_records(block)
                 rest = block[end:]
                 if end:
                     yield block[:end]
-                elif len(block) > _CSV_MAX_RECORD_BYTES:
+                elif len(rest) > _CSV_MAX_RECORD_BYTES:
                     break
-            if rest.count(b'"') % 2:
-                raise UserError(f"{self.path} has a quote that is not closed.")
             if rest:
-                yield rest
+                raise UserError(f"{self.path} has a quote that is not closed.")
 
     def _parse(self, block: bytes, types: dict[str, Any]) -> pl.DataFrame:
         """Parse some columns of whole records; short records are filled with nulls."""
