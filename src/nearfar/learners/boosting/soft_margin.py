@@ -94,7 +94,7 @@ class SoftMargin:
 
         size = float(np.abs(V).max())
         w, point = maximize(soft_margin, w, tol=_OPTIMAL * size)
-        if point.promise(w) > _FAR * size and self.sharpness * size > _SHARP:
+        if point.gap(w) > _FAR * size and self.sharpness * size > _SHARP:
             softer = replace(self, sharpness=self.sharpness / 10)
             w = softer.best_terms(V, w, offset)[1]
             w, point = maximize(soft_margin, w, tol=_OPTIMAL * size)
