@@ -17,8 +17,8 @@ sums of exp(..) h and exp(..) h^2. They follow from sums of exp(..) p^m, m = 0..
 mean of the band: one narrow matrix product per tile.
 
 The state of binary weak models is their projections and thresholds, from which bands are computed
-each time: memory O(n x votes), time O(n^2 x votes) per iteration. The best threshold needs a sort of
-all pairs, which is refused for more than `MAX_SORTED` of them.
+each time: memory O(n x votes), time O(n^2 x votes) per iteration. The best threshold needs a sort
+of all pairs, which is refused for more than `MAX_SORTED` of them.
 """
 
 from __future__ import annotations
