@@ -20,7 +20,8 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
-from nearfar.learners.base import MetricLearner, Scaler
+from nearfar.learners.base import MetricLearner
+from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import MANHATTAN, Distance, Pairwise
 from nearfar.runtime.deadline import check_time

@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -118,9 +119,7 @@ def compare(
         raise ValueError("A checkpoint needs an integer random_state.")
     methods = default_methods(learners, random_state=random_state)
     seed = int(check_random_state(random_state).randint(1 << 31))
-    from nearfar import __version__
-
-    compared = [__version__, points, codes, folds, n_neighbors, seed]
+    compared = [version("nearfar"), points, codes, folds, n_neighbors, seed]
     test_sizes = [len(test) for _, test in folds]
     with Checkpoint(checkpoint, compared, test_sizes, clock=clock) as kept:
         runner = _Runner(points, codes, folds, n_neighbors, seed, methods, kept, progress, clock)
@@ -281,7 +280,7 @@ class _Runner:
                 return self._leave_out(method, NO_TIME)
             except Exception as error:
                 # A failure of one method must not lose the results of the others.
-                reason = (str(error) or type(error).__name__).splitlines()[0]
+                reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
                 return self._leave_out(method, f"failed: {reason}")
             self.checkpoint.keep(method, fold, result)
         self.records[method.name].results.append(result)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 from nearfar.comparison import Comparison
-from nearfar.learners.base import MetricLearner, Scaler
+from nearfar.learners.base import MetricLearner
+from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
 from nearfar.typing import Floats, Ints
