@@ -209,7 +209,14 @@ class CsvReader(TableReader):
         return frame.select(pl.col(aliases[name]).alias(name) for name in types)
 
     def _explained(self, error: Exception, block: bytes, before: int) -> UserError:
-        """Name the columns of text, or the first cell that is not a number."""
+        """Name a row that is too long, columns of text, or the first cell that is not a number."""
+        text = io.StringIO(block.decode(errors="replace"), newline="")
+        for row, record in enumerate(csv.reader(text, delimiter=self._separator), start=before):
+            if len(record) > len(self._columns):
+                return UserError(
+                    f"{self.path} has {len(record)} values in row {row} (counting from 0), but "
+                    f"{len(self._columns)} columns."
+                )
         try:
             cells = self._parse(block, dict.fromkeys(self.features, pl.String))
         except pl.exceptions.PolarsError:
