@@ -1,8 +1,7 @@
-"""The formats of tables that are read: .csv, .tsv, .parquet, .npy and .npz.
+"""Table formats that are read: .csv, .tsv, .parquet, .npy and .npz.
 
-Memory is bounded, whatever the size of the file: pyarrow reads text in blocks and Parquet in
-pages. Where the pages of all columns together are large, some columns at a time go through a
-temporary file.
+Memory is bounded, whatever the size of the file: text is read in blocks and Parquet in pages. If
+the pages of all columns together are large, groups of columns go through a temporary file.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -67,17 +66,18 @@ def open_table(
         raise UserError(f"There is no file {path}.")
     if kind in ARRAY_FORMATS and (choice.others or choice.drop):
         raise UserError(f"{path} is an array without named columns; use a table to name columns.")
-    with tempfile.TemporaryDirectory(prefix=".nearfar-", dir=scratch) as folder:
+    with ExitStack() as stack:
         with reading(path):
-            temporary = None if scratch is None else Path(folder)
             if kind in SEPARATORS:
                 reader: TableReader = CsvReader(path, choice)
             elif kind == ".parquet":
-                reader = ParquetReader(path, choice, temporary)
+                reader = ParquetReader(path, choice, scratch)
             else:
-                reader = ArrayReader(path, choice.metric, temporary)
-        with closing(reader):
-            yield reader
+                if kind == ".npz" and scratch is not None:
+                    unpacked = tempfile.TemporaryDirectory(prefix=".nearfar-", dir=scratch)
+                    scratch = Path(stack.enter_context(unpacked))
+                reader = ArrayReader(path, choice.metric, scratch)
+        yield stack.enter_context(closing(reader))
 
 
 def column_names(path: Path) -> list[str]:
@@ -98,24 +98,16 @@ def read_frame(path: Path) -> pl.DataFrame:
     return frame
 
 
-def _matrix(
-    columns: pa.RecordBatch | pa.Table, names: Sequence[str], dtype: np.dtype[Any]
-) -> Floats:
+def _matrix(table: pa.Table, names: Sequence[str], dtype: np.dtype[Any]) -> Floats:
     """Return columns as an array; missing values are nan."""
-    X = np.empty((columns.num_rows, len(names)), dtype)
+    X = np.empty((len(table), len(names)), dtype)
     number = pa.from_numpy_dtype(dtype)
     for place, name in enumerate(names):
-        column = columns.column(name)
+        column = table.column(name)
         if column.type != number:
             column = column.cast(number, safe=False)
-        X[:, place] = column.to_numpy(zero_copy_only=False)
+        X[:, place] = column.to_numpy()
     return X
-
-
-def _table(columns: pa.RecordBatch | pa.Table, names: Sequence[str] | None = None) -> pa.Table:
-    """Return columns as a table; some of them, if named."""
-    table = columns if isinstance(columns, pa.Table) else pa.Table.from_batches([columns])
-    return table if names is None else table.select(names)
 
 
 class CsvReader(TableReader):
@@ -227,7 +219,8 @@ class CsvReader(TableReader):
         if words:
             return self.not_numbers(words)
         for column in wrong:
-            if (row := column.arg_max()) is not None and column[row]:
+            if column.any():
+                row = int(column.to_numpy().argmax())
                 return UserError(
                     f"{self.path} has {cells[column.name][row]!r} in column {column.name}, row "
                     f"{before + row} (counting from 0), which is not a number. Correct it, or "
@@ -288,13 +281,12 @@ class ParquetReader(TableReader):
         text = [n for n in self.features if not _is_number(self._schema.field(n).type)]
         if text:
             raise self.not_numbers(text)
-        total = self._file.metadata.num_rows
         width = len(self.features)
         if self._scratch is None:
-            yield from self._direct(max(1, total))
-            return
-        rows = max(1, _BATCH_BYTES // (8 * max(1, width)))
-        at_once = max(1, _PARQUET_PAGES_BYTES // self._page_bytes())
+            rows, at_once = max(1, self._file.metadata.num_rows), width
+        else:
+            rows = max(1, _BATCH_BYTES // (8 * max(1, width)))
+            at_once = max(1, _PARQUET_PAGES_BYTES // self._page_bytes())
         if width <= at_once:
             yield from self._direct(rows)
             return
@@ -310,36 +302,41 @@ class ParquetReader(TableReader):
             largest = max(largest, *sizes)
         return min(largest, _PARQUET_PAGE_BYTES)
 
-    def _columns(self, names: Sequence[str], rows: int, **options: Any) -> Any:
-        """Yield record batches of some columns."""
-        return self._file.iter_batches(rows, columns=list(names), use_threads=False, **options)
+    def _tables(self, names: Sequence[str], rows: int, **options: Any) -> Iterator[pa.Table]:
+        """Yield some columns, a few rows at a time."""
+        options |= {"batch_size": rows, "columns": list(names), "use_threads": False}
+        for columns in self._file.iter_batches(**options):
+            yield pa.Table.from_batches([columns])
 
     def _direct(self, rows: int) -> Iterator[Batch]:
         """Read all columns at once."""
         total = self._file.metadata.num_rows
-        for columns in self._columns([*self.features, *self.others.names], rows):
-            others = _table(columns, self.others.names)
-            yield Batch(_matrix(columns, self.features, self.dtype), others, total)
+        for table in self._tables([*self.features, *self.others.names], rows):
+            others = table.select(self.others.names)
+            yield Batch(_matrix(table, self.features, self.dtype), others, total)
 
     def _by_columns(self, group: int, rows: int, at_once: int) -> Iterator[Batch]:
         """Read a row group, some columns at a time, by way of a temporary file."""
         n = self._file.metadata.row_group(group).num_rows
         width, item = len(self.features), self.dtype.itemsize
-        parts = [self.features[left : left + at_once] for left in range(0, width, at_once)]
+        others = self._tables(self.others.names, rows, row_groups=[group])
+        waiting = self.others.empty_table()
         with tempfile.TemporaryFile(dir=self._scratch) as file:
-            for names in parts:
-                for columns in self._columns(names, rows, row_groups=[group]):
-                    file.write(_matrix(columns, names, self.dtype).data)
-            others = self._columns(self.others.names, rows, row_groups=[group])
+            for left in range(0, width, at_once):
+                names = self.features[left : left + at_once]
+                for table in self._tables(names, rows, row_groups=[group]):
+                    file.write(_matrix(table, names, self.dtype).data)
             for start in range(0, n, rows):
                 X = np.empty((min(rows, n - start), width), self.dtype)
-                for left, names in zip(range(0, width, at_once), parts, strict=True):
-                    file.seek((n * left + start * len(names)) * item)
-                    block = file.read(len(X) * len(names) * item)
-                    right = left + len(names)
-                    X[:, left:right] = np.frombuffer(block, self.dtype).reshape(len(X), -1)
-                copied = next(others) if self.others.names else self.others.empty_table()
-                yield Batch(X, _table(copied), self._file.metadata.num_rows)
+                for left in range(0, width, at_once):
+                    part = X[:, left : left + at_once]
+                    file.seek((n * left + start * part.shape[1]) * item)
+                    block = file.read(part.size * item)
+                    part[:] = np.frombuffer(block, self.dtype).reshape(part.shape)
+                while self.others.names and len(waiting) < len(X):
+                    waiting = pa.concat_tables([waiting, next(others)])
+                yield Batch(X, waiting.slice(0, len(X)), self._file.metadata.num_rows)
+                waiting = waiting.slice(len(X))
 
 
 class ArrayReader(TableReader):
