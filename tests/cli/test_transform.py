@@ -29,7 +29,8 @@ def tiny(monkeypatch):
     """Batches, blocks and slabs of a few rows."""
     monkeypatch.setattr(table_formats, "_CSV_BLOCK_BYTES", 97)
     monkeypatch.setattr(table_formats, "_BATCH_BYTES", 500)
-    monkeypatch.setattr(table_formats, "_PARQUET_PAGES_BYTES", 300)
+    monkeypatch.setattr(table_formats, "_PARQUET_MAX_PAGES_BYTES", 300)
+    monkeypatch.setattr(table_formats, "_PARQUET_GROUP_PAGES_BYTES", 200)
     monkeypatch.setattr(transform, "_BATCH_BYTES", 250)
 
 
@@ -188,7 +189,8 @@ def test_kept_columns_of_parquet_keep_their_types(tmp_path, metric, X):
 def test_some_columns_of_parquet_at_a_time(tmp_path, X, metric, monkeypatch, at_once, keep):
     source = write(tmp_path / "in.parquet", X, id=[f"row {i}" for i in range(101)])
     monkeypatch.setattr(table_formats, "_PARQUET_PAGE_BYTES", 100)
-    monkeypatch.setattr(table_formats, "_PARQUET_PAGES_BYTES", 100 * at_once)
+    monkeypatch.setattr(table_formats, "_PARQUET_MAX_PAGES_BYTES", 100 * at_once)
+    monkeypatch.setattr(table_formats, "_PARQUET_GROUP_PAGES_BYTES", 100 * at_once)
     drop = [] if keep else ["id"]
     named = metric.named(["f0", "f1", "f2"])
     transform_file(named, source, tmp_path / "out.parquet", keep=keep, drop=drop)

@@ -41,8 +41,10 @@ _BATCH_BYTES = 1 << 23
 _PARQUET_BUFFER_BYTES = 1 << 16
 _PARQUET_PAGE_BYTES = 1 << 20
 """Usual size of the pages that Parquet columns consist of."""
-_PARQUET_PAGES_BYTES = 1 << 26
-"""Most bytes of pages to hold at once: one page for each column that is being read."""
+_PARQUET_MAX_PAGES_BYTES = 3 << 24
+"""Read all columns at once if a page of each takes no more than this; otherwise some at a time."""
+_PARQUET_GROUP_PAGES_BYTES = 1 << 24
+"""Size of the pages of columns that are read together."""
 
 
 @contextmanager
@@ -286,7 +288,9 @@ class ParquetReader(TableReader):
             rows, at_once = max(1, self._file.metadata.num_rows), width
         else:
             rows = max(1, _BATCH_BYTES // (8 * max(1, width)))
-            at_once = max(1, _PARQUET_PAGES_BYTES // self._page_bytes())
+            page = self._page_bytes()
+            fits = width * page <= _PARQUET_MAX_PAGES_BYTES
+            at_once = width if fits else max(1, _PARQUET_GROUP_PAGES_BYTES // page)
         if width <= at_once:
             yield from self._direct(rows)
             return
