@@ -11,7 +11,6 @@ from sklearn.model_selection import GridSearchCV, KFold
 
 from nearfar import (
     BoostMetric,
-    Chunklets,
     DRMetric,
     MaxMarginMetric,
     Metric,
@@ -20,6 +19,7 @@ from nearfar import (
     RandomPairs,
     Triplets,
 )
+from nearfar.constraints import Chunklets
 from nearfar.evaluate import verification_curve
 from nearfar.verification import threshold_on
 

@@ -58,4 +58,4 @@ class Failing(BaseEstimator):
         self.kind = kind
 
     def fit(self, X, y):
-        raise self.kind("not with these rows\nand a long story")
+        raise self.kind("not with these rows.\nand a long story")

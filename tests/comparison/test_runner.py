@@ -246,7 +246,7 @@ BAD = {
     "too many neighbours": ({"n_neighbors": 9}, "from 1 to 8"),
     "no such learner": ({"learners": ["Magic"]}, "no learner 'Magic'"),
     "a class, no estimator": ({"learners": [BoostMetric]}, "is not an estimator"),
-    "half a neighbour": ({"n_neighbors": 2.5}, "whole number"),
+    "half a neighbour": ({"n_neighbors": 2.5}, "an integer >= 1"),
     "no folds": ({"cv": []}, "no folds"),
     "training rows tested": (
         {"cv": [(np.arange(10), np.arange(5))]},

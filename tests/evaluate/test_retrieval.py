@@ -273,7 +273,7 @@ class TestTriplets:
         found = evaluate.triplet_accuracy(problem.metric, problem.X, Triplets(index))
         assert found == pytest.approx(expected)
 
-    def test_nothing_to_judge(self):
+    def test_no_triplets(self):
         with pytest.raises(ValueError, match="at least one triplet"):
             evaluate.triplet_accuracy(LINE, self.X, Triplets(np.empty((0, 3), dtype=int)))
 

@@ -280,7 +280,7 @@ class _Runner:
                 return self._leave_out(method, NO_TIME)
             except Exception as error:
                 # A failure of one method must not lose the results of the others.
-                reason = (str(error) or type(error).__name__).splitlines()[0]
+                reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
                 return self._leave_out(method, f"failed: {reason}")
             self.checkpoint.keep(method, fold, result)
         self.records[method.name].results.append(result)

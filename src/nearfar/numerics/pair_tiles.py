@@ -1,7 +1,8 @@
 """All pairs of points, tile by tile: the kernel of NCA and all-triplets boosting.
 
 Points are kept in class order. A *band* is a run of rows of one class, or of several whole small
-ones; its *tiles* are runs of columns that lie in these classes (near) or outside (far). One matrix product gives a tile of exponents
+ones; its *tiles* are runs of columns that lie in these classes (near) or outside (far). One matrix
+product gives a tile of exponents
 
     T_ij = near_sign * H_ij - near_shift_i    for near tiles,
     T_ij =            - H_ij - far_shift_i    for far ones,        exp(T_ii) = 0,
