@@ -170,7 +170,7 @@ def test_auto_keeps_the_comparison(run, folder):
 
 
 def test_report_keeps_the_comparison(run, folder):
-    command = ["report", "both.npz", "--method", "boost", "--folds", 2]
+    command = ["report", "iris.csv", *LABELS, "--method", "boost", "--folds", 2]
     command += ["--checkpoint", "kept"]
     interrupted(run, command, 3, 2)
     assert (folder / "kept").exists()

@@ -1,4 +1,4 @@
-"""What the documentation shows on the terminal is what the terminal shows."""
+"""Commands in the documentation print what the documentation shows."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [page for page in sorted(DOCS.glob("*.md")) if "```console" in page.read_text()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_transcripts(page, tmp_path):
     for kind, text in BLOCK.findall(page.read_text()):
