@@ -27,11 +27,6 @@ def scaled(name):
     return (X - X.mean(axis=0)) / X.std(axis=0), y
 
 
-def random_terms(seed, t=5, n=60):
-    rng = np.random.default_rng(seed)
-    start = rng.random(n) + 0.1
-    soft = SoftMargin(start / start.sum(), cap=5 / n, sharpness=float(rng.uniform(5, 200)))
-    return soft, rng.standard_normal((t, n)) + 0.1, 0.1 * rng.standard_normal(n)
 
 
 @pytest.mark.parametrize("name", LOADERS)
@@ -70,10 +65,10 @@ def assert_equal_rounds(learner, X, triplets, **settings):
         assert -ours.objective == pytest.approx(theirs.value, abs=1e-9)
         assert ours.eigenvalue == pytest.approx(theirs.eigenvalue, abs=1e-9)
         M = np.einsum(
-            "l,li,lj", ours.mix, *[[r.direction for r in learner.history_][: len(ours.mix)]] * 2
+            "l,li,lj", ours.term_weights, *[[r.direction for r in learner.history_][: len(ours.term_weights)]] * 2
         )
         np.testing.assert_allclose(M, theirs.M, atol=1e-8)
-        np.testing.assert_allclose(ours.mix, theirs.w, atol=1e-8)
+        np.testing.assert_allclose(ours.term_weights, theirs.w, atol=1e-8)
 
 
 @pytest.mark.filterwarnings("ignore:The soft margin")
@@ -96,133 +91,20 @@ def test_as_printed_equals_brute_force(name, weights):
     assert learner.triplet_weights_[-1].sum() < 1 - 1e-3
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    seed=st.integers(0, 10**6),
-    n=st.integers(1, 50),
-    cap=st.floats(1.0, 60.0),
-    spread=st.sampled_from([0.0, 1.0, 50.0, 5000.0]),
-)
-def test_water_filling(seed, n, cap, spread):
-    z = spread * np.random.default_rng(seed).standard_normal(n)
-    capped, log_tau = water_level(z, cap / n)
-    d = np.minimum(cap / n, np.exp(np.minimum(z + log_tau, 0.0)))
-    d[capped] = cap / n
-    assert d.sum() == pytest.approx(1.0, abs=1e-12)
-    q = np.exp(z - z.max())
-    if q.min() > 0:
-        np.testing.assert_allclose(d, reference.capped(q / q.sum(), cap / n), atol=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_soft_margin_equals_a_generic_convex_solver(seed):
-    soft, V, offset = random_terms(seed)
-    n = V.shape[1]
-    value, w = soft.best_terms(V, np.eye(len(V))[0], offset)
-    d = soft.weigh(offset + w @ V)[1]
-    x = cvxpy.Variable(n)
-    worst = cvxpy.max(V @ x) + offset @ x
-    problem = cvxpy.Problem(
-        cvxpy.Minimize(worst + cvxpy.sum(cvxpy.rel_entr(x, soft.start)) / soft.sharpness),
-        [cvxpy.sum(x) == 1, x <= soft.cap],
-    )
-    problem.solve(solver="CLARABEL")
-    found = np.maximum(x.value, 1e-300)
-    assert value == pytest.approx(
-        (V @ found).max() + offset @ found + found @ np.log(found / soft.start) / soft.sharpness,
-        abs=1e-7,
-    )
-    np.testing.assert_allclose(d, x.value, atol=1e-5)
 
 
-@settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**6), t=st.integers(1, 12))
-def test_entropic_weights_are_optimal(seed, t):
-    soft, V, offset = random_terms(seed, t)
-    value, w = soft.best_terms(V, np.full(t, 1 / t), offset)
-    d = soft.weigh(offset + w @ V)[1]
-    assert w.min() >= 0
-    assert w.sum() == pytest.approx(1.0, abs=1e-14)
-    edges = V @ d
-    assert edges.max() - edges @ w <= 1e-11
-    np.testing.assert_allclose(edges[w > 1e-9], edges.max(), atol=1e-8)
-    from_elsewhere = soft.best_terms(V, np.eye(t)[-1], offset)
-    assert from_elsewhere[0] == pytest.approx(value, abs=1e-12)
-    np.testing.assert_allclose(from_elsewhere[1], w, atol=1e-7)
 
 
-@settings(max_examples=150, deadline=None)
-@given(
-    seed=st.integers(0, 10**6),
-    t=st.integers(1, 8),
-    n=st.integers(1, 40),
-    cap=st.floats(1.0, 50.0),
-    sharpness=st.sampled_from([1e-3, 1.0, 300.0, 1e5, 1e8]),
-)
-def test_hard_soft_margins_are_solved(seed, t, n, cap, sharpness):
-    rng = np.random.default_rng(seed)
-    soft = SoftMargin(np.full(n, 1 / n), cap / n, sharpness)
-    V = rng.uniform(-1, 1, (t, n)).round(2)
-    V[-1] = V[0]
-    values = [
-        soft.best_terms(V, start, np.zeros(n))[0] for start in (np.eye(t)[0], np.full(t, 1 / t))
-    ]
-    limit = best_terms_by_lp(V, cap / n, np.zeros(n))[0]
-    assert values[0] == pytest.approx(values[1], abs=1e-6)
-    assert limit - 1e-6 <= max(values) <= limit + (np.log(n) + 1) / sharpness + 1e-6
 
 
-@pytest.mark.parametrize("start", [0, None])
-def test_a_soft_margin_that_once_cycled(start):
-    V = np.array([[-0.4, 0.77], [1.0, 0.26], [-0.1, 0.76]])
-    soft = SoftMargin(np.full(2, 0.5), 10.0, 300.0)
-    w = np.full(3, 1 / 3) if start is None else np.eye(3)[start]
-    value, w = soft.best_terms(V, w, np.zeros(2))
-    assert value == pytest.approx(best_terms_by_lp(V, 1.0, np.zeros(2))[0], abs=0.01)
-    edges = V @ soft.weigh(w @ V)[1]
-    assert edges.max() - edges @ w < 1e-9
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_gradient_of_the_soft_margin(seed):
-    soft, V, offset = random_terms(seed)
-    rng = np.random.default_rng(seed)
-    w, p = rng.dirichlet(np.ones(len(V))), rng.standard_normal(len(V))
-    h = 1e-6
-    rise = soft.weigh(offset + (w + h * p) @ V)[0] - soft.weigh(offset + (w - h * p) @ V)[0]
-    slope = p @ V @ soft.weigh(offset + w @ V)[1]
-    assert rise / (2 * h) == pytest.approx(slope, rel=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_linear_programme_and_its_dual(seed):
-    soft, V, offset = random_terms(seed)
-    value, w, d = best_terms_by_lp(V, soft.cap, offset)
-    assert d.sum() == pytest.approx(1.0)
-    assert d @ offset + (V @ d).max() == pytest.approx(value, abs=1e-9)
-    primal = reference.soft_margin_lp(V.T, soft.cap, offset)[0]
-    dual = reference.soft_margin_dual(V.T, soft.cap, offset)[0]
-    assert value == pytest.approx(primal, abs=1e-7)
-    assert value == pytest.approx(dual, abs=1e-7)
-    assert w.min() >= 0
-    assert w.sum() == pytest.approx(1.0)
-    attained = np.sort(offset + w @ V)
-    full, part = divmod(1.0, soft.cap)
-    worst = soft.cap * attained[: int(full)].sum() + part * attained[int(full)]
-    assert worst == pytest.approx(value, abs=1e-9)
 
 
-@settings(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 10**6), n=st.integers(1, 12), rank=st.integers(1, 12))
-def test_quadratic_over_the_simplex(seed, n, rank):
-    rng = np.random.default_rng(seed)
-    F = rng.standard_normal((rank, n))
-    H, q = F.T @ F, rng.standard_normal(n)
-    x = maximize_quadratic(H, q, rng.dirichlet(np.ones(n)))
-    assert x.min() >= 0
-    assert x.sum() == pytest.approx(1.0)
-    gain = q - H @ x
-    assert gain.max() - gain @ x <= 1e-8 * (1 + np.abs(q).max())
 
 
 class TestFit:
@@ -320,17 +202,17 @@ class TestFit:
         triplets = NearestTriplets()(X, y)
         learner = DRMetric(prior="identity", prior_weight=2.0, scale=None, record_weights=True)
         learner.fit(X, triplets)
-        scatter = TripletOperator(X, triplets, unit=1.0)
-        offset = scatter.factor_margins(np.sqrt(2.0 / 4) * np.eye(4))
+        operator = TripletOperator(X, triplets, unit=1.0)
+        offset = operator.factor_margins(np.sqrt(2.0 / 4) * np.eye(4))
         soft = soft_margin_of(triplets, 4, cap=10.0, margin_tol=0.1)
         last = learner.history_[-1]
-        V = np.array([scatter.margins(r.direction) for r in learner.history_])
-        value, d = soft.weigh(offset + last.mix @ V)
+        V = np.array([operator.margins(r.direction) for r in learner.history_])
+        value, d = soft.value_and_weights(offset + last.term_weights @ V)
         assert learner.margin_ == pytest.approx(value, rel=1e-9)
         np.testing.assert_allclose(d, last.constraint_weights, atol=1e-12)
         edges = V @ d
-        assert edges.max() - edges @ last.mix < 1e-9 * np.abs(V).max()
-        gap = np.linalg.eigvalsh(scatter.matrix(d))[-1] - d @ (last.mix @ V)
+        assert edges.max() - edges @ last.term_weights < 1e-9 * np.abs(V).max()
+        gap = np.linalg.eigvalsh(operator.matrix(d))[-1] - d @ (last.term_weights @ V)
         assert learner.gap_ == pytest.approx(gap, rel=1e-6, abs=1e-12)
 
     def test_few_triplets_and_sharp_margins(self):
@@ -418,15 +300,6 @@ def test_c_of_uniform_weights():
     assert soft.cap == pytest.approx(2 / 3)
 
 
-def test_row_space(rng):
-    X = rng.standard_normal((20, 3)) @ rng.standard_normal((3, 7))
-    for points in (X, X[:5], X.astype(np.float32)):
-        basis = row_space(points)
-        assert basis.shape == (3, 7)
-        np.testing.assert_allclose(basis @ basis.T, np.eye(3), atol=1e-6)
-        np.testing.assert_allclose(points @ basis.T @ basis, points, atol=1e-4)
-    assert row_space(rng.standard_normal((20, 3))) is None
-    assert row_space(np.zeros((4, 2))) is None
 
 
 @pytest.mark.parametrize("name", ["iris", "wine", "wdbc", "vehicle"])
