@@ -10,13 +10,14 @@
 
 from nearfar import datasets, evaluate, neighbors, plots
 from nearfar.comparison import Comparison, compare
-from nearfar.constraints.constraints import Chunklets, Pairs, Triplets
-from nearfar.constraints.strategies import (
+from nearfar.constraints import (
     AllTriplets,
     FarTargetTriplets,
     NearestTriplets,
+    Pairs,
     RandomPairs,
     RandomTriplets,
+    Triplets,
 )
 from nearfar.learners.boosting import BoostMetric, DRMetric, MetricBoost
 from nearfar.learners.max_margin import C_path, CPath, MaxMarginMetric
@@ -35,7 +36,6 @@ __all__ = [
     "BoostMetric",
     "CPath",
     "C_path",
-    "Chunklets",
     "Comparison",
     "DRMetric",
     "FarTargetTriplets",

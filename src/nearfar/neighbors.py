@@ -11,7 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from nearfar.constraints.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
+from nearfar.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
 from nearfar.evaluate.search import others
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.boosting import BoostMetric

@@ -13,8 +13,7 @@ from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from nearfar.constraints.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
-from nearfar.constraints.strategies import RandomPairs
+from nearfar.constraints import Chunklets, ConstraintsOver, Pairs, RandomPairs, Triplets
 from nearfar.evaluate import RocCurve, verification, verification_curve
 from nearfar.learners.base import MetricLearner, require, require_number
 from nearfar.learners.max_margin import MaxMarginMetric

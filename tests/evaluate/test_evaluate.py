@@ -14,7 +14,7 @@ from sklearn.model_selection import LeaveOneOut, cross_val_predict
 from sklearn.neighbors import KNeighborsClassifier
 
 from nearfar import evaluate
-from nearfar.constraints.constraints import Pairs, Triplets
+from nearfar.constraints import Pairs, Triplets
 from nearfar.evaluate import search
 from nearfar.evaluate.search import Search
 from nearfar.metrics.metric import Metric

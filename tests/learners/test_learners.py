@@ -34,7 +34,7 @@ from nearfar import (
     SparseNCA,
     Triplets,
 )
-from nearfar.constraints.constraints import ConstraintsOver
+from nearfar.constraints import ConstraintsOver
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.nca.base import NeighborhoodLearner
 

@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nearfar.cli.source import Source, SourceError, need, read_table
-from nearfar.constraints.constraints import Pairs, Triplets
+from nearfar.constraints import Pairs, Triplets
 
 _TRIPLET = ("anchor", "near", "far")
 _PAIR = ("a", "b")

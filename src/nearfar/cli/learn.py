@@ -36,7 +36,7 @@ from nearfar.cli.terminal import (
 )
 from nearfar.comparison import Comparison, Method
 from nearfar.comparison.significance import Goal
-from nearfar.constraints.constraints import Pairs, Triplets
+from nearfar.constraints import Pairs, Triplets
 from nearfar.learners.base import MetricLearner, Scaler
 from nearfar.metrics.metric import Metric
 

@@ -14,7 +14,7 @@ from nearfar.cli.constraints import read_questions
 from nearfar.cli.files import check_target, load_metric, write_table
 from nearfar.cli.source import TABLES, Source, SourceError, read_source
 from nearfar.cli.terminal import command, say, show_json, show_table
-from nearfar.constraints.constraints import Pairs
+from nearfar.constraints import Pairs
 from nearfar.evaluate import verification, verification_curve
 from nearfar.metrics.metric import Metric
 from nearfar.verification import threshold_on

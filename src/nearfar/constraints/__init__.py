@@ -1,1 +1,33 @@
 """Triplets, pairs and chunklets, and the strategies that make them from labels."""
+
+from nearfar.constraints.base import Constraints, ConstraintsOver
+from nearfar.constraints.chunklets import Chunklets
+from nearfar.constraints.conversion import to_pairs, to_triplets
+from nearfar.constraints.pairs import Pairs
+from nearfar.constraints.strategies import (
+    AllTriplets,
+    FarTargetTriplets,
+    NearestTriplets,
+    PairStrategy,
+    RandomPairs,
+    RandomTriplets,
+    TripletStrategy,
+)
+from nearfar.constraints.triplets import Triplets
+
+__all__ = [
+    "AllTriplets",
+    "Chunklets",
+    "Constraints",
+    "ConstraintsOver",
+    "FarTargetTriplets",
+    "NearestTriplets",
+    "PairStrategy",
+    "Pairs",
+    "RandomPairs",
+    "RandomTriplets",
+    "TripletStrategy",
+    "Triplets",
+    "to_pairs",
+    "to_triplets",
+]

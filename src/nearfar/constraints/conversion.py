@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from nearfar.constraints.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
+from nearfar.constraints.base import ConstraintsOver
+from nearfar.constraints.chunklets import Chunklets
+from nearfar.constraints.pairs import Pairs
 from nearfar.constraints.strategies import PairStrategy, TripletStrategy
+from nearfar.constraints.triplets import Triplets
 from nearfar.typing import Floats
 
 _ONLY_TOGETHER = (

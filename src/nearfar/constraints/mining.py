@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array, check_consistent_length
 
+from nearfar.numerics.class_order import ClassOrder
 from nearfar.numerics.distances import squared_distances
 from nearfar.typing import Floats, Ints
 
@@ -83,7 +84,7 @@ def class_neighbors(
     X = check_array(X, dtype=[np.float64, np.float32])
     codes = np.unique(y, return_inverse=True)[1]
     check_consistent_length(X, codes)
-    points = _ClassOrder(X, codes)
+    points = _SortedPoints(X, codes)
     n, infinity = len(X), np.float32(np.inf)
     targets = np.full((n, n_targets), -1, dtype=np.intp)
     impostors = np.full((n, n_impostors), -1, dtype=np.intp)
@@ -93,7 +94,7 @@ def class_neighbors(
         other = _Shortlist(points, rows, n_impostors)
         left = points.left_factor(rows)
         G = left @ points.points[:: points.sample.step].T
-        together = points.y[top : rows.stop, None] == points.y[:: points.sample.step]
+        together = points.codes[top : rows.stop, None] == points.codes[:: points.sample.step]
         same.bound(
             np.where(together & (np.arange(top, rows.stop)[:, None] != points.sample), G, infinity)
         )
@@ -113,14 +114,13 @@ def class_neighbors(
     return targets, impostors
 
 
-class _ClassOrder:
-    """The points in class order, as float32 with their norms: what the tiles are made from."""
+class _SortedPoints(ClassOrder):
+    """The points in class order, as float32 with their norms; the tiles are made from them."""
 
     def __init__(self, X: Floats, y: Ints) -> None:
         n, n_features = X.shape
         self.X = X
-        self.order = np.argsort(y, kind="stable")
-        self.y = y[self.order]
+        super().__init__(y)
         self.slack = (n_features + 8) * _UNIT_ROUNDOFF
         self.norms = np.empty(n)
         self.points = np.empty((n, n_features + 1), dtype=np.float32)
@@ -142,10 +142,10 @@ class _ClassOrder:
 
     def same_class_blocks(self, rows: range, columns: range) -> Iterator[tuple[range, range]]:
         """Sub-blocks of the tile whose entries join two members of one class."""
-        first = max(self.y[rows[0]], self.y[columns[0]])
-        last = min(self.y[rows[-1]], self.y[columns[-1]])
+        first = max(self.codes[rows[0]], self.codes[columns[0]])
+        last = min(self.codes[rows[-1]], self.codes[columns[-1]])
         for label in range(first, last + 1):
-            start, stop = np.searchsorted(self.y, [label, label + 1])
+            start, stop = self.edges[label], self.edges[label + 1]
             yield (
                 range(max(start, rows.start), min(stop, rows.stop)),
                 range(max(start, columns.start), min(stop, columns.stop)),
@@ -158,7 +158,9 @@ class _Shortlist:
     A column stays a candidate while its lower bound is below the k-th smallest upper bound seen.
     """
 
-    def __init__(self, points: _ClassOrder, rows: range, k: int, *, farthest: bool = False) -> None:
+    def __init__(
+        self, points: _SortedPoints, rows: range, k: int, *, farthest: bool = False
+    ) -> None:
         self.points, self.rows, self.k, self.farthest = points, rows, k, farthest
         self.best = np.full((len(rows), k), np.inf, dtype=np.float32)
         self.limit = np.full((len(rows), 1), np.inf, dtype=np.float32)

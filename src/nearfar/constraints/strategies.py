@@ -14,8 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearfar.constraints.constraints import Pairs, Triplets
 from nearfar.constraints.mining import class_neighbors
+from nearfar.constraints.pairs import Pairs
+from nearfar.constraints.triplets import Triplets
+from nearfar.numerics.class_order import ClassOrder
+from nearfar.runtime.parameters import check_parameters, integer, number
 from nearfar.typing import Floats, Ints
 
 TripletStrategy = Callable[[Floats, Ints, np.random.RandomState], Triplets]
@@ -54,7 +57,7 @@ class NearestTriplets:
     impostors: int = 3
 
     def __post_init__(self) -> None:
-        _require_positive(targets=self.targets, impostors=self.impostors)
+        _check_positive(targets=self.targets, impostors=self.impostors)
 
     def __call__(
         self, X: Floats, y: Ints, random_state: np.random.RandomState | None = None
@@ -89,9 +92,8 @@ class FarTargetTriplets:
     keep: float = 0.2
 
     def __post_init__(self) -> None:
-        _require_positive(a=self.a)
-        if not 0 < self.keep <= 1:
-            raise ValueError(f"keep is a share above 0 and at most 1; got {self.keep!r}.")
+        _check_positive(a=self.a)
+        check_parameters({"keep": number(above=0.0, at_most=1.0)}, {"keep": self.keep})
 
     def __call__(
         self, X: Floats, y: Ints, random_state: np.random.RandomState | None = None
@@ -119,20 +121,22 @@ class RandomTriplets:
     m: int
 
     def __post_init__(self) -> None:
-        _require_positive(m=self.m)
+        _check_positive(m=self.m)
 
     def __call__(
         self, X: Floats, y: Ints, random_state: np.random.RandomState | None = None
     ) -> Triplets:
         """Draw the triplets; distances in X play no part."""
         rng = _random(random_state)
-        classes = _Classes(y)
-        anchors = classes.with_companion()
-        if len(anchors) == 0 or classes.n_classes < 2:
+        classes = _ClassSampler(y)
+        anchors = classes.rows_with_companion()
+        if len(anchors) == 0 or len(classes.sizes) < 2:
             return Triplets(np.empty((0, 3), dtype=np.intp))
         anchor = anchors[rng.randint(len(anchors), size=self.m)]
         return Triplets(
-            np.column_stack([anchor, classes.companion(anchor, rng), classes.stranger(anchor, rng)])
+            np.column_stack(
+                [anchor, classes.companions(anchor, rng), classes.strangers(anchor, rng)]
+            )
         )
 
 
@@ -181,60 +185,56 @@ class RandomPairs:
 
     def __post_init__(self) -> None:
         if self.m is not None:
-            _require_positive(m=self.m)
-        if not 0 <= self.similar <= 1:
-            raise ValueError(f"similar is a share from 0 to 1; got {self.similar!r}.")
+            _check_positive(m=self.m)
+        rule = number(at_least=0.0, at_most=1.0)
+        check_parameters({"similar": rule}, {"similar": self.similar})
 
     def __call__(
         self, X: Floats, y: Ints, random_state: np.random.RandomState | None = None
     ) -> Pairs:
         """Draw the pairs; distances in X play no part."""
         rng = _random(random_state)
-        classes = _Classes(y)
-        paired = classes.with_companion()
+        classes = _ClassSampler(y)
+        paired = classes.rows_with_companion()
         m = max(2_000, 10 * len(y)) if self.m is None else self.m
         n_similar = round(self.similar * m) if len(paired) else 0
-        n_different = m - round(self.similar * m) if classes.n_classes > 1 else 0
+        n_different = m - round(self.similar * m) if len(classes.sizes) > 1 else 0
         left = paired[rng.randint(len(paired), size=n_similar)] if n_similar else paired[:0]
         other = rng.randint(len(y), size=n_different)
         index = np.column_stack(
             [
                 np.concatenate([left, other]),
-                np.concatenate([classes.companion(left, rng), classes.stranger(other, rng)]),
+                np.concatenate([classes.companions(left, rng), classes.strangers(other, rng)]),
             ]
         )
         return Pairs(index, np.arange(len(index)) < n_similar)
 
 
-class _Classes:
-    """Draw members of the same or of another class, without tables of n x n."""
+class _ClassSampler(ClassOrder):
+    """Draws members of the same or of another class, without n x n tables."""
 
     def __init__(self, y: Ints) -> None:
-        codes = np.unique(y, return_inverse=True)[1]
-        self.order = np.argsort(codes, kind="stable")
-        self.place = np.empty(len(y), dtype=np.intp)
-        self.place[self.order] = np.arange(len(y))
-        self.size = np.bincount(codes)
-        self.first = np.concatenate([[0], np.cumsum(self.size)])
-        self.code = codes
-        self.n_classes = len(self.size)
+        super().__init__(y)
+        self.place = np.empty(self.n, dtype=np.intp)
+        self.place[self.order] = np.arange(self.n)
 
-    def with_companion(self) -> Ints:
-        return np.flatnonzero(self.size[self.code] > 1)
+    def rows_with_companion(self) -> Ints:
+        """Return the rows whose class has another member."""
+        return np.sort(self.order[self.size_of_each > 1])
 
-    def companion(self, rows: Ints, rng: np.random.RandomState) -> Ints:
+    def companions(self, rows: Ints, rng: np.random.RandomState) -> Ints:
         """Draw another member of each row's class."""
-        code = self.code[rows]
-        shift = 1 + np.floor(rng.random_sample(len(rows)) * (self.size[code] - 1)).astype(np.intp)
-        inside = (self.place[rows] - self.first[code] + shift) % self.size[code]
-        return self.order[self.first[code] + inside]
+        code = self.codes[self.place[rows]]
+        size = self.sizes[code]
+        shift = 1 + np.floor(rng.random_sample(len(rows)) * (size - 1)).astype(np.intp)
+        inside = (self.place[rows] - self.edges[code] + shift) % size
+        return self.order[self.edges[code] + inside]
 
-    def stranger(self, rows: Ints, rng: np.random.RandomState) -> Ints:
+    def strangers(self, rows: Ints, rng: np.random.RandomState) -> Ints:
         """Draw a member of another class for each row."""
-        code = self.code[rows]
-        n = len(self.code)
-        shift = np.floor(rng.random_sample(len(rows)) * (n - self.size[code])).astype(np.intp)
-        return self.order[(self.first[code + 1] + shift) % n]
+        code = self.codes[self.place[rows]]
+        shift = np.floor(rng.random_sample(len(rows)) * (self.n - self.sizes[code]))
+        return self.order[(self.edges[code + 1] + shift.astype(np.intp)) % self.n]
 
 
 def _cross(targets: Ints, impostors: Ints) -> Triplets:
@@ -251,7 +251,5 @@ def _random(random_state: np.random.RandomState | None) -> np.random.RandomState
     return np.random.RandomState() if random_state is None else random_state
 
 
-def _require_positive(**numbers: int) -> None:
-    for name, number in numbers.items():
-        if not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1:
-            raise ValueError(f"{name} is a whole number of 1 or more; got {number!r}.")
+def _check_positive(**numbers: int) -> None:
+    check_parameters(dict.fromkeys(numbers, integer(at_least=1)), numbers)

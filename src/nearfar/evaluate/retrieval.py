@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.neighbors import KNeighborsClassifier
 
-from nearfar.constraints.constraints import Triplets
+from nearfar.constraints import Triplets
 from nearfar.evaluate.search import Floats, Ints, Labels, Search, check_depth, labelled
 from nearfar.metrics.metric import Metric
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import auc, roc_curve
 
-from nearfar.constraints.constraints import Pairs
+from nearfar.constraints import Pairs
 from nearfar.evaluate.search import Floats
 from nearfar.metrics.metric import Metric
 

@@ -26,9 +26,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from nearfar.constraints.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
-from nearfar.constraints.conversion import to_triplets
-from nearfar.constraints.strategies import NearestTriplets
+from nearfar.constraints import (
+    Chunklets,
+    ConstraintsOver,
+    NearestTriplets,
+    Pairs,
+    Triplets,
+    to_triplets,
+)
 from nearfar.learners.metric_builder import MetricBuilder, covariance_matrix
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.kernel_map import KernelMap

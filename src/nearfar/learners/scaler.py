@@ -1,4 +1,4 @@
-"""`Scaler`: the units that learners work in, so that parameters mean the same for any units of X."""
+"""`Scaler`: the units that learners work in, so that results do not depend on the units of X."""
 
 from __future__ import annotations
 

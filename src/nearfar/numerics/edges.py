@@ -52,7 +52,7 @@ class Edges:
 
     def __init__(self, X: Floats, a: Ints, b: Ints) -> None:
         self.X = X
-        self.workers = Threads()
+        self.threads = Threads()
         n = len(X)
         keys, self.of_pair = np.unique(np.minimum(a, b) * n + np.maximum(a, b), return_inverse=True)
         self.i, self.j = np.divmod(keys, n)
@@ -86,7 +86,7 @@ class Edges:
         def block(rows: slice) -> Vector:
             return squared_distances(P, self.i[rows], self.j[rows])
 
-        return np.concatenate(list(self.workers.map(block, len(self), _BLOCK_EDGES)))
+        return np.concatenate(list(self.threads.map(block, len(self), _BLOCK_EDGES)))
 
     def matrix(self, w: Vector) -> Matrix:
         """X' E' diag(w) E X, dense."""
@@ -98,7 +98,7 @@ class Edges:
             return self.X[rows].T @ (_rows_of(half, rows) @ self.X)
 
         with single_threaded_blas():
-            for part in self.workers.map(block, len(self.X), _BLOCK_ROWS):
+            for part in self.threads.map(block, len(self.X), _BLOCK_ROWS):
                 S += part
         return S + S.T
 

@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar.numerics.class_order import ClassOrder
 from nearfar.runtime.threads import Threads, single_threaded_blas
 from nearfar.typing import Floats, Ints, Vector
 
@@ -107,8 +108,8 @@ WeightsOf = Callable[[Tile], Floats]
 """Tile -> weights; the result may be overwritten."""
 
 
-class ClassOrder:
-    """Rows in class order, cut into bands.
+class PairTiles(ClassOrder):
+    """All pairs of rows in class order, cut into bands of rows and tiles of columns.
 
     Parameters
     ----------
@@ -117,21 +118,13 @@ class ClassOrder:
 
     Attributes
     ----------
-    order : array of shape (n_samples,)
-        Row numbers in class order.
-    edges : array of shape (n_classes + 1,)
-        Where classes begin and end in that order.
     bands : list of Band
     """
 
     def __init__(self, y: NDArray[np.integer[Any]]) -> None:
-        self.n = len(y)
-        self.order: Ints = np.argsort(y, kind="stable")
-        changes = np.flatnonzero(np.diff(y[self.order])) + 1
-        self.edges = np.concatenate([[0], changes, [self.n]])
-        self.codes: Ints = np.repeat(np.arange(len(self.edges) - 1), np.diff(self.edges))
+        super().__init__(y)
         self.bands = list(self._bands())
-        self.workers = Threads()
+        self.threads = Threads()
 
     def _bands(self) -> Iterator[Band]:
         """Yield parts of large classes, and runs of small ones that fit into one band together."""
@@ -173,7 +166,7 @@ class ClassOrder:
         few = self.n * self.n <= _SERIAL_ELEMENTS
         size = len(self.bands) if few else -(-len(self.bands) // _TASKS)
         with single_threaded_blas():
-            return reduce(_add, self.workers.map(run, len(self.bands), size))
+            return reduce(_add, self.threads.map(run, len(self.bands), size))
 
     def laplacian(self, weights_of: WeightsOf, T: Floats, *, near_sign: float = 1.0) -> Floats:
         """(Laplacian of the weights) @ T.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nearfar.constraints.constraints import Pairs
+from nearfar.constraints import Pairs
 from nearfar.evaluate import neighbor_accuracy_curve, verification, verification_curve
 from nearfar.metrics.metric import Metric
 from nearfar.plots.canvas import (

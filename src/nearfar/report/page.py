@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nearfar import plots
-from nearfar.constraints.strategies import RandomPairs
+from nearfar.constraints import RandomPairs
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.importance import leading_directions
 from nearfar.metrics.metric import Metric

@@ -51,16 +51,26 @@ def check_parameters(rules: Mapping[str, Rule], values: Mapping[str, Any]) -> No
 
 
 def number(
-    *, at_least: float = -math.inf, above: float = -math.inf, below: float = math.inf
+    *,
+    at_least: float = -math.inf,
+    above: float = -math.inf,
+    at_most: float = math.inf,
+    below: float = math.inf,
 ) -> Rule:
     """Accept finite numbers within bounds."""
     bounds = [f">= {at_least:g}"] if at_least > -math.inf else []
     bounds += [f"> {above:g}"] if above > -math.inf else []
+    bounds += [f"<= {at_most:g}"] if at_most < math.inf else []
     bounds += [f"< {below:g}"] if below < math.inf else []
 
     def accepts(value: Any) -> bool:
         plain = isinstance(value, numbers.Real) and not isinstance(value, bool)
-        return plain and math.isfinite(value) and above < value < below and value >= at_least
+        return (
+            plain
+            and math.isfinite(value)
+            and above < value < below
+            and at_least <= value <= at_most
+        )
 
     return Rule(f"a number {' and '.join(bounds)}".strip(), accepts)
 

@@ -32,7 +32,7 @@ from nearfar.learners.boosting.eigen import leading
 from nearfar.learners.boosting.losses import exponential_loss
 from nearfar.learners.boosting.thresholds import best_threshold, gaussian_threshold
 from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine
-from nearfar.numerics.pair_tiles import Band, ClassOrder, Embedded, PairForm, Tile, squares
+from nearfar.numerics.pair_tiles import Band, Embedded, PairForm, PairTiles, Tile, squares
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 MAX_SORTED = 1 << 24
@@ -90,10 +90,9 @@ class AllTripletsOperator:
     """
 
     def __init__(self, X: Floats, y: Ints, *, normalize: bool = True) -> None:
-        self.classes = ClassOrder(y)
+        self.classes = PairTiles(y)
         self.X = X[self.classes.order]
-        sizes = np.diff(self.classes.edges)
-        self._size = np.repeat(sizes, sizes)
+        self._size = self.classes.size_of_each
         self.anchors = (self._size > 1) & (self._size < len(X))
         self.n_triplets = int(((self._size - 1) * (len(X) - self._size)).sum())
         if self.n_triplets == 0:
@@ -109,7 +108,7 @@ class AllTripletsOperator:
         return self.state(np.empty((0, len(self))))
 
     def prior_state(self, L: Matrix | None, weight: float) -> tuple[AllTripletsState, float]:
-        """State of a prior metric; parameters and result are those of `TripletOperator.prior_state`."""
+        """State of a prior metric; see `TripletOperator.prior_state`."""
         factor = np.eye(len(self)) if L is None else L
         mean = self._mean_square(self.X @ factor.T.astype(self.X.dtype)) / self.unit
         scale = weight / mean if mean > 0 else weight

@@ -194,6 +194,7 @@ def warm_start(operator: Operator, data: FitInput) -> Start:
     """Continue the last fit; a metric that was loaded takes the place of the prior."""
     assert data.warm is not None
     scale = data.scaler.scale * np.sqrt(operator.unit)
+    base: Matrix | None
     earlier = Terms.none(len(operator))
     if data.warm.state is None:
         base = factor_on_scaled_points(data.warm.metric, data.scaler, "metric to continue from")

@@ -22,7 +22,7 @@ Where nearfar departs from the paper, and why:
 - The test lambda_max <= v has a tolerance; the strict one stalls.
 - (P0) is unbounded below where v is less than the largest margin that a trace-one M can give to
   all triplets, as it is at v = 1e-7 whenever some M satisfies them all. Then the number of
-  iterations regularises; the boosting also ends once the loss is 20 below its value at zero margins.
+  iterations regularises; boosting also ends once the loss is 20 below its value at zero margins.
 - Algorithm 2 never lowers a weight and so stops short of the optimum of (P0). `corrective=True`
   goes there: after each new term the whole factor L of M = L'L is re-optimised, and the gap to the
   optimum is certified.
@@ -41,9 +41,7 @@ import numpy as np
 from scipy.optimize import minimize
 from sklearn.model_selection import GroupShuffleSplit
 
-from nearfar.constraints.constraints import Triplets
-from nearfar.constraints.conversion import to_triplets
-from nearfar.constraints.strategies import NearestTriplets, TripletStrategy
+from nearfar.constraints import NearestTriplets, Triplets, TripletStrategy, to_triplets
 from nearfar.learners.base import FitInput, Prior, Variant
 from nearfar.learners.boosting.base import BoostingLearner, BoostingProblem, Start, Terms
 from nearfar.learners.boosting.loop import (

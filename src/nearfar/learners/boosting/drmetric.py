@@ -22,8 +22,8 @@ Where nearfar departs from the paper, and why:
   the true minimiser with the cap, tau being found by filling up (`soft_margin`).
 - w maximises the same problem that d minimises. The paper's w from the linear programme (4) belongs
   to a problem without delta, is not unique, and is not the partner of d: ``solver="lp"``.
-- The order in an iteration is u, w, d, so that each direction sees the weights of all before it. Printed
-  is u, d, w.
+- The order in an iteration is u, w, d, so that each direction sees the weights of all before it.
+  The printed order is u, d, w.
 - Squared distances are divided by the 90th percentile of the triplets' squared distances. The
   bound behind c divides by the largest: one outlier then makes all others too short for d to
   leave d0, and few directions are learned (digits, standardised: 3 of them, 25 % error).
@@ -48,9 +48,13 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from nearfar.constraints.constraints import Triplets
-from nearfar.constraints.conversion import to_triplets
-from nearfar.constraints.strategies import FarTargetTriplets, NearestTriplets, TripletStrategy
+from nearfar.constraints import (
+    FarTargetTriplets,
+    NearestTriplets,
+    Triplets,
+    TripletStrategy,
+    to_triplets,
+)
 from nearfar.learners.base import FitInput, Prior, Variant, factor_on_scaled_points
 from nearfar.learners.boosting.base import BoostingLearner, BoostingProblem, Start, Terms
 from nearfar.learners.boosting.eigen import row_space
@@ -81,8 +85,8 @@ class DRMetric(BoostingLearner):
         smaller it is, the farther the triplets' weights may move from their start. If many triplets
         may be wrong, 1 or more keeps them from dominating.
     independence : float, default=0.1
-        Penalty lambda for the overlap with earlier directions, relative to the leading eigenvalue at
-        the first weights; absolute with ``variant="paper"``.
+        Penalty lambda for the overlap with earlier directions, relative to the leading eigenvalue
+        at the first weights; absolute with ``variant="paper"``.
     solver : {"entropy", "lp"}, optional
         How the directions are weighed: by the regularised problem ("entropy", the default), or by
         the paper's linear programme (4) ("lp", the default of ``variant="paper"``), for up to some

@@ -31,8 +31,8 @@ Where nearfar departs from the paper, and why:
 - More than two classes: one sum over all anchors, exactly the list of all triplets.
 - Learning starts from a prior metric by default; votes start from zero, the prior is added to M.
 
-``variant="paper"`` takes rows as they are, starts at zero, takes the largest absolute eigenvalue and
-Gaussian thresholds. Its result, a `SignedForm`, orders triplets but has no map.
+``variant="paper"`` takes rows as they are, starts at zero, takes the largest absolute eigenvalue
+and Gaussian thresholds. Its result, a `SignedForm`, orders triplets but has no map.
 """
 
 from __future__ import annotations
@@ -46,8 +46,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from nearfar.constraints.conversion import to_triplets
-from nearfar.constraints.strategies import AllTriplets, TripletStrategy
+from nearfar.constraints import AllTriplets, TripletStrategy, to_triplets
 from nearfar.learners.base import FitInput, Prior, Variant
 from nearfar.learners.boosting.all_triplets_operator import AllTripletsOperator
 from nearfar.learners.boosting.base import (

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
-from nearfar.constraints.constraints import Triplets
+from nearfar.constraints import Triplets
 from nearfar.learners.boosting.eigen import leading, signed
 from nearfar.learners.boosting.losses import Slope, exponential_loss, exponential_slope
 from nearfar.learners.boosting.thresholds import best_threshold, gaussian_threshold

@@ -13,9 +13,7 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state
 
-from nearfar.constraints.constraints import ConstraintsOver, Pairs
-from nearfar.constraints.conversion import to_pairs
-from nearfar.constraints.strategies import RandomPairs
+from nearfar.constraints import ConstraintsOver, Pairs, RandomPairs, to_pairs
 from nearfar.learners.max_margin.max_margin_metric import MaxMarginMetric
 from nearfar.learners.scaler import Scaler
 from nearfar.typing import Vector

@@ -14,15 +14,16 @@ pursuit (section 4.6; `matching_pursuit`), and the same problem is solved there.
 Where nearfar departs from the paper, and why:
 
 - The paper minimises (5) by a gradient step and then projects on the psd cone; that ends elsewhere
-  (7.90 where the optimum is 2.21). Here the model of each iteration is solved by its dual, in which the
-  projection is part of the function.
+  (7.90 where the optimum is 2.21). Here the model of each iteration is solved by its dual, which
+  contains the projection.
 - The printed stop omits (1/n) sum c, and tests the plane that has just been added. Here lower and
   upper bounds of the optimum are kept; `gap_` is between them.
 - The best solution so far moves along the line to the model's minimum, and the next plane touches
   between the two (as in OCAS of Franc and Sonnenburg): fewer planes.
 - b^2 / 2 in (3), which (2) does not have, is harmless once distances are in units of their mean.
-- P is zero in the paper (``variant="paper"``). Penalising the distance to a multiple of the identity keeps digits and
-  vehicles at the level of Euclidean distance, which zero does not (vehicles 38 against 30 % error).
+- P is zero in the paper (``variant="paper"``). Penalising the distance to a multiple of the
+  identity keeps digits and vehicles at the level of Euclidean distance, which zero does not
+  (vehicles 38 against 30 % error).
 - For few pairs the dual with one multiplier per pair is faster (`box_dual`); same optimum.
 - C and epsilon have no values in the paper.
 - Section 4.5's kernel between pairs, O(n^2), is no metric; docs/maxmargin.md says what it is.
@@ -39,9 +40,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from nearfar.constraints.constraints import Pairs
-from nearfar.constraints.conversion import to_pairs
-from nearfar.constraints.strategies import PairStrategy, RandomPairs
+from nearfar.constraints import Pairs, PairStrategy, RandomPairs, to_pairs
 from nearfar.learners.base import (
     ConstraintLearner,
     FitInput,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearfar.constraints.constraints import Pairs
+from nearfar.constraints import Pairs
 from nearfar.learners.max_margin.psd_split import PsdSplit
 from nearfar.numerics.edges import Edges
 from nearfar.typing import Floats, Matrix, Vector

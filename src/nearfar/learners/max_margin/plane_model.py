@@ -1,7 +1,7 @@
 """`PlaneModel`: the largest of a few planes in place of the mean hinge, and its minimum.
 
-With weights a >= 0 of the planes, sum a <= C, the dual of the model is the problem's own with planes
-in place of pairs:
+With weights a >= 0 of the planes, sum a <= C, the dual of the model is the problem's own with
+planes in place of pairs:
 
     sum_l a_l offset_l + 1/2 |P|^2 - 1/2 |A|^2 - 1/2 b^2
     A = [P - sum_l a_l G_l]+,    b = sum_l a_l slope_l

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from nearfar.constraints.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
+from nearfar.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
 from nearfar.learners.base import FitInput, MetricLearner, Problem, factor_on_scaled_points
 from nearfar.metrics.metric import Metric
 from nearfar.runtime import parameters

@@ -17,15 +17,15 @@ Where nearfar departs from the paper, and why:
 
 - Distances are not divided by |M|_F, and the penalties are on the mean over points: see `nca`.
 - L-BFGS on the factors L_s of M_s = L_s'L_s and the gate together. V = V+ - V- with both parts
-  bounded below by zero: weights that do not gain more than their penalty become exactly zero, as a proximal step makes them
-  (the paper's sign(0) = 1 never does).
+  bounded below by zero: weights that gain less than their penalty become exactly zero, as with a
+  proximal step (the paper's sign(0) = 1 never does that).
 - The offsets b_s are not penalised; points are centred.
 - Equal metrics with V = 0 never separate, and the paper has no other start: all metrics begin with
   |M|_F = 1, the gate with k-means centres m_s, v_s = m_s and b_s = -|m_s|^2 / 2. Of `n_init` starts
   the one with the best objective is kept.
 
-``variant="paper"`` is the paper's form: distances divided by |M|_F (kept at 1), penalties on the sum,
-fixed steps, negative eigenvalues cut off (18).
+``variant="paper"`` is the paper's form: distances divided by |M|_F (kept at 1), penalties on the
+sum, fixed steps, negative eigenvalues cut off (18).
 """
 
 from __future__ import annotations
@@ -229,10 +229,10 @@ class MixtureNCA(NeighborhoodLearner):
         scores = {}
         distinct = len(np.unique(Z[seen], axis=0))
         known, held_out = (Z[seen], codes[seen]), (Z[unseen], codes[unseen])
-        for number in (number for number in _NUMBERS_TRIED if number <= distinct):
-            *_, last = self._problem(*known, L, number, random_state).solve()
-            scores[number] = _held_out_likelihood(last.model, known, held_out)
-        return max(scores, key=lambda number: (scores[number], -number))
+        for n_metrics in (n for n in _NUMBERS_TRIED if n <= distinct):
+            *_, last = self._problem(*known, L, n_metrics, random_state).solve()
+            scores[n_metrics] = _held_out_likelihood(last.model, known, held_out)
+        return max(scores, key=lambda n: (scores[n], -n))
 
 
 def _held_out_likelihood(

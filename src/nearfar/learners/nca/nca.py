@@ -8,7 +8,7 @@ With p_i the probability that the point i finds its own class among soft neighbo
     SparseNCA   min -1/n sum_i log p_i + sparsity Tr M,  M = L'L     (Hong, Li, Jiang, Tu: (5)-(7))
 
 Tr M is the sum of M's eigenvalues and, being |L|_F^2, smooth in L: L-BFGS on a square L goes to a
-local optimum of the problem in M, at which directions that do not gain more than their penalty have vanished.
+local optimum of the problem in M, at which directions that gain less than their penalty vanish.
 
 Where nearfar departs from the paper, and why:
 
@@ -203,8 +203,8 @@ class NCA(_SingleMapLearner):
     Parameters
     ----------
     objective : {"expected", "likelihood"}, default="expected"
-        The maximised objective: the expected share of points that find their class, as in scikit-learn,
-        or the mean logarithm of their probability to do so.
+        The maximised objective: the expected share of points that find their class, as in
+        scikit-learn, or the mean logarithm of their probability to do so.
     max_iter : int, default=200
         The most iterations of L-BFGS, or, with `batch_size`, passes over the points.
     batch_size : int, optional

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearfar.numerics.pair_tiles import SMALLEST_FLOAT32_EXPONENT, Band, ClassOrder, Embedded, Tile
+from nearfar.numerics.pair_tiles import SMALLEST_FLOAT32_EXPONENT, Band, Embedded, PairTiles, Tile
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 _NO_WEIGHT = 1e30
@@ -69,10 +69,9 @@ class SoftNeighbors:
     """
 
     def __init__(self, X: Floats, y: Ints) -> None:
-        self.classes = ClassOrder(y)
+        self.classes = PairTiles(y)
         self.X = X[self.classes.order]
-        sizes = np.diff(self.classes.edges)
-        self.counted = np.repeat(sizes > 1, sizes)
+        self.counted = self.classes.size_of_each > 1
         if not has_enough_classes(y):
             raise ValueError(
                 "Soft neighbours need at least two classes, and at least one class with two "

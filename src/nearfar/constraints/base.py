@@ -1,0 +1,161 @@
+"""What all kinds of constraints share.
+
+Constraints are row numbers of X, never copies of rows. They are frozen and checked when created;
+`check(n)` compares them with the number of samples. For cross-validation, `take` picks constraints,
+`restrict` picks samples, and `over(n)` makes them look like n targets to scikit-learn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nearfar.typing import Ints, Vector
+
+T = TypeVar("T", bound=np.generic)
+
+
+class Constraints(Protocol):
+    """The interface of constraints."""
+
+    def __len__(self) -> int: ...
+
+    def check(self, n_samples: int) -> None:
+        """Raise ValueError unless every row number is below `n_samples`."""
+
+    def restrict(self, samples: ArrayLike) -> Self:
+        """Keep the constraints among `samples`, renumbered to positions in it."""
+
+    def over(self, n_samples: int) -> ConstraintsOver:
+        """Present these constraints as one target per sample."""
+
+
+class IndexedConstraints:
+    """Base of constraints that are tuples of row numbers."""
+
+    index: Ints
+    weight: Vector | None
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for value in state.values():
+            if value is not None:
+                value.setflags(write=False)
+
+    def __repr__(self) -> str:
+        weighted = "" if self.weight is None else ", weighted"
+        return f"<{type(self).__name__}: {len(self)}{weighted}>"
+
+    def check(self, n_samples: int) -> None:
+        """Raise ValueError unless every row number is below `n_samples`."""
+        if len(self) and self.index.max() >= n_samples:
+            raise ValueError(
+                f"{type(self).__name__} refer to row {self.index.max()}, "
+                f"but X has only {n_samples} rows (0 to {n_samples - 1})."
+            )
+
+    def over(self, n_samples: int) -> ConstraintsOver:
+        """Present these constraints as one target per sample.
+
+        scikit-learn's `cross_val_score` and `GridSearchCV` need this to split them with X. Only
+        constraints whose rows all lie in a fold survive: of triplets, one in k^3 in the test part
+        of k folds. With few constraints, split those instead (`Triplets.folds`).
+        """
+        return ConstraintsOver(self, n_samples)  # type: ignore[arg-type]
+
+    def _weight(self, rows: Any) -> Vector | None:
+        return None if self.weight is None else self.weight[rows]
+
+    def _within(self, samples: ArrayLike) -> tuple[NDArray[np.bool_], Ints]:
+        """Return which constraints lie wholly within `samples`, and their row numbers there."""
+        position = _positions(samples, int(self.index.max(initial=-1)) + 1)
+        renumbered = position[self.index]
+        return np.all(renumbered >= 0, axis=1), renumbered
+
+
+@dataclass(frozen=True, eq=False)
+class ConstraintsOver:
+    """Constraints presented as one target per sample, so that scikit-learn can split them.
+
+    Indexing with the samples of a fold restricts the constraints to that fold.
+
+    Examples
+    --------
+    >>> from nearfar import Triplets
+    >>> y = Triplets([[0, 1, 2], [3, 4, 0]]).over(5)
+    >>> len(y), len(y[[0, 3, 4]].constraints)
+    (5, 1)
+    """
+
+    constraints: Constraints
+    n_samples: int
+
+    def __post_init__(self) -> None:
+        self.constraints.check(self.n_samples)
+
+    @property
+    def shape(self) -> tuple[int]:
+        """Shape of the array of targets that this stands for."""
+        return (self.n_samples,)
+
+    def __len__(self) -> int:
+        return self.n_samples
+
+    def __getitem__(self, samples: Any) -> ConstraintsOver:
+        rows = samples[0] if isinstance(samples, tuple) else samples
+        chosen = np.atleast_1d(np.arange(self.n_samples)[rows])
+        return ConstraintsOver(self.constraints.restrict(chosen), len(chosen))
+
+
+def checked_rows(index: ArrayLike, width: int, name: str) -> Ints:
+    """Return row numbers as a frozen array, or raise ValueError."""
+    rows = np.array(index)
+    if rows.ndim != 2 or rows.shape[1] != width:
+        raise ValueError(f"{name} need row numbers of shape (n, {width}); got shape {rows.shape}.")
+    if rows.dtype.kind not in "iu" and rows.size:
+        raise ValueError(f"{name} need integer row numbers; got {rows.dtype}.")
+    if rows.size and not 0 <= rows.min() <= rows.max() <= np.iinfo(np.intp).max:
+        raise ValueError(f"{name} need row numbers of 0 or more; got {rows.min()}, {rows.max()}.")
+    return frozen(rows.astype(np.intp, copy=False))
+
+
+def checked_weights(weight: ArrayLike | None, n: int, name: str) -> Vector | None:
+    """Return weights as a frozen array, or raise ValueError."""
+    if weight is None:
+        return None
+    values = np.array(weight, dtype=np.float64)
+    if values.shape != (n,):
+        raise ValueError(f"{name} need one weight each ({n}); got shape {values.shape}.")
+    if not (np.isfinite(values).all() and (values >= 0).all()):
+        raise ValueError(f"{name} need finite weights of 0 or more.")
+    return frozen(values)
+
+
+def frozen(array: NDArray[T]) -> NDArray[T]:
+    """Make an array read-only."""
+    array.setflags(write=False)
+    return array
+
+
+def _positions(samples: ArrayLike, at_least: int) -> Ints:
+    """Return the position of each row in `samples`, -1 for rows that are not in it."""
+    chosen = selection(samples)
+    if chosen.dtype == np.bool_:
+        chosen = np.flatnonzero(chosen)
+    if chosen.size and chosen.min() < 0:
+        raise ValueError(f"Row numbers of samples are 0 or more; got {chosen.min()}.")
+    position = np.full(max(at_least, int(chosen.max(initial=-1)) + 1), -1, dtype=np.intp)
+    position[chosen] = np.arange(len(chosen))
+    return position
+
+
+def selection(rows: ArrayLike) -> NDArray[Any]:
+    """Return numbers or a mask as an array that can index; an empty list selects no rows."""
+    chosen = np.asarray(rows)
+    return chosen if chosen.size else chosen.astype(np.intp)

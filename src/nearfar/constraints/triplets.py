@@ -1,0 +1,160 @@
+"""`Triplets`: the anchor is nearer to one row than to another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.model_selection import GroupKFold
+
+from nearfar.constraints.base import IndexedConstraints, checked_rows, checked_weights, selection
+from nearfar.typing import Ints, Vector
+
+if TYPE_CHECKING:
+    from nearfar.constraints.pairs import Pairs
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Triplets(IndexedConstraints):
+    """Relative comparisons: the anchor is nearer to `near` than to `far`.
+
+    Parameters
+    ----------
+    index : array-like of shape (n_triplets, 3)
+        Row numbers (anchor, near, far) of X.
+    weight : array-like of shape (n_triplets,), optional
+        Importance of each; a triplet of weight 2 counts as two.
+
+    Examples
+    --------
+    >>> from nearfar import Triplets
+    >>> Triplets([[0, 1, 2], [3, 4, 0]]).restrict([0, 3, 4]).index
+    array([[1, 2, 0]])
+    """
+
+    index: Ints
+    weight: Vector | None = None
+
+    def __init__(self, index: ArrayLike, weight: ArrayLike | None = None) -> None:
+        rows = checked_rows(index, 3, "Triplets")
+        for a, b, what in (
+            (0, 1, "anchor and near"),
+            (0, 2, "anchor and far"),
+            (1, 2, "near and far"),
+        ):
+            same = np.flatnonzero(rows[:, a] == rows[:, b])
+            if len(same):
+                raise ValueError(
+                    f"Triplet {same[0]} {rows[same[0]].tolist()}: {what} are the same row."
+                )
+        object.__setattr__(self, "index", rows)
+        object.__setattr__(self, "weight", checked_weights(weight, len(rows), "Triplets"))
+
+    def take(self, rows: ArrayLike) -> Triplets:
+        """Pick triplets by number or mask."""
+        chosen = selection(rows)
+        return Triplets(self.index[chosen], self._weight(chosen))
+
+    def distinct(self) -> Triplets:
+        """Return each triplet once, with the sum of its weights.
+
+        Examples
+        --------
+        >>> from nearfar import Triplets
+        >>> Triplets([[0, 1, 2], [0, 1, 2], [1, 0, 2]]).distinct().weight
+        array([2., 1.])
+        """
+        index, place = np.unique(self.index, axis=0, return_inverse=True)
+        if len(index) == len(self):
+            return self
+        return Triplets(index, np.bincount(place.ravel(), weights=self.weight))
+
+    def restrict(self, samples: ArrayLike) -> Triplets:
+        """Keep the triplets among `samples`, renumbered to positions in it."""
+        inside, renumbered = self._within(samples)
+        return Triplets(renumbered[inside], self._weight(inside))
+
+    def folds(
+        self, n_folds: int = 5, *, random_state: int | np.random.RandomState | None = None
+    ) -> Iterator[tuple[Triplets, Triplets]]:
+        """Yield (training, test) triplets by anchor, over the same X.
+
+        Examples
+        --------
+        >>> from nearfar import Triplets
+        >>> triplets = Triplets([[0, 1, 2], [0, 2, 3], [4, 5, 6]])
+        >>> sorted(len(test) for _, test in triplets.folds(2, random_state=0))
+        [1, 2]
+        """
+        anchors = self.index[:, 0]
+        n_anchors = len(np.unique(anchors))
+        if not 2 <= n_folds <= n_anchors:
+            raise ValueError(f"{n_anchors} anchors cannot be split into {n_folds} folds.")
+        folds = GroupKFold(n_folds, shuffle=True, random_state=random_state)
+        for seen, unseen in folds.split(self.index, groups=anchors):
+            yield self.take(seen), self.take(unseen)
+
+    @classmethod
+    def from_pairs(cls, pairs: Pairs) -> Triplets:
+        """Join every similar pair (a, b) with every dissimilar pair (a, c) of the same row a.
+
+        Either end of a pair may be the anchor. A triplet's weight is the product of the pairs'.
+
+        Examples
+        --------
+        >>> from nearfar import Pairs, Triplets
+        >>> Triplets.from_pairs(Pairs([[0, 1], [1, 2]], [True, False])).index
+        array([[1, 0, 2]])
+        """
+        ends = np.vstack([pairs.index, pairs.index[:, ::-1]])
+        similar = np.tile(pairs.similar, 2)
+        weight = np.tile(np.ones(len(pairs)) if pairs.weight is None else pairs.weight, 2)
+        near, far = _by_anchor(ends[similar]), _by_anchor(ends[~similar])
+        near_ends, near_weight = ends[similar][near], weight[similar][near]
+        far_ends, far_weight = ends[~similar][far], weight[~similar][far]
+        first = np.searchsorted(far_ends[:, 0], near_ends[:, 0], side="left")
+        count = np.searchsorted(far_ends[:, 0], near_ends[:, 0], side="right") - first
+        left = np.repeat(np.arange(len(near_ends)), count)
+        right = np.arange(len(left)) + np.repeat(first - (np.cumsum(count) - count), count)
+        index = np.column_stack([near_ends[left], far_ends[right, 1]])
+        coherent = index[:, 1] != index[:, 2]
+        weights = (near_weight[left] * far_weight[right])[coherent]
+        return cls(index[coherent], None if pairs.weight is None else weights)
+
+    @classmethod
+    def from_rankings(
+        cls,
+        rankings: Mapping[int, Sequence[int | Iterable[int]]]
+        | Iterable[tuple[int, Sequence[int | Iterable[int]]]],
+    ) -> Triplets:
+        """Turn "for this query, these results in this order" into triplets.
+
+        Parameters
+        ----------
+        rankings : mapping of int to sequence, or pairs of them
+            For each query row, its results, best first. A group of rows in place of a row stands
+            for results between which nothing is known: ``{7: [3, 1, (4, 5, 6)]}`` says that 3 was
+            preferred to 1 and both to 4, 5 and 6.
+
+        Examples
+        --------
+        >>> from nearfar import Triplets
+        >>> Triplets.from_rankings({7: [3, (4, 5)]}).index
+        array([[7, 3, 4],
+               [7, 3, 5]])
+        """
+        entries = rankings.items() if isinstance(rankings, Mapping) else rankings
+        rows = []
+        for query, results in entries:
+            levels = [[r] if isinstance(r, int | np.integer) else list(r) for r in results]
+            for rank, level in enumerate(levels):
+                later = [far for group in levels[rank + 1 :] for far in group]
+                rows += [(query, near, far) for near in level for far in later]
+        return cls(np.array(rows).reshape(-1, 3))
+
+
+def _by_anchor(ends: Ints) -> Ints:
+    return np.lexsort((ends[:, 1], ends[:, 0]))
