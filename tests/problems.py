@@ -25,6 +25,15 @@ def labelled(seed=0, n=60, n_features=4, n_classes=3, dtype=np.float64):
     return X.astype(dtype), y, rng
 
 
+def points_with_a_single(seed, n=24, n_features=3, n_classes=3):
+    """Random points, two of them equal and the last one alone in its class."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, n_features))
+    y = np.append(rng.integers(0, n_classes, n - 1), 9)
+    X[1] = X[0]
+    return X, y, rng
+
+
 def random_pairs(seed, n=50, n_features=4, N=30, weighted=False):
     """Random points, and pairs that depend on the first feature."""
     rng = np.random.default_rng(seed)

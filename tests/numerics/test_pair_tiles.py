@@ -5,19 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nearfar.numerics.pair_tiles import Embedded, PairTiles, Voted, largest_squared_distance
 from problems import labelled
-from nearfar.numerics.pair_tiles import ClassOrder, Embedded, Voted, largest_squared_distance
-
-
-
-
-
-
 
 
 def test_bands_cover_every_row_of_classes_with_company(tile_size):
     y = np.array([3, 0, 0, 7, 3, 3, 5, 0])
-    order = ClassOrder(y)
+    order = PairTiles(y)
     rows = np.concatenate([np.arange(b.rows.start, b.rows.stop) for b in order.bands])
     assert (np.diff(rows) > 0).all()
     assert sorted(y[order.order][rows].tolist()) == [0, 0, 0, 3, 3, 3]
@@ -32,7 +26,7 @@ def test_bands_cover_every_row_of_classes_with_company(tile_size):
 @pytest.mark.parametrize("near_sign", [1.0, -1.0])
 def test_weights_equal_a_full_table(tile_size, signs, near_sign):
     X, y, rng = labelled(n_features=3)
-    order = ClassOrder(y)
+    order = PairTiles(y)
     P, classes = X[order.order], y[order.order]
     form = Embedded(P, np.array(signs))
     H = ((P[:, None] - P[None]) ** 2 @ np.array(signs)).reshape(len(P), len(P))
@@ -47,7 +41,7 @@ def test_weights_equal_a_full_table(tile_size, signs, near_sign):
 
 def test_votes_equal_a_full_table(tile_size):
     X, y, _ = labelled()
-    order = ClassOrder(y)
+    order = PairTiles(y)
     P, classes = X[order.order], y[order.order]
     votes = Voted(Embedded(P[:, :1], np.ones(1)), np.empty((0, 60)), np.empty(0), np.empty(0))
     votes = votes.with_vote(P[:, 1], 0.3, 0.7).with_vote(P[:, 2], 1.1, -0.4)
@@ -63,7 +57,7 @@ def test_votes_equal_a_full_table(tile_size):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_laplacian_and_scatter_equal_loops(tile_size, dtype):
     X, y, rng = labelled(dtype=dtype)
-    order = ClassOrder(y)
+    order = PairTiles(y)
     W = rng.standard_normal((60, 60)).astype(dtype)
     T = rng.standard_normal((60, 2)).astype(dtype)
     active = np.zeros(60, dtype=bool)
@@ -81,7 +75,9 @@ def test_laplacian_and_scatter_equal_loops(tile_size, dtype):
 
     product = order.laplacian(weights_of, T)
     np.testing.assert_allclose(product, L @ T, atol=tolerance * 100)
-    np.testing.assert_allclose(order.operator(weights_of, X), X.T @ L @ X, atol=tolerance * 1000)
+    np.testing.assert_allclose(
+        order.scatter_matrix(weights_of, X), X.T @ L @ X, atol=tolerance * 1000
+    )
     constants = order.laplacian(weights_of, np.ones((60, 1), dtype))
     np.testing.assert_allclose(constants, 0.0, atol=tolerance * 10)
     classes = y[order.order]
@@ -91,25 +87,11 @@ def test_laplacian_and_scatter_equal_loops(tile_size, dtype):
     W[classes[:, None] == classes] *= -1
     product = order.laplacian(weights_of, T, near_sign=-1.0)
     np.testing.assert_allclose(product, L @ T, atol=tolerance * 100)
-    A = order.operator(weights_of, X, near_sign=-1.0)
+    A = order.scatter_matrix(weights_of, X, near_sign=-1.0)
     np.testing.assert_allclose(A, X.T @ L @ X, atol=tolerance * 1000)
-
-
-
-
-
-
-
-
-
-
 
 
 def test_largest_squared_distance(tile_size, rng):
     X = rng.standard_normal((30, 3)) + 100
     expected = ((X[:, None] - X[None]) ** 2).sum(-1).max()
     assert largest_squared_distance(X) == pytest.approx(expected)
-
-
-
-

@@ -5,18 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from problems import labelled, set_tiles
 from nearfar import AllTriplets
 from nearfar.learners.boosting import all_triplets_operator
 from nearfar.learners.boosting.all_triplets_operator import AllTripletsOperator
 from nearfar.learners.boosting.losses import newton_step
 from nearfar.learners.boosting.triplet_operator import TripletOperator
-
-
-
-
-
-
+from problems import labelled, set_tiles
 
 
 def test_results_do_not_depend_on_the_tiles(monkeypatch):
@@ -71,7 +65,9 @@ def test_tiled_thresholds_equal_listed_ones(how, tile_size):
         assert lines[1].wrong == pytest.approx(lines[0].wrong, abs=1e-12)
         assert lines[1].right == pytest.approx(lines[0].right, abs=1e-12)
         one, many = lines[0].advance(0.3), lines[1].advance(0.3)
-        assert tiled.loss_and_weights(many)[0] == pytest.approx(listed.loss_and_weights(one)[0], rel=1e-12)
+        assert tiled.loss_and_weights(many)[0] == pytest.approx(
+            listed.loss_and_weights(one)[0], rel=1e-12
+        )
 
 
 def test_steps_that_leave_the_range_of_exp():
@@ -83,7 +79,9 @@ def test_steps_that_leave_the_range_of_exp():
     for w in (1e2, 1e4):
         assert line.slope(w)[0] == pytest.approx(other.slope(w)[0], rel=1e-6)
         state = line.advance(w)
-        assert operator.loss_and_weights(state)[0] == pytest.approx(listed.loss_and_weights(other.advance(w))[0], rel=1e-9)
+        assert operator.loss_and_weights(state)[0] == pytest.approx(
+            listed.loss_and_weights(other.advance(w))[0], rel=1e-9
+        )
 
 
 def test_many_pairs_are_not_sorted(monkeypatch):

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import cvxpy
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
 
 from nearfar import DRMetric, FarTargetTriplets, Metric, NearestTriplets, Triplets
 from nearfar.evaluate import knn_error
 from nearfar.learners.boosting.drmetric import soft_margin_of
-from nearfar.learners.boosting.eigen import row_space
-from nearfar.learners.boosting.soft_margin import SoftMargin, best_terms_by_lp, water_level
 from nearfar.learners.boosting.triplet_operator import TripletOperator
-from nearfar.numerics.simplex import maximize_quadratic
 from references import drmetric as reference
 
 LOADERS = {"iris": load_iris, "wine": load_wine}
@@ -25,8 +19,6 @@ LOADERS = {"iris": load_iris, "wine": load_wine}
 def scaled(name):
     X, y = LOADERS[name](return_X_y=True)
     return (X - X.mean(axis=0)) / X.std(axis=0), y
-
-
 
 
 @pytest.mark.parametrize("name", LOADERS)
@@ -40,7 +32,7 @@ def scaled(name):
     ],
     ids=["default", "other", "weighted", "far"],
 )
-def test_ten_rounds_equal_brute_force(name, parameters):
+def test_ten_iterations_equal_brute_force(name, parameters):
     X, y = scaled(name)
     settings = dict(parameters)
     strategy = settings.pop("strategy", NearestTriplets())
@@ -52,10 +44,10 @@ def test_ten_rounds_equal_brute_force(name, parameters):
     unit = TripletOperator(X, triplets, unit="long").unit
     learner = DRMetric(max_iter=10, record_weights=True, tol=0.0, scale="unit", **settings)
     learner.fit(X, triplets)
-    assert_equal_rounds(learner, X, triplets, unit=unit, weight=weight, **settings)
+    assert_equal_iterations(learner, X, triplets, unit=unit, weight=weight, **settings)
 
 
-def assert_equal_rounds(learner, X, triplets, **settings):
+def assert_equal_iterations(learner, X, triplets, **settings):
     expected = reference.run(X, triplets.index, n_rounds=learner.n_iter_, **settings)
     assert learner.n_iter_ >= 3
     for ours, theirs in zip(learner.history_, expected, strict=True):
@@ -65,7 +57,9 @@ def assert_equal_rounds(learner, X, triplets, **settings):
         assert -ours.objective == pytest.approx(theirs.value, abs=1e-9)
         assert ours.eigenvalue == pytest.approx(theirs.eigenvalue, abs=1e-9)
         M = np.einsum(
-            "l,li,lj", ours.term_weights, *[[r.direction for r in learner.history_][: len(ours.term_weights)]] * 2
+            "l,li,lj",
+            ours.term_weights,
+            *[[r.direction for r in learner.history_][: len(ours.term_weights)]] * 2,
         )
         np.testing.assert_allclose(M, theirs.M, atol=1e-8)
         np.testing.assert_allclose(ours.term_weights, theirs.w, atol=1e-8)
@@ -73,16 +67,16 @@ def assert_equal_rounds(learner, X, triplets, **settings):
 
 @pytest.mark.filterwarnings("ignore:The soft margin")
 @pytest.mark.parametrize("name", LOADERS)
-@pytest.mark.parametrize("weights", ["entropy", "lp"])
-def test_as_printed_equals_brute_force(name, weights):
+@pytest.mark.parametrize("solver", ["entropy", "lp"])
+def test_the_paper_variant_equals_brute_force(name, solver):
     X, y = scaled(name)
     triplets = NearestTriplets()(X, y)
     learner = DRMetric(
-        max_iter=6, weights=weights, as_printed=True, record_weights=True, scale="unit"
+        max_iter=6, solver=solver, variant="paper", record_weights=True, scale="unit"
     ).fit(X, triplets)
     assert learner.n_iter_ == 6
     expected = reference.run(
-        X, triplets.index, n_rounds=6, weights=weights, as_printed=True, independence=0.1
+        X, triplets.index, n_rounds=6, weights=solver, as_printed=True, independence=0.1
     )
     for ours, theirs in zip(learner.history_, expected, strict=True):
         assert -ours.objective == pytest.approx(theirs.value, abs=1e-9)
@@ -91,28 +85,12 @@ def test_as_printed_equals_brute_force(name, weights):
     assert learner.triplet_weights_[-1].sum() < 1 - 1e-3
 
 
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
 class TestFit:
     @pytest.mark.parametrize("name", LOADERS)
-    @pytest.mark.parametrize("weights", ["entropy", "lp"])
-    def test_weights_stay_in_the_capped_simplex(self, name, weights):
+    @pytest.mark.parametrize("solver", ["entropy", "lp"])
+    def test_weights_stay_in_the_capped_simplex(self, name, solver):
         X, y = LOADERS[name](return_X_y=True)
-        learner = DRMetric(weights=weights, record_weights=True, cap=3.0).fit(X, y)
+        learner = DRMetric(solver=solver, record_weights=True, cap=3.0).fit(X, y)
         d = learner.triplet_weights_
         assert d.shape == (learner.n_iter_, len(learner.triplets_))
         np.testing.assert_allclose(d.sum(axis=1), 1.0, atol=1e-12)
@@ -120,10 +98,10 @@ class TestFit:
         assert d.max() <= 3.0 / d.shape[1] + 1e-12
         assert (d == 3.0 / d.shape[1]).any()
 
-    @pytest.mark.parametrize("weights", ["entropy", "lp"])
-    def test_trace_one_and_psd(self, weights):
+    @pytest.mark.parametrize("solver", ["entropy", "lp"])
+    def test_trace_one_and_psd(self, solver):
         X, y = scaled("wine")
-        learner = DRMetric(scale=None, weights=weights).fit(X, y)
+        learner = DRMetric(scale=None, solver=solver).fit(X, y)
         M = learner.metric_.matrix
         assert np.trace(M) == pytest.approx(1.0, abs=1e-12)
         assert np.linalg.eigvalsh(M).min() > -1e-12
@@ -170,13 +148,13 @@ class TestFit:
         twice = DRMetric().fit(X, repeated)
         np.testing.assert_allclose(once.metric_.matrix, twice.metric_.matrix, atol=1e-9)
 
-    @pytest.mark.parametrize("weights", ["entropy", "lp"])
-    def test_directions_without_variance_are_left_out(self, weights):
+    @pytest.mark.parametrize("solver", ["entropy", "lp"])
+    def test_directions_without_variance_are_left_out(self, solver):
         X, y = load_digits(return_X_y=True)
         X, y = X[:300], y[:300]
         assert (X.std(axis=0) == 0).any()
         constraints = FarTargetTriplets(3, keep=0.3)
-        learner = DRMetric(weights=weights, constraints=constraints, random_state=0, max_iter=8)
+        learner = DRMetric(solver=solver, constraints=constraints, random_state=0, max_iter=8)
         embedded = learner.fit(X, y).transform(X)
         still = X.std(axis=0) == 0
         assert embedded.std(axis=0).min() > 0
@@ -187,7 +165,7 @@ class TestFit:
         index = NearestTriplets()(X, np.arange(12) % 2).index
         both_ways = Triplets(np.concatenate([index, index[:, [0, 2, 1]]]))
         with pytest.warns(ConvergenceWarning, match="not positive"):
-            DRMetric(weights="lp").fit(X, both_ways)
+            DRMetric(solver="lp").fit(X, both_ways)
         assert np.isfinite(DRMetric().fit(X, both_ways).metric_.matrix).all()
 
     def test_prior(self):
@@ -244,7 +222,7 @@ class TestFit:
 
     def test_linear_programmes_stop_when_a_direction_gets_no_weight(self):
         X, y = load_wine(return_X_y=True)
-        learner = DRMetric(weights="lp", scale="standard").fit(X, y)
+        learner = DRMetric(solver="lp", scale="standard").fit(X, y)
         assert learner.history_.stopped == "converged"
         assert np.isnan(learner.gap_)
         assert learner.margin_ == -learner.history_.objective[-1]
@@ -268,7 +246,7 @@ class TestFit:
             ({"cap": 0.5}, "cap must be"),
             ({"margin_tol": 0.0}, "margin_tol"),
             ({"independence": -1}, "independence"),
-            ({"weights": "svm"}, "weights"),
+            ({"solver": "svm"}, "solver must be"),
             ({"max_iter": 0}, "max_iter"),
         ],
     )
@@ -298,8 +276,6 @@ def test_c_of_uniform_weights():
     soft = soft_margin_of(triplets, 4, cap=2.0, margin_tol=0.1)
     assert soft.sharpness == pytest.approx(2 * np.log(12) / 0.1, rel=1e-12)
     assert soft.cap == pytest.approx(2 / 3)
-
-
 
 
 @pytest.mark.parametrize("name", ["iris", "wine", "wdbc", "vehicle"])

@@ -112,7 +112,10 @@ def test_gradient_of_the_soft_margin(seed):
     rng = np.random.default_rng(seed)
     w, p = rng.dirichlet(np.ones(len(V))), rng.standard_normal(len(V))
     h = 1e-6
-    rise = soft.value_and_weights(offset + (w + h * p) @ V)[0] - soft.value_and_weights(offset + (w - h * p) @ V)[0]
+    rise = (
+        soft.value_and_weights(offset + (w + h * p) @ V)[0]
+        - soft.value_and_weights(offset + (w - h * p) @ V)[0]
+    )
     slope = p @ V @ soft.value_and_weights(offset + w @ V)[1]
     assert rise / (2 * h) == pytest.approx(slope, rel=1e-6)
 

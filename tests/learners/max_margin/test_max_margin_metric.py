@@ -6,33 +6,27 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.datasets import load_iris, load_wine
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.kernel_approximation import Nystroem
-from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from nearfar import C_path, MatchingPursuitBasis, MaxMarginMetric, Metric, Pairs, RandomPairs
+from nearfar import MaxMarginMetric, Metric, Pairs, RandomPairs
 from nearfar.evaluate import knn_error
-from nearfar.learners.max_margin.pair_problem import PairProblem, Solution, Split
-from nearfar.learners.max_margin.solvers import MaxMargin, ascend_box, cut_planes
-from nearfar.metrics.tensorfile import read_tensors, write_tensors
+from nearfar.learners.max_margin.box_dual import ascend_box
+from nearfar.learners.max_margin.max_margin_metric import cut_planes
+from nearfar.learners.max_margin.objective import MaxMarginObjective
+from nearfar.learners.max_margin.pair_operator import PairOperator
+from nearfar.runtime.history import History
+from problems import random_pairs
 from references import maxmargin as reference
 
 
-
-
-def run(rounds):
-    kept = []
-    while True:
-        try:
-            kept.append(next(rounds))
-        except StopIteration as end:
-            return kept, end.value
+def run(solver):
+    """Return all iterations of a solver, and why it stopped."""
+    history = History()
+    iterations = list(history.record(solver))
+    return iterations, history.stopped
 
 
 PROBLEMS = [
@@ -59,17 +53,18 @@ def posed(request):
 @pytest.mark.parametrize("solver", [cut_planes, ascend_box])
 def test_solvers_reach_the_optimum(posed, solver):
     X, pairs, C, P, (A, b, value, slack) = posed
-    problem = MaxMargin(PairProblem(X, pairs, unit=1.0), C, P, tol=1e-6)
-    rounds, why = run(solver(problem, max_iter=5000))
-    last = rounds[-1]
-    found = last.factor.T @ last.factor
-    assert why == "converged"
+    problem = MaxMarginObjective(PairOperator(X, pairs, unit=1.0), C, P, tol=1e-6)
+    iterations, reason = run(solver(problem, max_iter=5000))
+    last = iterations[-1]
+    L = last.model[0].factor
+    found = L.T @ L
+    assert reason == "converged"
     explicit = reference.objective(
         found, last.threshold, X, pairs.index, pairs.similar, C, pairs.weight, P
     )
     assert last.objective == pytest.approx(explicit, rel=1e-10)
     assert value - slack - 1e-9 <= last.objective <= value * (1 + 2e-6)
-    assert last.objective - value <= last.eigenvalue + 1e-9 * value
+    assert last.objective - value <= last.gap + 1e-9 * value
     np.testing.assert_allclose(found, A, atol=2e-2 * np.abs(A).max() + 1e-8)
     assert last.threshold == pytest.approx(b, abs=2e-2 * (1 + abs(b)))
 
@@ -77,25 +72,21 @@ def test_solvers_reach_the_optimum(posed, solver):
 def test_an_independent_solver_agrees(posed):
     X, pairs, C, P, (*_, value, _) = posed
     generic = reference.optimum(X, pairs.index, pairs.similar, C, pairs.weight, P)[2]
-    problem = MaxMargin(PairProblem(X, pairs, unit=1.0), C, P, tol=1e-5)
-    rounds, _ = run(cut_planes(problem, max_iter=500))
-    assert rounds[-1].objective == pytest.approx(generic, rel=1e-4)
+    problem = MaxMarginObjective(PairOperator(X, pairs, unit=1.0), C, P, tol=1e-5)
+    iterations, _ = run(cut_planes(problem, max_iter=500))
+    assert iterations[-1].objective == pytest.approx(generic, rel=1e-4)
     assert value == pytest.approx(generic, rel=1e-6)
 
 
 def test_objective_falls_and_bounds_close(posed):
     X, pairs, C, P, (*_, value, _) = posed
-    problem = MaxMargin(PairProblem(X, pairs, unit=1.0), C, P, tol=1e-7)
-    rounds, _ = run(cut_planes(problem, max_iter=500))
-    objective = np.array([r.objective for r in rounds])
-    gap = np.array([r.eigenvalue for r in rounds])
+    problem = MaxMarginObjective(PairOperator(X, pairs, unit=1.0), C, P, tol=1e-7)
+    iterations, _ = run(cut_planes(problem, max_iter=500))
+    objective = np.array([i.objective for i in iterations])
+    gap = np.array([i.gap for i in iterations])
     assert (np.diff(objective[:-1]) <= 1e-9 * value).all()
     assert (np.diff((objective - gap)[:-1]) >= -1e-7 * value).all()
     assert (objective - gap <= value * (1 + 1e-9)).all()
-
-
-
-
 
 
 class TestFit:
@@ -156,14 +147,14 @@ class TestFit:
         np.testing.assert_allclose(first, second, rtol=1e-4, atol=1e-4)
 
     @pytest.mark.parametrize("C", [1e-8, 1e8])
-    def test_extreme_prices(self, C):
+    def test_extreme_penalties(self, C):
         X, y = load_iris(return_X_y=True)
         learner = MaxMarginMetric(C=C, random_state=0, max_iter=300)
         learner.fit(X, y)
         assert np.isfinite(learner.metric_.L).all()
         assert learner.score(X, y) > 0.8
 
-    def test_no_price_is_the_prior(self):
+    def test_no_penalty_is_the_prior(self):
         X, y = load_iris(return_X_y=True)
         learner = MaxMarginMetric(C=0.0, random_state=0).fit(X, y)
         M = learner.metric_.matrix * np.outer(X.std(axis=0), X.std(axis=0))
@@ -209,10 +200,10 @@ class TestFit:
             assert learner.gap_ >= 0
             assert learner.score(factor * standard, y) > 0.8
 
-    def test_the_trace_keeps_only_the_last_factor(self):
+    def test_the_history_keeps_only_the_last_solution(self):
         learner = MaxMarginMetric(random_state=0, tol=1e-6).fit(*load_wine(return_X_y=True))
-        assert learner.history_[-1].factor is not None
-        assert all(r.factor is None for r in learner.history_[:-1])
+        assert learner.history_[-1].model is not None
+        assert all(i.model is None for i in learner.history_[:-1])
 
     def test_float32(self):
         X, y = load_wine(return_X_y=True)
@@ -230,8 +221,6 @@ class TestFit:
         (name,) = parameters
         with pytest.raises(ValueError, match=f"{name} must be"):
             MaxMarginMetric(**parameters).fit(*load_iris(return_X_y=True))
-
-
 
 
 class TestKernel:
@@ -280,7 +269,7 @@ class TestKernel:
         name = MaxMarginMetric(kernel="rbf", gamma=1.0, n_basis=20, random_state=0)
         name.fit(X[::3], y[::3])
         np.testing.assert_allclose(own.metric_.distances(X), name.metric_.distances(X), atol=1e-8)
-        with pytest.raises(ValueError, match="can't be saved"):
+        with pytest.raises(ValueError, match="be saved"):
             own.metric_.save(tmp_path / "m.safetensors")
 
     def test_kernels_that_are_not_psd(self):
@@ -320,29 +309,11 @@ class TestKernel:
         with pytest.raises(ValueError, match="for counts"):
             MaxMarginMetric(kernel="chi2").fit(X, y)
         prior = MaxMarginMetric(kernel="rbf", n_basis=13, random_state=0).fit(X, y).metric_
-        with pytest.raises(ValueError, match="without kernel"):
+        with pytest.raises(ValueError, match="without a kernel"):
             MaxMarginMetric(prior=prior).fit(X, y)
-
-    @pytest.mark.parametrize(
-        "kernel",
-        ['["rbf", {"gamma": NaN}]', '["rbf", {"metric": 1.0}]', '["system", {}]', "[" * 5000],
-    )
-    def test_hostile_files(self, kernel, tmp_path):
-        X, y = load_iris(return_X_y=True)
-        learner = MaxMarginMetric(kernel="rbf", n_basis=5, random_state=0).fit(X, y)
-        path = tmp_path / "m.safetensors"
-        learner.metric_.save(path)
-        tensors, metadata = read_tensors(path, max_bytes=1 << 20)
-        write_tensors(path, tensors, metadata | {"kernel": kernel})
-        with pytest.raises(ValueError, match="not a valid metric"):
-            Metric.load(path)
 
     def test_n_components_and_names(self):
         X, y = load_iris(as_frame=True, return_X_y=True)
         learner = MaxMarginMetric(kernel="rbf", n_basis=15, n_components=2, random_state=0)
         assert learner.fit(X, y).transform(X).shape == (150, 2)
         assert learner.metric_.feature_names == tuple(X.columns)
-
-
-
-

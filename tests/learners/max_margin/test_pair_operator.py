@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from problems import random_pairs
 from nearfar.learners.max_margin.pair_operator import PairOperator, Solution
+from problems import random_pairs
 from references import maxmargin as reference
 
 

@@ -24,7 +24,7 @@ class TestGatedMetric:
         chosen = metric.assign(X)
         D = metric.distances(X[:20], X)
         for i in range(20):
-            expected = metric.metrics[chosen[i]].distances(X[i : i + 1], X)[0]
+            expected = metric.parts[chosen[i]].distances(X[i : i + 1], X)[0]
             np.testing.assert_allclose(D[i], expected, atol=1e-12)
         pairs = np.array([[3, 90], [90, 3], [170, 5]])
         np.testing.assert_allclose(metric.pair_distances(X, pairs), metric.distances(X)[*pairs.T])
@@ -60,7 +60,7 @@ class TestGatedMetric:
 
     def test_votes_equal_loops(self, fitted):
         X, y, metric = fitted
-        Ms = np.array([m.matrix for m in metric.metrics])
+        Ms = np.array([m.matrix for m in metric.parts])
         expected = reference.soft_votes(Ms, metric.V, metric.b, X[:40], y[:40], X[40:50], False)
         classes, votes = metric.class_votes(X[:40], y[:40], X[40:50])
         assert classes.tolist() == np.unique(y[:40]).tolist()
@@ -93,7 +93,7 @@ class TestGatedMetric:
             GatedMetric([one, one], np.zeros((1, 2)), np.zeros(2))
         with pytest.raises(ValueError, match="finite"):
             GatedMetric([one], [[np.nan, 0.0]], [0.0])
-        X, y = load_iris(return_X_y=True)
+        X, y = load_wine(return_X_y=True)
         kernel = MaxMarginMetric(kernel="rbf", n_basis=4, random_state=0).fit(X, y).metric_
         with pytest.raises(ValueError, match="without kernel"):
-            GatedMetric([kernel], np.zeros((1, 4)), [0.0])
+            GatedMetric([kernel], np.zeros((1, 13)), [0.0])

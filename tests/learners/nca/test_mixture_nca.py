@@ -15,15 +15,8 @@ from nearfar import NCA, GatedMetric, Metric, MixtureNCA, SparseNCA, datasets
 from nearfar.evaluate import knn_error
 from nearfar.learners.nca.mixture_nca import Mixture, MixtureModel
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors
+from problems import points_with_a_single
 from references import msnca as reference
-
-
-def random_problem(seed, n=24, n_features=3, n_classes=3):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, n_features))
-    y = np.append(rng.integers(0, n_classes, n - 1), 9)
-    X[1] = X[0]
-    return X, y, rng
 
 
 def random_model(rng, n_metrics, n_features=3, rank=3):
@@ -36,7 +29,7 @@ def random_model(rng, n_metrics, n_features=3, rank=3):
 
 @pytest.mark.parametrize("n_metrics", [1, 2, 4])
 def test_mixture_gradients_equal_loops(n_metrics):
-    X, y, rng = random_problem(1)
+    X, y, rng = points_with_a_single(1)
     model = random_model(rng, n_metrics)
     points = SoftNeighbors(X, y)
     value, by = Mixture(points, n_metrics, 0.0, 0.0).value(model)
@@ -55,7 +48,7 @@ def test_mixture_gradients_equal_loops(n_metrics):
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10**6), n_metrics=st.integers(1, 3))
 def test_mixture_gradients_equal_finite_differences(seed, n_metrics):
-    X, y, rng = random_problem(seed, n=16)
+    X, y, rng = points_with_a_single(seed, n=16)
     points = SoftNeighbors(X, y)
     mixture = Mixture(points, n_metrics, 0.03, 0.0)
     model, move = random_model(rng, n_metrics, rank=2), random_model(rng, n_metrics, rank=2)
@@ -74,7 +67,7 @@ def test_mixture_gradients_equal_finite_differences(seed, n_metrics):
 
 @pytest.mark.parametrize("normalize", [False, True])
 def test_the_references_gradients_equal_finite_differences(normalize):
-    X, y, rng = random_problem(3, n=12)
+    X, y, rng = points_with_a_single(3, n=12)
     model = random_model(rng, 2)
     Ms, V, b = np.array([L.T @ L for L in model.L]), model.V, model.b
     by_M, by_V, by_b = reference.log_likelihood_gradients(Ms, V, b, X, y, normalize)
@@ -93,7 +86,7 @@ def test_the_references_gradients_equal_finite_differences(normalize):
 
 class TestMixture:
     def test_the_papers_steps_equal_loops(self):
-        X, y, rng = random_problem(2)
+        X, y, rng = points_with_a_single(2)
         centers = rng.standard_normal((2, 3))
         first = MixtureModel(
             np.repeat(np.eye(3)[None] / 3**0.25, 2, axis=0),
@@ -101,12 +94,12 @@ class TestMixture:
             -0.5 * (centers**2).sum(axis=1),
         )
         mixture = Mixture(SoftNeighbors(X, y), 2, 0.02, 0.02)
-        rounds = list(mixture.descend_as_printed(first, max_iter=5))
+        iterations = list(mixture.minimize_as_printed(first, max_iter=5))
         expected = reference.faithful_run(X, y, 2, 5, centres=centers, penalise_offsets=False)
-        np.testing.assert_allclose([r.objective for r in rounds], expected.objectives[1:])
-        Ms = [L.T @ L for L in rounds[-1].model.L]
+        np.testing.assert_allclose([i.objective for i in iterations], expected.objectives[1:])
+        Ms = [L.T @ L for L in iterations[-1].model.L]
         np.testing.assert_allclose(Ms, expected.Ms, atol=1e-12)
-        np.testing.assert_allclose(rounds[-1].model.V, expected.V, atol=1e-12)
+        np.testing.assert_allclose(iterations[-1].model.V, expected.V, atol=1e-12)
 
     def test_one_metric_is_sparse_nca(self):
         X, y = load_wine(return_X_y=True)
@@ -151,10 +144,10 @@ class TestMixture:
         assert len(learner.metrics_) == 3
         assert learner.n_metrics_ == np.count_nonzero(gate.mean(axis=0) > 1e-3)
 
-    def test_as_printed(self):
+    def test_the_paper_variant(self):
         X, y = load_iris(return_X_y=True)
         learner = MixtureNCA(
-            n_metrics=2, normalize=True, sparsity=0.02, gate_sparsity=0.02, max_iter=30,
+            n_metrics=2, variant="paper", sparsity=0.02, gate_sparsity=0.02, max_iter=30,
             random_state=0,
         )  # fmt: skip
         learner.fit(X, y)

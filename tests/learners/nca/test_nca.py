@@ -6,42 +6,12 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.datasets import load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
-from nearfar import (
-    NCA,
-    GatedMetric,
-    MaxMarginMetric,
-    Metric,
-    MetricNeighborsClassifier,
-    MixtureNCA,
-    SparseNCA,
-    datasets,
-)
-from nearfar.evaluate import knn_error, map_at_r, neighbor_accuracy_curve
-from nearfar.learners.nca.mixture_problem import Mixture, Model
-from nearfar.learners.nca.neighborhoods import Neighborhoods
-from nearfar.neighbors import kneighbors
-from nearfar.numerics.lbfgs import lbfgs
-from references import msnca as reference
-
-
-
-
-
-
-
-
-
-
-
-
-
-
+from nearfar import NCA, Metric, MixtureNCA, SparseNCA
+from nearfar.learners.nca.soft_neighbors import SoftNeighbors
 
 
 @pytest.mark.parametrize("loader", [load_iris, load_wine])
@@ -52,7 +22,7 @@ def test_as_good_as_scikit_learn_from_the_same_start(loader):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         theirs = NeighborhoodComponentsAnalysis(init=start, max_iter=200, tol=1e-6).fit(X, y)
-        ours = NCA(prior=Metric(start), scale=None).fit(X, y)
+        ours = NCA(init=Metric(start), scale=None).fit(X, y)
     reached = np.exp(SoftNeighbors(X, y).probabilities(theirs.components_).log_p).mean()
     assert -ours.history_.objective[-1] >= 0.99 * reached
 
@@ -84,7 +54,7 @@ def test_raw_features_and_types(dtype):
 
 
 class TestSparse:
-    def test_the_price_lowers_the_rank(self):
+    def test_the_penalty_lowers_the_rank(self):
         X, y = load_wine(return_X_y=True)
         ranks = [
             SparseNCA(sparsity=s).fit(X, y).metric_.n_components for s in (0.0, 1e-4, 1e-2, 0.1)
@@ -93,21 +63,21 @@ class TestSparse:
         assert ranks == sorted(ranks, reverse=True)
         assert ranks[-1] == 2
 
-    def test_a_price_that_is_too_high_leaves_nothing(self):
+    def test_a_penalty_that_is_too_large_leaves_nothing(self):
         X, y = load_wine(return_X_y=True)
         with pytest.warns(ConvergenceWarning, match="Nothing was learned"):
             learner = SparseNCA(sparsity=100.0).fit(X, y)
         assert learner.metric_.n_components == 1
         assert not learner.components_.any()
 
-    def test_a_prior_begins_where_it_is(self):
+    def test_a_metric_to_begin_with_is_the_start(self):
         X, y = load_wine(return_X_y=True)
-        prior = Metric(np.diag(1 / X.std(axis=0)))
+        init = Metric(np.diag(1 / X.std(axis=0)))
         for scale in ("standard", "unit", None):
-            learner = SparseNCA(prior=prior, scale=scale, sparsity=0.0, max_iter=1, tol=0.0)
+            learner = SparseNCA(init=init, scale=scale, sparsity=0.0, max_iter=1, tol=0.0)
             with pytest.warns(ConvergenceWarning):
                 learner.fit(X, y)
-            p = SoftNeighbors(X, y).probabilities(prior.L).log_p.mean()
+            p = SoftNeighbors(X, y).probabilities(init.L).log_p.mean()
             assert learner.history_.objective[0] < -p
 
     def test_stationary_in_m(self):
@@ -121,17 +91,11 @@ class TestSparse:
         assert np.linalg.eigvalsh(excess).min() > -1e-4
         np.testing.assert_allclose(excess @ L.T, 0.0, atol=1e-4)
 
-    def test_no_price_is_the_likelihood(self):
+    def test_no_penalty_is_the_likelihood(self):
         X, y = load_iris(return_X_y=True)
         free = SparseNCA(sparsity=0.0, tol=1e-6).fit(X, y)
         plain = NCA(objective="likelihood").fit(X, y)
         assert free.history_.objective[-1] == pytest.approx(plain.history_.objective[-1], rel=1e-6)
-
-
-
-
-
-
 
 
 class TestBatches:
@@ -154,5 +118,3 @@ def test_one_class_is_refused(learner):
     X = load_iris().data
     with pytest.raises(ValueError, match="two classes"):
         learner.fit(X, np.zeros(150))
-
-

@@ -8,13 +8,14 @@ from sklearn.datasets import load_iris
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors
+from problems import points_with_a_single
 from references import msnca as reference
 
 
 @pytest.mark.parametrize("scale", [0.1, 1.0, 20.0])
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_probabilities_and_gradients_equal_loops(scale, rank):
-    X, y, rng = random_problem(0)
+    X, y, rng = points_with_a_single(0)
     L = scale * rng.standard_normal((rank, 3))
     points = SoftNeighbors(X, y)
     probabilities = points.probabilities(L)
