@@ -1,9 +1,9 @@
-"""How often `compare` calls one of two contenders better that are equally good.
+"""How often `compare` finds a difference between two methods that are equally good.
 
-Rows have one telling feature and two groups of four that are noise. A contender that looks at the
-telling feature and one group is, over draws of the data, as good as one that looks at it and the
-other group. Counted is how often a test finds a difference at 5 %, before the adjustment for the
-number of contenders (Holm).
+Rows have one informative feature and two groups of four noise features. A method that uses the
+informative feature and one group is, over draws of the data, as good as one that uses it and the
+other group. The benchmark counts how often a test finds a difference at the 5 % level, before the
+adjustment for the number of methods (Holm).
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ VIEWS = ([0, 1, 2, 3, 4], [0, 5, 6, 7, 8])
 
 
 class Columns(FunctionTransformer):
-    """Some of the columns."""
+    """Selects columns."""
 
     def __init__(self, columns: list[int]) -> None:
         super().__init__()
         self.columns = columns
 
     def transform(self, X: Any) -> Any:
-        """Return these columns."""
+        """Return the selected columns."""
         return X[:, self.columns]
 
 
-def rejected(learner: Any, draws: int, n: int) -> tuple[float, float]:
-    """Share of draws in which errors differ, and in which rankings do."""
+def false_alarms(learner: Any, draws: int, n: int) -> tuple[float, float]:
+    """Share of draws in which a difference is found in errors, and in rankings."""
     count = np.zeros(2)
     for seed in range(draws):
         rng = np.random.default_rng(seed)
@@ -44,8 +44,8 @@ def rejected(learner: Any, draws: int, n: int) -> tuple[float, float]:
         X[:, 0] += 1.5 * y
         one, other = (make_pipeline(Columns(view), clone(learner)) for view in VIEWS)
         found = compare(X, y, {"one": one, "other": other})
-        for number, contest in enumerate((found.classification, found.ranking)):
-            count[number] += contest.p_value(found["one"], found["other"]) < 0.05
+        for number, goal in enumerate((found.classification, found.ranking)):
+            count[number] += goal.p_value(found["one"], found["other"]) < 0.05
     return count[0] / draws, count[1] / draws
 
 
@@ -53,15 +53,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--toy", action="store_true", help="two draws")
     draws = 2 if parser.parse_args().toy else 200
-    contenders = {
+    learners = {
         "Euclidean": SelectKBest(k="all"),
         "BoostMetric": BoostMetric(max_iter=20),
         "NCA": NCA(max_iter=10, tol=0.01, random_state=0),
     }
     print(f"{'':12} {'rows':>5} {'errors':>7} {'ranking':>8}   (nominal: 5 %)")
-    for name, learner in contenders.items():
+    for name, learner in learners.items():
         for n in (90, 300):
-            errors, ranking = rejected(learner, draws, n)
+            errors, ranking = false_alarms(learner, draws, n)
             print(f"{name:12} {n:5} {100 * errors:6.1f}% {100 * ranking:7.1f}%")
 
 

@@ -1,4 +1,4 @@
-"""`compare` on small sets, and its verdict on them."""
+"""`compare` on small data sets."""
 
 from __future__ import annotations
 

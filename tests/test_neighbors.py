@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_wine
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
-from nearfar import BoostMetric, Metric, MetricNeighborsClassifier, Triplets
+from nearfar import BoostMetric, Metric, MetricNeighborsClassifier, MixtureNCA, Triplets
 from nearfar.evaluate import knn_error
 from nearfar.neighbors import kneighbors
 
@@ -18,21 +20,15 @@ def test_kneighbors_equals_sorting_all_distances(rng):
     table = metric.distances(queries, X)
     np.testing.assert_array_equal(indices, np.argsort(table, axis=1)[:, :6])
     np.testing.assert_allclose(distances, np.sort(table, axis=1)[:, :6], atol=1e-7)
-    table = metric.distances(X)
-    np.fill_diagonal(table, np.inf)
-    np.testing.assert_array_equal(
-        kneighbors(metric, X, n_neighbors=3)[1], np.argsort(table, axis=1)[:, :3]
-    )
+    some = kneighbors(metric, X, rows=[9, 3, 20], n_neighbors=4)
+    np.testing.assert_array_equal(some[1], kneighbors(metric, X, n_neighbors=4)[1][[9, 3, 20]])
+    with pytest.raises(ValueError, match="either queries or rows"):
+        kneighbors(metric, X, X, rows=[1])
 
 
 @pytest.mark.parametrize("offset", [1e6, 1e8])
-def test_data_far_from_the_origin(offset, rng):
+def test_classes_far_from_the_origin(offset, rng):
     X = np.round(rng.standard_normal((60, 3)), 3)
-    metric = Metric(np.diag([1.0, 2.0, 3.0]))
-    table = metric.distances(X)
-    np.fill_diagonal(table, np.inf)
-    found = kneighbors(metric, X + offset, n_neighbors=2)[0]
-    np.testing.assert_allclose(found, np.sort(table, axis=1)[:, :2], rtol=1e-4)
     y = (X[:, 0] > 0).astype(int)
     plain = MetricNeighborsClassifier(BoostMetric(max_iter=5)).fit(X, y).predict(X)
     moved = MetricNeighborsClassifier(BoostMetric(max_iter=5)).fit(X + offset, y)
@@ -52,6 +48,23 @@ def test_classifier_is_neighbours_after_the_map():
     assert 1 - classifier.score(X_test, y_test) == pytest.approx(
         knn_error(learner.metric_, X, y, X_test, y_test, n_neighbors=5)
     )
+    restored = pickle.loads(pickle.dumps(classifier))
+    np.testing.assert_array_equal(restored.predict(X_test), expected)
+
+
+@pytest.mark.filterwarnings("ignore:max_iter=5")
+@pytest.mark.parametrize("gate", ["hard", "soft"])
+def test_classifier_under_a_gated_metric(gate):
+    X, X_test, y, _ = train_test_split(*load_wine(return_X_y=True), random_state=0)
+    learner = MixtureNCA(n_metrics=2, max_iter=5, random_state=0)
+    classifier = MetricNeighborsClassifier(learner, gate=gate).fit(X, y)
+    metric = classifier.metric_
+    if gate == "soft":
+        expected = metric.class_votes(X, y, X_test)[1]
+    else:
+        votes = y[np.argsort(metric.distances(X_test, X), axis=1)[:, :3]]
+        expected = (votes[:, :, None] == np.arange(3)).mean(axis=1)
+    np.testing.assert_allclose(classifier.predict_proba(X_test), expected)
 
 
 def test_classifier_needs_labels_and_enough_rows():
@@ -60,15 +73,3 @@ def test_classifier_needs_labels_and_enough_rows():
         MetricNeighborsClassifier(n_neighbors=9).fit(X, [0, 0, 0, 1, 1, 1])
     with pytest.raises(ValueError, match="needs class labels"):
         MetricNeighborsClassifier().fit(X, Triplets([[0, 1, 3]]))
-
-
-def test_neighbors_of_some_rows_are_among_the_others(rng):
-    X = rng.standard_normal((40, 3))
-    X[7] = X[3]
-    metric = Metric(rng.standard_normal((2, 3)))
-    every = kneighbors(metric, X, n_neighbors=4)
-    some = kneighbors(metric, X, rows=[9, 3, 20], n_neighbors=4)
-    np.testing.assert_array_equal(some[1], every[1][[9, 3, 20]])
-    np.testing.assert_allclose(some[0], every[0][[9, 3, 20]], atol=1e-7)
-    with pytest.raises(ValueError, match="either queries or rows"):
-        kneighbors(metric, X, X, rows=[1])

@@ -1,4 +1,4 @@
-"""Nearest neighbours under a metric: exact search, and a classifier."""
+"""Nearest neighbours under a metric: exact search and a classifier."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
-from nearfar.evaluate.search import others
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.boosting import BoostMetric
-from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
+from nearfar.metrics.search import Gallery
 
 
 def kneighbors(
@@ -33,12 +31,12 @@ def kneighbors(
     ----------
     metric : Metric
     X : array-like of shape (n_samples, n_features)
-        What is searched.
+        Rows to search.
     queries : array-like of shape (n_queries, n_features), optional
-        Points to search for; by default each row of X among the others. Under a gated metric each
-        is searched for in the space of the metric that it goes by.
+        Points whose neighbours are wanted; by default, each row of X among the others. Under a
+        gated metric each query is searched in the space of its own metric.
     rows : array-like of int, optional
-        Numbers of the rows of X to search for among the others, in place of all.
+        Row numbers of X that are queries among the others, instead of all.
     n_neighbors : int, default=5
 
     Returns
@@ -56,29 +54,7 @@ def kneighbors(
     >>> kneighbors(metric, [[0, 0], [0, 5], [9, 1]], n_neighbors=1)[1].ravel()
     array([2, 2, 0])
     """
-    if rows is not None:
-        if queries is not None:
-            raise ValueError("Give either queries or rows.")
-        numbers = np.asarray(rows, dtype=np.intp)
-        found = kneighbors(metric, X, np.asarray(X)[numbers], n_neighbors=n_neighbors + 1)
-        mask = others(found[1], numbers)
-        shape = len(numbers), n_neighbors
-        return found[0][mask].reshape(shape), found[1][mask].reshape(shape)
-    sought = X if queries is None else queries
-    n_queries = np.shape(sought)[0]
-    distances = np.empty((n_queries, n_neighbors))
-    indices = np.empty((n_queries, n_neighbors), dtype=np.intp)
-    for part, space in metric.spaces(sought):
-        embedded = space.transform(X)
-        center = embedded.mean(axis=0)
-        search = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute").fit(embedded - center)
-        if queries is None:
-            found = search.kneighbors()
-            distances[part], indices[part] = found[0][part], found[1][part]
-        else:
-            own = space.transform(queries)[part] - center
-            distances[part], indices[part] = search.kneighbors(own)
-    return distances, indices
+    return Gallery(metric, X).search(queries, rows=rows).nearest(n_neighbors)
 
 
 class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
@@ -87,11 +63,11 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     learner : MetricLearner, default=BoostMetric()
-        What learns the metric; it is cloned.
+        Learns the metric; cloned.
     n_neighbors : int, default=3
     gate : {"hard", "soft"}, default="hard"
-        Under a gated metric: neighbours by the metric that a point goes by, or soft neighbours by
-        all of them, weighed by the gate. Plain metrics ignore it.
+        For gated metrics: "hard" takes the neighbours under the query's own metric, "soft" takes
+        soft neighbours under every metric, weighted by the gate. Other metrics ignore it.
 
     Attributes
     ----------
@@ -99,10 +75,9 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
         The fitted learner.
     metric_ : Metric
         Its metric.
-    neighbors_ : KNeighborsClassifier
-        The classifier on the mapped training points; under a gated metric that of the first.
-    classes_ : array
-        Labels.
+    gallery_ : Gallery
+        The training rows, ready to be searched.
+    classes_ : array of shape (n_classes,)
 
     Examples
     --------
@@ -126,7 +101,7 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
         self.gate = gate
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the metric, and remember the mapped points.
+        """Learn the metric and keep the training rows.
 
         Parameters
         ----------
@@ -137,7 +112,7 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(y, Triplets | Pairs | Chunklets | ConstraintsOver):
             raise ValueError(
                 "A classifier needs class labels. "
-                "Fit a learner to the constraints, and use its metric."
+                "Fit a learner to the constraints and use its metric."
             )
         points, labels = validate_data(
             self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2
@@ -152,43 +127,25 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
         learner = BoostMetric() if self.learner is None else clone(self.learner)
         self.learner_ = learner.fit(X, labels)
         self.metric_ = self.learner_.metric_
-        gated = isinstance(self.metric_, GatedMetric)
-        metrics = self.metric_.metrics if gated else [self.metric_]
-        self._rooms = [_Room(metric, points, labels, self.n_neighbors) for metric in metrics]
-        self.neighbors_ = self._rooms[0].neighbors
-        self.classes_ = self.neighbors_.classes_
-        self._soft = (points, labels) if gated and self.gate == "soft" else None
+        self.gallery_ = Gallery(self.metric_, points)
+        self.classes_, self._codes = np.unique(labels, return_inverse=True)
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the class that most of the nearest neighbours have."""
+        """Return the most frequent class among the nearest neighbours; of several, the first."""
         check_is_fitted(self)
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the share that each class has among the nearest neighbours."""
+        """Return the share of each class among the nearest neighbours."""
         check_is_fitted(self)
         points = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        if self._soft is not None and isinstance(self.metric_, GatedMetric):
-            return self.metric_.class_votes(*self._soft, points)[1]
-        shares = np.empty((len(points), len(self.classes_)))
-        for rows, space in self.metric_.spaces(points):
-            room = next(room for room in self._rooms if room.metric is space)
-            shares[rows] = room.shares(points[rows])
-        return shares
-
-
-class _Room:
-    """Training points in the space of one metric, and who votes there."""
-
-    def __init__(self, metric: Metric, X: NDArray[Any], y: NDArray[Any], n_neighbors: int) -> None:
-        self.metric = metric
-        embedded = metric.transform(X)
-        self.center = embedded.mean(axis=0)
-        self.neighbors = KNeighborsClassifier(n_neighbors, algorithm="brute")
-        self.neighbors.fit(embedded - self.center, y)
-
-    def shares(self, X: NDArray[Any]) -> NDArray[np.float64]:
-        """Share of each class among the neighbours of points."""
-        embedded = self.metric.transform(X) - self.center
-        return np.asarray(self.neighbors.predict_proba(embedded))
+        soft_votes = getattr(self.metric_, "class_votes", None)
+        if self.gate == "soft" and soft_votes is not None:
+            shares: NDArray[np.float64] = soft_votes(self.gallery_.X, self._codes, points)[1]
+            return shares
+        found = self.gallery_.search(points).nearest(self.n_neighbors)[1]
+        n_classes = len(self.classes_)
+        votes = np.arange(len(found))[:, None] * n_classes + self._codes[found]
+        counts = np.bincount(votes.ravel(), minlength=len(found) * n_classes)
+        return counts.reshape(len(found), n_classes) / self.n_neighbors

@@ -1,4 +1,4 @@
-"""`PairVerifier`: same or different, by a threshold on a learned distance."""
+"""`PairVerifier`: a threshold on a learned distance tells same from different pairs."""
 
 from __future__ import annotations
 
@@ -15,41 +15,45 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from nearfar.constraints import Chunklets, ConstraintsOver, Pairs, RandomPairs, Triplets
 from nearfar.evaluate import RocCurve, verification, verification_curve
-from nearfar.learners.base import MetricLearner, require, require_number
+from nearfar.learners.base import MetricLearner
 from nearfar.learners.max_margin import MaxMarginMetric
 from nearfar.metrics.metric import Metric
+from nearfar.runtime.parameters import check_parameters, choice, number
 from nearfar.typing import Ints, Vector
 
 Criterion = Literal["margin", "accuracy", "eer", "fpr", "fbeta"]
 
 _CRITERIA = ("margin", "accuracy", "eer", "fpr", "fbeta")
-_LARGE_C = 1e6
+_UNREGULARISED_C = 1e6
 
 
 class PairVerifier(BaseEstimator):
-    """Tell whether two points are the same kind, by a threshold on a learned distance.
+    """Tell whether two points are of the same kind, by a threshold on a learned distance.
 
-    The metric is learned from one part of the data, the threshold and the probabilities are found
-    on the other. From labels the parts are different rows. Given pairs are split by pair: rows that
-    the metric has seen are then among those on which the threshold is found, and for new rows it
-    may be too wide.
+    The metric is learned from one part of the data; the threshold and the probabilities are
+    calibrated on the rest. Labels are split by row. Given pairs are split by pair, so that both
+    parts may share rows; the threshold may then be too small for new rows.
 
     Parameters
     ----------
     learner : MetricLearner, default=MaxMarginMetric()
-        What learns the metric; it is cloned.
+        Learns the metric; cloned.
     criterion : {"margin", "accuracy", "eer", "fpr", "fbeta"}, default="accuracy"
-        What the threshold is for: the most pairs right; as many false positives as false negatives
-        (in shares); at most `max_fpr` false positives; the largest F-beta; or "margin", the
-        threshold that the learner itself has learned (`MaxMarginMetric`).
+        How to choose the threshold:
+
+        - "accuracy": largest share of pairs classified correctly;
+        - "eer": equal false positive and false negative rates;
+        - "fpr": false positive rate of at most `max_fpr`;
+        - "fbeta": largest F-beta score;
+        - "margin": the threshold that the learner learned (`MaxMarginMetric`).
     max_fpr : float, default=0.01
         Share of dissimilar pairs that may be called the same, for "fpr".
     beta : float, default=1.0
-        Weight of recall against precision, for "fbeta".
+        Weight of recall relative to precision, for "fbeta".
     calibration : float, default=0.25
-        Share of the rows, or of the pairs, on which the threshold is found.
+        Share of the rows, or of the pairs, used to choose the threshold.
     n_pairs : int, optional
-        Pairs to draw if labels are given; by default ten for each row, and at least 2,000.
+        Number of pairs to draw from labels; by default ten per row, and at least 2,000.
     random_state : int, RandomState or None, default=None
         For drawing and splitting pairs.
 
@@ -58,9 +62,9 @@ class PairVerifier(BaseEstimator):
     learner_ : MetricLearner
     metric_ : Metric
     threshold_ : float
-        Pairs at a distance of at most this are the same; -inf if none are.
+        Pairs at this distance or less are the same; -inf if no pair is.
     curve_ : RocCurve
-        Rates on the calibration pairs, by threshold.
+        ROC curve of the calibration pairs.
 
     Examples
     --------
@@ -92,7 +96,7 @@ class PairVerifier(BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: Any) -> Self:
-        """Learn the metric, then the threshold.
+        """Learn the metric, then choose the threshold.
 
         Parameters
         ----------
@@ -102,22 +106,22 @@ class PairVerifier(BaseEstimator):
         """
         self._check_parameters()
         rng = check_random_state(self.random_state)
-        seen, held_out = self._parts(X, y, rng)
+        seen, held_out = self._split(X, y, rng)
         learner = MaxMarginMetric() if self.learner is None else clone(self.learner)
         self.learner_ = learner.fit(X, seen)
         self.metric_: Metric = self.learner_.metric_
         self.curve_ = verification_curve(self.metric_, X, held_out)
         self.threshold_ = self._threshold(X, held_out)
         distances = self.metric_.pair_distances(X, held_out)
-        self._unit = float(distances.std()) or 1.0
+        self._distance_scale = float(distances.std()) or 1.0
         weight = None if held_out.weight is None else held_out.weight / held_out.weight.mean()
-        self._probability = LogisticRegression(C=_LARGE_C).fit(
-            distances[:, None] / self._unit, held_out.similar, sample_weight=weight
+        self._calibrator = LogisticRegression(C=_UNREGULARISED_C).fit(
+            distances[:, None] / self._distance_scale, held_out.similar, sample_weight=weight
         )
         return self
 
     def decision_function(self, X: ArrayLike, pairs: Pairs | ArrayLike) -> Vector:
-        """Threshold minus distance: not negative for pairs that are the same."""
+        """Return threshold minus distance: not negative for pairs that are the same."""
         check_is_fitted(self)
         return self.threshold_ - self.metric_.pair_distances(X, pairs)
 
@@ -126,7 +130,7 @@ class PairVerifier(BaseEstimator):
         return self.decision_function(X, pairs) >= 0
 
     def predict_proba(self, X: ArrayLike, pairs: Pairs | ArrayLike) -> Vector:
-        """Probability that a pair is the same, as the calibration pairs have it.
+        """Return the probability that a pair is the same, calibrated by logistic regression.
 
         Returns
         -------
@@ -134,40 +138,39 @@ class PairVerifier(BaseEstimator):
         """
         check_is_fitted(self)
         distances = self.metric_.pair_distances(X, pairs)
-        return np.asarray(self._probability.predict_proba(distances[:, None] / self._unit)[:, 1])
+        return np.asarray(
+            self._calibrator.predict_proba(distances[:, None] / self._distance_scale)[:, 1]
+        )
 
     def score(self, X: ArrayLike, y: Pairs | ConstraintsOver) -> float:
-        """Share of pairs that are told rightly."""
+        """Return the share of pairs classified correctly."""
         pairs = y.constraints if isinstance(y, ConstraintsOver) else y
         if not isinstance(pairs, Pairs):
-            raise ValueError(f"Verification is scored on Pairs; got {type(pairs).__name__}.")
+            raise ValueError(f"score needs Pairs; got {type(pairs).__name__}.")
         return float(np.average(self.predict(X, pairs) == pairs.similar, weights=pairs.weight))
 
     def _check_parameters(self) -> None:
-        if self.criterion not in _CRITERIA:
-            raise ValueError(
-                f"criterion must be one of {', '.join(_CRITERIA)}; got {self.criterion!r}."
-            )
-        require_number("max_fpr", self.max_fpr, at_least=0.0)
-        require_number("calibration", self.calibration, at_least=0.0)
-        require_number("beta", self.beta, at_least=0.0)
-        require("max_fpr", self.max_fpr, self.max_fpr <= 1, "at most 1")
-        require("calibration", self.calibration, 0 < self.calibration < 1, "between 0 and 1")
-        require("beta", self.beta, self.beta > 0, "positive")
+        rules = {
+            "criterion": choice(*_CRITERIA),
+            "max_fpr": number(at_least=0.0, at_most=1.0),
+            "calibration": number(above=0.0, below=1.0),
+            "beta": number(above=0.0),
+        }
+        check_parameters(rules, {name: getattr(self, name) for name in rules})
 
-    def _parts(self, X: ArrayLike, y: Any, rng: np.random.RandomState) -> tuple[Pairs, Pairs]:
-        """Pairs to learn from, and pairs to find the threshold on."""
+    def _split(self, X: ArrayLike, y: Any, rng: np.random.RandomState) -> tuple[Pairs, Pairs]:
+        """Return pairs to learn from and pairs to choose the threshold on."""
         if isinstance(y, ConstraintsOver):
             y = y.constraints
         if isinstance(y, Triplets | Chunklets):
             kind = type(y).__name__
-            raise ValueError(f"{kind} do not say which pairs differ; give Pairs or labels.")
+            raise ValueError(f"{kind} do not say which pairs are dissimilar; give Pairs or labels.")
         split = StratifiedShuffleSplit(1, test_size=self.calibration, random_state=rng)
         if isinstance(y, Pairs):
             counts = np.bincount(y.similar.astype(np.intp), minlength=2)
             if counts.min() * min(self.calibration, 1 - self.calibration) < 1:
                 raise ValueError(
-                    "There are too few pairs to learn from some and to calibrate on others: "
+                    "There are too few pairs to learn from some and calibrate on others: "
                     f"{counts[1]} similar, {counts[0]} dissimilar."
                 )
             seen, unseen = next(split.split(y.index, y.similar))
@@ -176,9 +179,9 @@ class PairVerifier(BaseEstimator):
         check_consistent_length(X, labels)
         check_classification_targets(labels)
         codes = np.unique(labels, return_inverse=True)[1]
-        return self._from_labels(codes, rng)
+        return self._draw_pairs(codes, rng)
 
-    def _from_labels(self, codes: Ints, rng: np.random.RandomState) -> tuple[Pairs, Pairs]:
+    def _draw_pairs(self, codes: Ints, rng: np.random.RandomState) -> tuple[Pairs, Pairs]:
         """Draw pairs within each of two parts of the rows."""
         order = rng.permutation(len(codes))
         order = order[np.argsort(codes[order], kind="stable")]
@@ -191,8 +194,8 @@ class PairVerifier(BaseEstimator):
             pairs = RandomPairs(self.n_pairs)(points, codes[rows], rng)
             if len(pairs) == 0 or pairs.similar.all() or not pairs.similar.any():
                 raise ValueError(
-                    "Both parts of the rows need two classes, and one with two members; there are "
-                    "too few rows. Give Pairs, or another calibration."
+                    "There are too few rows: both parts need two classes, one of them with two "
+                    "rows. Give Pairs, or change calibration."
                 )
             parts.append(Pairs(rows[pairs.index], pairs.similar))
         return parts[0], parts[1]
@@ -215,7 +218,7 @@ class PairVerifier(BaseEstimator):
 def threshold_on(
     curve: RocCurve, pairs: Pairs, criterion: str, max_fpr: float, beta: float
 ) -> float:
-    """Best threshold of a curve by the false positive rate or F-beta."""
+    """Return the best threshold of a curve by false positive rate or F-beta."""
     if criterion == "fpr":
         allowed = np.flatnonzero(curve.false_positive_rate <= max_fpr)
         return float(curve.thresholds[allowed[-1]])

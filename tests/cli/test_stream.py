@@ -17,7 +17,7 @@ from nearfar.cli import batches, stream
 from nearfar.cli.source import SourceError
 from nearfar.cli.stream import transform_file
 from nearfar.metrics.kernel_map import KernelMap
-from nearfar.metrics.metric import SignedForm
+from nearfar.metrics.signed_form import SignedForm
 
 TABLES = ["csv", "tsv", "parquet"]
 KINDS = [*TABLES, "npy", "npz"]

@@ -11,7 +11,7 @@ from nearfar.cli.files import load_metric
 from nearfar.cli.judge import check_classes
 from nearfar.cli.source import Source, SourceError, read_source
 from nearfar.cli.terminal import bars, command, show_json, show_table
-from nearfar.learners.base import Scaler
+from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 
 

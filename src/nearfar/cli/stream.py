@@ -21,7 +21,8 @@ from nearfar.cli.batches import KINDS, Floats, Table, even, first_line, open_tab
 from nearfar.cli.files import SEPARATORS, check_target
 from nearfar.cli.source import SourceError
 from nearfar.metrics.gated import GatedMetric
-from nearfar.metrics.metric import Metric, SignedForm
+from nearfar.metrics.metric import Metric
+from nearfar.metrics.signed_form import SignedForm
 from nearfar.runtime.atomic_write import always_cleaned_up, atomic_write
 
 TARGETS = (*SEPARATORS, ".parquet", ".npy")

@@ -1,10 +1,11 @@
-"""Is it worth it? Learners beside doing nothing and beside plain methods, on the same folds.
+"""Compare learners with Euclidean distance and plain methods on the same folds.
 
-contenders   who competes: doing nothing, plain methods, learners
-judging      what a distance achieves on the rows of a fold
-contest      who is worth it for a goal, beyond noise
-race         every contender on every fold, or as far as a budget of time goes
-table        the result: a table with marks and a verdict in words
+methods        what is compared: baselines, plain methods, learners
+scoring        scores of a distance on the rows of a fold
+significance   which methods are clearly better than Euclidean distance, and which one to use
+runner         runs every method on every fold, or as many as a time budget allows
+checkpoint     keeps finished results, so that an interrupted comparison can go on
+table          the result: a table with marks and a verdict in words
 """
 
 from nearfar.comparison.methods import Method, default_methods, learners

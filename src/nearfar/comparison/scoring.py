@@ -1,12 +1,12 @@
-"""What a distance achieves on the test rows of a fold, the training rows being the gallery.
+"""Scores of a distance on a fold: test rows are queries, training rows the gallery.
 
-    error               the vote of the k nearest is wrong; a tied vote goes to the first class
-    triplet accuracy    share of *all* triplets (test row, near of its class, far of another) that
-                        are ordered rightly, a tie counting half; the mean over test rows
+    error               share of test rows that a vote of the k nearest classifies wrongly; a tied
+                        vote goes to the first class
+    triplet accuracy    share of *all* triplets (test row, row of its class, row of another class)
+                        in the right order, where a tie counts half; the mean over test rows
     MAP@R               as in `nearfar.evaluate`
 
-Where gallery and test rows are many, a random part of the test rows is judged, and a part of these
-ranked.
+For large folds a random sample of the test rows is classified, and a smaller one is ranked.
 """
 
 from __future__ import annotations
@@ -17,120 +17,116 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from nearfar.comparison.methods import Distance, finite
-from nearfar.typing import Floats, Ints
+from nearfar.evaluate.retrieval import average_precision_at_r, majority
+from nearfar.metrics.metric import Metric
+from nearfar.metrics.search import Distance, Gallery
+from nearfar.typing import Floats, Ints, Vector
 
-_MOST_JUDGED = 1 << 27
-_LEAST_JUDGED_ROWS = 1000
-_MOST_RANKED = 1 << 21
-_LEAST_RANKED_ROWS = 100
+_CLASSIFIED_DISTANCES = 1 << 27
+"""Distances computed to classify the test rows of a fold."""
+_CLASSIFIED_ROWS = 1000
+"""Test rows classified even if that takes more distances."""
+_RANKED_DISTANCES = 1 << 21
+"""Distances sorted to rank for the test rows of a fold."""
+_RANKED_ROWS = 100
+"""Test rows ranked even if that takes more distances."""
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """What a distance has achieved on a fold.
+    """Scores of a distance on the test rows of a fold.
 
     Attributes
     ----------
     wrong : array of shape (n_test,)
-        1 where the vote was wrong, 0 where it was right; nan where it was not judged.
-    triplet_accuracy : float
+        1 for rows classified wrongly, 0 for the others; nan for rows not classified.
     average_precision : array of shape (n_test,)
-        Of each row, the mean of which is MAP@R; nan where it was not ranked.
+        Average precision of each row's ranking; nan for rows not ranked.
+    triplet_accuracy : float
     """
 
-    wrong: Floats
+    wrong: Vector
+    average_precision: Vector
     triplet_accuracy: float
-    average_precision: Floats
 
     @property
     def error(self) -> float:
-        """Share of rows whose vote was wrong."""
+        """Share of rows classified wrongly."""
         return float(np.nanmean(self.wrong))
 
     @property
     def map_at_r(self) -> float:
-        """Mean of the average precision over the rows that were ranked."""
+        """Mean average precision of the ranked rows."""
         ranked = ~np.isnan(self.average_precision)
         return float(self.average_precision[ranked].mean()) if ranked.any() else float("nan")
 
 
-def judge(
-    distance: Distance,
+def score_distance(
+    distance: Metric | Distance,
     gallery: tuple[Floats, Ints],
     test: tuple[Floats, Ints],
     *,
     n_neighbors: int,
     random_state: int | None = 0,
 ) -> Scores:
-    """Judge a distance by test rows.
+    """Score a distance on test rows.
 
     Parameters
     ----------
-    distance : Distance
+    distance : Metric or Distance
     gallery, test : tuple of arrays
         Rows, and their classes as codes from 0.
     n_neighbors : int
         Number of votes.
     random_state : int or None
-        Seed of the part that is ranked.
+        Seed of the samples of test rows.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from nearfar.comparison import default_methods
-    >>> from nearfar.comparison.scoring import judge
+    >>> from nearfar import Metric
+    >>> from nearfar.comparison.scoring import score_distance
     >>> gallery = np.array([[0.0], [1.0], [5.0]]), np.array([0, 0, 1])
-    >>> found = judge(default_methods([])[1].fit(*gallery), gallery, gallery, n_neighbors=1)
+    >>> found = score_distance(Metric.identity(1), gallery, gallery, n_neighbors=1)
     >>> found.wrong, found.triplet_accuracy
     (array([0., 0., 0.]), 1.0)
     """
     (X, y), (X_test, y_test) = gallery, test
     order = np.random.default_rng(random_state).permutation(len(X_test))
-    judged = np.sort(order[: max(_LEAST_JUDGED_ROWS, _MOST_JUDGED // len(X))])
-    ranked = np.sort(order[: max(_LEAST_RANKED_ROWS, _MOST_RANKED // len(X))])
-    n_classes = int(max(y.max(), y_test.max())) + 1
+    classified = np.sort(order[: max(_CLASSIFIED_ROWS, _CLASSIFIED_DISTANCES // len(X))])
+    ranked = np.sort(order[: max(_RANKED_ROWS, _RANKED_DISTANCES // len(X))])
     wrong, precision = np.full((2, len(X_test)), np.nan)
-    ordered = []
-    found = distance.nearest(X, X_test[judged], n_neighbors)
-    wrong[judged] = _vote(y[found], n_classes) != y_test[judged]
-    for part, tile in distance.tiles(X, X_test[ranked]):
+    searched = Gallery(distance, X)
+    neighbors = searched.search(X_test[classified]).nearest(n_neighbors)[1]
+    wrong[classified] = majority(y[neighbors]) != y_test[classified]
+    shares = []
+    for part, table in searched.search(X_test[ranked]).tables():
         rows = ranked[part]
         relevant = y == y_test[rows, None]
-        some = relevant.any(axis=1) & ~relevant.all(axis=1)
-        if some.any():
-            right, precision[rows[some]] = _rank(finite(tile)[some], relevant[some])
-            ordered.append(right)
-    accuracy = float(np.concatenate(ordered).mean()) if ordered else float("nan")
-    return Scores(wrong, accuracy, precision)
+        mixed = relevant.any(axis=1) & ~relevant.all(axis=1)
+        if mixed.any():
+            share, precision[rows[mixed]] = _score_rankings(table[mixed], relevant[mixed])
+            shares.append(share)
+    accuracy = float(np.concatenate(shares).mean()) if shares else float("nan")
+    return Scores(wrong, precision, accuracy)
 
 
-def _vote(labels: Ints, n_classes: int) -> Ints:
-    """Class that most of the nearest have."""
-    ballots = np.arange(len(labels))[:, None] * n_classes + labels
-    counts = np.bincount(ballots.ravel(), minlength=len(labels) * n_classes)
-    return counts.reshape(len(labels), n_classes).argmax(axis=1)
-
-
-def _rank(tile: Floats, relevant: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Share of (near, far) that each row orders rightly, and its average precision."""
-    order = np.argsort(tile, axis=1)
+def _score_rankings(table: Floats, relevant: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Share of each query's triplets in the right order, and its average precision."""
+    order = np.argsort(table, axis=1)
     hits = np.take_along_axis(relevant, order, axis=1)
     R = relevant.sum(axis=1)
-    before = np.cumsum(hits, axis=1)
-    right = np.sum(before, axis=1, where=~hits) / (R * (hits.shape[1] - R))
-    distances = np.take_along_axis(tile, order, axis=1)
-    tied = ((distances[:, 1:] == distances[:, :-1]) & (hits[:, 1:] != hits[:, :-1])).any(axis=1)
-    right[tied] = _with_ties(tile[tied], relevant[tied])
-    rank = np.arange(1, hits.shape[1] + 1)
-    counted = hits & (rank <= R[:, None])
-    return right, np.sum(before / rank, axis=1, where=counted) / R
+    right = np.sum(np.cumsum(hits, axis=1), axis=1, where=~hits) / (R * (hits.shape[1] - R))
+    distances = np.take_along_axis(table, order, axis=1)
+    equal = distances[:, 1:] == distances[:, :-1]
+    tied = (equal & (hits[:, 1:] != hits[:, :-1])).any(axis=1)
+    if tied.any():
+        right[tied] = _triplet_shares_with_ties(table[tied], relevant[tied])
+    return right, average_precision_at_r(hits[:, : R.max()], R)
 
 
-def _with_ties(tile: Floats, relevant: NDArray[np.bool_]) -> Floats:
-    """Share of (near, far) in the right order, a tie counting half, from ranks of the far ones."""
-    if len(tile) == 0:
-        return np.empty(0)
+def _triplet_shares_with_ties(table: Floats, relevant: NDArray[np.bool_]) -> Floats:
+    """Share of triplets in the right order, where a tie counts half, from the ranks of far rows."""
     far = relevant.shape[1] - relevant.sum(axis=1)
-    ranks = np.sum(rankdata(tile, axis=1), axis=1, where=~relevant)
+    ranks = np.sum(rankdata(table, axis=1), axis=1, where=~relevant)
     return (ranks - far * (far + 1) / 2) / (far * (relevant.shape[1] - far))

@@ -1,13 +1,17 @@
-"""Who is worth it: better than Euclidean distance beyond noise, with no simpler one as good.
+"""Which methods are better than Euclidean distance by more than noise, and which one to use.
 
-Errors are compared by the sign test: of the rows on which two contenders differ, one errs on fewer
-than a fair coin would give. Rankings must pass two tests on the mean difference of their average
-precision. By rows: each takes part as a query and, in the rankings of all others, as one that is
-found, so that the mean is a U-statistic of degree two and its standard error twice that of
-independent rows. By folds: Student's test with the variance enlarged for training rows that folds
-share (C. Nadeau, Y. Bengio: Inference for the generalization error, Machine Learning 52, 2003),
-which sees what a learner owes to its particular training rows. Marks allow for the number of
-contenders (Holm).
+Errors are compared by the sign test: among the rows on which two methods differ, one is wrong less
+often than a fair coin would explain.
+
+Rankings must pass two tests on the mean difference in average precision:
+
+- by rows: each row is a query, and also a result in the rankings of the other rows. The mean is
+  therefore a U-statistic of degree two, and its standard error twice that of independent rows;
+- by folds: Student's test with the variance increased for training rows that folds share (C.
+  Nadeau, Y. Bengio: Inference for the generalization error, Machine Learning 52, 2003). It covers
+  the variation between training sets.
+
+p-values against Euclidean distance are adjusted for the number of methods (Holm).
 """
 
 from __future__ import annotations
@@ -25,45 +29,45 @@ from nearfar.typing import Vector
 
 Goal = Literal["classification", "ranking"]
 
-SIGNIFICANT = 0.05
 NO_TIME = "no time left"
+_SIGNIFICANCE_LEVEL = 0.05
 _ROUNDING = 1e-9
 
 
-def _nothing() -> Vector:
+def _no_values() -> Vector:
     return np.empty(0)
 
 
 @dataclass(frozen=True, eq=False)
 class MethodResult:
-    """What a contender has achieved.
+    """Scores of a method on all folds.
 
     Attributes
     ----------
-    contender : Method
+    method : Method
     errors, triplet_accuracies, maps_at_r, seconds : array of shape (n_folds,)
-        k-NN error, triplet accuracy, MAP@R and time of the fit on each fold; empty if left out.
+        k-NN error, triplet accuracy, MAP@R and fit time on each fold; empty if left out.
     wrong : array of shape (n_rows,)
         How often each row was classified wrongly, from 0 to 1; nan for rows never tested.
     average_precision : array of shape (n_rows,)
-        How well each row ranked its class; nan for rows never ranked.
+        Mean average precision of each row's rankings; nan for rows never ranked.
     note : str
-        Why it was left out, if it was.
+        Why the method was left out, if it was.
     """
 
-    contender: Method
-    errors: Vector = field(default_factory=_nothing)
-    triplet_accuracies: Vector = field(default_factory=_nothing)
-    maps_at_r: Vector = field(default_factory=_nothing)
-    seconds: Vector = field(default_factory=_nothing)
-    wrong: Vector = field(default_factory=_nothing)
-    average_precision: Vector = field(default_factory=_nothing)
+    method: Method
+    errors: Vector = field(default_factory=_no_values)
+    triplet_accuracies: Vector = field(default_factory=_no_values)
+    maps_at_r: Vector = field(default_factory=_no_values)
+    seconds: Vector = field(default_factory=_no_values)
+    wrong: Vector = field(default_factory=_no_values)
+    average_precision: Vector = field(default_factory=_no_values)
     note: str = ""
 
     @property
     def name(self) -> str:
-        """Who it is."""
-        return self.contender.name
+        """Name of the method."""
+        return self.method.name
 
     @property
     def error(self) -> float:
@@ -82,57 +86,56 @@ class MethodResult:
 
 
 class GoalComparison:
-    """Contenders by one goal.
+    """Methods compared by one goal: the error of classification, or MAP@R.
 
     Parameters
     ----------
-    entries : list of MethodResult
-        Simplest first.
+    results : list of MethodResult
+        Simplest methods first.
     goal : {"classification", "ranking"}
-        Few errors of the vote of neighbours, or a high MAP@R.
     test_share : float, default=0.25
-        Test rows for each training row of a fold: 1 / (k - 1) for k folds.
+        Test rows for each training row of a fold.
     incomplete : bool, default=False
-        Whether some were left out for lack of time, so that nobody's winning tells little.
+        Whether other methods were left out for lack of time.
 
     Attributes
     ----------
     reference : MethodResult
-        Euclidean distance, on rows as they are or standardised, whichever does better.
+        Euclidean distance on unscaled or standardised rows, whichever is better.
     p_values : dict of str to float
-        Of each contender against the reference, adjusted for their number (Holm).
+        p-value of each method against the reference, adjusted for their number (Holm).
     """
 
     def __init__(
         self,
-        entries: list[MethodResult],
+        results: list[MethodResult],
         goal: Goal,
         *,
         test_share: float = 0.25,
         incomplete: bool = False,
     ) -> None:
-        self.entries, self.goal = entries, goal
+        self.results, self.goal = results, goal
         self.test_share, self.incomplete = test_share, incomplete
-        nothing = [entry for entry in entries if entry.contender.kind == "nothing"]
-        self.reference = self._best(nothing[::-1])
-        self.p_values = self._adjusted()
+        baselines = [result for result in results if result.method.kind == "baseline"]
+        self.reference = self._best(baselines[::-1])
+        self.p_values = self._adjusted_p_values()
 
-    def loss(self, entry: MethodResult) -> float:
-        """Mean error, or what MAP@R lacks; all of it where nothing could be ranked."""
+    def loss(self, result: MethodResult) -> float:
+        """Mean error, or 1 - MAP@R; 1 if nothing could be ranked."""
         if self.goal == "classification":
-            return entry.error
-        return 1.0 if np.isnan(entry.map_at_r) else 1.0 - entry.map_at_r
+            return result.error
+        return 1.0 if np.isnan(result.map_at_r) else 1.0 - result.map_at_r
 
     def p_value(self, one: MethodResult, other: MethodResult) -> float:
-        """Chance of such a difference between two that are equally good.
+        """Probability of such a difference between two methods that are equally good.
 
         Examples
         --------
         >>> import numpy as np
         >>> from nearfar.comparison import GoalComparison, MethodResult, default_methods
-        >>> plain = default_methods([])[:2]
-        >>> right = MethodResult(plain[0], errors=np.zeros(1), wrong=np.zeros(6))
-        >>> wrong = MethodResult(plain[1], errors=np.ones(1), wrong=np.ones(6))
+        >>> methods = default_methods([])
+        >>> right = MethodResult(methods[0], errors=np.zeros(1), wrong=np.zeros(6))
+        >>> wrong = MethodResult(methods[1], errors=np.ones(1), wrong=np.ones(6))
         >>> GoalComparison([right, wrong], "classification").p_value(right, wrong)
         0.03125
         """
@@ -143,78 +146,96 @@ class GoalComparison:
             _fold_test(one.maps_at_r - other.maps_at_r, self.test_share),
         )
 
-    def beats(self, one: MethodResult, other: MethodResult) -> bool:
-        """Whether one does better than the other by more than noise."""
-        return self.loss(one) < self.loss(other) and self.p_value(one, other) < SIGNIFICANT
+    def is_better(self, one: MethodResult, other: MethodResult) -> bool:
+        """Tell whether one method is better than another by more than noise, unadjusted."""
+        return self.loss(one) < self.loss(other) and self.p_value(one, other) < _SIGNIFICANCE_LEVEL
 
-    def mark(self, entry: MethodResult) -> str:
-        """Return "+" or "-" for better or worse than the reference beyond noise, or ""."""
-        if self.p_values.get(entry.name, 1.0) >= SIGNIFICANT:
+    def mark(self, result: MethodResult) -> str:
+        """Return "+" or "-" if a method is clearly better or worse than the reference, else ""."""
+        if self.p_values.get(result.name, 1.0) >= _SIGNIFICANCE_LEVEL:
             return ""
-        return "+" if self.loss(entry) < self.loss(self.reference) else "-"
+        return "+" if self.loss(result) < self.loss(self.reference) else "-"
 
     @property
     def winner(self) -> MethodResult | None:
-        """Who is worth it, or None.
+        """The method to use, or None if none is clearly better than Euclidean distance.
 
-        The best of those that are better than Euclidean distance beyond noise; or the best plain
-        one of them, if that one does not do better beyond noise.
+        The best of the methods marked "+"; or the best plain one of them, unless the best of all
+        is clearly better.
         """
-        better = [entry for entry in self.entries if self.mark(entry) == "+"]
+        better = [result for result in self.results if self.mark(result) == "+"]
         if not better:
             return None
         best = self._best(better)
-        plain = self._as_good_as(best, better)
+        plain = self._plain_rivals(best, better)
         return self._best(plain) if plain else best
 
-    def _as_good_as(self, best: MethodResult, entries: list[MethodResult]) -> list[MethodResult]:
-        """Return plain entries that do better than the reference and not worse than the best."""
+    def _plain_rivals(self, best: MethodResult, results: list[MethodResult]) -> list[MethodResult]:
+        """Plain methods better than the reference to which the best is not clearly superior."""
         limit = self.loss(self.reference)
-        plain = [e for e in entries if e.contender.kind == "plain" and self.loss(e) < limit]
-        return [entry for entry in plain if not self.beats(best, entry)]
+        plain = [r for r in results if r.method.kind == "plain" and self.loss(r) < limit]
+        return [result for result in plain if not self.is_better(best, result)]
 
     @property
     def verdict(self) -> str:
-        """Whether a metric is worth learning, in words."""
-        reference = f"{called(self.reference)} at {self._score(self.reference)}"
-        winner, best = self.winner, self._best(self.entries)
+        """What to use, in words.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from nearfar import compare
+        >>> compare(*load_wine(return_X_y=True), []).ranking.verdict
+        'Use LDA: MAP@R 0.912 instead of 0.721 with Euclidean distance.'
+        """
+        winner = self.winner
+        learned = [result for result in self.results if result.method.kind == "learned"]
         if winner is None:
-            least = f"; the best is {self._named(best)}"
-            if self.loss(best) > self.loss(self.reference) - _ROUNDING:
-                least = ""
-            nothing = f"nothing is better than {reference} beyond noise{least}."
-            return nothing if self.incomplete else f"no metric is worth learning, {nothing}"
-        take = f"take {self._named(winner)}; it is better than {reference}"
-        learned = [entry for entry in self.entries if entry.contender.kind == "learned"]
-        if winner.contender.kind == "plain" and learned:
-            return (
-                f"{take}, and nothing learned is better beyond noise "
-                f"(the best is {self._named(self._best(learned))})."
-            )
-        plain = self._as_good_as(winner, self.entries)
-        if winner.contender.kind == "learned" and plain:
-            return f"{take} beyond noise, though not than {self._named(self._best(plain))}."
-        return f"{take} beyond noise."
+            return self._verdict_without_winner(complete=bool(learned) and not self.incomplete)
+        verdict = (
+            f"Use {winner.name}: {self._measure(winner)} instead of "
+            f"{self._figure(self.reference)} with {described(self.reference)}."
+        )
+        if winner.method.kind == "plain" and learned:
+            best = self._best(learned)
+            noise = " (within noise)" if self.loss(best) < self.loss(winner) else ""
+            return f"{verdict} The best learner, {best.name}, has {self._figure(best)}{noise}."
+        plain = self._plain_rivals(winner, self.results)
+        if winner.method.kind == "learned" and plain:
+            best = self._best(plain)
+            return f"{verdict} It is not clearly better than {best.name} ({self._figure(best)})."
+        return verdict
 
-    def _named(self, entry: MethodResult) -> str:
-        return f"{entry.name} at {self._score(entry)}"
+    def _verdict_without_winner(self, *, complete: bool) -> str:
+        reference, best = self.reference, self._best(self.results)
+        if self.loss(best) > self.loss(reference) - _ROUNDING:
+            start = "Learning did not help" if complete else "No method tried is better"
+            return f"{start}: {described(reference)} is best, with {self._measure(reference)}."
+        start = "Learning did not clearly help" if complete else "No method tried is clearly better"
+        return (
+            f"{start}: {self._measure(reference)} with {described(reference)}, "
+            f"{self._figure(best)} with the best method, {best.name} (within noise)."
+        )
 
-    def _score(self, entry: MethodResult) -> str:
+    def _measure(self, result: MethodResult) -> str:
+        figure = self._figure(result)
+        return f"{figure} error" if self.goal == "classification" else f"MAP@R {figure}"
+
+    def _figure(self, result: MethodResult) -> str:
         if self.goal == "classification":
-            return f"{100 * entry.error:.1f} % error"
-        return f"MAP@R {entry.map_at_r:.3f}"
+            return f"{100 * result.error:.1f} %"
+        return f"{result.map_at_r:.3f}"
 
-    def _best(self, entries: list[MethodResult]) -> MethodResult:
-        return min(entries, key=self.loss)
+    def _best(self, results: list[MethodResult]) -> MethodResult:
+        return min(results, key=self.loss)
 
-    def _adjusted(self) -> dict[str, float]:
-        others = [entry for entry in self.entries if entry is not self.reference]
-        p = np.array([self.p_value(entry, self.reference) for entry in others])
+    def _adjusted_p_values(self) -> dict[str, float]:
+        others = [result for result in self.results if result is not self.reference]
+        p = np.array([self.p_value(result, self.reference) for result in others])
         order = np.argsort(p, kind="stable")
         raised = np.minimum(1.0, p[order] * np.arange(len(p), 0, -1))
         adjusted = np.empty(len(p))
         adjusted[order] = np.maximum.accumulate(raised)
-        return {entry.name: float(v) for entry, v in zip(others, adjusted, strict=True)}
+        return {result.name: float(v) for result, v in zip(others, adjusted, strict=True)}
 
 
 def _mean(values: Vector) -> float:
@@ -223,7 +244,7 @@ def _mean(values: Vector) -> float:
 
 
 def _sign_test(difference: Vector, mean: float) -> float:
-    """Chance that a fair coin is so one-sided on the rows that differ; 1 if the mean disagrees."""
+    """p-value of a fair coin on the rows that differ; 1 if the mean has the other sign."""
     better, worse = int((difference < 0).sum()), int((difference > 0).sum())
     if (worse - better) * mean <= 0:
         return 1.0
@@ -231,27 +252,26 @@ def _sign_test(difference: Vector, mean: float) -> float:
 
 
 def _row_test(difference: Vector) -> float:
-    """Chance of so large a mean of a U-statistic of degree two, from its projections on rows."""
+    """p-value of the mean of a U-statistic of degree two, from its projections on rows."""
     known = difference[~np.isnan(difference)]
     return _student_test(known, 4 / len(known)) if len(known) > 1 else 1.0
 
 
 def _fold_test(difference: Vector, test_share: float) -> float:
-    """Chance of so large a mean over folds that share training rows; no objection from one fold."""
+    """p-value of the mean over folds that share training rows; 0 for a single fold."""
     known = difference[~np.isnan(difference)]
     return _student_test(known, 1 / len(known) + test_share) if len(known) > 1 else 0.0
 
 
-def _student_test(difference: Vector, variance: float) -> float:
-    """Test that the mean is zero, its variance being so many times that of the values."""
+def _student_test(difference: Vector, variance_factor: float) -> float:
+    """Test that a mean is zero whose variance is a multiple of the variance of the values."""
     if not difference.any():
         return 1.0
-    error = float(difference.std(ddof=1)) * math.sqrt(variance)
+    error = float(difference.std(ddof=1)) * math.sqrt(variance_factor)
     ratio = abs(float(difference.mean())) / error if error > 0 else math.inf
     return float(2 * student.sf(ratio, len(difference) - 1))
 
 
-def called(entry: MethodResult) -> str:
-    """Return what Euclidean distance is called in a sentence."""
-    as_is = " on rows as they are" if entry.contender.raw else ""
-    return f"Euclidean distance{as_is}"
+def described(reference: MethodResult) -> str:
+    """Return a phrase for one of the Euclidean distances."""
+    return "Euclidean distance" + (" on unscaled rows" if reference.method.raw else "")

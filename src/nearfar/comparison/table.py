@@ -1,4 +1,4 @@
-"""The result of a comparison: a table with marks, and a verdict in words."""
+"""The result of a comparison: a table with marks and a verdict in words."""
 
 from __future__ import annotations
 
@@ -8,105 +8,114 @@ from typing import Any
 
 import numpy as np
 
-from nearfar.comparison.significance import NO_TIME, Goal, GoalComparison, MethodResult, called
+from nearfar.comparison.significance import NO_TIME, Goal, GoalComparison, MethodResult, described
 
 _COLUMNS = ("", "error %", "triplets %", "MAP@R", "fit s")
 
 
 class Comparison(Mapping[str, MethodResult]):
-    """Contenders on the same folds; prints as a table, and shows as one in a notebook.
+    """Methods on the same folds; prints as a table, also in a notebook.
+
+    A mapping from the names of the methods to their results.
 
     Parameters
     ----------
-    entries : list of MethodResult
+    results : list of MethodResult
     n_neighbors, n_folds, n_rows : int
     test_share : float, default=0.25
         Test rows for each training row of a fold.
 
     Attributes
     ----------
-    entries : list of MethodResult
-        Those that ran on all folds.
+    results : list of MethodResult
+        Methods that finished all folds.
     left_out : list of MethodResult
-        The others, with a `note` each.
+        The others, each with a `note` that says why.
     classification, ranking : GoalComparison
-        Who is better than Euclidean distance beyond noise by the error of votes, and by MAP@R.
+        Which methods are clearly better than Euclidean distance, by error and by MAP@R.
     """
 
     def __init__(
         self,
-        entries: list[MethodResult],
+        results: list[MethodResult],
         *,
         n_neighbors: int,
         n_folds: int,
         n_rows: int,
         test_share: float = 0.25,
     ) -> None:
-        self.entries = [entry for entry in entries if not entry.note]
-        self.left_out = [entry for entry in entries if entry.note]
+        self.results = [result for result in results if not result.note]
+        self.left_out = [result for result in results if result.note]
         self.n_neighbors, self.n_folds, self.n_rows = n_neighbors, n_folds, n_rows
-        if not any(entry.contender.kind == "nothing" for entry in self.entries):
+        if not any(result.method.kind == "baseline" for result in self.results):
             raise ValueError(f"Euclidean distance {self.left_out[0].note}.")
         self.classification, self.ranking = (
-            GoalComparison(self.entries, goal, test_share=test_share, incomplete=self.incomplete)
+            GoalComparison(self.results, goal, test_share=test_share, incomplete=self.incomplete)
             for goal in ("classification", "ranking")
         )
 
     def __getitem__(self, name: str) -> MethodResult:
-        return {entry.name: entry for entry in self.entries}[name]
+        return {result.name: result for result in self.results}[name]
 
     def __iter__(self) -> Iterator[str]:
-        return (entry.name for entry in self.entries)
+        return (result.name for result in self.results)
 
     def __len__(self) -> int:
-        return len(self.entries)
+        return len(self.results)
+
+    @property
+    def not_tried(self) -> list[str]:
+        """Names of the methods that were left out for lack of time."""
+        return [result.name for result in self.left_out if result.note == NO_TIME]
 
     @property
     def incomplete(self) -> bool:
-        """Whether some were left out for lack of time."""
-        return any(entry.note == NO_TIME for entry in self.left_out)
+        """Whether methods were left out for lack of time."""
+        return bool(self.not_tried)
 
-    def contest(self, goal: Goal) -> GoalComparison:
-        """Return the contest for a goal."""
+    def by_goal(self, goal: Goal) -> GoalComparison:
+        """Return `ranking` or `classification`."""
         return self.ranking if goal == "ranking" else self.classification
 
     @property
     def verdict(self) -> str:
-        """Whether a metric is worth learning, in a sentence for each goal."""
+        """What to use for each goal, in words; one sentence a line."""
         return "\n".join(self.verdicts)
 
     @property
     def verdicts(self) -> list[str]:
-        """The sentences of the verdict."""
-        late = [entry.name for entry in self.left_out if entry.note == NO_TIME]
-        undecided = [f"No time was left for {', '.join(late)}: they may be better."] if late else []
-        return [
-            f"Classification by {self.n_neighbors} neighbours: {self.classification.verdict}",
-            f"Ranking and search: {self.ranking.verdict}",
-            *undecided,
-        ]
+        """The lines of the verdict: what was not tried, then one line for each goal."""
+        votes = "1 neighbour" if self.n_neighbors == 1 else f"{self.n_neighbors} neighbours"
+        goals = {
+            f"classification with {votes}": self.classification.verdict,
+            "ranking and search": self.ranking.verdict,
+        }
+        lines = [f"For {goal}, {text[0].lower()}{text[1:]}" for goal, text in goals.items()]
+        if self.not_tried:
+            lines.insert(0, f"Not tried for lack of time: {', '.join(self.not_tried)}.")
+        return lines
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the table as one dict of plain numbers and texts for each contender."""
+        """Return the table as one dict of plain numbers and strings for each method."""
         return [
             {
-                "name": entry.name,
-                "kind": entry.contender.kind,
-                "error": entry.error,
-                "error_std": float(entry.errors.std(ddof=1)) if self.n_folds > 1 else 0.0,
-                "error_mark": self.classification.mark(entry),
-                "error_p_value": self.classification.p_values.get(entry.name),
-                "triplet_accuracy": entry.triplet_accuracy,
-                "map_at_r": entry.map_at_r,
-                "map_at_r_mark": self.ranking.mark(entry),
-                "map_at_r_p_value": self.ranking.p_values.get(entry.name),
-                "fit_seconds": float(np.mean(entry.seconds)),
+                "name": result.name,
+                "kind": result.method.kind,
+                "error": result.error,
+                "error_std": float(result.errors.std(ddof=1)) if self.n_folds > 1 else 0.0,
+                "error_mark": self.classification.mark(result),
+                "error_p_value": self.classification.p_values.get(result.name),
+                "triplet_accuracy": result.triplet_accuracy,
+                "map_at_r": result.map_at_r,
+                "map_at_r_mark": self.ranking.mark(result),
+                "map_at_r_p_value": self.ranking.p_values.get(result.name),
+                "fit_seconds": float(np.mean(result.seconds)),
             }
-            for entry in self.entries
+            for result in self.results
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain numbers and texts, ready for JSON."""
+        """Return everything as plain numbers and strings, ready for JSON."""
         winners = self.classification.winner, self.ranking.winner
         classification, ranking = (None if w is None else w.name for w in winners)
         return {
@@ -115,16 +124,16 @@ class Comparison(Mapping[str, MethodResult]):
             "n_neighbors": self.n_neighbors,
             "winner": {"classification": classification, "ranking": ranking},
             "verdict": self.verdicts,
-            "contenders": self.rows(),
-            "left_out": [{"name": e.name, "why": e.note} for e in self.left_out],
+            "methods": self.rows(),
+            "left_out": [{"name": r.name, "why": r.note} for r in self.left_out],
         }
 
     def to_pandas(self) -> Any:
-        """Return the table as a pandas data scaler; needs pandas."""
+        """Return the table as a pandas DataFrame; needs pandas."""
         try:
             import pandas
         except ImportError as error:
-            raise ImportError("A data scaler needs pandas: pip install pandas.") from error
+            raise ImportError("A DataFrame needs pandas: pip install pandas.") from error
         return pandas.DataFrame(self.rows()).set_index("name")
 
     def __str__(self) -> str:
@@ -138,27 +147,27 @@ class Comparison(Mapping[str, MethodResult]):
         return "\n".join([*lines, self.legend, *self.notes, *self.verdicts])
 
     def __repr__(self) -> str:
-        return f"<Comparison: {len(self)} contenders, {self.n_folds} folds>"
+        return f"<Comparison: {len(self)} methods, {self.n_folds} folds>"
 
     @property
     def title(self) -> str:
-        """What the table is of."""
+        """Title of the table."""
         return f"{self.n_neighbors}-NN error ± std over {self.n_folds} folds, {self.n_rows} rows"
 
     @property
     def legend(self) -> str:
         """What the marks mean."""
-        references = {called(c.reference) for c in (self.classification, self.ranking)}
-        against = references.pop() if len(references) == 1 else "the better Euclidean distance"
-        return f"+ better, - worse than {against}, beyond noise."
+        references = {described(goal.reference) for goal in (self.classification, self.ranking)}
+        reference = references.pop() if len(references) == 1 else "the better Euclidean distance"
+        return f"+ clearly better, - clearly worse than {reference} (p < 0.05, Holm-adjusted)."
 
     @property
     def notes(self) -> list[str]:
-        """Who was left out, and why."""
+        """Which methods were left out for other reasons than time, and why."""
         return [
-            f"Left out: {entry.name} ({entry.note})."
-            for entry in self.left_out
-            if entry.note != NO_TIME
+            f"Left out: {result.name} ({result.note})."
+            for result in self.left_out
+            if result.note != NO_TIME
         ]
 
     def to_html(self, *, verdict: bool = True) -> str:
@@ -170,8 +179,8 @@ class Comparison(Mapping[str, MethodResult]):
             numbers = "".join(f"<td>{cell}</td>" for cell in cells)
             body.append(f'<tr><th scope="row">{html.escape(name)}</th>{numbers}</tr>')
         after = " ".join(html.escape(line) for line in [self.legend, *self.notes])
-        said = self.verdicts if verdict else []
-        verdicts = "".join(f"<p><strong>{html.escape(line)}</strong></p>" for line in said)
+        lines = self.verdicts if verdict else []
+        verdicts = "".join(f"<p><strong>{html.escape(line)}</strong></p>" for line in lines)
         return (
             f'<table class="comparison"><caption>{self.title}</caption>'
             f'<thead><tr><th scope="col">distance</th>{head}</tr></thead>'
@@ -184,7 +193,7 @@ class Comparison(Mapping[str, MethodResult]):
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
-    """Return a row as texts; marks take a place of their own, so that figures stay aligned."""
+    """Return a row as strings; marks have their own column, so that figures stay aligned."""
     return [
         row["name"],
         f"{100 * row['error']:.1f} ± {100 * row['error_std']:.1f} {row['error_mark'] or ' '}",

@@ -23,7 +23,7 @@ class Chunklets:
 
     Examples
     --------
-    >>> from nearfar import Chunklets
+    >>> from nearfar.constraints import Chunklets
     >>> Chunklets([0, 0, -1, 0]).pairs().index
     array([[0, 1],
            [0, 3],
@@ -54,7 +54,7 @@ class Chunklets:
             raise ValueError(f"Chunklets give {len(self.ids)} ids, but X has {n_samples} rows.")
 
     def over(self, n_samples: int) -> ConstraintsOver:
-        """See these chunklets as one target for each of `n_samples` samples."""
+        """Present these chunklets as one target per sample."""
         return ConstraintsOver(self, n_samples)
 
     def take(self, groups: ArrayLike) -> Chunklets:

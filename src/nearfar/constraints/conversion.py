@@ -31,7 +31,7 @@ def to_triplets(
     X : array of shape (n_samples, n_features)
     supervision : Triplets, Pairs, Chunklets, their `over` form, or array of class codes
     strategy : callable
-        What makes triplets from class codes.
+        Makes triplets from class codes.
     random_state : RandomState
     """
     if isinstance(supervision, ConstraintsOver):
@@ -44,13 +44,15 @@ def to_triplets(
         triplets = supervision.triplets()
         if len(triplets) == 0:
             raise ValueError(
-                "These Pairs give no triplet: that takes a similar and a dissimilar pair "
+                "These Pairs give no triplet: a triplet needs a similar and a dissimilar pair "
                 "that share a row."
             )
     elif isinstance(supervision, Triplets):
         triplets = supervision
         if len(triplets) == 0:
-            raise ValueError("There are no triplets (in a fold of few, none may be left).")
+            raise ValueError(
+                "There are no triplets. In cross-validation, a fold of few constraints may have none."
+            )
     else:
         triplets = _as_triplets(strategy(X, supervision, random_state), strategy)
         if len(triplets) == 0:
@@ -75,7 +77,7 @@ def to_pairs(
     X : array of shape (n_samples, n_features)
     supervision : Pairs, their `over` form, or array of class codes
     strategy : callable
-        What makes pairs from class codes.
+        Makes pairs from class codes.
     random_state : RandomState
     """
     if isinstance(supervision, ConstraintsOver):
@@ -103,11 +105,12 @@ def to_pairs(
         pairs = pairs.take(pairs.weight > 0)
     if len(pairs) == 0:
         raise ValueError(
-            "There are no pairs of positive weight (in a fold of few, none may be left)."
+            "There are no pairs of positive weight. In cross-validation, a fold of few constraints "
+            "may have none."
         )
     if pairs.similar.all() or not pairs.similar.any():
         kind = "similar" if pairs.similar.all() else "dissimilar"
-        raise ValueError(f"All pairs are {kind}; to tell the two kinds apart takes both.")
+        raise ValueError(f"All pairs are {kind}; both kinds are needed.")
     return pairs
 
 

@@ -4,7 +4,7 @@ A strategy is a small frozen object that is called with points, class codes and 
 
     NearestTriplets()(X, y, random_state) -> Triplets
 
-Learners call strategies on points that are scaled their way.
+Learners call strategies on scaled points.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class FarTargetTriplets:
     Parameters
     ----------
     a : int, default=3
-        How many of each; every target is compared with every impostor.
+        Number of each; every target is compared with every impostor.
     keep : float, default=0.2
         Share of the triplets that is kept, chosen at random.
 
@@ -114,8 +114,8 @@ class RandomTriplets:
     Parameters
     ----------
     m : int
-        How many. The anchor is drawn evenly from the rows that have a companion of their class,
-        the others evenly from those that fit.
+        Number of triplets. The anchor is drawn uniformly from the rows whose class has another
+        member, the others uniformly from those that fit.
     """
 
     m: int
@@ -144,8 +144,8 @@ class RandomTriplets:
 class AllTriplets:
     """Every triplet that the labels imply.
 
-    `MetricBoost` keeps them implicit, at the price of pairs. Called, the strategy lists them: their
-    number grows with the cube of the number of rows.
+    `MetricBoost` keeps them implicit, at the cost of pairs. When called, the strategy lists them:
+    their number grows with the cube of the number of rows.
 
     Examples
     --------
@@ -175,7 +175,7 @@ class RandomPairs:
     Parameters
     ----------
     m : int, optional
-        How many; by default ten for each row, and at least 2,000.
+        Number of pairs; by default ten for each row, and at least 2,000.
     similar : float, default=0.5
         Share of similar pairs.
     """

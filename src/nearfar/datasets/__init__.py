@@ -1,20 +1,20 @@
-"""Data to learn metrics from: named sets, and generators whose right answer is known.
+"""Named datasets, and generators of synthetic problems.
 
-`load(name)` looks in this order and takes the first it finds:
+`load(name)` uses the first of these sources that has the name:
 
 1. scikit-learn's bundled sets `iris`, `wine`, `digits` and `wdbc` (also `breast_cancer`). They need
-   no files and no network, and they win over a file of the same name, so that an example means the
-   same everywhere.
-2. `<name>.npz` in the argument `folder`, or else in the folder that the environment variable
-   `NEARFAR_DATA` names. Files are read without pickling. They hold `X`, and where they apply `y`,
-   `triplets`, `target_names` and `feature_names`; every other array goes to `Dataset.extra`.
+   no files and no network. They take precedence over a file of the same name, so that examples
+   give the same results everywhere.
+2. `<name>.npz` in the folder given by the argument `folder` or by the environment variable
+   `NEARFAR_DATA`. Files are read without pickle. They contain `X` and optionally `y`, `triplets`,
+   `target_names` and `feature_names`; all other arrays go to `Dataset.extra`.
 3. OpenML, through scikit-learn's `fetch_openml` and its cache, for the names in `openml.SETS`. The
-   numbers are those of the original data; the order of the rows is OpenML's.
+   values are those of the original data, in OpenML's row order.
 
-`available()` lists what the first two offer. The package contains no data: the origin and licence
-of a set are stated by the README that comes with the files, by scikit-learn, or by OpenML.
+`available()` lists the names from the first two sources. The package contains no data. See the
+README that comes with the files, scikit-learn or OpenML for the origin and licence of a dataset.
 
-The `make_*` functions draw synthetic problems of any size from a seed.
+The `make_*` functions generate problems of any size from a seed.
 """
 
 from __future__ import annotations

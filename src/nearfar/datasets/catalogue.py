@@ -1,7 +1,7 @@
-"""What the known names mean, in one line each.
+"""One-line descriptions of known datasets.
 
-A name in this table need not be loadable here: it may need its file. Names that are not in the
-table load just as well from a folder.
+A dataset in this table may need its file to be loaded. Files in a folder can be loaded whether or
+not they are in this table.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 ALIASES: Mapping[str, str] = {"breast_cancer": "wdbc"}
 
-# A file that holds several problems: name of each -> prefix of its arrays in the file.
+# Files with several datasets: dataset name -> prefix of its arrays in the file.
 COLLECTIONS: Mapping[str, Mapping[str, str]] = {
     "caltech4_bow_splits": {
         "caltech4_motor_air": "motor_air_",

@@ -1,4 +1,4 @@
-"""The noun: a validated, named set of rows with what is known about their similarity."""
+"""`Dataset`: rows with labels, triplets or other supervision, validated."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from nearfar.typing import Floats, Ints
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """Rows, and what is known about their similarity.
+    """Rows of features with their labels or triplets.
 
     Parameters
     ----------
     name : str
-        The name that `load` knows it by.
+        The name for `load`.
     X : ndarray of shape (n, d)
-        float32 or float64. Smaller types are widened to float32, wider integers to float64. Missing
-        values are NaN.
+        float32 or float64. Types that fit into float32 are converted to it, others to float64.
+        Missing values are NaN.
     y : ndarray of shape (n,), optional
-        Integer labels, counted from 0.
+        Integer labels, starting at 0.
     target_names : tuple of str, optional
-        The name of label c at position c.
+        Names of the labels; label c has the name at position c.
     feature_names : tuple of str, optional
-        The names of the d columns.
+        Names of the d columns.
     triplets : ndarray of shape (m, 3), optional
         Row numbers (anchor, near, far).
     extra : mapping of str to ndarray
-        Further arrays such as `is_train` or `image_shape`; read-only, half precision widened.
+        Other arrays such as `is_train` or `image_shape`; read-only, float16 becomes float32.
     description : str
-        One line.
+        A one-line description.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class Dataset:
     description: str = ""
 
     def __post_init__(self) -> None:
-        """Validate every field and store it in its canonical type."""
+        """Validate every field and convert it to its standard type."""
         X = _samples(self.X)
         y = _labels(self.y, len(X))
         extra = {key: _frozen(value) for key, value in self.extra.items()}
@@ -70,12 +70,14 @@ class Dataset:
         for key, value in canonical.items():
             object.__setattr__(self, key, value)
         if self.feature_names is not None and len(self.feature_names) != X.shape[1]:
-            raise ValueError(f"{len(self.feature_names)} feature_names for {X.shape[1]} columns")
+            raise ValueError(f"{len(self.feature_names)} feature_names for {X.shape[1]} columns.")
         if self.target_names is not None and y is not None and y.max() >= len(self.target_names):
-            raise ValueError(f"y has label {y.max()}, but target_names stops before it")
+            raise ValueError(
+                f"y has label {y.max()}, but there are {len(self.target_names)} target_names."
+            )
 
     def __repr__(self) -> str:
-        """One line: name, size, what is known, description."""
+        """Return one line: name, size, classes, triplets and description."""
         parts = [f"{self.X.shape[0]} x {self.X.shape[1]}"]
         if self.y is not None:
             parts.append(f"{len(np.unique(self.y))} classes")
@@ -85,61 +87,61 @@ class Dataset:
         return f"<Dataset {self.name}: {', '.join(parts)}{tail}>"
 
     def __reduce__(self) -> tuple[type[Dataset], tuple[Any, ...]]:
-        """Pickle by rebuilding: a mapping proxy cannot be pickled itself."""
+        """Pickle the fields: a mapping proxy cannot be pickled."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         values["extra"] = dict(self.extra)
         return type(self), tuple(values.values())
 
 
 def _samples(X: object) -> Floats:
-    """X as a two-dimensional float32 or float64 array."""
+    """Return X as a 2-d float32 or float64 array."""
     array = np.asarray(X)
     if array.ndim != 2 or 0 in array.shape:
-        raise ValueError(f"X must be a non-empty (n, d) array, not of shape {array.shape}")
+        raise ValueError(f"X must be a non-empty (n, d) array; got shape {array.shape}.")
     if array.dtype.kind not in "biuf":
-        raise ValueError(f"X must be numeric, not of type {array.dtype}")
+        raise ValueError(f"X must be numeric; got {array.dtype}.")
     single = np.promote_types(array.dtype, np.float32) == np.float32
     return np.asarray(array, dtype=np.float32 if single else np.float64)
 
 
 def _labels(y: object, n: int) -> Ints | None:
-    """Labels as n non-negative integers."""
+    """Return labels as n non-negative integers."""
     if y is None:
         return None
     array = np.asarray(y)
     if array.shape != (n,):
-        raise ValueError(f"y has shape {array.shape}, but X has {n} rows")
+        raise ValueError(f"y has shape {array.shape}, but X has {n} rows.")
     if array.dtype.kind not in "biu":
-        raise ValueError(f"y must hold integer labels, not {array.dtype}")
+        raise ValueError(f"y must have integer labels; got {array.dtype}.")
     if array.min() < 0:
-        raise ValueError(f"y must count labels from 0, but holds {array.min()}")
+        raise ValueError(f"y must have labels from 0; got {array.min()}.")
     return array.astype(np.intp, copy=False)
 
 
 def _triplets(triplets: object, n: int) -> Ints | None:
-    """Triplets as (m, 3) row numbers below n."""
+    """Return triplets as (m, 3) row numbers below n."""
     if triplets is None:
         return None
     array = np.asarray(triplets)
     if array.ndim != 2 or array.shape[1] != 3 or array.dtype.kind not in "iu":
-        raise ValueError(f"triplets must be (m, 3) integers, not {array.shape} of {array.dtype}")
+        raise ValueError(f"triplets must be (m, 3) integers; got {array.shape} of {array.dtype}.")
     if array.size and (array.min() < 0 or array.max() >= n):
-        raise ValueError(f"triplets refer to rows outside 0..{n - 1}")
+        raise ValueError(f"triplets refer to rows outside 0..{n - 1}.")
     return array.astype(np.intp, copy=False)
 
 
 def _names(names: object, what: str) -> tuple[str, ...] | None:
-    """Names as a tuple of strings."""
+    """Return names as a tuple of strings."""
     if names is None:
         return None
     array = np.asarray(names)
     if array.ndim != 1 or array.dtype.kind != "U":
-        raise ValueError(f"{what} must be a list of strings, not {array.shape} of {array.dtype}")
+        raise ValueError(f"{what} must be a list of strings; got {array.shape} of {array.dtype}.")
     return tuple(str(name) for name in array)
 
 
 def _frozen(value: object) -> NDArray[Any]:
-    """A read-only view of a value, in at least single precision."""
+    """Return a read-only view of an array; float16 becomes float32."""
     array = np.asarray(value)
     view = array.astype(np.float32) if array.dtype == np.float16 else array.view()
     view.flags.writeable = False

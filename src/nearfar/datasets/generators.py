@@ -1,11 +1,12 @@
-"""Synthetic problems, drawn from a seed.
+"""Generators of synthetic problems.
 
-- `make_twin_peaks`, `make_helix`: the two artificial sets of BoostMetric's Table 1, by the formulas
-  and the older labels of van der Maaten's toolbox.
-- `make_circles`: concentric circles in columns of noise; a linear metric has to find their plane.
-- `make_known_metric`, `make_triplets_from_metric`: problems whose right metric is known.
+- `make_twin_peaks`, `make_helix`: the two artificial sets of BoostMetric's Table 1, with the
+  formulas and the older labels of van der Maaten's toolbox.
+- `make_circles`: concentric circles among columns of noise; a linear metric must find their plane.
+- `make_two_regions`: two regions that need different metrics.
+- `make_known_metric`, `make_triplets_from_metric`: problems with a known true metric.
 
-All take `random_state` as scikit-learn does, and NumPy's Generator as well.
+All of them accept `random_state` as in scikit-learn, or a NumPy Generator.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from nearfar.typing import Floats, Ints
 
 Seed = int | np.random.RandomState | np.random.Generator | None
 
-_BATCH = 1 << 16
-_SMALL_BATCH = 256
-_FRUITLESS_BATCHES = 20
+_MAX_BATCH = 1 << 16
+_MIN_BATCH = 256
+_MAX_EMPTY_BATCHES = 20
 
 
 def make_twin_peaks(
@@ -29,9 +30,9 @@ def make_twin_peaks(
 ) -> tuple[Floats, Ints]:
     """Two peaks and two valleys over a square, labelled by their height.
 
-    With a, b uniform on [-1, 1] a row is (a, b, 10 sin(pi a) tanh(3 b)); the noise is added before
-    the third column is multiplied by 10. The label is max(round(x_3), 0), so that class 0 is
-    everything below one half, and only the third column matters.
+    A row is (a, b, 10 sin(pi a) tanh(3 b)) with a, b uniform on [-1, 1]. Noise is added before the
+    third column is multiplied by 10. The label is max(round(x_3), 0): class 0 is everything below
+    1/2, and only the third column matters.
 
     Parameters
     ----------
@@ -47,7 +48,7 @@ def make_twin_peaks(
     X : ndarray of shape (n_samples, 3)
         The points.
     y : ndarray of shape (n_samples,)
-        Labels 0..10, and rarely 11 or more, as the noise has it.
+        Labels 0..10; the noise rarely adds larger ones.
 
     Examples
     --------
@@ -70,8 +71,8 @@ def make_helix(
 ) -> tuple[Floats, Ints]:
     """A closed helix wound eight times around a ring, labelled along its length.
 
-    With t = 2 pi i / n_samples, i = 1..n_samples, in random order, a row is
-    ((2 + cos 8t) cos t, (2 + cos 8t) sin t, sin 8t) plus noise. The label is round(t).
+    A row is ((2 + cos 8t) cos t, (2 + cos 8t) sin t, sin 8t) plus noise, with
+    t = 2 pi i / n_samples for i = 1..n_samples in random order. The label is round(t).
 
     Parameters
     ----------
@@ -116,7 +117,7 @@ def make_circles(
 ) -> tuple[Floats, Ints]:
     """Concentric circles in the first two columns, standard normal noise in the others.
 
-    Class c, drawn uniformly, lies at a uniform angle on the radius c + 1 plus noise.
+    Classes are drawn uniformly. Points of class c have a uniform angle and radius c + 1 plus noise.
 
     Parameters
     ----------
@@ -165,18 +166,18 @@ def make_two_regions(
     noise: float = 0.35,
     random_state: Seed = None,
 ) -> tuple[Floats, Ints, Ints]:
-    """Two regions that need different metrics: what matters in one is noise in the other.
+    """Two regions that need different metrics: the features of one are noise in the other.
 
-    The first column is -3 or 3, the region. Then come two groups of `n_bits` columns, each -1 or 1
-    plus noise. The class is the parity of the first group in one region, of the second in the
-    other: no single metric leaves out what is noise, and in both groups together points are few.
+    The first column is the region, -3 or 3. Two groups of `n_bits` columns follow, each -1 or 1
+    plus noise. The class is the parity of the first group in one region, and of the second group
+    in the other. A single metric has to use both groups, and points are sparse in both together.
 
     Parameters
     ----------
     n_samples : int
         Number of rows.
     n_bits : int
-        Columns of a group.
+        Number of columns in each group.
     noise : float
         Standard deviation of the normal noise on all columns.
     random_state : int, RandomState, Generator or None
@@ -189,7 +190,7 @@ def make_two_regions(
     y : ndarray of shape (n_samples,)
         Labels 0 and 1.
     region : ndarray of shape (n_samples,)
-        0 and 1.
+        The region of each row, 0 or 1.
 
     Examples
     --------
@@ -219,32 +220,32 @@ def make_known_metric(
     noise: float = 10.0,
     random_state: Seed = None,
 ) -> tuple[Floats, Ints, Floats]:
-    """Gaussian classes that differ in a random subspace only, and the metric that shows them.
+    """Gaussian classes that differ only in a random subspace, and the true metric.
 
-    A random rotation splits the space in an orthonormal basis U of n_informative directions and a
-    basis V of all others. A row of class c is x = U S (m_c + e) + V T f, with standard normal e
-    and f, S = diag(s) with s uniform on [1/2, 2], and T = diag(t) with t uniform on
+    A random rotation gives an orthonormal basis U of n_informative directions and a basis V of the
+    others. A row of class c is x = U S (m_c + e) + V T f, with standard normal e and f,
+    S = diag(s) with s uniform on [1/2, 2], and T = diag(t) with t uniform on
     [noise/2, 3 noise/2]. The covariance within every class is W = U S^2 U' + V T^2 V', and
 
         M = U S^-2 U'
 
     is its inverse restricted to the informative subspace: positive semidefinite, of rank
-    n_informative, blind to V. In M the squared distance between two class means is
-    |m_a - m_b|^2 >= separation^2, with equality for the closest two, and that of two rows of one
-    class is chi-squared with n_informative degrees of freedom, times 2. The means span
-    min(n_informative, n_classes - 1) dimensions; where that is less than n_informative, the other
-    informative directions are seen by M but tell nothing of the class.
+    n_informative, and zero on V. Under M, the squared distance between two class means is
+    |m_a - m_b|^2 >= separation^2, with equality for the closest two. The squared distance between
+    two rows of one class is 2 times a chi-squared variable with n_informative degrees of freedom.
+    The means span min(n_informative, n_classes - 1) dimensions; if that is less than
+    n_informative, the remaining directions of M do not separate classes.
 
     Parameters
     ----------
     n_samples : int
-        Number of rows, at least n_classes; class sizes differ by one at most.
+        Number of rows, at least n_classes. Class sizes differ by at most one.
     n_features, n_informative : int
         Dimension of the space and of the subspace.
     n_classes : int
         Number of classes, at least 2.
     separation : float
-        Distance of the two closest class means in M, i.e. in standard deviations.
+        Distance under M between the two closest class means, in standard deviations.
     noise : float
         Typical standard deviation in the uninformative directions.
     random_state : int, RandomState, Generator or None
@@ -273,7 +274,7 @@ def make_known_metric(
     _check_at_least("n_informative", n_informative, 1)
     _check_at_least("n_features", n_features, n_informative)
     if not 0.0 < separation < np.inf:
-        raise ValueError(f"separation must be positive, not {separation}")
+        raise ValueError(f"separation must be positive; got {separation}.")
     rng = _random(random_state)
     basis, _ = np.linalg.qr(rng.standard_normal((n_features, n_features)))
     U, V = basis[:, :n_informative], basis[:, n_informative:]
@@ -296,10 +297,10 @@ def make_triplets_from_metric(
     noise: float = 0.0,
     random_state: Seed = None,
 ) -> Ints:
-    """Random triplets (anchor, near, far) that a metric judges.
+    """Random triplets (anchor, near, far), ordered by a metric.
 
-    The three rows of a triplet differ and are drawn uniformly; a triplet may occur twice. Draws
-    whose two distances are equal (up to rounding) are not judged but drawn anew.
+    The three rows of a triplet are distinct and drawn uniformly; a triplet may occur more than
+    once. Draws whose two distances are equal, up to rounding, are replaced by new draws.
 
     Parameters
     ----------
@@ -310,7 +311,7 @@ def make_triplets_from_metric(
     n_triplets : int
         Number of triplets.
     noise : float
-        Share of them, chosen at random, in which near and far are exchanged.
+        Share of the triplets, chosen at random, in which near and far are swapped.
     random_state : int, RandomState, Generator or None
         The seed.
 
@@ -330,17 +331,17 @@ def make_triplets_from_metric(
     """
     _check_at_least("n_triplets", n_triplets, 1)
     if not 0.0 <= noise <= 1.0:
-        raise ValueError(f"noise must be a share between 0 and 1, not {noise}")
+        raise ValueError(f"noise must be a share between 0 and 1; got {noise}.")
     points = check_array(X, dtype=np.float64, ensure_min_samples=3)
     Z = (points - points.mean(axis=0)) @ _factor(M, points.shape[1]).T
     rng = _random(random_state)
     batches: list[Ints] = []
-    missing, fruitless = n_triplets, 0
+    missing, empty_batches = n_triplets, 0
     while missing:
-        index = _judge(Z, _distinct(len(Z), max(_SMALL_BATCH, min(missing, _BATCH)), rng))
-        fruitless = 0 if len(index) else fruitless + 1
-        if fruitless == _FRUITLESS_BATCHES:
-            raise ValueError("no triplets: M sees all distances as equal")
+        index = _ordered(Z, _distinct(len(Z), max(_MIN_BATCH, min(missing, _MAX_BATCH)), rng))
+        empty_batches = 0 if len(index) else empty_batches + 1
+        if empty_batches == _MAX_EMPTY_BATCHES:
+            raise ValueError("There are no triplets: under M all distances are equal.")
         batches.append(index[:missing])
         missing -= len(batches[-1])
     triplets = np.concatenate(batches)
@@ -358,35 +359,35 @@ def _distinct(n: int, m: int, rng: np.random.RandomState) -> Ints:
     return np.column_stack([i, j, k]).astype(np.intp)
 
 
-def _judge(Z: Floats, triples: Ints) -> Ints:
-    """Triples as (anchor, near, far) by the Euclidean distances of Z, without the ties."""
+def _ordered(Z: Floats, triples: Ints) -> Ints:
+    """Return triples as (anchor, near, far) by the Euclidean distances of Z, without ties."""
     anchor, first, second = triples.T
     to_first = ((Z[anchor] - Z[first]) ** 2).sum(axis=1)
     to_second = ((Z[anchor] - Z[second]) ** 2).sum(axis=1)
     swapped = to_first > to_second
-    clear = np.abs(to_first - to_second) > 1e-10 * (to_first + to_second)
+    untied = np.abs(to_first - to_second) > 1e-10 * (to_first + to_second)
     ordered: Ints = triples.copy()
     ordered[swapped] = triples[swapped][:, [0, 2, 1]]
-    return np.compress(clear, ordered, axis=0)
+    return np.compress(untied, ordered, axis=0)
 
 
 def _factor(M: ArrayLike, d: int) -> Floats:
-    """L with M = L'L, for a symmetric positive semidefinite M."""
+    """Return L with M = L'L, for a symmetric positive semidefinite M."""
     matrix = check_array(M, dtype=np.float64)
     if matrix.shape != (d, d):
-        raise ValueError(f"M has shape {matrix.shape}, but X has {d} columns")
+        raise ValueError(f"M has shape {matrix.shape}, but X has {d} columns.")
     if not np.allclose(matrix, matrix.T, rtol=1e-6, atol=1e-9 * np.abs(matrix).max()):
-        raise ValueError("M must be symmetric")
+        raise ValueError("M must be symmetric.")
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
     rounding = 1e-9 * np.abs(values).max()
     if values[0] < -rounding:
-        raise ValueError(f"M must be positive semidefinite; its least eigenvalue is {values[0]:g}")
-    seen = values > rounding
-    return np.asarray(np.sqrt(values[seen])[:, None] * vectors[:, seen].T)
+        raise ValueError(f"M must be positive semidefinite; its least eigenvalue is {values[0]:g}.")
+    positive = values > rounding
+    return np.asarray(np.sqrt(values[positive])[:, None] * vectors[:, positive].T)
 
 
 def _spread_points(c: int, k: int, gap: float, rng: np.random.RandomState) -> Floats:
-    """Draw c points in k dimensions, well spread around 0: the closest two are `gap` apart."""
+    """Draw c well-separated points in k dimensions, with mean 0 and least distance `gap`."""
     candidates = rng.standard_normal((max(64, 16 * c), k))
     chosen = [0]
     distance = np.full(len(candidates), np.inf)
@@ -399,7 +400,7 @@ def _spread_points(c: int, k: int, gap: float, rng: np.random.RandomState) -> Fl
 
 
 def _random(seed: Seed) -> np.random.RandomState:
-    """scikit-learn's random state; a Generator lends its stream."""
+    """Return a RandomState; it shares the bit generator of a Generator."""
     if isinstance(seed, np.random.Generator):
         return np.random.RandomState(seed.bit_generator)
     state: np.random.RandomState = check_random_state(seed)
@@ -407,15 +408,15 @@ def _random(seed: Seed) -> np.random.RandomState:
 
 
 def _check_problem(n_samples: int, noise: float) -> None:
-    """Refuse what no generator can draw."""
+    """Check the parameters that all generators have."""
     _check_at_least("n_samples", n_samples, 1)
     if not 0.0 <= noise < np.inf:
-        raise ValueError(f"noise must be finite and not negative, not {noise}")
+        raise ValueError(f"noise must be finite and not negative; got {noise}.")
 
 
 def _check_at_least(name: str, value: int, least: int) -> None:
-    """Refuse counts that are no integers, or too small."""
+    """Raise an error unless value is an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} must be an integer, not {value!r}")
+        raise TypeError(f"{name} must be an integer; got {value!r}.")
     if value < least:
-        raise ValueError(f"{name} must be at least {least}, not {value}")
+        raise ValueError(f"{name} must be at least {least}; got {value}.")

@@ -1,4 +1,4 @@
-"""Finding a dataset by its name: scikit-learn's bundle, then a folder, then OpenML."""
+"""Load datasets by name, from scikit-learn, a folder or OpenML, in this order."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import sklearn.datasets
 from nearfar.datasets import openml
 from nearfar.datasets.catalogue import ALIASES, COLLECTIONS, DESCRIPTIONS
 from nearfar.datasets.dataset import Dataset
-from nearfar.datasets.files import VARIABLE, entries
+from nearfar.datasets.files import FOLDER_VARIABLE, dataset_files
 
-_BUNDLED = {
+_SKLEARN_LOADERS = {
     "digits": "load_digits",
     "iris": "load_iris",
     "wdbc": "load_breast_cancer",
@@ -29,26 +29,25 @@ def load(name: str, *, folder: str | os.PathLike[str] | None = None) -> Dataset:
     ----------
     name : str
         A bundled set (`iris`, `wine`, `digits`, `wdbc` or its alias `breast_cancer`), the stem of
-        an `.npz` file in the folder, or a name in `nearfar.datasets.openml.SETS`; the first of the
-        three that has it is used. A bundled set is used even where the folder has its file, which
-        may differ: labels of `wdbc` are scikit-learn's (0 is malignant). The one file of several
-        problems, `caltech4_bow_splits.npz`, is offered as `caltech4_motor_air` and
-        `caltech4_face_bg`.
+        an `.npz` file in the folder, or a name in `nearfar.datasets.openml.SETS`; the first of
+        these that exists is used. A bundled set takes precedence over a file, which may differ:
+        the labels of `wdbc` are scikit-learn's (0 is malignant). `caltech4_bow_splits.npz` has
+        two datasets, `caltech4_motor_air` and `caltech4_face_bg`.
     folder : path, optional
-        Folder with `.npz` files. Without it the environment variable `NEARFAR_DATA` is used.
+        Folder with `.npz` files; by default the value of the environment variable `NEARFAR_DATA`.
 
     Returns
     -------
     Dataset
-        With `X` as it is stored, unscaled and with its missing values (`heart_cleveland` has NaN,
-        and medians instead of them in `extra["X_filled"]`).
+        `X` is as stored: not scaled, and with NaN for missing values (`heart_cleveland` also has
+        a copy with medians in their place, `extra["X_filled"]`).
 
     Raises
     ------
     ValueError
-        If no source has the name, the folder is none, or the file is broken.
+        If no source has the name, the folder does not exist, or the file is invalid.
     ConnectionError
-        If only OpenML has the set and cannot give it.
+        If only OpenML has the dataset and cannot be reached.
 
     Examples
     --------
@@ -60,30 +59,30 @@ def load(name: str, *, folder: str | os.PathLike[str] | None = None) -> Dataset:
     <Dataset digits: 1797 x 64, 10 classes; Handwritten digits, 8 x 8 grey pictures (scikit-learn)>
     """
     if not isinstance(name, str):
-        raise TypeError(f"name must be a string, not {type(name).__name__}")
+        raise TypeError(f"name must be a string; got {type(name).__name__}.")
     name = ALIASES.get(name, name)
-    if name in _BUNDLED:
+    if name in _SKLEARN_LOADERS:
         return _bundled(name)
-    offered = entries(folder)
-    if name in offered:
-        return offered[name].read()
+    files = dataset_files(folder)
+    if name in files:
+        return files[name].read()
     if name in openml.SETS:
         return openml.fetch(name)
-    raise ValueError(_not_found(name, offered))
+    raise ValueError(_not_found(name, files))
 
 
 def available(folder: str | os.PathLike[str] | None = None) -> tuple[str, ...]:
-    """Names that `load` can load now, without the network.
+    """Return the names that `load` can load without the network.
 
     Parameters
     ----------
     folder : path, optional
-        Folder with `.npz` files. Without it the environment variable `NEARFAR_DATA` is used.
+        Folder with `.npz` files; by default the value of the environment variable `NEARFAR_DATA`.
 
     Returns
     -------
     tuple of str
-        The bundled sets and the folder's, sorted.
+        Names of the bundled sets and of those in the folder, sorted.
 
     Examples
     --------
@@ -91,12 +90,12 @@ def available(folder: str | os.PathLike[str] | None = None) -> tuple[str, ...]:
     >>> {"digits", "iris", "wdbc", "wine"} <= set(available())
     True
     """
-    return tuple(sorted((_BUNDLED.keys() | entries(folder).keys()) - ALIASES.keys()))
+    return tuple(sorted((_SKLEARN_LOADERS.keys() | dataset_files(folder).keys()) - ALIASES.keys()))
 
 
 def _bundled(name: str) -> Dataset:
-    """A set that comes with scikit-learn."""
-    bunch: Any = getattr(sklearn.datasets, _BUNDLED[name])()
+    """Return a dataset that comes with scikit-learn."""
+    bunch: Any = getattr(sklearn.datasets, _SKLEARN_LOADERS[name])()
     shape = {"image_shape": bunch.images.shape[1:]} if "images" in bunch else {}
     return Dataset(
         name,
@@ -109,18 +108,18 @@ def _bundled(name: str) -> Dataset:
     )
 
 
-def _not_found(name: str, offered: Iterable[str]) -> str:
-    """Why there is no such dataset, and what to do."""
-    listing = "see nearfar.datasets.available() for what can be loaded"
+def _not_found(name: str, files: Iterable[str]) -> str:
+    """Return why there is no such dataset, and what to do."""
+    listing = "nearfar.datasets.available() lists the datasets that can be loaded."
     if name in COLLECTIONS:
-        return f"{name!r} holds several problems: load {' or '.join(map(repr, COLLECTIONS[name]))}"
+        return f"{name!r} has several datasets; load {' or '.join(map(repr, COLLECTIONS[name]))}."
     if name in DESCRIPTIONS:
         owner = next((file for file, parts in COLLECTIONS.items() if name in parts), name)
         return (
-            f"{name!r} needs the file {owner}.npz: pass its folder, or set {VARIABLE} to it; "
-            f"{listing}"
+            f"{name!r} needs the file {owner}.npz; pass its folder, or set {FOLDER_VARIABLE} to "
+            f"it. {listing}"
         )
-    known = {*_BUNDLED, *ALIASES, *offered, *openml.SETS, *DESCRIPTIONS}
+    known = {*_SKLEARN_LOADERS, *ALIASES, *files, *openml.SETS, *DESCRIPTIONS}
     close = difflib.get_close_matches(name.lower().removesuffix(".npz"), sorted(known))
-    hint = f"did you mean {' or '.join(map(repr, close))}? Or " if close else ""
-    return f"no dataset {name!r}; {hint}{listing}"
+    hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+    return f"There is no dataset {name!r}.{hint} {listing}"

@@ -1,7 +1,7 @@
 """Datasets from OpenML, through scikit-learn's `fetch_openml` and its cache.
 
-The table lists only sets whose id, size and classes are known. What arrives is compared with the
-table, so that a changed upload is an error and never silently another problem.
+`SETS` has the id, shape and classes of each dataset. Downloads are compared with it, so that a
+changed upload is an error and never silently another problem.
 """
 
 from __future__ import annotations
@@ -19,15 +19,24 @@ from numpy.typing import NDArray
 
 from nearfar.datasets.catalogue import DESCRIPTIONS
 from nearfar.datasets.dataset import Dataset
-from nearfar.datasets.files import VARIABLE
+from nearfar.datasets.files import FOLDER_VARIABLE
 
 
 @dataclass(frozen=True)
-class Source:
-    """A dense numeric table of OpenML: `classes[c]` is how its target spells label c.
+class OpenMLTable:
+    """What is expected of a numeric table on OpenML.
 
-    `shape` is that of X once rows with missing values are dropped, if `drop_missing` says so;
-    the first `n_train` rows are the training part where there is an agreed one.
+    Attributes
+    ----------
+    data_id : int
+    shape : (int, int)
+        Shape of X, without the rows that are dropped.
+    classes : tuple of str
+        Label c is spelled `classes[c]` in the target.
+    drop_missing : bool
+        Whether to drop rows with missing values.
+    n_train : int, optional
+        The first `n_train` rows are the usual training set.
     """
 
     data_id: int
@@ -49,77 +58,79 @@ _GLASS = (
 )
 _SEGMENTS = ("brickface", "cement", "foliage", "grass", "path", "sky", "window")
 
-SETS: Mapping[str, Source] = {
-    "artificial_characters": Source(1459, (10218, 7), _ONE_TO_TEN),
-    "balance_scale": Source(11, (625, 4), ("B", "L", "R")),
-    "blood_transfusion": Source(1464, (748, 4), ("1", "2")),
-    "breast_cancer_wisconsin": Source(15, (683, 9), ("benign", "malignant"), drop_missing=True),
-    "glass": Source(41, (214, 9), _GLASS),
-    "ionosphere": Source(59, (351, 34), ("b", "g")),
-    "letter": Source(6, (20000, 16), tuple(string.ascii_uppercase)),
-    "mnist": Source(554, (70000, 784), _DIGITS, n_train=60000),
-    "optdigits": Source(28, (5620, 64), _DIGITS),
-    "pima_diabetes": Source(37, (768, 8), ("tested_negative", "tested_positive")),
-    "segmentation_2310": Source(36, (2310, 19), _SEGMENTS),
-    "semeion": Source(1501, (1593, 256), _ONE_TO_TEN),
-    "sonar": Source(40, (208, 60), ("Mine", "Rock")),
-    "vehicle": Source(54, (846, 18), ("bus", "opel", "saab", "van")),
+SETS: Mapping[str, OpenMLTable] = {
+    "artificial_characters": OpenMLTable(1459, (10218, 7), _ONE_TO_TEN),
+    "balance_scale": OpenMLTable(11, (625, 4), ("B", "L", "R")),
+    "blood_transfusion": OpenMLTable(1464, (748, 4), ("1", "2")),
+    "breast_cancer_wisconsin": OpenMLTable(
+        15, (683, 9), ("benign", "malignant"), drop_missing=True
+    ),
+    "glass": OpenMLTable(41, (214, 9), _GLASS),
+    "ionosphere": OpenMLTable(59, (351, 34), ("b", "g")),
+    "letter": OpenMLTable(6, (20000, 16), tuple(string.ascii_uppercase)),
+    "mnist": OpenMLTable(554, (70000, 784), _DIGITS, n_train=60000),
+    "optdigits": OpenMLTable(28, (5620, 64), _DIGITS),
+    "pima_diabetes": OpenMLTable(37, (768, 8), ("tested_negative", "tested_positive")),
+    "segmentation_2310": OpenMLTable(36, (2310, 19), _SEGMENTS),
+    "semeion": OpenMLTable(1501, (1593, 256), _ONE_TO_TEN),
+    "sonar": OpenMLTable(40, (208, 60), ("Mine", "Rock")),
+    "vehicle": OpenMLTable(54, (846, 18), ("bus", "opel", "saab", "van")),
 }
 
 
 def fetch(name: str) -> Dataset:
-    """The set `name` of the table, in float32 like the files.
+    """Return the dataset `name` of `SETS`, in float32.
 
     Raises
     ------
     ConnectionError
-        If OpenML cannot be reached, or does not give the data.
+        If OpenML cannot be reached, or does not return the data.
     ValueError
-        If what it gives is not what the table says.
+        If the data differ from the entry in `SETS`.
     """
-    source = SETS[name]
-    bunch = _download(name, source)
+    table = SETS[name]
+    bunch = _download(name, table)
     try:
         X = np.asarray(bunch.data).astype(np.float32)
-        y = _encode(np.asarray(bunch.target), source.classes)
-        if source.drop_missing:
-            whole = ~np.isnan(X).any(axis=1)
-            X, y = X[whole], y[whole]
-        if X.shape != source.shape:
-            raise ValueError(f"its shape is {X.shape} and not {source.shape}")
+        y = _encode(np.asarray(bunch.target), table.classes)
+        if table.drop_missing:
+            complete = ~np.isnan(X).any(axis=1)
+            X, y = X[complete], y[complete]
+        if X.shape != table.shape:
+            raise ValueError(f"its shape is {X.shape}, not {table.shape}.")
     except (TypeError, ValueError) as error:
-        raise ValueError(f"OpenML's data {source.data_id} is not {name!r}: {error}") from error
-    is_train = None if source.n_train is None else np.arange(len(X)) < source.n_train
+        raise ValueError(f"OpenML's data {table.data_id} is not {name!r}: {error}") from error
+    is_train = None if table.n_train is None else np.arange(len(X)) < table.n_train
     return Dataset(
         name,
         X,
         y=y,
-        target_names=source.classes,
+        target_names=table.classes,
         feature_names=tuple(str(feature) for feature in bunch.feature_names),
         extra={} if is_train is None else {"is_train": is_train},
-        description=f"{DESCRIPTIONS[name]} (OpenML {source.data_id})",
+        description=f"{DESCRIPTIONS[name]} (OpenML {table.data_id})",
     )
 
 
-def _download(name: str, source: Source) -> Any:
-    """What `fetch_openml` returns, or one error for all its ways to fail."""
+def _download(name: str, table: OpenMLTable) -> Any:
+    """Call `fetch_openml`; raise ConnectionError whenever it fails."""
     try:
         return sklearn.datasets.fetch_openml(
-            data_id=source.data_id,
+            data_id=table.data_id,
             as_frame=False,
             parser="pandas" if find_spec("pandas") else "liac-arff",
             cache=True,
         )
     except (OSError, HTTPException, ValueError) as error:
         raise ConnectionError(
-            f"{name!r} could not be fetched from OpenML (data {source.data_id}): {error}. "
-            f"Connect to the network, or set {VARIABLE} to a folder with {name}.npz"
+            f"{name!r} could not be fetched from OpenML (data {table.data_id}): {error}. "
+            f"Connect to the network, or set {FOLDER_VARIABLE} to a folder with {name}.npz."
         ) from error
 
 
 def _encode(target: NDArray[Any], classes: tuple[str, ...]) -> NDArray[np.intp]:
-    """Position of every target in `classes`, which must be exactly the ones that occur."""
+    """Return the position of every target in `classes`; all classes must occur, and no others."""
     values, inverse = np.unique(target.astype(str), return_inverse=True)
     if set(values.tolist()) != set(classes):
-        raise ValueError(f"its classes are {values.tolist()} and not {list(classes)}")
+        raise ValueError(f"its classes are {values.tolist()}, not {list(classes)}.")
     return np.array([classes.index(value) for value in values.tolist()], dtype=np.intp)[inverse]

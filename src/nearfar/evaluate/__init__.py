@@ -1,13 +1,13 @@
-"""How good a metric is: neighbours, retrieval, triplets, verification, on data with known answers.
+"""Measures of how good a metric is, on data with known classes or known pairs.
 
-Every measure embeds the rows once, z = L x, and uses Euclidean distances there. All are shares in
-[0, 1]; errors (`eer` and the functions named so) are better when smaller, all others when larger.
-
-`retrieval` has the definitions for neighbours and rankings, `verification` those for pairs.
+All are shares in [0, 1]. Errors (`eer` and the functions named so) are better when smaller, all
+others when larger. `retrieval` defines the measures of neighbours and rankings, `verification`
+those of pairs.
 """
 
 from nearfar.evaluate.profiles import accuracy_by
 from nearfar.evaluate.retrieval import (
+    average_precision_at_r,
     knn_error,
     leave_one_out_error,
     map_at_r,
@@ -23,6 +23,7 @@ __all__ = [
     "RocCurve",
     "Verification",
     "accuracy_by",
+    "average_precision_at_r",
     "knn_error",
     "leave_one_out_error",
     "map_at_r",

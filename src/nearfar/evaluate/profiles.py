@@ -1,4 +1,4 @@
-"""Accuracy as one parameter of a learner changes: reduced dimension, number of metrics, rounds."""
+"""Accuracy as a function of one parameter of a learner."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ def accuracy_by(
     *,
     n_neighbors: int = 3,
 ) -> dict[Any, float]:
-    """k-NN accuracy on test rows for several values of a learner's parameter.
+    """Return k-NN accuracy on test rows for several values of a learner's parameter.
 
-    ``accuracy_by("n_components", [2, 4, 8], NCA(), ...)`` is msNCA's Figure 5,
-    ``accuracy_by("n_metrics", [1, 2, 4], MixtureNCA(), ...)`` its Figure 6. For accuracy against
-    the number of rounds `staged_metrics` of the boosting learners needs only one fit.
+    ``accuracy_by("n_components", [2, 4, 8], NCA(), ...)`` is Figure 5 of the msNCA paper, and
+    ``accuracy_by("n_metrics", [1, 2, 4], MixtureNCA(), ...)`` its Figure 6. For accuracy as a
+    function of the number of iterations, `staged_metrics` of the boosting learners needs only one
+    fit.
 
     Parameters
     ----------
     parameter : str
     values : iterable
     learner : estimator
-        What is cloned and fitted to X and y.
+        Cloned and fitted to X and y for each value.
     X, y : array-like
         Training rows and labels.
     X_test, y_test : array-like

@@ -1,36 +1,37 @@
 """Neighbours, triplets and rankings under a metric.
 
-Each query (`X_query`, `y_query`) ranks a gallery (`X`, `y`), nearest first. A row is
-relevant to a query, rel = 1, if it has the query's class. With rel_i the relevance of the i-th
-nearest row and R the number of relevant rows in the gallery:
+Each query (`X_query`, `y_query`) ranks a gallery (`X`, `y`), nearest first. A row is relevant to a
+query, rel = 1, if it has the query's class. With rel_i the relevance of the i-th nearest row and R
+the number of relevant rows in the gallery:
 
     precision at k         1/k sum_{i<=k} rel_i
-    recall at k, "any"     1 if some rel_i = 1 with i <= k, else 0   (the habit of metric learning)
+    recall at k, "any"     1 if some rel_i = 1 with i <= k, else 0   (usual in metric learning)
     recall at k, "share"   1/R sum_{i<=k} rel_i                      (information retrieval)
     MAP@R                  1/R sum_{i<=R} rel_i (precision at i)     (Musgrave et al. 2020)
     NDCG at k              DCG / (largest DCG of any ranking),  DCG = sum_{i<=k} rel_i / log2(i + 1)
 
-The mean over queries is returned. A query without a relevant row has no answer to find and is left
-out of it. Without `X_query`, every row of X queries all the *other* rows: it is excluded by row
-number, so that a duplicate of it stays in its gallery. Equal distances are ranked in no particular
-order.
+Functions return the mean over queries. A query without a relevant row is left out. Without
+`X_query`, every row of X is a query against all *other* rows: it is excluded by row number, so that
+it still finds its duplicates. Equal distances are ranked in no particular order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.neighbors import KNeighborsClassifier
 
 from nearfar.constraints import Triplets
-from nearfar.evaluate.search import Floats, Ints, Labels, Search, check_depth, labelled
 from nearfar.metrics.metric import Metric
+from nearfar.metrics.search import Gallery, Search
+from nearfar.typing import Floats, Ints
 
 Score = Callable[[Ints, Ints], NDArray[Any]]
+"""Query numbers and the rows that they rank -> a score for each query."""
 
 
 def knn_error(
@@ -42,7 +43,7 @@ def knn_error(
     *,
     n_neighbors: int = 3,
 ) -> float:
-    """Share of test rows that the vote of their nearest neighbours in X gets wrong.
+    """Share of test rows that a vote of their nearest neighbours in X classifies wrongly.
 
     A tied vote goes to the class that sorts first.
 
@@ -54,17 +55,17 @@ def knn_error(
     >>> evaluate.knn_error(Metric.identity(1), X, y, X_test, y_test, n_neighbors=1)
     0.5
     """
-    search, labels = labelled(metric, X, y, X_test, y_test)
+    search, labels = _labelled(metric, X, y, X_test, y_test)
     return _vote_error(search, labels, n_neighbors)
 
 
 def leave_one_out_error(
     metric: Metric, X: ArrayLike, y: ArrayLike, *, n_neighbors: int = 3
 ) -> float:
-    """Share of rows that the vote of their nearest neighbours among all other rows gets wrong.
+    """Share of rows that a vote of their nearest neighbours among all other rows gets wrong.
 
-    An honest estimate only if the metric was not learned from X. A tied vote goes to the class that
-    sorts first.
+    The estimate is honest only if the metric was not learned from X. A tied vote goes to the class
+    that sorts first.
 
     Examples
     --------
@@ -73,7 +74,7 @@ def leave_one_out_error(
     >>> evaluate.leave_one_out_error(Metric.identity(1), X, y, n_neighbors=1)
     0.25
     """
-    search, labels = labelled(metric, X, y, None, None)
+    search, labels = _labelled(metric, X, y, None, None)
     return _vote_error(search, labels, n_neighbors)
 
 
@@ -92,7 +93,7 @@ def triplet_accuracy(metric: Metric, X: ArrayLike, triplets: Triplets | ArrayLik
     index, weight = triplets.index, triplets.weight
     triplets.check(np.shape(X)[0])
     if len(index) == 0 or (weight is not None and not np.sum(weight) > 0):
-        raise ValueError("A triplet accuracy needs at least one triplet of positive weight.")
+        raise ValueError("Triplet accuracy needs at least one triplet of positive weight.")
     return float(np.average(metric.prefers(X, index), weights=weight))
 
 
@@ -107,12 +108,12 @@ def precision_at_k(
 ) -> float:
     """Mean share of the query's class among its k nearest rows.
 
-    A class with fewer than k rows keeps it below 1.
+    It stays below 1 for classes of fewer than k rows.
 
     Parameters
     ----------
     metric : Metric
-        The metric to judge.
+        The metric to evaluate.
     X, y : array-likes of shape (n_samples, n_features) and (n_samples,)
         The gallery and its classes.
     k : int
@@ -127,8 +128,8 @@ def precision_at_k(
     >>> evaluate.precision_at_k(Metric.identity(1), X, y, k=1)
     0.75
     """
-    search, labels = labelled(metric, X, y, X_query, y_query)
-    depth = check_depth(k, search, "k")
+    search, labels = _labelled(metric, X, y, X_query, y_query)
+    depth = search.check_depth(k, "k")
     return _mean_score(
         search, labels.relevant, depth, lambda rows, found: labels.hits(rows, found).mean(axis=1)
     )
@@ -144,7 +145,7 @@ def recall_at_k(
     X_query: ArrayLike | None = None,
     y_query: ArrayLike | None = None,
 ) -> float:
-    """Mean of what the k nearest rows recall of the query's class.
+    """Recall of the query's class among its k nearest rows, averaged over queries.
 
     Parameters
     ----------
@@ -166,8 +167,8 @@ def recall_at_k(
     """
     if kind not in ("any", "share"):
         raise ValueError(f"kind must be 'any' or 'share'; got {kind!r}.")
-    search, labels = labelled(metric, X, y, X_query, y_query)
-    depth = check_depth(k, search, "k")
+    search, labels = _labelled(metric, X, y, X_query, y_query)
+    depth = search.check_depth(k, "k")
 
     def recall(rows: Ints, found: Ints) -> NDArray[Any]:
         count: Ints = labels.hits(rows, found).sum(axis=1)
@@ -196,17 +197,36 @@ def map_at_r(
     >>> evaluate.map_at_r(Metric.identity(1), X, y, X_query=[[0.4]], y_query=[0])
     0.5
     """
-    search, labels = labelled(metric, X, y, X_query, y_query)
+    search, labels = _labelled(metric, X, y, X_query, y_query)
 
-    def average_precision(rows: Ints, found: Ints) -> Floats:
-        rank = np.arange(1, found.shape[1] + 1)
-        R = labels.relevant[rows]
-        hits = labels.hits(rows, found) & (rank <= R[:, None])
-        precision = np.cumsum(hits, axis=1) / rank
-        total: Floats = np.sum(precision, axis=1, where=hits)
-        return total / R
+    def score(rows: Ints, found: Ints) -> Floats:
+        return average_precision_at_r(labels.hits(rows, found), labels.relevant[rows])
 
-    return _mean_score(search, labels.relevant, labels.relevant, average_precision)
+    return _mean_score(search, labels.relevant, labels.relevant, score)
+
+
+def average_precision_at_r(hits: NDArray[np.bool_], relevant: Ints) -> Floats:
+    """Average precision of the first R rows of each ranking; its mean is MAP@R.
+
+    Parameters
+    ----------
+    hits : array of bool of shape (n_queries, depth)
+        Whether each row of a ranking, nearest first, is relevant; depth is at least R.
+    relevant : array of int of shape (n_queries,)
+        R of each query, at least 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.evaluate import average_precision_at_r
+    >>> average_precision_at_r(np.array([[True, False, True]]), np.array([2]))
+    array([0.5])
+    """
+    rank = np.arange(1, hits.shape[1] + 1)
+    counted = hits & (rank <= relevant[:, None])
+    precision = np.cumsum(hits, axis=1) / rank
+    total: Floats = np.sum(precision, axis=1, where=counted)
+    return total / relevant
 
 
 def ndcg(
@@ -226,7 +246,7 @@ def ndcg(
     metric, X, y, k, X_query, y_query
         As in `precision_at_k`.
     relevance : array or sparse matrix of shape (n_query, n_samples), optional
-        Graded relevance in place of classes: gains >= 0, taken as they are (not 2^rel - 1). Without
+        Graded relevance instead of classes: gains >= 0, used as given (not 2^rel - 1). Without
         `X_query` the diagonal is ignored.
 
     Examples
@@ -239,11 +259,11 @@ def ndcg(
     1.0
     """
     if y is not None and relevance is None:
-        search, labels = labelled(metric, X, y, X_query, y_query)
+        search, labels = _labelled(metric, X, y, X_query, y_query)
         discount = _discount(k, search)
         gain, ideal = _binary_gain(labels, discount)
     elif y is None and y_query is None and relevance is not None:
-        search = Search.of(metric, X, X_query)
+        search = _search(metric, X, X_query)
         discount = _discount(k, search)
         gain, ideal = _graded_gain(relevance, search, discount)
     else:
@@ -264,10 +284,10 @@ def neighbor_accuracy_curve(
 ) -> Floats:
     """Share of queries whose k-th nearest row has the query's class, for k = 1 .. max_k.
 
-    The curve of the DRMetric paper (section 4): the k-th neighbour *alone* answers for the query,
-    not a vote of k. As in a classification accuracy all queries count, also those without a
-    relevant row; if there are none of these, the mean of the first k values is the precision at k.
-    MethodResult k - 1 belongs to the k-th neighbour. Other arguments as in `precision_at_k`.
+    This is the curve of the DRMetric paper (section 4): the k-th neighbour *alone* answers for the
+    query, not a vote of k. All queries count, including those without a relevant row; if every
+    query has one, the mean of the first k values is the precision at k. Element k - 1 belongs to
+    the k-th neighbour. Other arguments as in `precision_at_k`.
 
     Examples
     --------
@@ -276,41 +296,105 @@ def neighbor_accuracy_curve(
     >>> evaluate.neighbor_accuracy_curve(Metric.identity(1), X, y, max_k=2)
     array([0.75, 0.  ])
     """
-    search, labels = labelled(metric, X, y, X_query, y_query)
-    depth = np.full(search.n_queries, check_depth(max_k, search, "max_k"))
+    search, labels = _labelled(metric, X, y, X_query, y_query)
+    depth = np.full(search.n_queries, search.check_depth(max_k, "max_k"))
     count = np.zeros(max_k)
     for rows, found in search.ranked(depth):
         count += labels.hits(rows, found).sum(axis=0)
     return count / len(depth)
 
 
-def _vote_error(search: Search, labels: Labels, n_neighbors: int) -> float:
-    votes = check_depth(n_neighbors, search, "n_neighbors")
-    wrong = 0
-    for space in search.spaces:
-        rows = np.arange(search.n_queries) if space.own else space.rows
-        voters = KNeighborsClassifier(votes, algorithm="brute").fit(space.gallery, labels.y)
-        predicted = voters.predict(None if space.own else space.queries)
-        errors = predicted != labels.y_query[rows]
-        wrong += int(np.count_nonzero(errors[space.rows] if space.own else errors))
-    return wrong / search.n_queries
+def majority(labels: Ints) -> Ints:
+    """Return the most frequent label of each row; of several, the smallest.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.evaluate.retrieval import majority
+    >>> majority(np.array([[2, 0, 2], [2, 1, 0]]))
+    array([2, 0])
+    """
+    ordered = np.sort(labels, axis=1)
+    place = np.broadcast_to(np.arange(ordered.shape[1]), ordered.shape)
+    first = np.diff(ordered, axis=1, prepend=-1) != 0
+    run = place - np.maximum.accumulate(np.where(first, place, 0), axis=1)
+    return np.take_along_axis(ordered, run.argmax(axis=1)[:, None], axis=1)[:, 0]
+
+
+@dataclass(frozen=True, eq=False)
+class _Labels:
+    """Class codes of the gallery and the queries, and the number of rows relevant to each query."""
+
+    y: Ints
+    y_query: Ints
+    relevant: Ints
+
+    def hits(self, rows: Ints, found: Ints) -> NDArray[np.bool_]:
+        """Tell which of the rows found have their query's class."""
+        same: NDArray[np.bool_] = self.y[found] == self.y_query[rows, None]
+        return same
+
+
+def _search(metric: Metric, X: ArrayLike, X_query: ArrayLike | None) -> Search:
+    search = Gallery(metric, X).search(X_query)
+    if search.n_queries == 0 or len(search.gallery) == 0:
+        raise ValueError(
+            f"Got {search.n_queries} queries against a gallery of {len(search.gallery)} rows."
+        )
+    return search
+
+
+def _labelled(
+    metric: Metric,
+    X: ArrayLike,
+    y: ArrayLike,
+    X_query: ArrayLike | None,
+    y_query: ArrayLike | None,
+) -> tuple[Search, _Labels]:
+    """Return a search and its classes; without queries every row of X is one."""
+    if (X_query is None) != (y_query is None):
+        raise ValueError("Queries need both rows and classes; got only one of them.")
+    search = _search(metric, X, X_query)
+    classes = _check_classes(y, len(search.gallery), "gallery")
+    if y_query is None:
+        _, codes = np.unique(classes, return_inverse=True)
+        return search, _Labels(codes, codes, np.bincount(codes)[codes] - 1)
+    query_classes = _check_classes(y_query, search.n_queries, "query")
+    _, codes = np.unique(np.concatenate([classes, query_classes]), return_inverse=True)
+    codes, query_codes = np.split(codes, [len(classes)])
+    sizes = np.bincount(codes, minlength=query_codes.max() + 1)
+    return search, _Labels(codes, query_codes, sizes[query_codes])
+
+
+def _check_classes(y: ArrayLike, n_rows: int, name: str) -> NDArray[Any]:
+    labels = np.asarray(y)
+    if labels.shape != (n_rows,):
+        raise ValueError(f"The {n_rows} {name} rows need one class each; got shape {labels.shape}.")
+    return labels
+
+
+def _vote_error(search: Search, labels: _Labels, n_neighbors: int) -> float:
+    found = search.nearest(n_neighbors)[1]
+    return float(np.mean(majority(labels.y[found]) != labels.y_query))
 
 
 def _mean_score(search: Search, worth: Ints | Floats, depth: Ints | int, score: Score) -> float:
     """Mean of score(queries, ranked rows) over the queries of positive worth."""
     counted = worth > 0
     if not counted.any():
-        raise ValueError("No query has a relevant row in the gallery: there is nothing to score.")
+        raise ValueError(
+            "No query has a relevant row in the gallery, so there is nothing to score."
+        )
     total = sum(score(*chunk).sum() for chunk in search.ranked(np.where(counted, depth, 0)))
     return float(total / np.count_nonzero(counted))
 
 
 def _discount(k: int | None, search: Search) -> Floats:
-    depth = search.n_candidates if k is None else check_depth(k, search, "k")
+    depth = search.n_candidates if k is None else search.check_depth(k, "k")
     return 1.0 / np.log2(np.arange(2, depth + 2))
 
 
-def _binary_gain(labels: Labels, discount: Floats) -> tuple[Score, Floats]:
+def _binary_gain(labels: _Labels, discount: Floats) -> tuple[Score, Floats]:
     """Gain of having the query's class, and the largest DCG of each query."""
     largest = np.concatenate([[0.0], np.cumsum(discount)])
     ideal = largest[np.minimum(labels.relevant, len(discount))]
@@ -320,14 +404,14 @@ def _binary_gain(labels: Labels, discount: Floats) -> tuple[Score, Floats]:
 def _graded_gain(relevance: Any, search: Search, discount: Floats) -> tuple[Score, Floats]:
     """Gain read from a relevance table, and the largest DCG of each query."""
     table = sparse.coo_array(relevance)
-    shape = search.n_queries, search.n_gallery
+    shape = search.n_queries, len(search.gallery)
     if table.shape != shape:
         raise ValueError(
             f"relevance must have shape {shape} (queries, gallery); got {table.shape}."
         )
     if not np.all((table.data >= 0) & np.isfinite(table.data)):
         raise ValueError("relevance must be finite and not negative.")
-    keep = (table.row != table.col) | (not search.own)
+    keep = (table.row != table.col) | (search.own is None)
     entries = table.data[keep].astype(np.float64), (table.row[keep], table.col[keep])
     gains: Any = sparse.csr_array(entries, shape=shape)
     query = np.repeat(np.arange(shape[0]), np.diff(gains.indptr))

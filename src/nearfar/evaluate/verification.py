@@ -1,7 +1,7 @@
-"""Same or different: how well a threshold on the distance tells similar from dissimilar pairs.
+"""Verification: how well a threshold on the distance tells similar from dissimilar pairs.
 
-A pair is declared "same" if its distance is at most a threshold. The true positive
-rate is the share of similar pairs declared same, the false positive rate that of dissimilar pairs.
+A pair is declared "same" if its distance is at most a threshold. The true positive rate is the
+share of similar pairs declared same, the false positive rate that of dissimilar pairs.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from numpy.typing import ArrayLike
 from sklearn.metrics import auc, roc_curve
 
 from nearfar.constraints import Pairs
-from nearfar.evaluate.search import Floats
 from nearfar.metrics.metric import Metric
+from nearfar.typing import Floats
 
 
 @dataclass(frozen=True, eq=False)
 class RocCurve:
     """Rates of the rule "same if the distance is at most the threshold".
 
-    The rates never fall and go from (0, 0) to (1, 1); the thresholds are -inf (no pair is the same)
-    and then every distance that occurs, rising.
+    The rates rise from (0, 0) to (1, 1). The thresholds are -inf, where no pair is the same, and
+    then every distance that occurs, in ascending order.
     """
 
     false_positive_rate: Floats
@@ -32,20 +32,21 @@ class RocCurve:
 
 @dataclass(frozen=True)
 class Verification:
-    """What a metric achieves in telling similar from dissimilar pairs by a threshold.
+    """How well a metric tells similar from dissimilar pairs by a threshold.
 
     Attributes
     ----------
     auc : float
         Area under the ROC curve: the chance that a similar pair is nearer than a dissimilar one.
     eer : float
-        Equal error rate: false positives = false negatives, by linear interpolation on the curve.
+        Equal error rate: where the false positive rate equals the false negative rate, by linear
+        interpolation on the curve.
     eer_threshold : float
         The distance, among those that occur, at which the two error rates are closest.
     accuracy : float
-        Largest share of pairs declared rightly by any threshold.
+        Largest share of pairs that any threshold classifies correctly.
     accuracy_threshold : float
-        The smallest threshold with that accuracy; -inf if declaring no pair the same is best.
+        The smallest threshold with that accuracy; -inf if it is best to call no pair the same.
     """
 
     auc: float
@@ -56,7 +57,7 @@ class Verification:
 
 
 def verification_curve(metric: Metric, X: ArrayLike, pairs: Pairs) -> RocCurve:
-    """Receiver operating characteristic of "same if near" over all thresholds, weights respected.
+    """Return the ROC curve of "same if near" over all thresholds, with the weights of the pairs.
 
     Examples
     --------
@@ -76,10 +77,10 @@ def verification_curve(metric: Metric, X: ArrayLike, pairs: Pairs) -> RocCurve:
 
 
 def verification(metric: Metric, X: ArrayLike, pairs: Pairs) -> Verification:
-    """Area under the ROC curve, equal error rate and best accuracy, weights respected.
+    """Return the area under the ROC curve, equal error rate and best accuracy, weighted.
 
-    The thresholds are chosen on the pairs given, which makes `accuracy` slightly optimistic: fix
-    the threshold on other pairs for an honest one.
+    The thresholds are chosen on the given pairs, so `accuracy` is slightly optimistic. For an
+    honest estimate, choose the threshold on other pairs.
 
     Examples
     --------

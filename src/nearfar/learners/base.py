@@ -461,16 +461,3 @@ def factor_on_scaled_points(metric: Any, scaler: Scaler, name: str) -> Matrix:
         )
     L: Vector = metric.parts[0].L
     return L * scaler.scale
-
-
-def require(name, value, condition, expected):  # TEMPORARY
-    if not condition:
-        raise ValueError(f"{name} must be {expected}; got {value!r}.")
-
-
-def require_integer(name, value, *, at_least):
-    check_parameters({name: integer(at_least=at_least)}, {name: value})
-
-
-def require_number(name, value, *, at_least):
-    check_parameters({name: number(at_least=at_least)}, {name: value})

@@ -1,1 +1,1 @@
-"""Metrics, their file format, and what they say about features."""
+"""Metrics, their file format, and feature importances."""

@@ -1,15 +1,13 @@
-"""`GatedMetric`: a few metrics, and a gate that tells from a point which of them it goes by.
+"""`GatedMetric`: several linear metrics, and a gate that picks one of them for each point.
 
-    gate(x) = softmax(V x + b),     d(x, y) = d_s(x, y) with s the largest of gate(x)
+    gate(x) = softmax(V x + b),     d(x, y) = d_s(x, y) with s = argmax gate(x)
 
-The first point, the query, decides; so d(x, y) and d(y, x) may differ. What is nearest to a query
-is searched for in the space of its own metric, exactly.
+The metric of the first point, the query, is used; d(x, y) and d(y, x) may differ. The neighbours
+of a query are searched in the space of its metric, so the search is exact.
 """
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,25 +16,27 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
-from nearfar.metrics.metric import Metric, MetricFile, rows_of
-from nearfar.metrics.tensorfile import write_tensors
+from nearfar.metrics.metric import Metric
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
-_VERSION = "3"
-_BLOCK = 1 << 22
+_BLOCK_ELEMENTS = 1 << 22
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, init=False, kw_only=True)
 class GatedMetric(Metric):
-    """Several metrics and the gate between them.
+    """Several linear metrics with a gate between them.
+
+    It has several linear maps instead of one, so `L` and `matrix` raise AttributeError. Use
+    `parts` to get the metrics, and `spaces` to get the points that use each of them.
 
     Parameters
     ----------
     metrics : sequence of Metric
-        For the same features.
+        Linear metrics with the same features.
     V : array-like of shape (n_metrics, n_features)
+        Weights of the gate.
     b : array-like of shape (n_metrics,)
-        Weights and offsets of the gate.
+        Offsets of the gate.
 
     Examples
     --------
@@ -50,66 +50,59 @@ class GatedMetric(Metric):
            [5.]])
     """
 
-    metrics: tuple[Metric, ...] = ()
-    V: Matrix | None = None
-    b: Vector | None = None
+    metrics: tuple[Metric, ...]
+    V: Matrix
+    b: Vector
 
     def __init__(self, metrics: Sequence[Metric], V: ArrayLike, b: ArrayLike) -> None:
         if not metrics:
             raise ValueError("A gated metric needs at least one metric.")
         weights, offsets = np.array(V, dtype=np.float64), np.array(b, dtype=np.float64)
-        n_features = metrics[0].n_features
-        if any(
-            m.n_features != n_features or m.feature_names != metrics[0].feature_names
-            for m in metrics
-        ):
-            raise ValueError("The metrics of a gate must be for the same features.")
-        if any(m.kernel_map is not None or m.votes is not None for m in metrics):
-            raise ValueError("The metrics of a gate must be linear, without kernel or votes.")
+        n_features, names = metrics[0].n_features, metrics[0].feature_names
+        if any(m.n_features != n_features or m.feature_names != names for m in metrics):
+            raise ValueError("The metrics of a gated metric must have the same features.")
+        if any(not m.is_linear or m.votes is not None for m in metrics):
+            raise ValueError(
+                "The metrics of a gated metric must be linear, without kernel or votes."
+            )
         if weights.shape != (len(metrics), n_features) or offsets.shape != (len(metrics),):
             raise ValueError(
-                f"A gate of {len(metrics)} metrics on {n_features} features needs as many weights "
-                f"and offsets; got shapes {weights.shape} and {offsets.shape}."
+                f"A gate of {len(metrics)} metrics with {n_features} features needs weights and "
+                f"offsets of shapes {(len(metrics), n_features)} and {(len(metrics),)}; "
+                f"got {weights.shape} and {offsets.shape}."
             )
         if not (np.isfinite(weights).all() and np.isfinite(offsets).all()):
-            raise ValueError("A gate must be finite.")
+            raise ValueError("The gate's V and b must be finite.")
         for array in (weights, offsets):
             array.setflags(write=False)
         object.__setattr__(self, "metrics", tuple(metrics))
         object.__setattr__(self, "V", weights)
         object.__setattr__(self, "b", offsets)
-        object.__setattr__(self, "feature_names", metrics[0].feature_names)
-        object.__setattr__(self, "votes", None)
-        object.__setattr__(self, "kernel_map", None)
+        object.__setattr__(self, "feature_names", names)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+    def __getattr__(self, name: str) -> Any:
+        if name in {"L", "matrix"}:
+            raise AttributeError(f"A gated metric has several maps, so no {name}; use its `parts`.")
+        raise AttributeError(name)
 
     @property
     def parts(self) -> tuple[Metric, ...]:
-        """The linear metrics that this one consists of."""
+        """The metrics that the gate picks from."""
         return self.metrics
 
     @property
-    def matrix(self) -> NDArray[np.float64]:
-        """Not one matrix but several: see `metrics`."""
-        raise AttributeError("A gated metric has not one matrix but several; see its `metrics`.")
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "L":
-            raise AttributeError("A gated metric has not one map but several; see its `metrics`.")
-        raise AttributeError(name)
+    def is_linear(self) -> bool:
+        """False: the map depends on the point."""
+        return False
 
     def named(self, feature_names: Sequence[str] | None) -> GatedMetric:
-        """Return the same metrics and gate for features of these names."""
-        assert self.V is not None
-        assert self.b is not None
+        """Return the same metric with other feature names."""
         return GatedMetric([m.named(feature_names) for m in self.metrics], self.V, self.b)
 
     @property
     def n_features(self) -> int:
         """Number of features of the points."""
-        return self.metrics[0].n_features
+        return self.V.shape[1]
 
     @property
     def n_components(self) -> int:
@@ -121,20 +114,18 @@ class GatedMetric(Metric):
         return f"<GatedMetric: {self.n_features} features -> {ranks}>"
 
     def gate(self, X: ArrayLike) -> Matrix:
-        """Share of each metric in each point, of shape (n_samples, n_metrics); rows sum to one."""
+        """Return the gate's probabilities, of shape (n_samples, n_metrics); rows sum to one."""
         return np.asarray(softmax(self._scores(X), axis=1))
 
     def assign(self, X: ArrayLike) -> Ints:
-        """Metric that each point goes by: the largest share, the first among equals."""
+        """Return the number of each point's metric: the most probable one, the first of ties."""
         return np.asarray(self._scores(X).argmax(axis=1))
 
     def _scores(self, X: ArrayLike) -> Matrix:
-        assert self.V is not None
-        assert self.b is not None
-        return np.asarray(self._points(X) @ self.V.T + self.b, dtype=np.float64)
+        return np.asarray(self._check_points(X) @ self.V.T + self.b, dtype=np.float64)
 
     def spaces(self, queries: ArrayLike) -> Iterator[tuple[Ints, Metric]]:
-        """Yield the queries that go by each metric, and the metric."""
+        """Yield row numbers of queries, and the metric that applies to them."""
         chosen = self.assign(queries)
         for number in np.unique(chosen):
             yield np.flatnonzero(chosen == number), self.metrics[number]
@@ -142,53 +133,42 @@ class GatedMetric(Metric):
     def transform(self, X: ArrayLike) -> Floats:
         """Map each point by its own metric.
 
-        What the paper's projections show. Coordinates of points that go by different metrics can't
-        be compared; distances between them are not Euclidean here.
+        The coordinates of points with different metrics are not comparable, and Euclidean
+        distances between them are not the metric's.
 
         Returns
         -------
         array of shape (n_samples, n_components)
-            Zeros in the coordinates that a metric of lower rank does not have.
+            Padded with zeros for metrics with fewer components.
         """
-        points = self._points(X)
+        points = self._check_points(X)
         out = np.zeros((len(points), self.n_components), dtype=points.dtype)
         for rows, metric in self.spaces(points):
             out[rows, : metric.n_components] = metric.transform(points[rows])
         return out
 
     def distances(self, X: ArrayLike, Y: ArrayLike | None = None) -> Matrix:
-        """Distances from the rows of X, each by its own metric, to those of Y (default: X)."""
-        queries = self._points(X)
-        others = queries if Y is None else self._points(Y)
+        """Return all distances from the rows of X, by their metrics, to those of Y (default: X)."""
+        queries = self._check_points(X)
+        others = queries if Y is None else self._check_points(Y)
         out = np.empty((len(queries), len(others)))
         for rows, metric in self.spaces(queries):
             out[rows] = metric.distances(queries[rows], others)
         return out
 
-    def pair_distances(self, X: ArrayLike, index: Any) -> Vector:
-        """Return distances of pairs of rows of X, by the metric of the first of each pair."""
-        points = self._points(X)
-        i, j = rows_of(index, 2, len(points))
+    def _squared_distances(self, points: Floats, i: Ints, j: Ints) -> Vector:
         out = np.empty(len(i))
         chosen = self.assign(points)[i]
         for number in np.unique(chosen):
-            those = np.flatnonzero(chosen == number)
-            pairs = np.column_stack([i[those], j[those]])
-            out[those] = self.metrics[number].pair_distances(points, pairs)
+            pairs = np.flatnonzero(chosen == number)
+            metric = self.metrics[number]
+            out[pairs] = metric._squared_distances(points, i[pairs], j[pairs])
         return out
-
-    def prefers(self, X: ArrayLike, triplets: Any) -> Vector:
-        """Tell which triplets the metric of the anchor orders rightly; 1/2 for ties."""
-        points = self._points(X)
-        a, near, far = rows_of(triplets, 3, len(points))
-        margin = self.pair_distances(points, np.column_stack([a, far]))
-        margin -= self.pair_distances(points, np.column_stack([a, near]))
-        return np.where(margin > 0, 1.0, np.where(margin < 0, 0.0, 0.5))
 
     def class_votes(
         self, X: ArrayLike, y: ArrayLike, queries: ArrayLike
     ) -> tuple[NDArray[Any], Matrix]:
-        """Class probabilities of queries: soft neighbours under every metric, weighed by the gate.
+        """Return class probabilities of queries: soft neighbours under each metric, gated.
 
         Parameters
         ----------
@@ -201,13 +181,14 @@ class GatedMetric(Metric):
         -------
         classes : array of shape (n_classes,)
         probabilities : array of shape (n_queries, n_classes)
+            Means over the metrics, weighted by the gate's probabilities.
         """
-        points, sought = self._points(X), self._points(queries)
+        points, sought = self._check_points(X), self._check_points(queries)
         classes, codes = np.unique(np.asarray(y), return_inverse=True)
         members = np.eye(len(classes))[codes]
         gate = self.gate(sought)
         out = np.zeros((len(sought), len(classes)))
-        block = max(1, _BLOCK // max(1, len(points)))
+        block = max(1, _BLOCK_ELEMENTS // max(1, len(points)))
         for top in range(0, len(sought), block):
             rows = slice(top, top + block)
             for number, metric in enumerate(self.metrics):
@@ -216,16 +197,15 @@ class GatedMetric(Metric):
         return classes, out
 
     def projections(self, X: ArrayLike, n_components: int = 2) -> tuple[Floats, Ints]:
-        """Project each point by the leading axes of its own metric.
+        """Project each point on the leading principal axes of the points with the same metric.
 
         Returns
         -------
         coordinates : array of shape (n_samples, n_components)
-            For each metric, the principal axes of the points that go by it.
         assignment : array of shape (n_samples,)
-            Which metric that is.
+            The number of each point's metric.
         """
-        points = self._points(X)
+        points = self._check_points(X)
         out = np.zeros((len(points), n_components), dtype=points.dtype)
         for rows, metric in self.spaces(points):
             embedded = metric.transform(points[rows])
@@ -233,22 +213,3 @@ class GatedMetric(Metric):
             axes = np.linalg.svd(embedded, full_matrices=False)[2][:n_components]
             out[rows, : len(axes)] = embedded @ axes.T
         return out, self.assign(points)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the metrics and the gate to one safetensors file."""
-        metadata = {"format": "nearfar.metric", "version": _VERSION}
-        if self.feature_names is not None:
-            metadata["feature_names"] = json.dumps(self.feature_names)
-        tensors: dict[str, NDArray[Any]] = {f"L.{s}": m.L for s, m in enumerate(self.metrics)}
-        assert self.V is not None
-        assert self.b is not None
-        write_tensors(path, tensors | {"gate.V": self.V, "gate.b": self.b}, metadata)
-
-    @classmethod
-    def _from_file(cls, file: MetricFile) -> GatedMetric:
-        b = file.tensors["gate.b"]
-        maps = [Metric(file.tensors[f"L.{s}"], file.names) for s in range(len(b))]
-        return cls(maps, file.tensors["gate.V"], b)
-
-
-Metric.readers[_VERSION] = GatedMetric._from_file

@@ -1,14 +1,14 @@
-"""Which features a linear metric goes by.
+"""Feature importances and leading directions of a linear metric.
 
-For two points drawn at random the mean squared distance is twice
+The mean squared distance between two random points is twice
 
     E |L x - L E x|^2 = tr(M C) = sum_j (M C)_jj,     C the covariance of the features
 
-and (M C)_jj is the part of feature j: its own term M_jj C_jj and half of each cross term
-2 M_ij C_ij with another feature, which is its Shapley value in the sum. The parts do not change
-with the units of the features, and add up exactly. M_jj C_jj alone does not add up: it makes much
-of two features whose difference counts, even if they are so alike that there hardly is one. The
-price is that a part may be negative: then the feature's differences mostly cancel those of others.
+The contribution of feature j is (M C)_jj: its own term M_jj C_jj, and half of each cross term
+2 M_ij C_ij with another feature. This is its Shapley value in the sum. Contributions do not depend
+on the units of the features, and they add up exactly. M_jj C_jj alone does not add up: it
+overrates pairs of features that enter as a difference, even if the two are nearly equal in all
+points. Contributions may be negative: then the feature mostly cancels the differences in others.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array
 
-from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
+from nearfar.metrics.points import check_points
 from nearfar.typing import Matrix, Vector
 
 
 @dataclass(frozen=True)
 class Direction:
-    """A direction in which a metric looks.
+    """A principal axis of the points after the metric's map.
 
     Attributes
     ----------
     share : float
-        Of the mean squared distance.
+        Share of the mean squared distance.
     features : tuple of str
-        The features with the largest loadings, largest first.
+        Features with the largest loadings in absolute value, largest first.
     loadings : tuple of float
-        Their loadings; those of all features have length one, and the largest is positive.
+        Their loadings. The loadings of all features have norm 1, and the largest is positive.
     """
 
     share: float
@@ -50,23 +50,23 @@ class Direction:
 
 
 def feature_importances(metric: Metric, X: ArrayLike | None = None) -> Vector:
-    """Share of the mean squared distance that each feature contributes.
+    """Return the share of the mean squared distance that each feature contributes.
 
-    (M C)_jj / tr(M C), with C the covariance of X: see the head of this module for what it means
-    and why it may be negative.
+    It is (M C)_jj / tr(M C), with C the covariance of X. The module's docstring explains what it
+    means, and why it may be negative.
 
     Parameters
     ----------
     metric : Metric
-        A linear one, without kernel or gate.
+        A linear metric, without kernel or gate.
     X : array-like of shape (n_samples, n_features), optional
-        Points, not all the same under the metric. Without them C is the identity: then the shares
-        are those of diag(M), which make sense if the features have the same unit and spread.
+        Points. Without them C is the identity, and the shares are those of diag(M); these make
+        sense if the features have the same unit and spread.
 
     Returns
     -------
     array of shape (n_features,)
-        The shares; they sum to one.
+        Shares that sum to one.
 
     Examples
     --------
@@ -79,29 +79,34 @@ def feature_importances(metric: Metric, X: ArrayLike | None = None) -> Vector:
     _check_linear(metric)
     Z = _centered(metric, X)
     if Z is None:
-        parts = np.einsum("kj,kj->j", metric.L, metric.L)
+        contributions = np.einsum("kj,kj->j", metric.L, metric.L)
     else:
         P = Z @ metric.L.T
-        parts = np.einsum("kj,kj->j", metric.L, P.T @ Z / len(Z))
-    return parts / _total(parts)
+        contributions = np.einsum("kj,kj->j", metric.L, P.T @ Z / len(Z))
+    return contributions / _total(contributions)
 
 
 def leading_directions(
     metric: Metric, X: ArrayLike | None = None, k: int = 3, *, n_features: int = 5
 ) -> list[Direction]:
-    """Principal axes of the mapped points, by the features that they are made of.
+    """Return the principal axes of the mapped points, with the features that load on them.
 
     Parameters
     ----------
     metric : Metric
-        A linear one, without kernel or gate.
+        A linear metric, without kernel or gate.
     X : array-like of shape (n_samples, n_features), optional
-        Points. A loading is then per standard deviation of its feature, so that units do not
-        matter. Without them the directions are the eigenvectors of M.
+        Points. Loadings are then per standard deviation of each feature, so that units do not
+        matter. Without points the directions are the eigenvectors of M.
     k : int, default=3
-        Number of directions; there are no more than the rank of the metric.
+        Number of directions, at most the rank of the metric.
     n_features : int, default=5
-        Number of features that are named for each.
+        Number of features to list for each direction.
+
+    Returns
+    -------
+    list of Direction
+        Largest share first.
 
     Examples
     --------
@@ -137,7 +142,7 @@ def leading_directions(
 
 
 def feature_names(metric: Metric) -> tuple[str, ...]:
-    """Names of the features that a metric is for; x0, x1 and so on if they have none.
+    """Return the feature names of a metric; x0, x1 and so on if it has none.
 
     Examples
     --------
@@ -150,25 +155,25 @@ def feature_names(metric: Metric) -> tuple[str, ...]:
 
 
 def _check_linear(metric: Metric) -> None:
-    if isinstance(metric, GatedMetric):
-        raise ValueError("A gated metric has several maps; ask for each of its `metrics`.")
     if not isinstance(metric, Metric):
-        raise ValueError(f"A metric is needed; got {type(metric).__name__}.")
+        raise ValueError(f"Expected a Metric; got {type(metric).__name__}.")
     if metric.kernel_map is not None:
-        raise ValueError("A metric with a kernel has no weights of features.")
+        raise ValueError("A metric with a kernel has no feature importances.")
+    if not metric.is_linear:
+        raise ValueError("A gated metric has several maps; pass one of its `parts` instead.")
 
 
 def _centered(metric: Metric, X: ArrayLike | None) -> Matrix | None:
-    """Points less their mean, once the metric has agreed to their shape and names."""
+    """Return X minus its mean, after checking its shape and column names."""
     if X is None:
         return None
-    next(metric.spaces(X))
+    check_points(X, metric.n_features, metric.feature_names)
     points: Matrix = check_array(X, dtype=np.float64, input_name="X")
     return points - points.mean(axis=0)
 
 
-def _total(parts: Vector) -> float:
-    total = float(parts.sum())
+def _total(contributions: Vector) -> float:
+    total = float(contributions.sum())
     if not total > 0:
-        raise ValueError("All distances are zero: there is nothing to share out.")
+        raise ValueError("All distances are zero, so features have no shares of them.")
     return total

@@ -1,8 +1,8 @@
-"""`KernelMap`: points by their kernel with a few others, so that products are kernel values.
+"""`KernelMap`: a feature map whose inner products approximate a kernel (Nystroem's method).
 
     phi(x) = W k(x),    k(x)_j = K(x, x_j) for the points x_j of a basis,    W = K_BB^(-1/2)
 
-Then phi(x)'phi(y) is the kernel of the projections of x and y on the span of the basis.
+phi(x)'phi(y) is the kernel between the projections of x and y on the span of the basis.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from nearfar.typing import Floats, Matrix, Vector
 Kernel = str | Callable[..., float]
 
 KERNELS = tuple(KERNEL_PARAMS)
-"""Names of scikit-learn's kernels."""
+"""Names of the kernels in scikit-learn."""
 
 PARAMETERS = ("gamma", "degree", "coef0")
-"""Parameters that they have."""
+"""Parameters of these kernels."""
 
-_DIAGONAL_BLOCK = 64
+_DIAGONAL_BLOCK_ROWS = 64
 
 
 @dataclass(frozen=True, eq=False)
 class KernelMap:
-    """A map to features whose products are kernel values, or nearly so.
+    """A feature map whose inner products approximate a kernel.
 
     Attributes
     ----------
@@ -38,11 +38,11 @@ class KernelMap:
     whitening : array of shape (n_basis, n_basis)
         W.
     kernel : str or callable
-        A name that scikit-learn knows, or a function of two rows.
+        A scikit-learn kernel, or a function of two rows.
     parameters : mapping
         Parameters of the kernel.
     center, scale : array of shape (n_features,)
-        What is taken off points, and what they are then divided by.
+        Points are first centred by `center` and divided by `scale`.
     """
 
     points: Matrix
@@ -55,9 +55,11 @@ class KernelMap:
     def __post_init__(self) -> None:
         n_basis, n_features = self.points.shape
         if self.whitening.shape != (n_basis, n_basis):
-            raise ValueError("A kernel map needs a square whitening, one row for each basis point.")
+            raise ValueError(
+                "A kernel map's whitening must be square, with one row for each basis point."
+            )
         if self.center.shape != (n_features,) or self.scale.shape != (n_features,):
-            raise ValueError("A kernel map needs one center and one scale for each feature.")
+            raise ValueError("A kernel map needs a center and a scale for each feature.")
         for array in (self.points, self.whitening, self.center, self.scale):
             if not np.isfinite(array).all():
                 raise ValueError("A kernel map must be finite.")
@@ -65,7 +67,7 @@ class KernelMap:
             raise ValueError("A kernel map's scale must not be zero.")
         wrong = set(self.parameters) - set(PARAMETERS)
         if isinstance(self.kernel, str) and wrong:
-            raise ValueError(f"A kernel map knows no parameter {min(wrong)!r}.")
+            raise ValueError(f"Kernels have no parameter {min(wrong)!r}.")
         if not np.isfinite(list(self.parameters.values())).all():
             raise ValueError("A kernel map's parameters must be finite.")
         for array in (self.points, self.whitening, self.center, self.scale):
@@ -73,7 +75,7 @@ class KernelMap:
 
     @property
     def n_features(self) -> int:
-        """Number of features of the points that are mapped."""
+        """Number of features before the map."""
         return self.points.shape[1]
 
     @property
@@ -82,7 +84,7 @@ class KernelMap:
         return len(self.whitening)
 
     def transform(self, X: Floats) -> Floats:
-        """Map points; float32 if X is."""
+        """Map points; the result is float32 if X is."""
         Z = (np.asarray(X, dtype=np.float64) - self.center) / self.scale
         features = kernel_matrix(Z, self.points, self.kernel, self.parameters) @ self.whitening.T
         return features.astype(X.dtype, copy=False)
@@ -91,7 +93,7 @@ class KernelMap:
 def kernel_matrix(
     X: Floats, Y: Floats, kernel: Kernel, parameters: Mapping[str, float]
 ) -> NDArray[np.float64]:
-    """Kernel between the rows of X and those of Y; parameters that it does not have are ignored."""
+    """Return the kernel between the rows of X and Y; parameters it does not have are ignored."""
     known = isinstance(kernel, str)
     left, right = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
     K = pairwise_kernels(left, right, metric=kernel, filter_params=known, **parameters)
@@ -99,8 +101,8 @@ def kernel_matrix(
 
 
 def kernel_diagonal(X: Floats, kernel: Kernel, parameters: Mapping[str, float]) -> Vector:
-    """Kernel of each row of X with itself."""
+    """Return the kernel of each row of X with itself."""
     if not isinstance(kernel, str):
         return np.array([kernel(x, x, **parameters) for x in X], dtype=np.float64)
-    blocks = [X[top : top + _DIAGONAL_BLOCK] for top in range(0, len(X), _DIAGONAL_BLOCK)]
+    blocks = [X[top : top + _DIAGONAL_BLOCK_ROWS] for top in range(0, len(X), _DIAGONAL_BLOCK_ROWS)]
     return np.concatenate([kernel_matrix(b, b, kernel, parameters).diagonal() for b in blocks])

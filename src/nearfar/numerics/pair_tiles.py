@@ -1,16 +1,16 @@
-"""All pairs of points, tile by tile: what NCA and all-triplets boosting are made of.
+"""All pairs of points, tile by tile: the kernel of NCA and all-triplets boosting.
 
 Points are kept in class order. A *band* is a run of rows of one class, or of several whole small
-ones; its *tiles* are runs of columns that lie in these classes (near) or outside (far), or both by
-turns where there are several. One matrix product gives a tile of exponents
+ones; its *tiles* are runs of columns that lie in these classes (near) or outside (far). One matrix
+product gives a tile of exponents
 
     T_ij = near_sign * H_ij - near_shift_i    for near tiles,
     T_ij =            - H_ij - far_shift_i    for far ones,        exp(T_ii) = 0,
 
 with H_ij = sum_c signs_c (P_ic - P_jc)^2 and the shifts folded into the product; then exp, in
-place, then the sums and products of the weights exp(T), while the tile is in the cache. Bands are
-shared out among threads; how they are cut depends on the points alone. `Voted` distances, sums of
-thresholded squares, have no such product: their tiles are added up vote by vote.
+place, then the sums and products of the weights exp(T), while the tile is in the cache. Threads
+share the bands, which depend on the points alone. `Voted` distances, sums of thresholded squares,
+have no such product: their tiles are summed vote by vote.
 
 Rows whose class has one member have no near column; they are columns but never rows of a band.
 """
@@ -49,9 +49,9 @@ class Tile:
     rows, columns : slice
         In class order.
     near : bool
-        Whether pairs of one class are meant, or pairs of two.
+        True for pairs of the same class, False for pairs of different classes.
     codes : array of shape (n_samples,) or None
-        Class codes, if the tile has pairs of both kinds: those that are not meant are left out.
+        Class codes, if the tile has pairs of both kinds; those of the other kind are excluded.
     """
 
     rows: slice
@@ -65,7 +65,7 @@ class Tile:
         return self.rows.stop - self.rows.start, self.columns.stop - self.columns.start
 
     def fill_excluded(self, values: Floats, value: float) -> None:
-        """Overwrite the pairs of a row with itself, and those of the kind that is not meant."""
+        """Overwrite the pairs of a row with itself, and those of the other kind."""
         if self.near:
             both = np.arange(
                 max(self.rows.start, self.columns.start), min(self.rows.stop, self.columns.stop)
@@ -178,7 +178,7 @@ class PairTiles(ClassOrder):
         T : array of shape (n_samples, k)
             In class order.
         near_sign : float, default=1.0
-            What the weights of near tiles are multiplied by.
+            Factor of the weights of near tiles.
 
         Returns
         -------
@@ -211,7 +211,7 @@ class PairTiles(ClassOrder):
         near_sign: float = 1.0,
         row_sums: Vector | None = None,
     ) -> Vector:
-        """X' (Laplacian of the weights) X, at half the price of `laplacian` for T = X.
+        """X' (Laplacian of the weights) X, at half the cost of `laplacian` for T = X.
 
         Sums of the rows' (signed) weights are computed unless they are known and given.
         """
@@ -281,9 +281,9 @@ def largest_squared_distance(X: Floats) -> float:
 
 
 class PairForm(ABC):
-    """Distances between all points, in class order, from which tiles of weights are made.
+    """Distances between all points in class order; makes tiles of weights.
 
-    A tile is made in a buffer of its thread: it is good until the thread makes the next one.
+    A tile lives in a buffer of its thread, until the thread makes the next one.
     """
 
     @property
@@ -307,7 +307,7 @@ class PairForm(ABC):
         *,
         near_sign: float = 1.0,
     ) -> Floats:
-        """T of a tile, with shifts for all rows; -inf for pairs that are not meant."""
+        """T of a tile, with shifts for all rows; -inf for excluded pairs."""
         result = self._raw(tile, near_shift, far_shift, near_sign)
         tile.fill_excluded(result, -np.inf)
         return result
@@ -328,7 +328,7 @@ class PairForm(ABC):
         *,
         near_sign: float = 1.0,
     ) -> Floats:
-        """exp(T) of a tile; 0 for pairs that are not meant."""
+        """exp(T) of a tile; 0 for excluded pairs."""
         result = self._raw(tile, near_shift, far_shift, near_sign)
         if result.dtype == np.float32:
             np.maximum(result, SMALLEST_FLOAT32_EXPONENT, out=result)

@@ -42,7 +42,7 @@ class Point:
     gradient: Vector
     curvature: Callable[[Ints], Matrix]
 
-    def promise(self, w: Vector) -> float:
+    def gap(self, w: Vector) -> float:
         """Return the most by which the function can rise from here."""
         return float(self.gradient.max() - self.gradient @ w)
 
@@ -77,18 +77,18 @@ def maximize(f: Callable[[Vector], Point], w: Vector, *, tol: float) -> tuple[Ve
     """
     point, before = f(w), np.inf
     for _ in range(_MAX_STEPS):
-        promise = point.promise(w)
-        if promise <= tol:
+        gap = point.gap(w)
+        if gap <= tol:
             break
         p = _newton_move(point, w)
         slope = float(point.gradient @ p)
         exact = slope > _ROUNDING * np.abs(point.gradient).max()
-        if not exact and promise > before / 2:
+        if not exact and gap > before / 2:
             break
         there, found = _search(f, w, p, point.value - _slack(point), slope if exact else np.inf)
         if exact and found.value < point.value - _slack(point):
             break
-        w, point, before = there, found, promise
+        w, point, before = there, found, gap
     return w, point
 
 
@@ -111,7 +111,7 @@ def _newton_move(point: Point, w: Vector) -> Vector:
 def _search(
     f: Callable[[Vector], Point], w: Vector, p: Vector, value: float, slope: float
 ) -> tuple[Vector, Point]:
-    """Go along p, at most all the way, to where the function is higher and not falling steeply."""
+    """Go along p to where the function is higher and not falling steeply."""
     step = 1.0
     while True:
         there = np.maximum(w + step * p, 0.0)
@@ -158,7 +158,7 @@ def maximize_quadratic(H: Matrix, q: Vector, x: Vector) -> Vector:
 
 
 def _maximize_on_face(H: Matrix, q: Vector, members: Ints, now: Vector) -> tuple[Vector, float]:
-    """Maximise the quadratic over the plane of a face; also the price of a unit of the sum.
+    """Maximise the quadratic over the plane of a face; also return the multiplier of the sum.
 
     Where the quadratic is flat, the point stays near where it is `now`.
     """
@@ -174,7 +174,7 @@ def _maximize_on_face(H: Matrix, q: Vector, members: Ints, now: Vector) -> tuple
 
 
 def _solve(H: Matrix, ridge: float, q: Vector) -> Vector:
-    """Solve with H plus a ridge, as large as it takes."""
+    """Solve with H plus a ridge that is just large enough."""
     if not np.isfinite(H).all():
         raise FloatingPointError("The curvature over the simplex is not finite.")
     while True:

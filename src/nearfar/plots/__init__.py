@@ -1,16 +1,17 @@
-"""Pictures of metrics. Every function takes axes to draw on, or makes some, and returns them.
+"""Plots of metrics, fits and neighbours.
 
-Needs matplotlib, which is imported only where axes must be made: ``pip install "nearfar[plots]"``.
-Text, lines and boxes take their colours from matplotlib's settings, so that dark styles work;
-classes and metrics differ in mark as well as in colour.
+Every function draws on the axes it is given, or on new ones, and returns them. This needs
+matplotlib (``pip install "nearfar[plots]"``), which is imported only when axes are made. Text and
+lines use the colours of matplotlib's settings, so that dark styles work. Classes and metrics differ
+in marker as well as in colour.
 
-`neighbor_lines` and `eigenvalues` give text and numbers, and need no matplotlib.
+`neighbor_lines` and `eigenvalues` return text and numbers, and do not need matplotlib.
 """
 
-from nearfar.plots.answers import neighbor_lines, neighbor_pictures
+from nearfar.plots.curves import curves, neighbor_curve, roc
 from nearfar.plots.features import importances
 from nearfar.plots.fits import accuracy_by_rank, eigenvalues, rounds, spectra
-from nearfar.plots.judgement import curves, neighbor_curve, roc
+from nearfar.plots.neighbors import neighbor_lines, neighbor_pictures
 from nearfar.plots.scatters import before_and_after, projections
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What all pictures share: axes, colours and marks, checked points and labels."""
+"""Axes, colours, markers and input checks that all plots share."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from nearfar.typing import Floats, Ints
 
 Axes = NDArray[Any]
 
-# M. Petroff, Accessible color sequences for data visualization, 2021: told apart by the
-# colour-blind, and neither too light for white paper nor too dark for a black screen.
+# M. Petroff, Accessible color sequences for data visualization, 2021: distinct for colour-blind
+# readers, and visible on white and on black.
 PALETTE = (
     "#3f90da",
     "#ffa90e",
@@ -31,24 +31,26 @@ PALETTE = (
 )
 MARKERS = "os^DvPX<>*"
 NEUTRAL = "0.5"
-_CELL = (4.5, 3.5)
-_PAD = 0.08
-_DASHES = ("-", "--", "-.", ":")
+_AXES_INCHES = (4.5, 3.5)
+_PAD_INCHES = 0.08
+_LINE_STYLES = ("-", "--", "-.", ":")
 
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """Labels as the names of classes, and the class of each point."""
+    """Names of the classes, and the class number of each point."""
 
     names: tuple[str, ...]
     codes: Ints
 
     @classmethod
     def of(cls, y: ArrayLike, n_samples: int) -> Classes:
-        """Check that there is a label for each point, and sort them out."""
+        """Encode labels, after checking that there is one for each point."""
         labels = np.asarray(y)
         if labels.shape != (n_samples,):
-            raise ValueError(f"{n_samples} points need one label each; got shape {labels.shape}.")
+            raise ValueError(
+                f"{n_samples} points need one label each; got labels of shape {labels.shape}."
+            )
         if labels.dtype.kind == "f" and not np.isfinite(labels).all():
             raise ValueError("Labels must not be NaN or infinite.")
         found, codes = np.unique(labels, return_inverse=True)
@@ -59,50 +61,50 @@ class Classes:
 
 
 def as_text(name: str) -> str:
-    """Keep matplotlib from reading a name as mathematics, or hiding it for a leading underscore."""
+    """Escape a name: matplotlib reads $ as mathematics and hides labels that start with _."""
     escaped = name.replace("$", r"\$")
     return f" {escaped}" if escaped.startswith("_") else escaped
 
 
-def checked(X: ArrayLike) -> Floats:
-    """Points as an array, finite."""
+def check_finite(X: ArrayLike) -> Floats:
+    """Return points as an array, after checking that they are finite."""
     return np.asarray(check_array(X, dtype=[np.float64, np.float32], input_name="X"))
 
 
 def check_metrics(metrics: Mapping[str, Metric]) -> None:
-    """Refuse what is no mapping of names to metrics."""
+    """Raise ValueError unless given a non-empty mapping of names to metrics."""
     if not isinstance(metrics, Mapping) or not metrics:
-        raise ValueError('Metrics are given by name, as in {"learned": metric}; at least one.')
+        raise ValueError('Pass at least one metric by name, as in {"learned": metric}.')
     for name, metric in metrics.items():
         if not isinstance(metric, Metric):
-            raise ValueError(f"{name!r} is not a metric but of type {type(metric).__name__}.")
+            raise ValueError(f"{name!r} is a {type(metric).__name__}, not a Metric.")
 
 
-def line(number: int) -> dict[str, Any]:
-    """Looks of one of several lines."""
+def line_style(number: int) -> dict[str, Any]:
+    """Return the colour, marker and dashes of one of several lines."""
     return {
         "color": PALETTE[number % len(PALETTE)],
         "marker": MARKERS[number % len(MARKERS)],
-        "linestyle": _DASHES[number % len(_DASHES)],
+        "linestyle": _LINE_STYLES[number % len(_LINE_STYLES)],
         "markersize": 4,
     }
 
 
-def whole_numbers(ax: Any) -> None:
-    """Keep ticks between rounds, ranks and the like away."""
+def integer_ticks(ax: Any) -> None:
+    """Put the ticks of the x-axis at integers only."""
     from matplotlib.ticker import MaxNLocator
 
     if ax.get_xscale() == "linear":
         ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
 
 
-def one_axes(given: Any, size: tuple[float, float] = _CELL) -> Any:
-    """Return the axes that are given, or new ones of a size in inches."""
+def one_axes(given: Any, size: tuple[float, float] = _AXES_INCHES) -> Any:
+    """Return the given axes, or new ones of a size in inches."""
     return grid(given, 1, 1, size)[0, 0]
 
 
-def grid(given: Any, n_rows: int, n_columns: int, cell: tuple[float, float] = _CELL) -> Axes:
-    """Return the axes that are given, or new ones, in rows and columns.
+def grid(given: Any, n_rows: int, n_columns: int, cell: tuple[float, float] = _AXES_INCHES) -> Axes:
+    """Return the given axes, or new ones, in rows and columns.
 
     Parameters
     ----------
@@ -114,15 +116,15 @@ def grid(given: Any, n_rows: int, n_columns: int, cell: tuple[float, float] = _C
     if given is not None:
         axes: Axes = np.asarray(given, dtype=object)
         if axes.size != n_rows * n_columns:
-            raise ValueError(f"{n_rows * n_columns} axes are needed; got {axes.size}.")
+            raise ValueError(f"This plot needs {n_rows * n_columns} axes; got {axes.size}.")
         return axes.reshape(n_rows, n_columns)
     try:
         from matplotlib import pyplot
     except ImportError as error:
-        raise ImportError('Pictures need matplotlib: pip install "nearfar[plots]".') from error
+        raise ImportError('Plots need matplotlib: pip install "nearfar[plots]".') from error
     size = (cell[0] * n_columns, cell[1] * n_rows)
     figure = pyplot.figure(figsize=size, layout="constrained")
     engine: Any = figure.get_layout_engine()
-    engine.set(w_pad=_PAD, h_pad=_PAD)
+    engine.set(w_pad=_PAD_INCHES, h_pad=_PAD_INCHES)
     made: Axes = figure.subplots(n_rows, n_columns, squeeze=False)
     return made

@@ -1,4 +1,4 @@
-"""Which features matter."""
+"""Plot of feature importances."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nearfar.learners.base import require_integer
 from nearfar.metrics.importance import feature_importances, feature_names
 from nearfar.metrics.metric import Metric
 from nearfar.plots.canvas import PALETTE, as_text, one_axes
+from nearfar.runtime.parameters import check_parameters, integer
 
 
 def importances(
@@ -18,19 +18,19 @@ def importances(
 ) -> Any:
     """Draw the share of the mean squared distance that each feature contributes.
 
-    The shares of `nearfar.metrics.importance.feature_importances`; they sum to one, and the title has what
-    is left to features that are not drawn. A negative share is no error: the differences in this
-    feature mostly cancel those in features that it goes along with.
+    The shares are those of `nearfar.metrics.importance.feature_importances`; they sum to one. The
+    title has the total of the features that are not drawn. A negative share means that the feature
+    mostly cancels differences in features that it correlates with.
 
     Parameters
     ----------
     metric : Metric
-        A linear one, without kernel or gate.
+        A linear metric, without kernel or gate.
     X : array-like of shape (n_samples, n_features), optional
-        Points. Without them the shares are those of diag(M), and depend on the units of the
+        Points. Without them the shares are those of diag(M), which depend on the units of the
         features.
     n_features : int, default=15
-        Number of features to draw, those of the largest shares in size.
+        Number of features to draw: those with the largest shares in absolute value.
     ax : Axes, optional
 
     Returns
@@ -45,7 +45,7 @@ def importances(
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['length', 'width']
     """
-    require_integer("n_features", n_features, at_least=1)
+    check_parameters({"n_features": integer(at_least=1)}, {"n_features": n_features})
     shares = feature_importances(metric, X)
     names = feature_names(metric)
     order = np.argsort(-np.abs(shares), kind="stable")
@@ -56,6 +56,6 @@ def importances(
     ax.set_yticks(np.arange(len(shown)), [as_text(names[j]) for j in shown])
     ax.set_ylim(len(shown) - 0.4, -0.6)
     ax.set_xlabel("share of diag(M)" if X is None else "share of the mean squared distance")
-    rest = f"the other {len(others)} features: {100 * shares[others].sum():.0f} %"
-    ax.set_title(rest if len(others) else "")
+    title = f"the other {len(others)} features: {100 * shares[others].sum():.0f} %"
+    ax.set_title(title if len(others) else "")
     return ax

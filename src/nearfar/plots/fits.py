@@ -1,4 +1,4 @@
-"""What a fit did: eigenvalues of its metric, its rounds, and what the rounds were good for."""
+"""Plots of a fit: eigenvalues of its metric, objective by iteration, accuracy by rank."""
 
 from __future__ import annotations
 
@@ -9,32 +9,34 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar.evaluate import knn_error
-from nearfar.learners.base import Scaler, require_integer
-from nearfar.metrics.gated import GatedMetric
+from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.plots.canvas import (
     NEUTRAL,
     Axes,
     as_text,
+    check_finite,
     check_metrics,
-    checked,
     grid,
-    line,
+    integer_ticks,
+    line_style,
     one_axes,
-    whole_numbers,
 )
 from nearfar.runtime.history import History
+from nearfar.runtime.parameters import check_parameters, integer
 
-_WIDE = 50.0
-_LEGEND_ROOM = 0.35
-_MARGIN = 0.05
+_LOG_SCALE_RATIO = 50.0
+"""Axes whose values differ by this factor or more are logarithmic."""
+
+_LEGEND_HEIGHT = 0.35
+_TOP_MARGIN = 0.05
 
 
 def spectra(metrics: Mapping[str, Metric], *, ax: Any = None) -> Any:
-    """Draw the eigenvalues of several metrics, each relative to its largest (Figure 3).
+    """Draw the eigenvalues of several metrics, each relative to its largest one.
 
-    A gated metric has a line for each of its metrics. With a kernel the eigenvalues are those of
-    the map from the kernel's features.
+    A gated metric has a line for each of its parts. For a metric with a kernel, they are the
+    eigenvalues of M in the space of the kernel features.
 
     Examples
     --------
@@ -44,25 +46,23 @@ def spectra(metrics: Mapping[str, Metric], *, ax: Any = None) -> Any:
     array([1., 0., 0.])
     """
     check_metrics(metrics)
-    plain: dict[str, Metric] = {}
+    parts: dict[str, Metric] = {}
     for name, metric in metrics.items():
-        if isinstance(metric, GatedMetric):
-            plain |= {f"{name}, metric {s}": own for s, own in enumerate(metric.metrics, 1)}
-        else:
-            plain[name] = metric
+        for number, part in enumerate(metric.parts, 1):
+            parts[name if len(metric.parts) == 1 else f"{name}, metric {number}"] = part
     ax = one_axes(ax)
-    for number, (name, metric) in enumerate(plain.items()):
+    for number, (name, metric) in enumerate(parts.items()):
         values = eigenvalues(metric)
         sizes = values / (values[0] or 1.0)
-        ax.plot(np.arange(1, len(values) + 1), sizes, label=as_text(name), **line(number))
-    ax.set(xlabel="eigenvalue", ylabel="size, relative to the largest", ylim=(0, None))
-    whole_numbers(ax)
+        ax.plot(np.arange(1, len(values) + 1), sizes, label=as_text(name), **line_style(number))
+    ax.set(xlabel="eigenvalue", ylabel="value, relative to the largest", ylim=(0, None))
+    integer_ticks(ax)
     ax.legend()
     return ax
 
 
 def eigenvalues(metric: Metric) -> NDArray[np.float64]:
-    """Eigenvalues of M, largest first, as many as there are features.
+    """Return the eigenvalues of M, largest first, one for each feature.
 
     Examples
     --------
@@ -77,16 +77,16 @@ def eigenvalues(metric: Metric) -> NDArray[np.float64]:
     return values
 
 
-def rounds(trace: History, *, axes: Any = None) -> Axes:
-    """Draw the objective by round, and how much each round promised.
+def rounds(history: History, *, axes: Any = None) -> Axes:
+    """Draw the objective of each iteration, and what certifies it.
 
-    That is the leading eigenvalue, or for solvers without directions (max-margin) the gap between
-    the objective and its lower bound. NCA and its like have neither, and one picture. Positive
-    values that differ fifty times and more are drawn on a logarithmic scale.
+    The second plot is the leading eigenvalue for boosting learners, and the gap between the
+    objective and its lower bound for max-margin learners. Others, such as NCA, have only the first
+    plot. The scale is logarithmic if all values are positive and differ by a factor of 50 or more.
 
     Parameters
     ----------
-    trace : History
+    history : History
         The `history_` of a fitted learner.
     axes : sequence of one or two Axes, optional
 
@@ -103,21 +103,21 @@ def rounds(trace: History, *, axes: Any = None) -> Axes:
     >>> bool((objective.lines[0].get_ydata() == learner.history_.objective).all())
     True
     """
-    if len(trace) == 0:
-        raise ValueError("The trace has no rounds to draw.")
-    promise = "gap" if trace[0].direction is None else "leading eigenvalue"
-    known = {"objective": trace.objective, promise: trace.eigenvalue}
-    if np.isnan(trace.eigenvalue).all():
-        del known[promise]
-    drawn = grid(axes, 1, len(known))[0]
-    number = np.arange(1, len(trace) + 1)
-    for ax, (name, values) in zip(drawn, known.items(), strict=True):
-        ax.plot(number, values, **line(0) | {"marker": "o" if len(trace) == 1 else ""})
-        ax.set(xlabel="round", ylabel=name)
-        whole_numbers(ax)
-        if np.min(values) > 0 and np.max(values) >= _WIDE * np.min(values):
+    if len(history) == 0:
+        raise ValueError("The history has no iterations to draw.")
+    certificate = "gap" if history[0].direction is None else "leading eigenvalue"
+    series = {"objective": history.objective, certificate: history.eigenvalue}
+    if np.isnan(history.eigenvalue).all():
+        del series[certificate]
+    drawn = grid(axes, 1, len(series))[0]
+    number = np.arange(1, len(history) + 1)
+    for ax, (name, values) in zip(drawn, series.items(), strict=True):
+        ax.plot(number, values, **line_style(0) | {"marker": "o" if len(history) == 1 else ""})
+        ax.set(xlabel="iteration", ylabel=name)
+        integer_ticks(ax)
+        if np.min(values) > 0 and np.max(values) >= _LOG_SCALE_RATIO * np.min(values):
             ax.set_yscale("log")
-    drawn[0].set_title(f"stopped: {trace.stopped}" if trace.stopped else "")
+    drawn[0].set_title(f"stopped: {history.stopped}" if history.stopped else "")
     return drawn
 
 
@@ -134,23 +134,22 @@ def accuracy_by_rank(
 ) -> Any:
     """Draw the k-NN accuracy on test rows against the rank of the metric, from one fit.
 
-    The metrics are those that `staged_metrics` of a boosting learner gives; of several rounds with
-    the same rank, the last. With a prior of full rank, or where `n_components` is all that is ever
-    kept, the rank says nothing: then the accuracy is drawn against the number of rounds, and the
-    name of the axis says so. The level of Euclidean distance on standardised features is drawn
-    too.
+    The metrics come from the `staged_metrics` of a boosting learner; if several have the same
+    rank, the last is used. If the rank does not grow, because of a prior or of `n_components`, the
+    accuracy is drawn against the number of iterations instead. A dashed line shows the accuracy
+    of Euclidean distance on standardised features.
 
     Parameters
     ----------
     learner : BoostMetric, MetricBoost or DRMetric
-        Fitted to X and y.
+        A learner fitted to X and y.
     X, y : array-like
         Training rows and labels.
     X_test, y_test : array-like
         Test rows and labels.
     n_neighbors : int, default=3
     max_points : int, default=30
-        Number of metrics to try at most, more closely where they are small.
+        Largest number of metrics to evaluate, spaced evenly on a logarithmic scale.
     ax : Axes, optional
 
     Returns
@@ -167,49 +166,51 @@ def accuracy_by_rank(
     >>> ax.get_xlabel(), ax.lines[0].get_xdata().tolist()
     ('rank', [1, 2, 3, 4, 5, 6, 7, 8])
     """
-    require_integer("max_points", max_points, at_least=1)
+    check_parameters({"max_points": integer(at_least=1)}, {"max_points": max_points})
     stages, xlabel = _stages(learner, max_points)
     rows = (X, y, X_test, y_test)
-    plain = Scaler.fit(checked(X), "standard").euclidean.named(learner.metric_.feature_names)
+    plain = Scaler.fit(check_finite(X), "standard").euclidean.named(learner.metric_.feature_names)
     level = 1.0 - knn_error(plain, *rows, n_neighbors=n_neighbors)
     found = [1.0 - knn_error(metric, *rows, n_neighbors=n_neighbors) for _, metric in stages]
     ax = one_axes(ax)
-    ax.plot([number for number, _ in stages], found, label=type(learner).__name__, **line(0))
+    ax.plot([number for number, _ in stages], found, label=type(learner).__name__, **line_style(0))
     ax.axhline(level, color=NEUTRAL, linestyle="--", label="Euclidean, standardised")
     ax.set(xlabel=xlabel, ylabel=f"{n_neighbors}-NN accuracy")
-    if stages[-1][0] >= _WIDE:
+    if stages[-1][0] >= _LOG_SCALE_RATIO:
         ax.set_xscale("log")
-    whole_numbers(ax)
+    integer_ticks(ax)
     _legend_below(ax)
     return ax
 
 
 def _stages(learner: Any, max_points: int) -> tuple[list[tuple[int, Metric]], str]:
-    """A few metrics of a fit, each with its rank or the number of its rounds; and which."""
+    """Return a few metrics of a fit by rank or number of iterations, and the name of the axis."""
     name = type(learner).__name__
     if not hasattr(learner, "staged_metrics"):
-        raise ValueError(f"{name} has no `staged_metrics`; only boosting adds a term a round.")
+        raise ValueError(f"{name} has no `staged_metrics`; only boosting learners have them.")
     first = next(learner.staged_metrics(), None)
     if first is None:
-        raise ValueError(f"This {name} has learned nothing: there are no rounds to draw.")
+        raise ValueError(
+            f"This {name} stopped before its first iteration; there is nothing to draw."
+        )
     if not isinstance(first, Metric):
-        raise ValueError(f"This {name} has learned a form that is no metric (psd=False).")
+        raise ValueError(f"This {name} was fitted with psd=False; its result is not a metric.")
     ranks = first.n_components, learner.metric_.n_components
     grows = ranks[0] != ranks[1]
     low, high = ranks if grows else (1, len(learner.history_))
-    # Even steps of the logarithm, as the first few terms matter most; the last is always there.
+    # Logarithmic steps: the first terms matter most. The last metric is always included.
     wanted = set(np.geomspace(high, low, max_points).round().astype(int).tolist())
     kept: dict[int, Metric] = {}
     for iteration, metric in enumerate(learner.staged_metrics(), 1):
         number = metric.n_components if grows else iteration
         if number in wanted:
             kept[number] = metric
-    return sorted(kept.items()), "rank" if grows else f"rounds (rank {ranks[0]} from the start)"
+    return sorted(kept.items()), "rank" if grows else f"iterations (rank {ranks[0]} from the start)"
 
 
 def _legend_below(ax: Any) -> None:
-    """Make room for the legend under all lines: accuracies leave no corner free."""
+    """Put the legend below all lines, as accuracies leave no corner free."""
     low, high = ax.dataLim.intervaly
     height = (high - low) or 0.01
-    ax.set_ylim(low - _LEGEND_ROOM * height, high + _MARGIN * height)
+    ax.set_ylim(low - _LEGEND_HEIGHT * height, high + _TOP_MARGIN * height)
     ax.legend(loc="lower right")

@@ -1,8 +1,9 @@
-"""A report on a metric: one HTML file that needs nothing else.
+"""Reports on a metric as one self-contained HTML file.
 
-    study     what is looked at: the metric, rows held out, queries before and after
-    figures   pictures as SVG that follows the page from light to dark
-    page      the sections, and the file
+    study      the rows, the metric, and a split into training and held-out rows
+    sections   text, tables and figures of each section
+    figures    plots as SVG that follows the page's light or dark colours
+    page       the HTML file
 
 Needs matplotlib and Jinja: ``pip install "nearfar[report]"``.
 """

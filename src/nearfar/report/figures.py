@@ -1,4 +1,4 @@
-"""Pictures as SVG for a page: text stays text, and takes the colour of the page."""
+"""Plots as inline SVG: text stays text, and follows the colours of the page."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-# A colour that nobody draws with stands for the page's own, until the picture is text.
-_INK = "#0a0b0c"
+# Drawn in this unused colour, then replaced by the page's own text colour.
+_TEXT_COLOR = "#0a0b0c"
 _STYLE: Any = {
     "svg.fonttype": "none",
     "font.family": "sans-serif",
@@ -20,22 +20,23 @@ _STYLE: Any = {
     "savefig.facecolor": "none",
     "legend.frameon": False,
     **dict.fromkeys(
-        ["text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"], _INK
+        ["text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"],
+        _TEXT_COLOR,
     ),
 }
 
 
 def svg(draw: Callable[[], Any], label: str, prefix: str) -> str:
-    """Draw, and return the figure as an SVG element.
+    """Draw a figure and return it as an SVG element.
 
     Parameters
     ----------
     draw : callable
-        Makes axes and returns them.
+        A function that makes axes and returns them.
     label : str
-        What is to be seen, for those who can't.
+        Description for screen readers.
     prefix : str
-        What the names of this picture's parts begin with; it must be its own on a page.
+        Prefix of the ids in this figure; it must be unique on the page.
     """
     try:
         import matplotlib as mpl
@@ -56,17 +57,17 @@ def svg(draw: Callable[[], Any], label: str, prefix: str) -> str:
 
 
 def _inline(document: str, label: str, prefix: str) -> str:
-    """Make an SVG file a part of a page."""
+    """Turn an SVG document into an element of a page."""
     text = document[document.index("<svg") :]
     text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    # Lines of no length come as paths without a course, which HTML does not allow.
+    # matplotlib writes lines of length zero as paths without d, which HTML does not allow.
     text = re.sub(r"<path(?![^>]*\bd=)[^>]*/>", "", text)
     used = set(re.findall(r'(?:xlink:href="#|url\(#)([^")]+)', text))
     text = re.sub(
         r' id="([^"]*)"', lambda name: f' id="{prefix}-{name[1]}"' if name[1] in used else "", text
     )
     text = re.sub(r'(xlink:href="#|url\(#)', rf"\g<1>{prefix}-", text)
-    text = text.replace("xlink:href", "href").replace(_INK, "currentColor")
+    text = text.replace("xlink:href", "href").replace(_TEXT_COLOR, "currentColor")
     view = re.search(r'viewBox="([^"]*)"', text)
     assert view is not None
     escaped = label.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")

@@ -1,4 +1,4 @@
-"""What a report is about: rows, a metric, and what it does to rows that it has not seen."""
+"""`Study`: the rows and the metric of a report, and a split to evaluate it on held-out rows."""
 
 from __future__ import annotations
 
@@ -12,42 +12,45 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 from nearfar.comparison import Comparison
-from nearfar.learners.base import MetricLearner, Scaler
+from nearfar.learners.base import MetricLearner
+from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
 from nearfar.typing import Floats, Ints
 
-_HELD_OUT = 0.3
-_MOST_ROWS = 20_000
+_TEST_SHARE = 0.3
+_MAX_ROWS = 20_000
 
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """What a report is about.
+    """The rows and the metric of a report.
 
     Parameters
     ----------
     name : str
-        What the rows are called.
+        Name of the data.
     X : array of shape (n_samples, n_features)
     y : array of shape (n_samples,)
         Labels.
     metric : Metric
         Learned from all rows.
     method : str
-        What learned it.
+        Name of the method that learned it.
     relearn : callable, optional
-        Rows and labels -> Metric, or a fitted learner: for judging by rows held out. Without it
-        the metric counts as learned from other rows.
+        Learns from rows and labels, and returns a Metric or a fitted learner. It is called with the
+        training rows, to evaluate on held-out rows. Without it `metric` is evaluated as it is.
     comparison : Comparison, optional
     learner : MetricLearner, optional
-        The learner that was fitted to all rows, for its rounds.
+        The learner fitted to all rows, for the plot of its history.
     feature_names, ids, texts : sequence of str, optional
-        Names of features and rows, and what the rows stand for.
+        Names of the features; ids and texts of the rows.
     image_shape : tuple of int, optional
-        Height and width, if the rows are pictures.
+        Height and width (and channels), if the rows are images.
     metric_file : str, optional
-        Where the metric is.
+        File of the metric.
+    random_state : int, default=0
+        Seed of the split.
     """
 
     name: str
@@ -73,34 +76,34 @@ class Study:
 
     @cached_property
     def split(self) -> tuple[Ints, Ints]:
-        """Rows to learn from, and rows held out."""
+        """Row numbers of the training rows and of the held-out rows."""
         rows = np.arange(len(self.X))
-        if len(rows) > _MOST_ROWS:
+        if len(rows) > _MAX_ROWS:
             rows = np.sort(
-                np.random.default_rng(self.random_state).choice(rows, _MOST_ROWS, replace=False)
+                np.random.default_rng(self.random_state).choice(rows, _MAX_ROWS, replace=False)
             )
         sizes = np.unique(self.y[rows], return_counts=True)[1]
-        n_held_out = int(np.ceil(_HELD_OUT * len(rows)))
-        stratified = sizes.min() >= 2 and len(sizes) <= min(n_held_out, len(rows) - n_held_out)
-        seen, unseen = train_test_split(
+        n_test = int(np.ceil(_TEST_SHARE * len(rows)))
+        stratified = sizes.min() >= 2 and len(sizes) <= min(n_test, len(rows) - n_test)
+        train, test = train_test_split(
             rows,
-            test_size=n_held_out,
+            test_size=n_test,
             random_state=self.random_state,
             stratify=self.y[rows] if stratified else None,
         )
-        return np.sort(seen), np.sort(unseen)
+        return np.sort(train), np.sort(test)
 
     @cached_property
     def relearned(self) -> Any:
-        """What was learned without the rows held out: a learner, or a metric."""
+        """The result of `relearn` on the training rows: a fitted learner or a metric."""
         if self.relearn is None:
             return self.metric
-        seen, _ = self.split
-        return self.relearn(self.X[seen], self.y[seen])
+        train, _ = self.split
+        return self.relearn(self.X[train], self.y[train])
 
     @property
-    def judged(self) -> Metric:
-        """The metric that has not seen the rows held out."""
+    def evaluated_metric(self) -> Metric:
+        """The metric learned from the training rows only, if it can be learned again."""
         found = self.relearned
         metric: Metric = found if isinstance(found, Metric) else found.metric_
         return metric
@@ -112,24 +115,24 @@ class Study:
 
     @property
     def metrics(self) -> dict[str, Metric]:
-        """What is looked at side by side."""
-        return {"Euclidean": self.euclidean, self.method: self.judged}
+        """The metrics to compare, by name."""
+        return {"Euclidean": self.euclidean, self.method: self.evaluated_metric}
 
-    def queries(self, number: int, n_neighbors: int) -> list[int]:
-        """Pick rows held out whose neighbours the metric changes most, of different classes first.
+    def most_changed(self, number: int, n_neighbors: int) -> list[int]:
+        """Return held-out rows whose neighbours change most, with different classes first.
 
-        Gains and losses are taken alike, by the change in the number of neighbours of the right
-        class, so that what is shown is not chosen in the metric's favour.
+        The change is that in the number of neighbours of the same class. Gains and losses count
+        alike, so that the choice does not favour the metric.
         """
-        seen, unseen = self.split
-        right = []
+        train, test = self.split
+        n_same = []
         for metric in self.metrics.values():
             found = kneighbors(
-                metric, self.X[seen], self.X[unseen], n_neighbors=min(n_neighbors, len(seen))
+                metric, self.X[train], self.X[test], n_neighbors=min(n_neighbors, len(train))
             )[1]
-            right.append((self.y[seen][found] == self.y[unseen][:, None]).sum(axis=1))
-        change = np.abs(right[1] - right[0])
-        order = unseen[np.argsort(-change, kind="stable")]
+            n_same.append((self.y[train][found] == self.y[test][:, None]).sum(axis=1))
+        change = np.abs(n_same[1] - n_same[0])
+        order = test[np.argsort(-change, kind="stable")]
         firsts = np.sort(np.unique(self.y[order], return_index=True)[1])
         rest = np.setdiff1d(np.arange(len(order)), firsts)
         return [int(row) for row in order[np.concatenate([firsts, rest])][:number]]

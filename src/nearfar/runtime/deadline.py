@@ -7,11 +7,14 @@ distances.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-_deadline: ContextVar[float] = ContextVar("deadline", default=float("inf"))
+Clock = Callable[[], float]
+"""Returns seconds since some moment."""
+
+_deadlines: ContextVar[tuple[tuple[Clock, float], ...]] = ContextVar("deadlines", default=())
 
 
 class OutOfTimeError(BaseException):
@@ -23,7 +26,7 @@ class OutOfTimeError(BaseException):
 
 
 @contextmanager
-def deadline(seconds: float) -> Iterator[None]:
+def deadline(seconds: float, *, clock: Clock = time.monotonic) -> Iterator[None]:
     """Raise `OutOfTimeError` in this block after so many seconds.
 
     Do not use it in a block that contains a ``yield``. Other processes, and threads that do not
@@ -41,14 +44,14 @@ def deadline(seconds: float) -> Iterator[None]:
     ...     print(end)
     Out of time.
     """
-    token = _deadline.set(min(_deadline.get(), time.monotonic() + seconds))
+    token = _deadlines.set((*_deadlines.get(), (clock, clock() + seconds)))
     try:
         yield
     finally:
-        _deadline.reset(token)
+        _deadlines.reset(token)
 
 
 def check_time() -> None:
     """Raise OutOfTimeError if the deadline has passed."""
-    if time.monotonic() > _deadline.get():
+    if any(clock() > end for clock, end in _deadlines.get()):
         raise OutOfTimeError("Out of time.")

@@ -1,4 +1,4 @@
-"""All triplets that labels imply, at the price of pairs (MetricBoost, section 4).
+"""All triplets that labels imply, at the cost of pairs (MetricBoost, section 4).
 
 With H_ij the learned squared distance, the weight of the triplet (i, j, k) is
 
@@ -14,11 +14,11 @@ state but the current H; sums are kept as logarithms, one pair of them for each 
 
 Along a direction with projections p, h_ij = (p_i - p_j)^2, slope and curvature of the loss need
 sums of exp(..) h and exp(..) h^2. They follow from sums of exp(..) p^m, m = 0..4, about the class
-mean of the band: one narrow matrix product a tile.
+mean of the band: one narrow matrix product per tile.
 
-A binary weak model's state is its projections and thresholds, from which bands are made anew:
-memory O(n x votes), time O(n^2 x votes) a round. Its best threshold needs all pairs sorted, which
-is refused beyond `MAX_SORTED` of them.
+The state of binary weak models is their projections and thresholds, from which bands are computed
+each time: memory O(n x votes), time O(n^2 x votes) per iteration. The best threshold needs a sort
+of all pairs, which is refused for more than `MAX_SORTED` of them.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class AllTripletsOperator:
     def _wrong_and_right(
         self, u: AnchorWeights, p: Vector, threshold: float
     ) -> tuple[float, float]:
-        """Weight of the triplets that a cut orders wrongly, and rightly."""
+        """Return the weight of the triplets that a threshold orders wrongly, and correctly."""
 
         def work(band: Band) -> tuple[Floats, ...]:
             shares = np.zeros((2, 2, band.height))
@@ -211,7 +211,7 @@ class AllTripletsOperator:
         return float(wrong), float(right)
 
     def _events(self, u: AnchorWeights, p: Vector) -> tuple[Vector, Vector, Vector]:
-        """What passing each squared length does to the weights of wrong and right triplets.
+        """Return how the weights of wrong and right triplets change at each squared length.
 
         For an anchor let a and b be the shares of near and far lengths below the threshold. It adds
         a_i (1 - a) b to the wrong weight and a_i a (1 - b) to the right one.
@@ -261,9 +261,9 @@ class AllTripletsOperator:
         return self.X.shape[1]
 
     def sums(self, form: PairForm, *, about: Sums | None = None) -> Sums:
-        """Sums over near and over far for each anchor, whatever the size of the distances.
+        """Return the sums over near and over far for each anchor, for distances of any size.
 
-        Sums `about` others that are known not to be far off are cheaper.
+        It is cheaper with sums `about` which the new ones are known to lie.
         """
         near, far = np.full(self.classes.n, -np.inf), np.full(self.classes.n, -np.inf)
 

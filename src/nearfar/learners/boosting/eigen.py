@@ -34,8 +34,8 @@ def signed(v: Vector) -> Vector:
 def row_space(X: Floats) -> Matrix | None:
     """Orthonormal basis of the span of the rows of X, or None if they span everything or nothing.
 
-    Directions along which the rows have less than about 1e-6 of what they have along the longest
-    are not in it.
+    Directions along which the rows extend less than about 1e-6 of their largest extent are left
+    out.
 
     Examples
     --------

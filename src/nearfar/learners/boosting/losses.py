@@ -148,7 +148,7 @@ def newton_step(
 
 
 def bisection_step(slope: Slope, target: float, cap: float) -> tuple[float, bool]:
-    """Do as `newton_step` does, by the bisection of BoostMetric's Algorithm 1."""
+    """Find the same step as `newton_step` by the bisection of BoostMetric's Algorithm 1."""
     if slope(cap)[0] > target:
         return cap, True
     low, high = 0.0, cap

@@ -59,7 +59,9 @@ from nearfar.learners.boosting.loop import Operator, Rule, boost, separation_thr
 from nearfar.learners.boosting.losses import newton_step
 from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine, TripletOperator
 from nearfar.learners.metric_builder import MetricBuilder
-from nearfar.metrics.metric import Metric, SignedForm, Votes
+from nearfar.metrics.metric import Metric
+from nearfar.metrics.signed_form import SignedForm
+from nearfar.metrics.votes import Votes
 from nearfar.numerics.pair_tiles import largest_squared_distance
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iterations

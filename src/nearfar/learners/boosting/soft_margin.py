@@ -21,8 +21,8 @@ from nearfar.numerics.simplex import Point, maximize
 from nearfar.typing import Ints, Matrix, Vector
 
 _OPTIMAL = 1e-14
-_FAR = 1e-8
-_SHARP = 100.0
+_FAR_FROM_OPTIMAL = 1e-8
+_TOO_SHARP = 100.0
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class SoftMargin:
     cap : float
         Largest weight of a constraint, at least 1 / n_constraints.
     sharpness : float
-        What keeps the weights near their start; the larger, the farther they go.
+        Inverse strength of the entropy. The larger it is, the farther the weights move from d0.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class SoftMargin:
     def best_terms(self, V: Matrix, w: Vector, offset: Vector) -> tuple[float, Vector]:
         """Maximise the soft margin of ``offset + w'V`` over w in the simplex.
 
-        Where it is too sharp for Newton's method to get there, by way of softer ones.
+        If it is too sharp for Newton's method, solve a sequence of problems of growing sharpness.
 
         Parameters
         ----------
@@ -79,7 +79,7 @@ class SoftMargin:
         w : array of shape (n_terms,)
             Weights to begin with, in the simplex.
         offset : array of shape (n_constraints,)
-            Margins that are there before any term.
+            Margins without any term.
 
         Returns
         -------
@@ -94,7 +94,7 @@ class SoftMargin:
 
         size = float(np.abs(V).max())
         w, point = maximize(soft_margin, w, tol=_OPTIMAL * size)
-        if point.promise(w) > _FAR * size and self.sharpness * size > _SHARP:
+        if point.gap(w) > _FAR_FROM_OPTIMAL * size and self.sharpness * size > _TOO_SHARP:
             softer = replace(self, sharpness=self.sharpness / 10)
             w = softer.best_terms(V, w, offset)[1]
             w, point = maximize(soft_margin, w, tol=_OPTIMAL * size)
@@ -110,7 +110,7 @@ class SoftMargin:
 
 
 def water_level(z: Vector, cap: float) -> tuple[Ints, float]:
-    """Find which of ``exp(z)`` exceed the cap, and what the others are multiplied by.
+    """Find which of ``exp(z)`` exceed the cap, and the factor of the others.
 
     Returns
     -------
@@ -141,7 +141,7 @@ def water_level(z: Vector, cap: float) -> tuple[Ints, float]:
 def best_terms_by_lp(V: Matrix, cap: float, offset: Vector) -> tuple[float, Vector, Vector]:
     """Maximise the soft margin without entropy over w in the simplex: DRMetric's (4).
 
-    Its dual (6) is solved, which has one row for each term; w are the prices of the rows.
+    Its dual (6) is solved, which has one row for each term; w are the multipliers of the rows.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""Where to cut squared lengths into small (0) and large (1): MetricBoost's binary weak models.
+"""Thresholds of squared lengths for MetricBoost's binary weak models.
 
-A cut at beta orders a triplet rightly if its near length is below beta and its far length is not,
-wrongly in the opposite case. With e+ and e- the weights of the wrong and the right ones, the best
+A threshold beta orders a triplet correctly if its near length is below beta and its far length is
+not, and wrongly in the opposite case. With e+ and e- the weights of the wrong and the right ones, the best
 vote has weight alpha = ln(e- / e+) / 2 and
 
     Z = 1 - e+ - e- + 2 sqrt(e+ e-) = 1 - (sqrt(e-) - sqrt(e+))^2.
@@ -32,13 +32,13 @@ def best_threshold(
     wrong_change, right_change : array of shape (n_events,)
         What e+ and e- gain when the threshold passes above each length.
     signed : bool, default=False
-        Also consider cuts whose vote would be negative.
+        Also consider thresholds whose vote would be negative.
 
     Returns
     -------
     float
         Half-way between two lengths that differ by more than rounding; the lowest of equally good
-        ones. inf if no cut helps.
+        ones. inf if no threshold helps.
 
     Examples
     --------

@@ -81,7 +81,7 @@ class ThresholdedLine:
     ----------
     threshold : float
     wrong, right : float
-        Weight of the constraints that the threshold orders wrongly (near 1, far 0) and rightly.
+        Weight of the constraints that the threshold orders wrongly (near 1, far 0) and correctly.
     advance : callable
         Weight of the vote -> the operator's state with it.
     """
@@ -102,8 +102,8 @@ class TripletOperator:
     triplets : Triplets
         At least one.
     unit : float or {"mean", "long", "longest"}, default="mean"
-        Squared distance to measure in: a number, or that of the triplets' edges; "long" is the one
-        that 90 % of them do not exceed.
+        The squared distance that counts as one: a number, or the mean, the 90th percentile ("long")
+        or the largest of the squared distances of the triplets' edges.
 
     Attributes
     ----------
@@ -163,13 +163,13 @@ class TripletOperator:
         L : array of shape (rank, n_features) or None
             The prior's map; None for the identity.
         weight : float
-            What the mean squared distance over the triplets' edges is scaled to.
+            Mean squared distance over the triplets' edges after scaling.
 
         Returns
         -------
         state : array of shape (n_triplets,)
         factor : float
-            What the prior's squared distances were multiplied by.
+            Factor that the prior's squared distances were multiplied by.
         """
         z = self.edges.squared_distances(self.X if L is None else self.embed(L))
         z /= self.unit
@@ -295,7 +295,7 @@ class TripletOperator:
         return self.edges.operator(self.edge_weights(u) / self.unit)
 
     def edge_weights(self, u: Vector) -> Vector:
-        """B'u: what each edge is stretched (or, if negative, shrunk) by."""
+        """B'u: the weight of each edge, positive if it is to be stretched."""
         n_edges = len(self.edges)
         stretched = np.bincount(self.far, weights=u, minlength=n_edges)
         shrunk = np.bincount(self.near, weights=u, minlength=n_edges)
@@ -306,13 +306,13 @@ class TripletOperator:
         return float(np.average(z[self.near] + z[self.far], weights=self.weight)) / 2
 
     def _differences(self, z: Vector) -> Vector:
-        """B z: what an edge's quantity is for far, minus what it is for near."""
+        """B z: the value at the far edge minus that at the near edge, for each triplet."""
         h = z[self.far]
         h -= z[self.near]
         return h
 
     def _blas(self) -> AbstractContextManager[object]:
-        """BLAS to itself for the long products of Lanczos, quiet otherwise."""
+        """Give BLAS all threads for the long products of Lanczos, one otherwise."""
         return single_threaded_blas() if self._dense_is_cheaper() else nullcontext()
 
     def _dense_is_cheaper(self) -> bool:

@@ -11,14 +11,14 @@ points whose residuals agree to rounding the first one joins.
 
 The paper prints the cosine of phi(x_i) and phi(x_j) for beta_j, which is right only for an
 orthogonal basis of unit length (its residual rises after some points), begins with a random point,
-and has the features k_B(x), whose products are not kernel values: ``as_printed=True``.
+and has the features k_B(x), whose products are not kernel values: ``variant="paper"``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,6 +27,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.metrics.kernel_map import KERNELS, Kernel, KernelMap, kernel_diagonal, kernel_matrix
+from nearfar.runtime.parameters import check_parameters, choice, integer
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 _NOT_PSD = 1e-8
@@ -49,10 +50,10 @@ class MatchingPursuitBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         The most basis points.
     tol : float, default=1e-10
         No point joins whose squared residual is less than this share of the largest K(x, x).
-    as_printed : bool, default=False
-        Choose points and make features as the paper prints.
+    variant : {"default", "paper"}, default="default"
+        "paper" chooses points and makes features as the paper prints.
     random_state : int, RandomState or None, default=None
-        For the first point, if `as_printed`.
+        For the first point, with ``variant="paper"``.
 
     Attributes
     ----------
@@ -88,7 +89,7 @@ class MatchingPursuitBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         coef0: float | None = None,
         n_components: int = 200,
         tol: float = 1e-10,
-        as_printed: bool = False,
+        variant: Literal["default", "paper"] = "default",
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.kernel = kernel
@@ -97,7 +98,7 @@ class MatchingPursuitBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         self.coef0 = coef0
         self.n_components = n_components
         self.tol = tol
-        self.as_printed = as_printed
+        self.variant = variant
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
@@ -109,10 +110,10 @@ class MatchingPursuitBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         y : ignored
         """
         points = validate_data(self, X, dtype=[np.float64, np.float32])
-        if self.n_components < 1:
-            raise ValueError(f"n_components must be 1 or more; got {self.n_components!r}.")
+        rules = {"n_components": integer(at_least=1), "variant": choice("default", "paper")}
+        check_parameters(rules, {name: getattr(self, name) for name in rules})
         parameters = kernel_parameters(self.kernel, self.gamma, self.degree, self.coef0)
-        random_state = check_random_state(self.random_state) if self.as_printed else None
+        random_state = check_random_state(self.random_state) if self.variant == "paper" else None
         found = pursue(
             points, self.kernel, parameters, self.n_components, tol=self.tol, printed=random_state
         )
@@ -174,7 +175,7 @@ def pursue(
     n_basis : int
         The most points.
     tol : float
-        Least residual of a point that joins, as a share of the largest K(x, x).
+        Smallest residual of a point that joins, as a share of the largest K(x, x).
     printed : RandomState, optional
         Choose as the paper prints, from a random first point.
     """

@@ -315,6 +315,8 @@ class MaxMarginProblem(Problem):
         else:
             raise ValueError("warm_start: the fitted metric has another kernel basis.")
         self.start = self.objective.with_best_threshold(L * np.sqrt(self.unit))
+        if self.solver == "auto":
+            self.solver = "planes"
 
     def solve(self) -> Iterations:
         """Take the requested solver, or the one that suits the number of pairs."""

@@ -139,7 +139,7 @@ def has_enough_classes(y: Ints) -> bool:
 def _log_sums(form: Embedded, tile: Tile) -> Vector:
     """Log of the sum over a tile's columns of exp(-H), for each row.
 
-    Exponents are not positive; only where a row's sum is nearly nothing are they shifted.
+    Exponents are not positive. They are shifted only if a row's sum nearly vanishes.
     """
     sums = form.weights(tile, near_sign=-1.0).sum(axis=1, dtype=np.float64)
     if sums.min() > _SAFE_SUM[form.dtype.itemsize]:

@@ -9,25 +9,25 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
+from sklearn.metrics import average_precision_score, ndcg_score
 from sklearn.model_selection import LeaveOneOut, cross_val_predict
 from sklearn.neighbors import KNeighborsClassifier
 
 from nearfar import evaluate
-from nearfar.constraints import Pairs, Triplets
-from nearfar.evaluate import search
-from nearfar.evaluate.search import Search
+from nearfar.constraints import Triplets
+from nearfar.evaluate.retrieval import majority
+from nearfar.metrics import search
 from nearfar.metrics.metric import Metric
 
 LINE = Metric.identity(1)
 
 
-@pytest.fixture(params=["heap", "partition", "tiny chunks"])
+@pytest.fixture(params=["heaps", "tables", "few heaps at a time", "few rows of a table"])
 def route(request, monkeypatch):
-    """Every way through the search: shallow, deep, and a few queries at a time."""
-    monkeypatch.setattr(search, "_SHALLOW", 10**9 if request.param == "partition" else 0)
-    if request.param == "tiny chunks":
-        monkeypatch.setattr(search, "_TILE_ELEMENTS", 150)
+    """Take every path through the search: few or many neighbours, in one or in many chunks."""
+    monkeypatch.setattr(search, "_HEAP_ADVANTAGE", 0 if "heaps" in request.param else 10**9)
+    if "few" in request.param:
+        monkeypatch.setattr(search, "_MAX_ELEMENTS", 400)
 
 
 class Problem:
@@ -127,8 +127,9 @@ class TestRetrievalAgainstLoops:
         found = evaluate.ndcg(*problem.data, k=k, **problem.queries)
         assert found == pytest.approx(expected)
 
-    @pytest.mark.parametrize("k", [1, 5, None])
-    @pytest.mark.parametrize("container", [np.array, sparse.csr_array, sparse.coo_matrix])
+    @pytest.mark.parametrize(
+        ("k", "container"), [(1, np.array), (5, sparse.csr_array), (None, sparse.coo_matrix)]
+    )
     def test_ndcg_of_grades(self, problem, k, container):
         rng = np.random.default_rng(0)
         relevance = rng.choice(
@@ -217,18 +218,6 @@ class TestDuplicates:
         assert evaluate.neighbor_accuracy_curve(LINE, X, y, max_k=1)[0] == 0.0
         assert evaluate.leave_one_out_error(LINE, X, y, n_neighbors=1) == 1.0
 
-    @pytest.mark.parametrize("k", [1, 3, 19])
-    def test_among_many_equal_rows_nobody_finds_itself(self, k):
-        X = np.ones((20, 2))
-        ranking = Search.of(Metric.identity(2), X, None)
-        seen = 0
-        for rows, found in ranking.ranked(np.full(20, k)):
-            seen += len(rows)
-            assert found.shape == (len(rows), k)
-            assert not (found == rows[:, None]).any()
-            assert all(len(set(row)) == k for row in found.tolist())
-        assert seen == 20
-
 
 class TestNeighborVote:
     @pytest.mark.parametrize("n_neighbors", [1, 3, 5])
@@ -242,6 +231,11 @@ class TestNeighborVote:
         X_test, y_test = problem.queries.values()
         found = evaluate.knn_error(*problem.data, X_test, y_test, n_neighbors=n_neighbors)
         assert found == pytest.approx(np.mean(wrong))
+
+    def test_majority(self, rng):
+        labels = rng.integers(4, size=(50, 5))
+        expected = [np.bincount(row).argmax() for row in labels]
+        assert majority(labels).tolist() == expected
 
     @pytest.mark.parametrize("n_neighbors", [1, 3, 5])
     def test_leaving_one_out(self, n_neighbors):
@@ -279,103 +273,13 @@ class TestTriplets:
         found = evaluate.triplet_accuracy(problem.metric, problem.X, Triplets(index))
         assert found == pytest.approx(expected)
 
-    def test_nothing_to_judge(self):
+    def test_no_triplets(self):
         with pytest.raises(ValueError, match="at least one triplet"):
             evaluate.triplet_accuracy(LINE, self.X, Triplets(np.empty((0, 3), dtype=int)))
 
     def test_rows_that_do_not_exist(self):
         with pytest.raises(ValueError, match="row 9"):
             evaluate.triplet_accuracy(LINE, self.X, Triplets([[0, 1, 9]]))
-
-
-def line_pairs(similar, dissimilar, weight=None):
-    """Rows and pairs (0, i) whose distances are those given."""
-    X = np.concatenate([[0.0], similar, dissimilar])[:, None]
-    index = [[0, i] for i in range(1, len(X))]
-    return X, Pairs(index, np.arange(len(index)) < len(similar), weight)
-
-
-class TestVerification:
-    def test_curve_is_the_rule_at_each_threshold(self):
-        rng = np.random.default_rng(0)
-        near, far = rng.integers(1, 12, size=20), rng.integers(4, 15, size=30)
-        weight = rng.random(50)
-        X, pairs = line_pairs(near, far, weight)
-        curve = evaluate.verification_curve(LINE, X, pairs)
-        for fpr, tpr, threshold in zip(
-            curve.false_positive_rate, curve.true_positive_rate, curve.thresholds, strict=True
-        ):
-            assert tpr == pytest.approx(np.average(near <= threshold, weights=weight[:20]))
-            assert fpr == pytest.approx(np.average(far <= threshold, weights=weight[20:]))
-        assert curve.thresholds[1:].tolist() == sorted({*near.tolist(), *far.tolist()})
-        assert curve.thresholds[0] == -np.inf
-
-    @pytest.mark.parametrize("weighted", [False, True])
-    def test_numbers_against_loops_over_thresholds(self, weighted):
-        rng = np.random.default_rng(1)
-        near, far = rng.integers(1, 12, size=20), rng.integers(4, 15, size=30)
-        weight = rng.random(50) if weighted else np.ones(50)
-        X, pairs = line_pairs(near, far, weight if weighted else None)
-        result = evaluate.verification(LINE, X, pairs)
-        distances, similar = np.concatenate([near, far]), pairs.similar
-        assert result.auc == pytest.approx(roc_auc_score(similar, -distances, sample_weight=weight))
-        accuracies = {
-            threshold: np.average((distances <= threshold) == similar, weights=weight)
-            for threshold in [-np.inf, *distances.tolist()]
-        }
-        assert result.accuracy == pytest.approx(max(accuracies.values()))
-        assert accuracies[result.accuracy_threshold] == pytest.approx(result.accuracy)
-        gaps = {
-            threshold: abs(
-                np.average(far <= threshold, weights=weight[20:])
-                - np.average(near > threshold, weights=weight[:20])
-            )
-            for threshold in distances.tolist()
-        }
-        assert gaps[result.eer_threshold] == pytest.approx(min(gaps.values()))
-
-    def test_curve_keeps_every_distance(self):
-        curve = evaluate.verification_curve(LINE, *line_pairs([1, 2, 3], [4, 5, 5]))
-        assert curve.thresholds.tolist() == [-np.inf, 1, 2, 3, 4, 5]
-
-    def test_equal_error_rate_between_two_thresholds(self):
-        # (fpr, fnr) steps from (0, 1/2) at distance 1 to (1/3, 1/2) at 2 and (1/3, 0) at 3.
-        result = evaluate.verification(LINE, *line_pairs([1, 3], [2, 4, 5]))
-        assert result.eer == pytest.approx(1 / 3)
-        assert result.eer_threshold == 2
-        # From (0, 2/3) at distance 1 straight to (1/2, 0) at 2, where x = 2/3 - 4/3 x.
-        result = evaluate.verification(LINE, *line_pairs([1, 2, 2], [2, 3]))
-        assert result.eer == pytest.approx(2 / 7)
-        assert result.eer_threshold == 2
-
-    def test_a_perfect_and_a_reversed_metric(self):
-        perfect = evaluate.verification(LINE, *line_pairs([1, 2], [3, 4]))
-        assert perfect == evaluate.Verification(1.0, 0.0, 2.0, 1.0, 2.0)
-        wrong = evaluate.verification(LINE, *line_pairs([3, 4], [1, 2]))
-        assert (wrong.auc, wrong.eer) == (0.0, 1.0)
-        assert (wrong.accuracy, wrong.accuracy_threshold) == (0.5, -np.inf)
-
-    def test_a_metric_that_sees_nothing(self):
-        X, pairs = line_pairs([1, 2], [3, 4])
-        result = evaluate.verification(Metric([[0.0]]), X, pairs)
-        assert (result.auc, result.eer, result.accuracy) == (0.5, 0.5, 0.5)
-        assert result.eer_threshold == 0.0
-
-    def test_a_weight_counts_as_so_many_pairs(self):
-        weighted = line_pairs([1, 4], [2, 5, 3], [3.0, 1.0, 2.0, 1.0, 0.0])
-        repeated = line_pairs([1, 1, 1, 4], [2, 2, 5])
-        first, second = (evaluate.verification(LINE, *data) for data in (weighted, repeated))
-        assert vars(first) == pytest.approx(vars(second))
-
-    @pytest.mark.parametrize(
-        ("similar", "dissimilar", "weight"),
-        [([1, 2], [], None), ([], [1, 2], None), ([1], [2], [1.0, 0.0])],
-    )
-    def test_one_kind_of_pairs_is_not_enough(self, similar, dissimilar, weight):
-        X, pairs = line_pairs(similar, dissimilar, weight)
-        for measure in (evaluate.verification, evaluate.verification_curve):
-            with pytest.raises(ValueError, match="similar and dissimilar"):
-                measure(LINE, X, pairs)
 
 
 class TestErrors:

@@ -1,4 +1,4 @@
-"""How good metrics are, side by side."""
+"""Curves that compare the accuracy of metrics."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from nearfar.metrics.metric import Metric
 from nearfar.plots.canvas import (
     NEUTRAL,
     as_text,
+    check_finite,
     check_metrics,
-    checked,
-    line,
+    integer_ticks,
+    line_style,
     one_axes,
-    whole_numbers,
 )
 
 
 def curves(values: Mapping[str, Mapping[int, float]], xlabel: str, *, ax: Any = None) -> Any:
-    """Draw accuracies against a number, such as `evaluate.accuracy_by` gives (Figures 5 and 6).
+    """Draw accuracies against a number, as returned by `evaluate.accuracy_by`.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def curves(values: Mapping[str, Mapping[int, float]], xlabel: str, *, ax: Any = 
         raise ValueError("There are no curves to draw.")
     ax = one_axes(ax)
     for number, (name, points) in enumerate(values.items()):
-        ax.plot(list(points), list(points.values()), label=as_text(name), **line(number))
+        ax.plot(list(points), list(points.values()), label=as_text(name), **line_style(number))
     ax.set(xlabel=xlabel, ylabel="accuracy")
     ax.legend()
     return ax
@@ -54,16 +54,16 @@ def neighbor_curve(
 ) -> Any:
     """Draw how often the k-th nearest row has the query's class, for several metrics.
 
-    The numbers are those of `evaluate.neighbor_accuracy_curve`.
+    The values are those of `evaluate.neighbor_accuracy_curve`.
 
     Parameters
     ----------
     metrics : mapping of str to Metric
     X, y : array-likes of shape (n_samples, n_features) and (n_samples,)
-        The gallery and its classes.
+        Rows to search, and their classes.
     max_k : int, default=30
     X_query, y_query : array-likes, optional
-        The queries and their classes; by default every row of X against all others.
+        Queries and their classes. By default every row of X is a query against all others.
     ax : Axes, optional
 
     Returns
@@ -79,7 +79,7 @@ def neighbor_curve(
     array([0.75, 0.  ])
     """
     check_metrics(metrics)
-    checked(X)
+    check_finite(X)
     queries = {"X_query": X_query, "y_query": y_query}
     found = {
         name: neighbor_accuracy_curve(metric, X, y, max_k=max_k, **queries)
@@ -87,25 +87,25 @@ def neighbor_curve(
     }
     ax = one_axes(ax)
     for number, (name, accuracies) in enumerate(found.items()):
-        ax.plot(np.arange(1, max_k + 1), accuracies, label=as_text(name), **line(number))
+        ax.plot(np.arange(1, max_k + 1), accuracies, label=as_text(name), **line_style(number))
     ax.set(xlabel="k", ylabel="k-th neighbour of the same class")
-    whole_numbers(ax)
+    integer_ticks(ax)
     ax.legend()
     return ax
 
 
 def roc(metrics: Mapping[str, Metric], X: ArrayLike, pairs: Pairs, *, ax: Any = None) -> Any:
-    """Draw the ROC curves of "same if near" for several metrics.
+    """Draw the ROC curves of several metrics for telling similar from dissimilar pairs.
 
-    The legend has the area under each curve and its equal error rate, where the curve crosses the
-    falling diagonal; the numbers are those of `evaluate.verification`.
+    The legend has the area under each curve (AUC) and the equal error rate (EER), as computed by
+    `evaluate.verification`.
 
     Parameters
     ----------
     metrics : mapping of str to Metric
     X : array-like of shape (n_samples, n_features)
     pairs : Pairs
-        Similar and dissimilar ones.
+        Similar and dissimilar pairs of rows.
     ax : Axes, optional
 
     Returns
@@ -121,9 +121,9 @@ def roc(metrics: Mapping[str, Metric], X: ArrayLike, pairs: Pairs, *, ax: Any = 
     'plain: AUC 1.000, EER 0.0 %'
     """
     check_metrics(metrics)
-    checked(X)
+    check_finite(X)
     if not isinstance(pairs, Pairs):
-        raise ValueError(f"A ROC curve is drawn from Pairs; got {type(pairs).__name__}.")
+        raise ValueError(f"A ROC curve needs Pairs; got {type(pairs).__name__}.")
     found = {
         name: (verification_curve(metric, X, pairs), verification(metric, X, pairs))
         for name, metric in metrics.items()
@@ -134,9 +134,9 @@ def roc(metrics: Mapping[str, Metric], X: ArrayLike, pairs: Pairs, *, ax: Any = 
             curve.false_positive_rate,
             curve.true_positive_rate,
             label=f"{as_text(name)}: AUC {result.auc:.3f}, EER {100 * result.eer:.1f} %",
-            # Marks at even distances along the curve; one for each pair would hide it.
+            # Markers at equal distances; one for each pair would hide the curve.
             markevery=0.1,
-            **line(number),
+            **line_style(number),
         )
     ax.plot([0, 1], [0, 1], color=NEUTRAL, linestyle=":", linewidth=1)
     ax.set(xlabel="false positive rate", ylabel="true positive rate", aspect="equal")

@@ -1,4 +1,4 @@
-"""What metrics answer: the nearest rows to a query, as pictures or as lines of text."""
+"""The nearest rows of queries under several metrics, as images or as lines of text."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearfar.learners.base import require_integer
-from nearfar.metrics.metric import Metric, rows_of
+from nearfar.metrics.metric import Metric
+from nearfar.metrics.points import check_rows
 from nearfar.neighbors import kneighbors
 from nearfar.plots.canvas import (
     PALETTE,
     Axes,
     Classes,
-    Floats,
-    Ints,
     as_text,
+    check_finite,
     check_metrics,
-    checked,
     grid,
 )
+from nearfar.runtime.parameters import check_parameters, integer
+from nearfar.typing import Floats, Ints
 
-_RIGHT, _WRONG = PALETTE[0], PALETTE[6]
-_COLOURS = (3, 4)
+_SAME_CLASS_COLOR, _OTHER_CLASS_COLOR = PALETTE[0], PALETTE[6]
+_COLOR_CHANNELS = (3, 4)
 
 
 def neighbor_pictures(
@@ -38,26 +38,26 @@ def neighbor_pictures(
     y: ArrayLike | None = None,
     axes: Any = None,
 ) -> Axes:
-    """Draw queries and their nearest rows under several metrics, for rows that are pictures.
+    """Draw queries and their nearest rows under several metrics, for rows that are images.
 
-    For each query there is a row of pictures for each metric: the query, then its neighbours,
-    nearest first. With labels, they are the titles; a neighbour of another class than the query's
-    has a dashed frame of another colour and a cross. Without, the titles are row numbers.
+    Each query has one row of images per metric: the query, then its neighbours, nearest first.
+    The titles are the labels, or row numbers if there are no labels. A neighbour of another class
+    has a cross in its title, and a dashed frame of another colour.
 
     Parameters
     ----------
     metrics : mapping of str to Metric
     X : array-like of shape (n_samples, n_features)
-        Pictures; what is searched.
+        Images to search.
     queries : array-like of int
-        Row numbers of X. A query does not find itself.
+        Row numbers of X. A query is not its own neighbour.
     image_shape : sequence of int
-        Height and width, and 3 or 4 for colours.
+        Height and width, and 3 or 4 channels for colour images.
     n_neighbors : int, default=5
     y : array-like of shape (n_samples,), optional
         Labels.
     axes : array-like of Axes, optional
-        As many rows as queries times metrics, of 1 + n_neighbors each.
+        (n_queries * n_metrics) rows of (1 + n_neighbors) axes.
 
     Returns
     -------
@@ -74,15 +74,15 @@ def neighbor_pictures(
     ['query: 5', '× 9', '× 9']
     """
     shape = tuple(image_shape)
-    points = checked(X)
+    points = check_finite(X)
     _check_shape(shape, points.shape[1])
     classes = None if y is None else Classes.of(y, len(points))
     found = _search(metrics, X, queries, n_neighbors)
     low, high = float(points.min()), float(points.max())
-    pictures = ((points - low) / ((high - low) or 1.0)).reshape(-1, *shape)
+    images = ((points - low) / ((high - low) or 1.0)).reshape(-1, *shape)
     drawn = grid(axes, len(found), 1 + n_neighbors, cell=(1.1, 1.3))
-    for row, answer in zip(drawn, found, strict=True):
-        answer.draw(row, pictures, classes)
+    for row, result in zip(drawn, found, strict=True):
+        result.draw(row, images, classes)
     return drawn
 
 
@@ -96,19 +96,19 @@ def neighbor_lines(
     y: ArrayLike | None = None,
     width: int = 100,
 ) -> str:
-    """Queries and their nearest rows under several metrics, as lines for the terminal.
+    """Return queries and their nearest rows under several metrics, as lines of text.
 
-    Each neighbour has its distance and its text, cut to the width. With labels, each line has that
-    of its row in brackets, and a neighbour of another class than the query's begins with a cross.
+    Each neighbour is shown with its distance and its text, cut to the width. With labels, each
+    line ends with the label in brackets, and neighbours of another class start with a cross.
 
     Parameters
     ----------
     metrics, X, queries, n_neighbors, y
         As in `neighbor_pictures`.
     texts : sequence of str
-        What each row of X is about.
+        A text for each row of X.
     width : int, default=100
-        Of a line, in characters.
+        Width of a line, in characters.
 
     Examples
     --------
@@ -121,66 +121,66 @@ def neighbor_lines(
            1.000  a lion [cat]
         x  3.000  a dog [dog]
     """
-    points = checked(X)
-    require_integer("width", width, at_least=20)
+    points = check_finite(X)
+    check_parameters({"width": integer(at_least=20)}, {"width": width})
     if len(texts) != len(points):
         raise ValueError(f"{len(points)} rows of X need one text each; got {len(texts)}.")
     classes = None if y is None else Classes.of(y, len(points))
     lines: list[str] = []
-    for place, answer in enumerate(_search(metrics, X, queries, n_neighbors)):
+    for place, result in enumerate(_search(metrics, X, queries, n_neighbors)):
         if place % len(metrics) == 0:
-            lines += [""] * bool(lines) + [_entry("", texts, answer.query, classes, width)]
-        lines.append(f"  {answer.metric}")
-        distances = [f"{distance:#.4g}" for distance in answer.distances]
+            lines += [""] * bool(lines) + [_text_line("", texts, result.query, classes, width)]
+        lines.append(f"  {result.metric}")
+        distances = [f"{distance:#.4g}" for distance in result.distances]
         widest = max(map(len, distances))
-        for distance, number in zip(distances, answer.nearest, strict=True):
-            wrong = classes is not None and not answer.right(number, classes)
-            head = f"    {'x' if wrong else ' '}  {distance:>{widest}}  "
-            lines.append(_entry(head, texts, number, classes, width))
+        for distance, number in zip(distances, result.nearest, strict=True):
+            other = classes is not None and not result.same_class(number, classes)
+            head = f"    {'x' if other else ' '}  {distance:>{widest}}  "
+            lines.append(_text_line(head, texts, number, classes, width))
     return "\n".join(lines)
 
 
 @dataclass(frozen=True, eq=False)
-class _Answer:
-    """A query, and what is nearest to it under one metric."""
+class _QueryResult:
+    """A query and its nearest rows under one metric."""
 
     metric: str
     query: int
     nearest: Ints
     distances: NDArray[np.float64]
 
-    def right(self, number: int, classes: Classes) -> bool:
-        """Whether a row has the query's class."""
+    def same_class(self, number: int, classes: Classes) -> bool:
+        """Return whether a row has the query's class."""
         return bool(classes.codes[number] == classes.codes[self.query])
 
-    def draw(self, row: Axes, pictures: Floats, classes: Classes | None) -> None:
-        """Draw the query and its neighbours, each on axes of its own."""
+    def draw(self, row: Axes, images: Floats, classes: Classes | None) -> None:
+        """Draw the query and its neighbours, one on each axes."""
         for ax, number in zip(row, (self.query, *self.nearest), strict=True):
-            ax.imshow(pictures[number], cmap="gray", vmin=0, vmax=1)
+            ax.imshow(images[number], cmap="gray", vmin=0, vmax=1)
             ax.set(xticks=[], yticks=[])
             ax.set_title(as_text(self.title(number, classes)), fontsize="small")
             if classes is not None and number != self.query:
-                _frame(ax, self.right(number, classes))
+                _frame(ax, self.same_class(number, classes))
         row[0].set_ylabel(self.metric)
 
     def title(self, number: int, classes: Classes | None) -> str:
-        """What is written over a row's picture."""
+        """Return the title of a row's image."""
         name = f"row {number}" if classes is None else classes.names[classes.codes[number]]
         if number == self.query:
             return f"query: {name}"
-        return name if classes is None or self.right(number, classes) else f"× {name}"
+        return name if classes is None or self.same_class(number, classes) else f"× {name}"
 
 
 def _search(
     metrics: Mapping[str, Metric], X: ArrayLike, queries: ArrayLike, n_neighbors: int
-) -> list[_Answer]:
-    """Answers of each metric to each query, by query."""
+) -> list[_QueryResult]:
+    """Return the neighbours under each metric, query by query."""
     check_metrics(metrics)
     points: Floats = np.asarray(X)
-    (rows,) = rows_of(np.reshape(queries, (-1, 1)), 1, len(points))
+    (rows,) = check_rows(np.reshape(queries, (-1, 1)), 1, len(points))
     if len(rows) == 0:
-        raise ValueError("There are no queries to answer.")
-    require_integer("n_neighbors", n_neighbors, at_least=1)
+        raise ValueError("There are no queries.")
+    check_parameters({"n_neighbors": integer(at_least=1)}, {"n_neighbors": n_neighbors})
     if n_neighbors >= len(points):
         raise ValueError(
             f"n_neighbors must be less than the {len(points)} rows of X; got {n_neighbors}."
@@ -190,31 +190,33 @@ def _search(
         for name, metric in metrics.items()
     }
     return [
-        _Answer(name, query, indices[place], distances[place])
+        _QueryResult(name, query, indices[place], distances[place])
         for place, query in enumerate(rows.tolist())
         for name, (distances, indices) in found.items()
     ]
 
 
 def _check_shape(shape: tuple[int, ...], n_features: int) -> None:
-    fits = len(shape) == 2 or (len(shape) == 3 and shape[2] in _COLOURS)
+    fits = len(shape) == 2 or (len(shape) == 3 and shape[2] in _COLOR_CHANNELS)
     if not fits or np.prod(shape) != n_features:
         raise ValueError(
-            f"image_shape must be (height, width), or (height, width, 3 or 4), of {n_features} "
-            f"values; got {shape}."
+            f"image_shape must be (height, width) or (height, width, 3 or 4) with a product of "
+            f"{n_features}; got {shape}."
         )
 
 
-def _frame(ax: Any, right: bool) -> None:
+def _frame(ax: Any, same: bool) -> None:
     for spine in ax.spines.values():
-        spine.set(color=_RIGHT if right else _WRONG, linewidth=2.5, visible=True)
-        spine.set_linestyle("-" if right else "--")
+        spine.set(
+            color=_SAME_CLASS_COLOR if same else _OTHER_CLASS_COLOR, linewidth=2.5, visible=True
+        )
+        spine.set_linestyle("-" if same else "--")
 
 
-def _entry(
+def _text_line(
     head: str, texts: Sequence[str], number: int, classes: Classes | None, width: int
 ) -> str:
-    """One line: head, text and label, the text cut to fit."""
+    """Return one line of head, text and label, with the text cut to fit."""
     tail = "" if classes is None else f" [{classes.names[classes.codes[number]]}]"
     text = " ".join(str(texts[number]).split())
     room = max(1, width - len(head) - len(tail))

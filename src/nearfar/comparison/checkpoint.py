@@ -1,0 +1,184 @@
+"""Checkpoint of a comparison: finished (method, fold) results in a safetensors file.
+
+The file has the arrays "<i>.wrong" and "<i>.average_precision" of the i-th result; the metadata has
+a digest of what is compared and, as JSON, the numbers of each result. Nothing in it is executed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import joblib
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from nearfar.comparison.methods import Method
+from nearfar.comparison.scoring import Scores
+from nearfar.runtime.atomic_write import atomic_write
+from nearfar.runtime.deadline import Clock
+from nearfar.typing import Vector
+
+_FORMAT = {"format": "nearfar.comparison", "version": "1"}
+_SECONDS_BETWEEN_WRITES = 1.0
+_LARGEST_SHARE_OF_TIME = 0.05
+"""Share of the time that writing may take."""
+_ARRAYS = ("wrong", "average_precision")
+_INVALID = (SafetensorError, LookupError, TypeError, ValueError, RecursionError)
+
+
+@dataclass(frozen=True, eq=False)
+class FoldResult:
+    """What a method achieved on a fold.
+
+    Attributes
+    ----------
+    scores : Scores
+    fit_seconds : float
+        Time of the fit.
+    seconds : float
+        Time of the fit and of scoring.
+    """
+
+    scores: Scores
+    fit_seconds: float
+    seconds: float
+
+
+class Checkpoint(AbstractContextManager["Checkpoint"]):
+    """Results of a comparison that are kept in a file while it runs.
+
+    Writing is rare and cheap: at most once a second, at most 5 % of the time, and at the end of
+    the `with` block.
+
+    Parameters
+    ----------
+    path : path-like or None
+        The file, which need not exist; None keeps nothing.
+    comparison : object
+        What is compared: a checkpoint of anything else is refused.
+    test_sizes : sequence of int
+        Number of test rows of each fold.
+    clock : callable
+        Returns the time in seconds.
+
+    Raises
+    ------
+    ValueError
+        If the file is not a checkpoint of this comparison. The file is left as it is.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None,
+        comparison: Any,
+        test_sizes: Sequence[int],
+        *,
+        clock: Clock,
+    ) -> None:
+        self.path = None if path is None else Path(path)
+        self.clock = clock
+        self.results: dict[tuple[str, int], FoldResult] = {}
+        if self.path is not None:
+            self.digest = digest(comparison)
+            if self.path.exists():
+                self.results = self._read(self.path, test_sizes)
+                self._unwritten, self._next_write = False, clock()
+            else:
+                # Find out now, not after the first fold, whether the file can be written.
+                self._write()
+
+    def __exit__(self, *_: object) -> None:
+        if self.path is not None and self._unwritten:
+            self._write()
+
+    def get(self, method: Method, fold: int) -> FoldResult | None:
+        """Return a result that was kept, or None."""
+        return self.results.get((_method_digest(method), fold)) if self.results else None
+
+    def keep(self, method: Method, fold: int, result: FoldResult) -> None:
+        """Keep a result, and write the file unless that was done a moment ago."""
+        if self.path is None:
+            return
+        self.results[_method_digest(method), fold] = result
+        self._unwritten = True
+        if self.clock() >= self._next_write:
+            self._write()
+
+    def _write(self) -> None:
+        assert self.path is not None
+        start = self.clock()
+        tensors: dict[str, Vector] = {}
+        numbers = []
+        for i, ((method, fold), result) in enumerate(self.results.items()):
+            scores = result.scores
+            tensors |= {f"{i}.{name}": getattr(scores, name) for name in _ARRAYS}
+            times = result.fit_seconds, result.seconds
+            numbers.append((method, fold, scores.triplet_accuracy, *times))
+        metadata = {**_FORMAT, "comparison": self.digest, "results": json.dumps(numbers)}
+        with atomic_write(self.path) as temporary:
+            save_file(tensors, temporary, metadata)
+        self._unwritten = False
+        end = self.clock()
+        pause = max(_SECONDS_BETWEEN_WRITES, (end - start) / _LARGEST_SHARE_OF_TIME)
+        self._next_write = end + pause
+
+    def _read(self, path: Path, test_sizes: Sequence[int]) -> dict[tuple[str, int], FoldResult]:
+        try:
+            if not path.is_file():
+                raise ValueError("not a file")
+            with safe_open(path, framework="numpy") as file:
+                metadata = file.metadata() or {}
+                if {key: metadata.get(key) for key in _FORMAT} != _FORMAT:
+                    raise ValueError("not the format of a checkpoint")
+                same = metadata["comparison"] == self.digest
+                results = _results(file, metadata["results"], test_sizes) if same else {}
+        except _INVALID as error:
+            raise ValueError(f"{path} is not the checkpoint of a comparison.") from error
+        if not same:
+            raise ValueError(
+                f"{path} is the checkpoint of another comparison (other data, folds, n_neighbors, "
+                "random_state or version of nearfar); delete it or choose another file."
+            )
+        return results
+
+
+def _results(file: Any, text: str, test_sizes: Sequence[int]) -> dict[tuple[str, int], FoldResult]:
+    """Read the results of an open file."""
+    results = {}
+    for i, (method, fold, accuracy, fit_seconds, seconds) in enumerate(json.loads(text)):
+        wrong, precision = (file.get_tensor(f"{i}.{name}") for name in _ARRAYS)
+        if wrong.shape != precision.shape or wrong.shape != (test_sizes[fold],):
+            raise ValueError("arrays of the wrong shape")
+        scores = Scores(wrong, precision, float(accuracy))
+        results[str(method), int(fold)] = FoldResult(scores, float(fit_seconds), float(seconds))
+    return results
+
+
+def digest(value: Any) -> str:
+    """Return a digest of the content of a value, the same in every process.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.comparison.checkpoint import digest
+    >>> digest(np.arange(3)) == digest(np.arange(3)) != digest(np.arange(4))
+    True
+    """
+    try:
+        return str(joblib.hash(value, "sha1"))
+    except Exception:
+        # What can't be pickled, such as a lambda, is known by what it prints as.
+        return str(joblib.hash(repr(value), "sha1"))
+
+
+def _method_digest(method: Method) -> str:
+    estimator = method.estimator
+    parameters = {} if estimator is None else estimator.get_params()
+    kind = f"{type(estimator).__module__}.{type(estimator).__qualname__}"
+    return digest([method.name, kind, {key: digest(value) for key, value in parameters.items()}])

@@ -1,0 +1,71 @@
+"""Checks of the points and row numbers that are passed to a metric."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nearfar.typing import Floats, Ints
+
+
+def check_points(
+    X: ArrayLike, n_features: int, feature_names: tuple[str, ...] | None = None
+) -> Floats:
+    """Return X as a 2-d float array; raise ValueError if its shape or column names do not match.
+
+    Examples
+    --------
+    >>> from nearfar.metrics.points import check_points
+    >>> check_points([[1, 2]], n_features=2)
+    array([[1., 2.]])
+    """
+    columns = getattr(X, "columns", None)
+    if feature_names is not None and columns is not None:
+        names = tuple(str(name) for name in columns)
+        if names != feature_names:
+            raise ValueError(
+                f"The metric expects the columns {', '.join(feature_names)} in this order; "
+                f"got {', '.join(names)}."
+            )
+    points = np.asarray(X)
+    if points.dtype != np.float32:
+        points = points.astype(np.float64, copy=False)
+    if points.ndim != 2 or points.shape[1] != n_features:
+        raise ValueError(
+            f"The metric expects a 2-d array with {n_features} features; got shape {points.shape}."
+        )
+    return points
+
+
+def check_rows(index: Any, width: int, n_samples: int) -> Ints:
+    """Return row numbers column by column, as an array of shape (width, n).
+
+    Parameters
+    ----------
+    index : array-like of int of shape (n, width), or Pairs or Triplets
+    width : int
+        Number of rows in each pair or triplet.
+    n_samples : int
+        Row numbers must be smaller than this.
+
+    Examples
+    --------
+    >>> from nearfar.metrics.points import check_rows
+    >>> i, j = check_rows([[0, 1], [0, 2]], width=2, n_samples=3)
+    >>> j
+    array([1, 2])
+    """
+    plain = isinstance(index, list | tuple | np.ndarray)
+    rows = np.asarray(index if plain else getattr(index, "index", index))
+    if rows.ndim != 2 or rows.shape[1] != width or (rows.dtype.kind not in "iu" and rows.size):
+        raise ValueError(
+            f"Row numbers must be integers of shape (n, {width}); "
+            f"got {rows.dtype} of shape {rows.shape}."
+        )
+    if rows.size and not 0 <= rows.min() <= rows.max() < n_samples:
+        raise ValueError(
+            f"Row numbers must be from 0 to {n_samples - 1}; got {rows.min()} to {rows.max()}."
+        )
+    return rows.astype(np.intp, copy=False).T

@@ -1,0 +1,319 @@
+"""Exact nearest-neighbour search in bounded memory.
+
+A `Gallery` holds the rows that are searched, mapped by each part of a metric; a `Search` finds the
+rows nearest to queries. Each query is searched in the space of the part that it uses. scikit-learn
+does the work: its heaps (`NearestNeighbors`) where few of many rows are wanted, tables of distances
+otherwise.
+
+Euclidean distances come from inner products. Mapped rows are centred first, because smaller norms
+lose fewer digits to cancellation. Rows at equal distances come in no particular order. A row of
+the gallery that is its own query is excluded by row number, so that it still finds its duplicates.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial.distance import cdist
+from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.neighbors import NearestNeighbors
+
+from nearfar.metrics.metric import Metric
+from nearfar.runtime.deadline import check_time
+from nearfar.typing import Floats, Ints, Vector
+
+_MAX_ELEMENTS = 1 << 22
+"""Distances or neighbours held at a time."""
+_DISTANCES_PER_CHECK = 1 << 27
+"""Distances that heaps may compute between two checks of the deadline."""
+_HEAP_ADVANTAGE = 100
+"""Heaps are faster than tables if a gallery has this many times the rows that are wanted."""
+
+_LARGEST_COORDINATE = 1e150
+"""Squares of larger numbers may overflow."""
+_NOT_FINITE = "Distances are not finite: values are missing, infinite or too large."
+
+
+@dataclass(frozen=True)
+class Pairwise:
+    """A distance between mapped rows.
+
+    Attributes
+    ----------
+    table : callable
+        Queries and gallery -> array of shape (n_queries, n_gallery) that orders the gallery.
+    name : str or None
+        Name of the distance in scikit-learn's `NearestNeighbors`, if it has one.
+    centred : bool
+        Whether to centre the rows first.
+    """
+
+    table: Callable[[Floats, Floats], Any]
+    name: str | None = None
+    centred: bool = False
+
+
+EUCLIDEAN = Pairwise(partial(euclidean_distances, squared=True), "euclidean", centred=True)
+MANHATTAN = Pairwise(partial(cdist, metric="cityblock"), "manhattan")
+
+
+@dataclass(frozen=True, eq=False)
+class Distance:
+    """A distance that is not a `Metric`: any pairwise distance after any map.
+
+    Attributes
+    ----------
+    transform : callable
+        Maps rows.
+    pairwise : Pairwise
+        Distance between mapped rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.metrics.search import MANHATTAN, Distance, Gallery
+    >>> gallery = Gallery(Distance(np.asarray, MANHATTAN), [[0.0, 0.0], [3.0, 3.0], [0.0, 5.0]])
+    >>> gallery.search([[1.0, 1.0]]).nearest(2)
+    (array([[2., 4.]]), array([[0, 1]]))
+    """
+
+    transform: Callable[[Any], Any]
+    pairwise: Pairwise = EUCLIDEAN
+
+    def spaces(self, queries: ArrayLike) -> Iterator[tuple[Ints, Distance]]:
+        """Yield all row numbers and this distance, as `Metric.spaces` does."""
+        yield np.arange(np.shape(queries)[0]), self
+
+
+class Gallery:
+    """Rows that can be searched under a metric.
+
+    Parameters
+    ----------
+    metric : Metric or Distance
+    X : array-like of shape (n_samples, n_features)
+
+    Examples
+    --------
+    >>> from nearfar import Metric
+    >>> from nearfar.metrics.search import Gallery
+    >>> gallery = Gallery(Metric([[0.0, 1.0]]), [[0, 0], [0, 5], [9, 1]])
+    >>> gallery.search([[7, 4]]).nearest(1)
+    (array([[1.]]), array([[1]]))
+    >>> gallery.search().nearest(1)[1].ravel()
+    array([2, 2, 0])
+    """
+
+    def __init__(self, metric: Metric | Distance, X: ArrayLike) -> None:
+        self.metric, self.X = metric, X
+        self.pairwise = metric.pairwise if isinstance(metric, Distance) else EUCLIDEAN
+        self._spaces: dict[Metric | Distance, _Space] = {}
+
+    def __len__(self) -> int:
+        return int(np.shape(self.X)[0])
+
+    def search(self, queries: ArrayLike | None = None, *, rows: ArrayLike | None = None) -> Search:
+        """Search for queries, or for rows of the gallery among its other rows.
+
+        Parameters
+        ----------
+        queries : array-like of shape (n_queries, n_features), optional
+            By default, rows of the gallery.
+        rows : array-like of int, optional
+            Which rows of the gallery; by default all.
+        """
+        return Search(self, queries, rows)
+
+    def space(self, part: Metric | Distance) -> _Space:
+        """Return the gallery in the space of one part of the metric."""
+        if part not in self._spaces:
+            self._spaces[part] = _Space(part, self.X, self.pairwise)
+        return self._spaces[part]
+
+
+class Search:
+    """Queries against a gallery; see `Gallery.search`.
+
+    Attributes
+    ----------
+    own : array of int or None
+        For queries that are rows of the gallery, their row numbers: no row finds itself.
+    n_queries : int
+    n_candidates : int
+        Number of rows that a query can find.
+    """
+
+    def __init__(self, gallery: Gallery, queries: ArrayLike | None, rows: ArrayLike | None) -> None:
+        if queries is not None and rows is not None:
+            raise ValueError("Give either queries or rows, not both.")
+        self.gallery = gallery
+        self.own: Ints | None = None
+        if queries is None:
+            self.own = np.arange(len(gallery)) if rows is None else np.asarray(rows, dtype=np.intp)
+            queries = gallery.X if rows is None else np.asarray(gallery.X)[self.own]
+        self.queries = queries
+        self.n_queries = int(np.shape(queries)[0])
+        self.n_candidates = len(gallery) - (self.own is not None)
+
+    def check_depth(self, k: int, name: str) -> int:
+        """Return k, or raise ValueError if a query cannot find k rows."""
+        if not 1 <= k <= self.n_candidates:
+            rows = "rows" if self.own is None else "rows other than the query"
+            raise ValueError(
+                f"{name} must be from 1 to {self.n_candidates}, as the gallery has "
+                f"{self.n_candidates} {rows}; got {k}."
+            )
+        return operator.index(k)
+
+    def nearest(self, n_neighbors: int) -> tuple[Vector, Ints]:
+        """Find the nearest rows to each query.
+
+        Returns
+        -------
+        distances, indices : array of shape (n_queries, n_neighbors)
+            Nearest first.
+        """
+        k = self.check_depth(n_neighbors, "n_neighbors")
+        distances = np.empty((self.n_queries, k))
+        indices = np.empty((self.n_queries, k), dtype=np.intp)
+        heaps = self.gallery.pairwise.name is not None
+        for part in self._parts():
+            for chunk in part.chunks(np.arange(len(part.numbers)), k, heaps=heaps):
+                rows = part.numbers[chunk]
+                distances[rows], indices[rows] = part.nearest(chunk, k, heaps=heaps)
+        return distances, indices
+
+    def ranked(self, depth: Ints) -> Iterator[tuple[Ints, Ints]]:
+        """Yield chunks of queries and their nearest rows in order, the deepest rankings first.
+
+        Parameters
+        ----------
+        depth : array of shape (n_queries,)
+            Number of rows that each query wants. A chunk is as wide as its deepest query; queries
+            of depth 0 are left out.
+        """
+        for part in self._parts():
+            wanted = depth[part.numbers]
+            order = np.argsort(-wanted, kind="stable")[: np.count_nonzero(wanted)]
+            while len(order):
+                k = int(wanted[order[0]])
+                named = self.gallery.pairwise.name is not None
+                heaps = named and k * _HEAP_ADVANTAGE < len(self.gallery)
+                chunk = next(part.chunks(order, k, heaps=heaps))
+                order = order[len(chunk) :]
+                yield part.numbers[chunk], part.nearest(chunk, k, heaps=heaps)[1]
+
+    def tables(self) -> Iterator[tuple[Ints, Floats]]:
+        """Yield chunks of queries and what orders the gallery for them, smallest for the nearest.
+
+        Squared distances for a `Metric`; infinite for the query's own row.
+        """
+        for part in self._parts():
+            for chunk in part.chunks(np.arange(len(part.numbers)), 1, heaps=False):
+                yield part.numbers[chunk], part.table(chunk)
+
+    def _parts(self) -> Iterator[_Part]:
+        for numbers, part in self.gallery.metric.spaces(self.queries):
+            space = self.gallery.space(part)
+            every = len(numbers) == self.n_queries
+            if self.own is not None:
+                own = self.own[numbers]
+                same = every and len(own) == len(self.gallery)
+                yield _Part(space, numbers, space.rows if same else space.rows[own], own)
+            else:
+                points = self.queries if every else np.asarray(self.queries)[numbers]
+                yield _Part(space, numbers, space.place(points), None)
+
+
+class _Space:
+    """A gallery, mapped by one part of a metric and centred."""
+
+    def __init__(self, part: Metric | Distance, X: ArrayLike, pairwise: Pairwise) -> None:
+        self.part, self.pairwise = part, pairwise
+        mapped = np.asarray(part.transform(X))
+        self.center = mapped.mean(axis=0) if pairwise.centred else None
+        self.rows = self._centred(mapped)
+        if pairwise.name is not None:
+            self.heaps = NearestNeighbors(algorithm="brute", metric=pairwise.name).fit(self.rows)
+
+    def place(self, X: ArrayLike) -> Floats:
+        """Map and centre other rows."""
+        return self._centred(np.asarray(self.part.transform(X)))
+
+    def _centred(self, mapped: Floats) -> Floats:
+        points = mapped if self.center is None else mapped - self.center
+        # "not <=" instead of ">" because it is true for nan.
+        if not float(np.abs(points).max(initial=0.0)) <= _LARGEST_COORDINATE:
+            raise ValueError(_NOT_FINITE)
+        return points
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Queries that use one part of a metric.
+
+    Attributes
+    ----------
+    space : _Space
+    numbers : array of shape (n,)
+        Which queries they are.
+    points : array of shape (n, n_components)
+        Where they are in this space.
+    own : array of shape (n,) or None
+        Row numbers of queries that are rows of the gallery.
+    """
+
+    space: _Space
+    numbers: Ints
+    points: Floats
+    own: Ints | None
+
+    def chunks(self, order: Ints, k: int, *, heaps: bool) -> Iterator[Ints]:
+        """Cut positions of queries into chunks of bounded memory, checking the deadline."""
+        n = len(self.space.rows)
+        size = _MAX_ELEMENTS // (k + 1 if heaps else n)
+        if heaps:
+            size = min(size, _DISTANCES_PER_CHECK // n)
+        size = max(1, size)
+        for start in range(0, len(order), size):
+            check_time()
+            yield order[start : start + size]
+
+    def nearest(self, chunk: Ints, k: int, *, heaps: bool) -> tuple[Floats, Ints]:
+        """Distances (by heaps; from tables what orders the gallery) and rows, nearest first."""
+        if not heaps:
+            table = self.table(chunk)
+            found = _smallest(table, k)
+            return np.take_along_axis(table, found, axis=1), found
+        if self.own is None:
+            distances, found = self.space.heaps.kneighbors(self.points[chunk], k)
+            return distances, found
+        distances, found = self.space.heaps.kneighbors(self.points[chunk], k + 1)
+        others = found != self.own[chunk, None]
+        # Duplicates may have crowded out the query: then drop the last of them.
+        others[others.all(axis=1), -1] = False
+        return distances[others].reshape(-1, k), found[others].reshape(-1, k)
+
+    def table(self, chunk: Ints) -> Floats:
+        """Return what orders the gallery for each query."""
+        table = np.asarray(self.space.pairwise.table(self.points[chunk], self.space.rows))
+        if not np.isfinite(table).all():
+            raise ValueError(_NOT_FINITE)
+        if self.own is not None:
+            table[np.arange(len(chunk)), self.own[chunk]] = np.inf
+        return table
+
+
+def _smallest(table: Floats, k: int) -> Ints:
+    """Columns of the k smallest values of each row, in order."""
+    if 2 * k > table.shape[1]:
+        return np.argsort(table, axis=1)[:, :k]
+    found = np.argpartition(table, k - 1, axis=1)[:, :k]
+    order = np.argsort(np.take_along_axis(table, found, axis=1), axis=1)
+    return np.take_along_axis(found, order, axis=1)

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.preprocessing import StandardScaler
+
+import nearfar
+from nearfar import BoostMetric
+from nearfar.comparison import default_methods, learners
+from nearfar.learners.base import MetricLearner
+from nearfar.metrics.search import Gallery
+
+METHODS = default_methods()
+
+
+def test_every_exported_learner_is_found():
+    exported = {
+        name
+        for name in nearfar.__all__
+        if isinstance(getattr(nearfar, name), type)
+        and issubclass(getattr(nearfar, name), MetricLearner)
+    }
+    assert set(learners()) == exported
+
+
+def test_a_learner_defined_later_is_found():
+    Later = type("LaterMetric", (BoostMetric,), {"__module__": "nearfar.later"})
+    try:
+        assert learners()["LaterMetric"] is Later
+    finally:
+        Later.__module__ = "elsewhere"
+    assert "LaterMetric" not in learners()
+
+
+def test_same_name_twice():
+    names = [method.name for method in default_methods([BoostMetric(), BoostMetric(max_iter=3)])]
+    assert names[-2:] == ["BoostMetric", "BoostMetric'"]
+    assert default_methods({"LDA": BoostMetric()})[-1].name == "LDA'"
+    assert default_methods("NCA")[-1].name == "NCA"
+
+
+def test_a_table_of_all_pairs_is_not_built_for_many_rows():
+    nca = default_methods(["NCA (scikit-learn)"])[-1]
+    assert "5000 rows" in nca.unsuitable(np.zeros((5001, 1)))
+    assert nca.unsuitable(np.zeros((5000, 1))) == ""
+
+
+@pytest.mark.parametrize(
+    "method", [m for m in METHODS if m.gives_metric], ids=lambda method: method.name
+)
+def test_the_metric_learned_from_all_rows_is_the_one_compared(method):
+    X, y = load_iris(return_X_y=True)
+    X, y = X[::2], y[::2]
+    scaled = X if method.raw else StandardScaler().fit_transform(X)
+    expected = np.empty((len(X), len(X)))
+    for rows, table in Gallery(method.fit(scaled, y), scaled).search(scaled).tables():
+        expected[rows] = table
+    np.testing.assert_allclose(
+        method.learn(X, y).distances(X) ** 2, expected, rtol=1e-4, atol=1e-5 * expected.max()
+    )
+
+
+def test_methods_without_a_metric():
+    X, y = load_iris(return_X_y=True)
+    without = [method for method in METHODS if not method.gives_metric]
+    assert [method.name for method in without] == ["L1", "chi-square"]
+    assert [method.learn(X, y) for method in without] == [None, None]

@@ -1,0 +1,265 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.datasets import load_digits, load_iris, load_wine
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.metrics.pairwise import additive_chi2_kernel
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    LeaveOneOut,
+    StratifiedKFold,
+    cross_val_score,
+)
+from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import nearfar
+from comparison.helpers import Failing, FakeClock, Timed
+from nearfar import BoostMetric, MixtureNCA, compare
+from nearfar.comparison import scoring
+from nearfar.metrics import search
+from nearfar.runtime.deadline import OutOfTimeError, deadline
+
+SCIKIT_NCA = NeighborhoodComponentsAnalysis(max_iter=5, random_state=0)
+FOLDS = StratifiedKFold(5, shuffle=True, random_state=0)
+X, Y = load_iris(return_X_y=True)
+
+
+class Whitened(TransformerMixin, BaseEstimator):
+    """Mahalanobis distance with scikit-learn's own tools."""
+
+    def fit(self, X, y=None):
+        values, vectors = np.linalg.eigh(np.cov(X, rowvar=False))
+        kept = values > 1e-12 * values[-1]
+        self.map_ = vectors[:, kept] / np.sqrt(values[kept])
+        return self
+
+    def transform(self, X):
+        return X @ self.map_
+
+
+class ChiSquare(TransformerMixin, BaseEstimator):
+    """Chi-square distances to the training rows."""
+
+    def fit(self, X, y=None):
+        self.X_ = X
+        return self
+
+    def transform(self, X):
+        return -additive_chi2_kernel(X, self.X_)
+
+
+def scikit_learn_errors(X, y):
+    """Errors of scikit-learn pipelines for the plain methods, on the same folds."""
+    votes = KNeighborsClassifier(3, algorithm="brute")
+    manhattan = KNeighborsClassifier(3, algorithm="brute", metric="manhattan")
+    models = {
+        "Euclidean, as is": votes,
+        "Euclidean": make_pipeline(StandardScaler(), votes),
+        "L1": make_pipeline(StandardScaler(), manhattan),
+        "inverse covariance": make_pipeline(StandardScaler(), Whitened(), votes),
+        "LDA": make_pipeline(StandardScaler(), LinearDiscriminantAnalysis(), votes),
+        "NCA": make_pipeline(StandardScaler(), SCIKIT_NCA, votes),
+    }
+    if X.min() >= 0:
+        table = KNeighborsClassifier(3, algorithm="brute", metric="precomputed")
+        models["chi-square"] = make_pipeline(ChiSquare(), table)
+    return {name: 1 - cross_val_score(model, X, y, cv=FOLDS) for name, model in models.items()}
+
+
+@pytest.mark.filterwarnings("ignore:Variables are collinear", "ignore:.*NCA did not converge")
+@pytest.mark.parametrize("name", ["wine", "digits", "ionosphere"])
+def test_plain_methods_agree_with_scikit_learn(name, request):
+    if name == "ionosphere":
+        request.getfixturevalue("data_folder")
+        data = nearfar.datasets.load("ionosphere")
+        X, y = data.X, data.y
+    else:
+        X, y = {"wine": load_wine, "digits": load_digits}[name](return_X_y=True)
+        X, y = X[:250], y[:250]
+    found = compare(X, y, {"NCA": SCIKIT_NCA})
+    expected = scikit_learn_errors(X, y)
+    assert set(found) == set(expected)
+    assert ("chi-square" in found) == (name != "ionosphere")
+    for method, errors in expected.items():
+        # A descent of many steps ends where rounding leads it: one or two rows may differ.
+        few = 0.03 if method == "NCA" else 1e-12
+        np.testing.assert_allclose(found[method].errors, errors, atol=few, err_msg=method)
+
+
+def test_learners_are_fitted_to_the_same_standardised_rows():
+    X, y = load_wine(return_X_y=True)
+    found = compare(X, y, {"boost": BoostMetric(max_iter=20)})
+    model = make_pipeline(
+        StandardScaler(), BoostMetric(max_iter=20), KNeighborsClassifier(3, algorithm="brute")
+    )
+    np.testing.assert_allclose(found["boost"].errors, 1 - cross_val_score(model, X, y, cv=FOLDS))
+
+
+def test_small_tiles_change_nothing(monkeypatch):
+    whole = compare(X, Y, []).to_dict()
+    monkeypatch.setattr(search, "_MAX_ELEMENTS", 2000)
+    parts = compare(X, Y, []).to_dict()
+    for one, other in zip(whole["methods"], parts["methods"], strict=True):
+        assert one["error"] == other["error"]
+        assert one["map_at_r"] == pytest.approx(other["map_at_r"])
+
+
+def test_estimators_without_a_metric_and_gated_ones():
+    found = compare(X, Y, [PCA(2), MixtureNCA(n_metrics=2, max_iter=5, random_state=0)], cv=3)
+    pca = make_pipeline(StandardScaler(), PCA(2), KNeighborsClassifier(3, algorithm="brute"))
+    folds = StratifiedKFold(3, shuffle=True, random_state=0)
+    np.testing.assert_allclose(found["PCA"].errors, 1 - cross_val_score(pca, X, Y, cv=folds))
+    assert found["MixtureNCA"].error < 0.2
+
+
+def test_repeated_and_partial_folds():
+    rows = np.arange(150)
+    folds = [(rows[::2], rows[1::2]), (rows[1::2], rows[::2]), (rows[::2], rows[1::2])]
+    found = compare(X, Y, [], cv=folds)
+    assert found.n_folds == 3
+    assert np.isin(found["Euclidean"].wrong, [0, 0.5, 1]).all()
+    part = compare(X, Y, [], cv=[(rows[::2], rows[1::10])])
+    assert np.isnan(part["Euclidean"].wrong).sum() == 135
+
+
+def test_masks_and_groups(rng):
+    mask = rng.permutation(np.arange(150) < 50)
+    found = compare(X, Y, [], cv=[(~mask, mask)])
+    assert (
+        found["Euclidean"].error
+        == compare(X, Y, [], cv=[(np.flatnonzero(~mask), np.flatnonzero(mask))])["Euclidean"].error
+    )
+    groups = np.arange(150) % 6
+    found = compare(X, Y, [], cv=GroupKFold(3), groups=groups)
+    assert found.n_folds == 3
+
+
+def test_folds_without_rows_to_rank():
+    labels = np.where(np.arange(150) == 0, 3, Y)
+    found = compare(X[::10], labels[::10], [], cv=LeaveOneOut())
+    assert 0.5 < found["Euclidean"].map_at_r < 1
+    assert found.ranking.mark(found["Euclidean"]) == ""
+
+
+def test_without_a_seed_all_methods_are_scored_on_the_same_rows(monkeypatch):
+    monkeypatch.setattr(scoring, "_RANKED_DISTANCES", 1)
+    monkeypatch.setattr(scoring, "_RANKED_ROWS", 7)
+    found = compare(X, Y, [], random_state=None)
+    ranked = {tuple(np.isnan(result.average_precision)) for result in found.values()}
+    assert len(ranked) == 1
+
+
+def test_progress_ends_at_its_total():
+    seen = []
+    compare(X, Y, [], cv=3, progress=lambda *call: seen.append(call))
+    assert [done for done, _, _ in seen] == list(range(18))
+    assert {total for _, total, _ in seen} == {18}
+
+
+class TestBudget:
+    """A clock that only fits of `Timed` learners move."""
+
+    @pytest.fixture
+    def clock(self):
+        return FakeClock()
+
+    def test_methods_that_would_take_too_long_are_left_out(self, clock):
+        # Both finish the first fold; four more of the slow one are more than is left.
+        learners = {"slow": Timed(clock, 3.0), "quick": Timed(clock, 0.1)}
+        found = compare(X, Y, learners, budget=10, clock=clock)
+        assert found.not_tried == ["slow"]
+        assert found.left_out[0].note == "no time left"
+        assert found.verdicts[0] == "Not tried for lack of time: slow."
+        np.testing.assert_allclose(found["quick"].seconds, 0.1)
+        assert clock.now == pytest.approx(100 + 3 + 5 * 0.1)
+
+    def test_a_fit_that_takes_more_than_its_share_is_ended(self, clock):
+        learners = {"slow": Timed(clock, 6.0), "quick": Timed(clock, 0.1)}
+        found = compare(X, Y, learners, budget=10, clock=clock)
+        assert found.not_tried == ["slow"]
+        assert "quick" in found
+
+    def test_plain_methods_come_first(self, clock):
+        slow = {f"slow {number}": Timed(clock, 2.0) for number in range(5)}
+        found = compare(X, Y, slow, budget=1, clock=clock)
+        assert {"L1", "chi-square", "inverse covariance", "LDA"} <= set(found)
+        assert found.not_tried == list(slow)
+        assert clock.now == 102
+
+    def test_the_best_on_the_first_fold_go_on(self, clock):
+        class Bad(Timed):
+            def fit(self, X, y):
+                super().fit(X, y)
+                self.metric_ = nearfar.Metric(np.zeros((1, X.shape[1])))
+                return self
+
+        found = compare(X, Y, {"bad": Bad(clock), "good": Timed(clock)}, budget=8, clock=clock)
+        assert found.not_tried == ["bad"]
+
+    def test_no_budget_at_all_leaves_euclidean_distance(self, clock):
+        found = compare(X, Y, budget=0, clock=clock)
+        assert set(found) == {"Euclidean, as is", "Euclidean"}
+        assert found.classification.winner is None
+        assert found.incomplete
+        assert "earning did not" not in found.verdict
+
+    def test_a_large_budget_changes_nothing(self, clock):
+        free, bound = compare(X, Y, []), compare(X, Y, [], budget=1000, clock=clock)
+        for name, plain in free.items():
+            np.testing.assert_array_equal(plain.errors, bound[name].errors)
+
+
+def test_a_deadline_ends_fits_and_what_tries_several():
+    search = GridSearchCV(BoostMetric(), {"max_iter": [1, 2]}, cv=2, error_score=0)
+    for estimator in (BoostMetric(), MixtureNCA(random_state=0), search):
+        with deadline(-1, clock=FakeClock()), pytest.raises(OutOfTimeError):
+            estimator.fit(X, Y)
+    BoostMetric(max_iter=1).fit(X, Y)
+
+
+def test_a_method_that_fails_is_left_out():
+    found = compare(X - 3, Y, {"failing": Failing()}, cv=3)
+    assert {result.name: result.note for result in found.left_out} == {
+        "chi-square": "needs values of 0 or more",
+        "failing": "failed: not with these rows",
+    }
+    found = compare(X, Y, {"failing": Failing(RuntimeError)}, cv=3)
+    assert found.notes == ["Left out: failing (failed: not with these rows)."]
+
+
+def test_distances_that_overflow_are_no_distances():
+    found = compare(X * 1e200, Y, [], cv=2)
+    assert found.left_out[0].name == "Euclidean, as is"
+    assert "not finite" in found.left_out[0].note
+    assert found.classification.reference.name == "Euclidean"
+
+
+BAD = {
+    "one class": ({"y": np.zeros(10)}, "two classes"),
+    "too many folds": ({"cv": 6}, "from 2 to 5"),
+    "too many neighbours": ({"n_neighbors": 9}, "from 1 to 8"),
+    "no such learner": ({"learners": ["Magic"]}, "no learner 'Magic'"),
+    "a class, no estimator": ({"learners": [BoostMetric]}, "is not an estimator"),
+    "half a neighbour": ({"n_neighbors": 2.5}, "an integer >= 1"),
+    "no folds": ({"cv": []}, "no folds"),
+    "training rows tested": (
+        {"cv": [(np.arange(10), np.arange(5))]},
+        "none of them among its training",
+    ),
+    "no time of its own": ({"budget": float("nan")}, "budget must be"),
+    "not classes": ({"y": np.linspace(0, 1, 10)}, "Unknown label type"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input(case, rng):
+    options, message = BAD[case]
+    options = {"y": np.arange(10) % 2} | options
+    with pytest.raises(ValueError, match=message):
+        compare(rng.normal(size=(10, 2)), **options)

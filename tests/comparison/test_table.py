@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from comparison.helpers import Fixed
+from nearfar.comparison import Comparison, MethodResult, default_methods
+from nearfar.comparison.significance import NO_TIME
+
+
+def comparison(n_neighbors=3, **notes):
+    """Made-up results of the plain methods and a learner on three folds of 30 rows."""
+    rng = np.random.default_rng(0)
+    results = []
+    for method in default_methods({"<mine>": Fixed(), "other": Fixed()}):
+        if method.name in notes:
+            results.append(MethodResult(method, note=notes[method.name]))
+            continue
+        wrong, precision = rng.integers(2, size=30).astype(float), rng.uniform(size=30)
+        results.append(
+            MethodResult(
+                method,
+                errors=wrong.reshape(3, 10).mean(axis=1),
+                triplet_accuracies=rng.uniform(size=3),
+                maps_at_r=precision.reshape(3, 10).mean(axis=1),
+                seconds=rng.uniform(size=3),
+                wrong=wrong,
+                average_precision=precision,
+            )
+        )
+    return Comparison(results, n_neighbors=n_neighbors, n_folds=3, n_rows=30)
+
+
+def test_text():
+    found = comparison(other="failed: too hot")
+    lines = str(found).splitlines()
+    assert lines[0] == "3-NN error ± std over 3 folds, 30 rows"
+    assert [line.split("  ")[0] for line in lines[2:9]] == list(found)
+    assert lines[-4].startswith("+ clearly better, - clearly worse than Euclidean distance")
+    assert lines[-3] == "Left out: other (failed: too hot)."
+    assert lines[-2:] == found.verdicts
+    assert lines[-2].startswith("For classification with 3 neighbours, ")
+    assert lines[-1].startswith("For ranking and search, ")
+    assert repr(found) == "<Comparison: 7 methods, 3 folds>"
+    assert "with 1 neighbour, " in comparison(n_neighbors=1).verdict
+
+
+def test_the_verdict_begins_with_what_was_not_tried():
+    found = comparison(other=NO_TIME, LDA=NO_TIME)
+    assert found.not_tried == ["LDA", "other"]
+    assert found.incomplete
+    assert found.verdicts[0] == "Not tried for lack of time: LDA, other."
+    assert len(found.verdicts) == 3
+    assert found.notes == []
+    assert comparison().not_tried == []
+
+
+def test_mapping_and_goals():
+    found = comparison()
+    assert found["LDA"].name == "LDA"
+    assert len(found) == len(list(found)) == 8
+    assert found.by_goal("ranking") is found.ranking
+    assert found.by_goal("classification") is found.classification
+
+
+def test_json_and_pandas():
+    found = comparison(other="failed: too hot")
+    document = json.loads(json.dumps(found.to_dict()))
+    assert document["n_folds"] == 3
+    assert [row["name"] for row in document["methods"]] == list(found)
+    assert {row["kind"] for row in document["methods"]} == {"baseline", "plain", "learned"}
+    assert document["left_out"] == [{"name": "other", "why": "failed: too hot"}]
+    table = found.to_pandas()
+    assert list(table.index) == list(found)
+    assert table.loc["LDA", "error"] == found["LDA"].error
+
+
+class Tags(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.open = []
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_html():
+    found = comparison()
+    markup = found.to_html()
+    assert "&lt;mine&gt;" in markup
+    assert "<mine>" not in markup
+    assert found._repr_html_() == markup
+    assert "<strong>" not in found.to_html(verdict=False)
+    parser = Tags()
+    parser.feed(markup)
+    assert parser.open == []
+
+
+def test_a_comparison_needs_euclidean_distance():
+    with pytest.raises(ValueError, match="Euclidean distance failed"):
+        comparison(**{"Euclidean": "failed", "Euclidean, as is": "failed"})

@@ -1,0 +1,148 @@
+"""Scatter plots: coordinates, names and shares."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib import pyplot
+
+from nearfar import NCA, Metric, MetricBoost, MixtureNCA, plots
+from wines import BROKEN, GATED, NAMES, PLAIN, X, Y, kernel_metric
+
+
+def points_of(ax):
+    return np.vstack([np.asarray(c.get_offsets()) for c in ax.collections])
+
+
+def legend_of(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def same_up_to_sign(drawn, expected):
+    signs = np.sign((drawn * expected).sum(axis=0))
+    np.testing.assert_allclose(drawn * signs, expected, atol=1e-8 * np.abs(expected).max())
+
+
+def principal(P):
+    P = P - P.mean(axis=0)
+    return P @ np.linalg.svd(P, full_matrices=False)[2][:2].T
+
+
+class TestProjections:
+    def test_of_a_gate(self):
+        axes = plots.projections(GATED, X, Y)
+        flat, chosen = GATED.projections(X)
+        for number, ax in enumerate(axes):
+            rows = np.flatnonzero(chosen == number)
+            assert 0 < len(rows) < 178
+            assert ax.get_title() == f"metric {number + 1} ({len(rows)} points)"
+            order = rows[np.argsort(Y[rows], kind="stable")]
+            same_up_to_sign(points_of(ax), flat[order])
+        with pytest.raises(ValueError, match="2 axes"):
+            plots.projections(GATED, X, Y, axes=[axes[0]])
+
+    def test_of_a_gate_that_leaves_a_metric_without_points(self):
+        metric = MixtureNCA(n_metrics=2, random_state=0).fit(X, Y).metric_
+        axes = plots.projections(metric, X, Y)
+        assert [len(points_of(ax)) for ax in axes] == [178, 0]
+        assert legend_of(axes[-1]) == ["0", "1", "2"]
+
+    def test_of_one_metric(self):
+        (ax,) = plots.projections(Metric.identity(13), X)
+        same_up_to_sign(points_of(ax), principal(X))
+        assert ax.get_legend() is None
+        assert plots.projections(Metric.identity(13), X, Y, axes=[ax])[0] is ax
+
+    def test_of_a_metric_with_votes(self):
+        learner = MetricBoost(response="binary", max_iter=5).fit(X, Y)
+        assert learner.metric_.votes is not None
+        (ax,) = plots.projections(learner.metric_, X, Y)
+        assert len(points_of(ax)) == 178
+
+
+class TestBeforeAndAfter:
+    def test_coordinates_names_and_shares(self):
+        metric = NCA(n_components=4).fit(X, Y).metric_
+        before, after = plots.before_and_after(metric, X, NAMES)
+        order = np.argsort(NAMES, kind="stable")
+        same_up_to_sign(points_of(before), principal((X - X.mean(axis=0)) / X.std(axis=0))[order])
+        same_up_to_sign(points_of(after), principal(metric.transform(X))[order])
+        assert legend_of(after) == ["barbera", "barolo", "grignolino"]
+        assert before.get_legend() is None
+        spread = np.linalg.eigvalsh(np.cov(metric.transform(X).T))[::-1]
+        assert after.get_xlabel() == f"axis 1 ({100 * spread[0] / spread.sum():.0f} %)"
+        assert "before" in before.get_title()
+
+    def test_classes_look_alike_in_both_and_differ_by_mark(self):
+        before, after = plots.before_and_after(PLAIN, X, Y)
+        for one, other in zip(before.collections, after.collections, strict=True):
+            np.testing.assert_array_equal(one.get_facecolor(), other.get_facecolor())
+        marks = {path.get_paths()[0].vertices.tobytes() for path in before.collections}
+        colours = {path.get_facecolor().tobytes() for path in before.collections}
+        assert len(marks) == len(colours) == 3
+
+    def test_many_points_by_a_fixed_choice_of_each_class(self):
+        many, labels = np.tile(X, (20, 1)), np.tile(Y, 20)
+        first = plots.before_and_after(PLAIN, many, labels)
+        again = plots.before_and_after(PLAIN, many, labels)
+        for ax, other in zip(first, again, strict=True):
+            assert "2000 of 3560 points" in ax.get_title()
+            counts = [len(c.get_offsets()) for c in ax.collections]
+            assert sum(counts) == 2000
+            np.testing.assert_allclose(counts, np.bincount(labels) * 2000 / 3560, atol=1)
+            np.testing.assert_array_equal(points_of(ax), points_of(other))
+        assert len(points_of(plots.before_and_after(PLAIN, many)[1])) == 2000
+
+    def test_more_than_ten_classes(self):
+        labels = np.array([f"class {c:02}" for c in np.arange(178) % 12])
+        before, after = plots.before_and_after(PLAIN, X, labels)
+        assert after.get_legend() is None
+        assert [text.get_text() for text in before.texts] == np.unique(labels).tolist()
+        middle = np.median(points_of(after)[labels == "class 03"], axis=0)
+        np.testing.assert_allclose(after.texts[3].get_position(), middle)
+        _, crowd = plots.before_and_after(PLAIN, X, np.arange(178))
+        assert not crowd.texts
+
+    def test_one_coordinate_by_class(self):
+        before, after = plots.before_and_after(Metric([[2.0]]), X[:, :1], NAMES)
+        for ax in (before, after):
+            rows = [set(c.get_offsets()[:, 1].tolist()) for c in ax.collections]
+            assert rows == [{0.0}, {1.0}, {2.0}]
+            assert [t.get_text() for t in ax.get_yticklabels()] == np.unique(NAMES).tolist()
+        _, rank_one = plots.before_and_after(Metric(PLAIN.L[:1]), X)
+        assert not points_of(rank_one)[:, 1].any()
+        assert rank_one.get_xlabel() == "axis 1 (100 %)"
+
+    def test_of_a_gate(self):
+        axes = plots.before_and_after(GATED, X, Y)
+        sizes = np.bincount(GATED.assign(X))
+        assert [len(points_of(ax)) for ax in axes] == [178, *sizes]
+        assert f"metric 2 ({sizes[1]} points)" in axes[2].get_title()
+        with pytest.raises(ValueError, match="3 axes"):
+            plots.before_and_after(GATED, X, Y, axes=axes[:2])
+
+    def test_of_a_kernel(self):
+        _, after = plots.before_and_after(kernel_metric(), X)
+        same_up_to_sign(points_of(after), principal(kernel_metric().transform(X)))
+
+    def test_refusals(self):
+        with pytest.raises(ValueError, match="NaN"):
+            plots.before_and_after(PLAIN, BROKEN, Y)
+        with pytest.raises(ValueError, match="one label each"):
+            plots.before_and_after(PLAIN, X, Y[1:])
+        with pytest.raises(ValueError, match="Labels must not be NaN"):
+            plots.before_and_after(PLAIN, X, np.where(Y == 1, np.nan, Y))
+        with pytest.raises(ValueError, match="13 features"):
+            plots.before_and_after(PLAIN, X[:, :4], Y)
+        frame = pd.DataFrame(X).rename(columns=str)
+        with pytest.raises(ValueError, match="in this order"):
+            plots.before_and_after(PLAIN.named([f"f{j}" for j in range(13)]), frame)
+
+
+def test_dark_style():
+    with pyplot.style.context("dark_background"):
+        _, after = plots.before_and_after(PLAIN, X, np.arange(178) % 12)
+        assert after.texts[0].get_color() == "white"
+        assert after.texts[0].get_bbox_patch().get_facecolor()[:3] == (0, 0, 0)
+        after.figure.canvas.draw()

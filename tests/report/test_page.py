@@ -1,0 +1,148 @@
+"""What reports say, and that their files are complete and self-contained."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine
+
+from nearfar import Metric
+from nearfar.neighbors import kneighbors
+from nearfar.report import Study, write_report
+from nearfar.report.page import render
+from studies import KINDS, boost, wine_study
+
+
+class Page(HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.ids, self.links, self.headings, self.words = [], [], [], []
+        self.tag = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tag = tag
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value)
+            if name in ("href", "src", "xlink:href"):
+                self.links.append(value)
+
+    def handle_data(self, data):
+        self.words.append(data)
+        if self.tag == "h2" and data.strip():
+            self.headings.append(data)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_fetched_and_ids_are_unique(report_file, kind):
+    text = report_file(kind).read_text()
+    page = Page(text)
+    assert len(set(page.ids)) == len(page.ids)
+    for link in page.links:
+        assert link.startswith(("#", "data:")), link
+    assert "@import" not in text
+    assert not re.search(r"url\((?!#)", text)
+    assert {link[1:] for link in page.links if link.startswith("#")} <= set(page.ids)
+
+
+def test_sections(report_file):
+    headings = Page(report_file("table").read_text()).headings
+    assert headings == [
+        "The data",
+        "Does learning help?",
+        "Plots",
+        "Neighbours before and after",
+        "Which features matter",
+        "Use the metric",
+    ]
+    assert "Which features matter" not in Page(report_file("kernel").read_text()).headings
+    assert "Does learning help?" not in Page(report_file("plain").read_text()).headings
+
+
+def test_what_it_says(report_file):
+    text = " ".join(Page(report_file("table").read_text()).words)
+    assert "178 rows, 13 features, 3 classes." in text
+    assert "Classification by 3 neighbours:" in text
+    assert "flavanoids" in text
+    assert "Metric.load('wine.safetensors')" in text
+    assert report_file("table").read_text().count("<svg") == 7
+
+
+def test_foreign_text_stays_text(report_file):
+    markup = report_file("texts").read_text()
+    assert "<script" not in markup
+    assert "<b>" not in markup
+    assert "&lt;script&gt;alert(1)" in markup
+
+
+def test_neighbours_are_those_of_the_metric_learned_without_the_query():
+    subject = wine_study()
+    train, test = subject.split
+    assert len(np.intersect1d(train, test)) == 0
+    rows = subject.most_changed(4, 5)
+    assert set(rows) <= set(test)
+    metric = boost(subject.X[train], subject.y[train]).metric_
+    found = kneighbors(metric, subject.X[train], subject.X[rows[:1]], n_neighbors=5)[1][0]
+    text = render(subject)
+    column = text[text.index("<h4>BoostMetric</h4>") :]
+    shown = [int(row) for row in re.findall(r"row (\d+) \[", column)[:5]]
+    assert shown == train[found].tolist()
+
+
+def test_names_are_no_mathematics(report_file):
+    words = Page(report_file("texts").read_text()).words
+    assert "$a_$" in words
+    assert any(word.strip() == "_b" for word in words)
+    assert "<&> $3$" in words
+
+
+def test_what_is_held_out_is_said(report_file):
+    assert "Held-out rows before and after" in report_file("table").read_text()
+    taken = report_file("gated").read_text()
+    assert "eld-out" not in taken
+    assert "was not learned again for this report" in taken
+
+
+def test_few_rows(tmp_path):
+    X, y = np.arange(18.0).reshape(9, 2), np.arange(9) % 2
+    small = Study("small", X, y, Metric.identity(2), "none")
+    with pytest.raises(ValueError, match="at least 10 rows"):
+        write_report(tmp_path / "report.html", small)
+    X, y = np.arange(20.0).reshape(10, 2) ** 2, np.arange(10)
+    write_report(tmp_path / "report.html", Study("small", X, y, Metric.identity(2), "none"))
+
+
+def test_constant_features_are_named():
+    X, _ = load_wine(return_X_y=True)
+    X[:, 3] = 0.1
+    text = render(wine_study(comparison=None, metric=Metric.identity(13), relearn=None, X=X))
+    assert "the same value in all rows: alcalinity_of_ash." in text
+    assert "by a factor of up to 2,5" in text
+
+
+def test_a_failed_report_leaves_the_old_one(tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_text("old")
+
+    def fail(self, target):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(OSError, match="no space"):
+        write_report(path, wine_study(comparison=None, relearn=None, learner=None))
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["report.html"]
+
+
+@pytest.mark.parametrize("module", ["jinja2", "matplotlib"])
+def test_what_is_missing_is_named(tmp_path, module, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=r"nearfar\[(report|plots)\]"):
+        write_report(tmp_path / "report.html", wine_study(comparison=None))
