@@ -11,6 +11,14 @@ import pytest
 from problems import half_of, set_tiles
 
 
+def pytest_collection_modifyitems(config, items):
+    """Leave out slow tests, unless NEARFAR_SLOW is set."""
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    if slow and not os.environ.get("NEARFAR_SLOW"):
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]
+
+
 def pytest_sessionfinish(session, exitstatus):
     """Where everything needed is there, a skipped test is a failure."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")

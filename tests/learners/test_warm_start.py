@@ -222,7 +222,7 @@ class TestBoosting:
 
     def test_forms_that_are_no_metrics_cannot_be_continued(self):
         learner = MetricBoost(variant="paper", max_iter=3, warm_start=True).fit(X, Y)
-        with pytest.raises(ValueError, match="warm_start needs a metric"):
+        with pytest.raises(ValueError, match="cannot continue from a SignedForm"):
             learner.fit(X, Y)
 
     def test_only_linear_metrics_can_be_continued(self):
