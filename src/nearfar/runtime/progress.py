@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TextIO, TypeVar
 
-from nearfar.runtime.deadline import check_time
+from nearfar.runtime.deadline import check_time, should_stop
 from nearfar.runtime.history import Iteration
 
 __all__ = [
@@ -101,12 +101,14 @@ def watching(watcher: Watcher) -> Iterator[None]:
 
 
 def watched(iterations: Iterable[Iteration], fit: FitInProgress) -> Iterator[Iteration]:
-    """Pass iterations on through all watchers, until the deadline."""
+    """Pass iterations on through all watchers, until the deadline or an early stop."""
     for watcher in _watchers.get():
         iterations = watcher(iterations, fit)
     for iteration in iterations:
         check_time()
         yield iteration
+        if should_stop():
+            return
 
 
 def notify(
