@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.kernel_map import KERNELS, KernelMap
@@ -72,7 +72,7 @@ def write_metric(path: str | os.PathLike[str], metric: Metric, metadata: Mapping
     contiguous = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     with atomic_write(path) as temporary:
         try:
-            save_file(contiguous, temporary, metadata=header)
+            temporary.write_bytes(save(contiguous, metadata=header))
         except SafetensorError as error:
             raise ValueError(f"{path}: the metric cannot be saved: {error}.") from error
 
