@@ -393,11 +393,13 @@ def test_pairs_are_scored_if_they_are_of_both_kinds(learner):
         learner.score(X, Pairs([[0, 1], [1, 2]], [True, True]))
 
 
+@pytest.mark.usefixtures("two_blas_threads")
 def test_fits_in_threads_leave_blas_as_it_was(learner):
     def threads():
         return [library["num_threads"] for library in threadpool_info()]
 
     before = threads()
+    assert 2 in before
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(lambda _: clone(learner).fit(X, Y), range(6)))
     assert threads() == before
