@@ -36,7 +36,7 @@ def scaled(name):
 def test_ten_iterations_equal_brute_force(name, parameters):
     X, y, _ = half_of(name)
     settings = dict(parameters)
-    strategy = settings.pop("strategy", NearestTriplets(2, 2))
+    strategy = settings.pop("strategy", NearestTriplets(3, 2))
     triplets = strategy(X, y, np.random.RandomState(0))
     weight = None
     if settings.pop("weighted", False):
