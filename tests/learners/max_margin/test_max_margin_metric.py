@@ -14,8 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from nearfar import MaxMarginMetric, Metric, Pairs, RandomPairs
 from nearfar.evaluate import knn_error
 from nearfar.learners.max_margin.box_dual import ascend_box
-from nearfar.learners.max_margin.max_margin_metric import cut_planes
-from nearfar.learners.max_margin.objective import MaxMarginObjective
+from nearfar.learners.max_margin.max_margin_metric import MaxMarginObjective, cut_planes
 from nearfar.learners.max_margin.pair_operator import PairOperator
 from nearfar.runtime.history import History
 from problems import random_pairs
