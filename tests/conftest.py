@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import os
-
-# Workers share the cores: BLAS threads of their own would compete. NumPy reads this when imported.
-if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-
 from pathlib import Path
 
 if "PYTEST_XDIST_WORKER" in os.environ:
-    # Before NumPy is loaded: BLAS threads of several workers only wait for each other.
+    # Before NumPy is loaded: BLAS threads of several workers only compete for the cores.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
