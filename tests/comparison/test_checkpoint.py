@@ -209,7 +209,7 @@ def damaged(path):
     yield path.read_bytes()
     yield whole[:-8]
     yield whole[:40]
-    yield whole.replace(b'"version":"2"', b'"version":"9"')
+    yield whole.replace(b'"version":"1"', b'"version":"9"')
     yield whole.replace(b"0.wrong", b"0.right")
     yield b"text"
     yield b""

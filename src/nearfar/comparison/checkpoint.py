@@ -24,7 +24,7 @@ from nearfar.runtime.atomic_write import atomic_write
 from nearfar.runtime.deadline import Clock
 from nearfar.typing import Vector
 
-_FORMAT = {"format": "nearfar.comparison", "version": "2"}
+_FORMAT = {"format": "nearfar.comparison", "version": "1"}
 _SECONDS_BETWEEN_WRITES = 1.0
 _LARGEST_SHARE_OF_TIME = 0.05
 """Share of the time that writing may take."""

@@ -1,7 +1,7 @@
 """Deadlines: long work calls `check_time` regularly and ends with `OutOfTimeError`.
 
 Fits check at each iteration and each evaluation of an objective, comparisons at each tile of
-distances. Within `early_stop`, a fit ends between iterations and keeps the metric so far.
+distances. Within `early_stop`, a fit ends at such a check and keeps the metric so far.
 """
 
 from __future__ import annotations
@@ -29,11 +29,14 @@ class EarlyStop:
         The time of that moment.
     happened : bool
         Whether a fit was ended.
+    n_fits : int
+        Number of running fits that have a metric to keep.
     """
 
     clock: Clock
     end: float
     happened: bool = False
+    n_fits: int = 0
 
 
 _early_stops: ContextVar[tuple[EarlyStop, ...]] = ContextVar("early_stops", default=())
@@ -74,9 +77,11 @@ def deadline(seconds: float, *, clock: Clock = time.monotonic) -> Iterator[None]
 
 
 def check_time() -> None:
-    """Raise OutOfTimeError if the deadline has passed."""
+    """Raise OutOfTimeError if the deadline has passed, or if a fit should stop early."""
     if any(clock() > end for clock, end in _deadlines.get()):
         raise OutOfTimeError("Out of time.")
+    if any(stop.n_fits for stop in _early_stops.get()) and should_stop():
+        raise OutOfTimeError("Stopped early.")
 
 
 @contextmanager
@@ -101,6 +106,19 @@ def early_stop(seconds: float, *, clock: Clock = time.monotonic) -> Iterator[Ear
         yield stop
     finally:
         _early_stops.reset(token)
+
+
+@contextmanager
+def keeps_metric() -> Iterator[None]:
+    """From now on, a fit in this block has a metric to keep: `check_time` may stop it early."""
+    stops = _early_stops.get()
+    for stop in stops:
+        stop.n_fits += 1
+    try:
+        yield
+    finally:
+        for stop in stops:
+            stop.n_fits -= 1
 
 
 def should_stop() -> bool:
