@@ -32,7 +32,7 @@ from nearfar.learners.boosting.eigen import leading
 from nearfar.learners.boosting.losses import exponential_loss
 from nearfar.learners.boosting.thresholds import best_threshold, gaussian_threshold
 from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine
-from nearfar.numerics.pair_tiles import Band, Embedded, PairForm, PairTiles, Tile, squares
+from nearfar.numerics.pair_tiles import Band, Embedded, PairForm, PairTiles, squares
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 MAX_SORTED = 1 << 24
@@ -140,14 +140,10 @@ class AllTripletsOperator:
 
     def matrix(self, u: AnchorWeights) -> Matrix:
         """A(u), the matrix (8) of MetricBoost."""
-        near = np.subtract(u.sums.near, u.log_anchor, where=self.anchors, out=np.zeros(len(self.X)))
-        far = np.subtract(u.sums.far, u.log_anchor, where=self.anchors, out=np.zeros(len(self.X)))
-        A = self.classes.scatter_matrix(
-            lambda tile: u.form.weights(tile, near, far),
-            self.X,
-            near_sign=-1.0,
-            row_sums=np.zeros(len(self.X)),
-        )
+        anchors, shifts = self.anchors, np.zeros((2, len(self.X)))
+        np.subtract(u.sums.near, u.log_anchor, where=anchors, out=shifts[0])
+        np.subtract(u.sums.far, u.log_anchor, where=anchors, out=shifts[1])
+        A = self.classes.scatter_matrix(lambda band: u.form.weights(band, *shifts).merged(), self.X)
         return A / self.unit
 
     def line(self, state: AllTripletsState, v: Vector) -> Line:
@@ -194,17 +190,17 @@ class AllTripletsOperator:
         """Return the weight of the triplets that a threshold orders wrongly, and correctly."""
 
         def work(band: Band) -> tuple[Floats, ...]:
-            shares = np.zeros((2, 2, band.height))
-            for tile in band.tiles(self.classes.n):
-                weights = u.form.weights(tile, u.sums.near, u.sums.far)
-                large = squares(p, tile) >= threshold
-                shares[int(tile.near), 1] += np.where(large, weights, 0.0).sum(axis=1)
-                shares[int(tile.near), 0] += np.where(large, 0.0, weights).sum(axis=1)
-            (far_small, far_large), (near_small, near_large) = shares
+            weights = u.form.weights(band, u.sums.near, u.sums.far)
+            large = (squares(p, band) >= threshold).astype(np.float64)
+            near, far = weights.row_sums()
+            far_large = np.einsum("ij,ij->i", weights.far, large)
+            near_large = np.empty(band.height)
+            for (rows, columns), block in zip(band.near, weights.near, strict=True):
+                near_large[rows] = np.einsum("ij,ij->i", block, large[rows, columns])
             anchor = np.exp(u.log_anchor[band.rows])
             return (
-                np.array(anchor @ (near_large * far_small)),
-                np.array(anchor @ (near_small * far_large)),
+                np.array(anchor @ (near_large * (far - far_large))),
+                np.array(anchor @ ((near - near_large) * far_large)),
             )
 
         wrong, right = self.classes.sum(work)
@@ -226,14 +222,13 @@ class AllTripletsOperator:
 
         def work(band: Band) -> None:
             rows = band.rows
-            tile = self.classes.whole(
-                band, lambda tile: u.form.weights(tile, u.sums.near, u.sums.far)
-            )
-            length = squares(p, Tile(rows, slice(0, n), near=False))
+            weights = u.form.weights(band, u.sums.near, u.sums.far)
+            length = squares(p, band)
             order = np.argsort(length, axis=1, kind="stable")
+            far = np.take_along_axis(weights.far.astype(np.float64), order, axis=1)
             is_near = self.classes.codes[rows, None] == self.classes.codes
-            near = np.take_along_axis(np.where(is_near, tile, 0.0), order, axis=1)
-            far = np.take_along_axis(np.where(is_near, 0.0, tile), order, axis=1)
+            near = np.where(is_near, weights.merged(1.0), 0.0)
+            near = np.take_along_axis(near, order, axis=1)
             a, b = np.cumsum(near, axis=1) - near, np.cumsum(far, axis=1) - far
             anchor = np.exp(u.log_anchor[rows])[:, None]
             lengths[rows] = np.take_along_axis(length, order, axis=1)
@@ -270,20 +265,12 @@ class AllTripletsOperator:
         def near_by(band: Band) -> None:
             assert about is not None
             rows = band.rows
-            sums = np.zeros((2, band.height))
-            for tile in band.tiles(self.classes.n):
-                weights = form.weights(tile, about.near, about.far)
-                sums[int(tile.near)] += weights.sum(axis=1, dtype=np.float64)
             with np.errstate(divide="ignore"):
-                far[rows], near[rows] = np.log(sums)
-            near[rows] += about.near[rows]
-            far[rows] += about.far[rows]
+                sums = np.log(form.weights(band, about.near, about.far).row_sums())
+            near[rows], far[rows] = sums[0] + about.near[rows], sums[1] + about.far[rows]
 
         def anywhere(band: Band) -> None:
-            for tile in band.tiles(self.classes.n):
-                exponents = form.exponents(tile)
-                total = near if tile.near else far
-                total[band.rows] = np.logaddexp(total[band.rows], _log_sum_exp(exponents))
+            near[band.rows], far[band.rows] = form.log_sums(band)
 
         self.classes.for_each(anywhere if about is None else near_by)
         return Sums(near, far)
@@ -326,12 +313,9 @@ class _AllTripletsLine:
             rows = band.rows
             q = self.p - self.p[rows].mean()
             powers = np.vander(q, 5, increasing=True).astype(form.dtype)
-            sums = np.zeros((2, band.height, 5))
-            for tile in band.tiles(classes.n):
-                weights = form.weights(tile, shift.near, shift.far)
-                sums[int(tile.near)] += weights @ powers[tile.columns]
-            moments[1, :, rows] = _even_moments(sums[0], q[rows])
-            moments[0, :, rows] = _even_moments(sums[1], q[rows])
+            near, far = form.weights(band, shift.near, shift.far).products(powers)
+            moments[0, :, rows] = _even_moments(near, q[rows])
+            moments[1, :, rows] = _even_moments(far, q[rows])
 
         classes.for_each(work)
         anchors = self.operator.anchors
@@ -411,10 +395,3 @@ def _even_moments(sums: Floats, q: Vector) -> Matrix:
     square = q * q * m0 - 2 * q * m1 + m2
     fourth = q**4 * m0 - 4 * q**3 * m1 + 6 * q**2 * m2 - 4 * q * m3 + m4
     return np.stack([m0, square, fourth])
-
-
-def _log_sum_exp(exponent: Floats) -> Vector:
-    top = np.maximum(exponent.max(axis=1), np.finfo(exponent.dtype).min)
-    exponent -= top[:, None]
-    with np.errstate(divide="ignore"):
-        return top + np.log(np.exp(exponent, out=exponent).sum(axis=1, dtype=np.float64))

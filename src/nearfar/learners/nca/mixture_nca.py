@@ -41,7 +41,7 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from nearfar.learners.base import FitInput, Variant
 from nearfar.learners.nca.base import Init, NeighborhoodLearner
 from nearfar.learners.nca.mixture_problem import MixtureProblem
-from nearfar.learners.nca.soft_neighbors import Probabilities, SoftNeighbors
+from nearfar.learners.nca.soft_neighbors import Evaluation, SoftNeighbors
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.lbfgs import Bounds, lbfgs
@@ -270,16 +270,6 @@ def _model_of(metric: Any, scale: Vector, center: Vector, k: int) -> MixtureMode
 
 
 @dataclass(frozen=True)
-class LikelihoodGradient:
-    """Mean log-likelihood, and its derivatives by log p and by the gate."""
-
-    value: float
-    by_log_p: Matrix
-    by_weights: Matrix
-    by_offsets: Vector
-
-
-@dataclass(frozen=True)
 class Mixture:
     """The objective (11) on points and labels.
 
@@ -308,47 +298,35 @@ class Mixture:
 
     def value(self, model: MixtureModel) -> tuple[float, MixtureModel]:
         """Return (11) without the penalty on the gate, and its gradient."""
-        probabilities, likelihood = self.likelihood(model)
-        by_L = np.array(
-            [
-                2 * self.sparsity * L - self.points.gradient(p, g, L)
-                for L, p, g in zip(model.L, probabilities, likelihood.by_log_p.T, strict=True)
-            ]
-        )
-        value = -likelihood.value + self.sparsity * float((model.L**2).sum())
-        return value, MixtureModel(by_L, -likelihood.by_weights, -likelihood.by_offsets)
+        found, by_gate = self.likelihood(model)
+        by_L = 2 * self.sparsity * model.L - np.array(found.by_map) / self.n
+        value = -found.value / self.n + self.sparsity * float((model.L**2).sum())
+        return value, replace(by_gate, L=by_L)
 
-    def likelihood(self, model: MixtureModel) -> tuple[list[Probabilities], LikelihoodGradient]:
-        """Return the probabilities under each metric, and the likelihood of the mixture."""
-        probabilities = [self.points.probabilities(L) for L in model.L]
-        log_p = np.column_stack([p.log_p for p in probabilities])
-        return probabilities, self.likelihood_gradient(log_p, model)
+    @property
+    def n(self) -> int:
+        """Number of points that are counted."""
+        return int(self.points.counted.sum())
 
-    def likelihood_gradient(self, log_p: Matrix, model: MixtureModel) -> LikelihoodGradient:
-        """Return (15), and the responsibilities that (16) is weighted by.
+    def likelihood(self, model: MixtureModel) -> tuple[Evaluation, MixtureModel]:
+        """Return the log-likelihood with its gradients by the maps, and (15).
 
-        Parameters
-        ----------
-        log_p : array of shape (n_samples, n_metrics)
-        model : MixtureModel
-            Its gate is used.
+        The responsibilities weigh the gradients of the maps (16).
         """
-        counted = self.points.counted
-        X = self.points.X[counted]
-        log_gate = log_softmax(X @ model.V.T + model.b, axis=1)
-        joint = log_gate + log_p[counted]
-        likelihood = logsumexp(joint, axis=1)
-        responsibilities = np.exp(joint - likelihood[:, None])
-        n = len(X)
-        excess = (responsibilities - np.exp(log_gate)) / n
-        by_log_p = np.zeros(log_p.shape)
-        by_log_p[counted] = responsibilities / n
-        return LikelihoodGradient(
-            float(likelihood.mean()),
-            by_log_p,
-            np.asarray(excess.T @ X, dtype=np.float64),
-            excess.sum(axis=0),
-        )
+        points = self.points
+        log_gate = log_softmax(points.X @ model.V.T + model.b, axis=1).astype(np.float64)
+        excess = np.zeros(log_gate.shape)
+
+        def gain(rows: slice, log_p: Matrix) -> tuple[float, Matrix]:
+            joint = log_gate[rows] + log_p
+            likelihood = logsumexp(joint, axis=1)
+            responsibilities = np.exp(joint - likelihood[:, None])
+            excess[rows] = responsibilities - np.exp(log_gate[rows])
+            return float(likelihood.sum()), responsibilities
+
+        found = points.evaluate(model.L, gain)
+        by_V = -np.asarray(excess.T @ points.X, dtype=np.float64) / self.n
+        return found, MixtureModel(model.L, by_V, -excess.sum(axis=0) / self.n)
 
     def minimize(self, model: MixtureModel, *, max_iter: int, tol: float) -> Iterations:
         """Minimise (11) over all maps and the gate."""
@@ -377,24 +355,25 @@ class Mixture:
 
     def minimize_as_printed(self, model: MixtureModel, *, max_iter: int) -> Iterations:
         """Take fixed steps on M_s, V and b, with |M_s|_F = 1 (section 3.3)."""
-        n = int(self.points.counted.sum())
+        n = self.n
         M = np.array([L.T @ L / np.linalg.norm(L.T @ L) for L in model.L])
         model = replace(model, L=_roots(M))
-        probabilities, likelihood = self.likelihood(model)
+        found, by = self.likelihood(model)
         for _ in range(max_iter):
             by_M = []
-            for m, p, g in zip(M, probabilities, likelihood.by_log_p.T, strict=True):
-                G = -n * self.points.matrix_gradient(p, g)
+            for m, by_matrix in zip(M, found.by_matrix, strict=True):
+                assert by_matrix is not None
+                G = -by_matrix
                 by_M.append(G - (G * m).sum() * m + self.sparsity * np.eye(len(m)))
             sign = np.where(model.V >= 0, 1.0, -1.0)
-            V = model.V - _PAPER_STEP * (-n * likelihood.by_weights + self.gate_sparsity * sign)
-            b = model.b + _PAPER_STEP * n * likelihood.by_offsets
+            V = model.V - _PAPER_STEP * (n * by.V + self.gate_sparsity * sign)
+            b = model.b - _PAPER_STEP * n * by.b
             M = np.array([_clipped(m - _PAPER_STEP * d) for m, d in zip(M, by_M, strict=True)])
             model = MixtureModel(_roots(M), V, b)
-            probabilities, likelihood = self.likelihood(model)
+            found, by = self.likelihood(model)
             penalty = self.sparsity * float(np.trace(M, axis1=1, axis2=2).sum())
             penalty += self.gate_sparsity * float(np.abs(V).sum())
-            yield Iteration(penalty - n * likelihood.value, model=model)
+            yield Iteration(penalty - found.value, model=model)
         return "max_iter"
 
 

@@ -125,13 +125,10 @@ class NCAProblem(NeighborhoodProblem):
 
     def value(self, points: SoftNeighbors, L: Matrix) -> tuple[float, Matrix]:
         """Return the objective, to be minimised, and its gradient."""
-        probabilities = points.probabilities(L)
-        counted, n = points.counted, int(points.counted.sum())
-        g = np.zeros(len(counted))
-        gain, g[counted] = self.learner._gain(probabilities.log_p[counted])
-        sparsity = self.learner.sparsity
-        gradient = -points.gradient(probabilities, g, L) / n + 2 * sparsity * L
-        return -gain / n + sparsity * float((L**2).sum()), gradient
+        found = points.evaluate([L], lambda _, log_p: self.learner._gain(log_p))
+        n, sparsity = int(points.counted.sum()), self.learner.sparsity
+        gradient = -found.by_map[0] / n + 2 * sparsity * L
+        return -found.value / n + sparsity * float((L**2).sum()), gradient
 
     def _solve_in_batches(self, batches: Batches) -> Iterations:
         """Adam; an iteration is a pass over all points."""
@@ -288,7 +285,7 @@ class NCA(_SingleMapLearner):
 
     def _gain(self, log_p: Vector) -> tuple[float, Vector]:
         if self.objective == "likelihood":
-            return float(log_p.sum()), np.ones(len(log_p))
+            return float(log_p.sum()), np.ones(log_p.shape)
         p = np.exp(log_p)
         return float(p.sum()), p
 
@@ -389,7 +386,7 @@ class SparseNCA(_SingleMapLearner):
         self.batch_size = batch_size
 
     def _gain(self, log_p: Vector) -> tuple[float, Vector]:
-        return float(log_p.sum()), np.ones(len(log_p))
+        return float(log_p.sum()), np.ones(log_p.shape)
 
     def _build_problem(self, data: FitInput) -> Problem:
         if self.variant != "paper":
