@@ -51,27 +51,27 @@ class TestSpectra:
 class TestRounds:
     def test_of_boosting(self):
         learner = BoostMetric(max_iter=30).fit(X, Y)
-        objective, eigenvalue = plots.rounds(learner.history_)
+        objective, eigenvalue = plots.iterations(learner.history_)
         assert objective.lines[0].get_xdata().tolist() == list(range(1, 31))
         np.testing.assert_array_equal(objective.lines[0].get_ydata(), learner.history_.objective)
         np.testing.assert_array_equal(eigenvalue.lines[0].get_ydata(), learner.history_.eigenvalue)
         assert eigenvalue.get_ylabel() == "leading eigenvalue"
         assert objective.get_title() == "stopped: max_iter"
-        assert plots.rounds(learner.history_, axes=[objective, eigenvalue])[1] is eigenvalue
+        assert plots.iterations(learner.history_, axes=[objective, eigenvalue])[1] is eigenvalue
 
     def test_of_solvers_without_directions(self):
         pairs = MaxMarginMetric(random_state=0).fit(X, Y)
-        assert plots.rounds(pairs.history_)[1].get_ylabel() == "gap"
-        (objective,) = plots.rounds(NCA().fit(X, Y).history_)
+        assert plots.iterations(pairs.history_)[1].get_ylabel() == "gap"
+        (objective,) = plots.iterations(NCA().fit(X, Y).history_)
         assert objective.get_ylabel() == "objective"
 
     def test_scales(self):
         up = np.array([1.0])
         wide = History([Iteration(1.0, 100.0, 1.0, up), Iteration(-1.0, 0.1, 1.0, up)])
-        objective, eigenvalue = plots.rounds(wide)
+        objective, eigenvalue = plots.iterations(wide)
         assert (objective.get_yscale(), eigenvalue.get_yscale()) == ("linear", "log")
         with pytest.raises(ValueError, match="no iterations"):
-            plots.rounds(History())
+            plots.iterations(History())
 
 
 class TestAccuracyByRank:

@@ -36,7 +36,7 @@ class Chunklets:
         groups = np.array(ids)
         if groups.ndim != 1 or (groups.dtype.kind not in "iu" and groups.size):
             raise ValueError(
-                f"Chunklets need one integer a row; got {groups.dtype} of shape {groups.shape}."
+                f"Chunklets need one integer per row; got {groups.dtype} of shape {groups.shape}."
             )
         if groups.size and groups.min() < -1:
             raise ValueError(f"Chunklet ids are 0 or more, or -1 for none; got {groups.min()}.")

@@ -51,7 +51,8 @@ def to_triplets(
         triplets = supervision
         if len(triplets) == 0:
             raise ValueError(
-                "There are no triplets. In cross-validation, a fold of few constraints may have none."
+                "There are no triplets. In cross-validation, a fold of few constraints may have "
+                "none."
             )
     else:
         triplets = _as_triplets(strategy(X, supervision, random_state), strategy)

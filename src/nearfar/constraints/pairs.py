@@ -30,7 +30,7 @@ class Pairs(IndexedConstraints):
         True where the two belong together. Learners of triplets need similar and dissimilar pairs
         that share a row.
     weight : array-like of shape (n_pairs,), optional
-        Importance of each.
+        Weight of each, like `sample_weight`: a pair of weight 2 counts as two.
 
     Examples
     --------
@@ -56,7 +56,7 @@ class Pairs(IndexedConstraints):
         flags = np.array(similar)
         if flags.shape != (len(rows),) or (flags.dtype != np.bool_ and len(rows)):
             raise ValueError(
-                f"Pairs need `similar` as {len(rows)} booleans, one a pair; got {flags.dtype} "
+                f"Pairs need `similar` as one boolean per pair ({len(rows)}); got {flags.dtype} "
                 f"of shape {flags.shape}. For labels of 1 and 0, or 1 and -1, write `labels == 1`."
             )
         object.__setattr__(self, "index", rows)

@@ -214,7 +214,7 @@ class _ClassSampler(ClassOrder):
     """Draws members of the same or of another class, without n x n tables."""
 
     def __init__(self, y: Ints) -> None:
-        super().__init__(y)
+        super().__init__(np.unique(y, return_inverse=True)[1])
         self.place = np.empty(self.n, dtype=np.intp)
         self.place[self.order] = np.arange(self.n)
 

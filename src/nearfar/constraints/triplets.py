@@ -26,7 +26,7 @@ class Triplets(IndexedConstraints):
     index : array-like of shape (n_triplets, 3)
         Row numbers (anchor, near, far) of X.
     weight : array-like of shape (n_triplets,), optional
-        Importance of each; a triplet of weight 2 counts as two.
+        Weight of each, like `sample_weight`: a triplet of weight 2 counts as two.
 
     Examples
     --------

@@ -37,7 +37,8 @@ class Verification:
     Attributes
     ----------
     auc : float
-        Area under the ROC curve: the chance that a similar pair is nearer than a dissimilar one.
+        Area under the ROC curve: the probability that a similar pair is nearer than a
+        dissimilar one.
     eer : float
         Equal error rate: where the false positive rate equals the false negative rate, by linear
         interpolation on the curve.

@@ -1,1 +1,1 @@
-"""Learners, one room for each family."""
+"""Learners, one package per family."""

@@ -241,7 +241,7 @@ class MetricLearner(
         points, supervision = self._validate(X, y)
         most = self._most_components(points.shape[1])
         if self.n_components is not None and self.n_components > most:
-            raise ValueError(f"n_components={self.n_components} is more than the {most} features.")
+            raise ValueError(f"n_components must be at most {most}; got {self.n_components}.")
         scaler = Scaler.fit(points, self._setting("scale"))
         data = FitInput(
             scaler.transform(points),
@@ -262,7 +262,7 @@ class MetricLearner(
         if not self.warm_start or metric is None:
             return None
         if not hasattr(metric, "transform"):
-            raise ValueError("warm_start needs a metric; what was learned last is not one.")
+            raise ValueError("warm_start cannot continue from a SignedForm, which is not a metric.")
         if metric.n_features != n_features:
             raise ValueError(
                 f"warm_start: the fitted metric is for {metric.n_features} features; "
@@ -379,6 +379,8 @@ class MetricLearner(
             Z = Scaler.fit(points, "standard").transform(points)
             supervision = to_triplets(Z, supervision, NearestTriplets(), np.random.RandomState(0))
         supervision.check(len(points))
+        if len(supervision) == 0:
+            raise ValueError("There are no triplets to score.")
         right = self.metric_.prefers(points, supervision.index)
         return float(np.average(right, weights=supervision.weight))
 

@@ -22,8 +22,8 @@ _ONLY_METRICS_HAVE = frozenset(
 class SignedForm:
     """A form H(x, y) = (x - y)' M (x - y) that may be negative.
 
-    MetricBoost learns one with ``psd=False``. It orders triplets, but it is not a distance and has
-    no linear map.
+    MetricBoost learns one with ``variant="paper"``. It orders triplets, but it is not a distance
+    and has no linear map.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class SignedForm:
     def __getattr__(self, name: str) -> Any:
         if name in _ONLY_METRICS_HAVE:
             raise AttributeError(
-                f"A form learned with psd=False is not a metric and has no {name!r}; "
+                f'A form learned with variant="paper" is not a metric and has no {name!r}; '
                 "it can only order triplets."
             )
         raise AttributeError(name)

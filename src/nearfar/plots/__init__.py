@@ -10,7 +10,7 @@ in marker as well as in colour.
 
 from nearfar.plots.curves import curves, neighbor_curve, roc
 from nearfar.plots.features import importances
-from nearfar.plots.fits import accuracy_by_rank, eigenvalues, rounds, spectra
+from nearfar.plots.fits import accuracy_by_rank, eigenvalues, iterations, spectra
 from nearfar.plots.neighbors import neighbor_lines, neighbor_pictures
 from nearfar.plots.scatters import before_and_after, projections
 
@@ -20,11 +20,11 @@ __all__ = [
     "curves",
     "eigenvalues",
     "importances",
+    "iterations",
     "neighbor_curve",
     "neighbor_lines",
     "neighbor_pictures",
     "projections",
     "roc",
-    "rounds",
     "spectra",
 ]

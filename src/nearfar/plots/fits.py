@@ -77,38 +77,40 @@ def eigenvalues(metric: Metric) -> NDArray[np.float64]:
     return values
 
 
-def rounds(history: History, *, axes: Any = None) -> Axes:
+def iterations(history: History, *, axes: Any = None) -> Axes:
     """Draw the objective of each iteration, and what certifies it.
 
-    The second plot is the leading eigenvalue for boosting learners, and the gap between the
-    objective and its lower bound for max-margin learners. Others, such as NCA, have only the first
-    plot. The scale is logarithmic if all values are positive and differ by a factor of 50 or more.
+    Boosting learners have the leading eigenvalue, and solvers with a certificate the gap between
+    the objective and its lower bound. Others, such as NCA, have only the first plot. The scale is
+    logarithmic if all values are positive and differ by a factor of 50 or more.
 
     Parameters
     ----------
     history : History
         The `history_` of a fitted learner.
-    axes : sequence of one or two Axes, optional
+    axes : sequence of Axes, optional
 
     Returns
     -------
-    array of one or two Axes
+    array of one to three Axes
 
     Examples
     --------
     >>> from sklearn.datasets import load_iris
     >>> from nearfar import BoostMetric, plots
     >>> learner = BoostMetric(max_iter=20).fit(*load_iris(return_X_y=True))
-    >>> objective, eigenvalue = plots.rounds(learner.history_)
+    >>> objective, eigenvalue = plots.iterations(learner.history_)
     >>> bool((objective.lines[0].get_ydata() == learner.history_.objective).all())
     True
     """
     if len(history) == 0:
         raise ValueError("The history has no iterations to draw.")
-    certificate = "gap" if history[0].direction is None else "leading eigenvalue"
-    series = {"objective": history.objective, certificate: history.eigenvalue}
-    if np.isnan(history.eigenvalue).all():
-        del series[certificate]
+    candidates = {
+        "objective": history.objective,
+        "leading eigenvalue": history.eigenvalue,
+        "gap": history.gap,
+    }
+    series = {name: values for name, values in candidates.items() if not np.isnan(values).all()}
     drawn = grid(axes, 1, len(series))[0]
     number = np.arange(1, len(history) + 1)
     for ax, (name, values) in zip(drawn, series.items(), strict=True):
@@ -194,7 +196,9 @@ def _stages(learner: Any, max_points: int) -> tuple[list[tuple[int, Metric]], st
             f"This {name} stopped before its first iteration; there is nothing to draw."
         )
     if not isinstance(first, Metric):
-        raise ValueError(f"This {name} was fitted with psd=False; its result is not a metric.")
+        raise ValueError(
+            f"This {name} was fitted with variant='paper'; its result is not a metric."
+        )
     ranks = first.n_components, learner.metric_.n_components
     grows = ranks[0] != ranks[1]
     low, high = ranks if grows else (1, len(learner.history_))

@@ -177,7 +177,7 @@ def _figures(study: Study) -> Iterator[tuple[Callable[[], Any], str, bool]]:
     )
     learner, relearned = study.learner, study.relearned
     if learner is not None and len(learner.history_) > 1:
-        yield lambda: plots.rounds(learner.history_), "The fit, iteration by iteration.", True
+        yield lambda: plots.iterations(learner.history_), "The fit, iteration by iteration.", True
     if hasattr(relearned, "staged_metrics") and len(relearned.history_) > 1:
         yield (
             lambda: plots.accuracy_by_rank(relearned, X[train], y[train], X[test], y[test]),

@@ -34,7 +34,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class FitInProgress:
-    """A fit, as those who watch it see it.
+    """A running fit, as passed to watchers.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ except ImportError:
         def set_callbacks(self, *callbacks: Any) -> Any:
             """Explain that callbacks need a newer scikit-learn."""
             if callbacks:
-                raise RuntimeError("Callbacks need scikit-learn 1.9 or later; this one is older.")
+                raise RuntimeError("Callbacks need scikit-learn 1.9 or later.")
             return self
 
     def with_callbacks(method: F) -> F:

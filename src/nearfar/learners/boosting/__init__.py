@@ -1,4 +1,4 @@
-"""Learners that add one rank-one term a round."""
+"""Learners that add one rank-one term per iteration."""
 
 from nearfar.learners.boosting.boostmetric import BoostMetric
 from nearfar.learners.boosting.drmetric import DRMetric

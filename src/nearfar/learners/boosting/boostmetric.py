@@ -79,7 +79,7 @@ class BoostMetric(BoostingLearner):
         Penalty v for a unit of trace, relative to the leading eigenvalue at zero margins. At 1 or
         more nothing is learned from zero.
     variant : {"default", "paper"}, default="default"
-        "paper" follows the paper to the letter: see the module's docstring.
+        "paper" follows the paper literally; see the module's docstring.
     corrective : bool, default=False
         Re-optimise the whole metric after each new term, to the optimum of the paper's problem
         (P0), in float64. Needs a `penalty` that bounds the problem; 0.1 usually does.
@@ -87,14 +87,15 @@ class BoostMetric(BoostingLearner):
         Makes triplets from labels.
     prior : {"identity"}, Metric or None, default="identity"
         The metric to start from and to add to: Euclidean distance between scaled points, or a
-        metric of your own. None is the paper's zero. If nothing improves on the prior, it is the
-        result.
+        metric of your own. None starts from zero, as the paper does. If nothing improves on the
+        prior, it is the result.
     prior_weight : float, default=0.3
         Mean squared distance of the triplets under the prior, in the units of margins. The loss is
         exponential in the prior's worst margins: at 1 and more, a few outliers can dominate.
     scale : {"standard", "unit"} or None, default="standard"
-        How to scale X inside; the result is for X as given. "standard" gives every feature unit
-        variance, "unit" and None leave features as they are; None also leaves the units of margins.
+        How X is scaled internally; the result applies to X as given. "standard" gives every feature
+        unit variance, "unit" and None leave features as they are; None also leaves the units of
+        margins.
     n_components : int, optional
         Dimension to reduce to, by the principal axes of the mapped points; fewer, if the metric's
         rank is lower.
@@ -109,7 +110,7 @@ class BoostMetric(BoostingLearner):
     random_state : int, RandomState or None, default=None
         For strategies that draw at random and for `validation_fraction`.
     n_jobs : int, optional
-        Number of threads; by default as many as there are cores.
+        Number of threads. None and -1 use all cores, -2 all but one.
     verbose : int, default=0
         1 shows progress on standard error.
 

@@ -71,7 +71,7 @@ _SMALLEST_WEIGHT = 1e-200
 
 
 class DRMetric(BoostingLearner):
-    """Learn a trace-one metric with a large soft margin, robust against wrong triplets.
+    """Learn a trace-one metric with a large soft margin.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class DRMetric(BoostingLearner):
         the paper's linear programme (4) ("lp", the default of ``variant="paper"``), for up to some
         ten thousand triplets.
     variant : {"default", "paper"}, default="default"
-        "paper" follows Algorithm 1 to the letter: see the module's docstring.
+        "paper" follows Algorithm 1 literally; see the module's docstring.
     record_weights : bool, default=False
         Keep the weight of every triplet after every iteration.
     constraints : strategy, default=NearestTriplets(targets=3, impostors=3)
@@ -101,10 +101,11 @@ class DRMetric(BoostingLearner):
         A metric to add to: Euclidean distance between scaled points, or one of your own. None, as
         in the paper, did as well on the sets tried.
     prior_weight : float, default=1.0
-        History of the prior; that of what is learned is one.
+        Trace of the prior. The learned part has trace one.
     scale : {"standard", "unit"} or None, default="standard"
-        How to scale X inside; the result is for X as given. "standard" gives every feature unit
-        variance, "unit" and None leave features as they are; None also leaves the units of margins.
+        How X is scaled internally; the result applies to X as given. "standard" gives every feature
+        unit variance, "unit" and None leave features as they are; None also leaves the units of
+        margins.
     n_components : int, optional
         Dimension to reduce to, by the principal axes of the mapped points; fewer, if the metric's
         rank is lower.
@@ -117,7 +118,7 @@ class DRMetric(BoostingLearner):
     random_state : int, RandomState or None, default=None
         For strategies that draw at random.
     n_jobs : int, optional
-        Number of threads; by default as many as there are cores.
+        Number of threads. None and -1 use all cores, -2 all but one.
     verbose : int, default=0
         1 shows progress on standard error.
 

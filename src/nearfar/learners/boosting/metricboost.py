@@ -1,6 +1,6 @@
 """MetricBoost: AdaBoost on rank-one matrices (Bi, Wu, Lu, Liu, Tao, Wolf, CVPR 2011).
 
-Triplets (i, j, k) say that i is nearer to j than to k. In each round (Algorithm 1):
+Triplets (i, j, k) say that i is nearer to j than to k. In each iteration (Algorithm 1):
 
     D_t(i, j, k)  ~ exp(H(i, j) - H(i, k))                                                (2)
     u_t = eigenvector of  sum D_t ((x_i - x_k)(x_i - x_k)' - (x_i - x_j)(x_i - x_j)')    (7), (8)
@@ -13,7 +13,7 @@ The three responses (section 3.1):
     normalized    divided by C^2, the largest squared distance (9);  alpha = ln((1+r)/(1-r)) / 2
     binary        1 if the square is at least beta_t, else 0 (3);    alpha = ln(e-/e+) / 2
 
-All triplets that labels imply are weighed at the price of pairs (section 4; `AllTripletsOperator`).
+All triplets that labels imply are weighed at the cost of pairs (section 4; `AllTripletsOperator`).
 
 Where nearfar departs from the paper, and why:
 
@@ -93,17 +93,17 @@ class MetricBoost(BoostingLearner):
         sorting all pairs (at most 4,096 points), or where two normal densities, of near and of far
         lengths, are equal.
     variant : {"default", "paper"}, default="default"
-        "paper" follows the paper to the letter: see the module's docstring. Its result is not a
+        "paper" follows the paper literally; see the module's docstring. Its result is not a
         metric: it orders triplets (`score`, ``metric_.prefers``), and refuses `transform` and
         `components_`.
     constraints : strategy, default=AllTriplets()
         Makes triplets from labels. All triplets are never listed; those of other strategies are.
     prior : {"identity"}, Metric or None, default="identity"
-        The metric to start from and to add to. None is the paper's zero.
+        The metric to start from and to add to. None starts from zero, as the paper does.
     prior_weight : float, default=0.3
         Mean squared distance of the triplets under the prior, in the units of margins.
     scale : {"standard", "unit"} or None, default="standard"
-        How to scale X inside; the result is for X as given.
+        How X is scaled internally; the result applies to X as given.
     n_components : int, optional
         Dimension to reduce to, by the principal axes of the mapped points.
     tol : float, default=1e-7
@@ -114,7 +114,7 @@ class MetricBoost(BoostingLearner):
     random_state : int, RandomState or None, default=None
         For strategies that draw at random.
     n_jobs : int, optional
-        Number of threads; by default as many as there are cores.
+        Number of threads. None and -1 use all cores, -2 all but one.
     verbose : int, default=0
         1 shows progress on standard error.
 
@@ -200,7 +200,7 @@ class MetricBoost(BoostingLearner):
         self.variant = variant
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Return names of the coordinates of `transform`; a form that is no metric has none."""
+        """Return names of the coordinates of `transform`; a `SignedForm` has none."""
         check_is_fitted(self)
         self.metric_.transform  # noqa: B018
         return super().get_feature_names_out(input_features)

@@ -1,8 +1,8 @@
 """Thresholds of squared lengths for MetricBoost's binary weak models.
 
 A threshold beta orders a triplet correctly if its near length is below beta and its far length is
-not, and wrongly in the opposite case. With e+ and e- the weights of the wrong and the right ones, the best
-vote has weight alpha = ln(e- / e+) / 2 and
+not, and wrongly in the opposite case. With e+ and e- the weights of the wrong and the right ones,
+the best vote has weight alpha = ln(e- / e+) / 2 and
 
     Z = 1 - e+ - e- + 2 sqrt(e+ e-) = 1 - (sqrt(e-) - sqrt(e+))^2.
 """

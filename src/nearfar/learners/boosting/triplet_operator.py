@@ -116,8 +116,8 @@ class TripletOperator:
     >>> from nearfar import Triplets
     >>> from nearfar.learners.boosting.triplet_operator import TripletOperator
     >>> X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]])
-    >>> scatter = TripletOperator(X, Triplets([[0, 1, 2]]), unit=1.0)
-    >>> scatter.margins(np.array([0.0, 1.0])), scatter.matrix(np.array([1.0]))
+    >>> operator = TripletOperator(X, Triplets([[0, 1, 2]]), unit=1.0)
+    >>> operator.margins(np.array([0.0, 1.0])), operator.matrix(np.array([1.0]))
     (array([4.]), array([[-1.,  0.],
                          [ 0.,  4.]]))
     """

@@ -1,4 +1,4 @@
-"""A path over C: the planes of one C are below the loss for every other, and are kept."""
+"""A path over C: the planes of one C stay valid for every other."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class CPath:
     Attributes
     ----------
     C : array of shape (n_steps,)
-        The prices, rising.
+        The values of C, in increasing order.
     learners : list of MaxMarginMetric
         Fitted to all pairs, one for each.
     scores : array of shape (n_steps, n_folds) or None
-        Share of held-out pairs that are told rightly. Their rows are known from other pairs: for
-        new rows expect less.
+        Share of held-out pairs classified correctly. Their rows also occur in training pairs:
+        expect less on new rows.
     """
 
     C: Vector
@@ -55,7 +55,7 @@ def C_path(  # noqa: N802
     cv: int | None = 5,
     random_state: int | np.random.RandomState | None = None,
 ) -> CPath:
-    """Fit a max-margin metric for several C, each from what the one before has found.
+    """Fit a max-margin metric for several values of C, each starting from the last.
 
     Parameters
     ----------

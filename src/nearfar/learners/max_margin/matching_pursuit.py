@@ -5,9 +5,9 @@ The point that is farthest from the span of the basis joins it (Xiong, Johnson, 
     next = argmax_i  min_beta | phi(x_i) - sum_j beta_j phi(x_j) |^2                        (8)
 
 The minimum is attained at beta = K_BB^-1 k_B(x_i), and to choose by the exact residual is to choose
-the pivots of a pivoted Cholesky factorisation of K: N numbers a step, O(N t^2) in all, and no more
-of K than t columns. Residuals and features that are whitened, K_BB^(-1/2) k_B(x), are exact. Of
-points whose residuals agree to rounding the first one joins.
+the pivots of a pivoted Cholesky factorisation of K: N numbers per step and O(N t^2) in
+total; only t columns of K are computed. Residuals and features that are whitened, K_BB^(-1/2)
+k_B(x), are exact. Of points whose residuals agree to rounding the first one joins.
 
 The paper prints the cosine of phi(x_i) and phi(x_j) for beta_j, which is right only for an
 orthogonal basis of unit length (its residual rises after some points), begins with a random point,

@@ -26,7 +26,7 @@ Where nearfar departs from the paper, and why:
   (vehicles 38 against 30 % error).
 - For few pairs the dual with one multiplier per pair is faster (`box_dual`); same optimum.
 - C and epsilon have no values in the paper.
-- Section 4.5's kernel between pairs, O(n^2), is no metric; docs/maxmargin.md says what it is.
+- Section 4.5's kernel between pairs, O(n^2), is not a metric; see docs/maxmargin.md.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _MODEL_TOLERANCE = 0.1
 
 
 class MaxMarginMetric(ConstraintLearner):
-    """Learn a metric and a threshold that tell similar from dissimilar pairs by a margin.
+    """Learn a metric and a threshold that separate similar from dissimilar pairs by a margin.
 
     Parameters
     ----------
@@ -100,12 +100,12 @@ class MaxMarginMetric(ConstraintLearner):
         Makes pairs from labels: ten for each row, at least 2,000, half of them similar.
     prior : {"identity"}, Metric or None, default="identity"
         The metric P to stay near: Euclidean distance between scaled points (with a kernel, that of
-        the kernel), or a metric of your own. None is the paper's zero.
+        the kernel), or a metric of your own. None starts from zero, as the paper does.
     prior_weight : float, default=1.0
         Mean squared distance of the pairs under the prior.
     scale : {"standard", "unit"} or None, default="standard"
-        How to scale X inside; the result is for X as given. "standard" gives every feature unit
-        variance, "unit" and None leave features as they are; None also leaves the units of
+        How X is scaled internally; the result applies to X as given. "standard" gives every feature
+        unit variance, "unit" and None leave features as they are; None also leaves the units of
         distances.
     n_components : int, optional
         Dimension to reduce to, by the principal axes of the mapped points; fewer, if the metric's
@@ -118,7 +118,7 @@ class MaxMarginMetric(ConstraintLearner):
     random_state : int, RandomState or None, default=None
         For drawing pairs.
     n_jobs : int, optional
-        Number of threads; by default as many as there are cores.
+        Number of threads. None and -1 use all cores, -2 all but one.
     verbose : int, default=0
         1 shows progress on standard error.
 
@@ -221,14 +221,12 @@ class MaxMarginMetric(ConstraintLearner):
         if pairs is not None:
             return self.threshold_ - self.metric_.pair_distances(points, pairs) ** 2
         if self.kernel is not None:
-            raise ValueError(
-                "With a kernel, points are not known by their differences: give pairs."
-            )
+            raise ValueError("With a kernel, differences of points are not enough; pass pairs.")
         embedded = self.metric_.transform(points).astype(np.float64, copy=False)
         return self.threshold_ - np.einsum("ij,ij->i", embedded, embedded)
 
     def predict(self, X: ArrayLike, pairs: Pairs | ArrayLike | None = None) -> NDArray[np.bool_]:
-        """Tell which pairs are the same; arguments as for `decision_function`."""
+        """Return which pairs are the same; see `decision_function` for the arguments."""
         return self.decision_function(X, pairs) > 0
 
     def _check_parameters(self) -> None:
@@ -350,7 +348,7 @@ class MaxMarginProblem(Problem):
             return "Nothing was learned: the best metric is zero. Use a larger C or a prior."
         if history.stopped not in ("max_iter", "stalled"):
             return ""
-        ended = "Rounding ends the search"
+        ended = "Rounding errors stopped the search"
         if history.stopped == "max_iter":
             ended = f"max_iter={self.max_iter} was reached"
         gap = max(0.0, last.gap) / last.objective

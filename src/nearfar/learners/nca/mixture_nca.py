@@ -3,7 +3,7 @@
 S metrics M_s and a gate that depends on the point:
 
     pi_s(x) = softmax_s(v_s'x + b_s)                                                         (9)
-    p_s(i)  = chance that the point i finds its own class under M_s (`soft_neighbors`)        (8)
+    p_s(i)  = probability that point i finds its own class under M_s (`soft_neighbors`)        (8)
 
     min  -1/n sum_i log sum_s pi_s(x_i) p_s(i)
          + sparsity sum_s Tr M_s + gate_sparsity |V|_1                                      (11)
@@ -62,7 +62,7 @@ _SMALLEST_PROBABILITY = 1e-12
 
 
 class MixtureNCA(NeighborhoodLearner):
-    """Learn a few local metrics and a gate that tells where each of them holds.
+    """Learn several local metrics and a gate that selects one for each point.
 
     Parameters
     ----------
@@ -85,8 +85,8 @@ class MixtureNCA(NeighborhoodLearner):
         Where every metric begins: Euclidean distance between scaled points, with |M|_F = 1, or a
         metric of your own.
     scale : {"standard", "unit"} or None, default="standard"
-        How to scale X inside; the result is for X as given. "standard" gives every feature unit
-        variance, "unit" and None leave features as they are.
+        How X is scaled internally; the result applies to X as given. "standard" gives every feature
+        unit variance, "unit" and None leave features as they are.
     n_components : int, optional
         The most rows of each map; by default as many as there are features.
     tol : float, default=1e-6
@@ -96,7 +96,7 @@ class MixtureNCA(NeighborhoodLearner):
     random_state : int, RandomState or None, default=None
         For the starts of the gate.
     n_jobs : int, optional
-        Number of threads; by default as many as there are cores.
+        Number of threads. None and -1 use all cores, -2 all but one.
     verbose : int, default=0
         1 shows progress on standard error.
 

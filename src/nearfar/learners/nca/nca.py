@@ -210,8 +210,8 @@ class NCA(_SingleMapLearner):
         Where to begin: Euclidean distance between scaled points, with |M|_F = 1, or a metric of
         your own.
     scale : {"standard", "unit"} or None, default="standard"
-        How to scale X inside; the result is for X as given. "standard" gives every feature unit
-        variance, "unit" and None leave features as they are.
+        How X is scaled internally; the result applies to X as given. "standard" gives every feature
+        unit variance, "unit" and None leave features as they are.
     n_components : int, optional
         Rows of the map that is learned; by default as many as there are features.
     tol : float, default=1e-6
@@ -221,7 +221,7 @@ class NCA(_SingleMapLearner):
     random_state : int, RandomState or None, default=None
         For batches.
     n_jobs : int, optional
-        Number of threads; by default as many as there are cores.
+        Number of threads. None and -1 use all cores, -2 all but one.
     verbose : int, default=0
         1 shows progress on standard error.
 
@@ -309,8 +309,8 @@ class SparseNCA(_SingleMapLearner):
         Where to begin: Euclidean distance between scaled points, with |M|_F = 1, or a metric of
         your own.
     scale : {"standard", "unit"} or None, default="standard"
-        How to scale X inside; the result is for X as given. "standard" gives every feature unit
-        variance, "unit" and None leave features as they are.
+        How X is scaled internally; the result applies to X as given. "standard" gives every feature
+        unit variance, "unit" and None leave features as they are.
     n_components : int, optional
         The most rows of the map; by default as many as there are features.
     tol : float, default=1e-8
@@ -320,7 +320,7 @@ class SparseNCA(_SingleMapLearner):
     random_state : int, RandomState or None, default=None
         For batches.
     n_jobs : int, optional
-        Number of threads; by default as many as there are cores.
+        Number of threads. None and -1 use all cores, -2 all but one.
     verbose : int, default=0
         1 shows progress on standard error.
 
