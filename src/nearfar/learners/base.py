@@ -160,7 +160,7 @@ class MetricLearner(
             '"standard", "unit" or None', lambda value: value in ("standard", "unit", None)
         ),
         "n_components": optional(integer(at_least=1)),
-        "tol": number(at_least=0.0),
+        "tol": optional(number(at_least=0.0)),
         "warm_start": boolean(),
         "n_jobs": Rule(
             "None or a nonzero integer",
@@ -177,7 +177,7 @@ class MetricLearner(
         *,
         scale: str | None = "standard",
         n_components: int | None = None,
-        tol: float = 1e-7,
+        tol: float | None = 1e-7,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,

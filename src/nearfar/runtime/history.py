@@ -45,6 +45,8 @@ class Iteration:
         keeps only that of the last iteration.
     restart : int
         Number of the start that the iteration belongs to.
+    n_rows : int or None
+        Number of points that the objective is over, if that changes during a fit.
     seconds : float
         Duration; set by the `History`.
     """
@@ -60,6 +62,7 @@ class Iteration:
     constraint_weights: Vector | None = None
     model: Any = None
     restart: int = 0
+    n_rows: int | None = None
     seconds: float = math.nan
 
 

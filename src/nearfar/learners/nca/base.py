@@ -8,14 +8,25 @@ import numpy as np
 
 from nearfar.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
 from nearfar.learners.base import FitInput, MetricLearner, Problem, factor_on_scaled_points
+from nearfar.learners.nca.soft_neighbors import SoftNeighbors
 from nearfar.metrics.metric import Metric
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History
-from nearfar.runtime.parameters import choice, either, instance, integer
+from nearfar.runtime.parameters import choice, either, instance, integer, number, optional
 from nearfar.typing import Floats, Ints, Matrix
 
 Init = Literal["identity"] | Metric
 
+EXACT_ROWS = 1000
+"""Up to so many points, fits run in the precision of X and to a small tolerance."""
+
+_COARSE_ROWS = 1000
+_ROWS_PER_CLASS = 8
+_GROWTH = 4
+COARSE_TOLERANCE = 1e-3
+"""Tolerance of stages on a part of the points."""
+
+_LOOSE_TOLERANCE = 1e-4
 _UNIT_VARIANCE_TOLERANCE = 1e-6
 _VANISHED = 1e-5
 _FIRST_SIZE = 1e-2
@@ -30,6 +41,31 @@ def nonzero_rows(L: Matrix, largest: float) -> Matrix:
     _, size, axes = np.linalg.svd(L, full_matrices=False)
     kept = size**2 > _VANISHED * max(largest, _FIRST_SIZE)
     return np.asarray(size[kept, None] * axes[kept]) if kept.any() else np.zeros((1, L.shape[1]))
+
+
+def coarse_to_fine(
+    Z: Floats, codes: Ints, random_state: np.random.RandomState
+) -> list[SoftNeighbors]:
+    """Return random parts of the points that grow up to all of them.
+
+    Pairs grow with the square of the points: most iterations run on few points, where they cost
+    little, and the last ones on all. Each class has its share of every part, and at least two
+    members. Up to twice the smallest part there is one stage.
+    """
+    sizes = np.bincount(codes)
+    n, size = len(codes), max(_COARSE_ROWS, _ROWS_PER_CLASS * np.count_nonzero(sizes))
+    order = random_state.permutation(n) if n > 2 * size else np.arange(n)
+    # Place of each row among those of its class, in random order.
+    by_class = order[np.argsort(codes[order], kind="stable")]
+    first = np.repeat(np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes)
+    place = np.empty(n, dtype=np.intp)
+    place[by_class] = np.arange(n) - first
+    stages = []
+    while 2 * size < n:
+        rows = np.flatnonzero(place < np.maximum(2, np.ceil(sizes * size / n))[codes])
+        stages.append(SoftNeighbors(Z[rows], codes[rows]))
+        size *= _GROWTH
+    return [*stages, SoftNeighbors(Z, codes)]
 
 
 class NeighborhoodProblem(Problem):
@@ -51,6 +87,7 @@ class NeighborhoodLearner(MetricLearner):
     """Base of the learners from soft neighbours; they need labels."""
 
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+        "tol": optional(number(at_least=0.0)),
         "max_iter": integer(at_least=1),
         "init": either(choice("identity"), instance(Metric, "a Metric")),
     }
@@ -70,8 +107,21 @@ class NeighborhoodLearner(MetricLearner):
             )
         return np.asarray(supervision, dtype=np.intp)
 
+    small_tol: ClassVar[float]
+    """Default of `tol` for up to `EXACT_ROWS` points."""
+
+    def _tolerance(self, n_rows: int) -> float:
+        if self.tol is not None:
+            return self.tol
+        return self.small_tol if n_rows <= EXACT_ROWS else _LOOSE_TOLERANCE
+
     def _in_units(self, Z: Floats) -> tuple[Floats, float]:
-        """Return points with a mean variance of one, and the variance they were divided by."""
+        """Return points with a mean variance of one, and the variance they were divided by.
+
+        Many points are converted to float32, in which sums over pairs are accurate enough.
+        """
+        if len(Z) > EXACT_ROWS:
+            Z = Z.astype(np.float32, copy=False)
         variance = Z.var(axis=0, dtype=np.float64)
         mean = float(variance.sum() / max(1, np.count_nonzero(variance)))
         if self.scale is None or mean == 0 or abs(mean - 1) < _UNIT_VARIANCE_TOLERANCE:

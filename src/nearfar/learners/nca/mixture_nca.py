@@ -39,7 +39,7 @@ from sklearn.cluster import KMeans
 from sklearn.model_selection import StratifiedShuffleSplit
 
 from nearfar.learners.base import FitInput, Variant
-from nearfar.learners.nca.base import Init, NeighborhoodLearner
+from nearfar.learners.nca.base import Init, NeighborhoodLearner, coarse_to_fine
 from nearfar.learners.nca.mixture_problem import MixtureProblem
 from nearfar.learners.nca.soft_neighbors import Evaluation, SoftNeighbors
 from nearfar.metrics.gated import GatedMetric
@@ -89,8 +89,9 @@ class MixtureNCA(NeighborhoodLearner):
         unit variance, "unit" and None leave features as they are.
     n_components : int, optional
         The most rows of each map; by default as many as there are features.
-    tol : float, default=1e-6
-        Relative decrease of the objective at which to end.
+    tol : float, optional
+        Relative decrease of the objective at which to end; by default 1e-6 for up to 1,000
+        points and 1e-4 beyond, where more iterations hardly change neighbours.
     warm_start : bool, default=False
         Continue from `metric_`: the metrics and gate of the last fit, or ones assigned to it.
     random_state : int, RandomState or None, default=None
@@ -132,6 +133,7 @@ class MixtureNCA(NeighborhoodLearner):
     (178, 2)
     """
 
+    small_tol: ClassVar[float] = 1e-6
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "n_metrics": either(choice("auto"), integer(at_least=1)),
         "sparsity": number(at_least=0.0),
@@ -152,7 +154,7 @@ class MixtureNCA(NeighborhoodLearner):
         init: Init = "identity",
         scale: str | None = "standard",
         n_components: int | None = None,
-        tol: float = 1e-6,
+        tol: float | None = None,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
@@ -188,7 +190,7 @@ class MixtureNCA(NeighborhoodLearner):
         if number == "auto":
             number = self._best_number(Z, codes, L, data.random_state)
         problem = self._problem(Z, codes, L, int(number), data.random_state, unit)
-        if data.warm is not None and len(data.warm.metric.parts) == problem.mixture.number > 1:
+        if data.warm is not None and len(data.warm.metric.parts) == problem.mixtures[-1].number > 1:
             scale = data.scaler.scale * np.sqrt(unit)
             problem.starts = [_model_of(data.warm.metric, scale, data.scaler.center, len(L))]
         return problem
@@ -205,15 +207,20 @@ class MixtureNCA(NeighborhoodLearner):
         """Build the problem with its starts."""
         if number > 1 and number > len(np.unique(Z, axis=0)):
             raise ValueError(f"n_metrics={number} is more than the number of distinct rows of X.")
-        mixture = Mixture(SoftNeighbors(Z, codes), number, self.sparsity, self.gate_sparsity)
+        mixtures = [
+            Mixture(points, number, self.sparsity, self.gate_sparsity)
+            for points in coarse_to_fine(Z, codes, random_state)
+        ]
+        if self.variant == "paper":
+            mixtures = mixtures[-1:]
         n_init = max(_STARTS_OF_AUTO, self.n_init) if self.n_metrics == "auto" else self.n_init
         n_init = 1 if number == 1 else n_init
         return MixtureProblem(
-            mixture,
-            [mixture.start(L, random_state) for _ in range(n_init)],
+            mixtures,
+            [mixtures[-1].start(L, random_state) for _ in range(n_init)],
             unit,
             max_iter=self.max_iter,
-            tol=self.tol,
+            tol=self._tolerance(len(Z)),
             printed=self.variant == "paper",
         )
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import softmax
 
 from nearfar.learners.metric_builder import MetricBuilder
-from nearfar.learners.nca.base import NeighborhoodProblem, nonzero_rows
+from nearfar.learners.nca.base import COARSE_TOLERANCE, NeighborhoodProblem, nonzero_rows
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.history import History, Iteration, Iterations, map_iterations
@@ -27,7 +27,8 @@ class MixtureProblem(NeighborhoodProblem):
 
     Parameters
     ----------
-    mixture : Mixture
+    mixtures : list of Mixture
+        The same mixture over growing parts of the points.
     starts : list of MixtureModel
     unit : float
     max_iter : int
@@ -39,7 +40,7 @@ class MixtureProblem(NeighborhoodProblem):
 
     def __init__(
         self,
-        mixture: Mixture,
+        mixtures: list[Mixture],
         starts: list[MixtureModel],
         unit: float,
         *,
@@ -47,7 +48,7 @@ class MixtureProblem(NeighborhoodProblem):
         tol: float,
         printed: bool,
     ) -> None:
-        self.mixture, self.starts, self.unit, self.tol = mixture, starts, unit, tol
+        self.mixtures, self.starts, self.unit, self.tol = mixtures, starts, unit, tol
         self.iterations_per_start, self.fixed_iterations = max_iter, printed
         self.max_iter = max_iter * len(starts) + (len(starts) > 1)
 
@@ -70,18 +71,35 @@ class MixtureProblem(NeighborhoodProblem):
         return reason
 
     def _minimize(self, start: MixtureModel) -> Iterations:
+        """Minimise over growing parts of the points, each from where the last one ended."""
         if self.fixed_iterations:
-            return self.mixture.minimize_as_printed(start, max_iter=self.iterations_per_start)
-        return self.mixture.minimize(start, max_iter=self.iterations_per_start, tol=self.tol)
+            whole = self.mixtures[-1]
+            return (yield from whole.minimize_as_printed(start, max_iter=self.iterations_per_start))
+        left, reason = self.iterations_per_start, "max_iter"
+        for mixture in self.mixtures:
+            n_rows = len(mixture.points.X)
+            tol = self.tol if mixture is self.mixtures[-1] else COARSE_TOLERANCE
+
+            def stamped(iteration: Iteration, n_rows: int = n_rows) -> Iteration:
+                nonlocal left, start
+                left, start = left - 1, iteration.model
+                return replace(iteration, n_rows=n_rows)
+
+            reason = yield from map_iterations(
+                mixture.minimize(start, max_iter=left, tol=tol), stamped
+            )
+            if left <= 0:
+                break
+        return reason
 
     def builder(self, **parts: Any) -> MetricBuilder:
         """Return a builder of gated metrics."""
-        return GatedMetricBuilder(sparse=self.mixture.sparsity > 0, **parts)
+        return GatedMetricBuilder(sparse=self.mixtures[-1].sparsity > 0, **parts)
 
     def attributes(self, builder: MetricBuilder, history: History) -> dict[str, Any]:
         """The local metrics, the gate, and the number of metrics in use."""
         model = history[-1].model
-        gate = softmax(self.mixture.points.X @ model.V.T + model.b, axis=1)
+        gate = softmax(self.mixtures[-1].points.X @ model.V.T + model.b, axis=1)
         V = model.V / builder.scale
         return {
             "metrics_": list(builder.metric(history).parts),

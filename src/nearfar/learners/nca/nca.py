@@ -29,7 +29,14 @@ import numpy as np
 
 from nearfar.learners.base import FitInput, Problem, Variant
 from nearfar.learners.metric_builder import MetricBuilder
-from nearfar.learners.nca.base import Init, NeighborhoodLearner, NeighborhoodProblem, nonzero_rows
+from nearfar.learners.nca.base import (
+    COARSE_TOLERANCE,
+    Init,
+    NeighborhoodLearner,
+    NeighborhoodProblem,
+    coarse_to_fine,
+    nonzero_rows,
+)
 from nearfar.learners.nca.mixture_nca import Mixture
 from nearfar.learners.nca.mixture_problem import MixtureProblem
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors, has_enough_classes
@@ -61,10 +68,11 @@ class _SingleMapLearner(NeighborhoodLearner):
         codes = self._labels(data.supervision)
         Z, unit = self._in_units(data.Z)
         start = self._first_map(Z, data, unit)
-        batches = None
         if self.batch_size is not None and self.batch_size < len(Z):
             batches = Batches(Z, codes, self.batch_size, data.random_state)
-        return NCAProblem(self, SoftNeighbors(Z, codes), start, unit, batches)
+            return NCAProblem(self, [], start, unit, batches)
+        stages = coarse_to_fine(Z, codes, data.random_state)
+        return NCAProblem(self, stages, start, unit, None)
 
 
 @dataclass(frozen=True)
@@ -90,23 +98,24 @@ class NCAProblem(NeighborhoodProblem):
     ----------
     learner : _SingleMapLearner
         Its objective and parameters.
-    points : SoftNeighbors
+    stages : list of SoftNeighbors
+        Points to learn from, one after the other.
     start : array of shape (k, n_features)
         The first map.
     unit : float
     batches : Batches or None
-        None to learn from all points at once.
+        What to learn from instead of the stages.
     """
 
     def __init__(
         self,
         learner: _SingleMapLearner,
-        points: SoftNeighbors,
+        stages: list[SoftNeighbors],
         start: Matrix,
         unit: float,
         batches: Batches | None,
     ) -> None:
-        self.learner, self.points, self.start, self.batches = learner, points, start, batches
+        self.learner, self.stages, self.start, self.batches = learner, stages, start, batches
         self.unit, self.max_iter = unit, learner.max_iter
         self.fixed_iterations = batches is not None
 
@@ -114,14 +123,33 @@ class NCAProblem(NeighborhoodProblem):
         """Minimise by L-BFGS, or by Adam on batches."""
         if self.batches is not None:
             return self._solve_in_batches(self.batches)
-        shape = self.start.shape
+        return self._solve_in_stages()
 
-        def objective(flat: Vector) -> tuple[float, Vector]:
-            value, gradient = self.value(self.points, flat.reshape(shape))
-            return value, gradient.ravel()
+    def _solve_in_stages(self) -> Iterations:
+        """L-BFGS on growing parts of the points, each from where the last one ended."""
+        flat, shape = self.start.ravel(), self.start.shape
+        left, reason = self.max_iter, "max_iter"
 
-        steps = lbfgs(objective, self.start.ravel(), max_iter=self.max_iter, tol=self.learner.tol)
-        return map_iterations(steps, lambda at: Iteration(at[0], model=at[1].reshape(shape)))
+        for points in self.stages:
+
+            def objective(at: Vector, points: SoftNeighbors = points) -> tuple[float, Vector]:
+                value, gradient = self.value(points, at.reshape(shape))
+                return value, gradient.ravel()
+
+            n_rows = len(points.X)
+            last = points is self.stages[-1]
+            tol = self.learner._tolerance(n_rows) if last else COARSE_TOLERANCE
+            steps = lbfgs(objective, flat, max_iter=left, tol=tol)
+
+            def iteration(at: tuple[float, Vector], n_rows: int = n_rows) -> Iteration:
+                nonlocal flat, left
+                flat, left = at[1], left - 1
+                return Iteration(at[0], model=flat.reshape(shape), n_rows=n_rows)
+
+            reason = yield from map_iterations(steps, iteration)
+            if left <= 0:
+                break
+        return reason
 
     def value(self, points: SoftNeighbors, L: Matrix) -> tuple[float, Matrix]:
         """Return the objective, to be minimised, and its gradient."""
@@ -214,8 +242,9 @@ class NCA(_SingleMapLearner):
         unit variance, "unit" and None leave features as they are.
     n_components : int, optional
         Rows of the map that is learned; by default as many as there are features.
-    tol : float, default=1e-6
-        Relative decrease of the objective at which to end.
+    tol : float, optional
+        Relative decrease of the objective at which to end; by default 1e-6 for up to 1,000
+        points and 1e-4 beyond, where more iterations hardly change neighbours.
     warm_start : bool, default=False
         Continue from `metric_`: the map of the last fit, or a metric that was assigned to it.
     random_state : int, RandomState or None, default=None
@@ -250,6 +279,7 @@ class NCA(_SingleMapLearner):
     (178, 2)
     """
 
+    small_tol: ClassVar[float] = 1e-6
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "objective": choice("expected", "likelihood"),
     }
@@ -263,7 +293,7 @@ class NCA(_SingleMapLearner):
         init: Init = "identity",
         scale: str | None = "standard",
         n_components: int | None = None,
-        tol: float = 1e-6,
+        tol: float | None = None,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
@@ -313,8 +343,9 @@ class SparseNCA(_SingleMapLearner):
         unit variance, "unit" and None leave features as they are.
     n_components : int, optional
         The most rows of the map; by default as many as there are features.
-    tol : float, default=1e-8
-        Relative decrease of the objective at which to end.
+    tol : float, optional
+        Relative decrease of the objective at which to end; by default 1e-8 for up to 1,000
+        points and 1e-4 beyond, where more iterations hardly change neighbours.
     warm_start : bool, default=False
         Continue from `metric_`: the map of the last fit, or a metric that was assigned to it.
     random_state : int, RandomState or None, default=None
@@ -349,6 +380,7 @@ class SparseNCA(_SingleMapLearner):
     [4, 2]
     """
 
+    small_tol: ClassVar[float] = 1e-8
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "sparsity": number(at_least=0.0),
         "variant": choice("default", "paper"),
@@ -364,7 +396,7 @@ class SparseNCA(_SingleMapLearner):
         init: Init = "identity",
         scale: str | None = "standard",
         n_components: int | None = None,
-        tol: float = 1e-8,
+        tol: float | None = None,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
@@ -396,5 +428,5 @@ class SparseNCA(_SingleMapLearner):
         mixture = Mixture(points, 1, self.sparsity, gate_sparsity=0.0)
         starts = [mixture.start(self._first_map(Z, data, unit), data.random_state)]
         return MixtureProblem(
-            mixture, starts, unit, max_iter=self.max_iter, tol=self.tol, printed=True
+            [mixture], starts, unit, max_iter=self.max_iter, tol=0.0, printed=True
         )
