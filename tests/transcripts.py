@@ -1,6 +1,6 @@
-"""Transcripts in the documentation: found, run again, compared, or written anew.
+"""Console transcripts in the documentation: run the commands, compare or update the outputs.
 
-``python tests/transcripts.py docs/cli.md`` runs the commands of a page and puts in what they print.
+``python tests/transcripts.py docs/cli.md`` runs the commands of a page and updates their outputs.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ FIT_TIME = re.compile(r"^(.* \d\.\d{3} [+-]?) *\d+\.\d\d$", re.MULTILINE)
 
 
 def commands(block: str) -> list[tuple[str, str]]:
-    """Commands of a console block, each with what it printed."""
+    """Return the commands of a console block, each with its output."""
     parts = re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
     return [(part.partition("\n")[0], part.partition("\n")[2]) for part in parts]
 
 
 def run(command: str, folder: Path) -> str:
-    """What a command prints in a folder, both streams, and its exit code unless that is 0."""
+    """Return what a command prints on both streams, and its exit code unless it is 0."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     keep = {k: v for k, v in os.environ.items() if k not in ("NEARFAR_DATA", "FORCE_COLOR")}
     done = subprocess.run(
@@ -47,7 +47,7 @@ def prepare(code: str, folder: Path) -> None:
 
 
 def differences(expected: str, actual: str) -> list[str]:
-    """Lines that differ in their words, or in numbers by more than another processor explains."""
+    """Return lines that differ in words, or in numbers by more than rounding explains."""
     left, right = _lines(expected), _lines(actual)
     if len(left) != len(right):
         return [f"{len(left)} lines expected, {len(right)} printed", *right]
@@ -70,7 +70,7 @@ def _lines(text: str) -> list[str]:
 
 
 def rewrite(page: Path) -> None:
-    """Run a page's commands and put in what they print."""
+    """Run the commands of a page and update their outputs."""
     with tempfile.TemporaryDirectory() as folder:
 
         def fill(block: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""What the documentation shows on the terminal is what the terminal shows."""
+"""Commands in the documentation print what the documentation shows."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import pytest
 from nearfar.cli.app import app
 from transcripts import BLOCK, commands, differences, prepare, run
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [page for page in sorted(DOCS.glob("*.md")) if "```console" in page.read_text()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_transcripts(page, tmp_path):
     for kind, text in BLOCK.findall(page.read_text()):

@@ -1,4 +1,4 @@
-"""The command line; ``nearfar --help`` tells what there is."""
+"""The command line; see ``nearfar --help``."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 
 def main() -> None:
-    """Run the command line, or say what it needs."""
+    """Run the command line, or say which packages it needs."""
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that lacks a sign must not cost the result.
+        # A terminal that cannot show a character must not lose the result.
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
-    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGTERM, _exit_on_signal)
     try:
         from nearfar.cli.app import app
     except ModuleNotFoundError as error:
-        if error.name not in {"typer", "rich", "polars"}:
+        if error.name not in {"typer", "rich", "polars", "pyarrow"}:
             raise
         sys.exit(f"nearfar's command line needs {error.name}: pip install 'nearfar[cli]'")
     except KeyboardInterrupt:
@@ -24,6 +24,6 @@ def main() -> None:
     app()
 
 
-def _end(number: int, _: Any) -> None:
-    """End as if asked to, so that files that are half written are removed."""
+def _exit_on_signal(number: int, _: Any) -> None:
+    """Exit in the usual way, so that temporary files are removed."""
     sys.exit(128 + number)

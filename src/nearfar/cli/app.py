@@ -1,4 +1,4 @@
-"""The commands, one a file, put together."""
+"""The commands; each has a file of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nearfar.cli.transform import transform
 from nearfar.cli.verify import verify
 
 app = typer.Typer(
-    help="Learn the distance a task needs.",
+    help="Learn the distance that your task needs.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -32,7 +32,7 @@ for function in (learn, compare, transform, neighbors, verify, evaluate, report,
 def version_option(
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
-    """Learn the distance a task needs."""
+    """Learn the distance that your task needs."""
     if version:
         say(f"nearfar {__version__}")
         raise typer.Exit

@@ -1,45 +1,100 @@
-"""``nearfar compare``: all learners and plain methods on the same folds."""
+"""``nearfar compare``: learners, plain methods and Euclidean distance on the same folds."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from nearfar.cli import options
-from nearfar.cli.judge import compare_labels
-from nearfar.cli.methods import METHODS, find_method
-from nearfar.cli.source import read_source
-from nearfar.cli.terminal import command, say, show_json
+from nearfar.cli.checkpoint import Checkpoint
+from nearfar.cli.errors import UserError
+from nearfar.cli.methods import METHOD_NAMES, find_method
+from nearfar.cli.rows import Rows, read_rows
+from nearfar.cli.terminal import bars, command, note, say, show_json
+from nearfar.comparison import Comparison
+from nearfar.comparison import compare as compare_methods
 
 
 @command
 def compare(
-    source: options.Rows,
+    source: options.Source,
     label: options.Label = None,
     drop: options.Drop = None,
     method: Annotated[
         list[str] | None,
-        typer.Option(help=f"Learner to compare; repeatable [all: {', '.join(METHODS)}]."),
+        typer.Option(
+            help=f"Method to compare; repeatable [default: all]: {', '.join(METHOD_NAMES)}."
+        ),
     ] = None,
     budget: options.Budget = None,
+    checkpoint: options.Checkpoint = None,
     folds: options.Folds = 5,
     neighbors: options.Neighbors = 3,
     seed: options.Seed = 0,
     json: options.Json = False,
 ) -> None:
-    """Compare Euclidean distance, plain methods and learners: whether it is worth it."""
-    data = read_source(source, label=label, drop=drop or [], labelled=True)
-    learners = None if method is None else [find_method(name).__name__ for name in method]
-    found = compare_labels(
-        data,
-        learners,
-        folds=folds,
-        n_neighbors=neighbors,
-        seed=seed,
-        budget=options.seconds(budget),
-    )
+    """Compare Euclidean distance, plain methods and learners by cross-validation.
+
+    Euclidean distance and the plain methods always take part.
+    """
+    limit = options.seconds(budget)
+    learners: dict[str, Any] | None = {}
+    for choice in [find_method(name, seed=seed) for name in method or ["auto"]]:
+        chosen = choice.learners
+        learners = None if learners is None or chosen is None else learners | dict(chosen)
+    rows = read_rows(source, label=label, drop=drop, labelled=True)
+    with Checkpoint(checkpoint, [source], fits=False) as kept:
+        found = run_comparison(
+            rows,
+            learners,
+            folds=folds,
+            neighbors=neighbors,
+            seed=seed,
+            budget=limit,
+            checkpoint=kept.comparison,
+        )
     if json:
         show_json({"source": source, **found.to_dict()})
     else:
         say(str(found))
+
+
+def run_comparison(
+    rows: Rows,
+    learners: Mapping[str, Any] | None,
+    *,
+    folds: int,
+    neighbors: int,
+    seed: int,
+    budget: float | None,
+    checkpoint: Path | None,
+) -> Comparison:
+    """Compare by labels, with progress on the terminal."""
+    labels = rows.labels
+    sizes = np.unique(labels, return_counts=True)[1]
+    if folds > sizes.max():
+        raise UserError(
+            f"--folds {folds} is more than the rows of the largest class ({sizes.max()}); "
+            f"use at most --folds {max(2, sizes.max())}."
+        )
+    most = len(rows) - int(np.ceil(len(rows) / folds))
+    if neighbors > most:
+        raise UserError(f"--neighbors {neighbors} is more than the {most} training rows of a fold.")
+    if sizes.min() < folds:
+        note(f"the smallest class has {sizes.min()} rows, fewer than the {folds} folds.")
+    with bars() as shown:
+        return compare_methods(
+            rows.X,
+            labels,
+            learners,
+            cv=folds,
+            n_neighbors=neighbors,
+            budget=budget,
+            random_state=seed,
+            progress=shown.update,
+            checkpoint=checkpoint,
+        )

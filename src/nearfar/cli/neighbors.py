@@ -1,4 +1,4 @@
-"""``nearfar neighbors``: the nearest rows under a metric."""
+"""``nearfar neighbors``: nearest rows by a metric."""
 
 from __future__ import annotations
 
@@ -8,148 +8,152 @@ from typing import Annotated, Any
 import numpy as np
 import polars as pl
 import typer
-from numpy.typing import NDArray
 
 from nearfar.cli import options
-from nearfar.cli.files import check_target, load_metric, write_table
-from nearfar.cli.source import TABLES, Source, SourceError, read_source, read_table
+from nearfar.cli.errors import UserError
+from nearfar.cli.files import check_output, load_metric
+from nearfar.cli.rows import Rows, read_rows
+from nearfar.cli.table_formats import TABLE_FORMATS, column_names
+from nearfar.cli.table_writers import write_frame
 from nearfar.cli.terminal import bars, command, say, show_json, show_table
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
+from nearfar.typing import Ints, Matrix
 
-_SHOWN = 5
-_CHUNK = 1 << 14
-_WIDTH = 60
+_ROWS_SHOWN = 5
+_QUERIES_AT_ONCE = 1 << 14
+_TEXT_WIDTH = 60
 
 
 @command
 def neighbors(
     metric: options.MetricPath,
-    source: options.Rows,
+    source: options.Source,
     label: options.Label = None,
     drop: options.Drop = None,
     ids: options.Id = None,
-    text: Annotated[str | None, typer.Option(help="Column to show for each row.")] = None,
+    text: options.Text = None,
     row: Annotated[
         list[str] | None,
-        typer.Option(help="Row to ask for, by number (from 0) or --id; repeatable [the first 5]."),
+        typer.Option(
+            help="Query row, by number (from 0) or by --id; repeatable [default: the first 5]."
+        ),
     ] = None,
     queries: Annotated[
-        str | None, typer.Option(help="Other rows to ask for, in a file like the first.")
+        str | None, typer.Option(metavar="FILE", help="Take the query rows from another file.")
     ] = None,
     number: Annotated[int, typer.Option("--neighbors", min=1, help="Number of neighbours.")] = 5,
     save_as: Annotated[
-        Path | None,
-        typer.Option("--out", help="Table to write, of all rows unless --row is given."),
+        Path | None, options.output("Table to write; has all rows unless --row is given.")
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Find the nearest rows to some rows, to all of them, or to those of another file."""
+    """Find the nearest rows of some rows, of all rows, or of the rows of another file."""
     if save_as is not None:
-        check_target(save_as, tuple(TABLES), [metric, source, queries])
+        check_output(save_as, TABLE_FORMATS, [metric, source, queries])
     found = load_metric(metric)
-    data = read_source(source, label=label, drop=drop or [], ids=ids, text=text, metric=found)
-    asked = data
+    gallery = read_rows(source, label=label, drop=drop, ids=ids, text=text, metric=found)
+    asked = gallery
     if queries is not None:
-        asked = read_source(queries, drop=_also(queries, label, text, drop), ids=ids, metric=found)
-    rows = _chosen(row, asked, every=save_as is not None)
-    most = len(data.X) - (queries is None)
+        unused = _unused_columns(queries, [label, text, *(drop or [])])
+        asked = read_rows(queries, drop=unused, ids=ids, metric=found)
+    query_rows = _query_rows(row, asked, every=save_as is not None)
+    most = len(gallery) - (queries is None)
     if number > most:
-        raise SourceError(f"--neighbors {number} is more than the {most} rows to find.")
-    distances, indices = _search(found, data, asked, rows, number)
-    table = _table(data, asked, rows, distances, indices)
+        raise UserError(f"--neighbors {number} is more than the {most} rows to search.")
+    distances, indices = _search(found, gallery, asked, query_rows, number)
+    table = _table(gallery, asked, query_rows, distances, indices)
     if save_as is not None:
-        write_table(table, save_as)
+        write_frame(table, save_as)
     if json:
         show_json(table.to_dicts())
     elif save_as is not None:
-        say(f"Neighbours of {len(rows)} rows, {number} each, written to {save_as}")
+        say(f"Neighbours of {len(query_rows)} rows, {number} each, written to {save_as}")
     else:
-        _show(data, asked, rows, distances, indices)
+        _show(gallery, asked, query_rows, distances, indices)
 
 
 def _search(
-    metric: Metric, data: Source, asked: Source, rows: NDArray[np.intp], number: int
-) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """Find neighbours, some queries at a time, with progress."""
+    metric: Metric, gallery: Rows, asked: Rows, rows: Ints, number: int
+) -> tuple[Matrix, Ints]:
+    """Search in chunks, with progress."""
     parts = []
     with bars() as shown:
-        for start in range(0, len(rows), _CHUNK):
+        for start in range(0, len(rows), _QUERIES_AT_ONCE):
             shown.update(start, len(rows), "rows")
-            some = rows[start : start + _CHUNK]
-            if asked is data:
-                parts.append(kneighbors(metric, data.X, rows=some, n_neighbors=number))
+            some = rows[start : start + _QUERIES_AT_ONCE]
+            if asked is gallery:
+                parts.append(kneighbors(metric, gallery.X, rows=some, n_neighbors=number))
             else:
-                parts.append(kneighbors(metric, data.X, asked.X[some], n_neighbors=number))
+                parts.append(kneighbors(metric, gallery.X, asked.X[some], n_neighbors=number))
     distances, indices = zip(*parts, strict=True)
     return np.concatenate(distances), np.concatenate(indices)
 
 
-def _also(queries: str, label: str | None, text: str | None, drop: list[str] | None) -> list[str]:
-    """Columns to leave out of the queries, those that they have."""
-    if Path(queries).suffix.lower() not in TABLES:
+def _unused_columns(queries: str, names: list[str | None]) -> list[str]:
+    """Return the columns of the queries that are not features, those that they have."""
+    if Path(queries).suffix.lower() not in TABLE_FORMATS:
         return []
-    columns = read_table(Path(queries)).columns
-    return [name for name in (label, text, *(drop or [])) if name in columns]
+    columns = column_names(Path(queries))
+    return [name for name in names if name in columns]
 
 
-def _chosen(row: list[str] | None, asked: Source, *, every: bool) -> NDArray[np.intp]:
+def _query_rows(row: list[str] | None, asked: Rows, *, every: bool) -> Ints:
     if not row:
-        return np.arange(len(asked.X) if every else min(_SHOWN, len(asked.X)))
-    names = {asked.called(number): number for number in range(len(asked.X))}
-    unknown = [name for name in row if name not in names]
-    if unknown:
-        which = f"0 to {len(names) - 1}" if asked.ids is None else f"{_examples(asked)}"
-        raise SourceError(f"{asked.name} has no row {unknown[0]!r}; it has {which}.")
-    return np.array([names[name] for name in row], dtype=np.intp)
-
-
-def _examples(data: Source) -> str:
-    """A few names of rows, as an example."""
-    return ", ".join((data.ids or [])[:3]) + " and so on"
+        return np.arange(len(asked) if every else min(_ROWS_SHOWN, len(asked)))
+    numbers = {asked.row_name(number): number for number in range(len(asked))}
+    unknown = next((name for name in row if name not in numbers), None)
+    if unknown is not None:
+        known = f"rows 0 to {len(asked) - 1}"
+        if asked.ids is not None:
+            known = f"{', '.join(asked.ids[:3])}, ..."
+        raise UserError(f"{asked.name} has no row {unknown!r}; it has {known}.")
+    return np.array([numbers[name] for name in row], dtype=np.intp)
 
 
 def _table(
-    data: Source,
-    asked: Source,
-    rows: NDArray[np.intp],
-    distances: NDArray[np.float64],
-    indices: NDArray[np.intp],
+    gallery: Rows,
+    asked: Rows,
+    rows: Ints,
+    distances: Matrix,
+    indices: Ints,
 ) -> pl.DataFrame:
     number = indices.shape[1]
     columns: dict[str, Any] = {
-        "query": [asked.called(row) for row in rows for _ in range(number)],
+        "query": [asked.row_name(row) for row in rows for _ in range(number)],
         "rank": np.tile(np.arange(1, number + 1), len(rows)),
-        "neighbor": [data.called(row) for row in indices.ravel()],
+        "neighbor": [gallery.row_name(row) for row in indices.ravel()],
         "distance": distances.ravel(),
     }
-    if data.ids is None:
+    if gallery.ids is None:
         columns["neighbor"] = indices.ravel()
     if asked.ids is None:
         columns["query"] = np.repeat(rows, number)
-    if data.y is not None:
-        columns["label"] = data.y[indices.ravel()]
-    if data.texts is not None:
-        columns["text"] = [data.texts[row] for row in indices.ravel()]
+    if gallery.y is not None:
+        columns["label"] = gallery.y[indices.ravel()]
+    if gallery.texts is not None:
+        columns["text"] = [gallery.texts[row] for row in indices.ravel()]
     return pl.DataFrame(columns)
 
 
 def _show(
-    data: Source,
-    asked: Source,
-    rows: NDArray[np.intp],
-    distances: NDArray[np.float64],
-    indices: NDArray[np.intp],
+    gallery: Rows,
+    asked: Rows,
+    rows: Ints,
+    distances: Matrix,
+    indices: Ints,
 ) -> None:
-    extra = [name for name, known in (("label", data.y), ("text", data.texts)) if known is not None]
+    extra = [
+        name for name, known in (("label", gallery.y), ("text", gallery.texts)) if known is not None
+    ]
     for row, far, near in zip(rows, distances, indices, strict=True):
         lines = []
         for distance, neighbor in zip(far, near, strict=True):
-            line = [data.called(neighbor), f"{distance:.4g}"]
-            line += [] if data.y is None else [str(data.y[neighbor])]
-            line += [] if data.texts is None else [_short(data.texts[neighbor])]
+            line = [gallery.row_name(neighbor), f"{distance:.4g}"]
+            line += [] if gallery.y is None else [str(gallery.y[neighbor])]
+            line += [] if gallery.texts is None else [_short(gallery.texts[neighbor])]
             lines.append(line)
-        title = f"{asked.name}, row {asked.called(row)}"
+        title = f"{asked.name}, row {asked.row_name(row)}"
         title += "" if asked.y is None else f", {asked.y[row]}"
         title += "" if asked.texts is None else f": {_short(asked.texts[row])}"
         show_table(["neighbour", "distance", *extra], lines, title=title)
@@ -157,4 +161,4 @@ def _show(
 
 def _short(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
+    return line if len(line) <= _TEXT_WIDTH else f"{line[: _TEXT_WIDTH - 1]}…"

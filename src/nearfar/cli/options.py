@@ -7,26 +7,24 @@ from typing import Annotated
 
 import typer
 
-from nearfar.cli.methods import AUTO, METHODS, PLAIN
+from nearfar.cli.methods import METHOD_NAMES
 
-Rows = Annotated[
+Source = Annotated[
     str,
-    typer.Argument(
-        help="A table (.csv, .tsv, .parquet), an array (.npy, .npz), or a dataset's name."
-    ),
+    typer.Argument(help="Table (.csv, .tsv, .parquet), array (.npy, .npz), or name of a dataset."),
 ]
 MetricPath = Annotated[
-    Path, typer.Argument(metavar="METRIC", help="A metric's file, as `nearfar learn` writes it.")
+    Path, typer.Argument(metavar="METRIC", help="Metric file, as written by `nearfar learn`.")
 ]
 Label = Annotated[
     str | None,
-    typer.Option(help="Column with the labels; for .npz an array in it, for .npy another file."),
+    typer.Option(help="Column of labels; for .npz the name of an array, for .npy another file."),
 ]
 Drop = Annotated[list[str] | None, typer.Option(help="Column to leave out; repeatable.")]
 Id = Annotated[
-    str | None,
-    typer.Option("--id", help="Column that names the rows, in constraints and in results."),
+    str | None, typer.Option("--id", help="Column of row names, for constraints and results.")
 ]
+Text = Annotated[str | None, typer.Option(help="Column to show for each row.")]
 TripletsPath = Annotated[
     Path | None,
     typer.Option(
@@ -38,16 +36,34 @@ PairsPath = Annotated[
     typer.Option("--pairs", help="Table of pairs: a, b, similar [, weight]; rows count from 0."),
 ]
 Method = Annotated[
-    str, typer.Option(help=f"One of: {', '.join([*METHODS, *PLAIN, AUTO])}; or how one begins.")
+    str, typer.Option(help=f"Method, or how its name begins: {', '.join(METHOD_NAMES)}.")
+]
+MaxIter = Annotated[
+    int | None, typer.Option(min=1, help="Most iterations [default: the method's own].")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Parameter of the method; repeatable."),
 ]
 Neighbors = Annotated[int, typer.Option(min=1, help="Number of neighbours.")]
-Folds = Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")]
-Seed = Annotated[int, typer.Option(help="Seed of the folds and of all that is drawn.")]
+Folds = Annotated[int, typer.Option(min=2, help="Number of cross-validation folds.")]
+Seed = Annotated[int, typer.Option(help="Random seed.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Budget = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="Time for the comparison: 60s, 5m, 1h; who is late is out."),
+    typer.Option(metavar="TIME", help="Skip methods that would exceed this time: 60s, 5m or 1h."),
 ]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Save progress in this file; run the same command again to continue."
+    ),
+]
+
+
+def output(help_text: str) -> typer.models.OptionInfo:
+    """Return the option ``--out``."""
+    return typer.Option("--out", metavar="FILE", help=help_text)
 
 
 def seconds(text: str | None) -> float | None:
@@ -68,5 +84,5 @@ def seconds(text: str | None) -> float | None:
     except ValueError:
         length = -1.0
     if not 0 <= length < float("inf"):
-        raise ValueError(f"{text!r} is no length of time; write 60s, 5m or 1h.")
+        raise ValueError(f"{text!r} is not a length of time; write 60s, 5m or 1h.")
     return length

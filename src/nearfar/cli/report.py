@@ -1,7 +1,8 @@
-"""``nearfar report``: one HTML file on what learning a distance does to a table."""
+"""``nearfar report``: one HTML file about what a learned metric does to a table."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,164 +10,150 @@ import typer
 from sklearn.base import clone
 
 from nearfar.cli import options
-from nearfar.cli.files import check_target, load_metric
-from nearfar.cli.judge import compare_labels
-from nearfar.cli.methods import AUTO, make_learner
-from nearfar.cli.source import Source, SourceError, read_source
+from nearfar.cli.checkpoint import Checkpoint
+from nearfar.cli.compare import run_comparison
+from nearfar.cli.errors import UserError
+from nearfar.cli.files import check_output, load_metric
+from nearfar.cli.methods import AUTO, MethodChoice, find_method, fit_method
+from nearfar.cli.rows import Rows, read_rows
 from nearfar.cli.terminal import bars, command, convergence_notes, say, show_json
 from nearfar.comparison import Comparison, Method
 from nearfar.learners.base import MetricLearner
-from nearfar.metrics.metric import Metric
 from nearfar.report import Study, write_report
 
 
 @command
 def report(
-    source: options.Rows,
+    source: options.Source,
     label: options.Label = None,
     drop: options.Drop = None,
     ids: options.Id = None,
-    text: Annotated[str | None, typer.Option(help="Column to show for each row.")] = None,
+    text: options.Text = None,
     image_shape: Annotated[
-        str | None, typer.Option(metavar="HxW", help="If rows are pictures: 28x28, 32x32x3.")
+        str | None, typer.Option(metavar="HxW", help="Shape of images, such as 28x28 or 32x32x3.")
     ] = None,
     method: options.Method = AUTO,
     metric: Annotated[
-        Path | None, typer.Option(help="A metric's file to report on, instead of learning one.")
+        Path | None, typer.Option(help="Report on this metric file instead of learning a metric.")
     ] = None,
     save_as: Annotated[
-        Path | None, typer.Option("--out", help="Where to write the report [SOURCE.html].")
+        Path | None, options.output("HTML file to write [default: SOURCE.html].")
     ] = None,
     budget: options.Budget = "60s",
+    checkpoint: options.Checkpoint = None,
     folds: options.Folds = 5,
     neighbors: options.Neighbors = 3,
     seed: options.Seed = 0,
     json: options.Json = False,
 ) -> None:
-    """Learn or take a metric, and write a report on it: one HTML file, to read offline.
+    """Write a report on a metric: one HTML file that needs no network.
 
-    The metric that is learned is written beside the report.
+    Unless --metric is given, a metric is learned and written beside the report.
     """
     path = save_as or Path(f"{Path(source).stem}.html")
-    check_target(path, (".html", ".htm"), [source, metric])
-    check_target(_beside(path), None, [source])
-    given = None if metric is None else load_metric(metric)
+    metric_path = path.with_name(f"{path.stem}-metric.safetensors")
+    check_output(path, (".html", ".htm"), [source, metric])
+    check_output(metric_path, None, [source])
+    kept = Checkpoint(checkpoint, [source, metric, path, metric_path])
     limit = options.seconds(budget)
-    chosen = None
-    if given is None:
-        chosen = make_learner(method, rounds=None, settings=[], seed=seed)
-    data = read_source(
-        source, label=label, drop=drop or [], ids=ids, text=text, metric=given, labelled=True
+    choice = find_method(method, seed=seed)
+    given = None if metric is None else load_metric(metric)
+    rows = read_rows(
+        source, label=label, drop=drop, ids=ids, text=text, metric=given, labelled=True
     )
-    shape = _shape(image_shape, data)
-    judging = {"folds": folds, "n_neighbors": neighbors, "seed": seed}
-    found = compare_labels(data, _learners(chosen), budget=limit, **judging)
-    with bars() as shown, convergence_notes():
-        if given is not None:
-            subject = {"metric": given, "method": "metric", "metric_file": str(metric)}
-        else:
-            subject = _learn(data, _subject(found, chosen), path)
-        study = _study(data, found, subject, shape, seed)
-        write_report(path, study, progress=shown.update)
+    shape = _image_shape(image_shape, rows)
+    with kept:
+        kept.check(choice.learner, rows.X, rows.labels)
+        comparison = run_comparison(
+            rows,
+            choice.learners if given is None else None,
+            folds=folds,
+            neighbors=neighbors,
+            seed=seed,
+            budget=limit,
+            checkpoint=kept.comparison,
+        )
+        subject: dict[str, Any] = {"metric": given, "method": "metric", "metric_file": str(metric)}
+        if given is None:
+            subject = _learn(rows, _subject(comparison, choice), metric_path, kept)
+        study = _study(rows, comparison, shape, seed, subject)
+        with bars() as shown, convergence_notes():
+            write_report(path, study, progress=shown.update)
     if json:
         written = {"report": str(path), "metric": study.metric_file, "method": study.method}
-        show_json(written | {"comparison": found.to_dict()})
+        show_json(written | {"comparison": comparison.to_dict()})
         return
-    say(found.verdict)
+    say(comparison.verdict)
     say(f"Report on {study.method} written to {path}")
     if given is None:
-        say(f"Metric written to {study.metric_file}")
+        say(f"Metric written to {metric_path}")
 
 
 def _study(
-    data: Source,
-    found: Comparison,
-    subject: dict[str, Any],
+    rows: Rows,
+    comparison: Comparison,
     shape: tuple[int, ...] | None,
     seed: int,
+    subject: dict[str, Any],
 ) -> Study:
     return Study(
-        data.name,
-        data.X,
-        data.labels,
-        comparison=found,
-        feature_names=data.feature_names,
-        ids=data.ids,
-        texts=data.texts,
+        rows.name,
+        rows.X,
+        rows.labels,
+        comparison=comparison,
+        feature_names=rows.feature_names,
+        ids=rows.ids,
+        texts=rows.texts,
         image_shape=shape,
         random_state=seed,
         **subject,
     )
 
 
-def _beside(path: Path) -> Path:
-    """Where the metric of a report goes."""
-    return path.with_name(f"{path.stem}-metric.safetensors")
+def _subject(comparison: Comparison, choice: MethodChoice) -> Method:
+    """Return what to report on: the named method, the winner, the best learner, or LDA."""
+    if choice.method is not None:
+        for result in comparison.left_out:
+            if result.name == choice.method.name:
+                raise UserError(f"{result.name} was left out of the comparison: {result.note}.")
+        return choice.method
+    winner = comparison.classification.winner or comparison.ranking.winner
+    if winner is not None and winner.method.gives_metric:
+        return winner.method
+    learned = [e for e in comparison.results if isinstance(e.method.estimator, MetricLearner)]
+    best = min(learned, key=lambda result: result.error, default=None)
+    return comparison["LDA"].method if best is None else best.method
 
 
-def _learn(data: Source, contender: Method, path: Path) -> dict[str, Any]:
+def _learn(rows: Rows, method: Method, path: Path, checkpoint: Checkpoint) -> dict[str, Any]:
     """Learn from all rows, and save the metric."""
-    learner = None
-    if isinstance(contender.estimator, MetricLearner):
-        learner = clone(contender.estimator).fit(data.X, data.labels)
-        metric: Metric | None = learner.metric_
-    else:
-        metric = contender.learn(data.X, data.labels)
-    if metric is None:
-        raise SourceError(f"{contender.name} has no map to report on; name a --method.")
-    file = _beside(path)
-    metric = metric.named(data.feature_names)
-    metric.save(file)
+    fit = fit_method(method, rows, rows.labels, checkpoint)
+    if fit.metric is None:
+        raise UserError(f"{method.name} is not a linear map; name another --method.")
+    fit.metric.save(path)
 
     def relearn(X: Any, y: Any) -> Any:
-        if learner is not None:
-            return clone(learner).fit(X, y)
-        return contender.learn(X, y)
+        if isinstance(method.estimator, MetricLearner):
+            return clone(method.estimator).fit(X, y)
+        return method.learn(X, y)
 
     return {
-        "metric": metric,
-        "method": contender.name,
-        "metric_file": str(file),
+        "metric": fit.metric,
+        "method": method.name,
+        "metric_file": str(path),
         "relearn": relearn,
-        "learner": learner,
+        "learner": fit.learner,
     }
 
 
-def _learners(chosen: MetricLearner | Method | None) -> list[MetricLearner] | None:
-    """Whom to compare: all, unless somebody is named."""
-    if chosen is None:
-        return None
-    return [chosen] if isinstance(chosen, MetricLearner) else []
-
-
-def _subject(found: Comparison, chosen: MetricLearner | Method | None) -> Method:
-    """Who the report is on: who was named; the winner if it has a map; the best learned; LDA."""
-    if chosen is not None:
-        name = chosen.name if isinstance(chosen, Method) else type(chosen).__name__
-        if name not in found:
-            raise SourceError(found.verdicts[-1] if found.incomplete else found.notes[-1])
-        return found[name].contender
-    winner = found.classification.winner or found.ranking.winner
-    if winner is not None and winner.contender.maps:
-        return winner.contender
-    learned = [e for e in found.entries if isinstance(e.contender.estimator, MetricLearner)]
-    if learned:
-        return min(learned, key=lambda entry: entry.error).contender
-    return found["LDA"].contender
-
-
-def _shape(text: str | None, data: Source) -> tuple[int, ...] | None:
+def _image_shape(text: str | None, rows: Rows) -> tuple[int, ...] | None:
     if text is None:
         return None
     try:
         shape = tuple(int(part) for part in text.lower().split("x"))
     except ValueError:
         shape = ()
-    pixels = 1
-    for size in shape:
-        pixels *= size
-    if len(shape) not in (2, 3) or pixels != data.X.shape[1]:
-        raise SourceError(
-            f"--image-shape {text}: write HEIGHTxWIDTH with {data.X.shape[1]} pixels in all."
-        )
+    n_features = rows.X.shape[1]
+    if len(shape) not in (2, 3) or math.prod(shape) != n_features:
+        raise UserError(f"--image-shape {text}: write HEIGHTxWIDTH with {n_features} pixels.")
     return shape

@@ -1,4 +1,4 @@
-"""``nearfar show``: what is in a metric's file."""
+"""``nearfar show``: the contents of a metric file."""
 
 from __future__ import annotations
 
@@ -9,34 +9,31 @@ import numpy as np
 from nearfar.cli import options
 from nearfar.cli.files import load_metric
 from nearfar.cli.terminal import command, say, show_json, show_table
-from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.importance import feature_importances, feature_names, leading_directions
 from nearfar.metrics.metric import Metric
 from nearfar.plots import eigenvalues
 
-_MOST_FEATURES = 15
-_MOST_EIGENVALUES = 10
+_FEATURES_SHOWN = 15
+_EIGENVALUES_SHOWN = 10
 
 
 @command
 def show(metric: options.MetricPath, json: options.Json = False) -> None:
-    """Show what a metric goes by: its size, eigenvalues, features and directions.
+    """Show a metric: its size, eigenvalues, features and directions.
 
-    Features weigh by the diagonal of the metric's matrix, so that their units matter; a report
-    weighs them by the data.
+    Shares of features are those of the diagonal of the metric's matrix, so they depend on the
+    units. A report weighs them by the data.
     """
     found = load_metric(metric)
-    parts = found.metrics if isinstance(found, GatedMetric) else [found]
-    documents = [_document(part) for part in parts]
+    gated = len(found.parts) > 1
+    documents = [_document(part) for part in found.parts]
     if json:
-        show_json(
-            {"file": str(metric), "gated": isinstance(found, GatedMetric), "metrics": documents}
-        )
+        show_json({"file": str(metric), "gated": gated, "metrics": documents})
         return
     say(f"{metric}: {found!r}")
-    for number, document in enumerate(documents, start=1):
-        if len(parts) > 1:
-            say(f"Metric {number}: {parts[number - 1]!r}")
+    for number, (part, document) in enumerate(zip(found.parts, documents, strict=True), start=1):
+        if gated:
+            say(f"Metric {number}: {part!r}")
         _show(document)
 
 
@@ -68,20 +65,20 @@ def _document(metric: Metric) -> dict[str, Any]:
 def _show(document: dict[str, Any]) -> None:
     values = np.array(document["eigenvalues"])
     largest = values[0] or 1.0
-    shown = " ".join(f"{v / largest:.3g}" for v in values[:_MOST_EIGENVALUES])
-    more = " ..." if len(values) > _MOST_EIGENVALUES else ""
-    say(f"Rank {document['rank']}; eigenvalues, relative to the largest: {shown}{more}")
+    shown = " ".join(f"{v / largest:.3g}" for v in values[:_EIGENVALUES_SHOWN])
+    more = " ..." if len(values) > _EIGENVALUES_SHOWN else ""
+    say(f"Rank {document['rank']}; eigenvalues relative to the largest: {shown}{more}")
     if "unused" in document:
-        say("Unused: all its distances are zero.")
+        say("Unused: all distances are zero.")
         return
     if "kernel" in document:
-        say(f"Kernel: {document['kernel']}; features have no weights of their own.")
+        say(f"Kernel: {document['kernel']}; single features have no weights.")
         return
     features = list(document["features"].items())
-    rows = [(name, f"{100 * share:.1f}") for name, share in features[:_MOST_FEATURES]]
+    rows = [(name, f"{100 * share:.1f}") for name, share in features[:_FEATURES_SHOWN]]
     show_table(["feature", "share %"], rows)
-    if len(features) > _MOST_FEATURES:
-        say(f"... and {len(features) - _MOST_FEATURES} more; --json has all.")
+    if len(features) > _FEATURES_SHOWN:
+        say(f"... and {len(features) - _FEATURES_SHOWN} more; --json shows all.")
     say("Leading directions:")
     for line in document["text"]:
         say(f"  {line}")

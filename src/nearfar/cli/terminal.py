@@ -1,7 +1,7 @@
-"""What the terminal gets: results on stdout, progress and notes on stderr, errors in one line.
+"""Terminal output: results on stdout, progress and notes on stderr, errors in one line.
 
-Exit codes: 0 done; 2 something asked for cannot be had; 3 no metric is worth learning; 4 the time
-was too short to tell; 130 interrupted.
+Exit codes: 0 success; 2 the request cannot be met; 3 no metric is better than Euclidean distance;
+4 the time was too short to tell; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import json
 import math
 import os
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,21 +18,27 @@ from typing import Any, ParamSpec
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from sklearn.exceptions import ConvergenceWarning
 
-from nearfar.cli.source import SourceError
+from nearfar.cli.errors import UserError
 from nearfar.runtime.history import Iteration
-from nearfar.runtime.progress import watching
+from nearfar.runtime.progress import FitInProgress, watching
 
 P = ParamSpec("P")
 
-FAILED, NOT_WORTH_IT, UNDECIDED, INTERRUPTED = 2, 3, 4, 130
+FAILED, NOT_HELPFUL, UNDECIDED, INTERRUPTED = 2, 3, 4, 130
 
 
 class _Console(Console):
-    """Goes on without a reader: what is computed must still be written to its file."""
+    """Continues after a broken pipe, so that results are still written to their files."""
 
     def __init__(self, *, stderr: bool) -> None:
         super().__init__(stderr=stderr, markup=False, highlight=False, emoji=False)
@@ -53,7 +58,7 @@ def err() -> Console:
 
 
 def command(function: Callable[P, None]) -> Callable[P, None]:
-    """Turn what goes wrong in a command into one line and an exit code."""
+    """Report errors of a command in one line, with an exit code."""
 
     @functools.wraps(function)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -61,13 +66,13 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message="The number of unique classes")
                 function(*args, **kwargs)
-        except (SourceError, ValueError, ImportError, MemoryError) as error:
+        except (UserError, ValueError, ImportError, MemoryError) as error:
             fail(" ".join(str(error).split()) or type(error).__name__)
         except OSError as error:
             reason = error.strerror or str(error)
             fail(f"{error.filename}: {reason}" if error.filename else reason)
-        except KeyboardInterrupt:
-            err().print("nearfar: interrupted.", style="red")
+        except KeyboardInterrupt as interrupt:
+            err().print(f"nearfar: {str(interrupt) or 'interrupted.'}", style="red", soft_wrap=True)
             raise typer.Exit(INTERRUPTED) from None
 
     return guarded
@@ -87,7 +92,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def fail(message: str) -> None:
-    """Say what is wrong in one line, and exit."""
+    """Print an error in one line, and exit."""
     err().print(f"nearfar: {message}", style="red", soft_wrap=True)
     raise typer.Exit(FAILED)
 
@@ -98,12 +103,12 @@ def say(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Print something that the reader should know beside the result."""
+    """Print a note beside the result."""
     err().print(f"Note: {text}", soft_wrap=True)
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "") -> None:
-    """Print a table whose first column is text and whose others are figures."""
+    """Print a table; the first column is text, the others are numbers."""
     table = Table(title=title or None, title_justify="left", title_style="")
     for number, column in enumerate(columns):
         table.add_column(column, justify="right" if number else "left", overflow="fold")
@@ -113,14 +118,14 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: 
 
 
 def show_json(document: Any) -> None:
-    """Print a result for machines."""
+    """Print a result as JSON."""
     ascii_only = (sys.stdout.encoding or "ascii").lower().replace("-", "") != "utf8"
     text = json.dumps(_finite(document), ensure_ascii=ascii_only, indent=2, allow_nan=False)
     out().out(text)
 
 
 def _finite(value: Any) -> Any:
-    """Put null where JSON has no number."""
+    """Replace numbers that JSON does not have by null."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -141,55 +146,40 @@ def convergence_notes() -> Iterator[None]:
 
 
 class Bars:
-    """Progress with the time that remains, on a terminal; nothing elsewhere."""
+    """Progress bars."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self._start = time.monotonic()
-        self._main = progress.add_task("", total=None, visible=False, left="")
+        self._main = progress.add_task("", total=None, visible=False)
 
     def update(self, done: int, total: int, label: str) -> None:
-        """Show how much of the whole is done; the total may be a guess that changes."""
+        """Show how much of the whole is done; the total may be an estimate that changes."""
         self._progress.update(
-            self._main,
-            completed=done,
-            total=total,
-            description=label,
-            visible=True,
-            left=_left(self._start, done, total),
+            self._main, completed=done, total=total, description=label, visible=True
         )
 
-    def rounds(self, rounds: Iterable[Iteration], total: int, label: str) -> Iterator[Iteration]:
-        """Show the rounds of a fit while it runs."""
-        task = self._progress.add_task(f"{label}, rounds", total=total, left="")
-        start = time.monotonic()
+    def iterations(
+        self, iterations: Iterable[Iteration], fit: FitInProgress
+    ) -> Iterator[Iteration]:
+        """Show the iterations of a fit while it runs."""
+        task = self._progress.add_task(f"{fit.name}, iterations", total=fit.max_iter)
         try:
-            for number, iteration in enumerate(rounds, start=1):
-                left = _left(start, number, total)
-                self._progress.update(task, completed=number, left=left and f"{left} at most")
+            for iteration in iterations:
+                self._progress.advance(task)
                 yield iteration
         finally:
             self._progress.remove_task(task)
 
 
-def _left(start: float, done: int, total: int) -> str:
-    """Say how long the rest will take, if it goes on as it has."""
-    spent = time.monotonic() - start
-    if done <= 0 or spent < 1:
-        return ""
-    seconds = spent * (total - done) / done
-    return f"{seconds:.0f} s left" if seconds < 120 else f"{seconds / 60:.0f} min left"
-
-
 @contextmanager
 def bars() -> Iterator[Bars]:
-    """Show progress of everything in this block, fits included."""
+    """Show progress of everything in this block, fits included; only on a terminal."""
     console = err()
     progress = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.completed:,.0f} of {task.total:,.0f}"),
-        TextColumn("{task.fields[left]}"),
+        MofNCompleteColumn(separator=" of "),
+        TimeRemainingColumn(),
         console=console,
         transient=True,
     )
@@ -197,5 +187,5 @@ def bars() -> Iterator[Bars]:
     if not console.is_terminal:
         yield shown
         return
-    with progress, watching(shown.rounds):
+    with progress, watching(shown.iterations):
         yield shown

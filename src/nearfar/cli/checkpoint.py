@@ -1,0 +1,189 @@
+"""``--checkpoint FILE``: interrupted commands continue where they stopped.
+
+While a learner runs on all rows, the metric so far is in FILE, an ordinary metric file. Its
+metadata identifies the fit: method, parameters, a digest of the data, and the number of iterations
+done. Finished results of a comparison are in FILE.comparison; `nearfar compare`, which ends there,
+keeps them in FILE. All are deleted when the command is done.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from nearfar.cli.errors import UserError
+from nearfar.cli.files import check_output
+from nearfar.comparison.checkpoint import digest
+from nearfar.learners.base import MetricLearner
+from nearfar.metrics.file_format import read_metadata
+from nearfar.metrics.metric import Metric
+from nearfar.runtime.history import Iteration
+from nearfar.runtime.progress import FitInProgress, watching
+
+SECONDS_BETWEEN_WRITES = 30.0
+
+_METADATA_KEY = "checkpoint"
+_MAY_DIFFER = frozenset({"max_iter", "n_jobs", "verbose", "warm_start"})
+"""Parameters that may differ when a fit continues."""
+
+
+class Checkpoint:
+    """The files of ``--checkpoint FILE`` while a command runs; without FILE, nothing is kept.
+
+    Parameters
+    ----------
+    path : Path or None
+        FILE.
+    inputs : iterable of path-like
+        Files that must not be overwritten.
+    fits : bool
+        Whether the command learns from all rows, after the comparison.
+    """
+
+    def __init__(
+        self, path: Path | None, inputs: Iterable[str | Path | None], *, fits: bool = True
+    ) -> None:
+        self.path = path if fits else None
+        self.comparison = path
+        if path is not None and fits:
+            self.comparison = path.with_name(f"{path.name}.comparison")
+        self._files = [file for file in (self.path, self.comparison) if file is not None]
+        for file in self._files:
+            check_output(file, None, inputs)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            for file in self._files:
+                file.unlink(missing_ok=True)
+        elif kind is KeyboardInterrupt and (kept := [f for f in self._files if f.exists()]):
+            raise KeyboardInterrupt(
+                f"interrupted. The work so far is in {' and '.join(map(str, kept))}; "
+                "run the same command again to continue."
+            ) from error
+
+    def check(self, learner: MetricLearner | None, X: Any, y: Any) -> None:
+        """Raise UserError if FILE is not a checkpoint, or that of another fit."""
+        if self.path is not None and self.path.exists():
+            _read(self.path, None if learner is None else FitIdentity.of(learner, X, y))
+
+    def fit(self, learner: MetricLearner, X: Any, y: Any, names: Any = None) -> int:
+        """Fit a learner, from where FILE is if it exists; FILE follows.
+
+        Parameters
+        ----------
+        learner : MetricLearner
+        X, y : object
+            What to fit it to.
+        names : sequence of str, optional
+            Feature names of the metric in FILE.
+
+        Returns
+        -------
+        int
+            Number of iterations, including those before an interruption.
+        """
+        done = 0
+        if self.path is None:
+            return int(learner.fit(X, y).n_iter_)
+        identity = FitIdentity.of(learner, X, y)
+        if self.path.exists():
+            done = _read(self.path, identity)
+            left = learner.get_params()["max_iter"] - done
+            learner.set_params(warm_start=True, max_iter=max(1, left))
+            learner.metric_ = Metric.load(self.path).named(None)
+        path = self.path
+
+        def save(metric: Metric, iterations: int) -> None:
+            about = {**vars(identity), "iterations": done + iterations}
+            metric.named(names).save(path, metadata={_METADATA_KEY: json.dumps(about)})
+
+        with watching(_saving(save)):
+            return done + int(learner.fit(X, y).n_iter_)
+
+
+@dataclass(frozen=True)
+class FitIdentity:
+    """What must be the same for a fit to continue.
+
+    Attributes
+    ----------
+    method : str
+    parameters : dict of str to str
+    data : str
+        Digest of the rows and of their labels or constraints.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from nearfar import NCA
+    >>> from nearfar.cli.checkpoint import FitIdentity
+    >>> X, y = load_iris(return_X_y=True)
+    >>> FitIdentity.of(NCA(max_iter=5), X, y) == FitIdentity.of(NCA(max_iter=9), X, y)
+    True
+    >>> FitIdentity.of(NCA(), X, y) == FitIdentity.of(NCA(), X[::-1], y)
+    False
+    """
+
+    method: str
+    parameters: dict[str, str]
+    data: str
+
+    @classmethod
+    def of(cls, learner: MetricLearner, X: Any, y: Any) -> FitIdentity:
+        """Identify the fit of a learner."""
+        parameters = learner.get_params(deep=False).items()
+        return cls(
+            type(learner).__name__,
+            {name: repr(value) for name, value in parameters if name not in _MAY_DIFFER},
+            digest((X, y)),
+        )
+
+
+def _read(path: Path, identity: FitIdentity | None) -> int:
+    """Return the iterations done, or raise UserError if a file is not for this fit."""
+    try:
+        found = json.loads(read_metadata(path)[_METADATA_KEY])
+        iterations = int(found["iterations"])
+    except (ValueError, LookupError, TypeError) as error:
+        raise UserError(f"{path} is not a checkpoint; name another file.") from error
+    for key, value in {} if identity is None else vars(identity).items():
+        if found.get(key) != value:
+            raise UserError(
+                f"{path} is the checkpoint of a fit with other {key}; "
+                "name another file, or delete it to start again."
+            )
+    return iterations
+
+
+def _saving(
+    save: Callable[[Metric, int], None],
+) -> Callable[[Iterable[Iteration], FitInProgress], Iterator[Iteration]]:
+    """Return a watcher that saves the metric so far, now and then and when interrupted."""
+
+    def watch(iterations: Iterable[Iteration], fit: FitInProgress) -> Iterator[Iteration]:
+        number, last = 0, time.monotonic()
+        try:
+            for number, iteration in enumerate(iterations, start=1):
+                if time.monotonic() - last >= SECONDS_BETWEEN_WRITES:
+                    save(fit.metric(), number)
+                    last = time.monotonic()
+                yield iteration
+        except (KeyboardInterrupt, SystemExit):
+            if number > 0:
+                save(fit.metric(), number)
+            raise
+
+    return watch

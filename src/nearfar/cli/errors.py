@@ -1,0 +1,7 @@
+"""The error that commands report in one line."""
+
+from __future__ import annotations
+
+
+class UserError(Exception):
+    """A request that cannot be met; the message says what to do."""

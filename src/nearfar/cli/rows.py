@@ -1,0 +1,219 @@
+"""Rows and their labels: from a table, an array, or a dataset by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nearfar import datasets
+from nearfar.cli.errors import UserError
+from nearfar.cli.table_formats import (
+    ARRAY_FORMATS,
+    FORMATS,
+    TABLE_FORMATS,
+    array_names,
+    column_names,
+    load_array,
+    open_table,
+)
+from nearfar.cli.tables import ColumnChoice, columns_named, listed
+from nearfar.metrics.metric import Metric
+from nearfar.typing import Floats
+
+_LARGEST_VALUE = 1e150
+"""Squares of larger values overflow."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows, and what is known about them.
+
+    Attributes
+    ----------
+    name : str
+        Name of the file or dataset.
+    X : array of shape (n_samples, n_features)
+    y : array of shape (n_samples,) or None
+        Labels.
+    feature_names : tuple of str or None
+    ids : list of str or None
+        Names of the rows.
+    texts : list of str or None
+        What to show for the rows.
+    """
+
+    name: str
+    X: Floats
+    y: NDArray[Any] | None = None
+    feature_names: tuple[str, ...] | None = None
+    ids: list[str] | None = None
+    texts: list[str] | None = None
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """Labels of at least two classes, or a UserError."""
+        if self.y is None:
+            raise UserError(f"{self.name} has no labels; say where they are with --label NAME.")
+        if self.y.shape != (len(self),):
+            raise UserError(f"{len(self)} rows need one label each; got {self.y.shape}.")
+        if len(np.unique(self.y)) < 2:
+            raise UserError("All labels are the same; at least two classes are needed.")
+        return self.y
+
+    def row_name(self, row: int | np.integer[Any]) -> str:
+        """Return the name of a row, or its number."""
+        return str(row) if self.ids is None else self.ids[row]
+
+
+def read_rows(
+    source: str,
+    *,
+    label: str | None = None,
+    drop: Sequence[str] | None = None,
+    ids: str | None = None,
+    text: str | None = None,
+    metric: Metric | None = None,
+    labelled: bool = False,
+) -> Rows:
+    """Read rows.
+
+    Parameters
+    ----------
+    source : str
+        Path of a table or an array, or a dataset's name.
+    label, ids, text : str, optional
+        Columns with labels, names and texts of the rows. In an .npz file `label` is an array ("y"
+        by default), for an .npy file it is the path of another.
+    drop : sequence of str, optional
+        Columns to leave out.
+    metric : Metric, optional
+        The metric whose features are wanted, by name if it has feature names.
+    labelled : bool
+        Whether a table must have labels.
+    """
+    path = Path(source)
+    kind = path.suffix.lower()
+    if kind in TABLE_FORMATS:
+        if labelled and label is None:
+            columns = listed(column_names(path))
+            raise UserError(f"Name the column of labels with --label; {path} has {columns}.")
+        rows = _from_table(path, label, tuple(drop or ()), ids, text, metric)
+    elif drop or ids or text:
+        raise UserError(
+            f"Only tables ({', '.join(TABLE_FORMATS)}) have columns; {source} does not."
+        )
+    elif kind in ARRAY_FORMATS:
+        rows = _from_array(path, label, metric)
+    elif path.is_file():
+        raise UserError(f"{source} is not in a supported format: {', '.join(FORMATS)}.")
+    elif label is not None:
+        raise UserError(f"--label is for files, not for the dataset {source}.")
+    else:
+        rows = _from_dataset(source, metric)
+    if len(rows) == 0:
+        raise UserError(f"{source} has no rows.")
+    return rows
+
+
+def _from_table(
+    path: Path,
+    label: str | None,
+    drop: tuple[str, ...],
+    ids: str | None,
+    text: str | None,
+    metric: Metric | None,
+) -> Rows:
+    others = tuple(dict.fromkeys(name for name in (label, ids, text) if name is not None))
+    with open_table(path, ColumnChoice(others, drop, metric)) as table:
+        batch = table.read()
+        features = table.features
+    if not features:
+        raise UserError(f"{path} has no columns left for features.")
+    frame = pl.DataFrame(batch.others)
+    _check_size(batch.X, features, path)
+    return Rows(
+        path.stem,
+        batch.X,
+        None if label is None else _classes(frame[label], path),
+        features,
+        None if ids is None else _row_names(frame[ids], path),
+        None if text is None else frame[text].cast(pl.String).fill_null("").to_list(),
+    )
+
+
+def _check_size(X: Floats, features: Sequence[str], path: Path) -> None:
+    largest = np.abs(X).max(axis=0, initial=0)
+    large = [
+        name for name, size in zip(features, largest, strict=True) if float(size) > _LARGEST_VALUE
+    ]
+    if large:
+        names = columns_named(large)
+        raise UserError(f"{path} has values beyond {_LARGEST_VALUE:g} in {names}; rescale them.")
+
+
+def _classes(labels: pl.Series, path: Path) -> NDArray[Any]:
+    if labels.null_count():
+        raise UserError(
+            f"{labels.null_count()} rows of {path} have no label in column {labels.name}. "
+            "Fill it in, or leave those rows out."
+        )
+    if labels.dtype == pl.String:
+        for number in (pl.Int64, pl.Float64):
+            converted = labels.cast(number, strict=False)
+            if not converted.null_count():
+                labels = converted
+                break
+    if labels.dtype.is_float():
+        if not bool(((labels % 1) == 0).all()):
+            raise UserError(
+                f"The labels in column {labels.name} are decimal numbers; classes are needed."
+            )
+        labels = labels.cast(pl.Int64)
+    return labels.to_numpy()
+
+
+def _row_names(names: pl.Series, path: Path) -> list[str]:
+    if names.null_count() or names.n_unique() != len(names):
+        raise UserError(f"The names in column {names.name} of {path} are missing or not unique.")
+    return [str(name) for name in names.to_list()]
+
+
+def _from_array(path: Path, label: str | None, metric: Metric | None) -> Rows:
+    with open_table(path, ColumnChoice(metric=metric)) as table:
+        X, features = table.read().X, table.features
+    _check_size(X, features, path)
+    if path.suffix.lower() == ".npz":
+        names = array_names(path)
+        if label is not None and label not in names:
+            raise UserError(f"{path} has no array {label!r}; it has {listed(names)}.")
+        name = label or ("y" if "y" in names else None)
+        return Rows(path.stem, X, None if name is None else load_array(path, name))
+    if label is None:
+        return Rows(path.stem, X)
+    if Path(label).suffix.lower() != ".npy":
+        raise UserError(f"The labels of an .npy file are in another .npy file; got {label!r}.")
+    return Rows(path.stem, X, load_array(Path(label)))
+
+
+def _from_dataset(name: str, metric: Metric | None) -> Rows:
+    try:
+        data = datasets.load(name)
+    except (ValueError, ConnectionError) as error:
+        raise UserError(
+            f"{name} is neither a file nor a dataset ({error}). "
+            f"Datasets: {', '.join(datasets.available())}."
+        ) from error
+    if metric is not None and data.X.shape[1] != metric.n_features:
+        raise UserError(
+            f"The metric needs {metric.n_features} features, but {name} has {data.X.shape[1]}."
+        )
+    return Rows(name, data.X, data.y, data.feature_names)

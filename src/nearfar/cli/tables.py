@@ -1,0 +1,251 @@
+"""What all table formats share: choice of columns, batches of rows, and checks.
+
+`nearfar.cli.table_formats` reads the formats. Every command reads through `TableReader`, in
+batches of bounded size or everything at once, and gets the same errors.
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from nearfar.cli.errors import UserError
+from nearfar.metrics.metric import Metric
+from nearfar.typing import Floats
+
+_MOST_NAMES = 30
+_READ_ERRORS = (
+    pa.ArrowException,
+    pl.exceptions.PolarsError,
+    ValueError,
+    EOFError,
+    NotImplementedError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+@dataclass(frozen=True)
+class ColumnChoice:
+    """Which columns of a table are wanted.
+
+    Attributes
+    ----------
+    others : tuple of str
+        Columns to read as they are: labels, names, texts, columns to copy.
+    drop : tuple of str
+        Columns to leave out.
+    metric : Metric or None
+        The metric whose features are wanted. Without feature names, and without a metric, all
+        columns but `others` and `drop` are features.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from nearfar.cli.tables import ColumnChoice
+    >>> ColumnChoice(others=("label",), drop=("id",)).features(Path("x.csv"), ["id", "a", "label"])
+    ('a',)
+    """
+
+    others: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    metric: Metric | None = None
+
+    def features(self, path: Path, columns: Sequence[str]) -> tuple[str, ...]:
+        """Return the columns that are features, in order, or raise UserError."""
+        if len(set(columns)) < len(columns):
+            twice = next(name for name in columns if columns.count(name) > 1)
+            raise UserError(f"{path} has several columns named {twice!r}; rename all but one.")
+        require_columns(path, columns, [*self.others, *self.drop])
+        both = next((name for name in self.drop if name in self.others), None)
+        if both is not None:
+            raise UserError(f"Column {both!r} is needed and cannot be dropped.")
+        if self.metric is not None and self.metric.feature_names is not None:
+            return self._named_features(path, columns, self.metric.feature_names)
+        features = tuple(name for name in columns if name not in {*self.others, *self.drop})
+        if self.metric is not None and len(features) != self.metric.n_features:
+            hint = "; --drop the others" if len(features) > self.metric.n_features else ""
+            raise UserError(
+                f"The metric needs {self.metric.n_features} features, but {path} has "
+                f"{len(features)} feature columns{hint}."
+            )
+        return features
+
+    def _named_features(
+        self, path: Path, columns: Sequence[str], names: tuple[str, ...]
+    ) -> tuple[str, ...]:
+        missing = [name for name in names if name not in columns]
+        if missing:
+            raise UserError(f"{path} lacks columns that the metric needs: {listed(missing)}.")
+        dropped = [name for name in names if name in self.drop]
+        if dropped:
+            raise UserError(f"The metric needs columns that are dropped: {listed(dropped)}.")
+        return names
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some rows of a table.
+
+    Attributes
+    ----------
+    X : array of shape (n_rows, n_features)
+    others : pyarrow.Table
+        The other columns that were asked for.
+    total : int
+        Number of rows in the whole table; an estimate for text files.
+    """
+
+    X: Floats
+    others: pa.Table
+    total: int
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def rows(self, start: int, stop: int) -> Batch:
+        """Return the rows from `start` to `stop`."""
+        return Batch(self.X[start:stop], self.others.slice(start, stop - start), self.total)
+
+
+def joined(pieces: Sequence[Batch]) -> Batch:
+    """Join consecutive batches."""
+    if len(pieces) == 1:
+        return pieces[0]
+    others = pa.concat_tables([piece.others for piece in pieces])
+    return Batch(np.concatenate([piece.X for piece in pieces]), others, pieces[-1].total)
+
+
+def rebatched(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
+    """Cut the same rows into batches of equal length; the last may be shorter."""
+    pieces: list[Batch] = []
+    missing = rows
+    for batch in batches:
+        start = 0
+        while len(batch) - start >= missing:
+            yield joined([*pieces, batch.rows(start, start + missing)])
+            start += missing
+            pieces, missing = [], rows
+        if start < len(batch):
+            rest = batch.rows(start, len(batch))
+            pieces.append(Batch(rest.X.copy(), rest.others, rest.total))
+            missing -= len(rest)
+        # Release it before the next one is read, or two are in memory.
+        del batch
+    if pieces:
+        yield joined(pieces)
+
+
+class TableReader(ABC):
+    """Rows of a table in a file.
+
+    Attributes
+    ----------
+    path : Path
+    features : tuple of str
+        Names of the features; their numbers in arrays.
+    others : pyarrow.Schema
+        Names and types of the other columns.
+    dtype : dtype
+        float32 if all features are, otherwise float64.
+    """
+
+    path: Path
+    features: tuple[str, ...]
+    others: pa.Schema
+    dtype: np.dtype[Any]
+
+    @abstractmethod
+    def _read_batches(self) -> Iterator[Batch]:
+        """Yield all rows in order, unchecked."""
+
+    def close(self) -> None:
+        """Close the file."""
+        return
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield all rows in order; features are finite numbers."""
+        source = self._read_batches()
+        row = 0
+        while True:
+            with reading(self.path):
+                batch = next(source, None)
+            if batch is None:
+                return
+            self._check_finite(batch.X, row)
+            row += len(batch)
+            yield batch
+            # Release it before the next one is read.
+            del batch
+
+    def read(self) -> Batch:
+        """Return all rows at once."""
+        empty = Batch(np.empty((0, len(self.features)), self.dtype), self.others.empty_table(), 0)
+        return joined(list(self.batches()) or [empty])
+
+    def _check_finite(self, X: Floats, before: int) -> None:
+        finite = np.isfinite(X)
+        if finite.all():
+            return
+        row = before + int(finite.all(axis=1).argmin())
+        names = [self.features[column] for column in np.flatnonzero(~finite.all(axis=0))]
+        raise UserError(
+            f"{self.path} has missing or infinite values in {columns_named(names)}, first in row "
+            f"{row} (counting from 0). Fill them in, or leave out those rows or columns."
+        )
+
+    def not_numbers(self, names: Sequence[str]) -> UserError:
+        """Return the error for columns of text."""
+        drop = " ".join(f"--drop {name}" for name in names[:_MOST_NAMES])
+        return UserError(
+            f"{self.path} has text in {columns_named(names)}. Leave it out with {drop}."
+        )
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn errors of libraries into a UserError that names the file."""
+    try:
+        yield
+    except _READ_ERRORS as error:
+        raise UserError(f"{path} cannot be read: {first_line(error)}") from error
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message."""
+    return str(error).strip().partition("\n")[0]
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names, separated by commas; the first ones if there are many.
+
+    Examples
+    --------
+    >>> from nearfar.cli.tables import listed
+    >>> listed(["a", "b"])
+    'a, b'
+    """
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
+
+
+def columns_named(names: Sequence[str]) -> str:
+    """Return "column a" or "columns a, b"."""
+    return f"column{'s' if len(names) > 1 else ''} {listed(names)}"
+
+
+def require_columns(path: Path, columns: Sequence[str], names: Iterable[str]) -> None:
+    """Raise UserError unless the table has these columns."""
+    missing = next((name for name in names if name not in columns), None)
+    if missing is not None:
+        raise UserError(f"{path} has no column {missing!r}; it has {listed(columns)}.")

@@ -1,0 +1,213 @@
+"""Interrupted commands continue where they stopped."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from nearfar import NCA, Metric
+from nearfar.cli import checkpoint
+from nearfar.metrics.file_format import read_metadata
+from nearfar.runtime.progress import watching
+
+from .conftest import LABELS, NAMES
+
+LEARN = ["learn", "iris.csv", *LABELS, "--out", "done", "--checkpoint", "kept"]
+FIT = [*LEARN, "--no-comparison", "--method", "nca"]
+COMPARE = ["compare", "iris.csv", *LABELS, "--folds", 2, "--checkpoint", "kept"]
+COMPARE += ["--method", "boost", "--method", "nca"]
+
+
+class Interruption:
+    """Counts iterations of fits, and interrupts one of them."""
+
+    def __init__(self, fit=None, iteration=0):
+        self.fit, self.iteration = fit, iteration
+        self.fits = []
+
+    def __call__(self, iterations, fit):
+        self.fits.append(0)
+        source = iter(iterations)
+        while True:
+            if len(self.fits) == self.fit and self.fits[-1] == self.iteration:
+                raise KeyboardInterrupt
+            iteration = next(source, None)
+            if iteration is None:
+                return
+            self.fits[-1] += 1
+            yield iteration
+
+
+def interrupted(run, command, fit, iteration):
+    seen = Interruption(fit, iteration)
+    with watching(seen):
+        return run(*command, code=130)
+
+
+def test_an_interrupted_fit_continues(run, document, folder, iris):
+    result = interrupted(run, FIT, 1, 4)
+    assert "in kept; run the same command again to continue." in result.stderr
+    assert not (folder / "done").exists()
+    with pytest.warns(ConvergenceWarning):
+        expected = NCA(max_iter=4, random_state=0).fit(*iris).metric_
+    kept = Metric.load("kept")
+    np.testing.assert_allclose(kept.matrix, expected.matrix, rtol=1e-10)
+    assert kept.feature_names == tuple(NAMES)
+    found = document(*FIT)
+    assert not (folder / "kept").exists()
+    continued = NCA(random_state=0, warm_start=True, max_iter=NCA().max_iter - 4)
+    continued.metric_ = kept.named(None)
+    continued.fit(*iris)
+    assert found["iterations"] == 4 + continued.n_iter_
+    np.testing.assert_array_equal(Metric.load("done").L, continued.metric_.L)
+
+
+def test_iterations_are_counted_over_all_runs(run, document):
+    interrupted(run, [*FIT, "--max-iter", 9], 1, 4)
+    seen = Interruption()
+    with watching(seen):
+        found = document(*FIT, "--max-iter", 9)
+    assert seen.fits == [5]
+    assert found["iterations"] == 9
+
+
+def test_the_metric_is_saved_now_and_then(run, monkeypatch):
+    seen = []
+    ticks = iter(range(0, 1000, 7))
+    monkeypatch.setattr(checkpoint.time, "monotonic", lambda: next(ticks))
+    save = Metric.save
+    monkeypatch.setattr(Metric, "save", lambda self, *a, **k: (seen.append(k), save(self, *a, **k)))
+    run(*FIT, "--max-iter", 9)
+    done = [json.loads(k["metadata"]["checkpoint"])["iterations"] for k in seen if k]
+    assert done == [5]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (["--method", "boost"], "other method"),
+        (["--set", "sparsity=0.5"], "other parameters"),
+        (["--drop", "a"], "other data"),
+    ],
+)
+def test_another_fit_is_refused(run, fail, folder, change, message):
+    interrupted(run, FIT, 1, 2)
+    before = (folder / "kept").read_bytes()
+    method = ["--method", "sparsenca"] if "--set" in change else []
+    if method:
+        (folder / "kept").unlink()
+        interrupted(run, [*FIT, *method], 1, 2)
+        before = (folder / "kept").read_bytes()
+    assert message in fail(*FIT, *method, *change)
+    assert (folder / "kept").read_bytes() == before
+    assert not (folder / "done").exists()
+
+
+def test_other_constraints_are_refused(run, fail):
+    rows = ["learn", "rows.npy", "--no-comparison", "--method", "maxmargin", "--checkpoint", "kept"]
+    interrupted(run, [*rows, "--pairs", "pairs.csv"], 1, 2)
+    pl.read_csv("pairs.csv")[1:].write_csv("fewer.csv")
+    assert "other data" in fail(*rows, "--pairs", "fewer.csv")
+    run(*rows, "--pairs", "pairs.csv")
+
+
+@pytest.mark.parametrize("content", [b"", b"text", None])
+def test_what_is_not_a_checkpoint_is_refused(fail, folder, content):
+    if content is None:
+        Metric.identity(4).save("kept")
+    else:
+        (folder / "kept").write_bytes(content)
+    before = (folder / "kept").read_bytes()
+    assert "kept is not a checkpoint" in fail(*FIT)
+    assert (folder / "kept").read_bytes() == before
+
+
+def test_an_interrupted_comparison_continues(run, document, folder):
+    result = interrupted(run, COMPARE, 4, 1)
+    assert "in kept; run the same command again to continue." in result.stderr
+    assert (folder / "kept").exists()
+    seen = Interruption()
+    with watching(seen):
+        found = document(*COMPARE)
+    assert len(seen.fits) == 1
+    assert not (folder / "kept").exists()
+    expected = document(*COMPARE)
+    for one, other in zip(found["methods"], expected["methods"], strict=True):
+        assert one | {"fit_seconds": 0} == other | {"fit_seconds": 0}
+
+
+def test_learn_keeps_the_comparison_and_the_fit(run, folder):
+    command = [*LEARN, "--method", "nca", "--folds", 2]
+    result = interrupted(run, command, 3, 4)
+    assert "in kept and kept.comparison;" in result.stderr
+    assert json.loads(read_metadata("kept")["checkpoint"])["iterations"] == 4
+    seen = Interruption()
+    with watching(seen):
+        run(*command)
+    assert len(seen.fits) == 1
+    assert not list(folder.glob("kept*"))
+
+
+@pytest.mark.usefixtures("few_learners")
+def test_auto_keeps_the_comparison(run, folder):
+    command = [*LEARN, "--method", "auto", "--folds", 2, "--goal", "ranking"]
+    interrupted(run, command, 2, 1)
+    assert (folder / "kept.comparison").exists()
+    seen = Interruption()
+    with watching(seen):
+        result = run(*command, code=3)
+    assert len(seen.fits) == 1
+    assert "Nothing was written" in result.stdout
+    assert not list(folder.glob("kept*"))
+
+
+def test_report_keeps_the_comparison(run, folder):
+    command = ["report", "iris.csv", *LABELS, "--method", "boost", "--folds", 2]
+    command += ["--checkpoint", "kept"]
+    interrupted(run, command, 3, 2)
+    assert (folder / "kept").exists()
+    seen = Interruption()
+    with watching(seen):
+        run(*command)
+    assert len(seen.fits) == 2  # all rows, and the rows that the report does not hold out
+    assert not list(folder.glob("kept*"))
+
+
+START = """
+from nearfar.cli import checkpoint, main
+checkpoint.SECONDS_BETWEEN_WRITES = 0
+main()
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_signals(folder, how):
+    endless = ["--method", "nca", "--max-iter", "1000000", "--set", "tol=0", "--no-comparison"]
+    command = [sys.executable, "-c", START, *LEARN, *endless]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not (folder / "kept").exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    process.send_signal(how)
+    _, messages = process.communicate()
+    codes = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -signal.SIGKILL}
+    assert process.returncode == codes[how]
+    assert "Traceback" not in messages
+    assert (how == signal.SIGINT) == ("run the same command again" in messages)
+    assert not (folder / "done").exists()
+    done = json.loads(read_metadata("kept")["checkpoint"])["iterations"]
+    endless[3] = str(done + 2)
+    again = subprocess.run(
+        [*command[:3], *LEARN, *endless, "--json"], capture_output=True, check=True
+    )
+    assert json.loads(again.stdout)["iterations"] == done + 2
+    assert Metric.load("done").n_features == 4
+    assert not (folder / "kept").exists()

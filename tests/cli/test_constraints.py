@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from nearfar.cli.constraints import read_pairs, read_queries, read_triplets
+from nearfar.cli.errors import UserError
+from nearfar.cli.rows import read_rows
+
+
+@pytest.fixture
+def rows(folder):
+    return read_rows("iris.csv", drop=["species"], ids="name")
+
+
+@pytest.fixture
+def numbered(folder):
+    return read_rows("rows.npy")
+
+
+def test_rows_by_number_and_by_name(rows, numbered):
+    table = pl.read_csv("pairs.csv")
+    table.with_columns(
+        pl.format("flower {}", "a").alias("a"), pl.format("flower {}", "b").alias("b")
+    ).write_csv("named.csv")
+    by_number, by_name = (
+        read_pairs(Path("pairs.csv"), numbered),
+        read_pairs(Path("named.csv"), rows),
+    )
+    np.testing.assert_array_equal(by_number.index, table.select("a", "b").to_numpy())
+    np.testing.assert_array_equal(by_name.index, by_number.index)
+    np.testing.assert_array_equal(by_name.similar, table["similar"].to_numpy())
+    assert by_name.weight is None
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_weights_and_other_formats(numbered, kind):
+    table = pl.read_csv("triplets.csv").with_columns(weight=pl.lit(2.0), other=pl.lit("x"))
+    path = Path(f"weighted.{kind}")
+    table.write_csv(path) if kind == "csv" else table.write_parquet(path)
+    triplets = read_triplets(path, numbered)
+    np.testing.assert_array_equal(triplets.index, table.select("anchor", "near", "far").to_numpy())
+    assert set(triplets.weight) == {2.0}
+
+
+def test_the_first_columns_need_no_names(numbered):
+    Path("bare.csv").write_text("i,j\n3,4\n5,6\n")
+    index, pairs = read_queries(Path("bare.csv"), numbered)
+    assert index.tolist() == [[3, 4], [5, 6]]
+    assert pairs is None
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("a,b,similar\n0,999,true\n", "rows 0 to 149"),
+        ("a,b,similar\n0,x,true\n", "--id"),
+        ("a,b,similar\n0,1,maybe\n", "'maybe' .* true or false"),
+        ("a,b,similar\n0,,true\n", "missing values in a, b"),
+        ("a,b,similar,weight\n0,1,true,x\n", "weights that are missing or not numbers"),
+        ("a,b\n0,1\n", "no column 'similar'"),
+        ("a,b,similar\n", "has no rows"),
+    ],
+)
+def test_bad_pairs(numbered, table, message):
+    Path("bad.csv").write_text(table)
+    with pytest.raises(UserError, match=message):
+        read_pairs(Path("bad.csv"), numbered)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("anchor,near\n0,1\n", "no column 'far'"),
+        ("x,y\n0,1\n", "needs the columns anchor, near, far"),
+        ("x,y,z\n0,1,p\n", "needs the columns anchor, near, far"),
+    ],
+)
+def test_bad_triplets(numbered, table, message):
+    Path("bad.csv").write_text(table)
+    with pytest.raises(UserError, match=message):
+        read_triplets(Path("bad.csv"), numbered)
+
+
+def test_names_that_no_row_has(rows):
+    Path("bad.csv").write_text("a,b,similar\nflower 1,tree 2,true\n")
+    with pytest.raises(UserError, match="'tree 2'"):
+        read_pairs(Path("bad.csv"), rows)
+
+
+def test_names_that_two_rows_have(folder):
+    with pytest.raises(UserError, match="not unique"):
+        read_rows("iris.csv", drop=["name"], ids="species")

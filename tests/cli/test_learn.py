@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from nearfar import BoostMetric, Metric, Triplets
+from nearfar.cli.methods import LEARNERS
+from nearfar.comparison.significance import GoalComparison
+
+from .conftest import LABELS, NAMES, QUICK
+
+UNLABELLED = ["iris.csv", "--drop", "species", "--drop", "name"]
+PAIRS = ["rows.npy", "--pairs", "pairs.csv", "--method", "maxmargin", "--no-comparison"]
+
+
+def test_a_dataset_by_name(run, folder, iris):
+    result = run("learn", "iris", "--folds", 2)
+    assert result.output.startswith("iris: 150 rows x 4 features, 3 classes\n")
+    for text in ("Euclidean, as is", "LDA", "BoostMetric", "3-NN error", "iterations, stopped:"):
+        assert text in result.output
+    metric = Metric.load(folder / "iris.safetensors")
+    expected = BoostMetric(random_state=0).fit(*iris).metric_
+    np.testing.assert_array_equal(metric.L, expected.L)
+
+
+@pytest.mark.parametrize("method", LEARNERS)
+def test_each_learner_writes_a_metric(run, folder, method):
+    options = ["--no-comparison", "--max-iter", 3, "--method", method]
+    run("learn", "iris.csv", *LABELS, *options)
+    assert Metric.load(folder / "iris.safetensors").feature_names == tuple(NAMES)
+
+
+@pytest.mark.parametrize("method", ["lda", "inverse-covariance"])
+def test_plain_methods(document, run, folder, method):
+    found = document("learn", "iris.csv", *LABELS, "--method", method, "--folds", 2)
+    assert found["comparison"]["n_folds"] == 2
+    assert found["iterations"] is None
+    metric = Metric.load(folder / "iris.safetensors")
+    assert metric.feature_names == tuple(NAMES)
+    assert metric.n_components == {"lda": 2, "inverse-covariance": 4}[method]
+    result = run("learn", "iris.csv", *LABELS, "--method", method, "--no-comparison")
+    assert "Learned from all rows in" in result.stdout
+
+
+def test_max_iter_and_settings(document, folder, iris):
+    options = ["--no-comparison", "--max-iter", 2, "--set", "n_components=2"]
+    found = document("learn", "iris", *options)
+    assert (found["iterations"], found["stopped"]) == (2, "max_iter")
+    expected = BoostMetric(max_iter=2, n_components=2).fit(*iris).metric_.L
+    np.testing.assert_array_equal(Metric.load(folder / "iris.safetensors").L, expected)
+
+
+@pytest.mark.usefixtures("few_learners")
+class TestAuto:
+    def test_keeps_the_best_method(self, document, run, folder):
+        options = ["--method", "auto", "--goal", "ranking"]
+        found = document("learn", "iris.csv", *LABELS, *options)
+        assert found["method"] == found["comparison"]["winner"]["ranking"]
+        assert Metric.load(folder / "iris.safetensors").feature_names == tuple(NAMES)
+        result = run("learn", "iris.csv", *LABELS, *options)
+        assert f"Chosen for ranking: {found['method']}." in result.stdout
+
+    def test_points_to_the_other_goal(self, run, folder):
+        result = run("learn", "iris.csv", *LABELS, "--method", "auto", code=3)
+        assert "use Euclidean distance for classification. LDA helps with --goal" in result.stdout
+        assert not (folder / "iris.safetensors").exists()
+
+    def test_says_that_nothing_helps(self, run, document, folder):
+        rng = np.random.default_rng(0)
+        noise = pl.DataFrame(rng.normal(size=(60, 2)), schema=["a", "b"])
+        noise.with_columns(pl.Series("y", rng.integers(2, size=60))).write_csv("noise.csv")
+        options = ["noise.csv", "--label", "y", "--method", "auto", "--folds", 2]
+        result = run("learn", *options, "--checkpoint", "kept", code=3)
+        assert "Nothing was written: use Euclidean distance" in result.stdout
+        assert not list(folder.glob("noise.safetensors"))
+        assert not list(folder.glob("kept*"))
+        assert document("learn", *options, code=3)["metric"] is None
+
+    def test_is_undecided_without_time(self, run, folder):
+        result = run("learn", "iris", "--method", "auto", "--budget", "0s", code=4)
+        assert "Increase --budget" in result.stdout
+        assert not (folder / "iris.safetensors").exists()
+
+    def test_a_winner_that_is_not_a_map(self, run, folder, monkeypatch):
+        manhattan = property(lambda self: next(r for r in self.results if r.name == "L1"))
+        monkeypatch.setattr(GoalComparison, "winner", manhattan)
+        result = run("learn", "iris", "--method", "auto", "--folds", 2, code=3)
+        assert "L1 is not a linear map" in result.stdout
+        assert not (folder / "iris.safetensors").exists()
+
+
+def test_triplets(document, folder, iris):
+    found = document("learn", *UNLABELLED, "--triplets", "triplets.csv", "--folds", 3)
+    table = pl.read_csv("triplets.csv").to_numpy()
+    expected = BoostMetric(random_state=0).fit(iris[0], Triplets(table)).metric_.L
+    np.testing.assert_array_equal(Metric.load(folder / "iris.safetensors").L, expected)
+    held_out = found["held_out"]
+    assert len(held_out["learned"]) == 3
+    assert np.mean(held_out["learned"]) > np.mean(held_out["Euclidean"])
+
+
+def test_triplets_and_pairs_on_the_terminal(run):
+    result = run("learn", *UNLABELLED, "--triplets", "triplets.csv", "--folds", 2)
+    assert "held-out triplets correct %" in result.stdout
+    result = run("learn", *PAIRS[:-1], "--folds", 2)
+    assert "held-out pairs, AUC %" in result.stdout
+    assert "The learned metric is better than Euclidean" in result.stdout
+
+
+def test_weights_of_pairs(run, folder):
+    pl.read_csv("pairs.csv").with_columns(weight=pl.lit(2.0)).write_csv("heavy.csv")
+    run("learn", *PAIRS, "--out", "one")
+    run("learn", *PAIRS, "--pairs", "heavy.csv", "--out", "two")
+    one, two = Metric.load(folder / "one"), Metric.load(folder / "two")
+    np.testing.assert_allclose(one.matrix, two.matrix, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--pairs", "pairs.csv"], "only one of"),
+        (["--method", "lda", "--max-iter", 3], "lda has no parameters"),
+        (["--method", "auto", "--no-comparison"], "leave out --no-comparison"),
+        (["--set", "penalty=-1"], "penalty must be"),
+        (["--budget", "soon"], "not a length of time"),
+        (["--folds", 60], "more than the rows of the largest class (50)"),
+        (["--neighbors", 200], "--neighbors 200 is more than"),
+        (["--out", "iris.csv"], "is an input"),
+        (["--out", "folder"], "is a folder"),
+        (["--out", "nowhere/metric"], "no folder"),
+        (["--out", "pipe"], "a device or a pipe"),
+        (["--out", "loop"], "not a valid path"),
+        (["--out", "same", "--checkpoint", "same"], "the same file"),
+        (["--checkpoint", "iris.csv"], "is an input"),
+        (["--checkpoint", "nowhere/kept"], "no folder"),
+        (["--checkpoint", "metric.safetensors"], "not a checkpoint"),
+    ],
+)
+def test_what_does_not_go_together(fail, folder, options, message):
+    os.mkfifo("pipe")
+    (folder / "loop").symlink_to("loop")
+    (folder / "folder").mkdir()
+    before = {path: path.read_bytes() for path in folder.glob("*.*")}
+    assert message in fail("learn", "iris.csv", *LABELS, *options)
+    assert {path: path.read_bytes() for path in folder.glob("*.*")} == before
+
+
+def test_closed_choices_are_listed(run):
+    result = run("learn", "iris", "--goal", "gold", code=2)
+    assert "'gold' is not one of 'classification', 'ranking'" in result.stderr
+
+
+@pytest.mark.parametrize("method", ["auto", "lda"])
+def test_methods_that_need_labels(fail, method):
+    assert "needs labels" in fail("learn", *PAIRS[:3], "--method", method)
+
+
+def test_folds_of_pairs(fail):
+    Path("few.csv").write_text("a,b,similar\n0,1,true\n0,100,false\n")
+    options = ["rows.npy", "--pairs", "few.csv", "--method", "maxmargin"]
+    assert "--folds 5 is more than the 2 pairs" in fail("learn", *options)
+
+
+def test_brackets_are_only_brackets(run, fail):
+    rows = "".join(f"{i},{i * 7 % 5},{'ab'[i % 2]}\n" for i in range(20))
+    Path("we[bold]ird.csv").write_text("a[b],[/x],y\n" + rows)
+    result = run("learn", "we[bold]ird.csv", "--label", "y", *QUICK)
+    assert "we[bold]ird: 20 rows" in result.output
+    assert "a[b], [/x], y" in fail("learn", "we[bold]ird.csv", "--label", "zz")
+
+
+def test_small_classes_are_noted(run):
+    rows = "".join(f"{i},{i * i % 7},{'a' if i < 20 else 'b'}\n" for i in range(23))
+    Path("small.csv").write_text("x,z,y\n" + rows)
+    result = run("learn", "small.csv", "--label", "y", "--method", "lda")
+    assert "smallest class has 3 rows" in result.stderr
+
+
+def test_one_of_a_kind(run):
+    Path("one.csv").write_text("a,y\n" + "".join(f"{i},{i % 2}\n" for i in range(40)))
+    result = run("learn", "one.csv", "--label", "y", "--method", "lda", "--folds", 2)
+    assert "40 rows x 1 feature, 2 classes" in result.stdout

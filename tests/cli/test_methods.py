@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+
+from nearfar import NCA, BoostMetric, MetricBoost
+from nearfar.cli.errors import UserError
+from nearfar.cli.methods import LEARNERS, METHOD_NAMES, find_method
+
+
+@pytest.mark.parametrize("name", METHOD_NAMES)
+def test_every_name_is_found(name):
+    assert find_method(name).name == name
+    assert find_method(name.upper()).name == name
+
+
+def test_the_beginning_of_a_name_is_enough():
+    assert find_method("boost").name == "boostmetric"
+    assert isinstance(find_method("nca").learner, NCA)
+    assert find_method("inv").method.name == "inverse covariance"
+
+
+def test_what_a_choice_compares():
+    assert find_method("auto").learners is None
+    assert find_method("lda").learners == {}
+    assert list(find_method("boost").learners) == ["BoostMetric"]
+
+
+def test_what_needs_labels():
+    assert [name for name in METHOD_NAMES if not find_method(name).needs_labels] == list(LEARNERS)
+
+
+def test_settings():
+    settings = ["n_components=2", "response=normalized"]
+    learner = find_method("metricboost", seed=3, max_iter=7, settings=settings).learner
+    expected = MetricBoost(random_state=3, max_iter=7, n_components=2, response="normalized")
+    assert learner.get_params() == expected.get_params()
+    assert find_method("boost").learner.get_params() == BoostMetric(random_state=0).get_params()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("magic", {}, "no method 'magic'; choose from boostmetric"),
+        ("m", {}, "no method 'm'"),
+        ("boost", {"settings": ["magic=1"]}, "no parameter 'magic'; boostmetric has .*penalty"),
+        ("boost", {"settings": ["penalty"]}, "write NAME=VALUE"),
+        ("lda", {"max_iter": 3}, "lda has no parameters"),
+        ("auto", {"settings": ["C=1"]}, "auto has no parameters"),
+    ],
+)
+def test_errors(name, options, message):
+    with pytest.raises(UserError, match=message):
+        find_method(name, **options)
