@@ -32,6 +32,10 @@ class Iteration:
         Boosting: the weight of the iteration's direction.
     direction : array of shape (n_features,) or None
         Boosting: the unit vector v of the rank-one term v v'.
+    directions : array of shape (n_directions, n_features) or None
+        Boosting in blocks: the unit vectors of the terms.
+    steps : array of shape (n_directions,) or None
+        Boosting in blocks: their weights.
     threshold : float or None
         Threshold of a binary weak model, or of a max-margin metric.
     factor : array of shape (rank, n_features) or None
@@ -56,6 +60,8 @@ class Iteration:
     gap: float = math.nan
     step: float = math.nan
     direction: Vector | None = None
+    directions: Matrix | None = None
+    steps: Vector | None = None
     threshold: float | None = None
     factor: Matrix | None = None
     term_weights: Vector | None = None

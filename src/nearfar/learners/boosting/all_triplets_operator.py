@@ -32,7 +32,15 @@ from nearfar.learners.boosting.eigen import leading
 from nearfar.learners.boosting.losses import exponential_loss
 from nearfar.learners.boosting.thresholds import best_threshold, gaussian_threshold
 from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine
-from nearfar.numerics.pair_tiles import Band, Embedded, PairForm, PairTiles, squares
+from nearfar.numerics.pair_tiles import (
+    Band,
+    Embedded,
+    PairForm,
+    PairTiles,
+    column_sums,
+    laplacian_form,
+    squares,
+)
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 MAX_SORTED = 1 << 24
@@ -145,6 +153,75 @@ class AllTripletsOperator:
         np.subtract(u.sums.far, u.log_anchor, where=anchors, out=shifts[1])
         A = self.classes.scatter_matrix(lambda band: u.form.weights(band, *shifts).merged(), self.X)
         return A / self.unit
+
+    def evaluate(self, L: Matrix, about: Sums | None = None) -> tuple[float, AnchorWeights, Matrix]:
+        """Return loss, weights and A(u) of the metric L'L, in one pass over the pairs.
+
+        Sums `about` which the new ones are known to lie save another pass.
+        """
+        if len(L) > len(self):
+            L = _compact(L, np.ones(len(L)))[0]
+        form = self.form(L)
+        about = self.sums(form) if about is None else about
+        near, far = np.full((2, self.classes.n), -np.inf)
+        top = float((about.near + about.far)[self.anchors].max())
+
+        def work(band: Band) -> tuple[Floats, ...]:
+            rows = band.rows
+            weights = form.weights(band, about.near, about.far)
+            sums = weights.row_sums()
+            near[rows], far[rows] = np.log(sums) + [about.near[rows], about.far[rows]]
+            anchor = np.exp(near[rows] + far[rows] - top)
+            w = weights.merged(-anchor / sums[0], anchor / sums[1])
+            return self.X[rows].T @ (w @ self.X), column_sums(w), np.array(anchor.sum())
+
+        with np.errstate(all="ignore"):
+            S, columns, total = self.classes.sum(work)
+            A = laplacian_form(self.X, S, columns) / (total * self.unit)
+        if not np.isfinite(A).all():
+            return self.evaluate(L, self.sums(form))
+        loss = top + float(np.log(total))
+        return loss, AnchorWeights(form, Sums(near, far), near + far - loss), A
+
+    def curvature(self, u: AnchorWeights, V: Matrix, values: Vector) -> Matrix:
+        """Return the covariance of the margins along the rows of V, over the triplets.
+
+        With h_k(ij) = (q_ik - q_jk)^2 and the mean margins `values`, it is
+
+            sum_i a_i (E[h h'] over near + over far - m_near m_far' - m_far m_near') - values values'
+
+        for the means m of each anchor. Products h_k h_l expand into products of monomials of the
+        projections of i and of j: a narrow matrix product with the weights.
+        """
+        q = np.asarray(self.X @ (V / np.sqrt(self.unit)).T.astype(self.X.dtype))
+        first, second = np.triu_indices(len(V))
+        pairs = q[:, first] * q[:, second]
+        first_moments = np.hstack([np.ones((len(q), 1), q.dtype), q, q * q])
+        monomials = np.hstack([q, pairs])
+
+        def work(band: Band) -> tuple[Floats, ...]:
+            rows, b = band.rows, len(V)
+            weights = u.form.weights(band, u.sums.near, u.sums.far)
+            anchor = np.exp(u.log_anchor[rows])
+            own = q[rows].astype(np.float64)
+            near, far = (
+                own**2 * s[:, :1] - 2 * own * s[:, 1 : b + 1] + s[:, b + 1 :]
+                for s in weights.products(first_moments)
+            )
+            mixed = (near * anchor[:, None]).T @ far
+            w = weights.merged(anchor, anchor)
+            s = np.asarray(w @ monomials, dtype=np.float64)
+            back = np.asarray(w.T @ q[rows], dtype=np.float64)
+            return (
+                mixed,
+                _fourth_moments(own, s[:, :b], s[:, b:], w.sum(axis=1)),
+                back,
+                column_sums(w),
+            )
+
+        mixed, rows_part, back, columns = self.classes.sum(work)
+        total = rows_part + _column_moments(np.asarray(q, dtype=np.float64), back, columns)
+        return total - mixed - mixed.T - np.outer(values, values)
 
     def line(self, state: AllTripletsState, v: Vector) -> Line:
         """Return the loss along the direction v from the given distances."""
@@ -377,6 +454,42 @@ def _embedded(state: AllTripletsState) -> Embedded:
     if not isinstance(state.form, Embedded):
         raise TypeError("A line search needs distances, not votes.")
     return state.form
+
+
+def _fourth_moments(own: Matrix, q: Matrix, pairs: Matrix, total: Vector) -> Matrix:
+    """Part of sum_j w_ij h_k h_l, over the rows i, in which j has a degree of at most two.
+
+    Parameters
+    ----------
+    own : array of shape (height, b)
+        Projections q_ik of the rows.
+    q, pairs : array of shape (height, b) and (height, b (b + 1) / 2)
+        Sums over j of w_ij q_jk and of w_ij q_jk q_jl, k <= l.
+    total : array of shape (height,)
+        Sums over j of w_ij.
+    """
+    height, b = own.shape
+    first, second = np.triu_indices(b)
+    square = own**2
+    result = np.einsum("ik,il,i->kl", square, square, total.astype(np.float64))
+    crossed = np.einsum("ik,il->kl", square, own * q)
+    result -= 2 * (crossed + crossed.T)
+    diagonal = pairs[:, first == second]
+    squared = np.einsum("ik,il->kl", square, diagonal)
+    result += squared + squared.T
+    product = np.zeros((b, b))
+    product[first, second] = 4 * (own[:, first] * own[:, second] * pairs).sum(axis=0)
+    return result + np.triu(product) + np.triu(product, 1).T
+
+
+def _column_moments(q: Matrix, back: Matrix, columns: Vector) -> Matrix:
+    """Part of sum_ij w_ij h_k h_l in which j has a degree of three or four.
+
+    `back` are sums over i of w_ij q_ik, `columns` those of w_ij.
+    """
+    square = q**2
+    crossed = np.einsum("jk,jl->kl", square, q * back)
+    return np.einsum("jk,jl,j->kl", square, square, columns) - 2 * (crossed + crossed.T)
 
 
 def _pair_sums(q: Vector) -> Vector:

@@ -65,7 +65,7 @@ from nearfar.metrics.votes import Votes
 from nearfar.numerics.pair_tiles import largest_squared_distance
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iterations
-from nearfar.runtime.parameters import choice, integer
+from nearfar.runtime.parameters import choice, either, integer
 from nearfar.typing import Vector
 
 Response = Literal["real", "normalized", "binary"]
@@ -87,7 +87,11 @@ class MetricBoost(BoostingLearner):
         "normalized" divides it by the largest squared distance, "binary" compares it with a
         threshold.
     max_iter : int, default=100
-        The most weak models.
+        The most weak models, which is also the most iterations.
+    block_size : int or "auto", default="auto"
+        Number of directions per iteration. 1 is the paper's; "auto" takes 1 for up to 1,000
+        points, and otherwise 10 with real responses, whose weights are found together: the metric
+        is as good after the same number of directions, in a tenth of the time.
     threshold : {"exact", "gaussian"}, default="exact"
         How binary weak models choose their threshold: the one that orders triplets best, by
         sorting all pairs (at most 4,096 points), or where two normal densities, of near and of far
@@ -155,6 +159,7 @@ class MetricBoost(BoostingLearner):
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "response": choice("real", "normalized", "binary"),
         "max_iter": integer(at_least=1),
+        "block_size": either(choice("auto"), integer(at_least=1)),
         "threshold": choice("exact", "gaussian"),
         "variant": choice("default", "paper"),
     }
@@ -169,6 +174,7 @@ class MetricBoost(BoostingLearner):
         *,
         response: Response = "real",
         max_iter: int = 100,
+        block_size: int | Literal["auto"] = "auto",
         threshold: Literal["exact", "gaussian"] = "exact",
         variant: Variant = "default",
         constraints: TripletStrategy | None = None,
@@ -196,6 +202,7 @@ class MetricBoost(BoostingLearner):
         )
         self.response = response
         self.max_iter = max_iter
+        self.block_size = block_size
         self.threshold = threshold
         self.variant = variant
 
@@ -218,7 +225,10 @@ class MetricBoost(BoostingLearner):
             votes = Votes.none(len(operator))
             if data.warm is not None and data.warm.metric.votes is not None:
                 votes = data.warm.metric.votes.scaled(data.scaler.scale * math.sqrt(operator.unit))
-        return MetricBoostProblem(operator, self._rule(operator), start, votes, self.max_iter)
+        rule = self._rule(operator)
+        if self._in_blocks(operator):
+            return BlockProblem(operator, rule, start, self.max_iter, self._block_size(operator))
+        return MetricBoostProblem(operator, rule, start, votes, self.max_iter)
 
     def _operator(self, data: FitInput) -> AllTripletsOperator | TripletOperator:
         """All triplets of labels stay implicit; any others are listed."""
