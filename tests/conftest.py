@@ -1,4 +1,4 @@
-"""Small problems that many tests share."""
+"""Fixtures that many tests share."""
 
 from __future__ import annotations
 
@@ -7,10 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_iris, load_wine
-from sklearn.preprocessing import StandardScaler
 
-from nearfar import NearestTriplets
+from problems import half_of, set_tiles
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out slow tests, unless NEARFAR_SLOW is set."""
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    if slow and not os.environ.get("NEARFAR_SLOW"):
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]
 
 
 def pytest_sessionfinish(session, exitstatus):
@@ -28,16 +34,15 @@ def data_folder() -> Path:
     return Path(folder)
 
 
-def problem(name: str):
-    """Scaled points, labels and nearest triplets of half of a small set."""
-    X, y = {"iris": load_iris, "wine": load_wine}[name](return_X_y=True)
-    X, y = StandardScaler().fit_transform(X)[::2], y[::2]
-    return X, y, NearestTriplets(2, 2)(X, y)
-
-
 @pytest.fixture(params=["iris", "wine"])
 def labelled_problem(request):
-    return problem(request.param)
+    return half_of(request.param)
+
+
+@pytest.fixture(params=[(1, 1), (7, 11), (192, 512)])
+def tile_size(request, monkeypatch):
+    set_tiles(monkeypatch, request.param)
+    return request.param
 
 
 @pytest.fixture

@@ -22,9 +22,11 @@ from threadpoolctl import threadpool_info
 import nearfar
 from nearfar import (
     NCA,
-    Chunklets,
+    BoostMetric,
+    FarTargetTriplets,
     MaxMarginMetric,
     Metric,
+    MetricBoost,
     MetricNeighborsClassifier,
     MixtureNCA,
     NearestTriplets,
@@ -34,64 +36,91 @@ from nearfar import (
     SparseNCA,
     Triplets,
 )
-from nearfar.constraints import ConstraintsOver
-from nearfar.learners.base import MetricLearner
-from nearfar.learners.nca.base import NeighborhoodLearner
+from nearfar.constraints import Chunklets
+from nearfar.learners.base import ConstraintLearner, MetricLearner
+from problems import set_tiles
+
+X, Y = (part[::2] for part in load_iris(return_X_y=True))
+N = len(X)
+TRIPLETS = NearestTriplets(2, 2)(X, Y)
+PAIRS = RandomPairs(200)(X, Y, np.random.RandomState(0))
+SUPERVISION = {"labels": Y, "names": Y.astype(str), "triplets": TRIPLETS, "pairs": PAIRS}
 
 LEARNERS = [
     member
     for member in vars(nearfar).values()
     if isinstance(member, type) and issubclass(member, MetricLearner)
 ]
-X, Y = load_iris(return_X_y=True)
-TRIPLETS = NearestTriplets(2, 2)(X, Y)
-PAIRS = RandomPairs(200)(X, Y, np.random.RandomState(0))
+QUICK = {
+    BoostMetric: {"max_iter": 30},
+    MetricBoost: {"max_iter": 20},
+    NCA: {"tol": 1e-4},
+    SparseNCA: {"tol": 1e-5},
+    MixtureNCA: {"n_metrics": 2, "tol": 1e-4},
+}
+"""Parameters that make fits short and leave what is tested here as it is."""
 
 
-@pytest.mark.filterwarnings("ignore:Nothing was learned. the price of rank")
-@parametrize_with_checks([*(learner() for learner in LEARNERS), MetricNeighborsClassifier()])
+def quick(cls, **parameters):
+    return cls(random_state=0, **QUICK.get(cls, {}) | parameters)
+
+
+def learns_from(cls):
+    """Return the kinds of supervision that a learner learns from, the weakest one last."""
+    if not issubclass(cls, ConstraintLearner):
+        return ["labels", "names"]
+    if cls is MaxMarginMetric:
+        return ["labels", "names", "pairs"]
+    return ["labels", "names", "pairs", "triplets"]
+
+
+def names_of(value):
+    return value.__name__ if isinstance(value, type) else str(value)
+
+
+def each(learners):
+    return pytest.mark.parametrize("cls", learners, ids=names_of)
+
+
+FROM_CONSTRAINTS = [cls for cls in LEARNERS if issubclass(cls, ConstraintLearner)]
+FROM_LABELS_ONLY = [cls for cls in LEARNERS if cls not in FROM_CONSTRAINTS]
+KINDS = [(cls, kind) for cls in LEARNERS for kind in learns_from(cls)]
+OTHER_KINDS = [
+    (cls, kind) for cls in LEARNERS for kind in SUPERVISION if kind not in learns_from(cls)
+]
+
+
+@pytest.fixture(params=LEARNERS, ids=names_of)
+def learner(request):
+    return quick(request.param)
+
+
+def weakest(learner):
+    """Return supervision of the weakest kind that the learner learns from."""
+    return SUPERVISION[learns_from(type(learner))[-1]]
+
+
+@pytest.mark.filterwarnings("ignore:Nothing was learned. the penalty on rank")
+@parametrize_with_checks([*(quick(cls) for cls in LEARNERS), MetricNeighborsClassifier()])
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
 
 
-@pytest.fixture(params=LEARNERS, ids=lambda cls: cls.__name__)
-def learner(request):
-    return request.param(random_state=0)
-
-
-def constraints_for(learner):
-    """Supervision of the weakest kind that the learner learns from."""
-    if isinstance(learner, NeighborhoodLearner):
-        return Y
-    return PAIRS if isinstance(learner, MaxMarginMetric) else TRIPLETS
-
-
-def refuses(learner, y):
-    """Whether the learner does not learn from this, and says so."""
-    wants = constraints_for(learner)
-    if isinstance(y, ConstraintsOver):
-        y = y.constraints
-    fine = isinstance(y, np.ndarray) or isinstance(wants, Triplets) or type(y) is type(wants)
-    if not fine:
-        with pytest.raises(
-            ValueError, match=r"not which pairs are similar|learns from class labels"
-        ):
-            learner.fit(X, y)
-    return not fine
-
-
-@pytest.mark.parametrize(
-    "y", [Y, Y.astype(str), TRIPLETS, PAIRS], ids=["int", "str", "tri", "pair"]
-)
-def test_pipelines_take_every_kind_of_supervision(learner, y):
-    if refuses(learner, y):
-        return
+@pytest.mark.parametrize(("cls", "kind"), KINDS, ids=names_of)
+def test_pipelines_take_every_kind_of_supervision(cls, kind):
+    learner, y = quick(cls), SUPERVISION[kind]
     pipeline = make_pipeline(StandardScaler(), PCA(3), learner).fit(X, y)
     rank = learner.metric_.n_components
     assert 1 <= rank <= 3
-    assert pipeline.transform(X).shape == (len(X), rank)
+    assert pipeline.transform(X).shape == (N, rank)
     assert 0.5 < pipeline.score(X, y) <= 1.0
     assert 0.5 < pipeline.score(X, TRIPLETS) <= 1.0
+
+
+@pytest.mark.parametrize(("cls", "kind"), OTHER_KINDS, ids=names_of)
+def test_other_kinds_of_supervision_are_refused(cls, kind):
+    for y in (SUPERVISION[kind], SUPERVISION[kind].over(N)):
+        assert_refused(quick(cls), X, y, "not which pairs are similar|learns from class labels")
 
 
 def test_names_and_pandas(learner):
@@ -106,132 +135,194 @@ def test_names_and_pandas(learner):
 
 
 def test_clone_and_pickle(learner):
-    constraints = constraints_for(learner)
-    learner.fit(X, constraints)
+    learner.fit(X, weakest(learner))
     copy = pickle.loads(pickle.dumps(learner))
     np.testing.assert_array_equal(copy.transform(X), learner.transform(X))
     assert copy.history_.objective.tolist() == learner.history_.objective.tolist()
     again = clone(learner)
     assert not hasattr(again, "metric_")
-    np.testing.assert_array_equal(again.fit(X, constraints).transform(X), learner.transform(X))
+    np.testing.assert_array_equal(again.fit(X, weakest(learner)).transform(X), learner.transform(X))
 
 
-@pytest.mark.parametrize("kind", ["labels", "triplets", "pairs"])
-def test_grid_search(learner, kind):
-    y = {"labels": Y, "triplets": TRIPLETS.over(len(X)), "pairs": PAIRS.over(len(X))}[kind]
-    if refuses(learner, y):
-        return
+@pytest.mark.parametrize(
+    ("cls", "kind"), [(cls, kind) for cls, kind in KINDS if kind != "names"], ids=names_of
+)
+def test_grid_search(cls, kind):
+    y = Y if kind == "labels" else SUPERVISION[kind].over(N)
+    grid = {"prior": [None, "identity"]} if cls in FROM_CONSTRAINTS else {"n_components": [2, 4]}
     folds = KFold(3, shuffle=True, random_state=0)
-    search = GridSearchCV(learner, {"prior": [None, "identity"]}, cv=folds, error_score="raise")
-    search.fit(X, y)
-    assert 0.5 < search.best_score_ <= 1.0
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    scores = cross_val_score(learner, X, y, cv=folds, error_score="raise")
-    assert (scores > 0.5).all()
+    search = GridSearchCV(quick(cls), grid, cv=folds, error_score="raise").fit(X, y)
+    scores = search.cv_results_["mean_test_score"]
+    assert ((scores > 0.5) & (scores <= 1.0)).all()
+
+
+def share_of_nearest_triplets(metric, X, y):
+    """What `score` of labels is: the share right of nearest triplets of standardised points."""
+    triplets = NearestTriplets()(StandardScaler().fit_transform(X), y)
+    return metric.prefers(X, triplets.index).mean()
+
+
+@pytest.mark.parametrize("scale", ["standard", "unit"])
+def test_labels_are_scored_in_one_way(learner, scale):
+    learner.set_params(scale=scale).fit(X[::2], Y[::2])
+    expected = share_of_nearest_triplets(learner.metric_, X, Y)
+    assert learner.score(X, Y) == learner.score(X, Y.astype(str)) == pytest.approx(expected)
+
+
+@each(FROM_CONSTRAINTS)
+def test_a_grid_over_constraints_compares_like_with_like(cls):
+    strategies = [NearestTriplets(1, 1), FarTargetTriplets(2), RandomTriplets(200)]
+    if "triplets" not in learns_from(cls):
+        strategies = [RandomPairs(100), RandomPairs(300, similar=0.3)]
+    train, test = np.arange(N) % 3 != 0, np.arange(N) % 3 == 0
+    search = GridSearchCV(quick(cls), {"constraints": strategies}, cv=[(train, test)], refit=False)
+    found = search.fit(X, Y).cv_results_["mean_test_score"]
+    expected = [
+        share_of_nearest_triplets(
+            quick(cls, constraints=strategy).fit(X[train], Y[train]).metric_, X[test], Y[test]
+        )
+        for strategy in strategies
+    ]
+    np.testing.assert_allclose(found, expected)
 
 
 def test_neighbors_in_a_pipeline(learner):
     pipeline = make_pipeline(StandardScaler(), learner, KNeighborsClassifier(3))
-    assert cross_val_score(pipeline, X, Y, cv=5, error_score="raise").mean() > 0.9
+    assert cross_val_score(pipeline, X, Y, cv=3, error_score="raise").mean() > 0.9
     classifier = MetricNeighborsClassifier(learner, n_neighbors=5)
-    search = GridSearchCV(classifier, {"learner__prior": [None, "identity"]}, error_score="raise")
+    grid = {"learner__scale": ["standard", "unit"]}
+    search = GridSearchCV(classifier, grid, cv=2, error_score="raise")
     assert search.fit(X, Y).best_score_ > 0.9
 
 
+RANDOM = {
+    **{cls: {"constraints": RandomTriplets(300)} for cls in FROM_CONSTRAINTS},
+    MaxMarginMetric: {"constraints": RandomPairs(300)},
+    NCA: {"batch_size": 40, "max_iter": 3},
+    SparseNCA: {"batch_size": 40, "max_iter": 3},
+    MixtureNCA: {},
+}
+"""Parameters with which a learner draws at random."""
+
+
 def test_the_same_seed_gives_the_same_result(learner):
-    pairs = isinstance(learner, MaxMarginMetric)
-    strategy = RandomPairs(300) if pairs else RandomTriplets(300)
-    learner.set_params(constraints=strategy, random_state=7)
-    if isinstance(learner, NCA | SparseNCA):
-        learner.set_params(batch_size=40, max_iter=3)
+    learner.set_params(**RANDOM[type(learner)], random_state=7)
     first = learner.fit(X, Y).transform(X).tobytes()
     assert first == learner.fit(X, Y).transform(X).tobytes()
     assert first != learner.set_params(random_state=8).fit(X, Y).transform(X).tobytes()
 
 
-def test_n_components(learner):
-    if isinstance(learner, NeighborhoodLearner):
-        assert learner.set_params(n_components=2).fit(X, Y).transform(X).shape[1] <= 2
-        with pytest.raises(ValueError, match="n_components=5"):
-            learner.set_params(n_components=5).fit(X, Y)
-        return
-    whole = learner.fit(X, Y).metric_
-    reduced = learner.set_params(n_components=2).fit(X, Y)
-    assert reduced.transform(X).shape == (len(X), 2)
+def test_the_number_of_threads_changes_nothing(learner, monkeypatch):
+    set_tiles(monkeypatch, (16, 32))
+    one = learner.set_params(n_jobs=1).fit(X, Y).transform(X)
+    two = learner.set_params(n_jobs=2).fit(X, Y).transform(X)
+    np.testing.assert_array_equal(one, two)
+
+
+def test_too_many_components_are_refused(learner):
+    with pytest.raises(ValueError, match="n_components must be at most 4; got 5"):
+        learner.set_params(n_components=5).fit(X, Y)
+
+
+@each(FROM_CONSTRAINTS)
+def test_components_are_principal_axes(cls):
+    whole = quick(cls).fit(X, Y).metric_
+    reduced = quick(cls, n_components=2).fit(X, Y)
+    assert reduced.transform(X).shape == (N, 2)
     gap = whole.distances(X) ** 2 - reduced.metric_.distances(X) ** 2
     assert gap.min() > -1e-8
     best = PCA(2).fit(whole.transform(X))
     lost = (whole.transform(X) - whole.transform(X).mean(axis=0)) ** 2
-    kept = best.explained_variance_.sum() * (len(X) - 1)
+    kept = best.explained_variance_.sum() * (N - 1)
     embedded = reduced.transform(X)
     assert ((embedded - embedded.mean(axis=0)) ** 2).sum() == pytest.approx(kept)
     assert kept < lost.sum()
-    with pytest.raises(ValueError, match="n_components=5"):
-        learner.set_params(n_components=5).fit(X, Y)
 
 
-def test_a_metric_of_ones_own_as_prior(learner):
-    prior = Metric(np.diag([1.0, 2.0, 3.0, 4.0]))
-    if isinstance(learner, MaxMarginMetric):
-        fitted = learner.set_params(prior=prior, C=1e-6).fit(X, Y)
-    elif isinstance(learner, NeighborhoodLearner):
-        learner.set_params(prior=prior, max_iter=1, tol=0.0)
-        with pytest.warns(match="max_iter=1 was reached"):
-            own = learner.fit(X, Y).transform(X)
-        with pytest.warns(match="max_iter=1 was reached"):
-            assert (own != learner.set_params(prior=None).fit(X, Y).transform(X)).any()
-        with pytest.raises(ValueError, match="metric on 3 features; X has 4"):
-            learner.set_params(prior=Metric(np.eye(3))).fit(X, Y)
-        return
-    else:
-        fitted = learner.set_params(prior=prior, prior_weight=1e6, max_iter=1).fit(X, Y)
+@each(FROM_LABELS_ONLY)
+def test_components_are_rows_of_the_map(cls):
+    assert quick(cls, n_components=2).fit(X, Y).transform(X).shape[1] <= 2
+
+
+OWN = Metric(np.diag([1.0, 2.0, 3.0, 4.0]))
+
+
+@each(FROM_CONSTRAINTS)
+def test_a_metric_of_ones_own_as_prior(cls):
+    strong = {"C": 1e-6} if cls is MaxMarginMetric else {"prior_weight": 1e6, "max_iter": 1}
+    fitted = quick(cls).set_params(prior=OWN, **strong).fit(X, Y)
     M = fitted.metric_.matrix / np.trace(fitted.metric_.matrix)
-    np.testing.assert_allclose(M, prior.matrix / np.trace(prior.matrix), atol=1e-3)
+    np.testing.assert_allclose(M, OWN.matrix / np.trace(OWN.matrix), atol=1e-3)
     with pytest.raises(ValueError, match="metric on 3 features; X has 4"):
-        learner.set_params(prior=Metric(np.eye(3))).fit(X, Y)
+        quick(cls, prior=Metric(np.eye(3))).fit(X, Y)
+
+
+@each(FROM_LABELS_ONLY)
+def test_a_metric_of_ones_own_to_begin_with(cls):
+    learner = quick(cls).set_params(max_iter=1, tol=0.0)
+    with pytest.warns(match="max_iter=1 was reached"):
+        own = clone(learner).set_params(init=OWN).fit(X, Y).transform(X)
+    with pytest.warns(match="max_iter=1 was reached"):
+        assert (own != learner.fit(X, Y).transform(X)).any()
+    with pytest.raises(ValueError, match="metric on 3 features; X has 4"):
+        learner.set_params(init=Metric(np.eye(3))).fit(X, Y)
 
 
 BAD_PARAMETERS = [
     {"scale": "minmax"},
-    {"prior": "covariance"},
-    {"prior_weight": -1.0},
-    {"prior_weight": "1"},
     {"n_components": 0},
     {"n_components": 1.5},
     {"tol": float("nan")},
+    {"warm_start": "yes"},
+    {"n_jobs": 0},
+    {"n_jobs": 1.5},
+    {"max_iter": 0},
+    {"prior": "covariance"},
+    {"prior": np.eye(4)},
+    {"prior_weight": -1.0},
+    {"prior_weight": "1"},
     {"constraints": "nearest"},
     {"constraints": NearestTriplets},
-    {"prior": np.eye(4)},
+    {"init": "pca"},
+    {"init": None},
+    {"variant": "printed"},
 ]
 
 
-@pytest.mark.parametrize("parameters", BAD_PARAMETERS, ids=str)
-def test_bad_parameters(learner, parameters):
+@pytest.mark.parametrize(
+    ("cls", "parameters"),
+    [
+        (cls, parameters)
+        for cls in LEARNERS
+        for parameters in BAD_PARAMETERS
+        if set(parameters) <= set(cls().get_params())
+    ],
+    ids=names_of,
+)
+def test_bad_parameters(cls, parameters):
     (name,) = parameters
     with pytest.raises(ValueError, match=f"{name} must be"):
-        learner.set_params(**parameters).fit(X, Y)
+        quick(cls).set_params(**parameters).fit(X, Y)
 
 
 BAD_INPUT = {
-    "NaN": (np.where(np.eye(150, 4) > 0, np.nan, X), Y, "NaN"),
-    "infinity": (np.where(np.eye(150, 4) > 0, np.inf, X), Y, "infinity"),
-    "text": (np.full((150, 4), "a"), Y, "could not convert"),
-    "one class": (X, np.zeros(150, int), "at least two classes"),
-    "classes of one": (X, np.arange(150), "two members"),
+    "NaN": (np.where(np.eye(N, 4) > 0, np.nan, X), Y, "NaN"),
+    "infinity": (np.where(np.eye(N, 4) > 0, np.inf, X), Y, "infinity"),
+    "text": (np.full((N, 4), "a"), Y, "could not convert"),
+    "one class": (X, np.zeros(N, int), "at least two classes"),
+    "classes of one": (X, np.arange(N), "two members"),
     "one row": (X[:1], Y[:1], "1 sample"),
-    "regression": (X, np.linspace(0, 1, 150), "Unknown label type"),
+    "regression": (X, np.linspace(0, 1, N), "Unknown label type"),
     "fewer labels": (X, Y[:-1], "inconsistent numbers"),
     "no labels": (X, None, "requires y to be passed"),
     "chunklets": (X, Chunklets.from_labels(Y), "what does not|learns from class labels"),
-    "over too few": (X, Triplets([[0, 1, 2]]).over(3), "3 samples, but X has 150"),
+    "over too few": (X, Triplets([[0, 1, 2]]).over(3), f"3 samples, but X has {N}"),
     "flat": (X[:, 0], Y, "2D array"),
     "empty": (X[:0], Y[:0], "0 sample"),
 }
-
-
 BAD_TRIPLETS = {
     "one row": (X[:1], TRIPLETS, "only 1 rows"),
-    "row out of range": (X, Triplets([[0, 1, 150]]), "row 150"),
+    "row out of range": (X, Triplets([[0, 1, N]]), f"row {N}"),
     "no triplets": (X, Triplets(np.empty((0, 3), int)), "no triplets"),
     "no pairs": (X, Pairs(np.empty((0, 2), int), []), "no triplet"),
     "pairs that share nothing": (X, Pairs([[0, 1], [2, 3]], [True, False]), "share a row"),
@@ -239,13 +330,19 @@ BAD_TRIPLETS = {
 }
 BAD_PAIRS = {
     "one row": (X[:1], PAIRS, "only 1 rows"),
-    "row out of range": (X, Pairs([[0, 1], [0, 150]], [True, False]), "row 150"),
+    "row out of range": (X, Pairs([[0, 1], [0, N]], [True, False]), f"row {N}"),
     "no pairs": (X, Pairs(np.empty((0, 2), int), []), "no pairs"),
     "all similar": (X, Pairs([[0, 1], [2, 3]], [True, True]), "All pairs are similar"),
-    "all dissimilar": (X, Pairs([[0, 99]], [False]), "All pairs are dissimilar"),
-    "no weight": (X, Pairs([[0, 1], [0, 99]], [True, False], [0.0, 0.0]), "positive weight"),
-    "weight of one kind": (X, Pairs([[0, 1], [0, 99]], [True, False], [1.0, 0.0]), "All pairs"),
+    "all dissimilar": (X, Pairs([[0, 9]], [False]), "All pairs are dissimilar"),
+    "no weight": (X, Pairs([[0, 1], [0, 9]], [True, False], [0.0, 0.0]), "positive weight"),
+    "weight of one kind": (X, Pairs([[0, 1], [0, 9]], [True, False], [1.0, 0.0]), "All pairs"),
 }
+
+
+def bad_input_of(cls):
+    kinds = learns_from(cls)
+    own = BAD_TRIPLETS if "triplets" in kinds else BAD_PAIRS if "pairs" in kinds else {}
+    return BAD_INPUT | {f"constraints: {name}": case for name, case in own.items()}
 
 
 def assert_refused(learner, points, y, message):
@@ -256,33 +353,25 @@ def assert_refused(learner, points, y, message):
 
 
 @pytest.mark.filterwarnings("ignore:The number of unique")
-@pytest.mark.parametrize("kind", BAD_INPUT)
-def test_bad_input_is_refused_and_nothing_is_half_done(learner, kind):
-    assert_refused(learner, *BAD_INPUT[kind])
-
-
-def test_bad_constraints_are_refused_and_nothing_is_half_done(learner):
-    if isinstance(learner, NeighborhoodLearner):
-        for y in (TRIPLETS, PAIRS, PAIRS.over(150)):
-            assert_refused(learner, X, y, "learns from class labels; got")
-        return
-    bad = BAD_PAIRS if isinstance(learner, MaxMarginMetric) else BAD_TRIPLETS
-    for points, y, message in bad.values():
-        assert_refused(learner, points, y, message)
+@pytest.mark.parametrize(
+    ("cls", "case"), [(cls, case) for cls in LEARNERS for case in bad_input_of(cls)], ids=names_of
+)
+def test_bad_input_is_refused_and_nothing_is_half_done(cls, case):
+    assert_refused(quick(cls), *bad_input_of(cls)[case])
 
 
 def test_a_failed_refit_leaves_the_learner_as_it_was(learner):
     before = learner.fit(X, Y).transform(X)
     with pytest.raises(ValueError, match="two classes"):
-        learner.fit(X[:, :2], np.zeros(150))
+        learner.fit(X[:, :2], np.zeros(N))
     np.testing.assert_array_equal(learner.transform(X), before)
 
 
-@pytest.mark.parametrize("factor", [1e-140, 1e-70, 1e70, 1e140])
-def test_extreme_units(learner, factor):
+def test_extreme_units(learner):
     first = learner.fit(X, Y).transform(X)
-    second = learner.fit(X * factor, Y).transform(X * factor)
-    np.testing.assert_allclose(np.abs(first), np.abs(second), rtol=1e-4, atol=1e-6)
+    for factor in (1e-140, 1e-70, 1e70, 1e140):
+        second = learner.fit(X * factor, Y).transform(X * factor)
+        np.testing.assert_allclose(np.abs(first), np.abs(second), rtol=1e-4, atol=1e-6)
 
 
 def test_extreme_units_of_float32(learner):
@@ -293,17 +382,15 @@ def test_extreme_units_of_float32(learner):
         assert learner.fit(small, Y).score(small, Y) == pytest.approx(first, abs=0.02)
 
 
-def test_strategies_of_pairs(learner):
-    if isinstance(learner, NeighborhoodLearner):
-        assert learner.fit(X, Y).score(X, PAIRS) > 0.9
-        return
-    learner.set_params(constraints=RandomPairs(200), random_state=0).fit(X, Y)
-    assert learner.score(X, PAIRS) > 0.9
+@each(FROM_CONSTRAINTS)
+def test_strategies_of_pairs(cls):
+    assert quick(cls, constraints=RandomPairs(200)).fit(X, Y).score(X, PAIRS) > 0.9
 
 
-def test_pairs_of_one_kind_cannot_be_scored(learner):
+def test_pairs_are_scored_if_they_are_of_both_kinds(learner):
+    assert learner.fit(X, Y).score(X, PAIRS) > 0.9
     with pytest.raises(ValueError, match="similar and dissimilar"):
-        learner.fit(X, Y).score(X, Pairs([[0, 1], [1, 2]], [True, True]))
+        learner.score(X, Pairs([[0, 1], [1, 2]], [True, True]))
 
 
 def test_fits_in_threads_leave_blas_as_it_was(learner):
@@ -317,32 +404,38 @@ def test_fits_in_threads_leave_blas_as_it_was(learner):
 
 
 def test_constant_columns_do_no_harm(learner):
-    wide = np.column_stack([X, np.full(150, 0.1), np.full(150, 1e9)])
-    constraints = constraints_for(learner)
-    first = learner.fit(X, constraints).metric_.distances(X)
-    second = learner.fit(wide, constraints).metric_.distances(wide)
+    wide = np.column_stack([X, np.full(N, 0.1), np.full(N, 1e9)])
+    first = learner.fit(X, weakest(learner)).metric_.distances(X)
+    second = learner.fit(wide, weakest(learner)).metric_.distances(wide)
     np.testing.assert_allclose(first, second, rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.filterwarnings("ignore:Nothing was learned. the price of rank")
-def test_equal_points_give_a_finite_metric(learner):
-    points, y = np.ones((6, 2)), np.array([0, 0, 0, 1, 1, 1])
-    if isinstance(learner, MixtureNCA):
-        with pytest.raises(ValueError, match="distinct rows"):
-            learner.fit(points, y)
-        return
-    learner.set_params(prior="identity").fit(points, y)
-    np.testing.assert_array_equal(learner.metric_.distances(points), np.zeros((6, 6)))
-    if isinstance(learner, NeighborhoodLearner):
-        return
+EQUAL_POINTS = np.ones((6, 2)), np.array([0, 0, 0, 1, 1, 1])
+
+
+@pytest.mark.filterwarnings("ignore:Nothing was learned. the penalty on rank")
+@each([cls for cls in LEARNERS if cls is not MixtureNCA])
+def test_equal_points_have_no_distance(cls):
+    given = {"prior": "identity"} if cls in FROM_CONSTRAINTS else {}
+    learner = quick(cls, **given).fit(*EQUAL_POINTS)
+    np.testing.assert_array_equal(learner.metric_.distances(EQUAL_POINTS[0]), np.zeros((6, 6)))
+
+
+@each(FROM_CONSTRAINTS)
+def test_equal_points_teach_nothing(cls):
+    learner = quick(cls, prior=None)
     with pytest.warns(match="Nothing was learned"):
-        learner.set_params(prior=None).fit(points, y)
+        learner.fit(*EQUAL_POINTS)
     assert np.isfinite(learner.metric_.L).all()
 
 
+def test_equal_points_have_no_clusters():
+    assert_refused(quick(MixtureNCA), *EQUAL_POINTS, "distinct rows")
+
+
 def test_more_features_than_points(learner, rng):
-    points = rng.standard_normal((20, 60))
-    learner.fit(points, np.arange(20) % 2)
+    points = rng.standard_normal((12, 30))
+    learner.fit(points, np.arange(12) % 2)
     assert np.isfinite(learner.transform(points)).all()
 
 
@@ -352,10 +445,10 @@ def test_progress_is_shown_only_when_asked_for(learner, capsys):
     learner.set_params(verbose=1).fit(X, Y)
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert f"{type(learner).__name__}: {learner.n_iter_} rounds in" in shown.err
+    assert f"{type(learner).__name__}: {learner.n_iter_} iterations in" in shown.err
 
 
-class Watcher:
+class Callback:
     """A scikit-learn callback that takes notes and may ask to stop."""
 
     def __init__(self, stop_after=None):
@@ -374,10 +467,15 @@ class Watcher:
 
     def on_fit_task_end(self, estimator, context, *, X, y, fitted_estimator):
         self.ended += 1
-        if context.task_name == "round" and fitted_estimator is not None:
+        if context.task_name == "iteration" and fitted_estimator is not None:
             self.scores.append(fitted_estimator.score(X, y))
             return self.stop_after is not None and len(self.scores) >= self.stop_after
         return False
+
+
+class FailingCallback(Callback):
+    def on_fit_task_end(self, estimator, context):
+        raise RuntimeError("no more")
 
 
 @pytest.mark.skipif(
@@ -385,66 +483,37 @@ class Watcher:
     reason="callbacks came with scikit-learn 1.9",
 )
 class TestCallbacks:
-    def test_every_round_is_reported(self, learner):
-        watcher = Watcher()
-        learner.set_callbacks(watcher).fit(X, Y)
-        assert watcher.begun == watcher.ended
-        assert len(watcher.scores) == learner.n_iter_
-        most = learner.get_params().get("max_iter") or learner.max_iter
-        assert watcher.announced == (most or X.shape[1])
-        assert watcher.scores[-1] == pytest.approx(learner.score(X, Y))
-        assert watcher.torn_down
+    def test_every_iteration_is_reported(self, learner):
+        callback = Callback()
+        learner.set_callbacks(callback).fit(X, Y)
+        assert callback.begun == callback.ended
+        assert len(callback.scores) == learner.n_iter_
+        assert callback.announced == (learner.max_iter or X.shape[1])
+        assert callback.scores[-1] == pytest.approx(learner.score(X, Y))
+        assert callback.torn_down
 
     def test_a_callback_can_stop_the_fit(self, learner):
-        learner.set_callbacks(Watcher(stop_after=2)).fit(X, constraints_for(learner))
+        learner.set_callbacks(Callback(stop_after=2)).fit(X, weakest(learner))
         assert learner.n_iter_ == 2
         assert learner.history_.stopped == "callback"
 
     def test_a_callback_that_fails_is_torn_down(self, learner):
-        class Failing(Watcher):
-            def on_fit_task_end(self, estimator, context):
-                raise RuntimeError("no more")
-
         before = learner.fit(X, Y).transform(X)
-        watcher = Failing()
+        callback = FailingCallback()
         with pytest.raises(RuntimeError, match="no more"):
-            learner.set_callbacks(watcher).fit(X[:, :2], Y)
-        assert watcher.torn_down
+            learner.set_callbacks(callback).fit(X[:, :2], Y)
+        assert callback.torn_down
         np.testing.assert_array_equal(learner.transform(X), before)
 
-    def test_all_rounds_used(self, learner):
-        watcher = Watcher()
-        if isinstance(learner, NeighborhoodLearner):
-            learner.set_params(max_iter=3, tol=0.0).set_callbacks(watcher)
-            with pytest.warns(match="max_iter=3 was reached"):
-                learner.fit(X, Y)
-            assert len(watcher.scores) == 3
-            return
-        learner.set_params(max_iter=3).set_callbacks(watcher)
-        if isinstance(learner, MaxMarginMetric):
-            with pytest.warns(match="max_iter=3 was reached"):
-                learner.set_params(tol=1e-9).fit(X, Y)
-        else:
-            learner.fit(X, Y)
-        assert len(watcher.scores) == 3
+    @pytest.mark.filterwarnings("ignore:max_iter=3 was reached")
+    def test_all_iterations_used(self, learner):
+        callback = Callback()
+        learner.set_params(max_iter=3, tol=1e-9).set_callbacks(callback).fit(X, Y)
+        assert len(callback.scores) == 3
         assert learner.history_.stopped == "max_iter"
 
 
-def test_older_scikit_learn_has_no_callbacks(monkeypatch):
-    import importlib
-    import sys
-
-    from nearfar.runtime import progress
-
-    monkeypatch.setitem(sys.modules, "sklearn.callback", None)
-    try:
-        old = importlib.reload(progress)
-        estimator = old.CallbackSupportMixin()
-        assert estimator.set_callbacks() is estimator
-        with pytest.raises(RuntimeError, match=r"scikit-learn 1\.9"):
-            estimator.set_callbacks(Watcher())
-        assert list(old.notify([1, 2], estimator, 2, X=None, y=None, attributes=dict)) == [1, 2]
-        assert old.with_callbacks(len) is len
-    finally:
-        monkeypatch.undo()
-        importlib.reload(progress)
+@each([MaxMarginMetric, *FROM_LABELS_ONLY])
+def test_iterations_that_run_out_are_warned_of(cls):
+    with pytest.warns(match="max_iter=3 was reached"):
+        quick(cls).set_params(max_iter=3, tol=1e-9).fit(X, Y)

@@ -164,7 +164,7 @@ class MetricLearner(
         "warm_start": boolean(),
         "n_jobs": Rule(
             "None or a nonzero integer",
-            lambda value: value is None or (isinstance(value, int) and value != 0),
+            lambda value: value is None or (integer().accepts(value) and value != 0),
         ),
     }
     paper_settings: ClassVar[Mapping[str, Any]] = {}
@@ -228,6 +228,7 @@ class MetricLearner(
         """
         before = self.__dict__.copy()
         try:
+            self._check_parameters()
             with limited_threads(self.n_jobs):
                 self._fit(X, y)
         except BaseException:
@@ -237,7 +238,6 @@ class MetricLearner(
         return self
 
     def _fit(self, X: ArrayLike, y: Any) -> None:
-        self._check_parameters()
         points, supervision = self._validate(X, y)
         most = self._most_components(points.shape[1])
         if self.n_components is not None and self.n_components > most:

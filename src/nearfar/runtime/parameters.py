@@ -75,14 +75,14 @@ def number(
     return Rule(f"a number {' and '.join(bounds)}".strip(), accepts)
 
 
-def integer(*, at_least: int) -> Rule:
-    """Accept integers from a smallest one on."""
+def integer(*, at_least: float = -math.inf) -> Rule:
+    """Accept integers, from a smallest one on."""
 
     def accepts(value: Any) -> bool:
         plain = isinstance(value, numbers.Integral) and not isinstance(value, bool)
         return plain and value >= at_least
 
-    return Rule(f"an integer >= {at_least}", accepts)
+    return Rule("an integer" if at_least == -math.inf else f"an integer >= {at_least}", accepts)
 
 
 def boolean() -> Rule:

@@ -39,7 +39,7 @@ def limited_threads(n_jobs: int | None) -> Iterator[None]:
     number = n_jobs if n_jobs > 0 else max(1, _n_cores() + 1 + n_jobs)
     token = _limit.set(number)
     try:
-        with threadpool_limits(number, user_api="blas") if n_jobs > 0 else nullcontext():
+        with threadpool_limits(number, user_api="blas") if n_jobs != -1 else nullcontext():
             yield
     finally:
         _limit.reset(token)

@@ -78,12 +78,18 @@ def test_agrees_with_brute_force(response, n_classes, constraints):
         np.testing.assert_allclose(learner.thresholds_, brute.thresholds, rtol=1e-9)
 
 
-@pytest.mark.parametrize("response", RESPONSES)
-def test_signed_form_agrees_with_brute_force(response):
+MODELS = [(response, "gaussian") for response in RESPONSES] + [("binary", "exact")]
+
+
+@pytest.mark.parametrize(("response", "threshold"), MODELS)
+def test_signed_form_agrees_with_brute_force(response, threshold, monkeypatch):
     X, y = problem(3)
     triplets = AllTriplets()(X, y).index
-    brute = reference.boost(X, triplets, response=response, max_iter=8, psd=False)
-    learner = MetricBoost(**LETTER, response=response, max_iter=8, psd=False).fit(X, y)
+    options = {"response": response, "threshold": threshold, "max_iter": 8}
+    brute = reference.boost(X, triplets, **options, psd=False)
+    settings = MetricBoost.paper_settings | {"threshold": threshold}
+    monkeypatch.setattr(MetricBoost, "paper_settings", settings)
+    learner = MetricBoost(**options, variant="paper", tol=0.0).fit(X, y)
     np.testing.assert_allclose(learner.alphas_, brute.alphas, rtol=1e-10)
     scale = np.abs(brute.M).max() / np.abs(learner.metric_.matrix).max()
     np.testing.assert_allclose(scale * learner.metric_.matrix, brute.M, atol=1e-10)
@@ -144,7 +150,7 @@ def test_all_triplets_from_a_prior_equal_the_list():
 class TestSignedForm:
     def test_refuses_what_needs_a_metric(self):
         X, y = problem(2)
-        learner = MetricBoost(prior=None, psd=False, max_iter=10).fit(X, y)
+        learner = MetricBoost(variant="paper", max_iter=10).fit(X, y)
         assert (learner.weights_ < 0).any()
         with pytest.raises(AttributeError, match="not a metric"):
             learner.transform(X)
@@ -156,23 +162,24 @@ class TestSignedForm:
         with pytest.raises(AttributeError, match="not a metric"):
             learner.get_feature_names_out()
         with pytest.raises(ValueError, match="n_components"):
-            MetricBoost(psd=False, n_components=2).fit(X, y)
+            MetricBoost(variant="paper", n_components=2).fit(X, y)
 
     def test_matrix_is_the_sum_of_terms(self):
         X, y = problem(2)
-        learner = MetricBoost(prior=None, psd=False, max_iter=10).fit(X, y)
+        learner = MetricBoost(variant="paper", max_iter=10).fit(X, y)
         total = (learner.directions_.T * learner.weights_) @ learner.directions_
         np.testing.assert_allclose(learner.metric_.matrix, total, atol=1e-10)
 
 
 class TestGridData:
-    @pytest.mark.parametrize("psd", [True, False])
-    def test_the_votes_are_those_that_were_trained(self, psd):
+    @pytest.mark.parametrize("variant", ["default", "paper"])
+    def test_the_votes_are_those_that_were_trained(self, variant, monkeypatch):
+        monkeypatch.setattr(MetricBoost, "paper_settings", {})
         for seed in range(8):
             rng = np.random.default_rng(seed)
             X, y = rng.integers(0, 4, (40, 4)).astype(float), rng.integers(0, 3, 40)
             X[:, 0] += y == 1
-            options = {"response": "binary", "prior": None, "max_iter": 6, "psd": psd}
+            options = {"response": "binary", "prior": None, "max_iter": 6, "variant": variant}
             tiled = MetricBoost(**options).fit(X, y)
             triplets = AllTriplets()(X, y)
             votes = tiled.metric_.votes
@@ -254,7 +261,7 @@ class TestDegenerate:
     def test_a_hundred_classes(self, response, rng):
         y = np.arange(300) % 100
         X = 3 * rng.standard_normal((100, 5))[y] + rng.standard_normal((300, 5))
-        assert self.fit(response, X, y).score(X, y) > 0.8
+        assert self.fit(response, X, y).score(X, AllTriplets()(X, y)) > 0.8
 
     def test_float32(self, response):
         X, y = load_iris(return_X_y=True)
@@ -273,7 +280,7 @@ def test_bad_parameters():
     for parameters in (
         {"response": "logistic"},
         {"threshold": "best"},
-        {"psd": "no"},
+        {"variant": "printed"},
         {"max_iter": 0},
     ):
         (name,) = parameters

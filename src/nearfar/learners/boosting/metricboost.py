@@ -54,6 +54,7 @@ from nearfar.learners.boosting.base import (
     BoostingLearner,
     BoostingProblem,
     Start,
+    Terms,
 )
 from nearfar.learners.boosting.loop import Operator, Rule, boost, separation_threshold
 from nearfar.learners.boosting.losses import newton_step
@@ -291,7 +292,8 @@ class MetricBoostProblem(BoostingProblem):
     def attributes(self, builder: MetricBuilder, history: History) -> dict[str, Any]:
         """Terms, the paper's alphas and, if binary, thresholds."""
         votes = builder.metric(history).votes
-        alphas, thresholds = self.rule.alphas(history.step), None
+        steps = Terms.learned(history, self.start.earlier).weights
+        alphas, thresholds = self.rule.alphas(steps), None
         if votes is not None:
             alphas = votes.alphas
             thresholds = votes.thresholds / (votes.directions**2).sum(axis=1)

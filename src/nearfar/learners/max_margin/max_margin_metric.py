@@ -252,7 +252,7 @@ class MaxMarginMetric(ConstraintLearner):
             solver = "planes"
         problem = MaxMarginProblem(objective, solver, self.max_iter)
         if self.warm_start:
-            problem.digest = _digest(features, pairs)
+            problem.digest = _digest(features, pairs, operator.unit)
         if basis is not None:
             scaler = data.scaler
             problem.features, problem.basis = features, basis.indices
@@ -440,9 +440,10 @@ def cut_planes(
     return "max_iter"
 
 
-def _digest(features: Floats, pairs: Pairs) -> bytes:
-    """Identify points and pairs."""
+def _digest(features: Floats, pairs: Pairs, unit: float) -> bytes:
+    """Identify points, pairs and their unit."""
     digest = hashlib.blake2b(np.ascontiguousarray(features).data)
+    digest.update(np.float64(unit).tobytes())
     for array in (pairs.index, pairs.similar, pairs.weight):
         digest.update(b"" if array is None else np.ascontiguousarray(array).data)
     return digest.digest()

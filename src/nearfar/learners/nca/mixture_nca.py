@@ -269,10 +269,10 @@ class MixtureModel:
 
 
 def _model_of(metric: Any, scale: Vector, center: Vector, k: int) -> MixtureModel:
-    """Return the maps, padded to k rows, and the gate of a metric, for scaled points."""
+    """Return the maps, padded or cut to k rows, and the gate of a metric, for scaled points."""
     maps = np.zeros((len(metric.parts), k, metric.n_features))
     for L, part in zip(maps, metric.parts, strict=True):
-        L[: part.n_components] = part.L * scale
+        L[: part.n_components] = part.L[:k] * scale
     return MixtureModel(maps, metric.V * scale, metric.b + metric.V @ center)
 
 

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from nearfar import Chunklets, Pairs, Triplets
+from nearfar import Pairs, Triplets
 
 
 class TestTriplets:
@@ -121,49 +121,6 @@ class TestTriplets:
         assert copy.weight.tolist() == [2.0]
         with pytest.raises(ValueError, match="read-only"):
             copy.index[0, 0] = 5
-
-
-class TestPairs:
-    @pytest.mark.parametrize(
-        ("index", "similar", "message"),
-        [
-            ([[0, 1, 2]], [True], "shape"),
-            ([[1, 1]], [True], "same row"),
-            ([[0, 1]], [1], "booleans"),
-            ([[0, 1]], [True, False], "booleans"),
-        ],
-    )
-    def test_refuses(self, index, similar, message):
-        with pytest.raises(ValueError, match=message):
-            Pairs(index, similar)
-
-    def test_restrict(self):
-        pairs = Pairs([[0, 1], [1, 2], [2, 3]], [True, False, True], [1.0, 2.0, 3.0])
-        kept = pairs.restrict([3, 2, 1])
-        assert kept.index.tolist() == [[2, 1], [1, 0]]
-        assert kept.similar.tolist() == [False, True]
-        assert kept.weight.tolist() == [2.0, 3.0]
-
-
-class TestChunklets:
-    def test_pairs_are_all_within(self):
-        chunklets = Chunklets([1, 0, 1, -1, 1])
-        assert len(chunklets) == 2
-        pairs = chunklets.pairs()
-        assert pairs.index.tolist() == [[0, 2], [0, 4], [2, 4]]
-        assert pairs.similar.all()
-        assert chunklets.restrict([0, 1]).ids.tolist() == [1, 0]
-        assert chunklets.take([0]).ids.tolist() == [-1, 0, -1, -1, -1]
-        assert Chunklets.from_labels(["b", "a", "b"]).ids.tolist() == [1, 0, 1]
-
-    @pytest.mark.parametrize("ids", [[[0, 1]], [0.5, 1.0], [-2, 0]])
-    def test_refuses(self, ids):
-        with pytest.raises(ValueError, match=r"Chunklet"):
-            Chunklets(ids)
-
-    def test_check(self):
-        with pytest.raises(ValueError, match="3 ids, but X has 4"):
-            Chunklets([0, 0, 1]).check(4)
 
 
 def test_constraints_over_samples_split_like_targets():

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nearfar.learners.boosting.eigen import leading, row_space
+
+
+def test_leading_by_absolute_value():
+    A = np.diag([1.0, -3.0, 2.0])
+    assert leading(A)[0] == pytest.approx(2.0)
+    value, v = leading(A, absolute=True)
+    assert value == pytest.approx(-3.0)
+    np.testing.assert_allclose(v, [0, 1, 0], atol=1e-12)
+
+
+def test_row_space(rng):
+    X = rng.standard_normal((20, 3)) @ rng.standard_normal((3, 7))
+    for points in (X, X[:5], X.astype(np.float32)):
+        basis = row_space(points)
+        assert basis.shape == (3, 7)
+        np.testing.assert_allclose(basis @ basis.T, np.eye(3), atol=1e-6)
+        np.testing.assert_allclose(points @ basis.T @ basis, points, atol=1e-4)
+    assert row_space(rng.standard_normal((20, 3))) is None
+    assert row_space(np.zeros((4, 2))) is None

@@ -1,0 +1,138 @@
+"""The soft margin against generic solvers, finite differences and its optimality conditions."""
+
+from __future__ import annotations
+
+import cvxpy
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nearfar.learners.boosting.soft_margin import SoftMargin, best_terms_by_lp, water_level
+from references import drmetric as reference
+
+
+def random_terms(seed, t=5, n=60):
+    rng = np.random.default_rng(seed)
+    start = rng.random(n) + 0.1
+    soft = SoftMargin(start / start.sum(), cap=5 / n, sharpness=float(rng.uniform(5, 200)))
+    return soft, rng.standard_normal((t, n)) + 0.1, 0.1 * rng.standard_normal(n)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(1, 50),
+    cap=st.floats(1.0, 60.0),
+    spread=st.sampled_from([0.0, 1.0, 50.0, 5000.0]),
+)
+def test_water_filling(seed, n, cap, spread):
+    z = spread * np.random.default_rng(seed).standard_normal(n)
+    capped, log_tau = water_level(z, cap / n)
+    d = np.minimum(cap / n, np.exp(np.minimum(z + log_tau, 0.0)))
+    d[capped] = cap / n
+    assert d.sum() == pytest.approx(1.0, abs=1e-12)
+    q = np.exp(z - z.max())
+    if q.min() > 0:
+        np.testing.assert_allclose(d, reference.capped(q / q.sum(), cap / n), atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_soft_margin_equals_a_generic_convex_solver(seed):
+    soft, V, offset = random_terms(seed)
+    n = V.shape[1]
+    value, w = soft.best_terms(V, np.eye(len(V))[0], offset)
+    d = soft.value_and_weights(offset + w @ V)[1]
+    x = cvxpy.Variable(n)
+    worst = cvxpy.max(V @ x) + offset @ x
+    problem = cvxpy.Problem(
+        cvxpy.Minimize(worst + cvxpy.sum(cvxpy.rel_entr(x, soft.start)) / soft.sharpness),
+        [cvxpy.sum(x) == 1, x <= soft.cap],
+    )
+    problem.solve(solver="CLARABEL")
+    found = np.maximum(x.value, 1e-300)
+    assert value == pytest.approx(
+        (V @ found).max() + offset @ found + found @ np.log(found / soft.start) / soft.sharpness,
+        abs=1e-7,
+    )
+    np.testing.assert_allclose(d, x.value, atol=1e-5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), t=st.integers(1, 12))
+def test_entropic_weights_are_optimal(seed, t):
+    soft, V, offset = random_terms(seed, t)
+    value, w = soft.best_terms(V, np.full(t, 1 / t), offset)
+    d = soft.value_and_weights(offset + w @ V)[1]
+    assert w.min() >= 0
+    assert w.sum() == pytest.approx(1.0, abs=1e-14)
+    edges = V @ d
+    assert edges.max() - edges @ w <= 1e-11
+    np.testing.assert_allclose(edges[w > 1e-9], edges.max(), atol=1e-8)
+    from_elsewhere = soft.best_terms(V, np.eye(t)[-1], offset)
+    assert from_elsewhere[0] == pytest.approx(value, abs=1e-12)
+    np.testing.assert_allclose(from_elsewhere[1], w, atol=1e-7)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    t=st.integers(1, 8),
+    n=st.integers(1, 40),
+    cap=st.floats(1.0, 50.0),
+    sharpness=st.sampled_from([1e-3, 1.0, 300.0, 1e5, 1e8]),
+)
+def test_hard_soft_margins_are_solved(seed, t, n, cap, sharpness):
+    rng = np.random.default_rng(seed)
+    soft = SoftMargin(np.full(n, 1 / n), cap / n, sharpness)
+    V = rng.uniform(-1, 1, (t, n)).round(2)
+    V[-1] = V[0]
+    values = [
+        soft.best_terms(V, start, np.zeros(n))[0] for start in (np.eye(t)[0], np.full(t, 1 / t))
+    ]
+    limit = best_terms_by_lp(V, cap / n, np.zeros(n))[0]
+    assert values[0] == pytest.approx(values[1], abs=1e-6)
+    assert limit - 1e-6 <= max(values) <= limit + (np.log(n) + 1) / sharpness + 1e-6
+
+
+@pytest.mark.parametrize("start", [0, None])
+def test_a_soft_margin_that_once_cycled(start):
+    V = np.array([[-0.4, 0.77], [1.0, 0.26], [-0.1, 0.76]])
+    soft = SoftMargin(np.full(2, 0.5), 10.0, 300.0)
+    w = np.full(3, 1 / 3) if start is None else np.eye(3)[start]
+    value, w = soft.best_terms(V, w, np.zeros(2))
+    assert value == pytest.approx(best_terms_by_lp(V, 1.0, np.zeros(2))[0], abs=0.01)
+    edges = V @ soft.value_and_weights(w @ V)[1]
+    assert edges.max() - edges @ w < 1e-9
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_gradient_of_the_soft_margin(seed):
+    soft, V, offset = random_terms(seed)
+    rng = np.random.default_rng(seed)
+    w, p = rng.dirichlet(np.ones(len(V))), rng.standard_normal(len(V))
+    h = 1e-6
+    rise = (
+        soft.value_and_weights(offset + (w + h * p) @ V)[0]
+        - soft.value_and_weights(offset + (w - h * p) @ V)[0]
+    )
+    slope = p @ V @ soft.value_and_weights(offset + w @ V)[1]
+    assert rise / (2 * h) == pytest.approx(slope, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_linear_programme_and_its_dual(seed):
+    soft, V, offset = random_terms(seed)
+    value, w, d = best_terms_by_lp(V, soft.cap, offset)
+    assert d.sum() == pytest.approx(1.0)
+    assert d @ offset + (V @ d).max() == pytest.approx(value, abs=1e-9)
+    primal = reference.soft_margin_lp(V.T, soft.cap, offset)[0]
+    dual = reference.soft_margin_dual(V.T, soft.cap, offset)[0]
+    assert value == pytest.approx(primal, abs=1e-7)
+    assert value == pytest.approx(dual, abs=1e-7)
+    assert w.min() >= 0
+    assert w.sum() == pytest.approx(1.0)
+    attained = np.sort(offset + w @ V)
+    full, part = divmod(1.0, soft.cap)
+    worst = soft.cap * attained[: int(full)].sum() + part * attained[int(full)]
+    assert worst == pytest.approx(value, abs=1e-9)

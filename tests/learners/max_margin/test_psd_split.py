@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nearfar.learners.max_margin.psd_split import PsdSplit
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), n=st.integers(1, 6), shift=st.floats(-3, 3))
+def test_curvature_is_the_derivative_of_the_projection(seed, n, shift):
+    rng = np.random.default_rng(seed)
+    Q = rng.standard_normal((n, n))
+    Q = Q + Q.T + shift * np.eye(n)
+    G = rng.standard_normal((2, n, n))
+    G = G + G.transpose(0, 2, 1)
+    h = 1e-5
+    rise = PsdSplit.of(Q + h * G[1]).positive - PsdSplit.of(Q - h * G[1]).positive
+    H = PsdSplit.of(Q).curvature(G)
+    scale = np.abs(np.linalg.eigvalsh(Q)).min()
+    if scale > 1e-2:
+        assert H[0, 1] == pytest.approx((G[0] * rise).sum() / (2 * h), rel=1e-3, abs=1e-4)
+    np.testing.assert_allclose(H, H.T, atol=1e-10)
+    assert np.linalg.eigvalsh(H).min() > -1e-9

@@ -1,0 +1,177 @@
+"""Mixtures of metrics against loops, finite differences and constructed problems."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_iris, load_wine
+from sklearn.exceptions import ConvergenceWarning
+
+from nearfar import NCA, GatedMetric, Metric, MixtureNCA, SparseNCA, datasets
+from nearfar.evaluate import knn_error
+from nearfar.learners.nca.mixture_nca import Mixture, MixtureModel
+from nearfar.learners.nca.soft_neighbors import SoftNeighbors
+from problems import points_with_a_single
+from references import msnca as reference
+
+
+def random_model(rng, n_metrics, n_features=3, rank=3):
+    return MixtureModel(
+        rng.standard_normal((n_metrics, rank, n_features)),
+        rng.standard_normal((n_metrics, n_features)),
+        rng.standard_normal(n_metrics),
+    )
+
+
+@pytest.mark.parametrize("n_metrics", [1, 2, 4])
+def test_mixture_gradients_equal_loops(n_metrics):
+    X, y, rng = points_with_a_single(1)
+    model = random_model(rng, n_metrics)
+    points = SoftNeighbors(X, y)
+    value, by = Mixture(points, n_metrics, 0.0, 0.0).value(model)
+    n = points.counted.sum()
+    Ms = np.array([L.T @ L for L in model.L])
+    expected = -reference.log_likelihood(Ms, model.V, model.b, X, y, False)
+    assert n * value == pytest.approx(expected, rel=1e-12)
+    _, by_V, by_b = reference.log_likelihood_gradients(Ms, model.V, model.b, X, y, False)
+    np.testing.assert_allclose(-n * by.V, by_V, atol=1e-11)
+    np.testing.assert_allclose(-n * by.b, by_b, atol=1e-11)
+    by_L = reference.factor_gradients(model.L, model.V, model.b, X, y)
+    by_L = by_L[0] if isinstance(by_L, tuple) else by_L
+    np.testing.assert_allclose(-n * by.L, by_L, atol=1e-10)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6), n_metrics=st.integers(1, 3))
+def test_mixture_gradients_equal_finite_differences(seed, n_metrics):
+    X, y, rng = points_with_a_single(seed, n=16)
+    points = SoftNeighbors(X, y)
+    mixture = Mixture(points, n_metrics, 0.03, 0.0)
+    model, move = random_model(rng, n_metrics, rank=2), random_model(rng, n_metrics, rank=2)
+    h = 1e-3
+
+    def at(t):
+        return mixture.value(
+            MixtureModel(model.L + t * move.L, model.V + t * move.V, model.b + t * move.b)
+        )[0]
+
+    by = mixture.value(model)[1]
+    slope = (by.L * move.L).sum() + (by.V * move.V).sum() + by.b @ move.b
+    rise = 8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))
+    assert rise / (12 * h) == pytest.approx(slope, rel=1e-6, abs=1e-8)
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_the_references_gradients_equal_finite_differences(normalize):
+    X, y, rng = points_with_a_single(3, n=12)
+    model = random_model(rng, 2)
+    Ms, V, b = np.array([L.T @ L for L in model.L]), model.V, model.b
+    by_M, by_V, by_b = reference.log_likelihood_gradients(Ms, V, b, X, y, normalize)
+    H = rng.standard_normal((2, 3, 3))
+    H = H + H.transpose(0, 2, 1)
+    dV, db = rng.standard_normal((2, 3)), rng.standard_normal(2)
+    h = 1e-4
+
+    def at(t):
+        return reference.log_likelihood(Ms + t * H, V + t * dV, b + t * db, X, y, normalize)
+
+    slope = (np.array(by_M) * H).sum() + (by_V * dV).sum() + by_b @ db
+    rise = 8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))
+    assert rise / (12 * h) == pytest.approx(slope, rel=1e-6)
+
+
+class TestMixture:
+    def test_the_papers_steps_equal_loops(self):
+        X, y, rng = points_with_a_single(2)
+        centers = rng.standard_normal((2, 3))
+        first = MixtureModel(
+            np.repeat(np.eye(3)[None] / 3**0.25, 2, axis=0),
+            centers,
+            -0.5 * (centers**2).sum(axis=1),
+        )
+        mixture = Mixture(SoftNeighbors(X, y), 2, 0.02, 0.02)
+        iterations = list(mixture.minimize_as_printed(first, max_iter=5))
+        expected = reference.faithful_run(X, y, 2, 5, centres=centers, penalise_offsets=False)
+        np.testing.assert_allclose([i.objective for i in iterations], expected.objectives[1:])
+        Ms = [L.T @ L for L in iterations[-1].model.L]
+        np.testing.assert_allclose(Ms, expected.Ms, atol=1e-12)
+        np.testing.assert_allclose(iterations[-1].model.V, expected.V, atol=1e-12)
+
+    def test_one_metric_is_sparse_nca(self):
+        X, y = load_wine(return_X_y=True)
+        one = MixtureNCA(n_metrics=1, tol=1e-8).fit(X, y)
+        alone = SparseNCA().fit(X, y)
+        assert isinstance(one.metric_, Metric)
+        assert not isinstance(one.metric_, GatedMetric)
+        assert one.history_.objective[-1] == pytest.approx(alone.history_.objective[-1], rel=1e-5)
+
+    def test_two_regions(self):
+        X, y, _ = datasets.make_two_regions(800, random_state=0)
+        X_test, y_test, region_test = datasets.make_two_regions(600, random_state=1)
+        mixture = MixtureNCA(n_metrics=2, random_state=0).fit(X, y)
+        error = knn_error(mixture.metric_, X, y, X_test, y_test)
+        single = min(
+            knn_error(learner.fit(X, y).metric_, X, y, X_test, y_test)
+            for learner in (SparseNCA(), NCA(), SparseNCA(sparsity=0.001))
+        )
+        assert error < 0.05 < 0.1 < single
+        chosen = mixture.metric_.assign(X_test)
+        assert max(np.mean(chosen == region_test), np.mean(chosen != region_test)) > 0.99
+
+    def test_auto_and_restarts(self):
+        X, y, _ = datasets.make_two_regions(500, random_state=0)
+        auto = MixtureNCA(n_metrics="auto", random_state=0).fit(X, y)
+        assert auto.n_metrics_ == 2
+        few = MixtureNCA(n_metrics="auto", random_state=0).fit(X[:5], [0, 0, 1, 1, 1])
+        assert few.n_metrics_ == 1
+        once = MixtureNCA(n_metrics=2, random_state=0).fit(X, y)
+        more = MixtureNCA(n_metrics=2, n_init=3, random_state=0).fit(X, y)
+        assert more.history_.objective[-1] <= once.history_.objective[-1] + 1e-6
+
+    def test_gates_and_zeros(self):
+        X, y = load_wine(return_X_y=True)
+        learner = MixtureNCA(n_metrics=3, gate_sparsity=0.02, random_state=0).fit(X, y)
+        gate = learner.metric_.gate(X)
+        np.testing.assert_allclose(gate.sum(axis=1), 1.0)
+        V, b = learner.gate_
+        assert (V == 0).any()
+        scores = X @ V.T + b
+        np.testing.assert_array_equal(scores.argmax(axis=1), learner.metric_.assign(X))
+        assert len(learner.metrics_) == 3
+        assert learner.n_metrics_ == np.count_nonzero(gate.mean(axis=0) > 1e-3)
+
+    def test_the_paper_variant(self):
+        X, y = load_iris(return_X_y=True)
+        learner = MixtureNCA(
+            n_metrics=2, variant="paper", sparsity=0.02, gate_sparsity=0.02, max_iter=30,
+            random_state=0,
+        )  # fmt: skip
+        learner.fit(X, y)
+        assert learner.history_.objective[-1] < learner.history_.objective[0]
+        with pytest.raises(ValueError, match="n_components"):
+            learner.set_params(n_components=2).fit(X, y)
+
+    def test_auto_takes_no_more_metrics_than_there_are_rows(self):
+        X = np.arange(60.0).reshape(60, 1) % 2
+        learner = MixtureNCA(n_metrics="auto", random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            assert learner.fit(X, X[:, 0] > 0).n_metrics_ <= 2
+
+    def test_too_many_metrics(self):
+        X = load_iris().data
+        with pytest.raises(ValueError, match="n_metrics=9"):
+            MixtureNCA(n_metrics=9).fit(X[:8], [0, 0, 0, 0, 1, 1, 1, 1])
+
+    @pytest.mark.parametrize(
+        "parameters",
+        [{"n_metrics": 0}, {"sparsity": -1.0}, {"gate_sparsity": -1.0}, {"n_init": 0}],
+    )
+    def test_bad_parameters(self, parameters):
+        (name,) = parameters
+        with pytest.raises(ValueError, match=f"{name} must be"):
+            MixtureNCA(**parameters).fit(*load_iris(return_X_y=True))

@@ -1,0 +1,52 @@
+"""Small problems that many tests share."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.datasets import load_iris, load_wine
+from sklearn.preprocessing import StandardScaler
+
+from nearfar import NearestTriplets, Pairs, RandomPairs
+from nearfar.numerics import pair_tiles
+
+
+def half_of(name):
+    """Standardised points, labels and nearest triplets of half of a small set."""
+    X, y = {"iris": load_iris, "wine": load_wine}[name](return_X_y=True)
+    X, y = StandardScaler().fit_transform(X)[::2], y[::2]
+    return X, y, NearestTriplets(2, 2)(X, y)
+
+
+def labelled(seed=0, n=60, n_features=4, n_classes=3, dtype=np.float64):
+    """Random points of overlapping classes, their labels, and the generator."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, n_classes, n)
+    X = rng.standard_normal((n, n_features)) + 0.5 * y[:, None]
+    return X.astype(dtype), y, rng
+
+
+def points_with_a_single(seed, n=24, n_features=3, n_classes=3):
+    """Random points, two of them equal and the last one alone in its class."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, n_features))
+    y = np.append(rng.integers(0, n_classes, n - 1), 9)
+    X[1] = X[0]
+    return X, y, rng
+
+
+def random_pairs(seed, n=50, n_features=4, N=30, weighted=False):
+    """Random points, and pairs that depend on the first feature."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((N, n_features))
+    y = (X[:, 0] + 0.5 * rng.standard_normal(N) > 0).astype(int)
+    pairs = RandomPairs(n)(X, y, np.random.RandomState(seed))
+    if weighted:
+        pairs = Pairs(pairs.index, pairs.similar, rng.uniform(0.1, 2.0, n))
+    return X, pairs
+
+
+def set_tiles(monkeypatch, size):
+    """Use tiles of pairs of this size, in threads however few they are."""
+    monkeypatch.setattr(pair_tiles, "_TILE_ROWS", size[0])
+    monkeypatch.setattr(pair_tiles, "_TILE_COLUMNS", size[1])
+    monkeypatch.setattr(pair_tiles, "_SERIAL_ELEMENTS", 0)

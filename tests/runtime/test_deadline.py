@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import contextvars
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from nearfar import BoostMetric, MixtureNCA
+from nearfar.runtime.deadline import OutOfTimeError, check_time, deadline
+from problems import half_of
+
+
+class Clock:
+    """A clock that moves by `tick` whenever it is read."""
+
+    def __init__(self, tick=0.0):
+        self.now, self.tick = 0.0, tick
+
+    def __call__(self):
+        self.now += self.tick
+        return self.now
+
+
+def test_time_is_checked_against_the_clock():
+    clock = Clock()
+    check_time()
+    with deadline(5.0, clock=clock):
+        clock.now = 5.0
+        check_time()
+        clock.now = 5.1
+        with pytest.raises(OutOfTimeError, match="Out of time"):
+            check_time()
+    check_time()
+
+
+@pytest.mark.parametrize(("outer", "inner"), [(1.0, 9.0), (9.0, 1.0)])
+def test_the_earlier_of_two_deadlines_counts(outer, inner):
+    clock = Clock()
+    with deadline(outer, clock=clock), deadline(inner, clock=clock):
+        clock.now = 2.0
+        with pytest.raises(OutOfTimeError):
+            check_time()
+
+
+def test_an_inner_deadline_ends_with_its_block():
+    clock = Clock()
+    with deadline(9.0, clock=clock):
+        with deadline(1.0, clock=clock):
+            clock.now = 2.0
+        check_time()
+
+
+def test_threads_see_it_only_in_a_copied_context():
+    with deadline(-1.0), ThreadPoolExecutor(1) as pool:
+        pool.submit(check_time).result()
+        with pytest.raises(OutOfTimeError):
+            pool.submit(contextvars.copy_context().run, check_time).result()
+
+
+def test_handlers_of_exceptions_do_not_catch_it():
+    assert not issubclass(OutOfTimeError, Exception)
+
+
+@pytest.mark.parametrize("learner", [BoostMetric(tol=0.0), MixtureNCA(n_metrics=2)], ids=str)
+def test_a_fit_ends_and_leaves_the_learner_as_it_was(learner):
+    X, y, _ = half_of("wine")
+    with deadline(5.5, clock=Clock(tick=1.0)), pytest.raises(OutOfTimeError):
+        learner.fit(X, y)
+    assert not hasattr(learner, "metric_")

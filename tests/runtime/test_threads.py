@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import contextvars
+import multiprocessing
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+from nearfar.runtime import threads
+from nearfar.runtime.threads import (
+    Threads,
+    limited_threads,
+    single_threaded_blas,
+    with_single_threaded_blas,
+)
+
+
+def blas_threads():
+    return [lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"]
+
+
+@pytest.fixture
+def four_cores(monkeypatch):
+    monkeypatch.setattr(threads, "_n_cores", lambda: 4)
+
+
+@pytest.mark.usefixtures("four_cores")
+@pytest.mark.parametrize(
+    ("n_jobs", "number"), [(None, 4), (1, 1), (3, 3), (9, 9), (-1, 4), (-2, 3), (-4, 1), (-9, 1)]
+)
+def test_threads_are_limited_in_the_block(n_jobs, number):
+    before = blas_threads()
+    with limited_threads(n_jobs):
+        assert Threads().n_threads == number
+        unchanged = n_jobs in (None, -1)
+        assert blas_threads() == (before if unchanged else [number] * len(before))
+    assert Threads().n_threads == 4
+    assert blas_threads() == before
+
+
+@pytest.mark.usefixtures("four_cores")
+def test_limits_are_nested_and_survive_errors():
+    before = blas_threads()
+    with limited_threads(2):
+        with pytest.raises(ZeroDivisionError), limited_threads(1):
+            _ = 1 / 0
+        assert Threads().n_threads == 2
+        with limited_threads(None):
+            assert Threads().n_threads == 2
+    assert Threads().n_threads == 4
+    assert blas_threads() == before
+
+
+@pytest.mark.usefixtures("four_cores")
+def test_other_threads_have_their_own_limit():
+    with ThreadPoolExecutor(1) as pool, limited_threads(1):
+        assert pool.submit(lambda: Threads().n_threads).result() == 4
+        copied = contextvars.copy_context()
+        assert pool.submit(copied.run, lambda: Threads().n_threads).result() == 1
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 5])
+@pytest.mark.parametrize(("n", "size"), [(0, 3), (1, 3), (3, 3), (10, 3), (10, 100)])
+def test_slices_come_in_order_whatever_the_threads(n, size, n_jobs):
+    values = np.random.default_rng(0).standard_normal(n)
+    with limited_threads(n_jobs):
+        parts = list(Threads().map(lambda part: values[part], n, size))
+    assert [len(part) for part in parts] == [len(values[i : i + size]) for i in range(0, n, size)]
+    np.testing.assert_array_equal(np.concatenate([[], *parts]), values)
+
+
+def test_several_threads_work_at_once():
+    """Each slice waits for the other one."""
+    barrier = Barrier(2)
+    with limited_threads(2):
+        assert len(list(Threads().map(lambda part: barrier.wait(timeout=60), 2, 1))) == 2
+
+
+def test_errors_in_threads_arrive():
+    def work(part):
+        raise RuntimeError(f"in {part.start}")
+
+    with limited_threads(2), pytest.raises(RuntimeError, match="in 0"):
+        list(Threads().map(work, 4, 1))
+
+
+def test_child_processes_use_one_thread(monkeypatch):
+    monkeypatch.setattr(multiprocessing, "parent_process", lambda: "a parent")
+    assert Threads().n_threads == 1
+    with limited_threads(2):
+        assert Threads().n_threads == 2
+
+
+def test_blas_is_restored_by_the_last_to_leave():
+    before = blas_threads()
+    with single_threaded_blas():
+        assert set(blas_threads()) == {1}
+        with single_threaded_blas():
+            assert set(blas_threads()) == {1}
+        assert set(blas_threads()) == {1}
+    assert blas_threads() == before
+
+
+def test_blas_is_restored_whichever_thread_leaves_last():
+    before = blas_threads()
+    entered, leave = Barrier(2), Barrier(2)
+
+    def stay():
+        with single_threaded_blas():
+            entered.wait(timeout=60)
+            leave.wait(timeout=60)
+
+    with ThreadPoolExecutor(1) as pool:
+        with single_threaded_blas():
+            other = pool.submit(stay)
+            entered.wait(timeout=60)
+        assert set(blas_threads()) == {1}
+        leave.wait(timeout=60)
+        other.result()
+    assert blas_threads() == before
+
+
+def test_generators_keep_blas_to_one_thread_only_while_they_run():
+    before = blas_threads()
+    closed = []
+
+    def items():
+        try:
+            for _ in range(3):
+                yield blas_threads()
+        finally:
+            closed.append(True)
+        return "done"
+
+    def consume():
+        result = yield from with_single_threaded_blas(items())
+        assert result == "done"
+
+    for inside in consume():
+        assert set(inside) == {1}
+        assert blas_threads() == before
+    abandoned = with_single_threaded_blas(items())
+    next(abandoned)
+    abandoned.close()
+    assert closed == [True, True]
+    assert blas_threads() == before
