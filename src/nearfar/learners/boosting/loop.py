@@ -20,7 +20,6 @@ from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine, Tr
 from nearfar.runtime.history import Iteration, Iterations
 from nearfar.typing import Floats, Matrix, Vector
 
-
 _RIDGE = 1e-9
 _MAX_CUTS = 10
 
@@ -178,7 +177,9 @@ def boost_in_blocks(
     loss, u, A = operator.evaluate(L)
     for _ in range(max_iter):
         values, V = leading_block(A, block_size)
-        kept = [not rule.no_direction_left(value, v, None) for value, v in zip(values, V, strict=True)]
+        kept = [
+            not rule.no_direction_left(value, v, None) for value, v in zip(values, V, strict=True)
+        ]
         values, V = values[kept], V[kept]
         if len(values) == 0:
             return "converged"

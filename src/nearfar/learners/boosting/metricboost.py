@@ -56,7 +56,13 @@ from nearfar.learners.boosting.base import (
     Start,
     Terms,
 )
-from nearfar.learners.boosting.loop import Operator, Rule, boost, separation_threshold
+from nearfar.learners.boosting.loop import (
+    Operator,
+    Rule,
+    boost,
+    boost_in_blocks,
+    separation_threshold,
+)
 from nearfar.learners.boosting.losses import newton_step
 from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine, TripletOperator
 from nearfar.learners.metric_builder import MetricBuilder
@@ -76,6 +82,10 @@ _LARGEST_STEP = 50.0
 
 _EIGENVALUE_TOLERANCE = 1e-9
 _SAME_DIRECTION = 1.0 - 1e-6
+_EXACT_ROWS = 1000
+"""Up to so many points, one direction per iteration, in the precision of X."""
+
+_BLOCK_SIZE = 10
 
 
 class MetricBoost(BoostingLearner):
@@ -215,6 +225,8 @@ class MetricBoost(BoostingLearner):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        if self.block_size not in ("auto", 1) and self.response != "real":
+            raise ValueError('block_size must be "auto" or 1 unless response is "real".')
         if self.variant == "paper" and self.n_components is not None:
             raise ValueError('n_components must be None with variant="paper", which has no map.')
 
@@ -226,17 +238,29 @@ class MetricBoost(BoostingLearner):
             votes = Votes.none(len(operator))
             if data.warm is not None and data.warm.metric.votes is not None:
                 votes = data.warm.metric.votes.scaled(data.scaler.scale * math.sqrt(operator.unit))
-        rule = self._rule(operator)
-        if self._in_blocks(operator):
-            return BlockProblem(operator, rule, start, self.max_iter, self._block_size(operator))
-        return MetricBoostProblem(operator, rule, start, votes, self.max_iter)
+        return MetricBoostProblem(
+            operator, self._rule(operator), start, votes, self.max_iter, self._directions(data)
+        )
+
+    def _directions(self, data: FitInput) -> int:
+        """Return the number of directions per iteration."""
+        if self.block_size != "auto":
+            return int(self.block_size)
+        possible = self._implicit(data) and self.response == "real" and self.variant == "default"
+        return _BLOCK_SIZE if possible and len(data.Z) > _EXACT_ROWS else 1
+
+    def _implicit(self, data: FitInput) -> bool:
+        """Return whether the triplets are all that labels imply."""
+        every = self.constraints is None or isinstance(self.constraints, AllTriplets)
+        return every and isinstance(data.supervision, np.ndarray)
 
     def _operator(self, data: FitInput) -> AllTripletsOperator | TripletOperator:
         """All triplets of labels stay implicit; any others are listed."""
         normalize = self._setting("scale") is not None
+        if self._implicit(data):
+            Z = data.Z.astype(np.float32, copy=False) if len(data.Z) > _EXACT_ROWS else data.Z
+            return AllTripletsOperator(Z, data.supervision, normalize=normalize)
         strategy = AllTriplets() if self.constraints is None else self.constraints
-        if isinstance(strategy, AllTriplets) and isinstance(data.supervision, np.ndarray):
-            return AllTripletsOperator(data.Z, data.supervision, normalize=normalize)
         triplets = to_triplets(data.Z, data.supervision, strategy, data.random_state)
         return TripletOperator(data.Z, triplets, unit="mean" if normalize else 1.0)
 
@@ -263,6 +287,8 @@ class MetricBoostProblem(BoostingProblem):
     votes : Votes or None
         Earlier votes, in the solver's units; None if weak models are not binary.
     max_iter : int
+    block_size : int
+        Number of directions per iteration.
     """
 
     def __init__(
@@ -272,13 +298,23 @@ class MetricBoostProblem(BoostingProblem):
         start: Start,
         votes: Votes | None,
         max_iter: int,
+        block_size: int = 1,
     ) -> None:
         self.operator, self.rule, self.start, self.votes = operator, rule, start, votes
-        self.max_iter, self.unit, self.base = max_iter, operator.unit, start.base
+        self.max_iter, self.block_size = -(-max_iter // block_size), block_size
+        self.unit, self.base = operator.unit, start.base
 
     def solve(self) -> Iterations:
         """Boost; binary weak models start from their votes, without the prior."""
-        state, votes = self.start.state, self.votes
+        state, votes, operator = self.start.state, self.votes, self.operator
+        if self.block_size > 1 and isinstance(operator, AllTripletsOperator):
+            return boost_in_blocks(
+                operator,
+                self.rule,
+                self.start.factor,
+                block_size=self.block_size,
+                max_iter=self.max_iter,
+            )
         if votes is not None:
             state = self.operator.votes_state(votes.directions, votes.alphas, votes.thresholds)
         return boost(self.operator, self.rule, state, max_iter=self.max_iter)
