@@ -1,11 +1,11 @@
 """How fast BoostMetric is, against explicit differences and against the products it consists of.
 
-1. n = 20,000, D = 300, 180,000 triplets, 30 rounds: the same rounds by a plain vectorised version
-   that materialises the differences of points. Same objective, ratio of times.
+1. n = 20,000, D = 300, 180,000 triplets, 30 iterations: the same iterations by a plain vectorised
+   version that materialises the differences of points. Same objective, ratio of times.
 2. Peak memory of a fit beyond X, from labels, mining included.
-3. MNIST, 60,000 x 164 after PCA, 540,000 triplets: a round in units of one pair of products X v and
-   X' w; mining in units of a bare tiled float32 X X' pass.
-4. Time of a round against the number of triplets, 1e4 to 1e6.
+3. MNIST, 60,000 x 164 after PCA, 540,000 triplets: an iteration in units of one pair of products
+   X v and X' w; mining in units of a bare tiled float32 X X' pass.
+4. Time of an iteration against the number of triplets, 1e4 to 1e6.
 
     python benchmarks/boostmetric_speed.py [--toy]
 """
@@ -29,14 +29,14 @@ from protocol import arguments, record, seconds
 Array = NDArray[Any]
 
 
-def explicit_boosting(X: Array, index: Array, n_rounds: int) -> list[float]:
-    """Algorithm 2 on arrays of differences; objectives after each round."""
+def explicit_boosting(X: Array, index: Array, n_iterations: int) -> list[float]:
+    """Algorithm 2 on arrays of differences; objectives after each iteration."""
     near, far = X[index[:, 0]] - X[index[:, 1]], X[index[:, 0]] - X[index[:, 2]]
     rho = np.zeros(len(index))
     objectives = []
     v = None
     trace = 0.0
-    for _ in range(n_rounds):
+    for _ in range(n_iterations):
         u = softmax(-rho)
         A = (far * u[:, None]).T @ far - (near * u[:, None]).T @ near
         values, vectors = np.linalg.eigh(A)
@@ -63,20 +63,20 @@ def classes_in_noise(n: int, n_features: int) -> tuple[Array, Array]:
     return centers[y] + rng.standard_normal((n, n_features)), y
 
 
-def against_explicit(n: int, n_features: int, n_rounds: int) -> dict[str, Any]:
+def against_explicit(n: int, n_features: int, n_iterations: int) -> dict[str, Any]:
     X, y = classes_in_noise(n, n_features)
     triplets = NearestTriplets()(X, y)
     m = len(triplets)
-    learner = BoostMetric(prior=None, scale=None, tol=0.0, max_iter=n_rounds)
+    learner = BoostMetric(prior=None, scale=None, tol=0.0, max_iter=n_iterations)
     fast = seconds(lambda: learner.fit(X, triplets), repeats=1)
     start = time.perf_counter()
-    objectives = explicit_boosting(X, triplets.index, n_rounds)
+    objectives = explicit_boosting(X, triplets.index, n_iterations)
     slow = time.perf_counter() - start
     difference = float(np.abs(learner.history_.objective - objectives).max())
     print(
-        f"explicit differences: n={n} D={n_features} m={m}, {n_rounds} rounds: {slow:.1f} s; "
-        f"nearfar {fast:.2f} s; ratio {slow / fast:.1f}; largest difference of objectives "
-        f"{difference:.1e}"
+        f"explicit differences: n={n} D={n_features} m={m}, {n_iterations} iterations: "
+        f"{slow:.1f} s; nearfar {fast:.2f} s; ratio {slow / fast:.1f}; "
+        f"largest difference of objectives {difference:.1e}"
     )
     return {"what": "explicit", "slow": slow, "fast": fast, "difference": difference}
 
@@ -90,8 +90,8 @@ def peak_memory(n: int, n_features: int) -> dict[str, Any]:
     m = 9 * n
     allowed = 2 * X.nbytes + 100 * m
     print(
-        f"memory: n={n} D={n_features}, {m} triplets, {learner.n_iter_} rounds: peak beyond X "
-        f"{peak / 1e6:.0f} MB = {(peak - 2 * X.nbytes) / m:.0f} bytes a triplet above twice X "
+        f"memory: n={n} D={n_features}, {m} triplets, {learner.n_iter_} iterations: peak beyond X "
+        f"{peak / 1e6:.0f} MB = {(peak - 2 * X.nbytes) / m:.0f} bytes per triplet above twice X "
         f"({X.nbytes / 1e6:.0f} MB); allowed {allowed / 1e6:.0f} MB"
     )
     return {"what": "memory", "peak": peak, "allowed": allowed}
@@ -119,7 +119,7 @@ def mnist(n: int, dtype: type) -> dict[str, Any]:
     again = seconds(lambda: (X @ v, X.T @ w), repeats=21)
     mean = float(learner.history_.seconds.mean())
     print(
-        f"MNIST {n} x 164 {np.dtype(dtype).name}: round {1e3 * mean:.1f} ms = "
+        f"MNIST {n} x 164 {np.dtype(dtype).name}: iteration {1e3 * mean:.1f} ms = "
         f"{mean / pair:.1f} pairs of products ({1e3 * pair:.2f} ms, {1e3 * again:.2f} ms after, "
         f"on one thread {1e3 * pair_single:.2f} ms); "
         f"mining {mining:.2f} s = {mining / bare:.2f} bare passes"
@@ -127,7 +127,7 @@ def mnist(n: int, dtype: type) -> dict[str, Any]:
     return {
         "what": "mnist",
         "dtype": np.dtype(dtype).name,
-        "round": mean,
+        "iteration": mean,
         "pair": pair,
         "pair_after": again,
         "pair_single": pair_single,
@@ -159,7 +159,7 @@ def main() -> None:
     if "mnist" in datasets.available():
         rows += [mnist(3000 if toy else 60_000, dtype) for dtype in (np.float32, np.float64)]
     else:
-        print("MNIST: left out, as NEARFAR_DATA does not name a folder that has it")
+        print("MNIST: skipped, because the folder in NEARFAR_DATA does not have it")
     record("boostmetric_speed", rows)
 
 

@@ -1,9 +1,9 @@
 """How fast DRMetric is beside BoostMetric and MetricBoost.
 
-1. The size of the paper's face experiment (8,960 triplets, 400 features, 400 rounds): time for a
-   round of DRMetric and of BoostMetric, where DRMetric's goes, and its memory.
+1. The size of the paper's face experiment (8,960 triplets, 400 features, 400 iterations): time of
+   an iteration of DRMetric and of BoostMetric, its parts in DRMetric, and the memory.
 2. Corel features: time until each learner ends, beside the paper's 167.7 : 244.8 : 239.3 seconds.
-3. The paths of single triplets' weights (Figure 1): how much they swing from round to round.
+3. The paths of single triplets' weights (Figure 1): how much they change per iteration.
 
     python benchmarks/drmetric_speed.py [--toy]
 """
@@ -28,7 +28,7 @@ from protocol import arguments, load, record
 Array = NDArray[Any]
 
 WHERE = {
-    "A(d) and its eigenvector": "top",
+    "A(d) and its eigenvector": "leading_eigenpair",
     "weights of directions": "term_weights",
     "margins": "margins",
 }
@@ -51,13 +51,13 @@ def fitted(learner: MetricLearner, X: Array, y: Any) -> tuple[MetricLearner, flo
     return learner, time.perf_counter() - start
 
 
-def rounds(n: int, n_features: int, m: int, max_iter: int) -> dict[str, Any]:
+def iterations(n: int, n_features: int, m: int, max_iter: int) -> dict[str, Any]:
     X, triplets = faces(n, n_features, m)
     row: dict[str, Any] = {"n": n, "features": n_features, "triplets": m}
     learners = {
         "BoostMetric": BoostMetric(max_iter=max_iter, prior=None, scale="unit"),
         "DRMetric": DRMetric(scale="unit"),
-        "DRMetric, all rounds": DRMetric(
+        "DRMetric, all iterations": DRMetric(
             max_iter=max_iter, scale="unit", independence=0.02, tol=0.0
         ),
     }
@@ -68,17 +68,17 @@ def rounds(n: int, n_features: int, m: int, max_iter: int) -> dict[str, Any]:
         row[name] = seconds / learner.n_iter_
         ratio = row[name] / row["BoostMetric"]
         print(
-            f"{name:24}{learner.n_iter_:4} rounds ({learner.history_.stopped}), "
-            f"{1e3 * row[name]:.1f} ms a round, {ratio:.2f} of BoostMetric's"
+            f"{name:28}{learner.n_iter_:4} iterations ({learner.history_.stopped}), "
+            f"{1e3 * row[name]:.1f} ms per iteration, {ratio:.2f} of BoostMetric's"
         )
-    learner = learners["DRMetric, all rounds"]
+    learner = learners["DRMetric, all iterations"]
     profile = cProfile.Profile()
     profile.runcall(learner.fit, X, triplets)
     spent = pstats.Stats(profile).stats  # type: ignore[attr-defined]
     for what, function in WHERE.items():
         total = sum(entry[3] for key, entry in spent.items() if key[2] == function)
         row[what] = total
-        print(f"  {what:28}{1e3 * total / learner.n_iter_:8.1f} ms a round")
+        print(f"  {what:28}{1e3 * total / learner.n_iter_:8.1f} ms per iteration")
     tracemalloc.start()
     learner.fit(X, triplets)
     row["memory"] = tracemalloc.get_traced_memory()[1]
@@ -103,7 +103,7 @@ def corel(name: str) -> dict[str, Any]:
     for method, learner in learners.items():
         row[method] = fitted(learner, X, y)[1]
         print(
-            f"{name} {method:14}{row[method]:7.2f} s, {learner.n_iter_} rounds "
+            f"{name} {method:14}{row[method]:7.2f} s, {learner.n_iter_} iterations "
             f"({learner.history_.stopped})"
         )
     ratio = " : ".join(f"{100 * row[method] / row['DRMetric']:.0f}" for method in learners)
@@ -112,7 +112,7 @@ def corel(name: str) -> dict[str, Any]:
 
 
 def swings(name: str) -> dict[str, Any]:
-    """Mean change of a triplet's weight in a round, in units of the mean weight."""
+    """Mean change of a triplet's weight in an iteration, in units of the mean weight."""
     X, y = load(name)
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     triplets = NearestTriplets()(Z, y)
@@ -135,14 +135,14 @@ def swings(name: str) -> dict[str, Any]:
     return row
 
 
-def boosted_weights(Z: Array, triplets: Triplets, trace: History) -> Array:
-    """Triplet weights after each round of a BoostMetric from zero."""
-    scatter = TripletOperator(Z, triplets)
-    state, paths = scatter.start(), []
-    for iteration in trace:
+def boosted_weights(Z: Array, triplets: Triplets, history: History) -> Array:
+    """Triplet weights after each iteration of a BoostMetric from zero."""
+    operator = TripletOperator(Z, triplets)
+    state, paths = operator.start(), []
+    for iteration in history:
         if iteration.direction is not None:
-            state = state + iteration.step * scatter.margins(iteration.direction)
-        paths.append(scatter.weigh(state)[1])
+            state = state + iteration.step * operator.margins(iteration.direction)
+        paths.append(operator.loss_and_weights(state)[1])
     return np.array(paths)
 
 
@@ -150,7 +150,7 @@ def main() -> None:
     options = arguments(__doc__)
     toy = options.toy
     size = (300, 20, 500, 20) if toy else (4977, 400, 8960, 400)
-    rows = [rounds(*size), corel("wine" if toy else "corel1k_33")]
+    rows = [iterations(*size), corel("wine" if toy else "corel1k_33")]
     rows.append(swings("wine" if toy else "heart_cleveland"))
     record("drmetric_speed", rows)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 import tracemalloc
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
 
 from nearfar import MatchingPursuitBasis, MaxMarginMetric, Pairs, RandomPairs
-from nearfar.learners.max_margin.pair_problem import PairProblem
+from nearfar.learners.max_margin.pair_operator import PairOperator
 from protocol import arguments, load, record, seconds
 
 Array = NDArray[Any]
@@ -41,8 +42,9 @@ def linear_time(sizes: list[int], n_features: int, C: float) -> list[dict[str, A
     rows = []
     for n in sizes:
         pairs = RandomPairs(n)(X, y, np.random.RandomState(0))
-        problem = PairProblem(X, pairs)
-        gram = seconds(lambda problem=problem: problem.gram(problem.p * problem.y), 3)  # type: ignore[misc]
+        operator = PairOperator(X, pairs)
+        weights = operator.p * operator.y
+        gram = seconds(partial(operator.gram, weights), 3)
         learner = MaxMarginMetric(C=C)
         learner.fit(X, pairs)
         start = time.perf_counter()
@@ -56,7 +58,7 @@ def linear_time(sizes: list[int], n_features: int, C: float) -> list[dict[str, A
         print(
             f"C={C:g}, {n:8} pairs: {taken:6.2f} s, {learner.n_iter_:3} planes, "
             f"gap {learner.gap_ / learner.history_.objective[-1]:.1e}, {taken / gram:5.0f} Gram "
-            f"products of {1e3 * gram:.1f} ms, {memory / 1e6:6.0f} MB ({memory / n:.0f} B a pair)",
+            f"products of {1e3 * gram:.1f} ms, {memory / 1e6:6.0f} MB, {memory / n:.0f} B per pair",
             flush=True,
         )
     slope = np.polyfit(np.log([r["n"] for r in rows]), np.log([r["seconds"] for r in rows]), 1)[0]
@@ -65,13 +67,13 @@ def linear_time(sizes: list[int], n_features: int, C: float) -> list[dict[str, A
     return rows
 
 
-def against_generic(n: int, n_features: int, prices: list[float]) -> list[dict[str, Any]]:
+def against_generic(n: int, n_features: int, penalties: list[float]) -> list[dict[str, Any]]:
     import cvxpy
 
     X, y = classes(n, n_features)
     pairs = RandomPairs(n)(X, y, np.random.RandomState(0))
     rows = []
-    for C in prices:
+    for C in penalties:
         learner = MaxMarginMetric(C=C, prior=None, tol=1e-4)
         learner.fit(X, pairs)
         start = time.perf_counter()

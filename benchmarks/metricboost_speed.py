@@ -1,9 +1,9 @@
 """How fast all triplets are: against a bare pass over the pairs, and against listing them.
 
-1. n = 5,000, D = 50 (about 1e10 triplets): a round in units of a bare pass that computes the tiled
-   Gram matrix and one exp of it, for the normalised and the real response.
-2. n = 20,000: peak memory of a round beyond X.
-3. n = 300: the same rounds from the explicit list of all triplets.
+1. n = 5,000, D = 50 (about 1e10 triplets): an iteration in units of a bare pass that computes the
+   tiled Gram matrix and one exp of it, for the normalised and the real response.
+2. n = 20,000: peak memory of an iteration beyond X.
+3. n = 300: the same iterations from the explicit list of all triplets.
 
     python benchmarks/metricboost_speed.py [--toy]
 """
@@ -41,33 +41,33 @@ def bare_pass(P: Array) -> None:
         np.exp(out, out=out)
 
 
-def rounds(n: int, n_features: int, dtype: type) -> dict[str, Any]:
+def iterations(n: int, n_features: int, dtype: type) -> dict[str, Any]:
     X, y = classes_in_noise(n, n_features)
     X = X.astype(dtype)
     P: Array = (X / 20).astype(dtype)
-    scatter = AllTripletsOperator(X, y)
+    operator = AllTripletsOperator(X, y)
     rng = np.random.default_rng(0)
-    state = scatter.state(0.1 * rng.standard_normal((n_features, n_features)))
+    state = operator.state(0.1 * rng.standard_normal((n_features, n_features)))
 
-    def normalized_round() -> None:
-        again = scatter.along(state, np.eye(n_features)[0]).advance(1e-3)
-        scatter.top(scatter.weigh(again)[1])
+    def normalized_iteration() -> None:
+        again = operator.line(state, np.eye(n_features)[0]).advance(1e-3)
+        operator.leading_eigenpair(operator.loss_and_weights(again)[1])
 
-    def real_round() -> None:
-        eigenvalue, v = scatter.top(scatter.weigh(state)[1])
-        line = scatter.along(state, v)
+    def real_iteration() -> None:
+        eigenvalue, v = operator.leading_eigenpair(operator.loss_and_weights(state)[1])
+        line = operator.line(state, v)
         step, _ = newton_step(line.slope, 0.0, 50 / eigenvalue, accuracy=line.accuracy)
         line.advance(step)
 
     before = seconds(lambda: bare_pass(P))
-    normalized, real = seconds(normalized_round, 3), seconds(real_round, 3)
+    normalized, real = seconds(normalized_iteration, 3), seconds(real_iteration, 3)
     bare = (before + seconds(lambda: bare_pass(P))) / 2
     print(
-        f"n={n} D={n_features} {np.dtype(dtype).name}, {scatter.n_triplets:.1e} triplets: "
-        f"bare pass {1e3 * bare:.0f} ms; normalised round {normalized / bare:.1f}, "
-        f"real round {real / bare:.1f} times that"
+        f"n={n} D={n_features} {np.dtype(dtype).name}, {operator.n_triplets:.1e} triplets: "
+        f"bare pass {1e3 * bare:.0f} ms; normalised iteration {normalized / bare:.1f}, "
+        f"real iteration {real / bare:.1f} times that"
     )
-    return {"what": "rounds", "n": n, "bare": bare, "normalized": normalized, "real": real}
+    return {"what": "iterations", "n": n, "bare": bare, "normalized": normalized, "real": real}
 
 
 def memory(n: int, n_features: int) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def against_list(n: int) -> dict[str, Any]:
         MetricBoost(prior=None, max_iter=10, tol=0.0).fit(X, target)
         elapsed.append(time.perf_counter() - start)
     print(
-        f"n={n}, {len(triplets)} triplets, 10 rounds: tiled {elapsed[0]:.2f} s, listed "
+        f"n={n}, {len(triplets)} triplets, 10 iterations: tiled {elapsed[0]:.2f} s, listed "
         f"{elapsed[1]:.2f} s, ratio {elapsed[1] / elapsed[0]:.0f}"
     )
     return {"what": "list", "tiled": elapsed[0], "listed": elapsed[1]}
@@ -97,7 +97,7 @@ def against_list(n: int) -> dict[str, Any]:
 
 def main() -> None:
     toy = arguments(__doc__).toy
-    rows = [rounds(400 if toy else 5000, 50, dtype) for dtype in (np.float64, np.float32)]
+    rows = [iterations(400 if toy else 5000, 50, dtype) for dtype in (np.float64, np.float32)]
     rows += [memory(1000 if toy else 20_000, 50), against_list(60 if toy else 300)]
     record("metricboost_speed", rows)
 

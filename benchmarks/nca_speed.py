@@ -20,7 +20,7 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from nearfar import NCA, Metric
 from nearfar.evaluate import knn_error
-from nearfar.learners.nca.neighborhoods import Neighborhoods
+from nearfar.learners.nca.soft_neighbors import SoftNeighbors
 from protocol import arguments, load, record, seconds
 
 Array = NDArray[Any]
@@ -32,10 +32,10 @@ def classes(n: int, n_features: int) -> tuple[Array, Array]:
     return rng.standard_normal((n, n_features)) + rng.standard_normal((10, n_features))[y], y
 
 
-def gradient(points: Neighborhoods, L: Array) -> tuple[float, Array]:
-    chances = points.chances(L)
-    p = np.exp(chances.log_p)
-    return float(p.sum()), points.gradient(chances, p, L)
+def gradient(points: SoftNeighbors, L: Array) -> tuple[float, Array]:
+    probabilities = points.probabilities(L)
+    p = np.exp(probabilities.log_p)
+    return float(p.sum()), points.gradient(probabilities, p, L)
 
 
 def their_gradient(X: Array, y: Array, L: Array) -> tuple[float, Array]:
@@ -49,7 +49,7 @@ def their_gradient(X: Array, y: Array, L: Array) -> tuple[float, Array]:
 def per_gradient(n: int, n_features: int) -> dict[str, Any]:
     X, y = classes(n, n_features)
     L = 0.3 * np.eye(n_features)
-    points = Neighborhoods(X, y)
+    points = SoftNeighbors(X, y)
     ours, theirs = gradient(points, L), their_gradient(X, y, L)
     apart = float(np.abs(ours[1] - theirs[1]).max() / np.abs(theirs[1]).max())
     row: dict[str, Any] = {
@@ -69,7 +69,7 @@ def memory(n: int, n_features: int) -> dict[str, Any]:
     X, y = classes(n, n_features)
     L = 0.3 * np.eye(n_features)
     row: dict[str, Any] = {"n": n}
-    points = Neighborhoods(X, y)
+    points = SoftNeighbors(X, y)
     tracemalloc.start()
     gradient(points, L)
     row["ours"] = tracemalloc.get_traced_memory()[1]

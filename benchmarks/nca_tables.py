@@ -2,7 +2,7 @@
 
 1. Table 1: 3-NN accuracy in ten-fold cross-validation (the first three folds of large
    sets, without "auto").
-2. Table 2: Yale and AT&T faces, 30 eigenfaces, seven training pictures a person.
+2. Table 2: Yale and AT&T faces, 30 eigenfaces, seven training pictures of each person.
 3. Figure 3: rank of M and 3-NN error as `sparsity` grows.
 4. Figures 5 and 6: accuracy against the reduced dimension, and against the number of metrics.
 5. A problem with two regions that need different metrics.
@@ -53,7 +53,7 @@ def learners(seed: int) -> dict[str, MetricLearner]:
         "auto": MixtureNCA(n_metrics="auto", random_state=seed),
         "as printed": MixtureNCA(
             n_metrics=4,
-            normalize=True,
+            variant="paper",
             sparsity=0.02,
             gate_sparsity=0.02,
             max_iter=100,

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import os
+
+# Workers share the cores: BLAS threads of their own would compete. NumPy reads this when imported.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 from pathlib import Path
 
 import numpy as np

@@ -41,4 +41,4 @@ def test_many_features(run):
 
 def test_errors(fail):
     assert "no file" in fail("show", "none")
-    assert "not a valid metric" in fail("show", "iris.csv")
+    assert "not a safetensors file" in fail("show", "iris.csv")

@@ -11,8 +11,8 @@ class TestPairs:
         [
             ([[0, 1, 2]], [True], "shape"),
             ([[1, 1]], [True], "same row"),
-            ([[0, 1]], [1], "booleans"),
-            ([[0, 1]], [True, False], "booleans"),
+            ([[0, 1]], [1], "one boolean per pair"),
+            ([[0, 1]], [True, False], "one boolean per pair"),
         ],
     )
     def test_refuses(self, index, similar, message):

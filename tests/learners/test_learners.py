@@ -101,7 +101,7 @@ def weakest(learner):
 
 
 @pytest.mark.filterwarnings("ignore:Nothing was learned. the penalty on rank")
-@parametrize_with_checks([*(quick(cls) for cls in LEARNERS), MetricNeighborsClassifier()])
+@parametrize_with_checks([*map(quick, LEARNERS), MetricNeighborsClassifier(quick(BoostMetric))])
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
 

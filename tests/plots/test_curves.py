@@ -55,7 +55,7 @@ class TestCurves:
     def test_refusals(self):
         pairs = Pairs([[0, 1], [0, 100]], [True, False])
         one = {"plain": PLAIN}
-        form = MetricBoost(psd=False, max_iter=3).fit(X, Y).metric_
+        form = MetricBoost(variant="paper", max_iter=3).fit(X, Y).metric_
         for metrics, message in [({}, "by name"), (PLAIN, "by name"), ({"f": form}, "SignedForm")]:
             with pytest.raises(ValueError, match=message):
                 plots.roc(metrics, X, pairs)

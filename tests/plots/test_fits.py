@@ -48,7 +48,7 @@ class TestSpectra:
             plots.eigenvalues(GATED)
 
 
-class TestRounds:
+class TestIterations:
     def test_of_boosting(self):
         learner = BoostMetric(max_iter=30).fit(X, Y)
         objective, eigenvalue = plots.iterations(learner.history_)
@@ -67,7 +67,7 @@ class TestRounds:
 
     def test_scales(self):
         up = np.array([1.0])
-        wide = History([Iteration(1.0, 100.0, 1.0, up), Iteration(-1.0, 0.1, 1.0, up)])
+        wide = History([Iteration(1.0, 100.0, direction=up), Iteration(-1.0, 0.1, direction=up)])
         objective, eigenvalue = plots.iterations(wide)
         assert (objective.get_yscale(), eigenvalue.get_yscale()) == ("linear", "log")
         with pytest.raises(ValueError, match="no iterations"):
@@ -117,8 +117,8 @@ class TestAccuracyByRank:
     def test_refusals(self):
         with pytest.raises(ValueError, match="NCA has no `staged_metrics`"):
             plots.accuracy_by_rank(NCA().fit(*PARTS[:2]), *PARTS)
-        form = MetricBoost(psd=False, max_iter=3).fit(*PARTS[:2])
-        with pytest.raises(ValueError, match="psd=False"):
+        form = MetricBoost(variant="paper", max_iter=3).fit(*PARTS[:2])
+        with pytest.raises(ValueError, match="not a metric"):
             plots.accuracy_by_rank(form, *PARTS)
         learner = BoostMetric(max_iter=3).fit(*PARTS[:2])
         with pytest.raises(ValueError, match="max_points"):

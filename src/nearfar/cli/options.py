@@ -16,6 +16,13 @@ Source = Annotated[
 MetricPath = Annotated[
     Path, typer.Argument(metavar="METRIC", help="Metric file, as written by `nearfar learn`.")
 ]
+GivenMetric = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Report on this metric file instead of learning a metric."),
+]
+ImageShape = Annotated[
+    str | None, typer.Option(metavar="HxW", help="Shape of images, such as 28x28 or 32x32x3.")
+]
 Label = Annotated[
     str | None,
     typer.Option(help="Column of labels; for .npz the name of an array, for .npy another file."),

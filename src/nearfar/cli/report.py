@@ -6,7 +6,6 @@ import math
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from sklearn.base import clone
 
 from nearfar.cli import options
@@ -29,13 +28,9 @@ def report(
     drop: options.Drop = None,
     ids: options.Id = None,
     text: options.Text = None,
-    image_shape: Annotated[
-        str | None, typer.Option(metavar="HxW", help="Shape of images, such as 28x28 or 32x32x3.")
-    ] = None,
+    image_shape: options.ImageShape = None,
     method: options.Method = AUTO,
-    metric: Annotated[
-        Path | None, typer.Option(help="Report on this metric file instead of learning a metric.")
-    ] = None,
+    metric: options.GivenMetric = None,
     save_as: Annotated[
         Path | None, options.output("HTML file to write [default: SOURCE.html].")
     ] = None,

@@ -17,8 +17,8 @@ from nearfar.cli import options
 from nearfar.cli.errors import UserError
 from nearfar.cli.files import check_output, load_metric
 from nearfar.cli.table_formats import open_table
-from nearfar.cli.table_writers import WRITTEN_FORMATS, open_writer, writing
-from nearfar.cli.tables import ColumnChoice, rebatched
+from nearfar.cli.table_writers import WRITTEN_FORMATS, TableWriter, open_writer, writing
+from nearfar.cli.tables import ColumnChoice, TableReader, rebatched
 from nearfar.cli.terminal import bars, command, say, show_json
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.atomic_write import always_cleaned_up, atomic_write
@@ -112,26 +112,34 @@ def transform_file(
     choice = ColumnChoice(tuple(dict.fromkeys(keep)), tuple(dict.fromkeys(drop)), metric)
     names = [f"nearfar_{number}" for number in range(metric.n_components)]
     _check(metric, source, target, choice, names)
-    rows = 0
     with (
         atomic_write(target) as temporary,
         open_table(source, choice, scratch=target.resolve().parent) as table,
     ):
         writer = open_writer(temporary, target.suffix.lower(), table.others, names, table.dtype)
         with always_cleaned_up(writer.close):
-            for batch in rebatched(table.batches(), _batch_rows(metric)):
-                Y = metric.transform(batch.X)
-                with writing(target):
-                    writer.write(batch.others, Y)
-                rows += len(batch)
-                if progress is not None:
-                    progress(rows, max(rows, batch.total))
-                # It may be a view of everything that was read at once.
-                del batch
-            with writing(target):
-                writer.finish()
-    if progress is not None:
-        progress(rows, rows)
+            return _map_rows(metric, table, writer, target, progress or (lambda *_: None))
+
+
+def _map_rows(
+    metric: Metric,
+    table: TableReader,
+    writer: TableWriter,
+    target: Path,
+    progress: Callable[[int, int], None],
+) -> int:
+    rows = 0
+    for batch in rebatched(table.batches(), _batch_rows(metric)):
+        Y = metric.transform(batch.X)
+        with writing(target):
+            writer.write(batch.others, Y)
+        rows += len(batch)
+        progress(rows, max(rows, batch.total))
+        # It may be a view of everything that was read at once.
+        del batch
+    with writing(target):
+        writer.finish()
+    progress(rows, rows)
     return rows
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import joblib
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from nearfar.comparison.methods import Method
 from nearfar.comparison.scoring import Scores
@@ -122,7 +122,7 @@ class Checkpoint(AbstractContextManager["Checkpoint"]):
             numbers.append((method, fold, scores.triplet_accuracy, *times))
         metadata = {**_FORMAT, "comparison": self.digest, "results": json.dumps(numbers)}
         with atomic_write(self.path) as temporary:
-            save_file(tensors, temporary, metadata)
+            temporary.write_bytes(save(tensors, metadata))
         self._unwritten = False
         end = self.clock()
         pause = max(_SECONDS_BETWEEN_WRITES, (end - start) / _LARGEST_SHARE_OF_TIME)

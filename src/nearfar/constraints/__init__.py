@@ -3,8 +3,7 @@
 from nearfar.constraints.base import Constraints, ConstraintsOver
 from nearfar.constraints.chunklets import Chunklets
 from nearfar.constraints.conversion import to_pairs, to_triplets
-from nearfar.constraints.pairs import Pairs
-from nearfar.constraints.strategies import (
+from nearfar.constraints.from_labels import (
     AllTriplets,
     FarTargetTriplets,
     NearestTriplets,
@@ -13,6 +12,7 @@ from nearfar.constraints.strategies import (
     RandomTriplets,
     TripletStrategy,
 )
+from nearfar.constraints.pairs import Pairs
 from nearfar.constraints.triplets import Triplets
 
 __all__ = [

@@ -8,8 +8,8 @@ import numpy as np
 
 from nearfar.constraints.base import ConstraintsOver
 from nearfar.constraints.chunklets import Chunklets
+from nearfar.constraints.from_labels import PairStrategy, TripletStrategy
 from nearfar.constraints.pairs import Pairs
-from nearfar.constraints.strategies import PairStrategy, TripletStrategy
 from nearfar.constraints.triplets import Triplets
 from nearfar.typing import Floats
 

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.kernel_map import KERNELS, KernelMap
@@ -50,7 +50,6 @@ _INVALID = (
     ArithmeticError,
     AttributeError,
     RecursionError,
-    SafetensorError,
 )
 
 Tensors = dict[str, NDArray[Any]]
@@ -70,11 +69,12 @@ def write_metric(path: str | os.PathLike[str], metric: Metric, metadata: Mapping
         header["feature_names"] = json.dumps(metric.feature_names)
     # safetensors writes the memory of an array as it is, whatever its strides.
     contiguous = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
-    with atomic_write(path) as temporary:
-        try:
-            save_file(contiguous, temporary, metadata=header)
-        except SafetensorError as error:
-            raise ValueError(f"{path}: the metric cannot be saved: {error}.") from error
+    try:
+        content = memoryview(save(contiguous, metadata=header))
+    except SafetensorError as error:
+        raise ValueError(f"{path}: the metric can't be saved: {error}.") from error
+    with atomic_write(path) as temporary, temporary.open("wb") as file:
+        file.writelines(_with_sorted_metadata(content))
 
 
 def read_metric(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE_BYTES) -> Metric:
@@ -109,6 +109,16 @@ def read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
         return {key: text for key, text in file.metadata.items() if key not in _RESERVED}
 
 
+def _with_sorted_metadata(content: memoryview) -> tuple[bytes, bytes, memoryview]:
+    """Sort the metadata, which safetensors writes in random order: equal metrics, equal files."""
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(bytes(content[8:end]))
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little"), text, content[end:]
+
+
 @contextmanager
 def _opened(path: str | os.PathLike[str], max_bytes: float) -> Iterator[_File]:
     """Open a metric's file; errors inside the context name the file."""
@@ -127,6 +137,8 @@ def _opened(path: str | os.PathLike[str], max_bytes: float) -> Iterator[_File]:
                     f"versions {', '.join(_DECODERS)}"
                 )
             yield _File(tensors, metadata)
+    except SafetensorError as error:
+        raise ValueError(f"{path}: not a safetensors file, or a damaged one: {error}.") from error
     except _INVALID as error:
         raise ValueError(f"{path}: not a valid metric: {str(error).rstrip('.')}.") from error
 
@@ -149,6 +161,8 @@ class _File:
         return name in self.tensors.keys()  # noqa: SIM118
 
     def __getitem__(self, name: str) -> Matrix:
+        if name not in self:
+            raise ValueError(f"it has no array {name!r}")
         array: NDArray[Any] = self.tensors.get_tensor(name)
         return array.astype(np.float64, casting="safe", copy=False)
 
@@ -160,7 +174,7 @@ def _encode_linear(metric: Metric) -> tuple[Tensors, dict[str, str]]:
     if (basis := metric.kernel_map) is None:
         return tensors, {"version": _LINEAR}
     if not isinstance(basis.kernel, str):
-        raise ValueError("A metric whose kernel is a Python function cannot be saved.")
+        raise ValueError("A metric whose kernel is a Python function can't be saved.")
     tensors |= {name: getattr(basis, name.removeprefix("basis.")) for name in _BASIS}
     kernel = json.dumps([basis.kernel, dict(basis.parameters)])
     return tensors, {"version": _KERNEL, "kernel": kernel}

@@ -28,8 +28,8 @@ def test_results_do_not_depend_on_the_tiles(monkeypatch):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 25])
-def test_tiled_equals_listed_in_every_round(n_classes, tile_size):
-    X, y, _ = labelled(n=45, n_classes=n_classes)
+def test_tiled_equals_listed_in_every_iteration(n_classes, tile_size):
+    X, y, _ = labelled(n=30, n_classes=n_classes)
     listed, tiled = TripletOperator(X, AllTriplets()(X, y)), AllTripletsOperator(X, y)
     assert tiled.n_triplets == listed.n_triplets
     assert tiled.unit == pytest.approx(listed.unit, rel=1e-13)

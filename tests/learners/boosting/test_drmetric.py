@@ -11,6 +11,7 @@ from nearfar import DRMetric, FarTargetTriplets, Metric, NearestTriplets, Triple
 from nearfar.evaluate import knn_error
 from nearfar.learners.boosting.drmetric import soft_margin_of
 from nearfar.learners.boosting.triplet_operator import TripletOperator
+from problems import half_of
 from references import drmetric as reference
 
 LOADERS = {"iris": load_iris, "wine": load_wine}
@@ -33,7 +34,7 @@ def scaled(name):
     ids=["default", "other", "weighted", "far"],
 )
 def test_ten_iterations_equal_brute_force(name, parameters):
-    X, y = scaled(name)
+    X, y, _ = half_of(name)
     settings = dict(parameters)
     strategy = settings.pop("strategy", NearestTriplets())
     triplets = strategy(X, y, np.random.RandomState(0))
@@ -69,7 +70,7 @@ def assert_equal_iterations(learner, X, triplets, **settings):
 @pytest.mark.parametrize("name", LOADERS)
 @pytest.mark.parametrize("solver", ["entropy", "lp"])
 def test_the_paper_variant_equals_brute_force(name, solver):
-    X, y = scaled(name)
+    X, y, _ = half_of(name)
     triplets = NearestTriplets()(X, y)
     learner = DRMetric(
         max_iter=6, solver=solver, variant="paper", record_weights=True, scale="unit"
@@ -194,7 +195,7 @@ class TestFit:
         assert learner.gap_ == pytest.approx(gap, rel=1e-6, abs=1e-12)
 
     def test_few_triplets_and_sharp_margins(self):
-        for seed in range(60):
+        for seed in range(12):
             rng = np.random.default_rng(seed)
             n, D = int(rng.integers(4, 12)), int(rng.integers(1, 8))
             X = rng.standard_normal((n, D))
@@ -218,7 +219,8 @@ class TestFit:
         f = rng.standard_normal(n)
         thin = f + 0.04 * (2 * y - 1) + 0.005 * rng.standard_normal(n)
         X = np.column_stack([f, thin, rng.standard_normal(n)]).astype(np.float32)
-        assert DRMetric(constraints=NearestTriplets(1, 1)).fit(X, y).score(X, y) > 0.95
+        triplets = NearestTriplets(1, 1)(X[:4000], y[:4000])
+        assert DRMetric().fit(X, triplets).score(X, triplets) > 0.95
 
     def test_linear_programmes_stop_when_a_direction_gets_no_weight(self):
         X, y = load_wine(return_X_y=True)
@@ -284,7 +286,7 @@ def test_no_worse_than_euclidean_distance(name, data_folder):
     X, y = data["X"], data["y"]
     rng = np.random.default_rng(0)
     excess = []
-    for _ in range(5):
+    for _ in range(3):
         order = rng.permutation(len(X))
         train, test = order[: int(0.7 * len(X))], order[int(0.7 * len(X)) :]
         learned = DRMetric().fit(X[train], y[train]).metric_

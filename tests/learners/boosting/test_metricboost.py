@@ -26,7 +26,7 @@ LETTER = {"prior": None, "scale": None, "tol": 0.0}
 RESPONSES = ["real", "normalized", "binary"]
 
 
-def problem(n_classes, step=3):
+def problem(n_classes, step=4):
     X, y = load_wine(return_X_y=True)
     X = StandardScaler().fit_transform(X)[::step, :6]
     y = y[::step]

@@ -74,7 +74,7 @@ def test_entropic_weights_are_optimal(seed, t):
     np.testing.assert_allclose(from_elsewhere[1], w, atol=1e-7)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     t=st.integers(1, 8),

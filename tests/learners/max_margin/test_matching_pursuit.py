@@ -14,7 +14,7 @@ from nearfar import MatchingPursuitBasis
 from references import maxmargin as reference
 
 
-@parametrize_with_checks([MatchingPursuitBasis(), MatchingPursuitBasis(as_printed=True)])
+@parametrize_with_checks([MatchingPursuitBasis(), MatchingPursuitBasis(variant="paper")])
 def test_basis_conventions(estimator, check):
     check(estimator)
 
@@ -61,15 +61,15 @@ class TestBasis:
         ]
         assert ours < np.mean(drawn)
 
-    def test_as_printed(self):
+    def test_the_paper_variant(self):
         X = StandardScaler().fit_transform(load_wine().data)[::3]
         K = rbf_kernel(X)
-        basis = MatchingPursuitBasis(as_printed=True, n_components=15, random_state=0).fit(X)
+        basis = MatchingPursuitBasis(variant="paper", n_components=15, random_state=0).fit(X)
         np.testing.assert_allclose(basis.transform(X), K[:, basis.indices_])
         beta, full = reference.printed_beta(K, basis.indices_)[:2]
         assert basis.residuals_[-1] == pytest.approx(np.maximum(full, 0).sum(), rel=1e-9)
         assert beta.shape == (len(X), 15)
-        again = MatchingPursuitBasis(as_printed=True, n_components=15, random_state=1).fit(X)
+        again = MatchingPursuitBasis(variant="paper", n_components=15, random_state=1).fit(X)
         assert again.indices_[0] != basis.indices_[0]
 
     def test_repeated_rows_end_it(self):

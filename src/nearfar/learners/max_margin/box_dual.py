@@ -9,16 +9,18 @@ For a_k in [0, C p_k]:
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nearfar.learners.max_margin.objective import MaxMarginObjective
 from nearfar.learners.max_margin.pair_operator import Solution
 from nearfar.learners.max_margin.psd_split import PsdSplit
 from nearfar.numerics.lbfgs import Bounds, lbfgs
 from nearfar.runtime.history import Iteration, Iterations
 from nearfar.typing import Vector
+
+if TYPE_CHECKING:
+    from nearfar.learners.max_margin.max_margin_metric import MaxMarginObjective
 
 
 def ascend_box(

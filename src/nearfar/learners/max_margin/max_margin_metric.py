@@ -51,27 +51,23 @@ from nearfar.learners.base import (
     factor_on_scaled_points,
 )
 from nearfar.learners.max_margin.box_dual import ascend_box
+from nearfar.learners.max_margin.cutting_planes import cut_planes
 from nearfar.learners.max_margin.matching_pursuit import Pursuit, kernel_parameters, pursue
-from nearfar.learners.max_margin.objective import MaxMarginObjective
 from nearfar.learners.max_margin.pair_operator import PairOperator, Plane, Solution
-from nearfar.learners.max_margin.plane_model import PlaneModel
 from nearfar.learners.max_margin.psd_split import PsdSplit
 from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.metrics.kernel_map import Kernel, KernelMap
 from nearfar.metrics.metric import Metric
 from nearfar.runtime import parameters
-from nearfar.runtime.history import History, Iteration, Iterations
+from nearfar.runtime.history import History, Iterations
 from nearfar.runtime.parameters import choice, integer, number
 from nearfar.runtime.threads import with_single_threaded_blas
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 _SMALLEST_RESIDUAL = 1e-10
 _FEW_PAIRS_PER_FEATURE = 10
-_STEP_TO_NEXT_PLANE = 0.1
-"""How far from the best solution toward the model's minimum the next plane touches."""
-
-_MODEL_TOLERANCE = 0.1
-"""Tolerance of the model's minimum, relative to that of the problem."""
+_LINE_TOLERANCE = 1e-4
+_ROUNDING = 1e-6
 
 
 class MaxMarginMetric(ConstraintLearner):
@@ -278,6 +274,77 @@ class MaxMarginMetric(ConstraintLearner):
         return factor * (L.T @ L)
 
 
+@dataclass(frozen=True)
+class MaxMarginObjective:
+    """The objective (3) on listed pairs.
+
+    Attributes
+    ----------
+    pairs : PairOperator
+    C : float
+    P : array of shape (n_features, n_features)
+        Prior.
+    tol : float
+        Gap to end at, relative to the objective.
+    """
+
+    pairs: PairOperator
+    C: float
+    P: Matrix
+    tol: float
+
+    def penalty(self, A: Matrix, b: float) -> float:
+        """Return the regularisation."""
+        return 0.5 * float(((A - self.P) ** 2).sum()) + 0.5 * b * b
+
+    def objective(self, solution: Solution) -> float:
+        """Return the value of (3)."""
+        return self.penalty(solution.A, solution.b) + self.C * self.pairs.mean_hinge(solution)
+
+    def certified(self, objective: float, lower: float) -> bool:
+        """Whether an objective is near enough to a lower bound, and not below it."""
+        return -_ROUNDING * objective <= objective - lower <= self.tol * objective
+
+    def solution(self, split: PsdSplit, b: float) -> Solution:
+        """Return the positive part with its distances."""
+        L = split.factor
+        return Solution(L.T @ L, b, self.pairs.distances(L), split)
+
+    def with_best_threshold(self, L: Matrix) -> Solution:
+        """Return the metric L'L with the best threshold for it."""
+        A, z = L.T @ L, self.pairs.distances(L)
+        lowest, highest = Solution(A, 0.0, z), Solution(A, float(z.max()) + 1.0, z)
+        return lowest.toward(highest, self.line_minimum(lowest, highest))
+
+    def line_minimum(self, start: Solution, end: Solution) -> float:
+        """Step from 0 to 1 that minimises the objective between two solutions."""
+        dA, db = end.A - start.A, end.b - start.b
+        quadratic = float((dA**2).sum()) + db * db
+        linear = float((dA * (start.A - self.P)).sum()) + db * start.b
+        margin = self.pairs.margins(start)
+        change = self.pairs.margins(end) - margin
+
+        def slope(t: float) -> float:
+            active = margin + t * change < 1.0
+            return linear + t * quadratic - self.C * float(self.pairs.p[active] @ change[active])
+
+        low, high = 0.0, 1.0
+        at_low, at_high = slope(low), slope(high)
+        if at_low >= 0:
+            return 0.0
+        if at_high <= 0:
+            return 1.0
+        while high - low > _LINE_TOLERANCE:
+            share = min(0.9, max(0.1, at_low / (at_low - at_high)))
+            middle = low + share * (high - low)
+            value = slope(middle)
+            if value > 0:
+                high, at_high = middle, value
+            else:
+                low, at_low = middle, value
+        return low
+
+
 class MaxMarginProblem(Problem):
     """The objective (3), and the way to its optimum.
 
@@ -380,64 +447,6 @@ class SolutionBuilder(MetricBuilder):
         """Return the metric of the last solution."""
         solution: Solution = history[-1].model[0]
         return self.build(solution.factor)
-
-
-def cut_planes(
-    problem: MaxMarginObjective,
-    *,
-    max_iter: int,
-    planes: list[Plane] | None = None,
-    start: Solution | None = None,
-) -> Iterations:
-    """Minimise by cutting planes (Algorithm 1).
-
-    The mean hinge is the largest of all planes that touch it. The minimum of a model of a few of
-    them is a lower bound. The best solution so far moves by an exact line search toward that
-    minimum, and the next plane touches between the two.
-
-    Parameters
-    ----------
-    problem : MaxMarginObjective
-    max_iter : int
-        The most planes to add.
-    planes : list of Plane, optional
-        Planes of an earlier run on the same pairs, whatever its C; new ones are appended.
-    start : Solution, optional
-        Where to start; by default at the prior.
-    """
-    planes = [] if planes is None else planes
-    model = PlaneModel(problem, planes)
-    best = problem.solution(PsdSplit.of(problem.P), 0.0) if start is None else start
-    objective = problem.objective(best)
-
-    def add(plane: Plane) -> None:
-        planes.append(plane)
-        model.add(plane)
-
-    if not planes:
-        add(problem.pairs.plane(best))
-    lower = 0.0
-    for _ in range(max_iter):
-        found, split, b = model.minimize(_MODEL_TOLERANCE * problem.tol * objective)
-        lower = max(lower, found)
-        candidate = problem.solution(split, b)
-        best = best.toward(candidate, problem.line_minimum(best, candidate))
-        value, objective = problem.objective(candidate), problem.objective(best)
-        converged = problem.certified(value, lower)
-        if converged:
-            best, objective = candidate, value
-        yield Iteration(
-            objective,
-            gap=objective - lower,
-            step=float(model.alpha.max()),
-            threshold=best.b,
-            model=(best, None),
-        )
-        if converged:
-            return "converged"
-        close = problem.certified(objective, lower)
-        add(problem.pairs.plane(best.toward(candidate, 1.0 if close else _STEP_TO_NEXT_PLANE)))
-    return "max_iter"
 
 
 def _digest(features: Floats, pairs: Pairs, unit: float) -> bytes:
