@@ -170,7 +170,8 @@ class AllTripletsOperator:
             rows = band.rows
             weights = form.weights(band, about.near, about.far)
             sums = weights.row_sums()
-            near[rows], far[rows] = np.log(sums) + [about.near[rows], about.far[rows]]
+            near[rows] = np.log(sums[0]) + about.near[rows]
+            far[rows] = np.log(sums[1]) + about.far[rows]
             anchor = np.exp(near[rows] + far[rows] - top)
             w = weights.merged(-anchor / sums[0], anchor / sums[1])
             return self.X[rows].T @ (w @ self.X), column_sums(w), np.array(anchor.sum())
@@ -188,9 +189,9 @@ class AllTripletsOperator:
 
         With h_k(ij) = (q_ik - q_jk)^2 and the mean margins `values`, it is
 
-            sum_i a_i (E[h h'] over near + over far - m_near m_far' - m_far m_near') - values values'
+            sum_i a_i (E_near[h h'] + E_far[h h'] - m_near m_far' - m_far m_near') - values values'
 
-        for the means m of each anchor. Products h_k h_l expand into products of monomials of the
+        with the means m of each anchor. Products h_k h_l expand into products of monomials of the
         projections of i and of j: a narrow matrix product with the weights.
         """
         q = np.asarray(self.X @ (V / np.sqrt(self.unit)).T.astype(self.X.dtype))
@@ -468,7 +469,7 @@ def _fourth_moments(own: Matrix, q: Matrix, pairs: Matrix, total: Vector) -> Mat
     total : array of shape (height,)
         Sums over j of w_ij.
     """
-    height, b = own.shape
+    b = own.shape[1]
     first, second = np.triu_indices(b)
     square = own**2
     result = np.einsum("ik,il,i->kl", square, square, total.astype(np.float64))

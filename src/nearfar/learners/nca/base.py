@@ -53,7 +53,8 @@ def coarse_to_fine(
     members. Up to twice the smallest part there is one stage.
     """
     sizes = np.bincount(codes)
-    n, size = len(codes), max(_COARSE_ROWS, _ROWS_PER_CLASS * np.count_nonzero(sizes))
+    n = len(codes)
+    size = max(_COARSE_ROWS, _ROWS_PER_CLASS * int(np.count_nonzero(sizes)))
     order = random_state.permutation(n) if n > 2 * size else np.arange(n)
     # Place of each row among those of its class, in random order.
     by_class = order[np.argsort(codes[order], kind="stable")]
@@ -92,8 +93,9 @@ class NeighborhoodLearner(MetricLearner):
         "init": either(choice("identity"), instance(Metric, "a Metric")),
     }
 
-    def __init__(self, *, max_iter: int, init: Init, **others: Any) -> None:
+    def __init__(self, *, max_iter: int, init: Init, tol: float | None, **others: Any) -> None:
         super().__init__(**others)
+        self.tol = tol
         self.max_iter = max_iter
         self.init = init
 
