@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-
-# Workers share the cores: BLAS threads of their own would compete. NumPy reads this when imported.
-if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-
 from pathlib import Path
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Before NumPy is loaded: BLAS threads of several workers only compete for the cores.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from problems import half_of, set_tiles
 
@@ -48,6 +49,12 @@ def labelled_problem(request):
 def tile_size(request, monkeypatch):
     set_tiles(monkeypatch, request.param)
     return request.param
+
+
+@pytest.fixture
+def two_blas_threads():
+    with threadpool_limits(2, user_api="blas"):
+        yield
 
 
 @pytest.fixture

@@ -17,6 +17,8 @@ from nearfar.runtime.threads import (
     with_single_threaded_blas,
 )
 
+pytestmark = pytest.mark.usefixtures("two_blas_threads")
+
 
 def blas_threads():
     return [lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"]

@@ -101,8 +101,9 @@ class Checkpoint:
         identity = FitIdentity.of(learner, X, y)
         if self.path.exists():
             done = _read(self.path, identity)
-            left = learner.get_params()["max_iter"] - done
-            learner.set_params(warm_start=True, max_iter=max(1, left))
+            limit = learner.get_params()["max_iter"]
+            left = None if limit is None else max(1, limit - done)
+            learner.set_params(warm_start=True, max_iter=left)
             learner.metric_ = Metric.load(self.path).named(None)
         path = self.path
 

@@ -29,14 +29,14 @@ def scaled(name):
         {},
         {"independence": 0.02, "cap": 3.0, "margin_tol": 0.3},
         {"weighted": True},
-        {"strategy": FarTargetTriplets(3, keep=0.5)},
+        {"strategy": FarTargetTriplets(2, keep=0.5)},
     ],
     ids=["default", "other", "weighted", "far"],
 )
 def test_ten_iterations_equal_brute_force(name, parameters):
     X, y, _ = half_of(name)
     settings = dict(parameters)
-    strategy = settings.pop("strategy", NearestTriplets())
+    strategy = settings.pop("strategy", NearestTriplets(3, 2))
     triplets = strategy(X, y, np.random.RandomState(0))
     weight = None
     if settings.pop("weighted", False):
@@ -70,8 +70,7 @@ def assert_equal_iterations(learner, X, triplets, **settings):
 @pytest.mark.parametrize("name", LOADERS)
 @pytest.mark.parametrize("solver", ["entropy", "lp"])
 def test_the_paper_variant_equals_brute_force(name, solver):
-    X, y, _ = half_of(name)
-    triplets = NearestTriplets()(X, y)
+    X, _, triplets = half_of(name)
     learner = DRMetric(
         max_iter=6, solver=solver, variant="paper", record_weights=True, scale="unit"
     ).fit(X, triplets)

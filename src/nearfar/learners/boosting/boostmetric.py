@@ -221,7 +221,7 @@ class BoostMetric(BoostingLearner):
 
     def _start(self, operator: Operator, data: FitInput) -> Start:
         start = super()._start(operator, data)
-        if self.corrective and data.warm is not None and data.warm.state is None:
+        if self.corrective and data.warm is not None:
             prior = super()._start(operator, replace(data, warm=None))
             return start.on_base(prior.base, operator)
         return start

@@ -130,10 +130,13 @@ class NeighborhoodLearner(MetricLearner):
             return Z, 1.0
         return Z / Z.dtype.type(np.sqrt(mean)), mean
 
+    local_metrics: ClassVar[bool] = False
+    """Whether the learner may begin with several metrics and a gate."""
+
     def _first_map(self, Z: Floats, data: FitInput, unit: float) -> Matrix:
         """Return where to begin: the last fit, `init`, or the identity with |M|_F = 1."""
         given = self.init if data.warm is None else data.warm.metric
-        if isinstance(given, Metric) and len(given.parts) == 1:
+        if isinstance(given, Metric) and (len(given.parts) == 1 or not self.local_metrics):
             L = factor_on_scaled_points(given, data.scaler, "metric to begin with")
             L = L * np.sqrt(unit)
         else:

@@ -134,6 +134,7 @@ class MixtureNCA(NeighborhoodLearner):
     """
 
     small_tol: ClassVar[float] = 1e-6
+    local_metrics: ClassVar[bool] = True
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "n_metrics": either(choice("auto"), integer(at_least=1)),
         "sparsity": number(at_least=0.0),
@@ -186,14 +187,21 @@ class MixtureNCA(NeighborhoodLearner):
         codes = self._labels(data.supervision)
         Z, unit = self._in_units(data.Z)
         L = self._first_map(Z, data, unit)
-        number = self.n_metrics
-        if number == "auto":
-            number = self._best_number(Z, codes, L, data.random_state)
-        problem = self._problem(Z, codes, L, int(number), data.random_state, unit)
-        if data.warm is not None and len(data.warm.metric.parts) == problem.mixtures[-1].number > 1:
+        warm = None
+        if data.warm is not None and len(data.warm.metric.parts) > 1:
             scale = data.scaler.scale * np.sqrt(unit)
-            problem.starts = [_model_of(data.warm.metric, scale, data.scaler.center, len(L))]
-        return problem
+            warm = _model_of(data.warm.metric, scale, data.scaler.center, len(L))
+            if self.n_metrics not in ("auto", len(warm.b)):
+                raise ValueError(
+                    f"warm_start: the fitted metric has {len(warm.b)} parts; "
+                    f"n_metrics is {self.n_metrics}."
+                )
+        number = self.n_metrics
+        if warm is not None:
+            number = len(warm.b)
+        elif number == "auto":
+            number = self._best_number(Z, codes, L, data.random_state)
+        return self._problem(Z, codes, L, int(number), data.random_state, unit, warm)
 
     def _problem(
         self,
@@ -203,8 +211,9 @@ class MixtureNCA(NeighborhoodLearner):
         number: int,
         random_state: np.random.RandomState,
         unit: float = 1.0,
+        warm: MixtureModel | None = None,
     ) -> MixtureProblem:
-        """Build the problem with its starts."""
+        """Build the problem with its starts, or with the one to continue from."""
         if number > 1 and number > len(np.unique(Z, axis=0)):
             raise ValueError(f"n_metrics={number} is more than the number of distinct rows of X.")
         mixtures = [
@@ -217,7 +226,7 @@ class MixtureNCA(NeighborhoodLearner):
         n_init = 1 if number == 1 else n_init
         return MixtureProblem(
             mixtures,
-            [mixtures[-1].start(L, random_state) for _ in range(n_init)],
+            [warm] if warm else [mixtures[-1].start(L, random_state) for _ in range(n_init)],
             unit,
             max_iter=self.max_iter,
             tol=self._tolerance(len(Z)),
