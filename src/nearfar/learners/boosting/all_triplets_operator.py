@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearfar.learners.boosting.eigen import leading
 from nearfar.learners.boosting.losses import exponential_loss
@@ -34,6 +35,7 @@ from nearfar.learners.boosting.thresholds import best_threshold, gaussian_thresh
 from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine
 from nearfar.numerics.pair_tiles import (
     Band,
+    BandWeights,
     Embedded,
     PairForm,
     PairTiles,
@@ -269,16 +271,14 @@ class AllTripletsOperator:
 
         def work(band: Band) -> tuple[Floats, ...]:
             weights = u.form.weights(band, u.sums.near, u.sums.far)
-            large = (squares(p, band) >= threshold).astype(np.float64)
-            near, far = weights.row_sums()
-            far_large = np.einsum("ij,ij->i", weights.far, large)
-            near_large = np.empty(band.height)
-            for (rows, columns), block in zip(band.near, weights.near, strict=True):
-                near_large[rows] = np.einsum("ij,ij->i", block, large[rows, columns])
+            large = squares(p, band) >= threshold
+            near_large, far_large = _sums_where(weights, large)
+            # Summed on their own, and not as a difference, they are zero where nothing is small.
+            near_small, far_small = _sums_where(weights, ~large)
             anchor = np.exp(u.log_anchor[band.rows])
             return (
-                np.array(anchor @ (near_large * (far - far_large))),
-                np.array(anchor @ ((near - near_large) * far_large)),
+                np.array(anchor @ (near_large * far_small)),
+                np.array(anchor @ (near_small * far_large)),
             )
 
         wrong, right = self.classes.sum(work)
@@ -442,6 +442,14 @@ class _AllTripletsLine:
             right = np.abs(others[np.minimum(place, len(others) - 1)] - self.p[start:stop])
             nearest_far[start:stop] = np.minimum(left, right)
         return float((nearest_far[anchors] ** 2 - reach[anchors] ** 2).min())
+
+
+def _sums_where(weights: BandWeights, chosen: NDArray[np.bool_]) -> tuple[Vector, Vector]:
+    """Sums over the chosen near and far pairs, for each row."""
+    near = np.empty(weights.band.height)
+    for (rows, columns), block in zip(weights.band.near, weights.near, strict=True):
+        near[rows] = np.einsum("ij,ij->i", block, chosen[rows, columns], dtype=np.float64)
+    return near, np.einsum("ij,ij->i", weights.far, chosen, dtype=np.float64)
 
 
 def _compact(L: Matrix, signs: Vector) -> tuple[Matrix, Vector]:
