@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from problems import half_of, set_tiles
+from problems import half_of, set_bands
 
 
 def pytest_collection_modifyitems(config, items):
@@ -44,9 +44,9 @@ def labelled_problem(request):
     return half_of(request.param)
 
 
-@pytest.fixture(params=[(1, 1), (7, 11), (192, 512)])
-def tile_size(request, monkeypatch):
-    set_tiles(monkeypatch, request.param)
+@pytest.fixture(params=[1, 7, 256])
+def band_rows(request, monkeypatch):
+    set_bands(monkeypatch, request.param)
     return request.param
 
 
