@@ -52,6 +52,9 @@ MAX_SORTED = 1 << 24
 _SAFE_GROWTH = {4: 60.0, 8: 500.0}
 """By bytes of the type: how far exponents may move before sums are shifted anew."""
 
+_SMALLEST_LOG_ANCHOR = -200.0
+"""Anchors of less weight do not count."""
+
 
 @dataclass(frozen=True)
 class Sums:
@@ -152,8 +155,10 @@ class AllTripletsOperator:
     def matrix(self, u: AnchorWeights) -> Matrix:
         """A(u), the matrix (8) of MetricBoost."""
         anchors, shifts = self.anchors, np.zeros((2, len(self.X)))
-        np.subtract(u.sums.near, u.log_anchor, where=anchors, out=shifts[0])
-        np.subtract(u.sums.far, u.log_anchor, where=anchors, out=shifts[1])
+        # Shifts must be finite, also those of anchors whose weight is below the range of exp.
+        log_anchor = np.maximum(u.log_anchor, _SMALLEST_LOG_ANCHOR)
+        np.subtract(u.sums.near, log_anchor, where=anchors, out=shifts[0])
+        np.subtract(u.sums.far, log_anchor, where=anchors, out=shifts[1])
         A = self.classes.scatter_matrix(lambda band: u.form.weights(band, *shifts).merged(), self.X)
         return A / self.unit
 
