@@ -173,33 +173,31 @@ class AllTripletsOperator:
         shift = self.sums(form) if about is None else about
         near, far = np.full((2, self.classes.n), -np.inf)
         top = float((shift.near + shift.far)[self.anchors].max())
+        most = _SAFE_GROWTH[self.X.dtype.itemsize]
+        too_far = np.zeros((len(self), len(self))), np.zeros(len(self.X)), np.array(np.nan)
 
         def work(band: Band) -> tuple[Floats, ...]:
             rows = band.rows
-            # Where the new sums are far from the shifts the results are discarded below.
             with np.errstate(all="ignore"):
                 weights = form.weights(band, shift.near, shift.far)
                 sums = weights.row_sums()
-                near[rows] = np.log(sums[0]) + shift.near[rows]
-                far[rows] = np.log(sums[1]) + shift.far[rows]
-                anchor = np.exp(near[rows] + far[rows] - top)
-                w = weights.merged(-anchor / sums[0], anchor / sums[1])
-                return self.X[rows].T @ (w @ self.X), column_sums(w), np.array(anchor.sum())
+                moved = np.log(sums)
+            if not np.abs(moved).max() <= most:
+                return too_far
+            near[rows], far[rows] = moved[0] + shift.near[rows], moved[1] + shift.far[rows]
+            log_anchor = near[rows] + far[rows] - top
+            if log_anchor.max() > most:
+                return too_far
+            anchor = np.exp(log_anchor)
+            w = weights.merged(-anchor / sums[0], anchor / sums[1])
+            return self.X[rows].T @ (w @ self.X), column_sums(w), np.array(anchor.sum())
 
         S, columns, total = self.classes.sum(work)
-        if about is not None and not self._is_about(shift, near, far, float(total)):
+        if about is not None and not total > math.exp(-most):
             return self.evaluate(L)
         A = laplacian_form(self.X, S, columns) / (total * self.unit)
         loss = top + float(np.log(total))
         return loss, AnchorWeights(form, Sums(near, far), near + far - loss), A
-
-    def _is_about(self, shift: Sums, near: Vector, far: Vector, total: float) -> bool:
-        """Return whether sums and their total have kept so close to shifts that they are exact."""
-        most = _SAFE_GROWTH[self.X.dtype.itemsize]
-        rows = self.anchors
-        with np.errstate(invalid="ignore"):
-            moved = np.abs([near[rows] - shift.near[rows], far[rows] - shift.far[rows]]).max()
-        return bool(moved <= most and math.exp(-most) <= total < math.exp(most))
 
     def curvature(self, u: AnchorWeights, V: Matrix, values: Vector) -> Matrix:
         """Return the covariance of the margins along the rows of V, over the triplets.
