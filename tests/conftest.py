@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from problems import half_of, set_tiles
+from problems import half_of, set_bands
 
 
 def pytest_collection_modifyitems(config, items):
@@ -45,9 +45,9 @@ def labelled_problem(request):
     return half_of(request.param)
 
 
-@pytest.fixture(params=[(1, 1), (7, 11), (192, 512)])
-def tile_size(request, monkeypatch):
-    set_tiles(monkeypatch, request.param)
+@pytest.fixture(params=[1, 7, 256])
+def band_rows(request, monkeypatch):
+    set_bands(monkeypatch, request.param)
     return request.param
 
 

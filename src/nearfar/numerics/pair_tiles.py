@@ -294,12 +294,17 @@ class PairForm(ABC):
         smallest = _SMALLEST_EXPONENT[self.dtype.itemsize]
         if smallest > -np.inf:
             np.maximum(far, smallest, out=far)
-        np.exp(far, out=far)
+        # Pairs that do not count are excluded before exp, which their exponents could overflow, and
+        # after it. An exponent of -inf would do both, but it is slow.
         for (rows, columns), block in zip(band.near, near, strict=True):
             far[rows, columns] = 0.0
             np.maximum(block, smallest, out=block)
+            _exclude_own(band, rows, columns, block, 0.0)
             np.exp(block, out=block)
             _exclude_own(band, rows, columns, block, 0.0)
+        np.exp(far, out=far)
+        for rows, columns in band.near:
+            far[rows, columns] = 0.0
         return BandWeights(band, far, near)
 
     def log_sums(

@@ -23,10 +23,12 @@ of all pairs, which is refused for more than `MAX_SORTED` of them.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearfar.learners.boosting.eigen import leading
 from nearfar.learners.boosting.losses import exponential_loss
@@ -34,6 +36,7 @@ from nearfar.learners.boosting.thresholds import best_threshold, gaussian_thresh
 from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine
 from nearfar.numerics.pair_tiles import (
     Band,
+    BandWeights,
     Embedded,
     PairForm,
     PairTiles,
@@ -48,6 +51,9 @@ MAX_SORTED = 1 << 24
 
 _SAFE_GROWTH = {4: 60.0, 8: 500.0}
 """By bytes of the type: how far exponents may move before sums are shifted anew."""
+
+_SMALLEST_LOG_ANCHOR = -200.0
+"""Anchors of less weight do not count."""
 
 
 @dataclass(frozen=True)
@@ -149,8 +155,10 @@ class AllTripletsOperator:
     def matrix(self, u: AnchorWeights) -> Matrix:
         """A(u), the matrix (8) of MetricBoost."""
         anchors, shifts = self.anchors, np.zeros((2, len(self.X)))
-        np.subtract(u.sums.near, u.log_anchor, where=anchors, out=shifts[0])
-        np.subtract(u.sums.far, u.log_anchor, where=anchors, out=shifts[1])
+        # Shifts must be finite, also those of anchors whose weight is below the range of exp.
+        log_anchor = np.maximum(u.log_anchor, _SMALLEST_LOG_ANCHOR)
+        np.subtract(u.sums.near, log_anchor, where=anchors, out=shifts[0])
+        np.subtract(u.sums.far, log_anchor, where=anchors, out=shifts[1])
         A = self.classes.scatter_matrix(lambda band: u.form.weights(band, *shifts).merged(), self.X)
         return A / self.unit
 
@@ -162,25 +170,32 @@ class AllTripletsOperator:
         if len(L) > len(self):
             L = _compact(L, np.ones(len(L)))[0]
         form = self.form(L)
-        about = self.sums(form) if about is None else about
+        shift = self.sums(form) if about is None else about
         near, far = np.full((2, self.classes.n), -np.inf)
-        top = float((about.near + about.far)[self.anchors].max())
+        top = float((shift.near + shift.far)[self.anchors].max())
+        most = _SAFE_GROWTH[self.X.dtype.itemsize]
+        too_far = np.zeros((len(self), len(self))), np.zeros(len(self.X)), np.array(np.nan)
 
         def work(band: Band) -> tuple[Floats, ...]:
             rows = band.rows
-            weights = form.weights(band, about.near, about.far)
-            sums = weights.row_sums()
-            near[rows] = np.log(sums[0]) + about.near[rows]
-            far[rows] = np.log(sums[1]) + about.far[rows]
-            anchor = np.exp(near[rows] + far[rows] - top)
+            with np.errstate(all="ignore"):
+                weights = form.weights(band, shift.near, shift.far)
+                sums = weights.row_sums()
+                moved = np.log(sums)
+            if not np.abs(moved).max() <= most:
+                return too_far
+            near[rows], far[rows] = moved[0] + shift.near[rows], moved[1] + shift.far[rows]
+            log_anchor = near[rows] + far[rows] - top
+            if log_anchor.max() > most:
+                return too_far
+            anchor = np.exp(log_anchor)
             w = weights.merged(-anchor / sums[0], anchor / sums[1])
             return self.X[rows].T @ (w @ self.X), column_sums(w), np.array(anchor.sum())
 
-        with np.errstate(all="ignore"):
-            S, columns, total = self.classes.sum(work)
-            A = laplacian_form(self.X, S, columns) / (total * self.unit)
-        if not np.isfinite(A).all():
-            return self.evaluate(L, self.sums(form))
+        S, columns, total = self.classes.sum(work)
+        if about is not None and not total > math.exp(-most):
+            return self.evaluate(L)
+        A = laplacian_form(self.X, S, columns) / (total * self.unit)
         loss = top + float(np.log(total))
         return loss, AnchorWeights(form, Sums(near, far), near + far - loss), A
 
@@ -269,16 +284,14 @@ class AllTripletsOperator:
 
         def work(band: Band) -> tuple[Floats, ...]:
             weights = u.form.weights(band, u.sums.near, u.sums.far)
-            large = (squares(p, band) >= threshold).astype(np.float64)
-            near, far = weights.row_sums()
-            far_large = np.einsum("ij,ij->i", weights.far, large)
-            near_large = np.empty(band.height)
-            for (rows, columns), block in zip(band.near, weights.near, strict=True):
-                near_large[rows] = np.einsum("ij,ij->i", block, large[rows, columns])
+            large = squares(p, band) >= threshold
+            near_large, far_large = _sums_where(weights, large)
+            # Summed on their own, and not as a difference, they are zero where nothing is small.
+            near_small, far_small = _sums_where(weights, ~large)
             anchor = np.exp(u.log_anchor[band.rows])
             return (
-                np.array(anchor @ (near_large * (far - far_large))),
-                np.array(anchor @ ((near - near_large) * far_large)),
+                np.array(anchor @ (near_large * far_small)),
+                np.array(anchor @ (near_small * far_large)),
             )
 
         wrong, right = self.classes.sum(work)
@@ -442,6 +455,14 @@ class _AllTripletsLine:
             right = np.abs(others[np.minimum(place, len(others) - 1)] - self.p[start:stop])
             nearest_far[start:stop] = np.minimum(left, right)
         return float((nearest_far[anchors] ** 2 - reach[anchors] ** 2).min())
+
+
+def _sums_where(weights: BandWeights, chosen: NDArray[np.bool_]) -> tuple[Vector, Vector]:
+    """Sums over the chosen near and far pairs, for each row."""
+    near = np.empty(weights.band.height)
+    for (rows, columns), block in zip(weights.band.near, weights.near, strict=True):
+        near[rows] = np.einsum("ij,ij->i", block, chosen[rows, columns], dtype=np.float64)
+    return near, np.einsum("ij,ij->i", weights.far, chosen, dtype=np.float64)
 
 
 def _compact(L: Matrix, signs: Vector) -> tuple[Matrix, Vector]:

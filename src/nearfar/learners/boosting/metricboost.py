@@ -102,7 +102,8 @@ class MetricBoost(BoostingLearner):
     block_size : int or "auto", default="auto"
         Number of directions per iteration. 1 is the paper's; "auto" takes 1 for up to 1,000
         points, and otherwise 10 with real responses, whose weights are found together: the metric
-        is as good after the same number of directions, in a tenth of the time.
+        is as good after the same number of directions, in a tenth of the time. Only for all
+        triplets of labels; listed ones take 1.
     threshold : {"exact", "gaussian"}, default="exact"
         How binary weak models choose their threshold: the one that orders triplets best, by
         sorting all pairs (at most 4,096 points), or where two normal densities, of near and of far
@@ -225,8 +226,12 @@ class MetricBoost(BoostingLearner):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.block_size not in ("auto", 1) and self.response != "real":
-            raise ValueError('block_size must be "auto" or 1 unless response is "real".')
+        if self.block_size not in ("auto", 1) and (
+            self.response != "real" or self.variant == "paper"
+        ):
+            raise ValueError(
+                'block_size must be "auto" or 1 unless response is "real" and variant is "default".'
+            )
         if self.variant == "paper" and self.n_components is not None:
             raise ValueError('n_components must be None with variant="paper", which has no map.')
 
@@ -245,6 +250,8 @@ class MetricBoost(BoostingLearner):
     def _directions(self, data: FitInput) -> int:
         """Return the number of directions per iteration."""
         if self.block_size != "auto":
+            if self.block_size > 1 and not self._implicit(data):
+                raise ValueError('block_size must be "auto" or 1 for triplets that are listed.')
             return int(self.block_size)
         possible = self._implicit(data) and self.response == "real" and self.variant == "default"
         return _BLOCK_SIZE if possible and len(data.Z) > _EXACT_ROWS else 1

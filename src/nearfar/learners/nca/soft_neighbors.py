@@ -174,7 +174,8 @@ class _SoftBand:
         if min(near.min(), far.min()) > _SAFE_SUM[form.dtype.itemsize]:
             total = near + far
             wrong = far / total
-            log_p = np.where(wrong < 0.5, np.log1p(-wrong), np.log(near / total))
+            small = np.log1p(-np.minimum(wrong, 0.5))
+            log_p = np.where(wrong < 0.5, small, np.log(near / total))
             return cls(weights, near, far, log_p, wrong)
         log_near, log_far = form.log_sums(band, near_sign=-1.0, number=number)
         shifts = np.zeros((2, len(form.P)))
