@@ -8,7 +8,6 @@ import numpy as np
 
 from nearfar.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
 from nearfar.learners.base import FitInput, MetricLearner, Problem, factor_on_scaled_points
-from nearfar.learners.nca.soft_neighbors import SoftNeighbors
 from nearfar.metrics.metric import Metric
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History
@@ -20,13 +19,7 @@ Init = Literal["identity"] | Metric
 EXACT_ROWS = 1000
 """Up to so many points, fits run in the precision of X and to a small tolerance."""
 
-_COARSE_ROWS = 1000
-_ROWS_PER_CLASS = 8
-_GROWTH = 4
-COARSE_TOLERANCE = 1e-3
-"""Tolerance of stages on a part of the points."""
-
-_LOOSE_TOLERANCE = 1e-4
+_LOOSE_TOLERANCE = 1e-3
 _UNIT_VARIANCE_TOLERANCE = 1e-6
 _VANISHED = 1e-5
 _FIRST_SIZE = 1e-2
@@ -41,32 +34,6 @@ def nonzero_rows(L: Matrix, largest: float) -> Matrix:
     _, size, axes = np.linalg.svd(L, full_matrices=False)
     kept = size**2 > _VANISHED * max(largest, _FIRST_SIZE)
     return np.asarray(size[kept, None] * axes[kept]) if kept.any() else np.zeros((1, L.shape[1]))
-
-
-def coarse_to_fine(
-    Z: Floats, codes: Ints, random_state: np.random.RandomState
-) -> list[SoftNeighbors]:
-    """Return random parts of the points that grow up to all of them.
-
-    Pairs grow with the square of the points: most iterations run on few points, where they cost
-    little, and the last ones on all. Each class has its share of every part, and at least two
-    members. Up to twice the smallest part there is one stage.
-    """
-    sizes = np.bincount(codes)
-    n = len(codes)
-    size = max(_COARSE_ROWS, _ROWS_PER_CLASS * int(np.count_nonzero(sizes)))
-    order = random_state.permutation(n) if n > 2 * size else np.arange(n)
-    # Place of each row among those of its class, in random order.
-    by_class = order[np.argsort(codes[order], kind="stable")]
-    first = np.repeat(np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes)
-    place = np.empty(n, dtype=np.intp)
-    place[by_class] = np.arange(n) - first
-    stages = []
-    while 2 * size < n:
-        rows = np.flatnonzero(place < np.maximum(2, np.ceil(sizes * size / n))[codes])
-        stages.append(SoftNeighbors(Z[rows], codes[rows]))
-        size *= _GROWTH
-    return [*stages, SoftNeighbors(Z, codes)]
 
 
 class NeighborhoodProblem(Problem):

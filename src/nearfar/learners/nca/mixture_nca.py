@@ -39,8 +39,8 @@ from sklearn.cluster import KMeans
 from sklearn.model_selection import StratifiedShuffleSplit
 
 from nearfar.learners.base import FitInput, Variant
-from nearfar.learners.nca.base import Init, NeighborhoodLearner, coarse_to_fine
-from nearfar.learners.nca.mixture_problem import MixtureProblem
+from nearfar.learners.nca.base import Init, NeighborhoodLearner
+from nearfar.learners.nca.mixture_problem import MixtureProblem, coarse_to_fine
 from nearfar.learners.nca.soft_neighbors import Evaluation, SoftNeighbors
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
@@ -91,7 +91,7 @@ class MixtureNCA(NeighborhoodLearner):
         The most rows of each map; by default as many as there are features.
     tol : float, optional
         Relative decrease of the objective at which to end; by default 1e-6 for up to 1,000
-        points and 1e-4 beyond, where more iterations hardly change neighbours.
+        points and 1e-3 beyond, where more iterations do not improve neighbours.
     warm_start : bool, default=False
         Continue from `metric_`: the metrics and gate of the last fit, or ones assigned to it.
     random_state : int, RandomState or None, default=None

@@ -10,16 +10,48 @@ import numpy as np
 from scipy.special import softmax
 
 from nearfar.learners.metric_builder import MetricBuilder
-from nearfar.learners.nca.base import COARSE_TOLERANCE, NeighborhoodProblem, nonzero_rows
+from nearfar.learners.nca.base import NeighborhoodProblem, nonzero_rows
+from nearfar.learners.nca.soft_neighbors import SoftNeighbors
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.history import History, Iteration, Iterations, map_iterations
+from nearfar.typing import Floats, Ints
 
 if TYPE_CHECKING:
     from nearfar.learners.nca.mixture_nca import Mixture, MixtureModel
 
+_COARSE_ROWS = 1000
+_ROWS_PER_CLASS = 8
+_GROWTH = 4
+_COARSE_TOLERANCE = 1e-3
 _SMALLEST_SHARE = 1e-3
 """Mean of the gate below which a metric counts as unused."""
+
+
+def coarse_to_fine(
+    Z: Floats, codes: Ints, random_state: np.random.RandomState
+) -> list[SoftNeighbors]:
+    """Return random parts of the points that grow up to all of them.
+
+    Pairs grow with the square of the points: most iterations run on few points, where they cost
+    little, and the last ones on all. Each class has its share of every part, and at least two
+    members. Up to twice the smallest part there is one stage.
+    """
+    sizes = np.bincount(codes)
+    n = len(codes)
+    size = max(_COARSE_ROWS, _ROWS_PER_CLASS * int(np.count_nonzero(sizes)))
+    order = random_state.permutation(n) if n > 2 * size else np.arange(n)
+    # Place of each row among those of its class, in random order.
+    by_class = order[np.argsort(codes[order], kind="stable")]
+    first = np.repeat(np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes)
+    place = np.empty(n, dtype=np.intp)
+    place[by_class] = np.arange(n) - first
+    stages = []
+    while 2 * size < n:
+        rows = np.flatnonzero(place < np.maximum(2, np.ceil(sizes * size / n))[codes])
+        stages.append(SoftNeighbors(Z[rows], codes[rows]))
+        size *= _GROWTH
+    return [*stages, SoftNeighbors(Z, codes)]
 
 
 class MixtureProblem(NeighborhoodProblem):
@@ -78,7 +110,7 @@ class MixtureProblem(NeighborhoodProblem):
         left, reason = self.iterations_per_start, "max_iter"
         for mixture in self.mixtures:
             n_rows = len(mixture.points.X)
-            tol = self.tol if mixture is self.mixtures[-1] else COARSE_TOLERANCE
+            tol = self.tol if mixture is self.mixtures[-1] else _COARSE_TOLERANCE
 
             def stamped(iteration: Iteration, n_rows: int = n_rows) -> Iteration:
                 nonlocal left, start

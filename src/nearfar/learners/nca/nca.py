@@ -30,11 +30,9 @@ import numpy as np
 from nearfar.learners.base import FitInput, Problem, Variant
 from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.learners.nca.base import (
-    COARSE_TOLERANCE,
     Init,
     NeighborhoodLearner,
     NeighborhoodProblem,
-    coarse_to_fine,
     nonzero_rows,
 )
 from nearfar.learners.nca.mixture_nca import Mixture
@@ -70,9 +68,8 @@ class _SingleMapLearner(NeighborhoodLearner):
         start = self._first_map(Z, data, unit)
         if self.batch_size is not None and self.batch_size < len(Z):
             batches = Batches(Z, codes, self.batch_size, data.random_state)
-            return NCAProblem(self, [], start, unit, batches)
-        stages = coarse_to_fine(Z, codes, data.random_state)
-        return NCAProblem(self, stages, start, unit, None)
+            return NCAProblem(self, SoftNeighbors(Z, codes), start, unit, batches)
+        return NCAProblem(self, SoftNeighbors(Z, codes), start, unit, None)
 
 
 @dataclass(frozen=True)
@@ -98,24 +95,23 @@ class NCAProblem(NeighborhoodProblem):
     ----------
     learner : _SingleMapLearner
         Its objective and parameters.
-    stages : list of SoftNeighbors
-        Points to learn from, one after the other.
+    points : SoftNeighbors
     start : array of shape (k, n_features)
         The first map.
     unit : float
     batches : Batches or None
-        What to learn from instead of the stages.
+        What to learn from instead of all points at once.
     """
 
     def __init__(
         self,
         learner: _SingleMapLearner,
-        stages: list[SoftNeighbors],
+        points: SoftNeighbors,
         start: Matrix,
         unit: float,
         batches: Batches | None,
     ) -> None:
-        self.learner, self.stages, self.start, self.batches = learner, stages, start, batches
+        self.learner, self.points, self.start, self.batches = learner, points, start, batches
         self.unit, self.max_iter = unit, learner.max_iter
         self.fixed_iterations = batches is not None
 
@@ -123,33 +119,15 @@ class NCAProblem(NeighborhoodProblem):
         """Minimise by L-BFGS, or by Adam on batches."""
         if self.batches is not None:
             return self._solve_in_batches(self.batches)
-        return self._solve_in_stages()
+        shape = self.start.shape
 
-    def _solve_in_stages(self) -> Iterations:
-        """L-BFGS on growing parts of the points, each from where the last one ended."""
-        flat, shape = self.start.ravel(), self.start.shape
-        left, reason = self.max_iter, "max_iter"
+        def objective(flat: Vector) -> tuple[float, Vector]:
+            value, gradient = self.value(self.points, flat.reshape(shape))
+            return value, gradient.ravel()
 
-        for points in self.stages:
-
-            def objective(at: Vector, points: SoftNeighbors = points) -> tuple[float, Vector]:
-                value, gradient = self.value(points, at.reshape(shape))
-                return value, gradient.ravel()
-
-            n_rows = len(points.X)
-            last = points is self.stages[-1]
-            tol = self.learner._tolerance(n_rows) if last else COARSE_TOLERANCE
-            steps = lbfgs(objective, flat, max_iter=left, tol=tol)
-
-            def iteration(at: tuple[float, Vector], n_rows: int = n_rows) -> Iteration:
-                nonlocal flat, left
-                flat, left = at[1], left - 1
-                return Iteration(at[0], model=flat.reshape(shape), n_rows=n_rows)
-
-            reason = yield from map_iterations(steps, iteration)
-            if left <= 0:
-                break
-        return reason
+        tol = self.learner._tolerance(len(self.points.X))
+        steps = lbfgs(objective, self.start.ravel(), max_iter=self.max_iter, tol=tol)
+        return map_iterations(steps, lambda at: Iteration(at[0], model=at[1].reshape(shape)))
 
     def value(self, points: SoftNeighbors, L: Matrix) -> tuple[float, Matrix]:
         """Return the objective, to be minimised, and its gradient."""
@@ -244,7 +222,7 @@ class NCA(_SingleMapLearner):
         Rows of the map that is learned; by default as many as there are features.
     tol : float, optional
         Relative decrease of the objective at which to end; by default 1e-6 for up to 1,000
-        points and 1e-4 beyond, where more iterations hardly change neighbours.
+        points and 1e-3 beyond, where more iterations do not improve neighbours.
     warm_start : bool, default=False
         Continue from `metric_`: the map of the last fit, or a metric that was assigned to it.
     random_state : int, RandomState or None, default=None
@@ -345,7 +323,7 @@ class SparseNCA(_SingleMapLearner):
         The most rows of the map; by default as many as there are features.
     tol : float, optional
         Relative decrease of the objective at which to end; by default 1e-8 for up to 1,000
-        points and 1e-4 beyond, where more iterations hardly change neighbours.
+        points and 1e-3 beyond, where more iterations do not improve neighbours.
     warm_start : bool, default=False
         Continue from `metric_`: the map of the last fit, or a metric that was assigned to it.
     random_state : int, RandomState or None, default=None
