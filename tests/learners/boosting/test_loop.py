@@ -49,9 +49,7 @@ def test_the_loss_falls_in_every_iteration(block_size, dtype):
     operator = AllTripletsOperator(X, y)
     L = np.zeros((0, 6))
     loss = operator.evaluate(L)[0]
-    iterations = list(
-        boost_in_blocks(operator, rule(1e-6), L, block_size=block_size, max_iter=8)
-    )
+    iterations = list(boost_in_blocks(operator, rule(1e-6), L, block_size=block_size, max_iter=8))
     assert len(iterations) > 2
     for iteration in iterations:
         assert iteration.objective < loss
@@ -84,9 +82,7 @@ class Overshooting:
 def test_steps_that_are_too_long_are_cut():
     X, y, _ = labelled(n=80, n_features=6)
     operator = Overshooting(AllTripletsOperator(X, y), 200.0)
-    iterations = list(
-        boost_in_blocks(operator, rule(), np.zeros((0, 6)), block_size=3, max_iter=3)
-    )
+    iterations = list(boost_in_blocks(operator, rule(), np.zeros((0, 6)), block_size=3, max_iter=3))
     assert operator.calls > 1 + len(iterations)
     objective = [operator.evaluate(np.zeros((0, 6)))[0], *(i.objective for i in iterations)]
     assert (np.diff(objective) < 0).all()
