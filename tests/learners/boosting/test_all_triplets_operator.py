@@ -141,7 +141,9 @@ def test_one_pass_gives_what_sums_and_matrix_give(band_rows, dtype):
         A = operator.matrix(u)
         near, far = state.sums.near, state.sums.far
         guesses = [None, state.sums, operator.start().sums]
-        guesses += [Sums(near + s, far + t) for s in (-1500, -400, 0, 700) for t in (-1500, 0, 90, 1500)]
+        guesses += [
+            Sums(near + s, far + t) for s in (-1500, -400, 0, 700) for t in (-1500, 0, 90, 1500)
+        ]
         for about in guesses:
             ours, v, B = operator.evaluate(L, about)
             # In float32 squared distances are known to the rounding of the squared norms.
