@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import warnings
 
 import numpy as np
@@ -12,9 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors, NeighborhoodComponentsAnalysis
 
 from nearfar import NCA, Metric, MixtureNCA, SparseNCA
-from nearfar.evaluate import knn_error
 from nearfar.learners.nca import base
-from nearfar.learners.nca.base import coarse_to_fine
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors
 
 
@@ -119,93 +116,6 @@ class TestBatches:
             NCA(batch_size=2, random_state=0).fit(X, np.arange(12) // 2)
 
 
-def numbered(sizes):
-    """Points that are their own row numbers, in classes of given sizes, shuffled."""
-    codes = np.random.default_rng(0).permutation(np.repeat(np.arange(len(sizes)), sizes))
-    return np.arange(float(len(codes)))[:, None], codes
-
-
-def parts(Z, codes, seed=0):
-    """Row numbers of each part."""
-    stages = coarse_to_fine(Z, codes, np.random.RandomState(seed))
-    return [np.sort(stage.X[:, 0].astype(int)) for stage in stages]
-
-
-class TestStages:
-    @pytest.mark.parametrize(
-        "sizes", [[9000, 8000], [1, 2, 3, 30, 500, 9000], [20] * 900, [20000, 1, 1, 2]]
-    )
-    def test_parts_grow_to_all_points(self, sizes):
-        Z, codes = numbered(sizes)
-        found = parts(Z, codes)
-        assert len(found) > 1
-        np.testing.assert_array_equal(found[-1], np.arange(len(codes)))
-        for part, larger in itertools.pairwise(found):
-            assert set(part) < set(larger)
-            assert 2 * len(part) < 1.2 * len(larger)
-        smallest = max(1000, 8 * len(sizes))
-        for number, part in enumerate(found[:-1]):
-            members = np.bincount(codes[part], minlength=len(sizes))
-            assert (members >= np.minimum(sizes, 2)).all()
-            share = smallest * 4**number / len(codes)
-            expected = np.minimum(sizes, np.maximum(2, np.ceil(share * np.array(sizes))))
-            np.testing.assert_array_equal(members, expected)
-
-    def test_parts_depend_on_the_seed(self):
-        Z, codes = numbered([2000, 3000])
-        first, same, other = (parts(Z, codes, seed)[0].tolist() for seed in (0, 0, 1))
-        assert first == same != other
-
-    def test_few_points_have_one_stage(self):
-        for sizes in ([1000, 1000], [2] * 1200, [40, 2]):
-            Z, codes = numbered(sizes)
-            state = np.random.RandomState(0)
-            before = state.get_state()[1].copy()
-            (only,) = coarse_to_fine(Z, codes, state)
-            assert len(only.X) == len(codes)
-            np.testing.assert_array_equal(state.get_state()[1], before)
-
-    @pytest.mark.parametrize("learner", [NCA(), SparseNCA(), MixtureNCA(n_metrics=2, n_init=2)])
-    def test_iterations_go_from_few_points_to_all(self, learner, monkeypatch):
-        monkeypatch.setattr(base, "_COARSE_ROWS", 40)
-        X, y = load_wine(return_X_y=True)
-        learner.set_params(random_state=0, max_iter=60).fit(X, y)
-        for _, run in itertools.groupby(learner.history_, lambda i: i.restart):
-            rows = [iteration.n_rows for iteration in run]
-            assert rows == sorted(rows)
-            assert rows[-1] == 178
-            assert len(rows) == 1 or (rows[0] < 50 and len(rows) <= 60)
-        with pytest.warns(ConvergenceWarning, match="max_iter"):
-            learner.set_params(max_iter=2).fit(X, y)
-
-    @pytest.mark.parametrize("learner", [NCA(objective="likelihood"), SparseNCA()], ids=str)
-    def test_as_good_as_without_stages(self, learner, monkeypatch):
-        """Objectives on all rows within 1 %; three quarters of five neighbours are the same."""
-        X, y = overlapping(2200, 1.5)
-        learner.set_params(random_state=0).fit(X, y)
-        assert learner.history_[0].n_rows < 1100
-        staged, embedded = learner.history_, learner.transform(X)
-        monkeypatch.setattr(base, "_COARSE_ROWS", len(X))
-        whole = learner.fit(X, y).history_
-        assert {iteration.n_rows for iteration in whole} == {2200}
-        assert staged[-1].n_rows == 2200
-        gap = staged.objective[-1] - whole.objective[-1]
-        assert gap < 0.01 * abs(whole.objective[-1])
-        pairs = zip(neighbours(embedded), neighbours(learner.transform(X)), strict=True)
-        assert np.mean([len(set(one) & set(other)) / 5 for one, other in pairs]) > 0.75
-
-    def test_optima_of_the_expected_share(self, monkeypatch):
-        """It has many optima: that of the stages is at most 3 % lower, and predicts as well."""
-        X, y = overlapping(3200, 3.0)
-        unseen, X, y = (X[2200:], y[2200:]), X[:2200], y[:2200]
-        staged = NCA(random_state=0).fit(X, y)
-        monkeypatch.setattr(base, "_COARSE_ROWS", len(X))
-        whole = NCA().fit(X, y)
-        assert -staged.history_.objective[-1] > -0.97 * whole.history_.objective[-1]
-        errors = [knn_error(learner.metric_, X, y, *unseen) for learner in (staged, whole)]
-        assert errors[0] < errors[1] + 0.02
-
-
 def overlapping(n, apart):
     """Classes that differ in three of eight features."""
     rng = np.random.default_rng(0)
@@ -232,7 +142,7 @@ def test_single_precision_is_enough(objective):
 def test_tolerances_by_number_of_points(monkeypatch):
     X, y = load_wine(return_X_y=True)
     for cls, small in ((NCA, 1e-6), (SparseNCA, 1e-8), (MixtureNCA, 1e-6)):
-        for rows, tol in ((178, small), (177, 1e-4)):
+        for rows, tol in ((178, small), (177, 1e-3)):
             monkeypatch.setattr(base, "EXACT_ROWS", rows)
             default = cls(random_state=0).fit(X, y)
             assert default.n_iter_ == cls(tol=tol, random_state=0).fit(X, y).n_iter_
