@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar import AllTriplets, MetricBoost
-from pair_limits import growth, limits
+from pair_limits import growth, within_limits
 from protocol import arguments, record
 
 Array = NDArray[Any]
@@ -41,16 +41,19 @@ def classes_in_noise(n: int, n_features: int) -> tuple[Array, Array]:
 def iteration(n: int, n_features: int, max_iter: int) -> dict[str, Any]:
     """Iterations of fits, in multiples of the bare limits."""
     X, y = classes_in_noise(n, n_features)
-    bare = limits(X)
-    row: dict[str, Any] = {"what": "iteration", "n": n, "D": n_features, "limits": asdict(bare)}
-    print(f"n={n} D={n_features}: {bare}")
-    for name, parameters in ITERATIONS.items():
-        number = max_iter * parameters.get("block_size", 1)
-        learner = MetricBoost(**parameters, tol=0.0, max_iter=number).fit(X, y)
-        # The first iteration includes the pass before it.
-        row[name] = float(np.median(learner.history_.seconds[1:]))
-        print(f"    {name:12} {1e3 * row[name]:6.0f} ms, {bare.multiples(row[name])}", flush=True)
-    return row
+    print(f"n={n} D={n_features}:")
+
+    def work() -> dict[str, float]:
+        times = {}
+        for name, parameters in ITERATIONS.items():
+            number = max_iter * parameters.get("block_size", 1)
+            learner = MetricBoost(**parameters, tol=0.0, max_iter=number).fit(X, y)
+            # The first iteration includes the pass before it.
+            times[name] = float(np.median(learner.history_.seconds[1:]))
+        return times
+
+    times, bare = within_limits(X, work)
+    return {"what": "iteration", "n": n, "D": n_features, "limits": asdict(bare), **times}
 
 
 def iterations(ns: tuple[int, ...], sizes: tuple[int, ...], max_iter: int) -> list[dict[str, Any]]:

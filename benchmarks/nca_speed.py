@@ -24,7 +24,7 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from nearfar import NCA, Metric
 from nearfar.evaluate import knn_error
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors
-from pair_limits import growth, limits
+from pair_limits import growth, within_limits
 from protocol import arguments, load, record, seconds
 
 Array = NDArray[Any]
@@ -63,13 +63,16 @@ def evaluation(n: int, n_features: int) -> dict[str, Any]:
     X, y = classes(n, n_features)
     X = ((X - X.mean(axis=0)) / X.std(axis=0)).astype(np.float32)
     points, first = SoftNeighbors(X, y), np.eye(n_features) / n_features**0.25
-    bare = limits(X)
-    row: dict[str, Any] = {"n": n, "D": n_features, "limits": asdict(bare)}
-    print(f"n = {n}, D = {n_features}: {bare}")
-    for name, L in (("first", first), ("long", 10 * first)):
-        row[name] = seconds(lambda L=L: gradient(points, L))  # type: ignore[misc]
-        print(f"    {name:5} {1e3 * row[name]:6.0f} ms, {bare.multiples(row[name])}", flush=True)
-    return row
+    print(f"n = {n}, D = {n_features}:")
+
+    def work() -> dict[str, float]:
+        return {
+            "first": seconds(lambda: gradient(points, first)),
+            "long": seconds(lambda: gradient(points, 10 * first)),
+        }
+
+    times, bare = within_limits(X, work)
+    return {"n": n, "D": n_features, "limits": asdict(bare), **times}
 
 
 def evaluations(ns: tuple[int, ...], sizes: tuple[int, ...]) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,20 @@ class Limits:
 
     def __str__(self) -> str:
         return ", ".join(f"{name} {1e3 * limit:.0f} ms" for name, limit in asdict(self).items())
+
+
+def within_limits(
+    X: Array, work: Callable[[], dict[str, float]]
+) -> tuple[dict[str, float], Limits]:
+    """Run what returns times by name, between two measurements of the limits; average these."""
+    before = limits(X)
+    times = work()
+    after = limits(X)
+    bare = Limits(*np.mean([astuple(before), astuple(after)], axis=0).tolist())
+    print(f"    {bare}")
+    for name, taken in times.items():
+        print(f"    {name:12} {1e3 * taken:6.0f} ms, {bare.multiples(taken)}", flush=True)
+    return times, bare
 
 
 def limits(X: Array, repeats: int = 5) -> Limits:
