@@ -166,7 +166,7 @@ def test_laplacian_and_scatter_equal_loops(band_rows, dtype):
 
 def test_sums_do_not_depend_on_the_number_of_threads(monkeypatch):
     set_bands(monkeypatch, 3)
-    X, y, rng = labelled(n=200)
+    X, y, _ = labelled(n=200)
     results = []
     for n_jobs in (1, 2, 5):
         with limited_threads(n_jobs):
