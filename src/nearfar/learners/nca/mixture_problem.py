@@ -15,7 +15,7 @@ from nearfar.learners.nca.soft_neighbors import SoftNeighbors
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.history import History, Iteration, Iterations, map_iterations
-from nearfar.typing import Floats, Ints
+from nearfar.typing import Floats, Ints, Vector
 
 if TYPE_CHECKING:
     from nearfar.learners.nca.mixture_nca import Mixture, MixtureModel
@@ -122,6 +122,7 @@ class MixtureProblem(NeighborhoodProblem):
             )
             if left <= 0:
                 break
+            start = _without_unused(start, mixture)
         return reason
 
     def builder(self, **parts: Any) -> MetricBuilder:
@@ -131,13 +132,25 @@ class MixtureProblem(NeighborhoodProblem):
     def attributes(self, builder: MetricBuilder, history: History) -> dict[str, Any]:
         """The local metrics, the gate, and the number of metrics in use."""
         model = history[-1].model
-        gate = softmax(self.mixtures[-1].points.X @ model.V.T + model.b, axis=1)
+        shares = _shares(model, self.mixtures[-1])
         V = model.V / builder.scale
         return {
             "metrics_": list(builder.metric(history).parts),
             "gate_": (V, model.b - V @ builder.center),
-            "n_metrics_": int(np.count_nonzero(gate.mean(axis=0) > _SMALLEST_SHARE)),
+            "n_metrics_": int(np.count_nonzero(shares > _SMALLEST_SHARE)),
         }
+
+
+def _shares(model: MixtureModel, mixture: Mixture) -> Vector:
+    """Return the mean of the gate over the points, for each metric."""
+    gate = softmax(mixture.points.X @ model.V.T + model.b, axis=1)
+    return np.asarray(gate.mean(axis=0), dtype=np.float64)
+
+
+def _without_unused(model: MixtureModel, mixture: Mixture) -> MixtureModel:
+    """Drop metrics that no point goes by: each costs as much as one that is used."""
+    used = _shares(model, mixture) > _SMALLEST_SHARE
+    return replace(model, L=model.L[used], V=model.V[used], b=model.b[used])
 
 
 @dataclass(frozen=True)
