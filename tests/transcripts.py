@@ -25,7 +25,7 @@ def commands(block: str) -> list[tuple[str, str]]:
 
 
 def run(command: str, folder: Path) -> str:
-    """Return what a command prints on both streams, and its exit code unless it is 0."""
+    """Return what a command prints on both streams but progress, and its exit code unless 0."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     keep = {k: v for k, v in os.environ.items() if k not in ("NEARFAR_DATA", "FORCE_COLOR")}
     done = subprocess.run(
@@ -38,7 +38,8 @@ def run(command: str, folder: Path) -> str:
         check=False,
     )
     code = "" if done.returncode == 0 else f"[exit {done.returncode}]\n"
-    return "".join(f"{line.rstrip()}\n" for line in done.stdout.splitlines()) + code
+    lines = [line for line in done.stdout.splitlines() if not line.startswith("Progress: ")]
+    return "".join(f"{line.rstrip()}\n" for line in lines) + code
 
 
 def prepare(code: str, folder: Path) -> None:

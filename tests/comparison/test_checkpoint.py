@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 from sklearn.base import BaseEstimator
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_iris, make_blobs
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from comparison.helpers import FakeClock, Fixed, Timed
+from comparison.helpers import FakeClock, Fixed, Gradual, Timed
 from nearfar import Metric, compare
 from nearfar.comparison import runner
 from nearfar.comparison.checkpoint import Checkpoint
@@ -67,6 +67,41 @@ def test_an_interrupted_comparison_goes_on(path, at, budget):
         np.testing.assert_array_equal(found[name].seconds, result.seconds)
         np.testing.assert_array_equal(found[name].wrong, result.wrong)
         np.testing.assert_array_equal(found[name].average_precision, result.average_precision)
+
+
+@pytest.mark.parametrize("at", [3, 8, 12, 20])
+def test_an_interrupted_comparison_of_samples_goes_on(path, at):
+    """One learner is stopped early, another does not finish: see the stages in `Splits`."""
+    points, labels = make_blobs(1500, 4, centers=5, cluster_std=4.0, random_state=0)
+
+    def run_once(path, at=None):
+        clock, progress = FakeClock(), Interruption(at)
+        learners = {f"{s} s": Gradual(clock, s) for s in (1.0, 3.0, 30.0)}
+        options = {"budget": 60, "clock": clock, "checkpoint": path, "progress": progress}
+        try:
+            return compare(points, labels, learners, **options), progress.fits
+        except KeyboardInterrupt:
+            return None, progress.fits
+
+    whole, fits = run_once(None)
+    assert set(whole.partly_tried) == {"3.0 s", "30.0 s"}
+    assert run_once(path, at) == (None, fits[:at])
+    found, rest = run_once(path)
+    assert rest == fits[at:]
+    assert str(found) == str(whole)
+    for name, result in whole.items():
+        assert found[name].cells == result.cells
+        np.testing.assert_array_equal(found[name].wrong, result.wrong)
+
+
+def test_fits_that_were_stopped_early_are_repeated_if_there_is_time(path):
+    clock = FakeClock()
+    learners = {"slow": Gradual(clock, 20.0)}
+    options = {"cv": 3, "clock": clock, "checkpoint": path}
+    assert compare(X, Y, learners, budget=5, **options)["slow"].stopped_early
+    found = compare(X, Y, learners, **options)
+    assert found["slow"].complete
+    np.testing.assert_allclose(found["slow"].seconds, 20.0 * 100 / 300)
 
 
 def test_interrupted_more_than_once(path):
@@ -132,7 +167,7 @@ def kept_results(path, learner):
     """Names of the methods that are run again with another learner."""
     progress = Interruption()
     compare(X, Y, {"it": learner}, cv=3, checkpoint=path, progress=progress)
-    return set(progress.fits)
+    return {label.partition(", fold")[0] for label in progress.fits}
 
 
 def test_results_are_kept_for_the_same_parameters_only(path):

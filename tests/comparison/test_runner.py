@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import nearfar
-from comparison.helpers import Failing, FakeClock, Timed
+from comparison.helpers import Failing, FakeClock
 from nearfar import BoostMetric, MixtureNCA, compare
 from nearfar.comparison import scoring
 from nearfar.metrics import search
@@ -160,59 +160,7 @@ def test_progress_ends_at_its_total():
     compare(X, Y, [], cv=3, progress=lambda *call: seen.append(call))
     assert [done for done, _, _ in seen] == list(range(18))
     assert {total for _, total, _ in seen} == {18}
-
-
-class TestBudget:
-    """A clock that only fits of `Timed` learners move."""
-
-    @pytest.fixture
-    def clock(self):
-        return FakeClock()
-
-    def test_methods_that_would_take_too_long_are_left_out(self, clock):
-        # Both finish the first fold; four more of the slow one are more than is left.
-        learners = {"slow": Timed(clock, 3.0), "quick": Timed(clock, 0.1)}
-        found = compare(X, Y, learners, budget=10, clock=clock)
-        assert found.not_tried == ["slow"]
-        assert found.left_out[0].note == "no time left"
-        assert found.verdicts[0] == "Not tried for lack of time: slow."
-        np.testing.assert_allclose(found["quick"].seconds, 0.1)
-        assert clock.now == pytest.approx(100 + 3 + 5 * 0.1)
-
-    def test_a_fit_that_takes_more_than_its_share_is_ended(self, clock):
-        learners = {"slow": Timed(clock, 6.0), "quick": Timed(clock, 0.1)}
-        found = compare(X, Y, learners, budget=10, clock=clock)
-        assert found.not_tried == ["slow"]
-        assert "quick" in found
-
-    def test_plain_methods_come_first(self, clock):
-        slow = {f"slow {number}": Timed(clock, 2.0) for number in range(5)}
-        found = compare(X, Y, slow, budget=1, clock=clock)
-        assert {"L1", "chi-square", "inverse covariance", "LDA"} <= set(found)
-        assert found.not_tried == list(slow)
-        assert clock.now == 102
-
-    def test_the_best_on_the_first_fold_go_on(self, clock):
-        class Bad(Timed):
-            def fit(self, X, y):
-                super().fit(X, y)
-                self.metric_ = nearfar.Metric(np.zeros((1, X.shape[1])))
-                return self
-
-        found = compare(X, Y, {"bad": Bad(clock), "good": Timed(clock)}, budget=8, clock=clock)
-        assert found.not_tried == ["bad"]
-
-    def test_no_budget_at_all_leaves_euclidean_distance(self, clock):
-        found = compare(X, Y, budget=0, clock=clock)
-        assert set(found) == {"Euclidean, as is", "Euclidean"}
-        assert found.classification.winner is None
-        assert found.incomplete
-        assert "earning did not" not in found.verdict
-
-    def test_a_large_budget_changes_nothing(self, clock):
-        free, bound = compare(X, Y, []), compare(X, Y, [], budget=1000, clock=clock)
-        for name, plain in free.items():
-            np.testing.assert_array_equal(plain.errors, bound[name].errors)
+    assert seen[0][2] == "Euclidean, as is, fold 1 of 3, 100 rows"
 
 
 def test_a_deadline_ends_fits_and_what_tries_several():

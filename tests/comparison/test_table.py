@@ -8,7 +8,7 @@ import pytest
 
 from comparison.helpers import Fixed
 from nearfar.comparison import Comparison, MethodResult, default_methods
-from nearfar.comparison.significance import NO_TIME
+from nearfar.comparison.results import NO_TIME
 
 
 def comparison(n_neighbors=3, **notes):

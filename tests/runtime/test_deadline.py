@@ -4,9 +4,11 @@ import contextvars
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from sklearn.datasets import load_iris
 
 from nearfar import BoostMetric, MixtureNCA
-from nearfar.runtime.deadline import OutOfTimeError, check_time, deadline
+from nearfar.runtime.deadline import OutOfTimeError, check_time, deadline, early_stop
+from nearfar.runtime.progress import FitInProgress, watched
 from problems import half_of
 
 
@@ -67,3 +69,46 @@ def test_a_fit_ends_and_leaves_the_learner_as_it_was(learner):
     with deadline(5.5, clock=Clock(tick=1.0)), pytest.raises(OutOfTimeError):
         learner.fit(X, y)
     assert not hasattr(learner, "metric_")
+
+
+class TestEarlyStop:
+    FIT = FitInProgress("it", 9, lambda: None)
+
+    @staticmethod
+    def iterations(clock, checks=1):
+        """Nine iterations of a second, with checks of the time in between."""
+        for number in range(1, 10):
+            for _ in range(checks):
+                clock.now += 1 / checks
+                check_time()
+            yield number
+
+    @pytest.mark.parametrize(
+        ("seconds", "checks", "expected", "end"),
+        [(-1, 1, 1, 1), (0.5, 1, 1, 1), (1.5, 1, 1, 2), (2.6, 4, 2, 2.75), (99, 1, 9, 9)],
+    )
+    def test_a_fit_ends_at_a_check_and_keeps_its_iterations(self, seconds, checks, expected, end):
+        clock = Clock()
+        with early_stop(seconds, clock=clock) as stop:
+            seen = list(watched(self.iterations(clock, checks), self.FIT))
+            # After the fit, checks are for deadlines only.
+            check_time()
+        assert len(seen) == expected
+        assert clock.now == end
+        assert stop.happened == (expected < 9)
+
+    def test_without_an_iteration_there_is_nothing_to_keep(self):
+        clock = Clock()
+        iterations = watched(self.iterations(clock), self.FIT)
+        out_of_time = pytest.raises(OutOfTimeError, match="Out of time")
+        with early_stop(0.2, clock=clock), deadline(0.5, clock=clock), out_of_time:
+            list(iterations)
+
+    @pytest.mark.parametrize("learner", [BoostMetric(), MixtureNCA(random_state=0)])
+    def test_the_metric_so_far_is_kept(self, learner):
+        with early_stop(5, clock=Clock(tick=1.0)) as stop:
+            learner.fit(*load_iris(return_X_y=True))
+        assert stop.happened
+        assert 1 <= learner.n_iter_ < 5
+        assert learner.history_.stopped == "callback"
+        assert learner.metric_.n_features == 4

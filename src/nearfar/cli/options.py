@@ -58,7 +58,7 @@ Seed = Annotated[int, typer.Option(help="Random seed.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Budget = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="Skip methods that would exceed this time: 60s, 5m or 1h."),
+    typer.Option(metavar="TIME", help="Time limit of the comparison: 60s, 5m or 1h."),
 ]
 Checkpoint = Annotated[
     Path | None,

@@ -116,7 +116,10 @@ def _subject(comparison: Comparison, choice: MethodChoice) -> Method:
     if winner is not None and winner.method.gives_metric:
         return winner.method
     learned = [e for e in comparison.results if isinstance(e.method.estimator, MetricLearner)]
-    best = min(learned, key=lambda result: result.error, default=None)
+    most = max((result.extent for result in learned), default=None)
+    best = min((r for r in learned if r.extent == most), key=lambda r: r.error, default=None)
+    if best is None and "LDA" not in comparison:
+        raise UserError("There was no time to try a method; increase --budget.")
     return comparison["LDA"].method if best is None else best.method
 
 

@@ -11,6 +11,7 @@ import json
 import math
 import os
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,10 +30,14 @@ from rich.table import Table
 from sklearn.exceptions import ConvergenceWarning
 
 from nearfar.cli.errors import UserError
+from nearfar.runtime.deadline import Clock
 from nearfar.runtime.history import Iteration
 from nearfar.runtime.progress import FitInProgress, watching
 
 P = ParamSpec("P")
+
+_FIRST_LINE_AFTER, _SECONDS_BETWEEN_LINES = 2.0, 10.0
+"""Progress without a terminal: commands that are done earlier print none."""
 
 FAILED, NOT_HELPFUL, UNDECIDED, INTERRUPTED = 2, 3, 4, 130
 
@@ -171,10 +176,44 @@ class Bars:
             self._progress.remove_task(task)
 
 
+class Lines:
+    """Progress as a line now and then, where there is no terminal."""
+
+    def __init__(self, console: Console, *, clock: Clock = time.monotonic) -> None:
+        self._console, self._clock = console, clock
+        self._next = clock() + _FIRST_LINE_AFTER
+        self._doing = ""
+
+    def update(self, done: int, total: int, label: str) -> None:
+        """Say how much of the whole is done."""
+        self._doing = f"{label} ({done} of {total} done)"
+        self._say(self._doing)
+
+    def iterations(
+        self, iterations: Iterable[Iteration], fit: FitInProgress
+    ) -> Iterator[Iteration]:
+        """Say how far a fit is while it runs."""
+        for number, iteration in enumerate(iterations, start=1):
+            doing = self._doing or fit.name
+            self._say(f"{doing}, iteration {number} of at most {fit.max_iter}")
+            yield iteration
+
+    def _say(self, text: str) -> None:
+        now = self._clock()
+        if now >= self._next:
+            self._next = now + _SECONDS_BETWEEN_LINES
+            self._console.print(f"Progress: {text}", soft_wrap=True)
+
+
 @contextmanager
-def bars() -> Iterator[Bars]:
-    """Show progress of everything in this block, fits included; only on a terminal."""
+def bars() -> Iterator[Bars | Lines]:
+    """Show progress of everything in this block, fits included."""
     console = err()
+    if not console.is_terminal:
+        lines = Lines(console)
+        with watching(lines.iterations):
+            yield lines
+        return
     progress = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -184,8 +223,5 @@ def bars() -> Iterator[Bars]:
         transient=True,
     )
     shown = Bars(progress)
-    if not console.is_terminal:
-        yield shown
-        return
     with progress, watching(shown.iterations):
         yield shown

@@ -2,15 +2,21 @@
 
 methods        what is compared: baselines, plain methods, learners
 scoring        scores of a distance on the rows of a fold
+splits         the folds, and small samples of them
+trials         fits and scores a method on a training set
+schedule       what to run within a time budget
+cost           how long that takes
+results        results of a method, and of two methods on the same rows
 significance   which methods are clearly better than Euclidean distance, and which one to use
-runner         runs every method on every fold, or as many as a time budget allows
+runner         compare: runs every method on every fold, or within a time budget
 checkpoint     keeps finished results, so that an interrupted comparison can go on
 table          the result: a table with marks and a verdict in words
 """
 
 from nearfar.comparison.methods import Method, default_methods, learners
+from nearfar.comparison.results import MethodResult
 from nearfar.comparison.runner import compare
-from nearfar.comparison.significance import GoalComparison, MethodResult
+from nearfar.comparison.significance import GoalComparison
 from nearfar.comparison.table import Comparison
 
 __all__ = [

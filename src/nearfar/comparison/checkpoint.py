@@ -1,4 +1,4 @@
-"""Checkpoint of a comparison: finished (method, fold) results in a safetensors file.
+"""Checkpoint of a comparison: finished results, one method on one cell each, in a safetensors file.
 
 The file has the arrays "<i>.wrong" and "<i>.average_precision" of the i-th result; the metadata has
 a digest of what is compared and, as JSON, the numbers of each result. Nothing in it is executed.
@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from nearfar.comparison.methods import Method
+from nearfar.comparison.results import CellResult
 from nearfar.comparison.scoring import Scores
+from nearfar.comparison.splits import Cell, Splits
 from nearfar.runtime.atomic_write import atomic_write
 from nearfar.runtime.deadline import Clock
 from nearfar.typing import Vector
@@ -30,24 +30,6 @@ _LARGEST_SHARE_OF_TIME = 0.05
 """Share of the time that writing may take."""
 _ARRAYS = ("wrong", "average_precision")
 _INVALID = (SafetensorError, LookupError, TypeError, ValueError, RecursionError)
-
-
-@dataclass(frozen=True, eq=False)
-class FoldResult:
-    """What a method achieved on a fold.
-
-    Attributes
-    ----------
-    scores : Scores
-    fit_seconds : float
-        Time of the fit.
-    seconds : float
-        Time of the fit and of scoring.
-    """
-
-    scores: Scores
-    fit_seconds: float
-    seconds: float
 
 
 class Checkpoint(AbstractContextManager["Checkpoint"]):
@@ -62,8 +44,8 @@ class Checkpoint(AbstractContextManager["Checkpoint"]):
         The file, which need not exist; None keeps nothing.
     comparison : object
         What is compared: a checkpoint of anything else is refused.
-    test_sizes : sequence of int
-        Number of test rows of each fold.
+    splits : Splits
+        Its folds and their samples.
     clock : callable
         Returns the time in seconds.
 
@@ -77,17 +59,17 @@ class Checkpoint(AbstractContextManager["Checkpoint"]):
         self,
         path: str | os.PathLike[str] | None,
         comparison: Any,
-        test_sizes: Sequence[int],
+        splits: Splits,
         *,
         clock: Clock,
     ) -> None:
         self.path = None if path is None else Path(path)
         self.clock = clock
-        self.results: dict[tuple[str, int], FoldResult] = {}
+        self.results: dict[tuple[str, Cell], CellResult] = {}
         if self.path is not None:
             self.digest = digest(comparison)
             if self.path.exists():
-                self.results = self._read(self.path, test_sizes)
+                self.results = self._read(self.path, splits)
                 self._unwritten, self._next_write = False, clock()
             else:
                 # Find out now, not after the first fold, whether the file can be written.
@@ -97,15 +79,15 @@ class Checkpoint(AbstractContextManager["Checkpoint"]):
         if self.path is not None and self._unwritten:
             self._write()
 
-    def get(self, method: Method, fold: int) -> FoldResult | None:
+    def get(self, method: Method, cell: Cell) -> CellResult | None:
         """Return a result that was kept, or None."""
-        return self.results.get((_method_digest(method), fold)) if self.results else None
+        return self.results.get((_method_digest(method), cell)) if self.results else None
 
-    def keep(self, method: Method, fold: int, result: FoldResult) -> None:
+    def keep(self, method: Method, cell: Cell, result: CellResult) -> None:
         """Keep a result, and write the file unless that was done a moment ago."""
         if self.path is None:
             return
-        self.results[_method_digest(method), fold] = result
+        self.results[_method_digest(method), cell] = result
         self._unwritten = True
         if self.clock() >= self._next_write:
             self._write()
@@ -115,11 +97,11 @@ class Checkpoint(AbstractContextManager["Checkpoint"]):
         start = self.clock()
         tensors: dict[str, Vector] = {}
         numbers = []
-        for i, ((method, fold), result) in enumerate(self.results.items()):
+        for i, ((method, cell), result) in enumerate(self.results.items()):
             scores = result.scores
             tensors |= {f"{i}.{name}": getattr(scores, name) for name in _ARRAYS}
-            times = result.fit_seconds, result.seconds
-            numbers.append((method, fold, scores.triplet_accuracy, *times))
+            times = result.fit_seconds, result.seconds, result.stopped_early
+            numbers.append((method, *cell, scores.triplet_accuracy, *times))
         metadata = {**_FORMAT, "comparison": self.digest, "results": json.dumps(numbers)}
         with atomic_write(self.path) as temporary:
             temporary.write_bytes(save(tensors, metadata))
@@ -128,7 +110,7 @@ class Checkpoint(AbstractContextManager["Checkpoint"]):
         pause = max(_SECONDS_BETWEEN_WRITES, (end - start) / _LARGEST_SHARE_OF_TIME)
         self._next_write = end + pause
 
-    def _read(self, path: Path, test_sizes: Sequence[int]) -> dict[tuple[str, int], FoldResult]:
+    def _read(self, path: Path, splits: Splits) -> dict[tuple[str, Cell], CellResult]:
         try:
             if not path.is_file():
                 raise ValueError("not a file")
@@ -137,7 +119,7 @@ class Checkpoint(AbstractContextManager["Checkpoint"]):
                 if {key: metadata.get(key) for key in _FORMAT} != _FORMAT:
                     raise ValueError("not the format of a checkpoint")
                 same = metadata["comparison"] == self.digest
-                results = _results(file, metadata["results"], test_sizes) if same else {}
+                results = _results(file, metadata["results"], splits) if same else {}
         except _INVALID as error:
             raise ValueError(f"{path} is not the checkpoint of a comparison.") from error
         if not same:
@@ -148,15 +130,18 @@ class Checkpoint(AbstractContextManager["Checkpoint"]):
         return results
 
 
-def _results(file: Any, text: str, test_sizes: Sequence[int]) -> dict[tuple[str, int], FoldResult]:
+def _results(file: Any, text: str, splits: Splits) -> dict[tuple[str, Cell], CellResult]:
     """Read the results of an open file."""
     results = {}
-    for i, (method, fold, accuracy, fit_seconds, seconds) in enumerate(json.loads(text)):
+    known = {cell for stage in splits.stages for cell in stage}
+    for i, (method, fold, n_train, accuracy, *times, early) in enumerate(json.loads(text)):
         wrong, precision = (file.get_tensor(f"{i}.{name}") for name in _ARRAYS)
-        if wrong.shape != precision.shape or wrong.shape != (test_sizes[fold],):
+        cell = Cell(int(fold), int(n_train))
+        if cell not in known or not wrong.shape == precision.shape == splits.rows(cell)[1].shape:
             raise ValueError("arrays of the wrong shape")
         scores = Scores(wrong, precision, float(accuracy))
-        results[str(method), int(fold)] = FoldResult(scores, float(fit_seconds), float(seconds))
+        fit_seconds, seconds = map(float, times)
+        results[str(method), cell] = CellResult(scores, fit_seconds, seconds, bool(early))
     return results
 
 

@@ -24,7 +24,7 @@ from nearfar.learners.base import MetricLearner
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import MANHATTAN, Distance, Pairwise
-from nearfar.runtime.deadline import check_time
+from nearfar.runtime.deadline import check_time, should_stop
 from nearfar.typing import Floats, Ints
 
 Kind = Literal["baseline", "plain", "learned"]
@@ -204,9 +204,24 @@ def _discriminant(X: Floats, y: Ints) -> Metric:
     return Metric(found.scalings_[:, : len(found.classes_) - 1].T)
 
 
+class _EarlyStopError(Exception):
+    """Ends a fit of scikit-learn's NCA."""
+
+
 def _fit_scikit_nca(estimator: Any, X: Floats, y: Ints) -> Metric:
-    interruptible = clone(estimator).set_params(callback=lambda *_: check_time())
-    return Metric(interruptible.fit(X, y).components_)
+    last: Floats = np.empty(0)
+
+    def watch(transformation: Floats, _: int) -> None:
+        nonlocal last
+        last = transformation
+        check_time()
+        if should_stop():
+            raise _EarlyStopError
+
+    try:
+        return Metric(clone(estimator).set_params(callback=watch).fit(X, y).components_)
+    except _EarlyStopError:
+        return Metric(last.reshape(-1, X.shape[1]).copy())
 
 
 def _fit_learner(estimator: Any, X: Floats, y: Ints) -> Metric | Distance:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from nearfar.comparison.significance import NO_TIME, Goal, GoalComparison, MethodResult, described
+from nearfar.comparison.results import NO_TIME, MethodResult, paired
+from nearfar.comparison.significance import Goal, GoalComparison, described
 
 _COLUMNS = ("", "error %", "triplets %", "MAP@R", "fit s")
+_EARLY = "*"
 
 
 class Comparison(Mapping[str, MethodResult]):
@@ -28,7 +30,7 @@ class Comparison(Mapping[str, MethodResult]):
     Attributes
     ----------
     results : list of MethodResult
-        Methods that finished all folds.
+        Methods with results on all folds (`MethodResult.complete`) or, for lack of time, on less.
     left_out : list of MethodResult
         The others, each with a `note` that says why.
     classification, ranking : GoalComparison
@@ -69,9 +71,14 @@ class Comparison(Mapping[str, MethodResult]):
         return [result.name for result in self.left_out if result.note == NO_TIME]
 
     @property
+    def partly_tried(self) -> dict[str, str]:
+        """Methods that did not finish for lack of time, and what they were tried on."""
+        return {r.name: _tried_on(r) for r in self.results if not r.complete}
+
+    @property
     def incomplete(self) -> bool:
-        """Whether methods were left out for lack of time."""
-        return bool(self.not_tried)
+        """Whether methods were left out, or only partly tried, for lack of time."""
+        return bool(self.not_tried or self.partly_tried)
 
     def by_goal(self, goal: Goal) -> GoalComparison:
         """Return `ranking` or `classification`."""
@@ -91,28 +98,63 @@ class Comparison(Mapping[str, MethodResult]):
             "ranking and search": self.ranking.verdict,
         }
         lines = [f"For {goal}, {text[0].lower()}{text[1:]}" for goal, text in goals.items()]
+        return [self._short_of_time(), *lines] if self.incomplete else lines
+
+    def _short_of_time(self) -> str:
+        """Say which methods were not tried, or only partly."""
+        sentences = []
         if self.not_tried:
-            lines.insert(0, f"Not tried for lack of time: {', '.join(self.not_tried)}.")
-        return lines
+            sentences.append(f"Not tried for lack of time: {', '.join(self.not_tried)}.")
+        names: dict[str, list[str]] = {}
+        for name, data in self.partly_tried.items():
+            names.setdefault(data, []).append(name)
+        if names:
+            groups = "; ".join(f"{', '.join(group)} ({data})" for data, group in names.items())
+            sentences.append(f"Only partly tried for lack of time: {groups}.")
+        return " ".join(sentences)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the table as one dict of plain numbers and strings for each method."""
-        return [
-            {
-                "name": result.name,
-                "kind": result.method.kind,
-                "error": result.error,
-                "error_std": float(result.errors.std(ddof=1)) if self.n_folds > 1 else 0.0,
-                "error_mark": self.classification.mark(result),
-                "error_p_value": self.classification.p_values.get(result.name),
-                "triplet_accuracy": result.triplet_accuracy,
-                "map_at_r": result.map_at_r,
-                "map_at_r_mark": self.ranking.mark(result),
-                "map_at_r_p_value": self.ranking.p_values.get(result.name),
-                "fit_seconds": float(np.mean(result.seconds)),
-            }
-            for result in self.results
-        ]
+        """Return the table as one dict of plain numbers and strings for each method.
+
+        Methods that were only partly tried come with the figures of Euclidean distance on the same
+        rows, as ``reference``.
+        """
+        return [self._row(result) for result in self.results]
+
+    def _row(self, result: MethodResult) -> dict[str, Any]:
+        row = _figures(result) | {
+            "error_mark": self.classification.mark(result),
+            "error_p_value": self.classification.p_values.get(result.name),
+            "map_at_r_mark": self.ranking.mark(result),
+            "map_at_r_p_value": self.ranking.p_values.get(result.name),
+            "complete": result.complete,
+            "tried_on": _tried_on(result),
+            "stopped_early": result.stopped_early,
+            "reference": None,
+        }
+        references = {goal.reference.name: goal.reference for goal in self._goals}
+        beside = [pair[1] for r in references.values() if (pair := paired(result, r)) is not None]
+        if not result.complete and result.method.kind != "baseline":
+            row["reference"] = [_figures(reference) for reference in beside]
+        return row
+
+    @property
+    def _goals(self) -> tuple[GoalComparison, GoalComparison]:
+        return self.classification, self.ranking
+
+    def _groups(self) -> dict[str, list[dict[str, Any]]]:
+        """Rows by what the methods were tried on: all folds first, then less and less.
+
+        A group with part of the data begins with Euclidean distance on the same rows.
+        """
+        groups: dict[str, list[dict[str, Any]]] = {}
+        for result in sorted(self.results, key=lambda r: (r.complete, *r.extent[1:]), reverse=True):
+            row = self._row(result)
+            group = groups.setdefault("" if result.complete else row["tried_on"], [])
+            known = {other["name"] for other in group}
+            group += [r for r in row["reference"] or [] if r["name"] not in known]
+            group.append(row)
+        return groups
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers and strings, ready for JSON."""
@@ -124,6 +166,7 @@ class Comparison(Mapping[str, MethodResult]):
             "n_neighbors": self.n_neighbors,
             "winner": {"classification": classification, "ranking": ranking},
             "verdict": self.verdicts,
+            "incomplete": self.incomplete,
             "methods": self.rows(),
             "left_out": [{"name": r.name, "why": r.note} for r in self.left_out],
         }
@@ -137,13 +180,13 @@ class Comparison(Mapping[str, MethodResult]):
         return pandas.DataFrame(self.rows()).set_index("name")
 
     def __str__(self) -> str:
-        cells = [list(_COLUMNS)] + [_cells(row) for row in self.rows()]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = [self.title]
-        for row in cells:
-            padded = [row[0].ljust(widths[0])]
-            padded += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-            lines.append("  ".join(padded).rstrip())
+        groups = {data: [_cells(row) for row in rows] for data, rows in self._groups().items()}
+        every = [list(_COLUMNS)] + [cells for group in groups.values() for cells in group]
+        widths = [max(map(len, column)) for column in zip(*every, strict=True)]
+        lines = [self.title, _aligned(_COLUMNS, widths)]
+        for data, group in groups.items():
+            lines += [f"{data}:"] if data else []
+            lines += [_aligned(cells, widths) for cells in group]
         return "\n".join([*lines, self.legend, *self.notes, *self.verdicts])
 
     def __repr__(self) -> str:
@@ -163,8 +206,9 @@ class Comparison(Mapping[str, MethodResult]):
 
     @property
     def notes(self) -> list[str]:
-        """Which methods were left out for other reasons than time, and why."""
-        return [
+        """Which methods were left out for other reasons than time, and why; early stops."""
+        early = any(result.stopped_early for result in self.results)
+        return [f"{_EARLY} fit stopped early, not tested."] * early + [
             f"Left out: {result.name} ({result.note})."
             for result in self.left_out
             if result.note != NO_TIME
@@ -173,18 +217,14 @@ class Comparison(Mapping[str, MethodResult]):
     def to_html(self, *, verdict: bool = True) -> str:
         """Return the table, with or without the verdict, as an HTML fragment."""
         head = "".join(f'<th scope="col">{column}</th>' for column in _COLUMNS[1:])
-        body = []
-        for row in self.rows():
-            name, *cells = _cells(row)
-            numbers = "".join(f"<td>{cell}</td>" for cell in cells)
-            body.append(f'<tr><th scope="row">{html.escape(name)}</th>{numbers}</tr>')
+        body = "".join(_html_group(data, rows) for data, rows in self._groups().items())
         after = " ".join(html.escape(line) for line in [self.legend, *self.notes])
         lines = self.verdicts if verdict else []
         verdicts = "".join(f"<p><strong>{html.escape(line)}</strong></p>" for line in lines)
         return (
             f'<table class="comparison"><caption>{self.title}</caption>'
             f'<thead><tr><th scope="col">distance</th>{head}</tr></thead>'
-            f"<tbody>{''.join(body)}</tbody></table>"
+            f"{body}</table>"
             f"<p>{after}</p>{verdicts}"
         )
 
@@ -192,12 +232,58 @@ class Comparison(Mapping[str, MethodResult]):
         return self.to_html()
 
 
+def _tried_on(result: MethodResult) -> str:
+    """Return what a method was tried on, in words."""
+    return result.partial or "all folds"
+
+
+def _mean_training_rows(result: MethodResult) -> float | None:
+    return float(np.mean([cell.n_train for cell in result.cells])) if result.cells else None
+
+
+def _figures(result: MethodResult) -> dict[str, Any]:
+    """Return the figures of a result as plain numbers."""
+    return {
+        "name": result.name,
+        "kind": result.method.kind,
+        "folds": len(result.errors),
+        "training_rows": _mean_training_rows(result),
+        "error": result.error,
+        "error_std": float(result.errors.std(ddof=1)) if len(result.errors) > 1 else 0.0,
+        "triplet_accuracy": result.triplet_accuracy,
+        "map_at_r": result.map_at_r,
+        "fit_seconds": float(np.mean(result.seconds)),
+    }
+
+
 def _cells(row: Mapping[str, Any]) -> list[str]:
     """Return a row as strings; marks have their own column, so that figures stay aligned."""
+    std = f" ± {100 * row['error_std']:.1f}" if row["folds"] > 1 else ""
     return [
-        row["name"],
-        f"{100 * row['error']:.1f} ± {100 * row['error_std']:.1f} {row['error_mark'] or ' '}",
+        row["name"] + (f" {_EARLY}" if row.get("stopped_early") else ""),
+        f"{100 * row['error']:.1f}{std} {row.get('error_mark') or ' '}",
         f"{100 * row['triplet_accuracy']:.1f}",
-        f"{row['map_at_r']:.3f} {row['map_at_r_mark'] or ' '}",
+        f"{row['map_at_r']:.3f} {row.get('map_at_r_mark') or ' '}",
         f"{row['fit_seconds']:.2f}",
     ]
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """Return a line of the table; the first column is text, the others are numbers."""
+    name, *numbers = cells
+    padded = [cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True)]
+    return "  ".join([name.ljust(widths[0]), *padded]).rstrip()
+
+
+def _html_group(data: str, rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return rows as a table body, with a heading if they come from part of the data."""
+    heading = ""
+    if data:
+        width = len(_COLUMNS)
+        heading = f'<tr><th scope="rowgroup" colspan="{width}">{html.escape(data)}</th></tr>'
+    lines = []
+    for row in rows:
+        name, *cells = _cells(row)
+        numbers = "".join(f"<td>{cell}</td>" for cell in cells)
+        lines.append(f'<tr><th scope="row">{html.escape(name)}</th>{numbers}</tr>')
+    return f"<tbody>{heading}{''.join(lines)}</tbody>"

@@ -1,7 +1,7 @@
 """Deadlines: long work calls `check_time` regularly and ends with `OutOfTimeError`.
 
 Fits check at each iteration and each evaluation of an objective, comparisons at each tile of
-distances.
+distances. Within `early_stop`, a fit ends at such a check and keeps the metric so far.
 """
 
 from __future__ import annotations
@@ -10,11 +10,36 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 
 Clock = Callable[[], float]
 """Returns seconds since some moment."""
 
 _deadlines: ContextVar[tuple[tuple[Clock, float], ...]] = ContextVar("deadlines", default=())
+
+
+@dataclass
+class EarlyStop:
+    """The moment after which fits end early.
+
+    Attributes
+    ----------
+    clock : callable
+    end : float
+        The time of that moment.
+    happened : bool
+        Whether a fit was ended.
+    n_fits : int
+        Number of running fits that have a metric to keep.
+    """
+
+    clock: Clock
+    end: float
+    happened: bool = False
+    n_fits: int = 0
+
+
+_early_stops: ContextVar[tuple[EarlyStop, ...]] = ContextVar("early_stops", default=())
 
 
 class OutOfTimeError(BaseException):
@@ -52,6 +77,53 @@ def deadline(seconds: float, *, clock: Clock = time.monotonic) -> Iterator[None]
 
 
 def check_time() -> None:
-    """Raise OutOfTimeError if the deadline has passed."""
+    """Raise OutOfTimeError if the deadline has passed, or if a fit should stop early."""
     if any(clock() > end for clock, end in _deadlines.get()):
         raise OutOfTimeError("Out of time.")
+    if any(stop.n_fits for stop in _early_stops.get()) and should_stop():
+        raise OutOfTimeError("Stopped early.")
+
+
+@contextmanager
+def early_stop(seconds: float, *, clock: Clock = time.monotonic) -> Iterator[EarlyStop]:
+    """End fits in this block early after so many seconds; each keeps its metric so far.
+
+    Every fit does at least one iteration. Do not use it in a block that contains a ``yield``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from nearfar import BoostMetric
+    >>> from nearfar.runtime.deadline import early_stop
+    >>> with early_stop(-1) as stop:
+    ...     learner = BoostMetric().fit(*load_iris(return_X_y=True))
+    >>> learner.n_iter_, stop.happened
+    (1, True)
+    """
+    stop = EarlyStop(clock, clock() + seconds)
+    token = _early_stops.set((*_early_stops.get(), stop))
+    try:
+        yield stop
+    finally:
+        _early_stops.reset(token)
+
+
+@contextmanager
+def keeps_metric() -> Iterator[None]:
+    """From now on, a fit in this block has a metric to keep: `check_time` may stop it early."""
+    stops = _early_stops.get()
+    for stop in stops:
+        stop.n_fits += 1
+    try:
+        yield
+    finally:
+        for stop in stops:
+            stop.n_fits -= 1
+
+
+def should_stop() -> bool:
+    """Tell whether a fit should end now and keep what it has; it must then do so."""
+    due = [stop for stop in _early_stops.get() if stop.clock() > stop.end]
+    for stop in due:
+        stop.happened = True
+    return bool(due)

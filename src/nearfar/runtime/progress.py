@@ -11,12 +11,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TextIO, TypeVar
 
-from nearfar.runtime.deadline import check_time
+from nearfar.runtime.deadline import OutOfTimeError, check_time, keeps_metric, should_stop
 from nearfar.runtime.history import Iteration
 
 __all__ = [
@@ -101,12 +101,23 @@ def watching(watcher: Watcher) -> Iterator[None]:
 
 
 def watched(iterations: Iterable[Iteration], fit: FitInProgress) -> Iterator[Iteration]:
-    """Pass iterations on through all watchers, until the deadline."""
+    """Pass iterations on through all watchers, until the deadline or an early stop."""
     for watcher in _watchers.get():
         iterations = watcher(iterations, fit)
-    for iteration in iterations:
-        check_time()
-        yield iteration
+    with ExitStack() as stack:
+        started = False
+        try:
+            for iteration in iterations:
+                check_time()
+                yield iteration
+                if not started:
+                    started = True
+                    stack.enter_context(keeps_metric())
+                if should_stop():
+                    return
+        except OutOfTimeError:
+            if not (started and should_stop()):
+                raise
 
 
 def notify(

@@ -1,0 +1,175 @@
+"""Training and test rows: the folds, and small stratified samples of them for a first impression.
+
+A cell is one training set with its test rows: a fold with all its training rows, or with a sample
+of them. Samples of a fold are nested and contain every class. All methods use the same cells, so
+any two methods can be compared on the cells that both have.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.model_selection import StratifiedKFold, check_cv
+
+from nearfar.typing import Floats, Ints, Vector
+
+Folds = list[tuple[Ints, Ints]]
+
+_SAMPLE_ROWS = 300
+"""Training rows of the smallest sample, if there are few classes."""
+_SAMPLE_ROWS_PER_CLASS = 4
+_SAMPLE_ROWS_PER_NEIGHBOR = 10
+_SAMPLE_GROWTH = 4
+"""Each sample is this many times larger than the one before."""
+_LARGEST_SAMPLE_SHARE = 1 / 3
+"""Beyond this share of the training rows, all of them are used."""
+_SAMPLE_TEST_ROWS = 1000
+"""Test rows used with a sample."""
+
+
+class Cell(NamedTuple):
+    """One training set and its test rows.
+
+    Attributes
+    ----------
+    fold : int
+    n_train : int
+        Number of training rows; fewer than the fold has if they are a sample.
+    """
+
+    fold: int
+    n_train: int
+
+
+class Splits:
+    """The folds of a comparison and samples of their training rows.
+
+    Parameters
+    ----------
+    folds : list of (training rows, test rows)
+    y : array of shape (n_rows,)
+        Class codes.
+    n_neighbors : int
+        Number of votes; a sample has many more rows.
+    seed : int
+        Seed of the samples.
+    """
+
+    def __init__(self, folds: Folds, y: Ints, *, n_neighbors: int = 1, seed: int = 0) -> None:
+        self.folds, self.y, self.seed = folds, y, seed
+        self._samples: dict[Cell, tuple[Ints, Ints]] = {}
+        self._smallest = max(
+            _SAMPLE_ROWS,
+            _SAMPLE_ROWS_PER_CLASS * (int(y.max()) + 1),
+            _SAMPLE_ROWS_PER_NEIGHBOR * n_neighbors,
+        )
+
+    @property
+    def full(self) -> list[Cell]:
+        """The folds with all their training rows."""
+        return [Cell(fold, len(train)) for fold, (train, _) in enumerate(self.folds)]
+
+    @property
+    def stages(self) -> list[list[Cell]]:
+        """Cells in the order in which they are used: samples of one fold, that fold, the others.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from nearfar.comparison.splits import Splits
+        >>> rows = np.arange(6000)
+        >>> folds = [(rows[rows % 2 == i], rows[rows % 2 != i]) for i in (0, 1)]
+        >>> for stage in Splits(folds, rows % 5).stages:
+        ...     print([tuple(cell) for cell in stage])
+        [(0, 300)]
+        [(0, 3000)]
+        [(1, 3000)]
+        """
+        first, *others = self.full
+        sizes = []
+        size = self._smallest
+        while size <= first.n_train * _LARGEST_SAMPLE_SHARE:
+            sizes.append(size)
+            size *= _SAMPLE_GROWTH
+        stages = [[Cell(0, size)] for size in sizes] + [[first], others]
+        return [stage for stage in stages if stage]
+
+    def is_sample(self, cell: Cell) -> bool:
+        """Tell whether a cell has only some of the training rows of its fold."""
+        return cell.n_train < len(self.folds[cell.fold][0])
+
+    def rows(self, cell: Cell) -> tuple[Ints, Ints]:
+        """Return the training and the test rows of a cell."""
+        train, test = self.folds[cell.fold]
+        if not self.is_sample(cell):
+            return train, test
+        if cell not in self._samples:
+            random = np.random.default_rng([self.seed, cell.fold])
+            kept = stratified_order(self.y[train], random)[: cell.n_train]
+            tested = random.permutation(len(test))[:_SAMPLE_TEST_ROWS]
+            self._samples[cell] = train[np.sort(kept)], test[np.sort(tested)]
+        return self._samples[cell]
+
+    def mean_by_row(self, values: Iterable[tuple[Cell, Vector]]) -> Vector:
+        """Mean for each row over the cells that tested it; nan if there are none."""
+        total, times = np.zeros(len(self.y)), np.zeros(len(self.y))
+        for cell, value in values:
+            test, known = self.rows(cell)[1], ~np.isnan(value)
+            np.add.at(total, test[known], value[known])
+            np.add.at(times, test[known], 1)
+        return np.divide(total, times, out=np.full(len(total), np.nan), where=times > 0)
+
+
+def stratified_order(y: Ints, random: np.random.Generator) -> Ints:
+    """Order rows so that the first n of them are a stratified sample, for every n.
+
+    The order begins with two rows of each class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.comparison.splits import stratified_order
+    >>> y = np.repeat([0, 1, 2], [100, 50, 2])
+    >>> order = stratified_order(y, np.random.default_rng(0))
+    >>> np.bincount(y[order[:36]])
+    array([22, 12,  2])
+    """
+    shuffled = random.permutation(len(y))
+    grouped = shuffled[np.argsort(y[shuffled], kind="stable")]
+    sizes = np.bincount(y)
+    position = np.arange(len(y)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    offsets = random.uniform(size=len(sizes))
+    share = (position + np.repeat(offsets, sizes)) / np.repeat(np.maximum(sizes, 1), sizes)
+    share[position < 2] = -1.0
+    return grouped[np.argsort(share, kind="stable")]
+
+
+def make_folds(X: Floats, y: Ints, cv: Any, groups: Any, random_state: int | None) -> Folds:
+    """Return the training and test rows of each fold, checked."""
+    if isinstance(cv, int | np.integer) and groups is None:
+        largest = int(np.bincount(y).max())
+        if not 2 <= cv <= largest:
+            raise ValueError(
+                f"cv must be from 2 to {largest}, the size of the largest class; got {cv}."
+            )
+        cv = StratifiedKFold(int(cv), shuffle=True, random_state=random_state)
+    rows = np.arange(len(X))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
+        splitter = check_cv(cv, y, classifier=True)
+        folds = [(rows[train], rows[test]) for train, test in splitter.split(X, y, groups)]
+    if not folds:
+        raise ValueError("cv gives no folds.")
+    for train, test in folds:
+        if len(np.unique(y[train])) < 2:
+            raise ValueError(
+                "At least two classes are needed, also in the training rows of each fold."
+            )
+        if len(test) == 0 or len(np.intersect1d(train, test)):
+            raise ValueError(
+                "Every fold of cv needs test rows, and none of them among its training rows."
+            )
+    return folds

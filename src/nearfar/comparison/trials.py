@@ -1,0 +1,170 @@
+"""Fits and scores methods on cells, and keeps their results."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from nearfar.comparison.checkpoint import Checkpoint
+from nearfar.comparison.methods import Method
+from nearfar.comparison.results import CellResult, Trials
+from nearfar.comparison.scoring import score_distance
+from nearfar.comparison.splits import Cell, Splits
+from nearfar.learners.scaler import Scaler
+from nearfar.runtime.deadline import Clock, OutOfTimeError, deadline, early_stop
+from nearfar.runtime.threads import single_threaded_blas
+from nearfar.typing import Floats, Ints
+
+_BLAS_THREADS_FROM = 1e10
+"""rows x features^2 below which baselines and plain methods use one BLAS thread: more of them gain
+little, and cost seconds where other processes are busy."""
+
+Progress = Callable[[int, int, str], None]
+
+
+class TrialRunner:
+    """Runs methods on cells.
+
+    Parameters
+    ----------
+    X : array of shape (n_rows, n_features)
+    y : array of shape (n_rows,)
+        Class codes.
+    splits : Splits
+    methods : list of Method
+    checkpoint : Checkpoint
+        Keeps results; those that it has are not computed again.
+    n_neighbors : int
+    seed : int
+        Seed of the samples of test rows that are scored.
+    progress : callable or None
+        Called with the number of results so far, their expected number, and what runs next.
+    clock : callable
+        Returns the time in seconds.
+
+    Attributes
+    ----------
+    trials : dict of str to Trials
+        Results by the name of the method.
+    total : int
+        Expected number of results.
+    """
+
+    def __init__(
+        self,
+        X: Floats,
+        y: Ints,
+        splits: Splits,
+        methods: list[Method],
+        checkpoint: Checkpoint,
+        *,
+        n_neighbors: int,
+        seed: int,
+        progress: Progress | None,
+        clock: Clock,
+    ) -> None:
+        self.X, self.y, self.splits = X, y, splits
+        self.methods, self.checkpoint = methods, checkpoint
+        self.n_neighbors, self.seed = n_neighbors, seed
+        self.progress, self.clock = progress, clock
+        self.trials = {m.name: Trials(m, splits, note=m.unsuitable(X)) for m in methods}
+        self.done, self.total = 0, len(self.running()) * len(splits.folds)
+        self._seconds_restored = 0.0
+        self._standardised: tuple[Cell, Floats, Floats] | None = None
+
+    def running(self) -> list[Method]:
+        """Methods that can be used and did not fail."""
+        return [method for method in self.methods if not self.trials[method.name].note]
+
+    def now(self) -> float:
+        """Return the time as if the results of the checkpoint had just been computed."""
+        return self.clock() + self._seconds_restored
+
+    def run_all(self) -> None:
+        """Run every method on every fold."""
+        for cell in self.splits.full:
+            for method in self.running():
+                self.run(method, cell)
+
+    def run(
+        self, method: Method, cell: Cell, *, limit: float = math.inf, soft_limit: float = math.inf
+    ) -> bool:
+        """Get a result from the checkpoint or by computing it.
+
+        Parameters
+        ----------
+        method : Method
+        cell : Cell
+        limit : float
+            Give up after so many seconds.
+        soft_limit : float
+            End the fit after so many seconds, and score the metric so far.
+
+        Returns
+        -------
+        bool
+            False if the time was too short or the method failed.
+        """
+        result = self.checkpoint.get(method, cell)
+        if result is not None and (not result.stopped_early or soft_limit < math.inf):
+            self._seconds_restored += result.seconds
+        else:
+            self._report(method, cell)
+            try:
+                result = self._fit_and_score(method, cell, limit, soft_limit)
+            except OutOfTimeError:
+                return False
+            except Exception as error:
+                # A failure of one method must not lose the results of the others.
+                reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+                trials = self.trials[method.name]
+                trials.note = f"failed: {reason}"
+                self.total -= len(self.splits.folds) - len(trials.results)
+                return False
+            self.checkpoint.keep(method, cell, result)
+        self.trials[method.name].results[cell] = result
+        self.done += 1
+        return True
+
+    def _report(self, method: Method, cell: Cell) -> None:
+        if self.progress is not None:
+            fold = f"fold {cell.fold + 1} of {len(self.splits.folds)}"
+            self.total = max(self.total, self.done + 1)
+            self.progress(self.done, self.total, f"{method.name}, {fold}, {cell.n_train} rows")
+
+    def _fit_and_score(
+        self, method: Method, cell: Cell, limit: float, soft_limit: float
+    ) -> CellResult:
+        train, test = self.splits.rows(cell)
+        X, X_test = (self.X[train], self.X[test]) if method.raw else self._scaled(cell)
+        gallery, queries = (X, self.y[train]), (X_test, self.y[test])
+        with ExitStack() as stack:
+            stop = stack.enter_context(early_stop(soft_limit, clock=self.clock))
+            stack.enter_context(deadline(limit, clock=self.clock))
+            # Values whose squares overflow are found by the search, which checks distances.
+            stack.enter_context(np.errstate(over="ignore", invalid="ignore"))
+            stack.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            if method.kind != "learned" and X.size * X.shape[1] < _BLAS_THREADS_FROM:
+                stack.enter_context(single_threaded_blas())
+            start = self.clock()
+            distance = method.fit(*gallery)
+            fitted = self.clock()
+            scores = score_distance(
+                distance, gallery, queries, n_neighbors=self.n_neighbors, random_state=self.seed
+            )
+        return CellResult(scores, fitted - start, self.clock() - start, stop.happened)
+
+    def _scaled(self, cell: Cell) -> tuple[Floats, Floats]:
+        """Rows of a cell, standardised by its training rows; those of the last cell are kept."""
+        if self._standardised is None or self._standardised[0] != cell:
+            train, test = self.splits.rows(cell)
+            scaler = Scaler.fit(self.X[train], "standard")
+            X, X_test = scaler.transform(self.X[train]), scaler.transform(self.X[test])
+            self._standardised = cell, X, X_test
+        return self._standardised[1:]
