@@ -12,9 +12,14 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
 from problems import half_of, set_bands
+
+# The same examples in every run: a failure is then a change of the code.
+settings.register_profile("nearfar", derandomize=True)
+settings.load_profile("nearfar")
 
 
 def pytest_collection_modifyitems(config, items):

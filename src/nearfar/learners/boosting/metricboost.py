@@ -98,12 +98,12 @@ class MetricBoost(BoostingLearner):
         "normalized" divides it by the largest squared distance, "binary" compares it with a
         threshold.
     max_iter : int, default=100
-        The most weak models, which is also the most iterations.
+        The most weak models, rounded up to whole blocks; also the most iterations.
     block_size : int or "auto", default="auto"
         Number of directions per iteration. 1 is the paper's; "auto" takes 1 for up to 1,000
-        points, and otherwise 10 with real responses, whose weights are found together: the metric
-        is as good after the same number of directions, in a tenth of the time. Only for all
-        triplets of labels; listed ones take 1.
+        points, and otherwise 10 with real responses, whose weights are found together. With dozens
+        of directions the metric is as good, in a tenth of the time. Only for all triplets of
+        labels; listed ones take 1.
     threshold : {"exact", "gaussian"}, default="exact"
         How binary weak models choose their threshold: the one that orders triplets best, by
         sorting all pairs (at most 4,096 points), or where two normal densities, of near and of far
