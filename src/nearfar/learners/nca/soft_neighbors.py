@@ -81,6 +81,7 @@ class SoftNeighbors:
         self.classes = PairTiles(y)
         self.X = np.ascontiguousarray(X[self.classes.order])
         self.counted = self.classes.size_of_each > 1
+        self._shifts: dict[int, Matrix] = {}
         if not has_enough_classes(y):
             raise ValueError(
                 "Soft neighbours need at least two classes, and at least one class with two "
@@ -90,9 +91,10 @@ class SoftNeighbors:
     def log_probabilities(self, L: Matrix) -> Vector:
         """Return the log of the probability to find the own class; 0 for points not counted."""
         form, log_p = self._form(L), np.zeros(len(self.X))
+        shifts = np.zeros((2, len(self.X)))
 
         def work(band: Band) -> None:
-            log_p[band.rows] = _SoftBand.of(form, band, 0).log_p
+            log_p[band.rows] = _SoftBand.of(form, band, 0, shifts).log_p
 
         self.classes.for_each(work)
         return log_p
@@ -107,13 +109,18 @@ class SoftNeighbors:
             It is called once for each band of rows, in any order and by several threads.
         """
         forms = [self._form(L) for L in maps]
+        for number in range(len(forms)):
+            self._shifts.setdefault(number, np.zeros((2, len(self.X))))
         # A narrow map's gradient needs w P and w' P, a wide one's only w X.
         own = [
             np.zeros((len(self.X), len(L))) if 2 * len(L) < self.X.shape[1] else None for L in maps
         ]
 
         def work(band: Band) -> tuple[Floats, ...]:
-            soft = [_SoftBand.of(form, band, number) for number, form in enumerate(forms)]
+            soft = [
+                _SoftBand.of(form, band, number, self._shifts[number])
+                for number, form in enumerate(forms)
+            ]
             value, g = gain(band.rows, np.column_stack([s.log_p for s in soft]))
             parts: list[Floats] = [np.array(value)]
             for s, form, rows, column in zip(soft, forms, own, g.T, strict=True):
@@ -167,22 +174,29 @@ class _SoftBand:
     wrong: Vector
 
     @classmethod
-    def of(cls, form: Embedded, band: Band, number: int) -> _SoftBand:
-        """Compute the weights, without shifts if nothing is lost to underflow."""
-        weights = form.weights(band, near_sign=-1.0, number=number)
-        near, far = weights.row_sums()
-        if min(near.min(), far.min()) > _SAFE_SUM[form.dtype.itemsize]:
+    def of(cls, form: Embedded, band: Band, number: int, shifts: Matrix) -> _SoftBand:
+        """Compute the weights.
+
+        Where sums underflow or overflow with the given `shifts` of near and far exponents, of shape
+        (2, n_samples), these are replaced by the logarithms of the sums: under the next map, which
+        is usually similar, they keep the sums near one.
+        """
+        rows, safe = band.rows, _SAFE_SUM[form.dtype.itemsize]
+        weights = form.weights(band, *shifts, near_sign=-1.0, number=number)
+        near, far = sums = weights.row_sums()
+        if not (np.min(sums) > safe and np.max(sums) < 1 / safe):
+            shifts[:, rows] = form.log_sums(band, near_sign=-1.0, number=number)
+            weights = form.weights(band, *shifts, near_sign=-1.0, number=number)
+            near, far = weights.row_sums()
+        if not shifts[:, rows].any():
             total = near + far
             wrong = far / total
             small = np.log1p(-np.minimum(wrong, 0.5))
             log_p = np.where(wrong < 0.5, small, np.log(near / total))
             return cls(weights, near, far, log_p, wrong)
-        log_near, log_far = form.log_sums(band, near_sign=-1.0, number=number)
-        shifts = np.zeros((2, len(form.P)))
-        shifts[:, band.rows] = log_near, log_far
-        weights = form.weights(band, *shifts, near_sign=-1.0, number=number)
+        log_near, log_far = shifts[:, rows] + np.log([near, far])
         log_all = np.logaddexp(log_near, log_far)
-        return cls(weights, *weights.row_sums(), log_near - log_all, np.exp(log_far - log_all))
+        return cls(weights, near, far, log_near - log_all, np.exp(log_far - log_all))
 
     def gradient_weights(self, g: Vector) -> Floats:
         """W of the rows, for derivatives g by log p."""
