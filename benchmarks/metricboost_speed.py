@@ -1,7 +1,8 @@
-"""How fast all triplets are: against a bare pass over the pairs, and against listing them.
+"""How fast all triplets are: against bare limits of work on all pairs, and against listing them.
 
-1. n = 5,000, D = 50 (about 1e10 triplets): an iteration in units of a bare pass that computes the
-   tiled Gram matrix and one exp of it, for the normalised and the real response.
+1. n = 5,000 (about 1e10 triplets), D = 64, 256, 768: an iteration as a multiple of the bare limits
+   measured in the same run, in blocks of ten directions and with one direction; how iterations in
+   blocks grow with n and with D.
 2. n = 20,000: peak memory of an iteration beyond X.
 3. n = 300: the same iterations from the explicit list of all triplets.
 
@@ -12,17 +13,23 @@ from __future__ import annotations
 
 import time
 import tracemalloc
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar import AllTriplets, MetricBoost
-from nearfar.learners.boosting.all_triplets_operator import AllTripletsOperator
-from nearfar.learners.boosting.losses import newton_step
-from protocol import arguments, record, seconds
+from pair_limits import growth, within_limits
+from protocol import arguments, record
 
 Array = NDArray[Any]
+
+ITERATIONS: dict[str, dict[str, Any]] = {
+    "ten at once": {"block_size": 10},
+    "one": {"block_size": 1},
+    "normalized": {"response": "normalized"},
+}
 
 
 def classes_in_noise(n: int, n_features: int) -> tuple[Array, Array]:
@@ -31,43 +38,37 @@ def classes_in_noise(n: int, n_features: int) -> tuple[Array, Array]:
     return rng.standard_normal((n, n_features)) + 0.4 * rng.standard_normal((5, n_features))[y], y
 
 
-def bare_pass(P: Array) -> None:
-    """Gram matrix and exp, a band of rows at a time, in one buffer."""
-    tile = np.empty((256, len(P)), dtype=P.dtype)
-    for top in range(0, len(P), 256):
-        rows = P[top : top + 256]
-        out = tile[: len(rows)]
-        np.matmul(rows, P.T, out=out)
-        np.exp(out, out=out)
-
-
-def iterations(n: int, n_features: int, dtype: type) -> dict[str, Any]:
+def iteration(n: int, n_features: int, max_iter: int) -> dict[str, Any]:
+    """Iterations of fits, in multiples of the bare limits."""
     X, y = classes_in_noise(n, n_features)
-    X = X.astype(dtype)
-    P: Array = (X / 20).astype(dtype)
-    operator = AllTripletsOperator(X, y)
-    rng = np.random.default_rng(0)
-    state = operator.state(0.1 * rng.standard_normal((n_features, n_features)))
+    print(f"n={n} D={n_features}:")
 
-    def normalized_iteration() -> None:
-        again = operator.line(state, np.eye(n_features)[0]).advance(1e-3)
-        operator.leading_eigenpair(operator.loss_and_weights(again)[1])
+    def work() -> dict[str, float]:
+        times = {}
+        for name, parameters in ITERATIONS.items():
+            number = max_iter * parameters.get("block_size", 1)
+            learner = MetricBoost(**parameters, tol=0.0, max_iter=number).fit(X, y)
+            # The first iteration includes the pass before it.
+            times[name] = float(np.median(learner.history_.seconds[1:]))
+        return times
 
-    def real_iteration() -> None:
-        eigenvalue, v = operator.leading_eigenpair(operator.loss_and_weights(state)[1])
-        line = operator.line(state, v)
-        step, _ = newton_step(line.slope, 0.0, 50 / eigenvalue, accuracy=line.accuracy)
-        line.advance(step)
+    times, bare = within_limits(X, work)
+    return {"what": "iteration", "n": n, "D": n_features, "limits": asdict(bare), **times}
 
-    before = seconds(lambda: bare_pass(P))
-    normalized, real = seconds(normalized_iteration, 3), seconds(real_iteration, 3)
-    bare = (before + seconds(lambda: bare_pass(P))) / 2
+
+def iterations(ns: tuple[int, ...], sizes: tuple[int, ...], max_iter: int) -> list[dict[str, Any]]:
+    """Every D at the middle n, and every n at the smallest D."""
+    middle = ns[len(ns) // 2]
+    by_D = [iteration(middle, D, max_iter) for D in sizes]
+    by_n = [by_D[0] if n == middle else iteration(n, sizes[0], max_iter) for n in ns]
+    in_n = growth(ns, [row["ten at once"] for row in by_n])
+    in_D = growth(sizes, [row["ten at once"] for row in by_D])
     print(
-        f"n={n} D={n_features} {np.dtype(dtype).name}, {operator.n_triplets:.1e} triplets: "
-        f"bare pass {1e3 * bare:.0f} ms; normalised iteration {normalized / bare:.1f}, "
-        f"real iteration {real / bare:.1f} times that"
+        f"an iteration with ten directions grows with n^{in_n:.2f} (D={sizes[0]}) and with "
+        f"D^{in_D:.2f} (n={middle})"
     )
-    return {"what": "iterations", "n": n, "bare": bare, "normalized": normalized, "real": real}
+    grown = {"what": "growth", "in_n": in_n, "in_D": in_D}
+    return [*by_D, *(row for row in by_n if row is not by_D[0]), grown]
 
 
 def memory(n: int, n_features: int) -> dict[str, Any]:
@@ -97,7 +98,9 @@ def against_list(n: int) -> dict[str, Any]:
 
 def main() -> None:
     toy = arguments(__doc__).toy
-    rows = [iterations(400 if toy else 5000, 50, dtype) for dtype in (np.float64, np.float32)]
+    rows = iterations(
+        *(((1_100, 1_300), (12, 24), 3) if toy else ((2_500, 5_000, 10_000), (64, 256, 768), 4))
+    )
     rows += [memory(1000 if toy else 20_000, 50), against_list(60 if toy else 300)]
     record("metricboost_speed", rows)
 

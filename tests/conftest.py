@@ -12,9 +12,14 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
-from problems import half_of, set_tiles
+from problems import half_of, set_bands
+
+# The same examples in every run: a failure is then a change of the code.
+settings.register_profile("nearfar", derandomize=True)
+settings.load_profile("nearfar")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -45,9 +50,9 @@ def labelled_problem(request):
     return half_of(request.param)
 
 
-@pytest.fixture(params=[(1, 1), (7, 11), (192, 512)])
-def tile_size(request, monkeypatch):
-    set_tiles(monkeypatch, request.param)
+@pytest.fixture(params=[1, 7, 256])
+def band_rows(request, monkeypatch):
+    set_bands(monkeypatch, request.param)
     return request.param
 
 

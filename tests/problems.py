@@ -45,8 +45,7 @@ def random_pairs(seed, n=50, n_features=4, N=30, weighted=False):
     return X, pairs
 
 
-def set_tiles(monkeypatch, size):
-    """Use tiles of pairs of this size, in threads however few they are."""
-    monkeypatch.setattr(pair_tiles, "_TILE_ROWS", size[0])
-    monkeypatch.setattr(pair_tiles, "_TILE_COLUMNS", size[1])
+def set_bands(monkeypatch, rows):
+    """Use bands of so many rows of pairs, in threads however few pairs there are."""
+    monkeypatch.setattr(pair_tiles, "_BAND_ROWS", (rows, rows))
     monkeypatch.setattr(pair_tiles, "_SERIAL_ELEMENTS", 0)

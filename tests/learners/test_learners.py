@@ -38,7 +38,7 @@ from nearfar import (
 )
 from nearfar.constraints import Chunklets
 from nearfar.learners.base import ConstraintLearner, MetricLearner
-from problems import set_tiles
+from problems import set_bands
 
 X, Y = (part[::2] for part in load_iris(return_X_y=True))
 N = len(X)
@@ -213,7 +213,7 @@ def test_the_same_seed_gives_the_same_result(learner):
 
 
 def test_the_number_of_threads_changes_nothing(learner, monkeypatch):
-    set_tiles(monkeypatch, (16, 32))
+    set_bands(monkeypatch, 16)
     one = learner.set_params(n_jobs=1).fit(X, Y).transform(X)
     two = learner.set_params(n_jobs=2).fit(X, Y).transform(X)
     np.testing.assert_array_equal(one, two)

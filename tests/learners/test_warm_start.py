@@ -295,7 +295,7 @@ class TestMaxMargin:
 )
 def test_soft_neighbours_begin_at_the_last_map(learner):
     interrupted(learner, *OTHER_ROWS)
-    start = -SoftNeighbors(X, Y).probabilities(learner.components_).log_p.mean()
+    start = -SoftNeighbors(X, Y).log_probabilities(learner.components_).mean()
     assert learner.fit(X, Y).history_.objective[0] < start
 
 

@@ -160,7 +160,6 @@ class MetricLearner(
             '"standard", "unit" or None', lambda value: value in ("standard", "unit", None)
         ),
         "n_components": optional(integer(at_least=1)),
-        "tol": number(at_least=0.0),
         "warm_start": boolean(),
         "n_jobs": Rule(
             "None or a nonzero integer",
@@ -177,7 +176,6 @@ class MetricLearner(
         *,
         scale: str | None = "standard",
         n_components: int | None = None,
-        tol: float = 1e-7,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
@@ -185,7 +183,6 @@ class MetricLearner(
     ) -> None:
         self.scale = scale
         self.n_components = n_components
-        self.tol = tol
         self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -432,13 +429,15 @@ class ConstraintLearner(MetricLearner):
             ),
         ),
         "prior_weight": number(at_least=0.0),
+        "tol": number(at_least=0.0),
     }
 
     def __init__(
-        self, *, constraints: Any, prior: Prior, prior_weight: float, **others: Any
+        self, *, constraints: Any, prior: Prior, prior_weight: float, tol: float, **others: Any
     ) -> None:
         super().__init__(**others)
         self.constraints = constraints
+        self.tol = tol
         self.prior = prior
         self.prior_weight = prior_weight
 

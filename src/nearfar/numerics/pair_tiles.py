@@ -1,18 +1,17 @@
-"""All pairs of points, tile by tile: the kernel of NCA and all-triplets boosting.
+"""All pairs of points, band by band: the kernel of NCA and all-triplets boosting.
 
-Points are kept in class order. A *band* is a run of rows of one class, or of several whole small
-ones; its *tiles* are runs of columns that lie in these classes (near) or outside (far). One matrix
-product gives a tile of exponents
+Points are kept in class order. A *band* is a run of rows against all columns; in it, the pairs of
+one class (*near* pairs) are a few blocks, all others are *far*. One matrix product gives
 
-    T_ij = near_sign * H_ij - near_shift_i    for near tiles,
-    T_ij =            - H_ij - far_shift_i    for far ones,        exp(T_ii) = 0,
+    T_ij = -H_ij - far_shift_i,     H_ij = sum_c signs_c (P_ic - P_jc)^2
 
-with H_ij = sum_c signs_c (P_ic - P_jc)^2 and the shifts folded into the product; then exp, in
-place, then the sums and products of the weights exp(T), while the tile is in the cache. Threads
-share the bands, which depend on the points alone. `Voted` distances, sums of thresholded squares,
-have no such product: their tiles are summed vote by vote.
+for a whole band, with the shifts folded into the product; then exp in place, and the sums and
+products of the weights while the band is in the cache. A row is complete within its band, so that
+weights which depend on the sums of their row need no second pass. Threads share the bands, which
+depend on the points alone. `Voted` distances, sums of thresholded squares, have no such product:
+they are summed vote by vote.
 
-Rows whose class has one member have no near column; they are columns but never rows of a band.
+Rows whose class has one member have no near pair; they are columns but never rows of a band.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,86 +28,91 @@ from numpy.typing import NDArray
 
 from nearfar.numerics.class_order import ClassOrder
 from nearfar.runtime.threads import Threads, single_threaded_blas
-from nearfar.typing import Floats, Ints, Vector
+from nearfar.typing import Floats, Matrix, Vector
 
-_TILE_ROWS = 256
-_TILE_COLUMNS = 2048
+_BAND_ELEMENTS = 1 << 20
+_BAND_ROWS = (32, 256)
+"""Smallest and largest number of rows of a band."""
+
 _SERIAL_ELEMENTS = 1 << 20
 _TASKS = 16
-SMALLEST_FLOAT32_EXPONENT = -85.0
-"""Below it exp is subnormal in float32: slow, and of no weight in any sum."""
+_SMALLEST_EXPONENT = {4: -85.0, 8: -np.inf}
+"""By bytes of the type: below it exp is subnormal, which is slow and has no weight in any sum."""
 
-
-@dataclass(frozen=True)
-class Tile:
-    """A run of rows against a run of columns, as near or as far pairs.
-
-    Attributes
-    ----------
-    rows, columns : slice
-        In class order.
-    near : bool
-        True for pairs of the same class, False for pairs of different classes.
-    codes : array of shape (n_samples,) or None
-        Class codes, if the tile has pairs of both kinds; those of the other kind are excluded.
-    """
-
-    rows: slice
-    columns: slice
-    near: bool
-    codes: Ints | None = None
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of rows and of columns."""
-        return self.rows.stop - self.rows.start, self.columns.stop - self.columns.start
-
-    def fill_excluded(self, values: Floats, value: float) -> None:
-        """Overwrite the pairs of a row with itself, and those of the other kind."""
-        if self.near:
-            both = np.arange(
-                max(self.rows.start, self.columns.start), min(self.rows.stop, self.columns.stop)
-            )
-            values[both - self.rows.start, both - self.columns.start] = value
-        if self.codes is not None:
-            same = self.codes[self.rows, None] == self.codes[self.columns]
-            values[same != self.near] = value
+_BLOCK_ROWS = 256
+_BLOCK_COLUMNS = 2048
 
 
 @dataclass(frozen=True)
 class Band:
-    """Rows of one class, or of several whole small ones, and the columns of those classes."""
+    """A run of rows against all columns.
+
+    Attributes
+    ----------
+    rows : slice
+        In class order.
+    near : tuple of (slice, slice)
+        Blocks of near pairs: rows of the band, counted from its first, and columns.
+    """
 
     rows: slice
-    near: slice
-    codes: Ints | None
+    near: tuple[tuple[slice, slice], ...]
 
     @property
     def height(self) -> int:
         """Number of rows."""
         return self.rows.stop - self.rows.start
 
-    def tiles(self, n: int) -> Iterator[Tile]:
-        """Cut all n columns into tiles."""
-        yield from self._cut(0, self.near.start, near=False)
-        yield from self._cut(self.near.start, self.near.stop, near=True)
-        if self.codes is not None:
-            yield from self._cut(self.near.start, self.near.stop, near=False)
-        yield from self._cut(self.near.stop, n, near=False)
 
-    def _cut(self, start: int, stop: int, *, near: bool) -> Iterator[Tile]:
-        inside = start == self.near.start and stop == self.near.stop
-        for left in range(start, stop, _TILE_COLUMNS):
-            columns = slice(left, min(left + _TILE_COLUMNS, stop))
-            yield Tile(self.rows, columns, near, self.codes if inside else None)
+@dataclass(frozen=True)
+class BandWeights:
+    """Weights of the pairs of a band.
+
+    Attributes
+    ----------
+    band : Band
+    far : array of shape (height, n_samples)
+        0 for near pairs. It lives in a buffer of its thread, until the thread fills it again.
+    near : list of arrays
+        One for each near block of the band; 0 for the pair of a row with itself.
+    """
+
+    band: Band
+    far: Floats
+    near: list[Floats]
+
+    def row_sums(self) -> tuple[Vector, Vector]:
+        """Sums over near and over far pairs, for each row."""
+        near = np.empty(self.band.height)
+        for (rows, _), block in zip(self.band.near, self.near, strict=True):
+            near[rows] = block.sum(axis=1)
+        return near, self.far.sum(axis=1).astype(np.float64)
+
+    def products(self, T: Floats) -> tuple[Matrix, Matrix]:
+        """Products of near and of far weights with T, for each row."""
+        near = np.empty((self.band.height, T.shape[1]))
+        for (rows, columns), block in zip(self.band.near, self.near, strict=True):
+            near[rows] = block @ T[columns]
+        return near, np.asarray(self.far @ T, dtype=np.float64)
+
+    def merged(
+        self, near_factor: Vector | float = -1.0, far_factor: Vector | None = None
+    ) -> Floats:
+        """All weights in one array, with a factor for each row."""
+        if far_factor is not None:
+            np.multiply(self.far, far_factor.astype(self.far.dtype)[:, None], out=self.far)
+        factor = np.broadcast_to(near_factor, self.band.height).astype(self.far.dtype)
+        for (rows, columns), block in zip(self.band.near, self.near, strict=True):
+            np.multiply(block, factor[rows, None], out=self.far[rows, columns])
+        return self.far
 
 
-WeightsOf = Callable[[Tile], Floats]
-"""Tile -> weights; the result may be overwritten."""
+WeightsOf = Callable[[Band], Floats]
+"""Band -> weights of its pairs; the result may be overwritten."""
 
 
 class PairTiles(ClassOrder):
-    """All pairs of rows in class order, cut into bands of rows and tiles of columns.
+    """All pairs of rows in class order, cut into bands.
 
     Parameters
     ----------
@@ -127,24 +130,22 @@ class PairTiles(ClassOrder):
         self.threads = Threads()
 
     def _bands(self) -> Iterator[Band]:
-        """Yield parts of large classes, and runs of small ones that fit into one band together."""
-        first: int | None = None
-        for start, stop in pairwise(self.edges.tolist()):
-            fits = first is not None and stop - start > 1 and stop - first <= _TILE_ROWS
-            if first is not None and not fits:
-                yield self._run(first, start)
-                first = None
-            if 1 < stop - start <= _TILE_ROWS:
-                first = start if first is None else first
-            elif stop - start > 1:
-                for top in range(start, stop, _TILE_ROWS):
-                    yield Band(slice(top, min(top + _TILE_ROWS, stop)), slice(start, stop), None)
-        if first is not None:
-            yield self._run(first, self.n)
+        """Yield runs of rows without members of classes of one."""
+        low, high = _BAND_ROWS
+        height = max(low, min(high, _BAND_ELEMENTS // max(1, self.n)))
+        counted = self.size_of_each > 1
+        changes = np.flatnonzero(np.diff(counted.astype(np.int8), prepend=0, append=0))
+        for start, stop in changes.reshape(-1, 2).tolist():
+            for top in range(start, stop, height):
+                yield self._band(top, min(top + height, stop))
 
-    def _run(self, start: int, stop: int) -> Band:
-        several = self.codes[start] != self.codes[stop - 1]
-        return Band(slice(start, stop), slice(start, stop), self.codes if several else None)
+    def _band(self, start: int, stop: int) -> Band:
+        near = []
+        for code in range(int(self.codes[start]), int(self.codes[stop - 1]) + 1):
+            first, end = int(self.edges[code]), int(self.edges[code + 1])
+            rows = slice(max(first, start) - start, min(end, stop) - start)
+            near.append((rows, slice(first, end)))
+        return Band(slice(start, stop), tuple(near))
 
     def for_each(self, work: Callable[[Band], None]) -> None:
         """Apply `work` to every band, on all cores."""
@@ -155,10 +156,10 @@ class PairTiles(ClassOrder):
 
         self.sum(nothing_to_add)
 
-    def sum(self, work: Callable[[Band], tuple[Floats, ...]]) -> tuple[Floats, ...]:
+    def sum(self, work: Callable[[Band], tuple[Any, ...]]) -> tuple[Any, ...]:
         """Add up what `work` returns for every band, on all cores and in a fixed order."""
 
-        def run(part: slice) -> tuple[Floats, ...]:
+        def run(part: slice) -> tuple[Any, ...]:
             return reduce(_add, (work(band) for band in self.bands[part]))
 
         if not self.bands:
@@ -168,17 +169,15 @@ class PairTiles(ClassOrder):
         with single_threaded_blas():
             return reduce(_add, self.threads.map(run, len(self.bands), size))
 
-    def laplacian(self, weights_of: WeightsOf, T: Floats, *, near_sign: float = 1.0) -> Floats:
-        """(Laplacian of the weights) @ T.
+    def laplacian(self, weights_of: WeightsOf, T: Floats) -> Floats:
+        """(Laplacian of the weights) @ T, for weights whose rows sum to zero.
 
         Parameters
         ----------
         weights_of : callable
-            Tile -> weights w_ij of its rows; the Laplacian is that of w + w'.
+            Band -> weights w_ij of its rows; the Laplacian is that of w + w'.
         T : array of shape (n_samples, k)
             In class order.
-        near_sign : float, default=1.0
-            Factor of the weights of near tiles.
 
         Returns
         -------
@@ -188,73 +187,49 @@ class PairTiles(ClassOrder):
         own = np.zeros((self.n, T.shape[1]))
 
         def work(band: Band) -> tuple[Floats, ...]:
-            columns, back = np.zeros(self.n), np.zeros((self.n, T.shape[1]))
-            mine = T[band.rows]
-            for tile in band.tiles(self.n):
-                weights = weights_of(tile)
-                sign = near_sign if tile.near else 1.0
-                own[band.rows] += sign * (
-                    weights.sum(axis=1)[:, None] * mine - weights @ T[tile.columns]
-                )
-                columns[tile.columns] += sign * weights.sum(axis=0)
-                back[tile.columns] += sign * (weights.T @ mine)
-            return columns, back
+            weights = weights_of(band)
+            own[band.rows] = weights @ T
+            return column_sums(weights), weights.T @ T[band.rows]
 
         columns, back = self.sum(work)
-        return own + columns[:, None] * T - back
+        return np.asarray(columns[:, None] * T - own - back)
 
-    def scatter_matrix(
-        self,
-        weights_of: WeightsOf,
-        X: Floats,
-        *,
-        near_sign: float = 1.0,
-        row_sums: Vector | None = None,
-    ) -> Vector:
-        """X' (Laplacian of the weights) X, at half the cost of `laplacian` for T = X.
-
-        Sums of the rows' (signed) weights are computed unless they are known and given.
-        """
-        with_ones = np.vstack([X.T, np.ones(self.n, dtype=X.dtype)])
-        rows = np.zeros(self.n) if row_sums is None else row_sums
+    def scatter_matrix(self, weights_of: WeightsOf, X: Floats) -> Matrix:
+        """X' (Laplacian of the weights) X, for weights whose rows sum to zero."""
 
         def work(band: Band) -> tuple[Floats, ...]:
-            left = np.ascontiguousarray(with_ones[:, band.rows])
-            product = np.zeros((len(left), self.n), dtype=X.dtype)
-            for tile in band.tiles(self.n):
-                weights = weights_of(tile)
-                sign = near_sign if tile.near else 1.0
-                product[:, tile.columns] += sign * (left @ weights)
-                if row_sums is None:
-                    rows[band.rows] += sign * weights.sum(axis=1, dtype=np.float64)
-            return product[:-1] @ X, product[-1]
+            weights = weights_of(band)
+            return X[band.rows].T @ (weights @ X), column_sums(weights)
 
-        S, columns = self.sum(work)
-        degree = (rows + columns).astype(X.dtype)
-        return np.asarray((X * degree[:, None]).T @ X, dtype=np.float64) - S - S.T
-
-    def whole(self, band: Band, weights_of: WeightsOf) -> Vector:
-        """All tiles of a band side by side."""
-        result = np.zeros((band.height, self.n))
-        for tile in band.tiles(self.n):
-            result[:, tile.columns] += weights_of(tile)
-        return result
+        return laplacian_form(X, *self.sum(work))
 
 
-def _add(left: tuple[Floats, ...], right: tuple[Floats, ...]) -> tuple[Floats, ...]:
+def laplacian_form(X: Floats, S: Matrix, columns: Vector) -> Matrix:
+    """X' (Laplacian of w + w') X from S = X' w X and column sums, if rows of w sum to zero."""
+    weighted = X * columns.astype(X.dtype)[:, None]
+    return np.asarray(weighted.T @ X, dtype=np.float64) - S - S.T
+
+
+def column_sums(weights: Floats) -> Floats:
+    """Sum over the rows; a product is faster than a reduction along the slow axis."""
+    return np.ones(len(weights), dtype=weights.dtype) @ weights
+
+
+def _add(left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(np.add(a, b, dtype=np.float64) for a, b in zip(left, right, strict=True))
 
 
 _buffers = threading.local()
 
 
-def _scratch(shape: tuple[int, int], dtype: np.dtype[Any]) -> Floats:
-    """Return this thread's buffer in the shape of a tile, so that it stays in the cache."""
+def _buffer(shape: tuple[int, int], dtype: np.dtype[Any], number: int = 0) -> Floats:
+    """Return a buffer of this thread, so that it stays in the cache."""
     size = shape[0] * shape[1]
-    buffer = getattr(_buffers, dtype.name, None)
+    name = f"{dtype.name}.{number}"
+    buffer = getattr(_buffers, name, None)
     if buffer is None or buffer.size < size:
         buffer = np.empty(size, dtype=dtype)
-        setattr(_buffers, dtype.name, buffer)
+        setattr(_buffers, name, buffer)
     return buffer[:size].reshape(shape)
 
 
@@ -271,71 +246,117 @@ def largest_squared_distance(X: Floats) -> float:
     P = X - X.mean(axis=0)
     norms = np.einsum("ij,ij->i", P, P, dtype=np.float64)
     largest = 0.0
-    for top in range(0, len(P), _TILE_ROWS):
-        rows = slice(top, top + _TILE_ROWS)
-        for left in range(0, top + 1, _TILE_COLUMNS):
-            columns = slice(left, left + _TILE_COLUMNS)
+    for top in range(0, len(P), _BLOCK_ROWS):
+        rows = slice(top, top + _BLOCK_ROWS)
+        for left in range(0, top + 1, _BLOCK_COLUMNS):
+            columns = slice(left, left + _BLOCK_COLUMNS)
             tile = norms[rows, None] + norms[columns] - 2.0 * (P[rows] @ P[columns].T)
             largest = max(largest, float(tile.max()))
     return largest
 
 
 class PairForm(ABC):
-    """Distances between all points in class order; makes tiles of weights.
-
-    A tile lives in a buffer of its thread, until the thread makes the next one.
-    """
+    """Distances between all points in class order; makes weights of bands."""
 
     @property
     @abstractmethod
     def dtype(self) -> np.dtype[Any]:
-        """Type of the tiles."""
+        """Type of the weights."""
 
     @abstractmethod
-    def scaled(self, tile: Tile, sign: float, shift: Vector | float) -> Floats:
-        """Sign * H - shift; the shift is that of the tile's rows."""
+    def negative(self, band: Band, shift: Vector | float, number: int) -> Floats:
+        """-H - shift of all pairs of a band; the shift is that of its rows."""
 
     @abstractmethod
     def with_vote(self, p: Vector, threshold: float, alpha: float) -> PairForm:
         """Add ``alpha * [(p_i - p_j)^2 >= threshold]``."""
 
-    def exponents(
-        self,
-        tile: Tile,
-        near_shift: Vector | float = 0.0,
-        far_shift: Vector | float = 0.0,
-        *,
-        near_sign: float = 1.0,
-    ) -> Floats:
-        """T of a tile, with shifts for all rows; -inf for excluded pairs."""
-        result = self._raw(tile, near_shift, far_shift, near_sign)
-        tile.fill_excluded(result, -np.inf)
-        return result
-
-    def _raw(
-        self, tile: Tile, near_shift: Vector | float, far_shift: Vector | float, near_sign: float
-    ) -> Floats:
-        shift = near_shift if tile.near else far_shift
-        if isinstance(shift, np.ndarray):
-            shift = shift[tile.rows]
-        return self.scaled(tile, near_sign if tile.near else -1.0, shift)
-
     def weights(
         self,
-        tile: Tile,
+        band: Band,
         near_shift: Vector | float = 0.0,
         far_shift: Vector | float = 0.0,
         *,
         near_sign: float = 1.0,
-    ) -> Floats:
-        """exp(T) of a tile; 0 for excluded pairs."""
-        result = self._raw(tile, near_shift, far_shift, near_sign)
-        if result.dtype == np.float32:
-            np.maximum(result, SMALLEST_FLOAT32_EXPONENT, out=result)
-        tile.fill_excluded(result, 0.0)
-        np.exp(result, out=result)
-        tile.fill_excluded(result, 0.0)
-        return result
+        number: int = 0,
+    ) -> BandWeights:
+        """exp(near_sign H - near_shift) of near pairs, exp(-H - far_shift) of far ones.
+
+        Parameters
+        ----------
+        band : Band
+        near_shift, far_shift : array of shape (n_samples,) or float
+        near_sign : {1.0, -1.0}
+        number : int, default=0
+            Which of the thread's buffers to fill.
+        """
+        far, near = self._exponents(band, near_shift, far_shift, near_sign, number)
+        smallest = _SMALLEST_EXPONENT[self.dtype.itemsize]
+        if smallest > -np.inf:
+            np.maximum(far, smallest, out=far)
+        # Pairs that do not count are excluded before exp, which their exponents could overflow, and
+        # after it. An exponent of -inf would do both, but it is slow.
+        for (rows, columns), block in zip(band.near, near, strict=True):
+            far[rows, columns] = 0.0
+            np.maximum(block, smallest, out=block)
+            _exclude_own(band, rows, columns, block, 0.0)
+            np.exp(block, out=block)
+            _exclude_own(band, rows, columns, block, 0.0)
+        np.exp(far, out=far)
+        for rows, columns in band.near:
+            far[rows, columns] = 0.0
+        return BandWeights(band, far, near)
+
+    def log_sums(
+        self, band: Band, *, near_sign: float = 1.0, number: int = 0
+    ) -> tuple[Vector, Vector]:
+        """Logarithms of the row sums of the weights without shifts, whatever their size."""
+        far, near = self._exponents(band, 0.0, 0.0, near_sign, number)
+        log_near = np.empty(band.height)
+        for (rows, columns), block in zip(band.near, near, strict=True):
+            far[rows, columns] = -np.inf
+            _exclude_own(band, rows, columns, block, -np.inf)
+            log_near[rows] = _log_sum_exp(block)
+        return log_near, _log_sum_exp(far)
+
+    def _exponents(
+        self,
+        band: Band,
+        near_shift: Vector | float,
+        far_shift: Vector | float,
+        near_sign: float,
+        number: int,
+    ) -> tuple[Floats, list[Floats]]:
+        """Exponents of all pairs as if they were far, and of the near blocks."""
+        near_shift, far_shift = _of_rows(near_shift, band), _of_rows(far_shift, band)
+        far = self.negative(band, far_shift, number)
+        # H = -T - far_shift, so that the exponent is near_sign H - near_shift.
+        offset = np.broadcast_to(-near_sign * far_shift - near_shift, band.height)
+        near = []
+        for rows, columns in band.near:
+            block = far[rows, columns] * self.dtype.type(-near_sign)
+            block += offset[rows, None].astype(self.dtype)
+            near.append(block)
+        return far, near
+
+
+def _of_rows(shift: Vector | float, band: Band) -> Vector | float:
+    return shift[band.rows] if isinstance(shift, np.ndarray) else shift
+
+
+def _exclude_own(band: Band, rows: slice, columns: slice, block: Floats, value: float) -> None:
+    """Overwrite the pair of each row with itself."""
+    inside = np.arange(rows.stop - rows.start)
+    block[inside, inside + band.rows.start + rows.start - columns.start] = value
+
+
+def _log_sum_exp(exponents: Floats) -> Vector:
+    """Log of the row sums of exp; overwrites its argument."""
+    top = np.maximum(exponents.max(axis=1), np.finfo(exponents.dtype).min)
+    exponents -= top[:, None]
+    np.maximum(exponents, _SMALLEST_EXPONENT[exponents.dtype.itemsize], out=exponents)
+    with np.errstate(divide="ignore"):
+        return np.asarray(top + np.log(np.exp(exponents, out=exponents).sum(axis=1)), dtype=float)
 
 
 @dataclass(frozen=True, eq=False)
@@ -371,14 +392,15 @@ class Embedded(PairForm):
     def _norms(self) -> Vector:
         return np.einsum("ij,ij,j->i", self.P, self.P, self.signs, dtype=np.float64)
 
-    def scaled(self, tile: Tile, sign: float, shift: Vector | float) -> Floats:
-        """Sign * H - shift, from one matrix product."""
-        height, k = tile.shape[0], self.P.shape[1]
-        left = np.empty((height, k + 2), dtype=self.dtype)
-        left[:, :k] = self.P[tile.rows] * (-2.0 * sign * self.signs)
-        left[:, k] = sign * self._norms[tile.rows] - shift
-        left[:, k + 1] = sign
-        return np.matmul(left, self._right[tile.columns].T, out=_scratch(tile.shape, self.dtype))
+    def negative(self, band: Band, shift: Vector | float, number: int) -> Floats:
+        """-H - shift, from one matrix product."""
+        k = self.P.shape[1]
+        left = np.empty((band.height, k + 2), dtype=self.dtype)
+        left[:, :k] = self.P[band.rows] * (2.0 * self.signs)
+        left[:, k] = -self._norms[band.rows] - shift
+        left[:, k + 1] = -1.0
+        out = _buffer((band.height, len(self.P)), self.dtype, number)
+        return np.matmul(left, self._right.T, out=out)
 
     def extended(self, p: Vector, weight: float) -> Embedded:
         """Add ``weight * (p_i - p_j)^2`` to the squared distances."""
@@ -406,7 +428,7 @@ class Voted(PairForm):
     """
 
     base: Embedded
-    p: Vector
+    p: Matrix
     thresholds: Vector
     alphas: Vector
 
@@ -415,13 +437,13 @@ class Voted(PairForm):
         """Type of the base's coordinates."""
         return self.base.dtype
 
-    def scaled(self, tile: Tile, sign: float, shift: Vector | float) -> Floats:
-        """Sign * H - shift, vote by vote."""
-        result = self.base.scaled(tile, sign, shift)
+    def negative(self, band: Band, shift: Vector | float, number: int) -> Floats:
+        """-H - shift, vote by vote."""
+        result = self.base.negative(band, shift, number)
         votes = np.zeros_like(result)
         for p, threshold, alpha in zip(self.p, self.thresholds, self.alphas, strict=True):
-            votes += alpha * (squares(p, tile) >= threshold)
-        result += sign * votes
+            votes += alpha * (squares(p, band) >= threshold)
+        result -= votes
         return result
 
     def with_vote(self, p: Vector, threshold: float, alpha: float) -> Voted:
@@ -434,8 +456,8 @@ class Voted(PairForm):
         )
 
 
-def squares(p: Vector, tile: Tile) -> Vector:
-    """(p_i - p_j)^2 of a tile."""
-    difference = np.subtract.outer(p[tile.rows], p[tile.columns])
+def squares(p: Vector, band: Band) -> Matrix:
+    """(p_i - p_j)^2 of the pairs of a band."""
+    difference = np.subtract.outer(p[band.rows], p)
     difference *= difference
     return difference

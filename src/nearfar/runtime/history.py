@@ -32,6 +32,10 @@ class Iteration:
         Boosting: the weight of the iteration's direction.
     direction : array of shape (n_features,) or None
         Boosting: the unit vector v of the rank-one term v v'.
+    directions : array of shape (n_directions, n_features) or None
+        Boosting in blocks: the unit vectors of the terms.
+    steps : array of shape (n_directions,) or None
+        Boosting in blocks: their weights.
     threshold : float or None
         Threshold of a binary weak model, or of a max-margin metric.
     factor : array of shape (rank, n_features) or None
@@ -45,6 +49,8 @@ class Iteration:
         keeps only that of the last iteration.
     restart : int
         Number of the start that the iteration belongs to.
+    n_rows : int or None
+        Number of points that the objective is over, if that changes during a fit.
     seconds : float
         Duration; set by the `History`.
     """
@@ -54,12 +60,15 @@ class Iteration:
     gap: float = math.nan
     step: float = math.nan
     direction: Vector | None = None
+    directions: Matrix | None = None
+    steps: Vector | None = None
     threshold: float | None = None
     factor: Matrix | None = None
     term_weights: Vector | None = None
     constraint_weights: Vector | None = None
     model: Any = None
     restart: int = 0
+    n_rows: int | None = None
     seconds: float = math.nan
 
 

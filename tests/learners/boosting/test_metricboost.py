@@ -20,6 +20,9 @@ from nearfar import (
     Triplets,
 )
 from nearfar.evaluate import triplet_accuracy
+from nearfar.learners.boosting import metricboost
+from nearfar.learners.boosting.all_triplets_operator import AllTripletsOperator
+from problems import half_of
 from references import metricboost as reference
 
 LETTER = {"prior": None, "scale": None, "tol": 0.0}
@@ -275,6 +278,118 @@ class TestDegenerate:
         self.fit(response, X, pairs)
 
 
+class TestBlocks:
+    """Several directions per iteration, on half of a standardised wine set."""
+
+    X, y, _ = half_of("wine")
+
+    def fit(self, **parameters):
+        return MetricBoost(**{"tol": 0.0, "block_size": 5} | parameters).fit(self.X, self.y)
+
+    def start(self, prior):
+        """Loss before the first iteration."""
+        operator = AllTripletsOperator(self.X, self.y)
+        if prior is None:
+            return operator.loss_and_weights(operator.start())[0]
+        return operator.loss_and_weights(operator.prior_state(None, 0.3)[0])[0]
+
+    @pytest.mark.parametrize("prior", [None, "identity"])
+    def test_as_good_as_single_directions(self, prior):
+        """The decrease is at least 90 % of theirs after 20 directions, and 99.5 % after 60."""
+        start = self.start(prior)
+        for number, share in ((20, 0.9), (60, 0.995)):
+            single = self.fit(prior=prior, block_size=1, max_iter=number)
+            blocks = self.fit(prior=prior, max_iter=number)
+            assert blocks.n_iter_ <= number / 5
+            losses = np.append(start, blocks.history_.objective)
+            assert (np.diff(losses) < 0).all()
+            decrease = start - single.history_.objective[-1]
+            assert start - losses[-1] >= share * decrease
+
+    def test_terms_add_up_to_the_metric(self):
+        learner = self.fit(prior=None, scale=None, max_iter=15)
+        assert learner.directions_.shape == (15, 13)
+        np.testing.assert_allclose(np.linalg.norm(learner.directions_, axis=1), 1.0)
+        assert (learner.weights_ >= 0).all()
+        M = (learner.directions_.T * learner.weights_) @ learner.directions_
+        np.testing.assert_allclose(learner.metric_.matrix, M, atol=1e-12)
+        np.testing.assert_allclose(learner.alphas_, learner.weights_)
+        assert np.linalg.eigvalsh(M).min() > -1e-12
+        H = margins(learner, self.X, AllTriplets()(self.X, self.y).index)
+        loss = np.log(np.exp(-H).sum())
+        assert learner.history_.objective[-1] == pytest.approx(loss, rel=1e-10)
+
+    def test_terms_are_added_to_the_prior(self):
+        X = self.X * np.linspace(0.1, 10, 13)
+        learner = MetricBoost(tol=0.0, block_size=5, max_iter=10).fit(X, self.y)
+        terms = (learner.directions_.T * learner.weights_) @ learner.directions_
+        rest = (learner.metric_.matrix - terms) * np.outer(X.std(axis=0), X.std(axis=0))
+        np.testing.assert_allclose(rest, rest[0, 0] * np.eye(13), atol=1e-10)
+        assert rest[0, 0] > 0
+        assert np.linalg.eigvalsh(learner.metric_.matrix).min() > 0
+
+    def test_stages(self):
+        learner = self.fit(max_iter=20)
+        stages = list(learner.staged_metrics())
+        assert len(stages) == learner.n_iter_ == 4
+        for number, stage in enumerate(stages, start=1):
+            short = self.fit(max_iter=5 * number).metric_
+            np.testing.assert_allclose(stage.matrix, short.matrix, rtol=1e-10, atol=1e-12)
+
+    @pytest.mark.parametrize("prior", [None, "identity"])
+    def test_warm_start_continues(self, prior):
+        whole = self.fit(prior=prior, max_iter=20)
+        learner = MetricBoost(prior=prior, tol=0.0, block_size=5, max_iter=10, warm_start=True)
+        learner.fit(self.X, self.y).fit(self.X, self.y)
+        assert learner.history_.objective[-1] == pytest.approx(whole.history_.objective[-1])
+        np.testing.assert_allclose(learner.metric_.matrix, whole.metric_.matrix, rtol=1e-6)
+        assert len(learner.directions_) == len(whole.directions_)
+        single = learner.set_params(block_size=1).fit(self.X, self.y)
+        assert len(single.directions_) == len(whole.directions_) + 10
+        assert single.history_.objective[0] < whole.history_.objective[-1]
+        learner.set_params(block_size=5).fit(self.X, self.y)
+        assert len(whole.directions_) + 10 < len(learner.directions_)
+
+    def test_many_points_take_blocks(self, monkeypatch):
+        single = self.fit(block_size=1, max_iter=20)
+        few = self.fit(block_size="auto", max_iter=20)
+        assert few.metric_.L.tobytes() == single.metric_.L.tobytes()
+        monkeypatch.setattr(metricboost, "_EXACT_ROWS", len(self.X) - 1)
+        many = self.fit(block_size="auto", max_iter=20)
+        assert many.n_iter_ == 2
+        blocks = self.fit(block_size=10, max_iter=20)
+        assert many.metric_.L.tobytes() == blocks.metric_.L.tobytes()
+        for response in ("normalized", "binary"):
+            assert self.fit(block_size="auto", response=response, max_iter=3).n_iter_ == 3
+        # The paper's directions in float32.
+        again = self.fit(block_size=1, max_iter=8).history_.objective
+        np.testing.assert_allclose(again, single.history_.objective[:8], rtol=1e-5)
+
+    def test_separable_points_in_single_precision(self, monkeypatch):
+        """The loss falls by hundreds in one iteration, and is still that of all triplets."""
+        monkeypatch.setattr(metricboost, "_EXACT_ROWS", 10)
+        y = np.arange(60) % 3
+        X = np.random.default_rng(0).standard_normal((60, 4)) + 30 * np.eye(4)[y]
+        learner = MetricBoost(prior=None, scale=None).fit(X, y)
+        assert learner.history_.stopped == "separated"
+        H = margins(learner, X, AllTriplets()(X, y).index)
+        loss = np.max(-H) + np.log(np.exp(-H - np.max(-H)).sum())
+        assert loss < -200
+        assert learner.history_.objective[-1] == pytest.approx(loss, rel=1e-3)
+
+    def test_only_all_triplets_of_labels_have_blocks(self):
+        triplets = NearestTriplets()(self.X, self.y)
+        for y, parameters in (
+            (triplets, {}),
+            (self.y, {"constraints": NearestTriplets()}),
+            (self.y, {"response": "binary"}),
+            (self.y, {"variant": "paper"}),
+        ):
+            with pytest.raises(ValueError, match='block_size must be "auto" or 1'):
+                MetricBoost(block_size=2, **parameters).fit(self.X, y)
+            assert MetricBoost(block_size=1, max_iter=2, **parameters).fit(self.X, y).n_iter_ == 2
+
+
 def test_bad_parameters():
     X, y = problem(2)
     for parameters in (
@@ -282,6 +397,8 @@ def test_bad_parameters():
         {"threshold": "best"},
         {"variant": "printed"},
         {"max_iter": 0},
+        {"block_size": 0},
+        {"block_size": "large"},
     ):
         (name,) = parameters
         with pytest.raises(ValueError, match=f"{name} must be"):

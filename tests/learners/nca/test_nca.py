@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.neighbors import NeighborhoodComponentsAnalysis
+from sklearn.neighbors import NearestNeighbors, NeighborhoodComponentsAnalysis
 
 from nearfar import NCA, Metric, MixtureNCA, SparseNCA
+from nearfar.learners.nca import base
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors
 
 
@@ -23,7 +24,7 @@ def test_as_good_as_scikit_learn_from_the_same_start(loader):
         warnings.simplefilter("ignore", ConvergenceWarning)
         theirs = NeighborhoodComponentsAnalysis(init=start, max_iter=200, tol=1e-6).fit(X, y)
         ours = NCA(init=Metric(start), scale=None).fit(X, y)
-    reached = np.exp(SoftNeighbors(X, y).probabilities(theirs.components_).log_p).mean()
+    reached = np.exp(SoftNeighbors(X, y).log_probabilities(theirs.components_)).mean()
     assert -ours.history_.objective[-1] >= 0.99 * reached
 
 
@@ -77,7 +78,7 @@ class TestSparse:
             learner = SparseNCA(init=init, scale=scale, sparsity=0.0, max_iter=1, tol=0.0)
             with pytest.warns(ConvergenceWarning):
                 learner.fit(X, y)
-            p = SoftNeighbors(X, y).probabilities(init.L).log_p.mean()
+            p = SoftNeighbors(X, y).log_probabilities(init.L).mean()
             assert learner.history_.objective[0] < -p
 
     def test_stationary_in_m(self):
@@ -86,7 +87,9 @@ class TestSparse:
         learner = SparseNCA(sparsity=0.01, scale=None, tol=1e-12).fit(Z, y)
         points = SoftNeighbors(Z, y)
         L = learner.components_
-        G = points.matrix_gradient(points.probabilities(L), np.ones(len(Z))) / len(Z)
+        square = np.vstack([L, np.zeros((13 - len(L), 13))])
+        found = points.evaluate([square], lambda _, log_p: (log_p.sum(), np.ones(log_p.shape)))
+        G = found.by_matrix[0] / len(Z)
         excess = 0.01 * np.eye(13) - G
         assert np.linalg.eigvalsh(excess).min() > -1e-4
         np.testing.assert_allclose(excess @ L.T, 0.0, atol=1e-4)
@@ -103,14 +106,46 @@ class TestBatches:
         X, y = load_wine(return_X_y=True)
         learner = NCA(batch_size=60, max_iter=20, random_state=0).fit(X, y)
         whole = SoftNeighbors((X - X.mean(axis=0)) / X.std(axis=0), y)
-        start = np.exp(whole.probabilities(np.eye(13) / 13**0.25).log_p).mean()
+        start = np.exp(whole.log_probabilities(np.eye(13) / 13**0.25)).mean()
         scaled = learner.components_ * X.std(axis=0)
-        assert np.exp(whole.probabilities(scaled).log_p).mean() > start + 0.02
+        assert np.exp(whole.log_probabilities(scaled)).mean() > start + 0.02
 
     def test_batches_that_are_too_small(self):
         X = np.arange(24.0).reshape(12, 2)
         with pytest.raises(ValueError, match="batch_size"):
             NCA(batch_size=2, random_state=0).fit(X, np.arange(12) // 2)
+
+
+def overlapping(n, apart):
+    """Classes that differ in three of eight features."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 5, n)
+    X = rng.standard_normal((n, 8))
+    X[:, :3] += apart * rng.standard_normal((5, 3))[y]
+    return X, y
+
+
+def neighbours(Z):
+    return NearestNeighbors(n_neighbors=6).fit(Z).kneighbors(Z, return_distance=False)[:, 1:]
+
+
+@pytest.mark.parametrize("objective", ["expected", "likelihood"])
+def test_single_precision_is_enough(objective):
+    X, y = overlapping(1500, 3.0)
+    single = NCA(objective=objective).fit(X, y)
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    log_p = SoftNeighbors(Z, y).log_probabilities(single.components_ * X.std(axis=0))
+    double = np.exp(log_p).mean() if objective == "expected" else log_p.mean()
+    assert -single.history_.objective[-1] == pytest.approx(double, rel=1e-5)
+
+
+def test_tolerances_by_number_of_points(monkeypatch):
+    X, y = load_wine(return_X_y=True)
+    for cls, small in ((NCA, 1e-6), (SparseNCA, 1e-8), (MixtureNCA, 1e-6)):
+        for rows, tol in ((178, small), (177, 1e-3)):
+            monkeypatch.setattr(base, "EXACT_ROWS", rows)
+            default = cls(random_state=0).fit(X, y)
+            assert default.n_iter_ == cls(tol=tol, random_state=0).fit(X, y).n_iter_
 
 
 @pytest.mark.parametrize("learner", [NCA(), SparseNCA(), MixtureNCA(n_metrics=2)])

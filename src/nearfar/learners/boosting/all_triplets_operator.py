@@ -23,16 +23,27 @@ of all pairs, which is refused for more than `MAX_SORTED` of them.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearfar.learners.boosting.eigen import leading
 from nearfar.learners.boosting.losses import exponential_loss
 from nearfar.learners.boosting.thresholds import best_threshold, gaussian_threshold
 from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine
-from nearfar.numerics.pair_tiles import Band, Embedded, PairForm, PairTiles, Tile, squares
+from nearfar.numerics.pair_tiles import (
+    Band,
+    BandWeights,
+    Embedded,
+    PairForm,
+    PairTiles,
+    column_sums,
+    laplacian_form,
+    squares,
+)
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 MAX_SORTED = 1 << 24
@@ -40,6 +51,9 @@ MAX_SORTED = 1 << 24
 
 _SAFE_GROWTH = {4: 60.0, 8: 500.0}
 """By bytes of the type: how far exponents may move before sums are shifted anew."""
+
+_SMALLEST_LOG_ANCHOR = -200.0
+"""Anchors of less weight do not count."""
 
 
 @dataclass(frozen=True)
@@ -140,15 +154,90 @@ class AllTripletsOperator:
 
     def matrix(self, u: AnchorWeights) -> Matrix:
         """A(u), the matrix (8) of MetricBoost."""
-        near = np.subtract(u.sums.near, u.log_anchor, where=self.anchors, out=np.zeros(len(self.X)))
-        far = np.subtract(u.sums.far, u.log_anchor, where=self.anchors, out=np.zeros(len(self.X)))
-        A = self.classes.scatter_matrix(
-            lambda tile: u.form.weights(tile, near, far),
-            self.X,
-            near_sign=-1.0,
-            row_sums=np.zeros(len(self.X)),
-        )
+        anchors, shifts = self.anchors, np.zeros((2, len(self.X)))
+        # Shifts must be finite, also those of anchors whose weight is below the range of exp.
+        log_anchor = np.maximum(u.log_anchor, _SMALLEST_LOG_ANCHOR)
+        np.subtract(u.sums.near, log_anchor, where=anchors, out=shifts[0])
+        np.subtract(u.sums.far, log_anchor, where=anchors, out=shifts[1])
+        A = self.classes.scatter_matrix(lambda band: u.form.weights(band, *shifts).merged(), self.X)
         return A / self.unit
+
+    def evaluate(self, L: Matrix, about: Sums | None = None) -> tuple[float, AnchorWeights, Matrix]:
+        """Return loss, weights and A(u) of the metric L'L, in one pass over the pairs.
+
+        Sums `about` which the new ones are known to lie save another pass.
+        """
+        if len(L) > len(self):
+            L = _compact(L, np.ones(len(L)))[0]
+        form = self.form(L)
+        shift = self.sums(form) if about is None else about
+        near, far = np.full((2, self.classes.n), -np.inf)
+        top = float((shift.near + shift.far)[self.anchors].max())
+        most = _SAFE_GROWTH[self.X.dtype.itemsize]
+        too_far = np.zeros((len(self), len(self))), np.zeros(len(self.X)), np.array(np.nan)
+
+        def work(band: Band) -> tuple[Floats, ...]:
+            rows = band.rows
+            with np.errstate(all="ignore"):
+                weights = form.weights(band, shift.near, shift.far)
+                sums = weights.row_sums()
+                moved = np.log(sums)
+            if not np.abs(moved).max() <= most:
+                return too_far
+            near[rows], far[rows] = moved[0] + shift.near[rows], moved[1] + shift.far[rows]
+            log_anchor = near[rows] + far[rows] - top
+            if log_anchor.max() > most:
+                return too_far
+            anchor = np.exp(log_anchor)
+            w = weights.merged(-anchor / sums[0], anchor / sums[1])
+            return self.X[rows].T @ (w @ self.X), column_sums(w), np.array(anchor.sum())
+
+        S, columns, total = self.classes.sum(work)
+        if about is not None and not total > math.exp(-most):
+            return self.evaluate(L)
+        A = laplacian_form(self.X, S, columns) / (total * self.unit)
+        loss = top + float(np.log(total))
+        return loss, AnchorWeights(form, Sums(near, far), near + far - loss), A
+
+    def curvature(self, u: AnchorWeights, V: Matrix, values: Vector) -> Matrix:
+        """Return the covariance of the margins along the rows of V, over the triplets.
+
+        With h_k(ij) = (q_ik - q_jk)^2 and the mean margins `values`, it is
+
+            sum_i a_i (E_near[h h'] + E_far[h h'] - m_near m_far' - m_far m_near') - values values'
+
+        with the means m of each anchor. Products h_k h_l expand into products of monomials of the
+        projections of i and of j: a narrow matrix product with the weights.
+        """
+        q = np.asarray(self.X @ (V / np.sqrt(self.unit)).T.astype(self.X.dtype))
+        first, second = np.triu_indices(len(V))
+        pairs = q[:, first] * q[:, second]
+        first_moments = np.hstack([np.ones((len(q), 1), q.dtype), q, q * q])
+        monomials = np.hstack([q, pairs])
+
+        def work(band: Band) -> tuple[Floats, ...]:
+            rows, b = band.rows, len(V)
+            weights = u.form.weights(band, u.sums.near, u.sums.far)
+            anchor = np.exp(u.log_anchor[rows])
+            own = q[rows].astype(np.float64)
+            near, far = (
+                own**2 * s[:, :1] - 2 * own * s[:, 1 : b + 1] + s[:, b + 1 :]
+                for s in weights.products(first_moments)
+            )
+            mixed = (near * anchor[:, None]).T @ far
+            w = weights.merged(anchor, anchor)
+            s = np.asarray(w @ monomials, dtype=np.float64)
+            back = np.asarray(w.T @ q[rows], dtype=np.float64)
+            return (
+                mixed,
+                _fourth_moments(own, s[:, :b], s[:, b:], w.sum(axis=1)),
+                back,
+                column_sums(w),
+            )
+
+        mixed, rows_part, back, columns = self.classes.sum(work)
+        total = rows_part + _column_moments(np.asarray(q, dtype=np.float64), back, columns)
+        return total - mixed - mixed.T - np.outer(values, values)
 
     def line(self, state: AllTripletsState, v: Vector) -> Line:
         """Return the loss along the direction v from the given distances."""
@@ -194,13 +283,11 @@ class AllTripletsOperator:
         """Return the weight of the triplets that a threshold orders wrongly, and correctly."""
 
         def work(band: Band) -> tuple[Floats, ...]:
-            shares = np.zeros((2, 2, band.height))
-            for tile in band.tiles(self.classes.n):
-                weights = u.form.weights(tile, u.sums.near, u.sums.far)
-                large = squares(p, tile) >= threshold
-                shares[int(tile.near), 1] += np.where(large, weights, 0.0).sum(axis=1)
-                shares[int(tile.near), 0] += np.where(large, 0.0, weights).sum(axis=1)
-            (far_small, far_large), (near_small, near_large) = shares
+            weights = u.form.weights(band, u.sums.near, u.sums.far)
+            large = squares(p, band) >= threshold
+            near_large, far_large = _sums_where(weights, large)
+            # Summed on their own, and not as a difference, they are zero where nothing is small.
+            near_small, far_small = _sums_where(weights, ~large)
             anchor = np.exp(u.log_anchor[band.rows])
             return (
                 np.array(anchor @ (near_large * far_small)),
@@ -226,14 +313,13 @@ class AllTripletsOperator:
 
         def work(band: Band) -> None:
             rows = band.rows
-            tile = self.classes.whole(
-                band, lambda tile: u.form.weights(tile, u.sums.near, u.sums.far)
-            )
-            length = squares(p, Tile(rows, slice(0, n), near=False))
+            weights = u.form.weights(band, u.sums.near, u.sums.far)
+            length = squares(p, band)
             order = np.argsort(length, axis=1, kind="stable")
+            far = np.take_along_axis(weights.far.astype(np.float64), order, axis=1)
             is_near = self.classes.codes[rows, None] == self.classes.codes
-            near = np.take_along_axis(np.where(is_near, tile, 0.0), order, axis=1)
-            far = np.take_along_axis(np.where(is_near, 0.0, tile), order, axis=1)
+            near = np.where(is_near, weights.merged(1.0), 0.0)
+            near = np.take_along_axis(near, order, axis=1)
             a, b = np.cumsum(near, axis=1) - near, np.cumsum(far, axis=1) - far
             anchor = np.exp(u.log_anchor[rows])[:, None]
             lengths[rows] = np.take_along_axis(length, order, axis=1)
@@ -270,20 +356,12 @@ class AllTripletsOperator:
         def near_by(band: Band) -> None:
             assert about is not None
             rows = band.rows
-            sums = np.zeros((2, band.height))
-            for tile in band.tiles(self.classes.n):
-                weights = form.weights(tile, about.near, about.far)
-                sums[int(tile.near)] += weights.sum(axis=1, dtype=np.float64)
             with np.errstate(divide="ignore"):
-                far[rows], near[rows] = np.log(sums)
-            near[rows] += about.near[rows]
-            far[rows] += about.far[rows]
+                sums = np.log(form.weights(band, about.near, about.far).row_sums())
+            near[rows], far[rows] = sums[0] + about.near[rows], sums[1] + about.far[rows]
 
         def anywhere(band: Band) -> None:
-            for tile in band.tiles(self.classes.n):
-                exponents = form.exponents(tile)
-                total = near if tile.near else far
-                total[band.rows] = np.logaddexp(total[band.rows], _log_sum_exp(exponents))
+            near[band.rows], far[band.rows] = form.log_sums(band)
 
         self.classes.for_each(anywhere if about is None else near_by)
         return Sums(near, far)
@@ -326,12 +404,9 @@ class _AllTripletsLine:
             rows = band.rows
             q = self.p - self.p[rows].mean()
             powers = np.vander(q, 5, increasing=True).astype(form.dtype)
-            sums = np.zeros((2, band.height, 5))
-            for tile in band.tiles(classes.n):
-                weights = form.weights(tile, shift.near, shift.far)
-                sums[int(tile.near)] += weights @ powers[tile.columns]
-            moments[1, :, rows] = _even_moments(sums[0], q[rows])
-            moments[0, :, rows] = _even_moments(sums[1], q[rows])
+            near, far = form.weights(band, shift.near, shift.far).products(powers)
+            moments[0, :, rows] = _even_moments(near, q[rows])
+            moments[1, :, rows] = _even_moments(far, q[rows])
 
         classes.for_each(work)
         anchors = self.operator.anchors
@@ -382,6 +457,14 @@ class _AllTripletsLine:
         return float((nearest_far[anchors] ** 2 - reach[anchors] ** 2).min())
 
 
+def _sums_where(weights: BandWeights, chosen: NDArray[np.bool_]) -> tuple[Vector, Vector]:
+    """Sums over the chosen near and far pairs, for each row."""
+    near = np.empty(weights.band.height)
+    for (rows, columns), block in zip(weights.band.near, weights.near, strict=True):
+        near[rows] = np.einsum("ij,ij->i", block, chosen[rows, columns], dtype=np.float64)
+    return near, np.einsum("ij,ij->i", weights.far, chosen, dtype=np.float64)
+
+
 def _compact(L: Matrix, signs: Vector) -> tuple[Matrix, Vector]:
     """Return at most as many rows as there are features, with the same L' diag(signs) L."""
     values, vectors = np.linalg.eigh((L.T * signs) @ L)
@@ -393,6 +476,42 @@ def _embedded(state: AllTripletsState) -> Embedded:
     if not isinstance(state.form, Embedded):
         raise TypeError("A line search needs distances, not votes.")
     return state.form
+
+
+def _fourth_moments(own: Matrix, q: Matrix, pairs: Matrix, total: Vector) -> Matrix:
+    """Part of sum_j w_ij h_k h_l, over the rows i, in which j has a degree of at most two.
+
+    Parameters
+    ----------
+    own : array of shape (height, b)
+        Projections q_ik of the rows.
+    q, pairs : array of shape (height, b) and (height, b (b + 1) / 2)
+        Sums over j of w_ij q_jk and of w_ij q_jk q_jl, k <= l.
+    total : array of shape (height,)
+        Sums over j of w_ij.
+    """
+    b = own.shape[1]
+    first, second = np.triu_indices(b)
+    square = own**2
+    result = np.einsum("ik,il,i->kl", square, square, total.astype(np.float64))
+    crossed = np.einsum("ik,il->kl", square, own * q)
+    result -= 2 * (crossed + crossed.T)
+    diagonal = pairs[:, first == second]
+    squared = np.einsum("ik,il->kl", square, diagonal)
+    result += squared + squared.T
+    product = np.zeros((b, b))
+    product[first, second] = 4 * (own[:, first] * own[:, second] * pairs).sum(axis=0)
+    return result + np.triu(product) + np.triu(product, 1).T
+
+
+def _column_moments(q: Matrix, back: Matrix, columns: Vector) -> Matrix:
+    """Part of sum_ij w_ij h_k h_l in which j has a degree of three or four.
+
+    `back` are sums over i of w_ij q_ik, `columns` those of w_ij.
+    """
+    square = q**2
+    crossed = np.einsum("jk,jl->kl", square, q * back)
+    return np.einsum("jk,jl,j->kl", square, square, columns) - 2 * (crossed + crossed.T)
 
 
 def _pair_sums(q: Vector) -> Vector:
@@ -411,10 +530,3 @@ def _even_moments(sums: Floats, q: Vector) -> Matrix:
     square = q * q * m0 - 2 * q * m1 + m2
     fourth = q**4 * m0 - 4 * q**3 * m1 + 6 * q**2 * m2 - 4 * q * m3 + m4
     return np.stack([m0, square, fourth])
-
-
-def _log_sum_exp(exponent: Floats) -> Vector:
-    top = np.maximum(exponent.max(axis=1), np.finfo(exponent.dtype).min)
-    exponent -= top[:, None]
-    with np.errstate(divide="ignore"):
-        return top + np.log(np.exp(exponent, out=exponent).sum(axis=1, dtype=np.float64))

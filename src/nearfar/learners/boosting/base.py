@@ -43,6 +43,12 @@ class Terms:
         last = history[-1]
         if last.factor is not None:
             return cls(last.factor, np.ones(len(last.factor)))
+        if last.directions is not None:
+            blocks = [(i.directions, i.steps) for i in history]
+            directions, steps = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+            return cls(
+                np.vstack([earlier.directions, directions]), np.append(earlier.weights, steps)
+            )
         new = np.array([iteration.direction for iteration in history], dtype=np.float64)
         directions = np.vstack([earlier.directions, new])
         if last.term_weights is not None:

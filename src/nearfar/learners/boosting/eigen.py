@@ -26,6 +26,14 @@ def leading(A: Matrix, *, absolute: bool = False) -> tuple[float, Vector]:
     return float(values[0]), signed(vectors[:, 0])
 
 
+def leading_block(A: Matrix, size: int) -> tuple[Vector, Matrix]:
+    """Largest eigenvalues, falling, and their eigenvectors as rows."""
+    n = len(A)
+    with single_threaded_blas():
+        values, vectors = eigh(A, subset_by_index=[max(0, n - size), n - 1])
+    return values[::-1], np.array([signed(v) for v in vectors.T[::-1]])
+
+
 def signed(v: Vector) -> Vector:
     """Return v or -v, whichever has a positive largest entry."""
     return v * np.copysign(1.0, v[np.abs(v).argmax()])

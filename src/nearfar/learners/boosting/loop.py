@@ -11,9 +11,17 @@ import math
 from abc import ABC, abstractmethod
 from typing import Any, Protocol
 
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.optimize import nnls
+
+from nearfar.learners.boosting.eigen import leading_block
 from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine, TripletOperator
 from nearfar.runtime.history import Iteration, Iterations
 from nearfar.typing import Floats, Matrix, Vector
+
+_RIDGE = 1e-9
+_MAX_CUTS = 10
 
 
 class Operator(Protocol):
@@ -60,6 +68,16 @@ class Operator(Protocol):
 
     def thresholded_line(self, state: Any, v: Vector, *, how: str, signed: bool) -> ThresholdedLine:
         """Return the votes of squared lengths above and below a threshold."""
+
+
+class BlockOperator(Protocol):
+    """An operator that can look along several directions at once."""
+
+    def evaluate(self, L: Matrix, about: Any = None) -> tuple[float, Any, Matrix]:
+        """Return loss, weights u and A(u) of the metric L'L."""
+
+    def curvature(self, u: Any, V: Matrix, values: Vector) -> Matrix:
+        """Return the covariance of the margins along the rows of V, whose means are `values`."""
 
 
 class Rule(ABC):
@@ -135,6 +153,57 @@ def boost(
         if reason := rule.done(loss, before - objective):
             return reason
     return "max_iter"
+
+
+def boost_in_blocks(
+    operator: BlockOperator, rule: Rule, L: Matrix, *, block_size: int, max_iter: int
+) -> Iterations:
+    """Boost with several directions per iteration: the leading eigenvectors of A(u).
+
+    Their weights maximise the second-order model of the loss, all together and not negative
+    (Newton's step). If the loss does not fall, the step is cut.
+
+    Parameters
+    ----------
+    operator : BlockOperator
+    rule : Rule
+        Which directions count, and when to stop.
+    L : array of shape (rank, n_features)
+        Factor of the metric to start from.
+    block_size : int
+        The most directions per iteration.
+    max_iter : int
+    """
+    loss, u, A = operator.evaluate(L)
+    for _ in range(max_iter):
+        values, V = leading_block(A, block_size)
+        kept = [
+            not rule.no_direction_left(value, v, None) for value, v in zip(values, V, strict=True)
+        ]
+        values, V = values[kept], V[kept]
+        if len(values) == 0:
+            return "converged"
+        w = _newton_weights(values, operator.curvature(u, V, values))
+        for _ in range(_MAX_CUTS):
+            grown = np.vstack([L, np.sqrt(w)[:, None] * V])
+            new_loss, new_u, A = operator.evaluate(grown, u.sums)
+            if new_loss < loss:
+                break
+            w = w / 4
+        else:
+            return "converged"
+        before, loss, L, u = loss, new_loss, grown, new_u
+        yield Iteration(loss, float(values[0]), step=float(w.sum()), directions=V, steps=w)
+        if reason := rule.done(loss, before - loss):
+            return reason
+    return "max_iter"
+
+
+def _newton_weights(slopes: Vector, curvature: Matrix) -> Vector:
+    """Maximise  slopes'w - w' curvature w / 2  over w >= 0."""
+    ridge = _RIDGE * float(np.trace(curvature))
+    factor = np.linalg.cholesky(curvature + ridge * np.eye(len(slopes)))
+    return nnls(factor.T, solve_triangular(factor, slopes, lower=True))[0]
 
 
 def best_number_of_iterations(

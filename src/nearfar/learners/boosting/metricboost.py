@@ -56,7 +56,13 @@ from nearfar.learners.boosting.base import (
     Start,
     Terms,
 )
-from nearfar.learners.boosting.loop import Operator, Rule, boost, separation_threshold
+from nearfar.learners.boosting.loop import (
+    Operator,
+    Rule,
+    boost,
+    boost_in_blocks,
+    separation_threshold,
+)
 from nearfar.learners.boosting.losses import newton_step
 from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine, TripletOperator
 from nearfar.learners.metric_builder import MetricBuilder
@@ -66,7 +72,7 @@ from nearfar.metrics.votes import Votes
 from nearfar.numerics.pair_tiles import largest_squared_distance
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iterations
-from nearfar.runtime.parameters import choice, integer
+from nearfar.runtime.parameters import choice, either, integer
 from nearfar.typing import Vector
 
 Response = Literal["real", "normalized", "binary"]
@@ -76,6 +82,10 @@ _LARGEST_STEP = 50.0
 
 _EIGENVALUE_TOLERANCE = 1e-9
 _SAME_DIRECTION = 1.0 - 1e-6
+_EXACT_ROWS = 1000
+"""Up to so many points, one direction per iteration, in the precision of X."""
+
+_BLOCK_SIZE = 10
 
 
 class MetricBoost(BoostingLearner):
@@ -88,7 +98,12 @@ class MetricBoost(BoostingLearner):
         "normalized" divides it by the largest squared distance, "binary" compares it with a
         threshold.
     max_iter : int, default=100
-        The most weak models.
+        The most weak models, rounded up to whole blocks; also the most iterations.
+    block_size : int or "auto", default="auto"
+        Number of directions per iteration. 1 is the paper's; "auto" takes 1 for up to 1,000
+        points, and otherwise 10 with real responses, whose weights are found together. With dozens
+        of directions the metric is as good, in a tenth of the time. Only for all triplets of
+        labels; listed ones take 1.
     threshold : {"exact", "gaussian"}, default="exact"
         How binary weak models choose their threshold: the one that orders triplets best, by
         sorting all pairs (at most 4,096 points), or where two normal densities, of near and of far
@@ -156,6 +171,7 @@ class MetricBoost(BoostingLearner):
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "response": choice("real", "normalized", "binary"),
         "max_iter": integer(at_least=1),
+        "block_size": either(choice("auto"), integer(at_least=1)),
         "threshold": choice("exact", "gaussian"),
         "variant": choice("default", "paper"),
     }
@@ -170,6 +186,7 @@ class MetricBoost(BoostingLearner):
         *,
         response: Response = "real",
         max_iter: int = 100,
+        block_size: int | Literal["auto"] = "auto",
         threshold: Literal["exact", "gaussian"] = "exact",
         variant: Variant = "default",
         constraints: TripletStrategy | None = None,
@@ -197,6 +214,7 @@ class MetricBoost(BoostingLearner):
         )
         self.response = response
         self.max_iter = max_iter
+        self.block_size = block_size
         self.threshold = threshold
         self.variant = variant
 
@@ -208,6 +226,12 @@ class MetricBoost(BoostingLearner):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        if self.block_size not in ("auto", 1) and (
+            self.response != "real" or self.variant == "paper"
+        ):
+            raise ValueError(
+                'block_size must be "auto" or 1 unless response is "real" and variant is "default".'
+            )
         if self.variant == "paper" and self.n_components is not None:
             raise ValueError('n_components must be None with variant="paper", which has no map.')
 
@@ -219,14 +243,31 @@ class MetricBoost(BoostingLearner):
             votes = Votes.none(len(operator))
             if data.warm is not None and data.warm.metric.votes is not None:
                 votes = data.warm.metric.votes.scaled(data.scaler.scale * math.sqrt(operator.unit))
-        return MetricBoostProblem(operator, self._rule(operator), start, votes, self.max_iter)
+        return MetricBoostProblem(
+            operator, self._rule(operator), start, votes, self.max_iter, self._directions(data)
+        )
+
+    def _directions(self, data: FitInput) -> int:
+        """Return the number of directions per iteration."""
+        if self.block_size != "auto":
+            if self.block_size > 1 and not self._implicit(data):
+                raise ValueError('block_size must be "auto" or 1 for triplets that are listed.')
+            return int(self.block_size)
+        possible = self._implicit(data) and self.response == "real" and self.variant == "default"
+        return _BLOCK_SIZE if possible and len(data.Z) > _EXACT_ROWS else 1
+
+    def _implicit(self, data: FitInput) -> bool:
+        """Return whether the triplets are all that labels imply."""
+        every = self.constraints is None or isinstance(self.constraints, AllTriplets)
+        return every and isinstance(data.supervision, np.ndarray)
 
     def _operator(self, data: FitInput) -> AllTripletsOperator | TripletOperator:
         """All triplets of labels stay implicit; any others are listed."""
         normalize = self._setting("scale") is not None
+        if self._implicit(data):
+            Z = data.Z.astype(np.float32, copy=False) if len(data.Z) > _EXACT_ROWS else data.Z
+            return AllTripletsOperator(Z, data.supervision, normalize=normalize)
         strategy = AllTriplets() if self.constraints is None else self.constraints
-        if isinstance(strategy, AllTriplets) and isinstance(data.supervision, np.ndarray):
-            return AllTripletsOperator(data.Z, data.supervision, normalize=normalize)
         triplets = to_triplets(data.Z, data.supervision, strategy, data.random_state)
         return TripletOperator(data.Z, triplets, unit="mean" if normalize else 1.0)
 
@@ -253,6 +294,8 @@ class MetricBoostProblem(BoostingProblem):
     votes : Votes or None
         Earlier votes, in the solver's units; None if weak models are not binary.
     max_iter : int
+    block_size : int
+        Number of directions per iteration.
     """
 
     def __init__(
@@ -262,13 +305,23 @@ class MetricBoostProblem(BoostingProblem):
         start: Start,
         votes: Votes | None,
         max_iter: int,
+        block_size: int = 1,
     ) -> None:
         self.operator, self.rule, self.start, self.votes = operator, rule, start, votes
-        self.max_iter, self.unit, self.base = max_iter, operator.unit, start.base
+        self.max_iter, self.block_size = -(-max_iter // block_size), block_size
+        self.unit, self.base = operator.unit, start.base
 
     def solve(self) -> Iterations:
         """Boost; binary weak models start from their votes, without the prior."""
-        state, votes = self.start.state, self.votes
+        state, votes, operator = self.start.state, self.votes, self.operator
+        if self.block_size > 1 and isinstance(operator, AllTripletsOperator):
+            return boost_in_blocks(
+                operator,
+                self.rule,
+                self.start.factor,
+                block_size=self.block_size,
+                max_iter=self.max_iter,
+            )
         if votes is not None:
             state = self.operator.votes_state(votes.directions, votes.alphas, votes.thresholds)
         return boost(self.operator, self.rule, state, max_iter=self.max_iter)

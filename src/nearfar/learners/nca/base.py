@@ -11,11 +11,15 @@ from nearfar.learners.base import FitInput, MetricLearner, Problem, factor_on_sc
 from nearfar.metrics.metric import Metric
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History
-from nearfar.runtime.parameters import choice, either, instance, integer
+from nearfar.runtime.parameters import choice, either, instance, integer, number, optional
 from nearfar.typing import Floats, Ints, Matrix
 
 Init = Literal["identity"] | Metric
 
+EXACT_ROWS = 1000
+"""Up to so many points, fits run in the precision of X and to a small tolerance."""
+
+_LOOSE_TOLERANCE = 1e-3
 _UNIT_VARIANCE_TOLERANCE = 1e-6
 _VANISHED = 1e-5
 _FIRST_SIZE = 1e-2
@@ -51,12 +55,14 @@ class NeighborhoodLearner(MetricLearner):
     """Base of the learners from soft neighbours; they need labels."""
 
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+        "tol": optional(number(at_least=0.0)),
         "max_iter": integer(at_least=1),
         "init": either(choice("identity"), instance(Metric, "a Metric")),
     }
 
-    def __init__(self, *, max_iter: int, init: Init, **others: Any) -> None:
+    def __init__(self, *, max_iter: int, init: Init, tol: float | None, **others: Any) -> None:
         super().__init__(**others)
+        self.tol = tol
         self.max_iter = max_iter
         self.init = init
 
@@ -70,8 +76,21 @@ class NeighborhoodLearner(MetricLearner):
             )
         return np.asarray(supervision, dtype=np.intp)
 
+    small_tol: ClassVar[float]
+    """Default of `tol` for up to `EXACT_ROWS` points."""
+
+    def _tolerance(self, n_rows: int) -> float:
+        if self.tol is not None:
+            return self.tol
+        return self.small_tol if n_rows <= EXACT_ROWS else _LOOSE_TOLERANCE
+
     def _in_units(self, Z: Floats) -> tuple[Floats, float]:
-        """Return points with a mean variance of one, and the variance they were divided by."""
+        """Return points with a mean variance of one, and the variance they were divided by.
+
+        Many points are converted to float32, in which sums over pairs are accurate enough.
+        """
+        if len(Z) > EXACT_ROWS:
+            Z = Z.astype(np.float32, copy=False)
         variance = Z.var(axis=0, dtype=np.float64)
         mean = float(variance.sum() / max(1, np.count_nonzero(variance)))
         if self.scale is None or mean == 0 or abs(mean - 1) < _UNIT_VARIANCE_TOLERANCE:

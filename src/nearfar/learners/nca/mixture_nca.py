@@ -40,8 +40,8 @@ from sklearn.model_selection import StratifiedShuffleSplit
 
 from nearfar.learners.base import FitInput, Variant
 from nearfar.learners.nca.base import Init, NeighborhoodLearner
-from nearfar.learners.nca.mixture_problem import MixtureProblem
-from nearfar.learners.nca.soft_neighbors import Probabilities, SoftNeighbors
+from nearfar.learners.nca.mixture_problem import MixtureProblem, coarse_to_fine
+from nearfar.learners.nca.soft_neighbors import Evaluation, SoftNeighbors
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.lbfgs import Bounds, lbfgs
@@ -89,8 +89,9 @@ class MixtureNCA(NeighborhoodLearner):
         unit variance, "unit" and None leave features as they are.
     n_components : int, optional
         The most rows of each map; by default as many as there are features.
-    tol : float, default=1e-6
-        Relative decrease of the objective at which to end.
+    tol : float, optional
+        Relative decrease of the objective at which to end; by default 1e-6 for up to 1,000
+        points and 1e-3 beyond, where more iterations do not improve neighbours.
     warm_start : bool, default=False
         Continue from `metric_`: the metrics and gate of the last fit, or ones assigned to it.
     random_state : int, RandomState or None, default=None
@@ -132,6 +133,7 @@ class MixtureNCA(NeighborhoodLearner):
     (178, 2)
     """
 
+    small_tol: ClassVar[float] = 1e-6
     local_metrics: ClassVar[bool] = True
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "n_metrics": either(choice("auto"), integer(at_least=1)),
@@ -153,7 +155,7 @@ class MixtureNCA(NeighborhoodLearner):
         init: Init = "identity",
         scale: str | None = "standard",
         n_components: int | None = None,
-        tol: float = 1e-6,
+        tol: float | None = None,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
@@ -214,15 +216,20 @@ class MixtureNCA(NeighborhoodLearner):
         """Build the problem with its starts, or with the one to continue from."""
         if number > 1 and number > len(np.unique(Z, axis=0)):
             raise ValueError(f"n_metrics={number} is more than the number of distinct rows of X.")
-        mixture = Mixture(SoftNeighbors(Z, codes), number, self.sparsity, self.gate_sparsity)
+        mixtures = [
+            Mixture(points, number, self.sparsity, self.gate_sparsity)
+            for points in coarse_to_fine(Z, codes, random_state)
+        ]
+        if self.variant == "paper":
+            mixtures = mixtures[-1:]
         n_init = max(_STARTS_OF_AUTO, self.n_init) if self.n_metrics == "auto" else self.n_init
         n_init = 1 if number == 1 else n_init
         return MixtureProblem(
-            mixture,
-            [warm] if warm else [mixture.start(L, random_state) for _ in range(n_init)],
+            mixtures,
+            [warm] if warm else [mixtures[-1].start(L, random_state) for _ in range(n_init)],
             unit,
             max_iter=self.max_iter,
-            tol=self.tol,
+            tol=self._tolerance(len(Z)),
             printed=self.variant == "paper",
         )
 
@@ -279,16 +286,6 @@ def _model_of(metric: Any, scale: Vector, center: Vector, k: int) -> MixtureMode
 
 
 @dataclass(frozen=True)
-class LikelihoodGradient:
-    """Mean log-likelihood, and its derivatives by log p and by the gate."""
-
-    value: float
-    by_log_p: Matrix
-    by_weights: Matrix
-    by_offsets: Vector
-
-
-@dataclass(frozen=True)
 class Mixture:
     """The objective (11) on points and labels.
 
@@ -317,47 +314,35 @@ class Mixture:
 
     def value(self, model: MixtureModel) -> tuple[float, MixtureModel]:
         """Return (11) without the penalty on the gate, and its gradient."""
-        probabilities, likelihood = self.likelihood(model)
-        by_L = np.array(
-            [
-                2 * self.sparsity * L - self.points.gradient(p, g, L)
-                for L, p, g in zip(model.L, probabilities, likelihood.by_log_p.T, strict=True)
-            ]
-        )
-        value = -likelihood.value + self.sparsity * float((model.L**2).sum())
-        return value, MixtureModel(by_L, -likelihood.by_weights, -likelihood.by_offsets)
+        found, by_gate = self.likelihood(model)
+        by_L = 2 * self.sparsity * model.L - np.array(found.by_map) / self.n
+        value = -found.value / self.n + self.sparsity * float((model.L**2).sum())
+        return value, replace(by_gate, L=by_L)
 
-    def likelihood(self, model: MixtureModel) -> tuple[list[Probabilities], LikelihoodGradient]:
-        """Return the probabilities under each metric, and the likelihood of the mixture."""
-        probabilities = [self.points.probabilities(L) for L in model.L]
-        log_p = np.column_stack([p.log_p for p in probabilities])
-        return probabilities, self.likelihood_gradient(log_p, model)
+    @property
+    def n(self) -> int:
+        """Number of points that are counted."""
+        return int(self.points.counted.sum())
 
-    def likelihood_gradient(self, log_p: Matrix, model: MixtureModel) -> LikelihoodGradient:
-        """Return (15), and the responsibilities that (16) is weighted by.
+    def likelihood(self, model: MixtureModel) -> tuple[Evaluation, MixtureModel]:
+        """Return the log-likelihood with its gradients by the maps, and (15).
 
-        Parameters
-        ----------
-        log_p : array of shape (n_samples, n_metrics)
-        model : MixtureModel
-            Its gate is used.
+        The responsibilities weigh the gradients of the maps (16).
         """
-        counted = self.points.counted
-        X = self.points.X[counted]
-        log_gate = log_softmax(X @ model.V.T + model.b, axis=1)
-        joint = log_gate + log_p[counted]
-        likelihood = logsumexp(joint, axis=1)
-        responsibilities = np.exp(joint - likelihood[:, None])
-        n = len(X)
-        excess = (responsibilities - np.exp(log_gate)) / n
-        by_log_p = np.zeros(log_p.shape)
-        by_log_p[counted] = responsibilities / n
-        return LikelihoodGradient(
-            float(likelihood.mean()),
-            by_log_p,
-            np.asarray(excess.T @ X, dtype=np.float64),
-            excess.sum(axis=0),
-        )
+        points = self.points
+        log_gate = log_softmax(points.X @ model.V.T + model.b, axis=1).astype(np.float64)
+        excess = np.zeros(log_gate.shape)
+
+        def gain(rows: slice, log_p: Matrix) -> tuple[float, Matrix]:
+            joint = log_gate[rows] + log_p
+            likelihood = logsumexp(joint, axis=1)
+            responsibilities = np.exp(joint - likelihood[:, None])
+            excess[rows] = responsibilities - np.exp(log_gate[rows])
+            return float(likelihood.sum()), responsibilities
+
+        found = points.evaluate(model.L, gain)
+        by_V = -np.asarray(excess.T @ points.X, dtype=np.float64) / self.n
+        return found, MixtureModel(model.L, by_V, -excess.sum(axis=0) / self.n)
 
     def minimize(self, model: MixtureModel, *, max_iter: int, tol: float) -> Iterations:
         """Minimise (11) over all maps and the gate."""
@@ -386,24 +371,25 @@ class Mixture:
 
     def minimize_as_printed(self, model: MixtureModel, *, max_iter: int) -> Iterations:
         """Take fixed steps on M_s, V and b, with |M_s|_F = 1 (section 3.3)."""
-        n = int(self.points.counted.sum())
+        n = self.n
         M = np.array([L.T @ L / np.linalg.norm(L.T @ L) for L in model.L])
         model = replace(model, L=_roots(M))
-        probabilities, likelihood = self.likelihood(model)
+        found, by = self.likelihood(model)
         for _ in range(max_iter):
             by_M = []
-            for m, p, g in zip(M, probabilities, likelihood.by_log_p.T, strict=True):
-                G = -n * self.points.matrix_gradient(p, g)
+            for m, by_matrix in zip(M, found.by_matrix, strict=True):
+                assert by_matrix is not None
+                G = -by_matrix
                 by_M.append(G - (G * m).sum() * m + self.sparsity * np.eye(len(m)))
             sign = np.where(model.V >= 0, 1.0, -1.0)
-            V = model.V - _PAPER_STEP * (-n * likelihood.by_weights + self.gate_sparsity * sign)
-            b = model.b + _PAPER_STEP * n * likelihood.by_offsets
+            V = model.V - _PAPER_STEP * (n * by.V + self.gate_sparsity * sign)
+            b = model.b - _PAPER_STEP * n * by.b
             M = np.array([_clipped(m - _PAPER_STEP * d) for m, d in zip(M, by_M, strict=True)])
             model = MixtureModel(_roots(M), V, b)
-            probabilities, likelihood = self.likelihood(model)
+            found, by = self.likelihood(model)
             penalty = self.sparsity * float(np.trace(M, axis1=1, axis2=2).sum())
             penalty += self.gate_sparsity * float(np.abs(V).sum())
-            yield Iteration(penalty - n * likelihood.value, model=model)
+            yield Iteration(penalty - found.value, model=model)
         return "max_iter"
 
 

@@ -11,15 +11,47 @@ from scipy.special import softmax
 
 from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.learners.nca.base import NeighborhoodProblem, nonzero_rows
+from nearfar.learners.nca.soft_neighbors import SoftNeighbors
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.history import History, Iteration, Iterations, map_iterations
+from nearfar.typing import Floats, Ints, Vector
 
 if TYPE_CHECKING:
     from nearfar.learners.nca.mixture_nca import Mixture, MixtureModel
 
+_COARSE_ROWS = 1000
+_ROWS_PER_CLASS = 8
+_GROWTH = 4
+_COARSE_TOLERANCE = 1e-3
 _SMALLEST_SHARE = 1e-3
 """Mean of the gate below which a metric counts as unused."""
+
+
+def coarse_to_fine(
+    Z: Floats, codes: Ints, random_state: np.random.RandomState
+) -> list[SoftNeighbors]:
+    """Return random parts of the points that grow up to all of them.
+
+    Pairs grow with the square of the points: most iterations run on few points, where they cost
+    little, and the last ones on all. Each class has its share of every part, and at least two
+    members. Up to twice the smallest part there is one stage.
+    """
+    sizes = np.bincount(codes)
+    n = len(codes)
+    size = max(_COARSE_ROWS, _ROWS_PER_CLASS * int(np.count_nonzero(sizes)))
+    order = random_state.permutation(n) if n > 2 * size else np.arange(n)
+    # Place of each row among those of its class, in random order.
+    by_class = order[np.argsort(codes[order], kind="stable")]
+    first = np.repeat(np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes)
+    place = np.empty(n, dtype=np.intp)
+    place[by_class] = np.arange(n) - first
+    stages = []
+    while 2 * size < n:
+        rows = np.flatnonzero(place < np.maximum(2, np.ceil(sizes * size / n))[codes])
+        stages.append(SoftNeighbors(Z[rows], codes[rows]))
+        size *= _GROWTH
+    return [*stages, SoftNeighbors(Z, codes)]
 
 
 class MixtureProblem(NeighborhoodProblem):
@@ -27,7 +59,8 @@ class MixtureProblem(NeighborhoodProblem):
 
     Parameters
     ----------
-    mixture : Mixture
+    mixtures : list of Mixture
+        The same mixture over growing parts of the points.
     starts : list of MixtureModel
     unit : float
     max_iter : int
@@ -39,7 +72,7 @@ class MixtureProblem(NeighborhoodProblem):
 
     def __init__(
         self,
-        mixture: Mixture,
+        mixtures: list[Mixture],
         starts: list[MixtureModel],
         unit: float,
         *,
@@ -47,7 +80,7 @@ class MixtureProblem(NeighborhoodProblem):
         tol: float,
         printed: bool,
     ) -> None:
-        self.mixture, self.starts, self.unit, self.tol = mixture, starts, unit, tol
+        self.mixtures, self.starts, self.unit, self.tol = mixtures, starts, unit, tol
         self.iterations_per_start, self.fixed_iterations = max_iter, printed
         self.max_iter = max_iter * len(starts) + (len(starts) > 1)
 
@@ -70,24 +103,54 @@ class MixtureProblem(NeighborhoodProblem):
         return reason
 
     def _minimize(self, start: MixtureModel) -> Iterations:
+        """Minimise over growing parts of the points, each from where the last one ended."""
         if self.fixed_iterations:
-            return self.mixture.minimize_as_printed(start, max_iter=self.iterations_per_start)
-        return self.mixture.minimize(start, max_iter=self.iterations_per_start, tol=self.tol)
+            whole = self.mixtures[-1]
+            return (yield from whole.minimize_as_printed(start, max_iter=self.iterations_per_start))
+        left, reason = self.iterations_per_start, "max_iter"
+        for mixture in self.mixtures:
+            n_rows = len(mixture.points.X)
+            tol = self.tol if mixture is self.mixtures[-1] else _COARSE_TOLERANCE
+
+            def stamped(iteration: Iteration, n_rows: int = n_rows) -> Iteration:
+                nonlocal left, start
+                left, start = left - 1, iteration.model
+                return replace(iteration, n_rows=n_rows)
+
+            reason = yield from map_iterations(
+                mixture.minimize(start, max_iter=left, tol=tol), stamped
+            )
+            if left <= 0:
+                break
+            start = _without_unused(start, mixture)
+        return reason
 
     def builder(self, **parts: Any) -> MetricBuilder:
         """Return a builder of gated metrics."""
-        return GatedMetricBuilder(sparse=self.mixture.sparsity > 0, **parts)
+        return GatedMetricBuilder(sparse=self.mixtures[-1].sparsity > 0, **parts)
 
     def attributes(self, builder: MetricBuilder, history: History) -> dict[str, Any]:
         """The local metrics, the gate, and the number of metrics in use."""
         model = history[-1].model
-        gate = softmax(self.mixture.points.X @ model.V.T + model.b, axis=1)
+        shares = _shares(model, self.mixtures[-1])
         V = model.V / builder.scale
         return {
             "metrics_": list(builder.metric(history).parts),
             "gate_": (V, model.b - V @ builder.center),
-            "n_metrics_": int(np.count_nonzero(gate.mean(axis=0) > _SMALLEST_SHARE)),
+            "n_metrics_": int(np.count_nonzero(shares > _SMALLEST_SHARE)),
         }
+
+
+def _shares(model: MixtureModel, mixture: Mixture) -> Vector:
+    """Return the mean of the gate over the points, for each metric."""
+    gate = softmax(mixture.points.X @ model.V.T + model.b, axis=1)
+    return np.asarray(gate.mean(axis=0), dtype=np.float64)
+
+
+def _without_unused(model: MixtureModel, mixture: Mixture) -> MixtureModel:
+    """Drop metrics that no point goes by: each costs as much as one that is used."""
+    used = _shares(model, mixture) > _SMALLEST_SHARE
+    return replace(model, L=model.L[used], V=model.V[used], b=model.b[used])
 
 
 @dataclass(frozen=True)

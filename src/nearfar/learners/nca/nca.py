@@ -29,7 +29,12 @@ import numpy as np
 
 from nearfar.learners.base import FitInput, Problem, Variant
 from nearfar.learners.metric_builder import MetricBuilder
-from nearfar.learners.nca.base import Init, NeighborhoodLearner, NeighborhoodProblem, nonzero_rows
+from nearfar.learners.nca.base import (
+    Init,
+    NeighborhoodLearner,
+    NeighborhoodProblem,
+    nonzero_rows,
+)
 from nearfar.learners.nca.mixture_nca import Mixture
 from nearfar.learners.nca.mixture_problem import MixtureProblem
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors, has_enough_classes
@@ -61,10 +66,10 @@ class _SingleMapLearner(NeighborhoodLearner):
         codes = self._labels(data.supervision)
         Z, unit = self._in_units(data.Z)
         start = self._first_map(Z, data, unit)
-        batches = None
         if self.batch_size is not None and self.batch_size < len(Z):
             batches = Batches(Z, codes, self.batch_size, data.random_state)
-        return NCAProblem(self, SoftNeighbors(Z, codes), start, unit, batches)
+            return NCAProblem(self, SoftNeighbors(Z, codes), start, unit, batches)
+        return NCAProblem(self, SoftNeighbors(Z, codes), start, unit, None)
 
 
 @dataclass(frozen=True)
@@ -95,7 +100,7 @@ class NCAProblem(NeighborhoodProblem):
         The first map.
     unit : float
     batches : Batches or None
-        None to learn from all points at once.
+        What to learn from instead of all points at once.
     """
 
     def __init__(
@@ -120,18 +125,16 @@ class NCAProblem(NeighborhoodProblem):
             value, gradient = self.value(self.points, flat.reshape(shape))
             return value, gradient.ravel()
 
-        steps = lbfgs(objective, self.start.ravel(), max_iter=self.max_iter, tol=self.learner.tol)
+        tol = self.learner._tolerance(len(self.points.X))
+        steps = lbfgs(objective, self.start.ravel(), max_iter=self.max_iter, tol=tol)
         return map_iterations(steps, lambda at: Iteration(at[0], model=at[1].reshape(shape)))
 
     def value(self, points: SoftNeighbors, L: Matrix) -> tuple[float, Matrix]:
         """Return the objective, to be minimised, and its gradient."""
-        probabilities = points.probabilities(L)
-        counted, n = points.counted, int(points.counted.sum())
-        g = np.zeros(len(counted))
-        gain, g[counted] = self.learner._gain(probabilities.log_p[counted])
-        sparsity = self.learner.sparsity
-        gradient = -points.gradient(probabilities, g, L) / n + 2 * sparsity * L
-        return -gain / n + sparsity * float((L**2).sum()), gradient
+        found = points.evaluate([L], lambda _, log_p: self.learner._gain(log_p))
+        n, sparsity = int(points.counted.sum()), self.learner.sparsity
+        gradient = -found.by_map[0] / n + 2 * sparsity * L
+        return -found.value / n + sparsity * float((L**2).sum()), gradient
 
     def _solve_in_batches(self, batches: Batches) -> Iterations:
         """Adam; an iteration is a pass over all points."""
@@ -217,8 +220,9 @@ class NCA(_SingleMapLearner):
         unit variance, "unit" and None leave features as they are.
     n_components : int, optional
         Rows of the map that is learned; by default as many as there are features.
-    tol : float, default=1e-6
-        Relative decrease of the objective at which to end.
+    tol : float, optional
+        Relative decrease of the objective at which to end; by default 1e-6 for up to 1,000
+        points and 1e-3 beyond, where more iterations do not improve neighbours.
     warm_start : bool, default=False
         Continue from `metric_`: the map of the last fit, or a metric that was assigned to it.
     random_state : int, RandomState or None, default=None
@@ -253,6 +257,7 @@ class NCA(_SingleMapLearner):
     (178, 2)
     """
 
+    small_tol: ClassVar[float] = 1e-6
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "objective": choice("expected", "likelihood"),
     }
@@ -266,7 +271,7 @@ class NCA(_SingleMapLearner):
         init: Init = "identity",
         scale: str | None = "standard",
         n_components: int | None = None,
-        tol: float = 1e-6,
+        tol: float | None = None,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
@@ -288,7 +293,7 @@ class NCA(_SingleMapLearner):
 
     def _gain(self, log_p: Vector) -> tuple[float, Vector]:
         if self.objective == "likelihood":
-            return float(log_p.sum()), np.ones(len(log_p))
+            return float(log_p.sum()), np.ones(log_p.shape)
         p = np.exp(log_p)
         return float(p.sum()), p
 
@@ -316,8 +321,9 @@ class SparseNCA(_SingleMapLearner):
         unit variance, "unit" and None leave features as they are.
     n_components : int, optional
         The most rows of the map; by default as many as there are features.
-    tol : float, default=1e-8
-        Relative decrease of the objective at which to end.
+    tol : float, optional
+        Relative decrease of the objective at which to end; by default 1e-8 for up to 1,000
+        points and 1e-3 beyond, where more iterations do not improve neighbours.
     warm_start : bool, default=False
         Continue from `metric_`: the map of the last fit, or a metric that was assigned to it.
     random_state : int, RandomState or None, default=None
@@ -352,6 +358,7 @@ class SparseNCA(_SingleMapLearner):
     [4, 2]
     """
 
+    small_tol: ClassVar[float] = 1e-8
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "sparsity": number(at_least=0.0),
         "variant": choice("default", "paper"),
@@ -367,7 +374,7 @@ class SparseNCA(_SingleMapLearner):
         init: Init = "identity",
         scale: str | None = "standard",
         n_components: int | None = None,
-        tol: float = 1e-8,
+        tol: float | None = None,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
@@ -389,7 +396,7 @@ class SparseNCA(_SingleMapLearner):
         self.batch_size = batch_size
 
     def _gain(self, log_p: Vector) -> tuple[float, Vector]:
-        return float(log_p.sum()), np.ones(len(log_p))
+        return float(log_p.sum()), np.ones(log_p.shape)
 
     def _build_problem(self, data: FitInput) -> Problem:
         if self.variant != "paper":
@@ -399,5 +406,5 @@ class SparseNCA(_SingleMapLearner):
         mixture = Mixture(points, 1, self.sparsity, gate_sparsity=0.0)
         starts = [mixture.start(self._first_map(Z, data, unit), data.random_state)]
         return MixtureProblem(
-            mixture, starts, unit, max_iter=self.max_iter, tol=self.tol, printed=True
+            [mixture], starts, unit, max_iter=self.max_iter, tol=0.0, printed=True
         )

@@ -11,43 +11,52 @@ and for any function of the p_i with derivatives g_i = d / d log p_i, the gradie
     sum_ij w_ij (x_i - x_j)(x_i - x_j)',   w_ij = -g_i (1 - p_i) exp(-H_ij - a_i)    near
                                            w_ik =  g_i (1 - p_i) exp(-H_ik - f_i)    far
 
-which is X' (Laplacian of w + w') X: two passes over tiles of pairs, from logarithms, and no n x n
-array. Points whose class has no second member are neighbours of others, but are not counted.
+which is X' (Laplacian of w + w') X. A band of pairs holds whole rows, so that one pass gives value
+and gradient, for several maps at once; no n x n array is stored. Points whose class has no second
+member are neighbours of others, but are not counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from nearfar.numerics.pair_tiles import SMALLEST_FLOAT32_EXPONENT, Band, Embedded, PairTiles, Tile
+from nearfar.numerics.pair_tiles import (
+    Band,
+    BandWeights,
+    Embedded,
+    PairTiles,
+    column_sums,
+    laplacian_form,
+)
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
-_NO_WEIGHT = 1e30
+Gain = Callable[[slice, Matrix], tuple[float, Matrix]]
+"""Rows in class order, and log p of these rows under each map -> sum of the gain over the rows, and
+its derivatives by log p (not negative)."""
+
 _SAFE_SUM = {4: 1e-20, 8: 1e-280}
 """By bytes of the type: sums above it lost nothing to underflow."""
 
 
 @dataclass(frozen=True)
-class Probabilities:
-    """How likely each point is to find its own class, under one map.
+class Evaluation:
+    """A gain over all points, and its gradients.
 
     Attributes
     ----------
-    log_p : array of shape (n_samples,)
-        Logarithms of the probabilities; 0 for points that are not counted.
-    near, far : array of shape (n_samples,)
-        a and f.
-    form : Embedded
-        The squared distances.
+    value : float
+    by_matrix : list of arrays of shape (n_features, n_features)
+        Gradient by each M = L'L; or None where `by_map` was cheaper.
+    by_map : list of arrays of shape (k, n_features)
+        Gradient by each map.
     """
 
-    log_p: Vector
-    near: Vector
-    far: Vector
-    form: Embedded
+    value: float
+    by_matrix: list[Matrix | None]
+    by_map: list[Matrix]
 
 
 class SoftNeighbors:
@@ -70,87 +79,132 @@ class SoftNeighbors:
 
     def __init__(self, X: Floats, y: Ints) -> None:
         self.classes = PairTiles(y)
-        self.X = X[self.classes.order]
+        self.X = np.ascontiguousarray(X[self.classes.order])
         self.counted = self.classes.size_of_each > 1
+        self._shifts: dict[int, Matrix] = {}
         if not has_enough_classes(y):
             raise ValueError(
                 "Soft neighbours need at least two classes, and at least one class with two "
                 "members."
             )
 
-    def probabilities(self, L: Matrix) -> Probabilities:
-        """Return how likely each point is to find its own class under a map."""
-        n = len(self.X)
-        P = self.X @ L.T.astype(self.X.dtype)
-        form = Embedded(P, np.ones(len(L)))
-        near, far = np.zeros(n), np.full(n, -np.inf)
+    def log_probabilities(self, L: Matrix) -> Vector:
+        """Return the log of the probability to find the own class; 0 for points not counted."""
+        form, log_p = self._form(L), np.zeros(len(self.X))
+        shifts = np.zeros((2, len(self.X)))
 
         def work(band: Band) -> None:
-            sums = {True: np.full(band.height, -np.inf), False: np.full(band.height, -np.inf)}
-            for tile in band.tiles(n):
-                sums[tile.near] = np.logaddexp(sums[tile.near], _log_sums(form, tile))
-            near[band.rows], far[band.rows] = sums[True], sums[False]
+            log_p[band.rows] = _SoftBand.of(form, band, 0, shifts).log_p
 
         self.classes.for_each(work)
-        return Probabilities(near - np.logaddexp(near, far), near, far, form)
+        return log_p
 
-    def gradient(self, probabilities: Probabilities, g: Vector, L: Matrix) -> Matrix:
-        """Gradient by the map, of shape (k, n_features).
+    def evaluate(self, maps: Sequence[Matrix] | Matrix, gain: Gain) -> Evaluation:
+        """Return a gain and its gradients by the maps, in one pass over all pairs.
 
         Parameters
         ----------
-        probabilities : Probabilities
-            Under this map.
-        g : array of shape (n_samples,)
-            Derivatives by log p_i; not negative.
-        L : array of shape (k, n_features)
+        maps : sequence of arrays of shape (k, n_features)
+        gain : callable
+            It is called once for each band of rows, in any order and by several threads.
         """
-        if 2 * len(L) >= self.X.shape[1]:
-            return 2 * L @ self.matrix_gradient(probabilities, g)
-        weights = self._weights(probabilities, g)
-        pulled = self.classes.laplacian(weights, probabilities.form.P, near_sign=-1.0)
-        return np.asarray(2 * pulled.T.astype(self.X.dtype) @ self.X, dtype=np.float64)
+        forms = [self._form(L) for L in maps]
+        for number in range(len(forms)):
+            self._shifts.setdefault(number, np.zeros((2, len(self.X))))
+        # A narrow map's gradient needs w P and w' P, a wide one's only w X.
+        own = [
+            np.zeros((len(self.X), len(L))) if 2 * len(L) < self.X.shape[1] else None for L in maps
+        ]
 
-    def matrix_gradient(self, probabilities: Probabilities, g: Vector) -> Matrix:
-        """Gradient by M = L'L, of shape (n_features, n_features)."""
-        return self.classes.scatter_matrix(self._weights(probabilities, g), self.X, near_sign=-1.0)
+        def work(band: Band) -> tuple[Floats, ...]:
+            soft = [
+                _SoftBand.of(form, band, number, self._shifts[number])
+                for number, form in enumerate(forms)
+            ]
+            value, g = gain(band.rows, np.column_stack([s.log_p for s in soft]))
+            parts: list[Floats] = [np.array(value)]
+            for s, form, rows, column in zip(soft, forms, own, g.T, strict=True):
+                w = s.gradient_weights(column)
+                if rows is None:
+                    parts.append(self.X[band.rows].T @ (w @ self.X))
+                else:
+                    rows[band.rows] = w @ form.P
+                    parts.append(w.T @ form.P[band.rows])
+                parts.append(column_sums(w))
+            return tuple(parts)
 
-    def _weights(self, probabilities: Probabilities, g: Vector) -> Callable[[Tile], Floats]:
-        """Return the absolute weights of pairs, tile by tile."""
-        wrong = np.exp(probabilities.far - np.logaddexp(probabilities.near, probabilities.far))
-        u = g * wrong
-        active = self.counted & (u > 0)
-        log_u = np.log(u, where=active, out=np.zeros(len(g)))
-        near = np.where(active, probabilities.near - log_u, _NO_WEIGHT)
-        far = np.where(active, probabilities.far - log_u, _NO_WEIGHT)
+        value, *parts = self.classes.sum(work)
+        by_matrix: list[Matrix | None] = []
+        by_map = []
+        for L, form, rows, S, columns in zip(
+            maps, forms, own, parts[::2], parts[1::2], strict=True
+        ):
+            if rows is None:
+                G = laplacian_form(self.X, S, columns)
+                by_matrix.append(G)
+                by_map.append(2 * L @ G)
+            else:
+                pulled = (columns[:, None] * form.P - rows - S).astype(self.X.dtype)
+                by_matrix.append(None)
+                by_map.append(np.asarray(2 * pulled.T @ self.X, dtype=np.float64))
+        return Evaluation(float(value), by_matrix, by_map)
 
-        def weights(tile: Tile) -> Floats:
-            return probabilities.form.weights(tile, near, far, near_sign=-1.0)
+    def _form(self, L: Matrix) -> Embedded:
+        return Embedded(self.X @ L.T.astype(self.X.dtype), np.ones(len(L)))
 
-        return weights
+
+@dataclass(frozen=True)
+class _SoftBand:
+    """Soft neighbours of the rows of a band.
+
+    Attributes
+    ----------
+    weights : BandWeights
+        exp(-H), each row's near and far pairs scaled as need be.
+    near, far : array of shape (height,)
+        Sums of these weights.
+    log_p, wrong : array of shape (height,)
+        Logarithm of p, and 1 - p.
+    """
+
+    weights: BandWeights
+    near: Vector
+    far: Vector
+    log_p: Vector
+    wrong: Vector
+
+    @classmethod
+    def of(cls, form: Embedded, band: Band, number: int, shifts: Matrix) -> _SoftBand:
+        """Compute the weights.
+
+        Where sums underflow or overflow with the given `shifts` of near and far exponents, of shape
+        (2, n_samples), these are replaced by the logarithms of the sums: under the next map, which
+        is usually similar, they keep the sums near one.
+        """
+        rows, safe = band.rows, _SAFE_SUM[form.dtype.itemsize]
+        weights = form.weights(band, *shifts, near_sign=-1.0, number=number)
+        near, far = sums = weights.row_sums()
+        if not (np.min(sums) > safe and np.max(sums) < 1 / safe):
+            shifts[:, rows] = form.log_sums(band, near_sign=-1.0, number=number)
+            weights = form.weights(band, *shifts, near_sign=-1.0, number=number)
+            near, far = weights.row_sums()
+        if not shifts[:, rows].any():
+            total = near + far
+            wrong = far / total
+            small = np.log1p(-np.minimum(wrong, 0.5))
+            log_p = np.where(wrong < 0.5, small, np.log(near / total))
+            return cls(weights, near, far, log_p, wrong)
+        log_near, log_far = shifts[:, rows] + np.log([near, far])
+        log_all = np.logaddexp(log_near, log_far)
+        return cls(weights, near, far, log_near - log_all, np.exp(log_far - log_all))
+
+    def gradient_weights(self, g: Vector) -> Floats:
+        """W of the rows, for derivatives g by log p."""
+        u = g * self.wrong
+        return self.weights.merged(-u / self.near, u / self.far)
 
 
 def has_enough_classes(y: Ints) -> bool:
     """Return whether there are two classes, and one of them has two members."""
     sizes = np.unique(y, return_counts=True)[1]
     return len(sizes) > 1 and bool(sizes.max() > 1)
-
-
-def _log_sums(form: Embedded, tile: Tile) -> Vector:
-    """Log of the sum over a tile's columns of exp(-H), for each row.
-
-    Exponents are not positive. They are shifted only if a row's sum nearly vanishes.
-    """
-    sums = form.weights(tile, near_sign=-1.0).sum(axis=1, dtype=np.float64)
-    if sums.min() > _SAFE_SUM[form.dtype.itemsize]:
-        return np.log(sums)
-    exponents = form.exponents(tile, near_sign=-1.0)
-    top = exponents.max(axis=1)
-    top[top == -np.inf] = 0.0
-    exponents -= top[:, None]
-    if exponents.dtype == np.float32:
-        np.maximum(exponents, SMALLEST_FLOAT32_EXPONENT, out=exponents)
-        tile.fill_excluded(exponents, -np.inf)
-    np.exp(exponents, out=exponents)
-    with np.errstate(divide="ignore"):
-        return np.asarray(top + np.log(exponents.sum(axis=1, dtype=np.float64)), dtype=np.float64)
