@@ -115,6 +115,15 @@ def test_with_little_time_fits_are_stopped_early(clocked):
     assert 4 < clocked.elapsed <= 10
 
 
+def test_a_first_iteration_that_takes_long_is_tried_again(clocked):
+    """A step of 3 s is more than three shares of 0.8 s, but less than half of the time left."""
+    learners = {"slow": clocked.learner(30.0)} | {str(i): clocked.learner(0.1) for i in range(9)}
+    found = clocked(learners, 16)
+    assert found["slow"].stopped_early
+    assert [name for name, _ in clocked.ran].count("slow") == 2
+    assert clocked.elapsed <= 16
+
+
 def test_scikit_learn_stops_early():
     X, y = load_wine(return_X_y=True)
     method = default_methods([NeighborhoodComponentsAnalysis(random_state=0)])[-1]

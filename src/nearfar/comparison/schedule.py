@@ -62,7 +62,12 @@ class _Schedule:
 
     def _first_results(self) -> None:
         self._simple_methods(0)
-        learners = [m for m in self.runner.running() if m.kind == "learned"]
+        self._share(self._running("learned"))
+        # Those that did not get to their first iteration have a second, longer try.
+        self._share([m for m in self._running("learned") if not self.runner.trials[m.name].results])
+
+    def _share(self, learners: list[Method]) -> None:
+        """Run learners on the first cell, each within its share of half of the time."""
         for waiting, method in zip(range(len(learners), 0, -1), learners, strict=True):
             share = self.left / (waiting + _RESERVED_SHARES * len(learners))
             limit = min(_GRACE_FACTOR * share, self.left)
