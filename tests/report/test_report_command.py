@@ -31,6 +31,11 @@ class TestCommand:
         assert (tmp_path / "iris.html").exists()
         assert Metric.load("iris-metric.safetensors").n_features == 4
 
+    def test_without_time(self, run, tmp_path):
+        result = run("iris", "--budget", "0s", "--folds", 2, code=2)
+        assert "There was no time to try a method; increase --budget." in result.stderr
+        assert not list(tmp_path.glob("iris*"))
+
     def test_of_an_existing_metric(self, run, tmp_path):
         Metric(np.diag([1.0, 2, 3, 4])).save("mine.safetensors")
         X, y = load_iris(return_X_y=True)

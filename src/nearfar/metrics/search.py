@@ -32,6 +32,8 @@ _MAX_ELEMENTS = 1 << 22
 """Distances or neighbours held at a time."""
 _DISTANCES_PER_CHECK = 1 << 27
 """Distances that heaps may compute between two checks of the deadline."""
+_COORDINATES_PER_CHECK = 1 << 30
+"""The same, times the number of coordinates."""
 _HEAP_ADVANTAGE = 100
 """Heaps are faster than tables if a gallery has this many times the rows that are wanted."""
 
@@ -279,7 +281,8 @@ class _Part:
         n = len(self.space.rows)
         size = _MAX_ELEMENTS // (k + 1 if heaps else n)
         if heaps:
-            size = min(size, _DISTANCES_PER_CHECK // n)
+            width = max(1, self.points.shape[1])
+            size = min(size, _DISTANCES_PER_CHECK // n, _COORDINATES_PER_CHECK // (n * width))
         size = max(1, size)
         for start in range(0, len(order), size):
             check_time()
