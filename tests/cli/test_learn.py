@@ -9,7 +9,7 @@ import pytest
 
 from nearfar import BoostMetric, Metric, Triplets
 from nearfar.cli.methods import LEARNERS
-from nearfar.comparison.significance import GoalComparison
+from nearfar.comparison.verdict import GoalComparison
 
 from .conftest import LABELS, NAMES, QUICK
 

@@ -7,7 +7,8 @@ trials         fits and scores a method on a training set
 schedule       what to run within a time budget
 cost           how long that takes
 results        results of a method, and of two methods on the same rows
-significance   which methods are clearly better than Euclidean distance, and which one to use
+significance   tests of the difference between two methods
+verdict        which method to use, and the sentence that says so
 runner         compare: runs every method on every fold, or within a time budget
 checkpoint     keeps finished results, so that an interrupted comparison can go on
 table          the result: a table with marks and a verdict in words
@@ -16,8 +17,8 @@ table          the result: a table with marks and a verdict in words
 from nearfar.comparison.methods import Method, default_methods, learners
 from nearfar.comparison.results import MethodResult
 from nearfar.comparison.runner import compare
-from nearfar.comparison.significance import GoalComparison
 from nearfar.comparison.table import Comparison
+from nearfar.comparison.verdict import GoalComparison
 
 __all__ = [
     "Comparison",

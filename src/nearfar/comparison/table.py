@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nearfar.comparison.results import NO_TIME, MethodResult, paired
-from nearfar.comparison.significance import Goal, GoalComparison, described
+from nearfar.comparison.verdict import Goal, GoalComparison, described
 
 _COLUMNS = ("", "error %", "triplets %", "MAP@R", "fit s")
 _EARLY = "*"

@@ -182,8 +182,9 @@ class _SoftBand:
         is usually similar, they keep the sums near one.
         """
         rows, safe = band.rows, _SAFE_SUM[form.dtype.itemsize]
-        weights = form.weights(band, *shifts, near_sign=-1.0, number=number)
-        near, far = sums = weights.row_sums()
+        with np.errstate(over="ignore"):
+            weights = form.weights(band, *shifts, near_sign=-1.0, number=number)
+            near, far = sums = weights.row_sums()
         if not (np.min(sums) > safe and np.max(sums) < 1 / safe):
             shifts[:, rows] = form.log_sums(band, near_sign=-1.0, number=number)
             weights = form.weights(band, *shifts, near_sign=-1.0, number=number)
