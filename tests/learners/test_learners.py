@@ -46,11 +46,12 @@ TRIPLETS = NearestTriplets(2, 2)(X, Y)
 PAIRS = RandomPairs(200)(X, Y, np.random.RandomState(0))
 SUPERVISION = {"labels": Y, "names": Y.astype(str), "triplets": TRIPLETS, "pairs": PAIRS}
 
-LEARNERS = [
+ALL_LEARNERS = [
     member
     for member in vars(nearfar).values()
     if isinstance(member, type) and issubclass(member, MetricLearner)
 ]
+LEARNERS = [cls for cls in ALL_LEARNERS if "labels" in cls.supervision]
 QUICK = {
     BoostMetric: {"max_iter": 30},
     MetricBoost: {"max_iter": 20},
@@ -62,16 +63,13 @@ QUICK = {
 
 
 def quick(cls, **parameters):
-    return cls(random_state=0, **QUICK.get(cls, {}) | parameters)
+    seeded = {"random_state": 0} if "random_state" in cls().get_params() else {}
+    return cls(**seeded | QUICK.get(cls, {}) | parameters)
 
 
 def learns_from(cls):
     """Return the kinds of supervision that a learner learns from, the weakest one last."""
-    if not issubclass(cls, ConstraintLearner):
-        return ["labels", "names"]
-    if cls is MaxMarginMetric:
-        return ["labels", "names", "pairs"]
-    return ["labels", "names", "pairs", "triplets"]
+    return ["labels", "names", *cls.supervision[1:]]
 
 
 def names_of(value):
@@ -82,8 +80,13 @@ def each(learners):
     return pytest.mark.parametrize("cls", learners, ids=names_of)
 
 
-FROM_CONSTRAINTS = [cls for cls in LEARNERS if issubclass(cls, ConstraintLearner)]
-FROM_LABELS_ONLY = [cls for cls in LEARNERS if cls not in FROM_CONSTRAINTS]
+FROM_CONSTRAINTS = [cls for cls in LEARNERS if len(cls.supervision) > 1]
+
+
+def with_parameter(name):
+    return [cls for cls in LEARNERS if name in cls().get_params()]
+
+
 KINDS = [(cls, kind) for cls in LEARNERS for kind in learns_from(cls)]
 OTHER_KINDS = [
     (cls, kind) for cls in LEARNERS for kind in SUPERVISION if kind not in learns_from(cls)
@@ -101,7 +104,7 @@ def weakest(learner):
 
 
 @pytest.mark.filterwarnings("ignore:Nothing was learned. the penalty on rank")
-@parametrize_with_checks([*map(quick, LEARNERS), MetricNeighborsClassifier(quick(BoostMetric))])
+@parametrize_with_checks([*map(quick, ALL_LEARNERS), MetricNeighborsClassifier(quick(BoostMetric))])
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
 
@@ -149,7 +152,7 @@ def test_clone_and_pickle(learner):
 )
 def test_grid_search(cls, kind):
     y = Y if kind == "labels" else SUPERVISION[kind].over(N)
-    grid = {"prior": [None, "identity"]} if cls in FROM_CONSTRAINTS else {"n_components": [2, 4]}
+    grid = {"n_components": [2, 4]}
     folds = KFold(3, shuffle=True, random_state=0)
     search = GridSearchCV(quick(cls), grid, cv=folds, error_score="raise").fit(X, y)
     scores = np.array([search.cv_results_[f"split{fold}_test_score"] for fold in range(3)])
@@ -169,7 +172,7 @@ def test_labels_are_scored_in_one_way(learner, scale):
     assert learner.score(X, Y) == learner.score(X, Y.astype(str)) == pytest.approx(expected)
 
 
-@each(FROM_CONSTRAINTS)
+@each(with_parameter("constraints"))
 def test_a_grid_over_constraints_compares_like_with_like(cls):
     strategies = [NearestTriplets(1, 1), FarTargetTriplets(2), RandomTriplets(200)]
     if "triplets" not in learns_from(cls):
@@ -196,7 +199,7 @@ def test_neighbors_in_a_pipeline(learner):
 
 
 RANDOM = {
-    **{cls: {"constraints": RandomTriplets(300)} for cls in FROM_CONSTRAINTS},
+    **{cls: {"constraints": RandomTriplets(300)} for cls in with_parameter("constraints")},
     MaxMarginMetric: {"constraints": RandomPairs(300)},
     NCA: {"batch_size": 40, "max_iter": 3},
     SparseNCA: {"batch_size": 40, "max_iter": 3},
@@ -205,7 +208,9 @@ RANDOM = {
 """Parameters with which a learner draws at random."""
 
 
-def test_the_same_seed_gives_the_same_result(learner):
+@each(with_parameter("random_state"))
+def test_the_same_seed_gives_the_same_result(cls):
+    learner = quick(cls)
     learner.set_params(**RANDOM[type(learner)], random_state=7)
     first = learner.fit(X, Y).transform(X).tobytes()
     assert first == learner.fit(X, Y).transform(X).tobytes()
@@ -224,7 +229,7 @@ def test_too_many_components_are_refused(learner):
         learner.set_params(n_components=5).fit(X, Y)
 
 
-@each(FROM_CONSTRAINTS)
+@each([cls for cls in FROM_CONSTRAINTS if issubclass(cls, ConstraintLearner)])
 def test_components_are_principal_axes(cls):
     whole = quick(cls).fit(X, Y).metric_
     reduced = quick(cls, n_components=2).fit(X, Y)
@@ -239,7 +244,7 @@ def test_components_are_principal_axes(cls):
     assert kept < lost.sum()
 
 
-@each(FROM_LABELS_ONLY)
+@each([cls for cls in LEARNERS if not issubclass(cls, ConstraintLearner)])
 def test_components_are_rows_of_the_map(cls):
     assert quick(cls, n_components=2).fit(X, Y).transform(X).shape[1] <= 2
 
@@ -247,7 +252,7 @@ def test_components_are_rows_of_the_map(cls):
 OWN = Metric(np.diag([1.0, 2.0, 3.0, 4.0]))
 
 
-@each(FROM_CONSTRAINTS)
+@each(with_parameter("prior"))
 def test_a_metric_of_ones_own_as_prior(cls):
     strong = {"C": 1e-6} if cls is MaxMarginMetric else {"prior_weight": 1e6, "max_iter": 1}
     fitted = quick(cls).set_params(prior=OWN, **strong).fit(X, Y)
@@ -257,7 +262,7 @@ def test_a_metric_of_ones_own_as_prior(cls):
         quick(cls, prior=Metric(np.eye(3))).fit(X, Y)
 
 
-@each(FROM_LABELS_ONLY)
+@each(with_parameter("init"))
 def test_a_metric_of_ones_own_to_begin_with(cls):
     learner = quick(cls).set_params(max_iter=1, tol=0.0)
     with pytest.warns(match="max_iter=1 was reached"):
@@ -382,7 +387,7 @@ def test_extreme_units_of_float32(learner):
         assert learner.fit(small, Y).score(small, Y) == pytest.approx(first, abs=0.02)
 
 
-@each(FROM_CONSTRAINTS)
+@each(with_parameter("constraints"))
 def test_strategies_of_pairs(cls):
     assert quick(cls, constraints=RandomPairs(200)).fit(X, Y).score(X, PAIRS) > 0.9
 
@@ -418,12 +423,12 @@ EQUAL_POINTS = np.ones((6, 2)), np.array([0, 0, 0, 1, 1, 1])
 @pytest.mark.filterwarnings("ignore:Nothing was learned. the penalty on rank")
 @each([cls for cls in LEARNERS if cls is not MixtureNCA])
 def test_equal_points_have_no_distance(cls):
-    given = {"prior": "identity"} if cls in FROM_CONSTRAINTS else {}
+    given = {"prior": "identity"} if cls in with_parameter("prior") else {}
     learner = quick(cls, **given).fit(*EQUAL_POINTS)
     np.testing.assert_array_equal(learner.metric_.distances(EQUAL_POINTS[0]), np.zeros((6, 6)))
 
 
-@each(FROM_CONSTRAINTS)
+@each(with_parameter("prior"))
 def test_equal_points_teach_nothing(cls):
     learner = quick(cls, prior=None)
     with pytest.warns(match="Nothing was learned"):
@@ -441,7 +446,9 @@ def test_more_features_than_points(learner, rng):
     assert np.isfinite(learner.transform(points)).all()
 
 
-def test_progress_is_shown_only_when_asked_for(learner, capsys):
+@each(with_parameter("verbose"))
+def test_progress_is_shown_only_when_asked_for(cls, capsys):
+    learner = quick(cls)
     learner.fit(X, Y)
     assert capsys.readouterr() == ("", "")
     learner.set_params(verbose=1).fit(X, Y)
@@ -490,11 +497,13 @@ class TestCallbacks:
         learner.set_callbacks(callback).fit(X, Y)
         assert callback.begun == callback.ended
         assert len(callback.scores) == learner.n_iter_
-        assert callback.announced == (learner.max_iter or X.shape[1])
+        assert callback.announced == (getattr(learner, "max_iter", 1) or X.shape[1])
         assert callback.scores[-1] == pytest.approx(learner.score(X, Y))
         assert callback.torn_down
 
-    def test_a_callback_can_stop_the_fit(self, learner):
+    @each(with_parameter("max_iter"))
+    def test_a_callback_can_stop_the_fit(self, cls):
+        learner = quick(cls)
         learner.set_callbacks(Callback(stop_after=2)).fit(X, weakest(learner))
         assert learner.n_iter_ == 2
         assert learner.history_.stopped == "callback"
@@ -508,14 +517,16 @@ class TestCallbacks:
         np.testing.assert_array_equal(learner.transform(X), before)
 
     @pytest.mark.filterwarnings("ignore:max_iter=3 was reached")
-    def test_all_iterations_used(self, learner):
+    @each(with_parameter("max_iter"))
+    def test_all_iterations_used(self, cls):
+        learner = quick(cls)
         callback = Callback()
         learner.set_params(max_iter=3, tol=1e-9).set_callbacks(callback).fit(X, Y)
         assert len(callback.scores) == 3
         assert learner.history_.stopped == "max_iter"
 
 
-@each([MaxMarginMetric, *FROM_LABELS_ONLY])
+@each([MaxMarginMetric, *with_parameter("init")])
 def test_iterations_that_run_out_are_warned_of(cls):
     with pytest.warns(match="max_iter=3 was reached"):
         quick(cls).set_params(max_iter=3, tol=1e-9).fit(X, Y)

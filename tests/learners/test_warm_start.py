@@ -35,7 +35,10 @@ OTHER_ROWS = X[:60], Y[:60]
 LEARNERS = [
     member
     for member in vars(nearfar).values()
-    if isinstance(member, type) and issubclass(member, MetricLearner)
+    if isinstance(member, type)
+    and issubclass(member, MetricLearner)
+    and "labels" in member.supervision
+    and "warm_start" in member().get_params()
 ]
 TO_THE_OPTIMUM = {
     BoostMetric: {"corrective": True, "penalty": 0.1, "prior": None},

@@ -147,8 +147,10 @@ def default_methods(chosen: Learners = None, *, random_state: int | None = 0) ->
 
 
 def _named_estimators(chosen: Learners, random_state: int | None) -> Iterator[tuple[str, Any]]:
-    known = {_SCIKIT_NCA: NeighborhoodComponentsAnalysis(random_state=random_state)}
-    known |= {name: kind(random_state=random_state) for name, kind in learners().items()}
+    known: dict[str, Any] = {_SCIKIT_NCA: NeighborhoodComponentsAnalysis(random_state=random_state)}
+    for learner, kind in learners().items():
+        seeded = "random_state" in kind._get_param_names()
+        known[learner] = kind(random_state=random_state) if seeded else kind()
     if chosen is None:
         chosen = known
     elif isinstance(chosen, str):

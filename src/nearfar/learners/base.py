@@ -169,7 +169,14 @@ class MetricLearner(
     paper_settings: ClassVar[Mapping[str, Any]] = {}
     """Parameters that ``variant="paper"`` overrides."""
 
+    supervision: ClassVar[tuple[str, ...]] = ("labels",)
+    """What the learner learns from: of "labels", "chunklets", "pairs", "triplets", "numbers"."""
+
     variant: Variant = "default"
+    warm_start: bool = False
+    random_state: int | np.random.RandomState | None = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def __init__(
         self,
@@ -413,6 +420,7 @@ class MetricLearner(
 class ConstraintLearner(MetricLearner):
     """Base of the learners that learn from constraints and add to a prior metric."""
 
+    supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs", "triplets")
     parameter_rules: ClassVar[dict[str, Rule]] = {
         "constraints": optional(
             Rule(

@@ -149,6 +149,7 @@ class MaxMarginMetric(ConstraintLearner):
     array([ True, False])
     """
 
+    supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "C": number(at_least=0.0),
         "n_basis": integer(at_least=1),
