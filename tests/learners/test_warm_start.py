@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import nearfar
 from nearfar import (
+    LMNN,
     NCA,
     BoostMetric,
     DRMetric,
@@ -43,6 +44,7 @@ LEARNERS = [
 TO_THE_OPTIMUM = {
     BoostMetric: {"corrective": True, "penalty": 0.1, "prior": None},
     DRMetric: {"independence": 0.0, "tol": 1e-10, "max_iter": 300},
+    LMNN: {"n_neighbors": 10, "tol": 1e-9},
     MaxMarginMetric: {"tol": 1e-6, "random_state": 0},
     MetricBoost: {"tol": 1e-9, "max_iter": 1000},
     MixtureNCA: {"n_metrics": 2, "tol": 1e-7, "max_iter": 500, "random_state": 0},
@@ -51,7 +53,7 @@ TO_THE_OPTIMUM = {
 }
 """Parameters with which learners go all the way."""
 
-CONVEX = [BoostMetric, DRMetric, MaxMarginMetric]
+CONVEX = [BoostMetric, DRMetric, LMNN, MaxMarginMetric]
 """Learners that then end at the same optimum from anywhere."""
 
 

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from nearfar.typing import Floats, Ints, Vector
 
 _BLOCK_ELEMENTS = 1 << 18
 
 
-def squared_distances(X: Floats, i: Ints, j: Ints) -> Vector:
+def squared_distances(
+    X: Floats, i: Ints, j: Ints, *, dtype: DTypeLike = np.float64
+) -> Vector:
     """Squared distances of the row pairs (i, j) of X, from differences formed block by block.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+    i, j : array of int of shape (n_pairs,)
+    dtype : type, default=float64
+        Type of the differences and of their squares; that of X is faster if it is float32.
 
     Examples
     --------
@@ -23,6 +33,7 @@ def squared_distances(X: Floats, i: Ints, j: Ints) -> Vector:
     block = max(1, _BLOCK_ELEMENTS // max(1, X.shape[1]))
     for start in range(0, len(i), block):
         rows = slice(start, start + block)
-        difference = np.subtract(X[i[rows]], X[j[rows]], dtype=np.float64)
-        np.einsum("ij,ij->i", difference, difference, out=out[rows])
+        difference = X.take(i[rows], axis=0).astype(dtype, copy=False)
+        difference -= X.take(j[rows], axis=0)
+        out[rows] = np.einsum("ij,ij->i", difference, difference)
     return out

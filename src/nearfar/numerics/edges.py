@@ -12,6 +12,7 @@ time, and no array is larger than X or than the list of edges. Equal edges are s
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator
 
@@ -80,11 +81,11 @@ class Edges:
         z *= z
         return z
 
-    def squared_distances(self, P: Floats) -> Vector:
+    def squared_distances(self, P: Floats, *, dtype: DTypeLike = np.float64) -> Vector:
         """Squared Euclidean distances between the rows of P, an embedding of X."""
 
         def block(rows: slice) -> Vector:
-            return squared_distances(P, self.i[rows], self.j[rows])
+            return squared_distances(P, self.i[rows], self.j[rows], dtype=dtype)
 
         return np.concatenate(list(self.threads.map(block, len(self), _BLOCK_EDGES)))
 
