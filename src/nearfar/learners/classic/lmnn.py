@@ -36,6 +36,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from nearfar.constraints import (
     Chunklets,
@@ -61,7 +62,7 @@ from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations, map_iterations
 from nearfar.runtime.parameters import choice, either, instance, integer, number
 from nearfar.runtime.threads import Threads, with_single_threaded_blas
-from nearfar.typing import Floats, Matrix, Vector
+from nearfar.typing import Floats, Ints, Matrix, Vector
 
 Init = Literal["identity"] | Metric
 
@@ -71,6 +72,8 @@ _FIRST_STEP = 0.1
 """Length of the first step that is tried, relative to the first map."""
 _BESIDE_KINK = 0.999
 """Where a triplet's margin is exactly one, rounding would decide whether it counts."""
+_SHRINKAGE = 0.1
+"""Of covariances within classes, for the discriminant axes."""
 _FEW = 0.1
 """Share of the objective up to which the triplets that a search finds are few."""
 _ROUNDING = 1e-12
@@ -102,7 +105,7 @@ class LMNN(MetricLearner):
         unit variance, "unit" and None leave features as they are.
     n_components : int, optional
         Rows of the map that is learned; by default as many as there are features. Fewer begin with
-        the principal axes of the points.
+        discriminant axes, or with principal axes if there are not more classes than components.
     tol : float, default=1e-3
         Relative decrease of the objective at which to end. More iterations do not improve
         neighbours.
@@ -227,17 +230,30 @@ class LMNN(MetricLearner):
     ) -> Matrix:
         """Return where to begin: the last fit, or the best multiple of `init`."""
         given = self.init if data.warm is None else data.warm.metric
-        X = objective.X
+        X, k = objective.X, self.n_components
+        L, reduced = np.eye(X.shape[1]), None
         if isinstance(given, Metric):
             L = factor_on_scaled_points(given, data.scaler, "metric to begin with") @ basis.T
-        else:
-            L = np.eye(X.shape[1])
-        if self.n_components is not None and self.n_components < len(L):
+        elif k is not None and isinstance(source, Impostors) and objective.C.any():
+            reduced = _discriminant_axes(X, source.y, k)
+        if reduced is not None:
+            L = reduced
+        elif k is not None and k < len(L):
             axes = np.linalg.eigh(L @ covariance_matrix(X) @ L.T)[1][:, ::-1]
-            L = axes[:, : self.n_components].T @ L
+            L = axes[:, :k].T @ L
         if data.warm is not None:
             return L
         return L * np.sqrt(best_multiple(source.sample(objective.embed(L)), self.push)[0])
+
+
+def _discriminant_axes(X: Floats, y: Ints, k: int) -> Matrix | None:
+    """Return the k leading discriminant axes, or None if there are fewer."""
+    rows = np.bincount(y)[y] > 1
+    if k >= min(len(np.unique(y[rows])), X.shape[1]):
+        return None
+    analysis = LinearDiscriminantAnalysis(solver="eigen", shrinkage=_SHRINKAGE)
+    axes: Matrix = analysis.fit(X[rows].astype(np.float64), y[rows]).scalings_
+    return axes[:, :k].T
 
 
 def _coordinates(Z: Floats) -> tuple[Floats, Matrix]:
