@@ -21,7 +21,6 @@ from threadpoolctl import threadpool_info
 
 import nearfar
 from nearfar import (
-    LMNN,
     NCA,
     BoostMetric,
     FarTargetTriplets,

@@ -10,9 +10,7 @@ from nearfar.typing import Floats, Ints, Vector
 _BLOCK_ELEMENTS = 1 << 18
 
 
-def squared_distances(
-    X: Floats, i: Ints, j: Ints, *, dtype: DTypeLike = np.float64
-) -> Vector:
+def squared_distances(X: Floats, i: Ints, j: Ints, *, dtype: DTypeLike = np.float64) -> Vector:
     """Squared distances of the row pairs (i, j) of X, from differences formed block by block.
 
     Parameters

@@ -10,8 +10,8 @@ from nearfar import Triplets
 from nearfar.learners.classic import impostors as module
 from nearfar.learners.classic.impostors import (
     GivenTriplets,
-    Impostors,
     ImpliedTriplets,
+    Impostors,
     LabelTriplets,
 )
 from nearfar.learners.classic.lmnn import Objective

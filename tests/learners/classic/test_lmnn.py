@@ -233,7 +233,9 @@ class TestMoreFeaturesThanRows:
         learner = LMNN(scale=None).fit(wide, y)
         assert learner.metric_.n_components <= 5
         apart = np.linalg.svd(wide - wide.mean(axis=0))[2][5:]
-        assert np.abs(learner.components_ @ apart.T).max() < 1e-9 * np.abs(learner.components_).max()
+        assert (
+            np.abs(learner.components_ @ apart.T).max() < 1e-9 * np.abs(learner.components_).max()
+        )
 
     def test_principal_axes_are_as_good_as_features(self):
         rng = np.random.default_rng(0)

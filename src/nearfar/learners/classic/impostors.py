@@ -14,7 +14,7 @@ no triplet is missed.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -43,7 +43,7 @@ class Costs(Protocol):
     def evaluate(self, P: Floats) -> tuple[float, Floats]:
         """Return the cost, and half of its derivatives by P."""
 
-    def joined(self, other: Any) -> Costs:
+    def joined(self, other: Costs) -> Costs:
         """Return these triplets and those of another embedding."""
 
 
@@ -134,7 +134,7 @@ class ListedTriplets:
         half = self.edges.half_laplacian(pulled - pushed)
         return float(weight @ cost[on]), half @ P + half.T @ P
 
-    def joined(self, other: ListedTriplets) -> Costs:
+    def joined(self, other: Costs) -> Costs:
         """Return these triplets; nothing is missing from a list that was given."""
         return self
 
@@ -332,9 +332,9 @@ class LabelTriplets(ListedTriplets):
         )
         self.impostors, self.P, self.keys = impostors, P, keys
 
-    def joined(self, other: LabelTriplets | ImpliedTriplets) -> Costs:
+    def joined(self, other: Costs) -> Costs:
         """Return these triplets and those of another embedding."""
-        if isinstance(other, ImpliedTriplets):
+        if not isinstance(other, LabelTriplets):
             return other
         keys = np.sort(np.concatenate([self.keys, other.keys]))
         keys = keys[np.diff(keys, prepend=-1) != 0]
