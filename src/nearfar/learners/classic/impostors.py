@@ -131,7 +131,7 @@ class ListedTriplets:
         weight, n_edges = self.weight[on], len(self.edges)
         pulled = np.bincount(self.near[on], weights=weight, minlength=n_edges)
         pushed = np.bincount(self.far[on], weights=weight, minlength=n_edges)
-        half = self.edges.half_laplacian(pulled - pushed)
+        half = self.edges.half_laplacian(np.subtract(pulled, pushed, dtype=np.float64))
         return float(weight @ cost[on]), half @ P + half.T @ P
 
     def joined(self, other: Costs) -> Costs:

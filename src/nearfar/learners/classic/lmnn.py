@@ -11,9 +11,9 @@ L, with H_ij = |L (x_i - x_j)|^2, T target pairs and mu = `push`:
 
 pull is Tr(L C L') with a constant C; the gradient of push is the Laplacian of the triplets that
 cost something, times the embedded points (`impostors`). L-BFGS runs on the triplets that cost
-something or nearly do. Every few iterations, and at the end, a search through all pairs of rows
-finds those that were missing: the objective after the search is that of all triplets, and the fit
-ends only if nothing that matters was missing.
+something or nearly do (`lmnn_problem`). Every few iterations, and at the end, a search through all
+pairs of rows finds those that were missing: the objective after the search is that of all triplets,
+and the fit ends only if nothing that matters was missing.
 
 The problem is convex in M = L'L. Its solution does not depend on the units of X: another margin
 would multiply M by a number. L-BFGS begins at the multiple of the first map that has the smallest
@@ -30,10 +30,7 @@ Where nearfar departs from the paper, and why:
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import closing
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -46,39 +43,21 @@ from nearfar.constraints import (
     Triplets,
     to_triplets,
 )
-from nearfar.learners.base import FitInput, MetricLearner, Problem, factor_on_scaled_points
-from nearfar.learners.classic.impostors import (
-    Costs,
-    GivenTriplets,
-    Impostors,
-    Sample,
-    Source,
-)
-from nearfar.learners.metric_builder import MetricBuilder, covariance_matrix
+from nearfar.learners.base import FitInput, MetricLearner, factor_on_scaled_points
+from nearfar.learners.classic.impostors import GivenTriplets, Impostors, Sample, Source
+from nearfar.learners.classic.lmnn_problem import LMNNProblem, Objective
+from nearfar.learners.metric_builder import covariance_matrix
 from nearfar.metrics.metric import Metric
-from nearfar.numerics.edges import Edges
-from nearfar.numerics.lbfgs import lbfgs
 from nearfar.runtime import parameters
-from nearfar.runtime.history import History, Iteration, Iterations, map_iterations
 from nearfar.runtime.parameters import choice, either, instance, integer, number
-from nearfar.runtime.threads import Threads, with_single_threaded_blas
-from nearfar.typing import Floats, Ints, Matrix, Vector
+from nearfar.typing import Floats, Ints, Matrix
 
 Init = Literal["identity"] | Metric
 
-_FIRST_ROUND = 2
-"""Iterations before the second search; their number doubles with each search."""
-_FIRST_STEP = 0.1
-"""Length of the first step that is tried, relative to the first map."""
 _BESIDE_KINK = 0.999
 """Where a triplet's margin is exactly one, rounding would decide whether it counts."""
 _SHRINKAGE = 0.1
-"""Of covariances within classes, for the discriminant axes."""
-_FEW = 0.1
-"""Share of the objective up to which the triplets that a search finds are few."""
-_ROUNDING = 1e-12
-_VANISHED = 1e-3
-_BLOCK_ROWS = 1024
+"""Shrinkage of the covariance within classes, for discriminant axes."""
 _EXACT_ROWS = 1000
 _FLOAT32_TOLERANCE = 1e-5
 
@@ -201,8 +180,17 @@ class LMNN(MetricLearner):
         source = self._source(X, data)
         objective = Objective(X, source, self.push)
         start = self._first_map(objective, source, data, basis * np.sqrt(unit))
-        euclidean = best_multiple(source.sample(X), self.push)[1]
-        return LMNNProblem(self, objective, source, start, euclidean, basis, unit)
+        return LMNNProblem(
+            objective,
+            source,
+            start,
+            basis,
+            unit=unit,
+            typical=best_multiple(source.sample(X), self.push)[1] or 1.0,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            update_targets=self.update_targets,
+        )
 
     def _in_precision(self, Z: Floats) -> Floats:
         """Convert many points to float32, unless `tol` needs more digits."""
@@ -296,196 +284,3 @@ def best_multiple(sample: Sample, push: float) -> tuple[float, float]:
     factor = _BESIDE_KINK / last if last > 0 else 1.0
     cost = float(weight @ np.maximum(0.0, 1.0 - factor * margins))
     return factor, (1 - push) * factor * sample.pull + push * cost
-
-
-class Objective:
-    """The objective (13) at maps of the points.
-
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-    source : Source
-        Its target pairs are pulled.
-    push : float
-    """
-
-    def __init__(self, X: Floats, source: Source, push: float) -> None:
-        self.X, self.push = X, push
-        self.threads = Threads()
-        edges = Edges(X, source.anchor, source.near)
-        weight = np.bincount(edges.of_pair, weights=source.pair_weight)
-        self.C = edges.matrix(weight.astype(np.float64, copy=False))
-
-    def embed(self, L: Matrix) -> Floats:
-        """Map the points."""
-        right = L.T.astype(self.X.dtype, copy=False)
-        P = np.empty((len(self.X), len(L)), dtype=self.X.dtype)
-
-        def block(rows: slice) -> None:
-            np.matmul(self.X[rows], right, out=P[rows])
-
-        list(self.threads.map(block, len(self.X), _BLOCK_ROWS))
-        return P
-
-    def value(self, L: Matrix, triplets: Costs) -> tuple[float, Matrix]:
-        """Return the objective on these triplets, and its gradient."""
-        cost, half = triplets.evaluate(self.embed(L))
-
-        def block(rows: slice) -> Floats:
-            return half[rows].T @ self.X[rows]
-
-        pulled = L @ self.C
-        pushed = np.zeros_like(L)
-        for part in self.threads.map(block, len(self.X), _BLOCK_ROWS):
-            pushed += part
-        value = (1 - self.push) * float((pulled * L).sum()) + self.push * cost
-        return value, 2 * ((1 - self.push) * pulled + self.push * pushed)
-
-
-class LMNNProblem(Problem):
-    """LMNN over maps of a given number of rows.
-
-    Parameters
-    ----------
-    learner : LMNN
-    objective : Objective
-    source : Source
-    start : array of shape (k, n_coordinates)
-        The first map.
-    euclidean : float
-        Objective of the best multiple of Euclidean distance; decreases are relative to it.
-    basis : array of shape (n_coordinates, n_features)
-        Axes of the coordinates.
-    unit : float
-    """
-
-    def __init__(
-        self,
-        learner: LMNN,
-        objective: Objective,
-        source: Source,
-        start: Matrix,
-        euclidean: float,
-        basis: Matrix,
-        unit: float,
-    ) -> None:
-        self.learner, self.objective, self.source = learner, objective, source
-        self.start, self.euclidean, self.basis = start, euclidean or 1.0, basis
-        self.unit, self.max_iter = unit, learner.max_iter
-
-    def solve(self) -> Iterations:
-        """Minimise by L-BFGS, and again for each update of the targets."""
-        return with_single_threaded_blas(self._solve())
-
-    def _solve(self) -> Iterations:
-        L, n_left = self.start, self.max_iter
-        objective, source = self.objective, self.source
-        for updates_left in range(self.learner.update_targets, -1, -1):
-            L, n_left = yield from self._minimize(objective, source, L, n_left)
-            if n_left == 0:
-                return "max_iter"
-            if updates_left == 0 or not isinstance(source, Impostors):
-                break
-            updated = Impostors.nearest(objective.embed(L), source.y, self.learner.n_neighbors)
-            if (updated.targets == source.targets).all():
-                break
-            objective, source = Objective(objective.X, updated, self.learner.push), updated
-        return "converged"
-
-    def _minimize(
-        self, objective: Objective, source: Source, L: Matrix, n_left: int
-    ) -> Generator[Iteration, None, tuple[Matrix, int]]:
-        """Run L-BFGS on triplets that are searched for again after some iterations.
-
-        Returns
-        -------
-        L : array of shape (k, n_coordinates)
-        n_left : int
-            Iterations that are left; 0 if the objective has not settled.
-        """
-        slack = max(self.learner.tol, _ROUNDING) * self.euclidean
-        triplets = source.around(objective.embed(L))
-        value = objective.value(L, triplets)[0]
-        length = _FIRST_ROUND if isinstance(source, Impostors) else n_left
-        step = _FIRST_STEP * float(np.linalg.norm(L)) or 1.0
-        while True:
-            iterations = self._lbfgs(objective, triplets, L, step, min(length, n_left))
-            end, n_taken, reason = yield from _all_but_last(iterations)
-            found = source.around(objective.embed(end.model))
-            after = objective.value(end.model, found)[0]
-            yield Iteration(after, model=end.model)
-            n_left -= n_taken
-            settled = reason != "max_iter" and value - end.objective <= slack
-            complete = after - end.objective <= slack
-            if settled and complete:
-                return end.model, max(n_left, 1)
-            if n_left == 0:
-                return end.model, 0
-            moved = float(np.linalg.norm(end.model - L)) / n_taken
-            few_missing = after - end.objective <= _FEW * after
-            pruned = few_missing and reason == "max_iter"
-            triplets = found if pruned else found.joined(triplets)
-            L, value, step, length = end.model, after, moved or step, 2 * length
-
-    def _lbfgs(
-        self, objective: Objective, triplets: Costs, L: Matrix, step: float, max_iter: int
-    ) -> Iterations:
-        """Run L-BFGS on these triplets; the first step that is tried has the length `step`."""
-
-        def scaled(flat: Vector) -> tuple[float, Vector]:
-            value, gradient = objective.value(step * flat.reshape(L.shape), triplets)
-            return value / self.euclidean, gradient.ravel() * (step / self.euclidean)
-
-        def iteration(at: tuple[float, Vector]) -> Iteration:
-            return Iteration(self.euclidean * at[0], model=step * at[1].reshape(L.shape))
-
-        steps = lbfgs(scaled, L.ravel() / step, max_iter=max_iter, tol=self.learner.tol)
-        return map_iterations(steps, iteration)
-
-    def builder(self, **parts: Any) -> MetricBuilder:
-        """Return a builder that knows the axes of the coordinates."""
-        return MapBuilder(basis=self.basis, **parts)
-
-    def shortcoming(self, history: History, metric: Any) -> str:
-        """Warn where nothing was learned, or where the objective has not settled."""
-        if np.linalg.norm(history[-1].model) <= _VANISHED * np.linalg.norm(self.start):
-            return "Nothing was learned: push is so small that all distances vanish."
-        if history.stopped == "max_iter":
-            return f"max_iter={self.max_iter} was reached before the objective settled to tol."
-        return ""
-
-
-def _all_but_last(
-    iterations: Generator[Iteration, None, str],
-) -> Generator[Iteration, None, tuple[Iteration, int, str]]:
-    """Pass on all iterations but the last; return that one, their number and why they ended."""
-    with closing(iterations):
-        last, n_taken = next(iterations), 1
-        while True:
-            try:
-                following = next(iterations)
-            except StopIteration as end:
-                return last, n_taken, end.value
-            yield last
-            last, n_taken = following, n_taken + 1
-
-
-@dataclass(frozen=True)
-class MapBuilder(MetricBuilder):
-    """Builds a metric from the last map.
-
-    Attributes
-    ----------
-    basis : array of shape (n_coordinates, n_features)
-        Axes of the coordinates that the map is for.
-    """
-
-    basis: Matrix = field(kw_only=True)
-
-    def metric(self, history: History) -> Metric:
-        """Return the metric of the last map, without directions that have vanished."""
-        L: Matrix = history[-1].model
-        _, size, axes = np.linalg.svd(L, full_matrices=False)
-        kept = size**2 > L.size * np.finfo(float).eps * size[0] ** 2
-        factor = size[kept, None] * axes[kept] if kept.any() else np.zeros((1, L.shape[1]))
-        return Metric(factor @ self.basis / self.scale, self.feature_names)
