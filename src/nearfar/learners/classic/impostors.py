@@ -14,6 +14,7 @@ no triplet is missed.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -210,7 +211,12 @@ class Impostors:
     def around(self, P: Floats) -> Costs:
         """Return triplets among which are all that cost something under P."""
         keys = self.search(P, _SLACK)
-        return ImpliedTriplets(self) if keys is None else LabelTriplets(self, P, keys)
+        return self.implied if keys is None else LabelTriplets(self, P, keys)
+
+    @cached_property
+    def implied(self) -> ImpliedTriplets:
+        """All triplets."""
+        return ImpliedTriplets(self)
 
     @property
     def most_listed(self) -> int:
@@ -339,7 +345,7 @@ class LabelTriplets(ListedTriplets):
         keys = np.sort(np.concatenate([self.keys, other.keys]))
         keys = keys[np.diff(keys, prepend=-1) != 0]
         if len(keys) > self.impostors.most_listed:
-            return ImpliedTriplets(self.impostors)
+            return self.impostors.implied
         return LabelTriplets(self.impostors, self.P, keys)
 
 

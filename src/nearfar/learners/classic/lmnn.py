@@ -85,7 +85,7 @@ class LMNN(MetricLearner):
     n_components : int, optional
         Rows of the map that is learned; by default as many as there are features. Fewer begin with
         discriminant axes, or with principal axes if there are not more classes than components.
-    tol : float, default=1e-3
+    tol : float, default=5e-4
         Relative decrease of the objective at which to end. More iterations do not improve
         neighbours.
     warm_start : bool, default=False
@@ -152,7 +152,7 @@ class LMNN(MetricLearner):
         init: Init = "identity",
         scale: str | None = "standard",
         n_components: int | None = None,
-        tol: float = 1e-3,
+        tol: float = 5e-4,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from nearfar.learners.base import Problem
-from nearfar.learners.classic.impostors import Costs, Impostors, Source
+from nearfar.learners.classic.impostors import Costs, ImpliedTriplets, Impostors, Source
 from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Edges
@@ -31,6 +31,8 @@ _FIRST_STEP = 0.1
 """Length of the first step that is tried, relative to the first map."""
 _LITTLE = 0.1
 """Share of the objective up to which triplets that were missed are not kept for long."""
+_SMALLEST_SHARE = 1e-3
+_SMALLEST_SHARE_OF_MANY = 0.2
 _ROUNDING = 1e-12
 _VANISHED = 1e-3
 _BLOCK_ROWS = 1024
@@ -155,20 +157,20 @@ class LMNNProblem(Problem):
         while True:
             iterations = self._lbfgs(objective, triplets, L, step, min(length, n_left))
             end, n_taken, reason = yield from _all_but_last(iterations)
-            found = source.around(objective.embed(end.model))
-            after = objective.value(end.model, found)[0]
-            yield Iteration(after, model=end.model)
+            share, found, after = _advance(objective, source, triplets, L, end.model, value)
+            reached = L + share * (end.model - L)
+            yield Iteration(after, model=reached)
             n_left -= n_taken
             settled = reason != "max_iter" and value - end.objective <= slack
-            complete = after - end.objective <= slack
-            if settled and complete:
-                return end.model, max(n_left, 1)
+            if settled and share == 1 and after - end.objective <= slack:
+                return reached, max(n_left, 1)
             if n_left == 0:
-                return end.model, 0
-            moved = float(np.linalg.norm(end.model - L)) / n_taken
-            keep = reason != "max_iter" or after - end.objective > _LITTLE * after
+                return reached, 0
+            moved = float(np.linalg.norm(reached - L)) / n_taken
+            keep = reason != "max_iter" or share < 1 or after - end.objective > _LITTLE * after
             triplets = found.joined(triplets) if keep else found
-            L, value, step, length = end.model, after, moved or step, 2 * length
+            length *= 2 if share == 1 else 1
+            L, value, step = reached, after, moved or step
 
     def _lbfgs(
         self, objective: Objective, triplets: Costs, L: Matrix, step: float, max_iter: int
@@ -196,6 +198,33 @@ class LMNNProblem(Problem):
         if history.stopped == "max_iter":
             return f"max_iter={self.max_iter} was reached before the objective settled to tol."
         return ""
+
+
+def _advance(
+    objective: Objective, source: Source, known: Costs, L: Matrix, end: Matrix, value: float
+) -> tuple[float, Costs, float]:
+    """Go from L to `end`, or half of the way and so on if triplets not known cost too much there.
+
+    Returns
+    -------
+    share : float
+        How much of the way was gone.
+    triplets : Costs
+        Triplets around the map that was reached.
+    value : float
+        The objective there, not above that at L.
+    """
+    share = 1.0
+    while True:
+        reached = L + share * (end - L)
+        triplets = source.around(objective.embed(reached))
+        # Do not evaluate too many triplets to be listed where a shorter way may avoid them.
+        too_many = isinstance(triplets, ImpliedTriplets) and triplets is not known
+        if not (too_many and share > _SMALLEST_SHARE_OF_MANY):
+            after = objective.value(reached, triplets)[0]
+            if after <= value or share < _SMALLEST_SHARE:
+                return share, triplets, after
+        share /= 2
 
 
 def _all_but_last(
