@@ -131,7 +131,7 @@ class TestEveryLearner:
     ids=lambda c: c.__name__,
 )
 def test_continues_with_other_constraints(cls):
-    learner = interrupted(cls(**TO_THE_OPTIMUM[cls]), X, PAIRS)
+    learner = interrupted(cls(scale="standard", **TO_THE_OPTIMUM[cls]), X, PAIRS)
     pairs = cls is MaxMarginMetric
     strategy = RandomPairs(300) if pairs else RandomTriplets(300)
     constraints = strategy(X, Y, np.random.RandomState(1))
@@ -140,7 +140,8 @@ def test_continues_with_other_constraints(cls):
 
 @pytest.mark.parametrize("cls", CONVEX, ids=lambda cls: cls.__name__)
 def test_continues_with_other_rows(cls):
-    assert_same_optimum(interrupted(cls(**TO_THE_OPTIMUM[cls]), *OTHER_ROWS), X, Y)
+    learner = cls(scale="standard", **TO_THE_OPTIMUM[cls])
+    assert_same_optimum(interrupted(learner, *OTHER_ROWS), X, Y)
 
 
 def halves(learner, X, y, number):

@@ -34,6 +34,7 @@ from nearfar.constraints import (
     Triplets,
     to_triplets,
 )
+from nearfar.learners.auto_scale import choose_scale
 from nearfar.learners.metric_builder import MetricBuilder, covariance_matrix
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.kernel_map import KernelMap
@@ -44,6 +45,7 @@ from nearfar.runtime.parameters import (
     Rule,
     boolean,
     check_parameters,
+    choice,
     integer,
     number,
     optional,
@@ -156,9 +158,7 @@ class MetricLearner(
     """Base of the learners; see the module's docstring for how a fit runs."""
 
     parameter_rules: ClassVar[dict[str, Rule]] = {
-        "scale": Rule(
-            '"standard", "unit" or None', lambda value: value in ("standard", "unit", None)
-        ),
+        "scale": optional(choice("auto", "standard", "unit", "cosine")),
         "n_components": optional(integer(at_least=1)),
         "warm_start": boolean(),
         "n_jobs": Rule(
@@ -181,7 +181,7 @@ class MetricLearner(
     def __init__(
         self,
         *,
-        scale: str | None = "standard",
+        scale: str | None = "auto",
         n_components: int | None = None,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
@@ -246,7 +246,8 @@ class MetricLearner(
         most = self._most_components(points.shape[1])
         if self.n_components is not None and self.n_components > most:
             raise ValueError(f"n_components must be at most {most}; got {self.n_components}.")
-        scaler = Scaler.fit(points, self._setting("scale"))
+        scale = self._chosen_scale(points, supervision)
+        scaler = Scaler.fit(points, scale)
         data = FitInput(
             scaler.transform(points),
             scaler,
@@ -259,6 +260,34 @@ class MetricLearner(
         history = History()
         self._consume(history, problem, builder, scaler, X, y)
         self._set_fitted_attributes(problem, builder, scaler, history)
+        self.scale_ = scale
+
+    def _chosen_scale(self, X: Floats, supervision: Any) -> str | None:
+        """Return the scale to use, chosen by the data if it is "auto"."""
+        scale: str | None = self._setting("scale")
+        given = self._given_metric()
+        if scale != "auto":
+            if given is not None and given.unit_rows != (scale == "cosine"):
+                kind = "unit rows" if given.unit_rows else "rows as they are"
+                raise ValueError(
+                    f"The given metric is for {kind}; use scale='auto', not {scale!r}."
+                )
+            return scale
+        if self.variant == "paper":
+            return "standard"
+        if self.warm_start and hasattr(self, "scale_") and self.scale_ is not None:
+            return self.scale_
+        if given is None:
+            return choose_scale(X, supervision)
+        if given.unit_rows:
+            return "cosine"
+        return choose_scale(X, supervision, ["unit", "standard"])
+
+    def _given_metric(self) -> Metric | None:
+        """Return the metric that the fit starts from or adds to, if the user gave one."""
+        fitted = getattr(self, "metric_", None) if self.warm_start else None
+        candidates = (fitted, getattr(self, "prior", None), getattr(self, "init", None))
+        return next((m for m in candidates if isinstance(m, Metric)), None)
 
     def _warm(self, n_features: int) -> WarmStart | None:
         """Return where to continue: the metric of the last fit, or one that was set since."""
@@ -288,6 +317,7 @@ class MetricLearner(
             feature_names=getattr(self, "feature_names_in_", None),
             center=data.scaler.center,
             kernel_map=problem.kernel_map,
+            unit_rows=data.scaler.unit_rows,
         )
 
     def _consume(

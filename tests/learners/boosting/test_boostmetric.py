@@ -170,8 +170,9 @@ class TestInvariance:
     def test_units_of_single_features(self, labelled_problem, rng):
         X, y, _ = labelled_problem
         units = 10.0 ** rng.integers(-3, 4, X.shape[1])
-        first = BoostMetric(max_iter=40).fit(X, y).metric_.matrix
-        second = BoostMetric(max_iter=40).fit(X * units, y).metric_.matrix
+        learner = BoostMetric(max_iter=40, scale="standard")
+        first = learner.fit(X, y).metric_.matrix
+        second = learner.fit(X * units, y).metric_.matrix
         np.testing.assert_allclose(
             relative(first), relative(second * np.outer(units, units)), atol=1e-6
         )
@@ -335,7 +336,7 @@ def test_the_known_metric_is_found():
 def test_pairs_are_joined_to_triplets(labelled_problem):
     X, y, _ = labelled_problem
     pairs = RandomPairs(300)(X, y, np.random.RandomState(0))
-    first = BoostMetric(max_iter=20).fit(X, pairs)
-    second = BoostMetric(max_iter=20).fit(X, pairs.triplets())
+    first = BoostMetric(max_iter=20, scale="unit").fit(X, pairs)
+    second = BoostMetric(max_iter=20, scale="unit").fit(X, pairs.triplets())
     np.testing.assert_array_equal(first.metric_.L, second.metric_.L)
     assert first.score(X, pairs) > 0.9

@@ -154,8 +154,8 @@ class TestFit:
         X, y = X[:300], y[:300]
         assert (X.std(axis=0) == 0).any()
         constraints = FarTargetTriplets(3, keep=0.3)
-        learner = DRMetric(solver=solver, constraints=constraints, random_state=0, max_iter=8)
-        embedded = learner.fit(X, y).transform(X)
+        learner = DRMetric(solver=solver, constraints=constraints, scale="standard", max_iter=8)
+        embedded = learner.set_params(random_state=0).fit(X, y).transform(X)
         still = X.std(axis=0) == 0
         assert embedded.std(axis=0).min() > 0
         assert np.abs(learner.directions_[:, still]).max() < 1e-8

@@ -183,6 +183,7 @@ class TestGridData:
             X, y = rng.integers(0, 4, (40, 4)).astype(float), rng.integers(0, 3, 40)
             X[:, 0] += y == 1
             options = {"response": "binary", "prior": None, "max_iter": 6, "variant": variant}
+            options["scale"] = "standard"
             tiled = MetricBoost(**options).fit(X, y)
             triplets = AllTriplets()(X, y)
             votes = tiled.metric_.votes
@@ -212,7 +213,7 @@ class TestVotes:
     def test_votes_order_triplets_and_survive_saving(self, tmp_path):
         X, y = problem(3)
         triplets = RandomTriplets(500)(X, y, np.random.RandomState(0))
-        learner = MetricBoost(response="binary", prior=None, max_iter=15).fit(X, y)
+        learner = MetricBoost(response="binary", prior=None, max_iter=15, scale="unit").fit(X, y)
         H = margins(learner, X, triplets.index)
         distances = learner.metric_.distances(X) ** 2
         a, near, far = triplets.index.T
@@ -321,7 +322,8 @@ class TestBlocks:
 
     def test_terms_are_added_to_the_prior(self):
         X = self.X * np.linspace(0.1, 10, 13)
-        learner = MetricBoost(tol=0.0, block_size=5, max_iter=10).fit(X, self.y)
+        learner = MetricBoost(tol=0.0, block_size=5, max_iter=10, scale="standard")
+        learner.fit(X, self.y)
         terms = (learner.directions_.T * learner.weights_) @ learner.directions_
         rest = (learner.metric_.matrix - terms) * np.outer(X.std(axis=0), X.std(axis=0))
         np.testing.assert_allclose(rest, rest[0, 0] * np.eye(13), atol=1e-10)

@@ -155,7 +155,7 @@ class TestFit:
 
     def test_no_penalty_is_the_prior(self):
         X, y = load_iris(return_X_y=True)
-        learner = MaxMarginMetric(C=0.0, random_state=0).fit(X, y)
+        learner = MaxMarginMetric(C=0.0, random_state=0, scale="standard").fit(X, y)
         M = learner.metric_.matrix * np.outer(X.std(axis=0), X.std(axis=0))
         np.testing.assert_allclose(M, M[0, 0] * np.eye(4), atol=1e-10)
         with pytest.warns(ConvergenceWarning, match="Nothing was learned"):
@@ -182,7 +182,7 @@ class TestFit:
         X = np.random.default_rng(2).standard_normal((10, 3))
         pairs = RandomPairs(2)(X, (X[:, 0] > 0) * 1, np.random.RandomState(2))
         for C in (1e4, 1e8):
-            learner = MaxMarginMetric(C=C).fit(X, pairs)
+            learner = MaxMarginMetric(C=C, scale="standard").fit(X, pairs)
             assert learner.gap_ <= 1e-3 * learner.history_.objective[-1]
             assert learner.history_.objective[-1] == pytest.approx(2.2951, rel=2e-3)
 

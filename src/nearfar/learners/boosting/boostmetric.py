@@ -92,10 +92,11 @@ class BoostMetric(BoostingLearner):
     prior_weight : float, default=0.3
         Mean squared distance of the triplets under the prior, in the units of margins. The loss is
         exponential in the prior's worst margins: at 1 and more, a few outliers can dominate.
-    scale : {"standard", "unit"} or None, default="standard"
+    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
         How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" and None leave features as they are; None also leaves the units of
-        margins.
+        unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
+        and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit" without
+        a change of units.
     n_components : int, optional
         Dimension to reduce to, by the principal axes of the mapped points; fewer, if the metric's
         rank is lower.
@@ -134,6 +135,8 @@ class BoostMetric(BoostingLearner):
         ended.
     n_iter_ : int
         Number of iterations.
+    scale_ : str or None
+        How X was scaled.
 
     References
     ----------
@@ -172,7 +175,7 @@ class BoostMetric(BoostingLearner):
         constraints: TripletStrategy | None = None,
         prior: Prior = "identity",
         prior_weight: float = 0.3,
-        scale: str | None = "standard",
+        scale: str | None = "auto",
         n_components: int | None = None,
         validation_fraction: float | None = None,
         patience: int = 20,

@@ -102,10 +102,11 @@ class DRMetric(BoostingLearner):
         in the paper, did as well on the sets tried.
     prior_weight : float, default=1.0
         Trace of the prior. The learned part has trace one.
-    scale : {"standard", "unit"} or None, default="standard"
+    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
         How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" and None leave features as they are; None also leaves the units of
-        margins.
+        unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
+        and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit" without
+        a change of units.
     n_components : int, optional
         Dimension to reduce to, by the principal axes of the mapped points; fewer, if the metric's
         rank is lower.
@@ -147,6 +148,8 @@ class DRMetric(BoostingLearner):
         says why they ended.
     n_iter_ : int
         Number of iterations.
+    scale_ : str or None
+        How X was scaled.
 
     References
     ----------
@@ -189,7 +192,7 @@ class DRMetric(BoostingLearner):
         constraints: TripletStrategy | None = None,
         prior: Prior = None,
         prior_weight: float = 1.0,
-        scale: str | None = "standard",
+        scale: str | None = "auto",
         n_components: int | None = None,
         tol: float = 1e-7,
         warm_start: bool = False,

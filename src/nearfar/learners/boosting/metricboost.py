@@ -118,8 +118,10 @@ class MetricBoost(BoostingLearner):
         The metric to start from and to add to. None starts from zero, as the paper does.
     prior_weight : float, default=0.3
         Mean squared distance of the triplets under the prior, in the units of margins.
-    scale : {"standard", "unit"} or None, default="standard"
-        How X is scaled internally; the result applies to X as given.
+    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
+        How X is scaled internally; the result applies to X as given. "standard" gives every feature
+        unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
+        and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit".
     n_components : int, optional
         Dimension to reduce to, by the principal axes of the mapped points.
     tol : float, default=1e-7
@@ -152,6 +154,8 @@ class MetricBoost(BoostingLearner):
         Objective (the logarithm of the sum of all triplets' weights), eigenvalue, step and time.
     n_iter_ : int
         Number of iterations.
+    scale_ : str or None
+        How X was scaled.
 
     References
     ----------
@@ -192,7 +196,7 @@ class MetricBoost(BoostingLearner):
         constraints: TripletStrategy | None = None,
         prior: Prior = "identity",
         prior_weight: float = 0.3,
-        scale: str | None = "standard",
+        scale: str | None = "auto",
         n_components: int | None = None,
         tol: float = 1e-7,
         warm_start: bool = False,
@@ -364,8 +368,7 @@ class VotingMetricBuilder(BoostedMetricBuilder):
         terms = self.terms(history)
         votes = None if self.votes is None else self._votes(history)
         if self.psd:
-            metric = self.build(terms.factor)
-            return Metric(metric.L, metric.feature_names, votes)
+            return self.build(terms.factor).with_votes(votes)
         M = (terms.directions.T * terms.weights) @ terms.directions / np.outer(*[self.scale] * 2)
         return SignedForm(M, self.feature_names, votes)
 

@@ -99,10 +99,11 @@ class MaxMarginMetric(ConstraintLearner):
         the kernel), or a metric of your own. None starts from zero, as the paper does.
     prior_weight : float, default=1.0
         Mean squared distance of the pairs under the prior.
-    scale : {"standard", "unit"} or None, default="standard"
+    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
         How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" and None leave features as they are; None also leaves the units of
-        distances.
+        unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
+        and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit" without
+        a change of units.
     n_components : int, optional
         Dimension to reduce to, by the principal axes of the mapped points; fewer, if the metric's
         rank is lower. `threshold_` is for the metric before the reduction.
@@ -134,6 +135,8 @@ class MaxMarginMetric(ConstraintLearner):
         Objective and gap after every iteration; ``history_.stopped`` says why they ended.
     n_iter_ : int
         Number of iterations.
+    scale_ : str or None
+        How X was scaled.
 
     References
     ----------
@@ -174,7 +177,7 @@ class MaxMarginMetric(ConstraintLearner):
         constraints: PairStrategy | None = None,
         prior: Prior = "identity",
         prior_weight: float = 1.0,
-        scale: str | None = "standard",
+        scale: str | None = "auto",
         n_components: int | None = None,
         tol: float = 1e-3,
         warm_start: bool = False,
@@ -232,6 +235,11 @@ class MaxMarginMetric(ConstraintLearner):
             raise ValueError(f"{self.kernel!r} is for counts; here points are centred and scaled.")
         if self.kernel is not None and isinstance(self.prior, Metric):
             raise ValueError('With a kernel the prior must be "identity" or None.')
+
+    def _chosen_scale(self, X: Floats, supervision: Any) -> str | None:
+        if self.kernel is not None and self.scale == "auto":
+            return "standard"
+        return super()._chosen_scale(X, supervision)
 
     def _most_components(self, n_features: int) -> int:
         return n_features if self.kernel is None else self.n_basis

@@ -84,9 +84,10 @@ class MixtureNCA(NeighborhoodLearner):
     init : {"identity"} or Metric, default="identity"
         Where every metric begins: Euclidean distance between scaled points, with |M|_F = 1, or a
         metric of your own.
-    scale : {"standard", "unit"} or None, default="standard"
+    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
         How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" and None leave features as they are.
+        unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
+        and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit".
     n_components : int, optional
         The most rows of each map; by default as many as there are features.
     tol : float, optional
@@ -117,6 +118,8 @@ class MixtureNCA(NeighborhoodLearner):
         If the best start is not the last one, its result is repeated at the end.
     n_iter_ : int
         Number of iterations.
+    scale_ : str or None
+        How X was scaled.
 
     References
     ----------
@@ -153,7 +156,7 @@ class MixtureNCA(NeighborhoodLearner):
         n_init: int = 1,
         max_iter: int = 200,
         init: Init = "identity",
-        scale: str | None = "standard",
+        scale: str | None = "auto",
         n_components: int | None = None,
         tol: float | None = None,
         warm_start: bool = False,

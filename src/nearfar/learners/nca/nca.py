@@ -215,9 +215,10 @@ class NCA(_SingleMapLearner):
     init : {"identity"} or Metric, default="identity"
         Where to begin: Euclidean distance between scaled points, with |M|_F = 1, or a metric of
         your own.
-    scale : {"standard", "unit"} or None, default="standard"
+    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
         How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" and None leave features as they are.
+        unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
+        and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit".
     n_components : int, optional
         Rows of the map that is learned; by default as many as there are features.
     tol : float, optional
@@ -243,6 +244,8 @@ class NCA(_SingleMapLearner):
         they ended.
     n_iter_ : int
         Number of iterations.
+    scale_ : str or None
+        How X was scaled.
 
     References
     ----------
@@ -269,7 +272,7 @@ class NCA(_SingleMapLearner):
         max_iter: int = 200,
         batch_size: int | None = None,
         init: Init = "identity",
-        scale: str | None = "standard",
+        scale: str | None = "auto",
         n_components: int | None = None,
         tol: float | None = None,
         warm_start: bool = False,
@@ -316,9 +319,10 @@ class SparseNCA(_SingleMapLearner):
     init : {"identity"} or Metric, default="identity"
         Where to begin: Euclidean distance between scaled points, with |M|_F = 1, or a metric of
         your own.
-    scale : {"standard", "unit"} or None, default="standard"
+    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
         How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" and None leave features as they are.
+        unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
+        and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit".
     n_components : int, optional
         The most rows of the map; by default as many as there are features.
     tol : float, optional
@@ -343,6 +347,8 @@ class SparseNCA(_SingleMapLearner):
         Objective after every iteration; ``history_.stopped`` says why they ended.
     n_iter_ : int
         Number of iterations.
+    scale_ : str or None
+        How X was scaled.
 
     References
     ----------
@@ -372,7 +378,7 @@ class SparseNCA(_SingleMapLearner):
         max_iter: int = 500,
         batch_size: int | None = None,
         init: Init = "identity",
-        scale: str | None = "standard",
+        scale: str | None = "auto",
         n_components: int | None = None,
         tol: float | None = None,
         warm_start: bool = False,
