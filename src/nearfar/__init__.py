@@ -19,6 +19,7 @@ from nearfar.constraints import (
     RandomTriplets,
     Triplets,
 )
+from nearfar.learners.auto import AutoMetric
 from nearfar.learners.boosting import BoostMetric, DRMetric, MetricBoost
 from nearfar.learners.max_margin import C_path, CPath, MaxMarginMetric
 from nearfar.learners.max_margin.matching_pursuit import MatchingPursuitBasis
@@ -33,6 +34,7 @@ __version__ = "0.1.0"
 __all__ = [
     "NCA",
     "AllTriplets",
+    "AutoMetric",
     "BoostMetric",
     "CPath",
     "C_path",

@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_info
 import nearfar
 from nearfar import (
     NCA,
+    AutoMetric,
     BoostMetric,
     FarTargetTriplets,
     MaxMarginMetric,
@@ -53,6 +54,7 @@ ALL_LEARNERS = [
 ]
 LEARNERS = [cls for cls in ALL_LEARNERS if "labels" in cls.supervision]
 QUICK = {
+    AutoMetric: {"candidates": ["DRMetric"]},
     BoostMetric: {"max_iter": 30},
     MetricBoost: {"max_iter": 20},
     NCA: {"tol": 1e-4},
@@ -204,6 +206,7 @@ RANDOM = {
     NCA: {"batch_size": 40, "max_iter": 3},
     SparseNCA: {"batch_size": 40, "max_iter": 3},
     MixtureNCA: {},
+    AutoMetric: {"candidates": ["MaxMarginMetric"]},
 }
 """Parameters with which a learner draws at random."""
 
@@ -498,7 +501,8 @@ class TestCallbacks:
         learner.set_callbacks(callback).fit(X, Y)
         assert callback.begun == callback.ended
         assert len(callback.scores) == learner.n_iter_
-        assert callback.announced == (getattr(learner, "max_iter", 1) or X.shape[1])
+        most = getattr(learner, "max_iter", learner.n_iter_)
+        assert callback.announced == (most or X.shape[1])
         assert callback.scores[-1] == pytest.approx(learner.score(X, Y))
         assert callback.torn_down
 

@@ -15,12 +15,13 @@ from nearfar.cli.checkpoint import Checkpoint
 from nearfar.cli.errors import UserError
 from nearfar.cli.rows import Rows
 from nearfar.cli.terminal import bars, convergence_notes
-from nearfar.comparison import Comparison, Method, default_methods, learners
+from nearfar.comparison import Comparison, Method, default_methods
+from nearfar.learners.auto import known_learners
 from nearfar.learners.base import MetricLearner
 from nearfar.metrics.metric import Metric
 
 AUTO = "auto"
-LEARNERS = {name.lower(): kind for name, kind in learners().items()}
+LEARNERS = {name.lower(): kind for name, kind in known_learners().items()}
 PLAIN_METHODS = {
     method.name.lower().replace(" ", "-"): method
     for method in default_methods([])

@@ -5,7 +5,6 @@ Methods are fitted to standardised rows, except those that take rows as they are
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
+from nearfar.learners.auto import known_learners
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
@@ -92,26 +92,6 @@ class Method:
         return metric if self.raw else Metric(metric.L / scaler.scale)
 
 
-def learners() -> dict[str, type[MetricLearner]]:
-    """Return every learner of nearfar by the name of its class.
-
-    Examples
-    --------
-    >>> from nearfar.comparison import learners
-    >>> learners()["BoostMetric"]
-    <class 'nearfar.learners.boosting.boostmetric.BoostMetric'>
-    """
-    found: dict[str, type[MetricLearner]] = {}
-    waiting: list[Any] = [MetricLearner]
-    while waiting:
-        kind = waiting.pop()
-        waiting += reversed(kind.__subclasses__())
-        hidden = inspect.isabstract(kind) or kind.__name__.startswith("_")
-        if kind.__module__.startswith("nearfar.") and not hidden:
-            found[kind.__name__] = kind
-    return found
-
-
 def default_methods(chosen: Learners = None, *, random_state: int | None = 0) -> list[Method]:
     """Return the baselines, the plain methods and learners.
 
@@ -148,7 +128,7 @@ def default_methods(chosen: Learners = None, *, random_state: int | None = 0) ->
 
 def _named_estimators(chosen: Learners, random_state: int | None) -> Iterator[tuple[str, Any]]:
     known: dict[str, Any] = {_SCIKIT_NCA: NeighborhoodComponentsAnalysis(random_state=random_state)}
-    for learner, kind in learners().items():
+    for learner, kind in known_learners().items():
         seeded = "random_state" in kind._get_param_names()
         known[learner] = kind(random_state=random_state) if seeded else kind()
     if chosen is None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from sklearn.model_selection import GroupKFold
 
 from nearfar.constraints.base import (
     IndexedConstraints,
@@ -72,6 +76,39 @@ class Pairs(IndexedConstraints):
         """Keep the pairs among `samples`, renumbered to positions in it."""
         inside, renumbered = self._within(samples)
         return Pairs(renumbered[inside], self.similar[inside], self._weight(inside))
+
+    def folds(
+        self, n_folds: int = 5, *, random_state: int | np.random.RandomState | None = None
+    ) -> Iterator[tuple[Pairs, Pairs]]:
+        """Yield (training, test) pairs over the same X.
+
+        Pairs that are connected through shared rows stay together if that leaves folds of about the
+        same size. Otherwise pairs are split by the row that they name first.
+
+        Examples
+        --------
+        >>> from nearfar import Pairs
+        >>> pairs = Pairs([[0, 1], [1, 2], [3, 4]], similar=[True, False, True])
+        >>> sorted(len(test) for _, test in pairs.folds(2, random_state=0))
+        [1, 2]
+        """
+        groups = self._components()
+        if np.bincount(groups).max(initial=0) > max(1, 2 * len(self) // n_folds):
+            groups = self.index[:, 0]
+        if len(np.unique(groups)) < n_folds:
+            groups = np.arange(len(self))
+        if not 2 <= n_folds <= len(self):
+            raise ValueError(f"{len(self)} pairs cannot be split into {n_folds} folds.")
+        folds = GroupKFold(n_folds, shuffle=True, random_state=random_state)
+        for seen, unseen in folds.split(self.index, groups=groups):
+            yield self.take(seen), self.take(unseen)
+
+    def _components(self) -> Ints:
+        """Return the number of the connected group that each pair belongs to."""
+        rows, place = np.unique(self.index, return_inverse=True)
+        i, j = place.reshape(-1, 2).T
+        graph = coo_array((np.ones(len(i)), (i, j)), shape=(len(rows), len(rows)))
+        return np.asarray(connected_components(graph, directed=False)[1][i], dtype=np.intp)
 
     def triplets(self) -> Triplets:
         """Join pairs that share a row; see `Triplets.from_pairs`."""

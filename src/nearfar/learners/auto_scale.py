@@ -10,8 +10,8 @@ apart: each scale is judged by how well Euclidean distance does with it.
     triplets    share whose near is nearer than its far
     pairs       probability that a similar pair is nearer than a dissimilar one
 
-Angles are only taken if they are better by more than a standard error and 0.001: unlike the other
-scales, they depend on where the origin is.
+Angles are only taken if they are better by more than two standard errors and 0.001: unlike the
+other scales, they depend on where the origin is.
 """
 
 from __future__ import annotations
@@ -75,8 +75,10 @@ def choose_scale(X: Floats, supervision: Any, among: Iterable[str] = SCALES) -> 
 
 
 def _is_better(gain: Vector, *, cautious: bool) -> bool:
-    least = float(gain.std()) / np.sqrt(len(gain)) + _SMALLEST_GAIN if cautious else 0.0
-    return float(gain.mean()) > least
+    if not cautious:
+        return float(gain.mean()) > 0
+    noise = float(gain.std()) / np.sqrt(len(gain))
+    return float(gain.mean()) > 2 * noise + _SMALLEST_GAIN
 
 
 def _judgement(X: Floats, supervision: Any) -> tuple[Any, Score | None]:

@@ -1,18 +1,20 @@
 """`MetricLearner`: what all learners share, from checked input to a fitted metric.
 
-A fit runs in three steps, and a learner implements the second:
+A fit runs in four steps, and a learner implements the third:
 
-1. check X and the supervision; scale X (`Scaler`),
-2. build the learner's `Problem` on the scaled points and run its solver, a generator of
+1. check X and the supervision; choose a scale (`auto_scale`), and scale X (`Scaler`),
+2. choose the number of iterations and the shrinkage on held-out data (`validation`),
+3. build the learner's `Problem` on the scaled points and run its solver, a generator of
    iterations that the history, callbacks and progress displays consume,
-3. build the metric in the units of X from the base metric and what was learned (`MetricBuilder`).
+4. build the metric in the units of X from the base metric and what was learned (`MetricBuilder`),
+   and shrink it.
 """
 
 from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
@@ -35,17 +37,20 @@ from nearfar.constraints import (
     to_triplets,
 )
 from nearfar.learners.auto_scale import choose_scale
+from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder, covariance_matrix
 from nearfar.learners.scaler import Scaler
+from nearfar.learners.validation import Plan, choose_plan
 from nearfar.metrics.kernel_map import KernelMap
 from nearfar.metrics.metric import Metric
-from nearfar.runtime.deadline import check_time
+from nearfar.runtime.deadline import check_time, should_stop
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import (
     Rule,
     boolean,
     check_parameters,
     choice,
+    either,
     integer,
     number,
     optional,
@@ -63,8 +68,11 @@ from nearfar.typing import Floats, Matrix, Vector
 
 Prior = Literal["identity"] | Metric | None
 Variant = Literal["default", "paper"]
+ValidationFraction = float | Literal["auto"] | None
 
 _CALLBACK_ATTRIBUTES = ("_callback", "_skl_callbacks")
+_AUTO_FRACTION = 0.2
+_FIRST_STAGE = 4
 _CONSTRAINTS = (Triplets, Pairs, Chunklets, ConstraintsOver)
 
 
@@ -105,6 +113,19 @@ class FitInput:
     random_state: np.random.RandomState
     warm: WarmStart | None
 
+    @classmethod
+    def scaled(
+        cls,
+        X: Floats,
+        scale: str | None,
+        supervision: Any,
+        random_state: np.random.RandomState,
+        warm: WarmStart | None = None,
+    ) -> FitInput:
+        """Scale X."""
+        scaler = Scaler.fit(X, scale)
+        return cls(scaler.transform(X), scaler, supervision, random_state, warm)
+
 
 class Problem(ABC):
     """A learner's problem on scaled points.
@@ -115,6 +136,8 @@ class Problem(ABC):
         The most iterations of `solve`.
     unit : float
         The squared distance between scaled points that the solver calls one.
+    stops_early : bool
+        Whether fewer iterations are a way to regularise.
     base : array of shape (rank, n_features) or None
         Factor of the metric that learned terms are added to, in the solver's units.
     features : array of shape (n_samples, n_map_features) or None
@@ -127,6 +150,7 @@ class Problem(ABC):
 
     max_iter: int
     unit: float
+    stops_early = True
     base: Matrix | None = None
     features: Floats | None = None
     kernel_map: KernelMap | None = None
@@ -151,6 +175,10 @@ class Problem(ABC):
         """Return what to warn of, or an empty string."""
         return ""
 
+    def shrunk_attributes(self, metric: Metric, data: FitInput) -> dict[str, Any]:
+        """Return the fitted attributes that change when the metric is shrunk to the prior."""
+        return {}
+
 
 class MetricLearner(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMixin, BaseEstimator, ABC
@@ -160,6 +188,8 @@ class MetricLearner(
     parameter_rules: ClassVar[dict[str, Rule]] = {
         "scale": optional(choice("auto", "standard", "unit", "cosine")),
         "n_components": optional(integer(at_least=1)),
+        "validation_fraction": either(choice("auto"), optional(number(above=0.0, at_most=0.5))),
+        "validation": choice("rows", "classes"),
         "warm_start": boolean(),
         "n_jobs": Rule(
             "None or a nonzero integer",
@@ -172,7 +202,12 @@ class MetricLearner(
     supervision: ClassVar[tuple[str, ...]] = ("labels",)
     """What the learner learns from: of "labels", "chunklets", "pairs", "triplets", "numbers"."""
 
+    shrinks_without_prior: ClassVar[bool] = False
+    """Whether held-out data choose a shrinkage to Euclidean distance even if `prior` is None."""
+
     variant: Variant = "default"
+    validation_fraction: ValidationFraction = None
+    validation: Validation = "rows"
     warm_start: bool = False
     random_state: int | np.random.RandomState | None = None
     n_jobs: int | None = None
@@ -183,6 +218,8 @@ class MetricLearner(
         *,
         scale: str | None = "auto",
         n_components: int | None = None,
+        validation_fraction: ValidationFraction = "auto",
+        validation: Validation = "rows",
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
@@ -190,6 +227,8 @@ class MetricLearner(
     ) -> None:
         self.scale = scale
         self.n_components = n_components
+        self.validation_fraction = validation_fraction
+        self.validation = validation
         self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -247,19 +286,15 @@ class MetricLearner(
         if self.n_components is not None and self.n_components > most:
             raise ValueError(f"n_components must be at most {most}; got {self.n_components}.")
         scale = self._chosen_scale(points, supervision)
-        scaler = Scaler.fit(points, scale)
-        data = FitInput(
-            scaler.transform(points),
-            scaler,
-            supervision,
-            check_random_state(self.random_state),
-            self._warm(points.shape[1]),
-        )
+        random_state = check_random_state(self.random_state)
+        warm = self._warm(points.shape[1])
+        plan = self._plan(points, supervision, scale)
+        data = FitInput.scaled(points, scale, supervision, random_state, warm)
         problem = self._build_problem(data)
         builder = self._builder_of(problem, data)
         history = History()
-        self._consume(history, problem, builder, scaler, X, y)
-        self._set_fitted_attributes(problem, builder, scaler, history)
+        self._consume(history, plan.limit(history, problem.solve()), problem, builder, X, y)
+        self._set_fitted_attributes(problem, builder, data, points, history, plan)
         self.scale_ = scale
 
     def _chosen_scale(self, X: Floats, supervision: Any) -> str | None:
@@ -304,6 +339,62 @@ class MetricLearner(
         last: WarmStart | None = getattr(self, "_last_fit", None)
         return last if last is not None and last.metric is metric else WarmStart(metric)
 
+    def _plan(self, X: Floats, supervision: Any, scale: str | None) -> Plan:
+        """Choose iterations and shrinkage on held-out data, unless that is turned off.
+
+        By default it is where there is a prior to shrink to, and nothing to continue.
+        """
+        fraction = self.validation_fraction
+        if fraction == "auto":
+            from_scratch = not (self.warm_start and hasattr(self, "metric_"))
+            has_prior = getattr(self, "prior", "identity") is not None
+            shrinks = has_prior or self.shrinks_without_prior
+            usual = from_scratch and shrinks and self.variant != "paper"
+            fraction = _AUTO_FRACTION if usual else None
+        return Plan() if fraction is None else choose_plan(self, X, supervision, scale, fraction)
+
+    def _trial(
+        self, X: Floats, supervision: Any, scale: str | None, seed: int
+    ) -> tuple[Metric, Iterator[tuple[int, Any]]]:
+        """Return the prior for X, and the path of a fit to X."""
+        random_state = np.random.RandomState(seed)
+        data = FitInput.scaled(X, scale, supervision, random_state)
+        return self._prior_metric(data.scaler), self._path(data)
+
+    def _learn(self, X: Floats, supervision: Any, scale: str | None, seed: int, plan: Plan) -> Any:
+        """Return the metric of a fit to X that nobody watches, without shrinkage."""
+        random_state = np.random.RandomState(seed)
+        data = FitInput.scaled(X, scale, supervision, random_state)
+        problem = self._build_problem(data)
+        history = History()
+        solver = plan.limit(history, problem.solve())
+        with closing(solver):
+            for _ in history.record(solver):
+                if should_stop():
+                    break
+        return self._builder_of(problem, data).metric(history)
+
+    def _path(self, data: FitInput) -> Iterator[tuple[int, Any]]:
+        """Yield metrics along a fit, each with the number of iterations that it took."""
+        problem = self._build_problem(data)
+        builder = self._builder_of(problem, data)
+        history, shown, number = History(), 0, _FIRST_STAGE
+        solver = problem.solve()
+        with closing(solver):
+            for _ in history.record(solver):
+                if problem.stops_early and len(history) >= number:
+                    yield len(history), builder.metric(history)
+                    shown, number = len(history), 2 * len(history)
+                if should_stop():
+                    break
+        if len(history) > shown:
+            yield len(history), builder.metric(history)
+
+    def _prior_metric(self, scaler: Scaler) -> Metric:
+        """Return what a metric is shrunk to: the prior, or Euclidean distance of scaled points."""
+        prior = getattr(self, "prior", None)
+        return prior if isinstance(prior, Metric) else scaler.euclidean
+
     def _builder_of(self, problem: Problem, data: FitInput) -> MetricBuilder:
         features = data.Z if problem.features is None else problem.features
         scale = data.scaler.scale if problem.features is None else np.ones(features.shape[1])
@@ -323,9 +414,9 @@ class MetricLearner(
     def _consume(
         self,
         history: History,
+        solver: Iterations,
         problem: Problem,
         builder: MetricBuilder,
-        scaler: Scaler,
         X: Any,
         y: Any,
     ) -> None:
@@ -341,7 +432,6 @@ class MetricLearner(
 
         check_time()
         fit = FitInProgress(type(self).__name__, problem.max_iter, lambda: builder.metric(history))
-        solver = problem.solve()
         iterations: Iterable[Iteration] = history.record(solver)
         iterations = notify(iterations, self, fit.max_iter, X=X, y=y, attributes=attributes)
         if self.verbose:
@@ -353,13 +443,25 @@ class MetricLearner(
         history.stopped = history.stopped or "callback"
 
     def _set_fitted_attributes(
-        self, problem: Problem, builder: MetricBuilder, scaler: Scaler, history: History
+        self,
+        problem: Problem,
+        builder: MetricBuilder,
+        data: FitInput,
+        X: Floats,
+        history: History,
+        plan: Plan,
     ) -> None:
         self.metric_ = builder.metric(history)
         self.history_ = history
         self.n_iter_ = len(history)
+        self.shrinkage_ = plan.shrinkage
         self._builder = builder
-        for name, value in problem.attributes(builder, history).items():
+        fitted = problem.attributes(builder, history)
+        if plan.shrinkage:
+            prior = self._prior_metric(data.scaler)
+            self.metric_ = plan.shrink(self.metric_, prior, X, self.n_components)
+            fitted |= problem.shrunk_attributes(self.metric_, data)
+        for name, value in fitted.items():
             setattr(self, name, value)
         if self.warm_start:
             self._last_fit = WarmStart(self.metric_, problem.resume_state(builder, history))

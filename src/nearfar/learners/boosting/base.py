@@ -128,10 +128,6 @@ class Start:
         own = self.earlier.factor
         return own if self.base is None else np.vstack([self.base, own])
 
-    def over(self, operator: Operator) -> Start:
-        """Return the same start for other constraints in the same units."""
-        return Start.of(operator, self.base, self.earlier)
-
     def on_base(self, base: Matrix | None, operator: Operator) -> Start:
         """Return the same metric as terms on another base, as far as it exceeds it."""
         M = self.factor.T @ self.factor

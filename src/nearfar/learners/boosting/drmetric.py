@@ -55,11 +55,18 @@ from nearfar.constraints import (
     TripletStrategy,
     to_triplets,
 )
-from nearfar.learners.base import FitInput, Prior, Variant, factor_on_scaled_points
+from nearfar.learners.base import (
+    FitInput,
+    Prior,
+    ValidationFraction,
+    Variant,
+    factor_on_scaled_points,
+)
 from nearfar.learners.boosting.base import BoostingLearner, BoostingProblem, Start, Terms
 from nearfar.learners.boosting.eigen import row_space
 from nearfar.learners.boosting.soft_margin import SoftMargin, best_terms_by_lp
 from nearfar.learners.boosting.triplet_operator import TripletOperator, Unit
+from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
@@ -110,6 +117,13 @@ class DRMetric(BoostingLearner):
     n_components : int, optional
         Dimension to reduce to, by the principal axes of the mapped points; fewer, if the metric's
         rank is lower.
+    validation_fraction : float, "auto" or None, default="auto"
+        Share of the data that trial fits hold out, to choose the number of iterations and how much
+        of the prior to keep (`shrinkage_`). None fits to the end. "auto" is 0.2, and None
+        for a warm start and for ``variant="paper"``.
+    validation : {"rows", "classes"}, default="rows"
+        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
+        meant for classes it has not seen.
     tol : float, default=1e-7
         Learning ends when a direction's edge exceeds that of the earlier ones by less, relative to
         the leading eigenvalue at the first weights.
@@ -150,6 +164,8 @@ class DRMetric(BoostingLearner):
         Number of iterations.
     scale_ : str or None
         How X was scaled.
+    shrinkage_ : float
+        Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
     ----------
@@ -168,6 +184,7 @@ class DRMetric(BoostingLearner):
     True
     """
 
+    shrinks_without_prior: ClassVar[bool] = True
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "max_iter": optional(integer(at_least=1)),
         "cap": number(at_least=1.0),
@@ -194,6 +211,8 @@ class DRMetric(BoostingLearner):
         prior_weight: float = 1.0,
         scale: str | None = "auto",
         n_components: int | None = None,
+        validation_fraction: ValidationFraction = "auto",
+        validation: Validation = "rows",
         tol: float = 1e-7,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
@@ -206,6 +225,8 @@ class DRMetric(BoostingLearner):
             prior_weight=prior_weight,
             scale=scale,
             n_components=n_components,
+            validation_fraction=validation_fraction,
+            validation=validation,
             tol=tol,
             warm_start=warm_start,
             random_state=random_state,

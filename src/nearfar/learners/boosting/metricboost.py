@@ -47,7 +47,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from nearfar.constraints import AllTriplets, TripletStrategy, to_triplets
-from nearfar.learners.base import FitInput, Prior, Variant
+from nearfar.learners.base import FitInput, Prior, ValidationFraction, Variant
 from nearfar.learners.boosting.all_triplets_operator import AllTripletsOperator
 from nearfar.learners.boosting.base import (
     BoostedMetricBuilder,
@@ -65,6 +65,7 @@ from nearfar.learners.boosting.loop import (
 )
 from nearfar.learners.boosting.losses import newton_step
 from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine, TripletOperator
+from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.signed_form import SignedForm
@@ -124,6 +125,13 @@ class MetricBoost(BoostingLearner):
         and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit".
     n_components : int, optional
         Dimension to reduce to, by the principal axes of the mapped points.
+    validation_fraction : float, "auto" or None, default="auto"
+        Share of the data that trial fits hold out, to choose the number of iterations and how much
+        of the prior to keep (`shrinkage_`). None fits to the end. "auto" is 0.2, and None without a
+        prior, for a warm start and for ``variant="paper"``.
+    validation : {"rows", "classes"}, default="rows"
+        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
+        meant for classes it has not seen.
     tol : float, default=1e-7
         Boosting ends when an iteration lowers the logarithm of the bound on the error by less.
     warm_start : bool, default=False
@@ -156,6 +164,8 @@ class MetricBoost(BoostingLearner):
         Number of iterations.
     scale_ : str or None
         How X was scaled.
+    shrinkage_ : float
+        Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
     ----------
@@ -198,6 +208,8 @@ class MetricBoost(BoostingLearner):
         prior_weight: float = 0.3,
         scale: str | None = "auto",
         n_components: int | None = None,
+        validation_fraction: ValidationFraction = "auto",
+        validation: Validation = "rows",
         tol: float = 1e-7,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
@@ -210,6 +222,8 @@ class MetricBoost(BoostingLearner):
             prior_weight=prior_weight,
             scale=scale,
             n_components=n_components,
+            validation_fraction=validation_fraction,
+            validation=validation,
             tol=tol,
             warm_start=warm_start,
             random_state=random_state,

@@ -181,10 +181,6 @@ class TripletOperator:
         """Exponential loss of the margins, and the weight that each triplet has in it."""
         return exponential_loss(self._log_weight - state)
 
-    def satisfied(self, state: Vector) -> float:
-        """Weighted share of triplets whose margin is positive."""
-        return float(np.average(state > 0, weights=self.weight))
-
     def leading_eigenpair(
         self, u: Vector, *, absolute: bool = False, minus: Matrix | None = None
     ) -> tuple[float, Vector]:

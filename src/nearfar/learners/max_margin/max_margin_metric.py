@@ -46,10 +46,12 @@ from nearfar.learners.base import (
     FitInput,
     Prior,
     Problem,
+    ValidationFraction,
     Variant,
     WarmStart,
     factor_on_scaled_points,
 )
+from nearfar.learners.held_out import Validation
 from nearfar.learners.max_margin.box_dual import ascend_box
 from nearfar.learners.max_margin.cutting_planes import cut_planes
 from nearfar.learners.max_margin.matching_pursuit import Pursuit, kernel_parameters, pursue
@@ -107,6 +109,13 @@ class MaxMarginMetric(ConstraintLearner):
     n_components : int, optional
         Dimension to reduce to, by the principal axes of the mapped points; fewer, if the metric's
         rank is lower. `threshold_` is for the metric before the reduction.
+    validation_fraction : float, "auto" or None, default="auto"
+        Share of the data that trial fits hold out, to choose the number of iterations and how much
+        of the prior to keep (`shrinkage_`). None fits to the end. "auto" is 0.2, and None without a
+        prior, for a warm start and for ``variant="paper"``.
+    validation : {"rows", "classes"}, default="rows"
+        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
+        meant for classes it has not seen.
     tol : float, default=1e-3
         Gap to end at, relative to the objective.
     warm_start : bool, default=False
@@ -137,6 +146,8 @@ class MaxMarginMetric(ConstraintLearner):
         Number of iterations.
     scale_ : str or None
         How X was scaled.
+    shrinkage_ : float
+        Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
     ----------
@@ -179,6 +190,8 @@ class MaxMarginMetric(ConstraintLearner):
         prior_weight: float = 1.0,
         scale: str | None = "auto",
         n_components: int | None = None,
+        validation_fraction: ValidationFraction = "auto",
+        validation: Validation = "rows",
         tol: float = 1e-3,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
@@ -191,6 +204,8 @@ class MaxMarginMetric(ConstraintLearner):
             prior_weight=prior_weight,
             scale=scale,
             n_components=n_components,
+            validation_fraction=validation_fraction,
+            validation=validation,
             tol=tol,
             warm_start=warm_start,
             random_state=random_state,
@@ -365,6 +380,7 @@ class MaxMarginProblem(Problem):
     max_iter : int
     """
 
+    stops_early = False
     basis: Ints | None = None
     digest = b""
 
@@ -412,6 +428,11 @@ class MaxMarginProblem(Problem):
         last = history[-1]
         basis = {} if self.basis is None else {"basis_": self.basis}
         return {"threshold_": last.threshold, "gap_": max(0.0, last.gap), **basis}
+
+    def shrunk_attributes(self, metric: Metric, data: FitInput) -> dict[str, Any]:
+        """The best threshold for the shrunk metric."""
+        L = factor_on_scaled_points(metric, data.scaler, "metric") * np.sqrt(self.unit)
+        return {"threshold_": self.objective.with_best_threshold(L).b}
 
     def resume_state(self, builder: MetricBuilder, history: History) -> Any:
         """Planes or multipliers, and a digest of what they belong to."""

@@ -38,7 +38,8 @@ from scipy.special import log_softmax, logsumexp
 from sklearn.cluster import KMeans
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from nearfar.learners.base import FitInput, Variant
+from nearfar.learners.base import FitInput, ValidationFraction, Variant
+from nearfar.learners.held_out import Validation
 from nearfar.learners.nca.base import Init, NeighborhoodLearner
 from nearfar.learners.nca.mixture_problem import MixtureProblem, coarse_to_fine
 from nearfar.learners.nca.soft_neighbors import Evaluation, SoftNeighbors
@@ -90,6 +91,13 @@ class MixtureNCA(NeighborhoodLearner):
         and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit".
     n_components : int, optional
         The most rows of each map; by default as many as there are features.
+    validation_fraction : float, "auto" or None, default="auto"
+        Share of the data that trial fits hold out, to choose the number of iterations and how much
+        of Euclidean distance to keep (`shrinkage_`). None fits to the end. "auto" is 0.2, and None
+        for a warm start and for ``variant="paper"``.
+    validation : {"rows", "classes"}, default="rows"
+        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
+        meant for classes it has not seen.
     tol : float, optional
         Relative decrease of the objective at which to end; by default 1e-6 for up to 1,000
         points and 1e-3 beyond, where more iterations do not improve neighbours.
@@ -120,6 +128,8 @@ class MixtureNCA(NeighborhoodLearner):
         Number of iterations.
     scale_ : str or None
         How X was scaled.
+    shrinkage_ : float
+        Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
     ----------
@@ -158,6 +168,8 @@ class MixtureNCA(NeighborhoodLearner):
         init: Init = "identity",
         scale: str | None = "auto",
         n_components: int | None = None,
+        validation_fraction: ValidationFraction = "auto",
+        validation: Validation = "rows",
         tol: float | None = None,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
@@ -169,6 +181,8 @@ class MixtureNCA(NeighborhoodLearner):
             init=init,
             scale=scale,
             n_components=n_components,
+            validation_fraction=validation_fraction,
+            validation=validation,
             tol=tol,
             warm_start=warm_start,
             random_state=random_state,

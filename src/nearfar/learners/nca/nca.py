@@ -27,7 +27,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from nearfar.learners.base import FitInput, Problem, Variant
+from nearfar.learners.base import FitInput, Problem, ValidationFraction, Variant
+from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.learners.nca.base import (
     Init,
@@ -221,6 +222,13 @@ class NCA(_SingleMapLearner):
         and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit".
     n_components : int, optional
         Rows of the map that is learned; by default as many as there are features.
+    validation_fraction : float, "auto" or None, default="auto"
+        Share of the data that trial fits hold out, to choose the number of iterations and how much
+        of Euclidean distance to keep (`shrinkage_`). None fits to the end. "auto" is 0.2, and None
+        for a warm start and for ``variant="paper"``.
+    validation : {"rows", "classes"}, default="rows"
+        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
+        meant for classes it has not seen.
     tol : float, optional
         Relative decrease of the objective at which to end; by default 1e-6 for up to 1,000
         points and 1e-3 beyond, where more iterations do not improve neighbours.
@@ -246,6 +254,8 @@ class NCA(_SingleMapLearner):
         Number of iterations.
     scale_ : str or None
         How X was scaled.
+    shrinkage_ : float
+        Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
     ----------
@@ -274,6 +284,8 @@ class NCA(_SingleMapLearner):
         init: Init = "identity",
         scale: str | None = "auto",
         n_components: int | None = None,
+        validation_fraction: ValidationFraction = "auto",
+        validation: Validation = "rows",
         tol: float | None = None,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
@@ -285,6 +297,8 @@ class NCA(_SingleMapLearner):
             init=init,
             scale=scale,
             n_components=n_components,
+            validation_fraction=validation_fraction,
+            validation=validation,
             tol=tol,
             warm_start=warm_start,
             random_state=random_state,
@@ -325,6 +339,13 @@ class SparseNCA(_SingleMapLearner):
         and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit".
     n_components : int, optional
         The most rows of the map; by default as many as there are features.
+    validation_fraction : float, "auto" or None, default="auto"
+        Share of the data that trial fits hold out, to choose the number of iterations and how much
+        of Euclidean distance to keep (`shrinkage_`). None fits to the end. "auto" is 0.2, and None
+        for a warm start and for ``variant="paper"``.
+    validation : {"rows", "classes"}, default="rows"
+        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
+        meant for classes it has not seen.
     tol : float, optional
         Relative decrease of the objective at which to end; by default 1e-8 for up to 1,000
         points and 1e-3 beyond, where more iterations do not improve neighbours.
@@ -349,6 +370,8 @@ class SparseNCA(_SingleMapLearner):
         Number of iterations.
     scale_ : str or None
         How X was scaled.
+    shrinkage_ : float
+        Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
     ----------
@@ -380,6 +403,8 @@ class SparseNCA(_SingleMapLearner):
         init: Init = "identity",
         scale: str | None = "auto",
         n_components: int | None = None,
+        validation_fraction: ValidationFraction = "auto",
+        validation: Validation = "rows",
         tol: float | None = None,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
@@ -391,6 +416,8 @@ class SparseNCA(_SingleMapLearner):
             init=init,
             scale=scale,
             n_components=n_components,
+            validation_fraction=validation_fraction,
+            validation=validation,
             tol=tol,
             warm_start=warm_start,
             random_state=random_state,
