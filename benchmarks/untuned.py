@@ -251,9 +251,8 @@ def show() -> None:
     )
     print(f"{len(tables)} tables, {int(complete.sum())} of them with all methods\n")
     print("method                       error   rank    CPU s  better  worse")
-    order = (
-        np.argsort(np.nanmean(errors[complete], axis=0)) if complete.any() else range(len(names))
-    )
+    means = errors[complete].mean(axis=0) if complete.any() else np.nanmean(errors, axis=0)
+    order = np.argsort(means)
     for j in order:
         name = names[j]
         rank = ranks[:, j].mean() if len(ranks) else np.nan
