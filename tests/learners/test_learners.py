@@ -65,8 +65,9 @@ QUICK = {
 
 
 def quick(cls, **parameters):
-    seeded = {"random_state": 0} if "random_state" in cls().get_params() else {}
-    return cls(**seeded | QUICK.get(cls, {}) | parameters)
+    common = {"random_state": 0, "validation_fraction": None}
+    common = {name: value for name, value in common.items() if name in cls().get_params()}
+    return cls(**common | QUICK.get(cls, {}) | parameters)
 
 
 def learns_from(cls):

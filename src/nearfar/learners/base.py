@@ -40,7 +40,7 @@ from nearfar.learners.auto_scale import choose_scale
 from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder, covariance_matrix
 from nearfar.learners.scaler import Scaler
-from nearfar.learners.validation import Plan, choose_plan
+from nearfar.learners.validation import Plan, Shrinkage, choose_plan
 from nearfar.metrics.kernel_map import KernelMap
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.deadline import check_time, should_stop
@@ -205,6 +205,8 @@ class MetricLearner(
     shrinks_without_prior: ClassVar[bool] = False
     """Whether held-out data choose a shrinkage to Euclidean distance even if `prior` is None."""
 
+    _shrinkage: Shrinkage | None = None
+
     variant: Variant = "default"
     validation_fraction: ValidationFraction = None
     validation: Validation = "rows"
@@ -342,15 +344,16 @@ class MetricLearner(
     def _plan(self, X: Floats, supervision: Any, scale: str | None) -> Plan:
         """Choose iterations and shrinkage on held-out data, unless that is turned off.
 
-        By default it is where there is a prior to shrink to, and nothing to continue.
+        "auto" does so for labels if the scale is left to the data too, there is a prior to shrink
+        to, and no fit to be continued.
         """
         fraction = self.validation_fraction
         if fraction == "auto":
-            from_scratch = not (self.warm_start and hasattr(self, "metric_"))
+            untuned = self.scale == "auto" and self.variant != "paper" and not self.warm_start
             has_prior = getattr(self, "prior", "identity") is not None
             shrinks = has_prior or self.shrinks_without_prior
-            usual = from_scratch and shrinks and self.variant != "paper"
-            fraction = _AUTO_FRACTION if usual else None
+            labelled = not isinstance(supervision, _CONSTRAINTS)
+            fraction = _AUTO_FRACTION if untuned and shrinks and labelled else None
         return Plan() if fraction is None else choose_plan(self, X, supervision, scale, fraction)
 
     def _trial(
@@ -455,11 +458,13 @@ class MetricLearner(
         self.history_ = history
         self.n_iter_ = len(history)
         self.shrinkage_ = plan.shrinkage
+        self._shrinkage = None
         self._builder = builder
         fitted = problem.attributes(builder, history)
         if plan.shrinkage:
             prior = self._prior_metric(data.scaler)
-            self.metric_ = plan.shrink(self.metric_, prior, X, self.n_components)
+            self._shrinkage = plan.shrinkage_to(prior, X, self.n_components)
+            self.metric_ = self._shrinkage.apply(self.metric_)
             fitted |= problem.shrunk_attributes(self.metric_, data)
         for name, value in fitted.items():
             setattr(self, name, value)

@@ -166,7 +166,7 @@ class BoostingLearner(ConstraintLearner):
     """Base of the boosting learners."""
 
     def staged_metrics(self) -> Iterator[Metric]:
-        """Yield the metric after each iteration of the last fit.
+        """Yield the metric after each iteration of the last fit, with its shrinkage.
 
         Examples
         --------
@@ -178,7 +178,8 @@ class BoostingLearner(ConstraintLearner):
         """
         check_is_fitted(self)
         for number in range(1, len(self.history_) + 1):
-            yield self._builder.metric(self.history_[:number])
+            metric = self._builder.metric(self.history_[:number])
+            yield metric if self._shrinkage is None else self._shrinkage.apply(metric)
 
     def _start(self, operator: Operator, data: FitInput) -> Start:
         """Start from the prior, or where the last fit ended."""

@@ -224,8 +224,9 @@ class NCA(_SingleMapLearner):
         Rows of the map that is learned; by default as many as there are features.
     validation_fraction : float, "auto" or None, default="auto"
         Share of the data that trial fits hold out, to choose the number of iterations and how much
-        of Euclidean distance to keep (`shrinkage_`). None fits to the end. "auto" is 0.2, and None
-        for a warm start and for ``variant="paper"``.
+        of Euclidean distance to keep (`shrinkage_`). None fits to the end. "auto" is 0.2 if y are
+        labels and the scale is "auto"; it is None otherwise, with `warm_start` and in the paper's
+        variant.
     validation : {"rows", "classes"}, default="rows"
         Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
         meant for classes it has not seen.
@@ -341,8 +342,9 @@ class SparseNCA(_SingleMapLearner):
         The most rows of the map; by default as many as there are features.
     validation_fraction : float, "auto" or None, default="auto"
         Share of the data that trial fits hold out, to choose the number of iterations and how much
-        of Euclidean distance to keep (`shrinkage_`). None fits to the end. "auto" is 0.2, and None
-        for a warm start and for ``variant="paper"``.
+        of Euclidean distance to keep (`shrinkage_`). None fits to the end. "auto" is 0.2 if y are
+        labels and the scale is "auto"; it is None otherwise, with `warm_start` and in the paper's
+        variant.
     validation : {"rows", "classes"}, default="rows"
         Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
         meant for classes it has not seen.
