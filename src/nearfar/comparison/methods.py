@@ -14,13 +14,13 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import pinvh
 from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from nearfar.learners.base import MetricLearner
+from nearfar.learners.classic import InverseCovariance
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import MANHATTAN, Distance, Pairwise
@@ -95,6 +95,8 @@ class Method:
 def learners() -> dict[str, type[MetricLearner]]:
     """Return every learner of nearfar by the name of its class.
 
+    `InverseCovariance`, which does not learn from labels, is among the plain methods instead.
+
     Examples
     --------
     >>> from nearfar.comparison import learners
@@ -107,7 +109,8 @@ def learners() -> dict[str, type[MetricLearner]]:
         kind = waiting.pop()
         waiting += reversed(kind.__subclasses__())
         hidden = inspect.isabstract(kind) or kind.__name__.startswith("_")
-        if kind.__module__.startswith("nearfar.") and not hidden:
+        plain = kind is InverseCovariance
+        if kind.__module__.startswith("nearfar.") and not (hidden or plain):
             found[kind.__name__] = kind
     return found
 
@@ -134,7 +137,7 @@ def default_methods(chosen: Learners = None, *, random_state: int | None = 0) ->
         Method("Euclidean", "baseline", _euclidean),
         Method("L1", "plain", _manhattan, gives_metric=False),
         Method("chi-square", "plain", _chi_square, raw=True, non_negative=True, gives_metric=False),
-        Method("inverse covariance", "plain", _inverse_covariance),
+        Method("inverse covariance", "plain", partial(_fit_learner, InverseCovariance()), raw=True),
         Method("LDA", "plain", _discriminant),
     ]
     taken = {method.name for method in methods}
@@ -193,10 +196,6 @@ def _chi_square(_X: Floats, _y: Ints) -> Distance:
 def _chi_square_distances(X: Floats, Y: Floats) -> Floats:
     """Sum of (x - y)^2 / (x + y)."""
     return -np.asarray(additive_chi2_kernel(X, Y))
-
-
-def _inverse_covariance(X: Floats, _: Ints) -> Metric:
-    return Metric.from_matrix(pinvh(np.atleast_2d(np.cov(X, rowvar=False))))
 
 
 def _discriminant(X: Floats, y: Ints) -> Metric:

@@ -2,7 +2,7 @@
 
 A closed form is found in coordinates of the space that the rows span (`Span`), in which their
 covariance is not singular: features that are constant or collinear, and more features than rows,
-do no harm. There the mean variance of the rows is one.
+do no harm. There the mean variance of the rows is one. Directions outside the span have no weight.
 """
 
 from __future__ import annotations
@@ -45,10 +45,6 @@ class ClosedFormLearner(MetricLearner):
     @abstractmethod
     def _solution(self, span: Span, data: FitInput) -> Solution:
         """Evaluate the formula for coordinates in the span."""
-
-    def _without_differences(self, data: FitInput) -> Solution:
-        """Return the solution for rows that are all equal."""
-        return Solution(np.zeros((0, 0)))
 
     def _build_problem(self, data: FitInput) -> Problem:
         return ClosedFormProblem(self, data)
@@ -98,10 +94,7 @@ class ClosedFormProblem(Problem):
 
     def solve(self) -> Iterations:
         """Evaluate the formula."""
-        if self.span.n_coordinates == 0:
-            solution = self.learner._without_differences(self.data)
-        else:
-            solution = self.learner._solution(self.span, self.data)
+        solution = self.learner._solution(self.span, self.data)
         yield Iteration(0.0, model=replace(solution, L=self.span.map_of_features(solution.L)))
         return "solved"
 
@@ -113,7 +106,7 @@ class ClosedFormProblem(Problem):
         """Warn where there is nothing to learn from."""
         if metric.L.any():
             return ""
-        if self.span.n_coordinates == 0:
+        if self.span.is_point:
             return "Nothing was learned: all rows are equal."
         return "Nothing was learned: rows of the same kind are as far apart as others."
 
@@ -137,7 +130,8 @@ class Span:
     P : array of shape (n_samples, n_coordinates)
         Coordinates, with a mean variance of one; their covariance is not singular.
     V : array of shape (n_features, n_coordinates) or None
-        Orthonormal axes; None if the coordinates are the features.
+        Orthonormal axes; None if the coordinates are the features. Rows that are all equal have one
+        coordinate, on an axis of length zero.
     unit : float
         Squared length of a unit of the coordinates.
 
@@ -157,16 +151,18 @@ class Span:
     def of(cls, Z: Floats) -> Span:
         """Find the span of centred rows."""
         V = _axes_of_few_rows(Z) if len(Z) <= Z.shape[1] else _axes_of_many_rows(Z)
+        if V is not None and V.shape[1] == 0:
+            V = np.zeros((Z.shape[1], 1))
         P = Z if V is None else Z @ V
-        unit = float(P.var(axis=0, dtype=np.float64).mean()) if P.size else 1.0
-        if abs(unit - 1.0) < _UNIT_VARIANCE_TOLERANCE:
+        unit = float(P.var(axis=0, dtype=np.float64).mean())
+        if unit == 0 or abs(unit - 1.0) < _UNIT_VARIANCE_TOLERANCE:
             unit = 1.0
         return cls(P if unit == 1.0 else P / P.dtype.type(np.sqrt(unit)), V, unit)
 
     @property
-    def n_coordinates(self) -> int:
-        """Dimension of the span."""
-        return self.P.shape[1]
+    def is_point(self) -> bool:
+        """Whether all rows are equal."""
+        return self.V is not None and not self.V.any()
 
     def map_of_features(self, L: Matrix) -> Matrix:
         """Return a map of coordinates as one of features."""

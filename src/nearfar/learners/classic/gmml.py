@@ -125,12 +125,12 @@ class GMML(ClosedFormLearner):
             S = S + self.prior_weight / factor * inverse
             D = D + self.prior_weight * factor * A0
         L = by_spread(geodesic_factor(S, D, self.t), Groups(span.P).within())
-        return Solution(L * np.sqrt(span.unit) if self.scale is None else L)
+        return Solution(L * span.unit**self.t if self.scale is None else L)
 
     def _prior_matrix(self, span: Span, data: FitInput) -> Matrix:
         """Return A0 in coordinates of the span, of mean eigenvalue one."""
         if not isinstance(self.prior, Metric):
-            return np.eye(span.n_coordinates)
+            return np.eye(span.P.shape[1])
         L = span.map_of_coordinates(factor_on_scaled_points(self.prior, data.scaler, "prior"))
         A0 = L.T @ L
         return with_ridge(A0 * (len(A0) / np.trace(A0)))

@@ -37,6 +37,7 @@ from nearfar.learners.classic.scatter import (
     Shrinkage,
     by_spread,
     discriminants,
+    with_ridge,
 )
 
 _ROUNDING = 1e-10
@@ -95,7 +96,7 @@ class KISSME(ClosedFormLearner):
 
     def _solution(self, span: Span, data: FitInput) -> Solution:
         pairs = PairScatter.of(span.P, data.supervision, self.shrinkage)
-        values, W = discriminants(pairs.dissimilar, pairs.similar)
+        values, W = discriminants(with_ridge(pairs.dissimilar), pairs.similar)
         weights, axes = eigh((W.T * (1.0 - 1.0 / values)) @ W)
         positive = weights > _ROUNDING * np.abs(weights).max()
         L = (axes[:, positive] * np.sqrt(weights[positive])).T

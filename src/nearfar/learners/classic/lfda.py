@@ -13,16 +13,14 @@ and the rows of the map solve S_lb v = value S_lw v, the largest values first   
 
 Only G_c = 1/2 sum_{ij in c} A_ij u u', a graph Laplacian between the rows of one class, needs
 affinities, tile by tile. The rest are sums over classes: with S_c the scatter about the mean of a
-class, S_b that of the means, and S_lm = S_lb + S_lw,
+class and S_b that of the means,
 
-    S_lw = sum_c G_c / n_c        S_lm = sum_c (1 - n_c / n) S_c + S_b + sum_c G_c / n
+    S_lw = sum_c G_c / n_c        S_lb = S_b + sum_c (1 - n_c / n) (S_c - G_c / n_c)
 
 Where nearfar departs from the paper, and why:
 
 - S_lw is shrunk to a multiple of the identity. On digits it is singular.
-- A class of at most k rows takes its farthest row as the k-th neighbour.
-- S_lb can have negative values. Directions with such values get no weight in the "weighted"
-  embedding, which multiplies by the root of the values.
+- In a class of at most k rows, the farthest row takes the place of the k-th neighbour.
 """
 
 from __future__ import annotations
@@ -113,9 +111,9 @@ class LFDA(ClosedFormLearner):
 
     def _solution(self, span: Span, data: FitInput) -> Solution:
         classes = Groups(span.P, checked_labels(self._labels(data.supervision)))
-        within, mixture = local_scatters(classes, self.n_neighbors)
+        between, within = local_scatters(classes, self.n_neighbors)
         intensity = classes.intensity(self.shrinkage, classes.within())
-        values, L = discriminants(mixture - within, shrunk(within, intensity))
+        values, L = discriminants(between, shrunk(within, intensity))
         values, L = values[: self.n_components], L[: self.n_components]
         if self.embedding == "orthonormalized":
             return Solution(np.linalg.qr(L.T)[0].T)
@@ -125,17 +123,17 @@ class LFDA(ClosedFormLearner):
 
 
 def local_scatters(classes: Groups, n_neighbors: int) -> tuple[Matrix, Matrix]:
-    """Return S_lw / n and S_lm / n."""
-    n, sizes = len(classes.X), classes.sizes
+    """Return S_lb / n and S_lw / n."""
+    sizes, n = classes.sizes, len(classes.X)
     order = ClassOrder(classes.codes)
-    within = np.zeros((classes.X.shape[1], classes.X.shape[1]))
-    mixture = classes.scatter((1.0 - sizes / n) / n) + classes.between(sizes / n)
+    between = classes.between(sizes / n) + classes.scatter((1.0 - sizes / n) / n)
+    within = np.zeros_like(between)
     for label, size in enumerate(sizes):
         rows = order.order[order.edges[label] : order.edges[label + 1]]
-        G = _local_scatter(classes.X[rows] - classes.means[label], n_neighbors) / n
-        within += G / size
-        mixture += G / n
-    return within, mixture
+        local = _local_scatter(classes.X[rows] - classes.means[label], n_neighbors) / (size * n)
+        between -= (1.0 - size / n) * local
+        within += local
+    return between, within
 
 
 def _local_scatter(X: Matrix, n_neighbors: int) -> Matrix:

@@ -27,13 +27,13 @@ relative to W are dropped. W and B are then shrunk to multiples of the identity 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.constraints import Pairs, checked_labels
 from nearfar.learners.base import FitInput
 from nearfar.learners.classic.closed_form import ClosedFormLearner, Solution, Span
-from nearfar.learners.classic.scatter import Groups, Shrinkage, discriminants, shrunk
+from nearfar.learners.classic.scatter import Groups, Shrinkage, discriminants, shrunk, with_ridge
 from nearfar.metrics.points import check_rows
 from nearfar.numerics.distances import squared_distances
 from nearfar.typing import Matrix, Vector
@@ -87,7 +87,7 @@ class PLDA(ClosedFormLearner):
     >>> from nearfar import PLDA
     >>> X, y = load_wine(return_X_y=True)
     >>> learner = PLDA().fit(X, y)
-    >>> learner.predict(X, [[0, 1], [0, 177]])
+    >>> learner.score_pairs(X, [[0, 1], [0, 177]]) > 0
     array([ True, False])
     """
 
@@ -101,7 +101,7 @@ class PLDA(ClosedFormLearner):
         super().__init__(shrinkage=shrinkage, scale=scale, n_components=n_components)
 
     def score_pairs(self, X: ArrayLike, pairs: Pairs | ArrayLike) -> Vector:
-        """Return the log-likelihood ratio of pairs: same class against different classes.
+        """Return the log-likelihood ratio of pairs: positive for those rather of the same class.
 
         Parameters
         ----------
@@ -124,14 +124,6 @@ class PLDA(ClosedFormLearner):
         offset = float((np.log1p(b) - np.log1p(2.0 * b) / 2).sum())
         return offset - squared_distances(embedded, i, j) + sums
 
-    def decision_function(self, X: ArrayLike, pairs: Pairs | ArrayLike) -> Vector:
-        """Return `score_pairs`: positive for pairs that are rather the same."""
-        return self.score_pairs(X, pairs)
-
-    def predict(self, X: ArrayLike, pairs: Pairs | ArrayLike) -> NDArray[np.bool_]:
-        """Return which pairs are the same, if both cases are equally frequent."""
-        return self.decision_function(X, pairs) > 0
-
     def _solution(self, span: Span, data: FitInput) -> Solution:
         classes = Groups(span.P, checked_labels(self._labels(data.supervision)))
         W, B = two_covariances(classes, self.shrinkage)
@@ -139,14 +131,8 @@ class PLDA(ClosedFormLearner):
         kept = b[: self.n_components] > _ROUNDING
         kept[0] = True
         b, T = np.maximum(0.0, b[: self.n_components][kept]), T[: self.n_components][kept]
-        return _scored(np.sqrt(b / (4 * (1 + b)))[:, None] * T, b, data)
-
-    def _without_differences(self, data: FitInput) -> Solution:
-        return _scored(np.zeros((0, 0)), np.zeros(1), data)
-
-
-def _scored(L: Matrix, b: Vector, data: FitInput) -> Solution:
-    return Solution(L, {"ratios_": b, "mean_": data.scaler.center})
+        L = np.sqrt(b / (4 * (1 + b)))[:, None] * T
+        return Solution(L, {"ratios_": b, "mean_": data.scaler.center})
 
 
 def two_covariances(classes: Groups, shrinkage: Shrinkage) -> tuple[Matrix, Matrix]:
@@ -154,7 +140,7 @@ def two_covariances(classes: Groups, shrinkage: Shrinkage) -> tuple[Matrix, Matr
     sizes, n_rows = classes.sizes, classes.sizes.sum()
     S, free = classes.within(), len(sizes) - 1
     intensity = classes.common_intensity(shrinkage, S)
-    W = shrunk(S, intensity)
+    W = with_ridge(shrunk(S, intensity))
     effective_size = (n_rows - sizes @ sizes / n_rows) / free
     values, T = discriminants(classes.between(sizes) / free, W)
     back = W @ T.T

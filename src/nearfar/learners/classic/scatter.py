@@ -226,5 +226,5 @@ def with_ridge(S: Matrix) -> Matrix:
 
 def by_spread(L: Matrix, covariance: Matrix) -> Matrix:
     """Rotate the rows of a map so that mapped points are uncorrelated, the most spread first."""
-    axes = eigh(L @ covariance @ L.T)[1]
+    axes = np.linalg.eigh(L @ covariance @ L.T)[1]
     return axes.T[::-1] @ L
