@@ -12,6 +12,7 @@ from nearfar import datasets, evaluate, neighbors, plots
 from nearfar.comparison import Comparison, compare
 from nearfar.constraints import (
     AllTriplets,
+    Chunklets,
     FarTargetTriplets,
     NearestTriplets,
     Pairs,
@@ -21,6 +22,16 @@ from nearfar.constraints import (
 )
 from nearfar.learners.auto import AutoMetric
 from nearfar.learners.boosting import BoostMetric, DRMetric, MetricBoost
+from nearfar.learners.classic import (
+    DCA,
+    GMML,
+    KISSME,
+    LFDA,
+    PLDA,
+    RCA,
+    XQDA,
+    InverseCovariance,
+)
 from nearfar.learners.max_margin import C_path, CPath, MaxMarginMetric
 from nearfar.learners.max_margin.matching_pursuit import MatchingPursuitBasis
 from nearfar.learners.nca import NCA, MixtureNCA, SparseNCA
@@ -32,16 +43,25 @@ from nearfar.verification import PairVerifier
 __version__ = "0.1.0"
 
 __all__ = [
+    "DCA",
+    "GMML",
+    "KISSME",
+    "LFDA",
     "NCA",
+    "PLDA",
+    "RCA",
+    "XQDA",
     "AllTriplets",
     "AutoMetric",
     "BoostMetric",
     "CPath",
     "C_path",
+    "Chunklets",
     "Comparison",
     "DRMetric",
     "FarTargetTriplets",
     "GatedMetric",
+    "InverseCovariance",
     "MatchingPursuitBasis",
     "MaxMarginMetric",
     "Metric",

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from nearfar import NCA, BoostMetric, MetricBoost
+from nearfar import NCA, RCA, BoostMetric, MetricBoost
 from nearfar.cli.errors import UserError
 from nearfar.cli.methods import LEARNERS, METHOD_NAMES, find_method
 
@@ -35,6 +35,8 @@ def test_settings():
     expected = MetricBoost(random_state=3, max_iter=7, n_components=2, response="normalized")
     assert learner.get_params() == expected.get_params()
     assert find_method("boost").learner.get_params() == BoostMetric(random_state=0).get_params()
+    found = find_method("rca", seed=3, settings=["shrinkage=0.2"]).learner
+    assert found.get_params() == RCA(shrinkage=0.2).get_params()
 
 
 @pytest.mark.parametrize(
@@ -46,6 +48,7 @@ def test_settings():
         ("boost", {"settings": ["penalty"]}, "write NAME=VALUE"),
         ("lda", {"max_iter": 3}, "lda has no parameters"),
         ("auto", {"settings": ["C=1"]}, "auto has no parameters"),
+        ("rca", {"max_iter": 3}, "rca is a closed form"),
     ],
 )
 def test_errors(name, options, message):

@@ -6,7 +6,7 @@ from sklearn.datasets import load_iris
 from sklearn.preprocessing import StandardScaler
 
 import nearfar
-from nearfar import BoostMetric
+from nearfar import BoostMetric, InverseCovariance
 from nearfar.comparison import default_methods
 from nearfar.learners.auto import known_learners
 from nearfar.learners.base import MetricLearner
@@ -23,6 +23,14 @@ def test_every_exported_learner_is_found():
         and issubclass(getattr(nearfar, name), MetricLearner)
     }
     assert set(known_learners()) == exported
+
+
+def test_the_inverse_covariance_is_a_plain_method():
+    X, y = load_iris(return_X_y=True)
+    plain = [method for method in METHODS if "covariance" in method.name.lower()]
+    assert [method.kind for method in plain] == ["plain"]
+    expected = InverseCovariance().fit(X).metric_.matrix
+    np.testing.assert_allclose(plain[0].learn(X, y).matrix, expected, rtol=1e-9)
 
 
 def test_a_learner_defined_later_is_found():

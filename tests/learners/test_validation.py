@@ -37,7 +37,7 @@ def learner(request):
 
 def test_none_fits_to_the_end(learner):
     learner.set_params(validation_fraction=None).fit(X, Y)
-    assert learner.shrinkage_ == 0
+    assert learner.prior_share_ == 0
     assert learner.history_.stopped != "validation"
 
 
@@ -50,7 +50,7 @@ def isotropic(rng):
 
 def test_what_cannot_be_learned_is_shrunk_away(learner, isotropic):
     learner.set_params(scale="unit", validation_fraction=0.2).fit(*isotropic)
-    assert learner.shrinkage_ > 0.3
+    assert learner.prior_share_ > 0.3
 
 
 @pytest.mark.filterwarnings("ignore:max_iter=")
@@ -64,7 +64,7 @@ def test_the_fit_is_that_of_so_many_iterations_shrunk_to_the_prior(learner):
     assert whole.n_iter_ == learner.n_iter_
     prior = Metric(np.diag(1 / X.std(axis=0)))
     size = mean_squared_distance(whole.metric_, X) / mean_squared_distance(prior, X)
-    t = learner.shrinkage_
+    t = learner.prior_share_
     for part, full in zip(learner.metric_.parts, whole.metric_.parts, strict=True):
         expected = t * size * prior.matrix + (1 - t) * full.matrix
         np.testing.assert_allclose(part.matrix, expected, rtol=1e-6, atol=1e-8 * size)
@@ -77,7 +77,7 @@ def cut_in_blocks(learner):
 def test_stages_end_with_the_metric(isotropic):
     learner = BoostMetric(max_iter=30, random_state=0, validation_fraction=0.3).fit(*isotropic)
     *_, last = learner.staged_metrics()
-    assert learner.shrinkage_ > 0
+    assert learner.prior_share_ > 0
     np.testing.assert_array_equal(last.L, learner.metric_.L)
 
 
@@ -87,7 +87,7 @@ def test_constraints_are_validated_too(strategy, rng):
     constraints = strategy(noise, y, np.random.RandomState(0))
     cls = MaxMarginMetric if isinstance(strategy, RandomPairs) else BoostMetric
     learner = cls(random_state=0, validation_fraction=0.2).fit(noise, constraints)
-    assert learner.shrinkage_ > 0.2 or learner.n_iter_ <= 8
+    assert learner.prior_share_ > 0.2 or learner.n_iter_ <= 8
     over = cls(random_state=0, validation_fraction=0.2).fit(noise, constraints.over(60))
     np.testing.assert_array_equal(learner.metric_.L, over.metric_.L)
 
@@ -98,12 +98,12 @@ def test_classes_are_held_out(rng):
     points = np.hstack([centers[y], np.zeros((120, 6))]) + 0.7 * rng.standard_normal((120, 12))
     rows = BoostMetric(random_state=0).fit(points, y)
     classes = BoostMetric(random_state=0, validation="classes").fit(points, y)
-    assert rows.shrinkage_ != classes.shrinkage_
+    assert rows.prior_share_ != classes.prior_share_
 
 
 def test_too_few_data_to_hold_out():
     learner = BoostMetric(max_iter=5).fit([[0.0], [1.0], [5.0]], [0, 0, 1])
-    assert learner.shrinkage_ == 0
+    assert learner.prior_share_ == 0
 
 
 @pytest.mark.parametrize(
@@ -113,20 +113,20 @@ def test_too_few_data_to_hold_out():
 )
 def test_what_was_asked_for_is_not_validated(parameters):
     learner = BoostMetric(max_iter=20, **parameters).fit(X, Y)
-    assert learner.shrinkage_ == 0
+    assert learner.prior_share_ == 0
     assert learner.n_iter_ == 20
 
 
 def test_warm_starts_are_not_validated():
     learner = BoostMetric(max_iter=20, warm_start=True).fit(X, Y)
     learner.fit(X, Y)
-    assert learner.shrinkage_ == 0
+    assert learner.prior_share_ == 0
 
 
 def test_the_threshold_belongs_to_the_shrunk_metric(isotropic):
     points, y = isotropic
     learner = MaxMarginMetric(random_state=0, scale="unit", validation_fraction=0.2).fit(points, y)
-    assert learner.shrinkage_ > 0.1
+    assert learner.prior_share_ > 0.1
     pairs = RandomPairs(1000)(points, y, np.random.RandomState(0))
     right = np.mean(learner.predict(points, pairs) == pairs.similar)
     distances = learner.metric_.pair_distances(points, pairs) ** 2
@@ -145,7 +145,7 @@ def test_a_prior_of_ones_own_is_what_is_shrunk_to(isotropic):
     terms = (learner.directions_.T * learner.weights_) @ learner.directions_
     size = mean_squared_distance(Metric.from_matrix(terms), points)
     size /= mean_squared_distance(own, points)
-    t = learner.shrinkage_
+    t = learner.prior_share_
     assert t > 0.1
     np.testing.assert_allclose(
         learner.metric_.matrix, t * size * own.matrix + (1 - t) * terms, rtol=1e-6, atol=1e-9

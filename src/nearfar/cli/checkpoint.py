@@ -99,7 +99,7 @@ class Checkpoint:
         if self.path is None:
             return int(learner.fit(X, y).n_iter_)
         identity = FitIdentity.of(learner, X, y)
-        if self.path.exists():
+        if self.path.exists() and "warm_start" in learner.get_params():
             done = _read(self.path, identity)
             limit = learner.get_params()["max_iter"]
             left = None if limit is None else max(1, limit - done)

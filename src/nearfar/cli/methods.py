@@ -106,9 +106,13 @@ def find_method(
         if max_iter is not None or settings:
             raise UserError(f"--max-iter and --set are for learners; {key} has no parameters.")
         return MethodChoice(key, PLAIN_METHODS.get(key))
-    learner = LEARNERS[key](random_state=seed)
+    learner = LEARNERS[key]()
     parameters = learner.get_params()
+    if "random_state" in parameters:
+        learner.set_params(random_state=seed)
     if max_iter is not None:
+        if "max_iter" not in parameters:
+            raise UserError(f"--max-iter is for iterative learners; {key} is a closed form.")
         learner.set_params(max_iter=max_iter)
     for setting in settings:
         parameter, equals, value = setting.partition("=")

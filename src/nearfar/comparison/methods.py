@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import pinvh
 from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics.pairwise import additive_chi2_kernel
@@ -21,6 +20,7 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from nearfar.learners.auto import known_learners
 from nearfar.learners.base import MetricLearner
+from nearfar.learners.classic import InverseCovariance
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import MANHATTAN, Distance, Pairwise
@@ -114,7 +114,7 @@ def default_methods(chosen: Learners = None, *, random_state: int | None = 0) ->
         Method("Euclidean", "baseline", _euclidean),
         Method("L1", "plain", _manhattan, gives_metric=False),
         Method("chi-square", "plain", _chi_square, raw=True, non_negative=True, gives_metric=False),
-        Method("inverse covariance", "plain", _inverse_covariance),
+        Method("inverse covariance", "plain", partial(_fit_learner, InverseCovariance()), raw=True),
         Method("LDA", "plain", _discriminant),
     ]
     taken = {method.name for method in methods}
@@ -129,6 +129,8 @@ def default_methods(chosen: Learners = None, *, random_state: int | None = 0) ->
 def _named_estimators(chosen: Learners, random_state: int | None) -> Iterator[tuple[str, Any]]:
     known: dict[str, Any] = {_SCIKIT_NCA: NeighborhoodComponentsAnalysis(random_state=random_state)}
     for learner, kind in known_learners().items():
+        if kind is InverseCovariance or "labels" not in kind.supervision:
+            continue
         seeded = "random_state" in kind._get_param_names()
         known[learner] = kind(random_state=random_state) if seeded else kind()
     if chosen is None:
@@ -173,10 +175,6 @@ def _chi_square(_X: Floats, _y: Ints) -> Distance:
 def _chi_square_distances(X: Floats, Y: Floats) -> Floats:
     """Sum of (x - y)^2 / (x + y)."""
     return -np.asarray(additive_chi2_kernel(X, Y))
-
-
-def _inverse_covariance(X: Floats, _: Ints) -> Metric:
-    return Metric.from_matrix(pinvh(np.atleast_2d(np.cov(X, rowvar=False))))
 
 
 def _discriminant(X: Floats, y: Ints) -> Metric:

@@ -64,7 +64,7 @@ from nearfar.runtime.progress import (
     with_callbacks,
 )
 from nearfar.runtime.threads import limited_threads
-from nearfar.typing import Floats, Matrix, Vector
+from nearfar.typing import Floats, Ints, Matrix, Vector
 
 Prior = Literal["identity"] | Metric | None
 Variant = Literal["default", "paper"]
@@ -264,8 +264,9 @@ class MetricLearner(
         ----------
         X : array-like of shape (n_samples, n_features)
             Points; float32 stays float32.
-        y : array-like of shape (n_samples,), Triplets or Pairs
-            Class labels, or constraints as row numbers of X. Constraints may have weights.
+        y : array-like of shape (n_samples,), Triplets, Pairs or Chunklets
+            Class labels, or constraints as row numbers of X; `supervision` lists what the learner
+            learns from. Triplets and pairs may have weights.
 
         Returns
         -------
@@ -457,7 +458,7 @@ class MetricLearner(
         self.metric_ = builder.metric(history)
         self.history_ = history
         self.n_iter_ = len(history)
-        self.shrinkage_ = plan.shrinkage
+        self.prior_share_ = plan.shrinkage
         self._shrinkage = None
         self._builder = builder
         fitted = problem.attributes(builder, history)
@@ -546,6 +547,16 @@ class MetricLearner(
         )
         check_classification_targets(labels)
         return points, np.unique(labels, return_inverse=True)[1]
+
+    def _labels(self, supervision: Any) -> Ints:
+        """Return class codes, or raise an error that says that they are needed."""
+        if isinstance(supervision, ConstraintsOver):
+            supervision = supervision.constraints
+        if isinstance(supervision, Triplets | Pairs | Chunklets):
+            raise ValueError(
+                f"{type(self).__name__} learns from class labels; got {type(supervision).__name__}."
+            )
+        return np.asarray(supervision, dtype=np.intp)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

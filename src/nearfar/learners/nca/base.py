@@ -6,13 +6,12 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from nearfar.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
 from nearfar.learners.base import FitInput, MetricLearner, Problem, factor_on_scaled_points
 from nearfar.metrics.metric import Metric
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History
 from nearfar.runtime.parameters import choice, either, instance, integer, number, optional
-from nearfar.typing import Floats, Ints, Matrix
+from nearfar.typing import Floats, Matrix
 
 Init = Literal["identity"] | Metric
 
@@ -65,16 +64,6 @@ class NeighborhoodLearner(MetricLearner):
         self.tol = tol
         self.max_iter = max_iter
         self.init = init
-
-    def _labels(self, supervision: Any) -> Ints:
-        """Return class codes, or raise an error that says that they are needed."""
-        if isinstance(supervision, ConstraintsOver):
-            supervision = supervision.constraints
-        if isinstance(supervision, Triplets | Pairs | Chunklets):
-            raise ValueError(
-                f"{type(self).__name__} learns from class labels; got {type(supervision).__name__}."
-            )
-        return np.asarray(supervision, dtype=np.intp)
 
     small_tol: ClassVar[float]
     """Default of `tol` for up to `EXACT_ROWS` points."""

@@ -93,7 +93,7 @@ class MixtureNCA(NeighborhoodLearner):
         The most rows of each map; by default as many as there are features.
     validation_fraction : float, "auto" or None, default="auto"
         Share of the data that trial fits hold out, to choose the number of iterations and how much
-        of Euclidean distance to keep (`shrinkage_`). None fits to the end. "auto" is 0.2 if y are
+        of Euclidean distance to keep (`prior_share_`). None fits to the end. "auto" is 0.2 if y are
         labels and the scale is "auto"; it is None otherwise, with `warm_start` and in the paper's
         variant.
     validation : {"rows", "classes"}, default="rows"
@@ -129,7 +129,7 @@ class MixtureNCA(NeighborhoodLearner):
         Number of iterations.
     scale_ : str or None
         How X was scaled.
-    shrinkage_ : float
+    prior_share_ : float
         Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References

@@ -224,7 +224,7 @@ class NCA(_SingleMapLearner):
         Rows of the map that is learned; by default as many as there are features.
     validation_fraction : float, "auto" or None, default="auto"
         Share of the data that trial fits hold out, to choose the number of iterations and how much
-        of Euclidean distance to keep (`shrinkage_`). None fits to the end. "auto" is 0.2 if y are
+        of Euclidean distance to keep (`prior_share_`). None fits to the end. "auto" is 0.2 if y are
         labels and the scale is "auto"; it is None otherwise, with `warm_start` and in the paper's
         variant.
     validation : {"rows", "classes"}, default="rows"
@@ -255,7 +255,7 @@ class NCA(_SingleMapLearner):
         Number of iterations.
     scale_ : str or None
         How X was scaled.
-    shrinkage_ : float
+    prior_share_ : float
         Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
@@ -342,7 +342,7 @@ class SparseNCA(_SingleMapLearner):
         The most rows of the map; by default as many as there are features.
     validation_fraction : float, "auto" or None, default="auto"
         Share of the data that trial fits hold out, to choose the number of iterations and how much
-        of Euclidean distance to keep (`shrinkage_`). None fits to the end. "auto" is 0.2 if y are
+        of Euclidean distance to keep (`prior_share_`). None fits to the end. "auto" is 0.2 if y are
         labels and the scale is "auto"; it is None otherwise, with `warm_start` and in the paper's
         variant.
     validation : {"rows", "classes"}, default="rows"
@@ -372,7 +372,7 @@ class SparseNCA(_SingleMapLearner):
         Number of iterations.
     scale_ : str or None
         How X was scaled.
-    shrinkage_ : float
+    prior_share_ : float
         Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
