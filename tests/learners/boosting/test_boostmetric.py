@@ -29,7 +29,7 @@ def test_agrees_with_brute_force(labelled_problem, penalty, weighted, rng):
     np.testing.assert_array_equal(triplets.index, reference.mine(X, y, 2, 2))
     weight = rng.random(len(triplets)) + 0.1 if weighted else None
     brute = reference.boost(X, triplets.index, weight=weight, penalty=penalty, max_iter=25)
-    learner = BoostMetric(scale="standard", **LETTER, penalty=penalty, max_iter=25)
+    learner = BoostMetric(**LETTER, penalty=penalty, max_iter=25)
     learner.fit(X, Triplets(triplets.index, weight))
     assert learner.n_iter_ == len(brute.steps)
     mean_weight = 1.0 if weight is None else weight.mean()
@@ -61,9 +61,7 @@ def test_agrees_with_brute_force_from_a_prior(labelled_problem):
 @pytest.mark.parametrize(("name", "penalty"), [("iris", 1e-3), ("iris", 0.3), ("wine", 0.3)])
 def test_corrective_reaches_the_optimum(name, penalty):
     X, _, triplets = half_of(name)
-    learner = BoostMetric(
-        scale="standard", **LETTER | {"tol": 1e-8}, penalty=penalty, corrective=True
-    )
+    learner = BoostMetric(**LETTER | {"tol": 1e-8}, penalty=penalty, corrective=True)
     learner.fit(X, triplets)
     operator = TripletOperator(X, triplets, unit=1.0)
     v = penalty * operator.leading_eigenpair(operator.loss_and_weights(operator.start())[1])[0]
@@ -72,24 +70,20 @@ def test_corrective_reaches_the_optimum(name, penalty):
     assert learner.history_.objective[-1] == pytest.approx(value, abs=1e-7)
     np.testing.assert_allclose(learner.metric_.matrix, M, atol=1e-4 * np.trace(M))
     assert learner.gap_ <= 1e-8
-    greedy = BoostMetric(scale="standard", **LETTER, penalty=penalty).fit(X, triplets)
+    greedy = BoostMetric(**LETTER, penalty=penalty).fit(X, triplets)
     assert greedy.history_.objective[-1] >= value - 1e-9
     assert greedy.history_.objective[-1] - value <= greedy.gap_ + 1e-9
 
 
 def test_the_gap_bounds_the_distance_to_the_optimum():
     X, _, triplets = half_of("iris")
-    exact = BoostMetric(
-        scale="standard", **LETTER | {"tol": 1e-8}, penalty=0.1, corrective=True
-    ).fit(X, triplets)
+    exact = BoostMetric(**LETTER | {"tol": 1e-8}, penalty=0.1, corrective=True).fit(X, triplets)
     A = reference.triplet_matrices(X, triplets.index)
     operator = TripletOperator(X, triplets, unit=1.0)
     v = 0.1 * operator.leading_eigenpair(operator.loss_and_weights(operator.start())[1])[0]
     optimum = exact.metric_.matrix
     for number in (1, 2, 4):
-        learner = BoostMetric(scale="standard", **LETTER, penalty=0.1, max_iter=number).fit(
-            X, triplets
-        )
+        learner = BoostMetric(**LETTER, penalty=0.1, max_iter=number).fit(X, triplets)
         share = min(1.0, np.trace(learner.metric_.matrix) / np.trace(optimum))
         reachable = reference.objective(A, share * optimum, v, np.ones(len(A)))
         assert learner.history_.objective[-1] - reachable <= learner.gap_ + 1e-9
@@ -99,7 +93,7 @@ def test_the_gap_bounds_the_distance_to_the_optimum():
 def test_corrective_says_when_the_problem_is_unbounded():
     X, _, triplets = half_of("wine")
     with pytest.warns(ConvergenceWarning, match="penalty is too small"):
-        learner = BoostMetric(scale="standard", **LETTER, corrective=True).fit(X, triplets)
+        learner = BoostMetric(**LETTER, corrective=True).fit(X, triplets)
     assert learner.history_.stopped == "separated"
     assert np.trace(learner.metric_.matrix) < 1e6
 
@@ -119,9 +113,7 @@ def test_corrective_is_certified_in_few_iterations(dtype, penalty):
 def test_corrective_says_when_iterations_run_out():
     X, _, triplets = half_of("wine")
     with pytest.warns(ConvergenceWarning, match="max_iter=1"):
-        BoostMetric(scale="standard", **LETTER, penalty=0.1, corrective=True, max_iter=1).fit(
-            X, triplets
-        )
+        BoostMetric(**LETTER, penalty=0.1, corrective=True, max_iter=1).fit(X, triplets)
 
 
 @pytest.mark.parametrize("prior", [None, "identity"])
@@ -281,14 +273,14 @@ class TestStopping:
 
 @pytest.mark.parametrize(
     "parameters",
-    [{"validation_fraction": "a"}, {"validation_fraction": 1.0}, {"penalty": -1}, {"patience": 0}],
+    [{"validation_fraction": "a"}, {"validation_fraction": 1.0}, {"penalty": -1}],
     ids=str,
 )
 def test_bad_parameters(parameters):
     X, y, _ = half_of("iris")
     (name,) = parameters
     with pytest.raises(ValueError, match=f"{name} must be"):
-        BoostMetric(scale="standard", **parameters).fit(X, y)
+        BoostMetric(**parameters).fit(X, y)
 
 
 def test_a_strong_prior_stays_and_a_weak_one_goes(labelled_problem):

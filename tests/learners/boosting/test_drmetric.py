@@ -255,7 +255,7 @@ class TestFit:
     )
     def test_bad_parameters(self, parameters, message):
         with pytest.raises(ValueError, match=message):
-            DRMetric(scale="standard", **parameters).fit(*load_iris(return_X_y=True))
+            DRMetric(**parameters).fit(*load_iris(return_X_y=True))
 
     def test_weights_are_kept_only_when_asked_for(self):
         learner = DRMetric(scale="standard").fit(*load_iris(return_X_y=True))

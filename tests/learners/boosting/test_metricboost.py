@@ -54,9 +54,7 @@ def test_agrees_with_brute_force(response, n_classes, constraints):
     X, y = problem(n_classes)
     triplets = AllTriplets()(X, y) if constraints is None else constraints(X, y)
     brute = reference.boost(X, triplets.index, response=response, max_iter=12)
-    learner = MetricBoost(
-        scale="standard", **LETTER, response=response, max_iter=12, constraints=constraints
-    )
+    learner = MetricBoost(**LETTER, response=response, max_iter=12, constraints=constraints)
     learner.fit(X, y)
     clear = int(np.sum(brute.eigenvalues > 1e-5 * brute.eigenvalues[0]))
     if response == "real":
@@ -109,7 +107,7 @@ def test_gaussian_threshold_agrees_with_brute_force():
     triplets = AllTriplets()(X, y).index
     options = {"response": "binary", "threshold": "gaussian", "max_iter": 10}
     brute = reference.boost(X, triplets, **options)
-    learner = MetricBoost(scale="standard", **LETTER, **options).fit(X, y)
+    learner = MetricBoost(**LETTER, **options).fit(X, y)
     np.testing.assert_allclose(learner.thresholds_, brute.thresholds, rtol=1e-10)
     np.testing.assert_allclose(learner.alphas_, brute.alphas, rtol=1e-10)
 
@@ -118,12 +116,10 @@ def test_gaussian_threshold_agrees_with_brute_force():
 def test_theorem_1(response):
     X, y = problem(3)
     triplets = AllTriplets()(X, y).index
-    learner = MetricBoost(scale="standard", **LETTER, response=response, max_iter=20).fit(X, y)
+    learner = MetricBoost(**LETTER, response=response, max_iter=20).fit(X, y)
     bound = np.exp(learner.history_.objective - np.log(len(triplets)))
     for number in range(1, learner.n_iter_ + 1):
-        short = MetricBoost(scale="standard", **LETTER, response=response, max_iter=number).fit(
-            X, y
-        )
+        short = MetricBoost(**LETTER, response=response, max_iter=number).fit(X, y)
         error = np.mean(margins(short, X, triplets) <= 0)
         assert error <= bound[number - 1] + 1e-12
     assert (np.diff(bound) <= 1e-12).all()
@@ -131,7 +127,7 @@ def test_theorem_1(response):
 
 def test_closed_forms():
     X, y = problem(2)
-    normal = MetricBoost(scale="standard", **LETTER, response="normalized", max_iter=5).fit(X, y)
+    normal = MetricBoost(**LETTER, response="normalized", max_iter=5).fit(X, y)
     C2 = ((X[:, None] - X[None]) ** 2).sum(-1).max()
     r = normal.history_.eigenvalue / C2
     np.testing.assert_allclose(normal.alphas_, np.log((1 + r) / (1 - r)) / 2, rtol=1e-12)
@@ -190,13 +186,13 @@ class TestGridData:
             X[:, 0] += y == 1
             options = {"response": "binary", "prior": None, "max_iter": 6, "variant": variant}
             options["scale"] = "standard"
-            tiled = MetricBoost(scale="standard", **options).fit(X, y)
+            tiled = MetricBoost(**options).fit(X, y)
             triplets = AllTriplets()(X, y)
             votes = tiled.metric_.votes
             a, near, far = triplets.index.T
             H = votes.count(X, a, far) - votes.count(X, a, near)
             assert np.log(np.exp(-H).sum()) == pytest.approx(tiled.history_.objective[-1], abs=1e-9)
-            listed = MetricBoost(scale="standard", **options).fit(X, triplets)
+            listed = MetricBoost(**options).fit(X, triplets)
             np.testing.assert_allclose(tiled.alphas_, listed.alphas_, rtol=1e-8)
 
 
@@ -205,14 +201,12 @@ def test_gaussian_threshold_with_singletons_and_points():
     y = np.concatenate([np.repeat([0, 1], 10), np.arange(2, 12)])
     X = rng.standard_normal((30, 3)) + 0.5 * (y == 1)[:, None]
     options = {"response": "binary", "threshold": "gaussian", "prior": None, "scale": None}
-    tiled = MetricBoost(scale="standard", **options, max_iter=3).fit(X, y)
-    listed = MetricBoost(scale="standard", **options, max_iter=3).fit(X, AllTriplets()(X, y))
+    tiled = MetricBoost(**options, max_iter=3).fit(X, y)
+    listed = MetricBoost(**options, max_iter=3).fit(X, AllTriplets()(X, y))
     np.testing.assert_allclose(tiled.thresholds_, listed.thresholds_, rtol=1e-9)
     X = np.repeat([[0.0, 0.0], [1.0, 3.0], [5.0, 1.0]], 4, axis=0)
     assert (
-        MetricBoost(scale="standard", **options)
-        .fit(X, np.repeat([0, 1, 2], 4))
-        .score(X, np.repeat([0, 1, 2], 4))
+        MetricBoost(**options).fit(X, np.repeat([0, 1, 2], 4)).score(X, np.repeat([0, 1, 2], 4))
         > 0.9
     )
 
@@ -238,7 +232,7 @@ class TestVotes:
     def test_a_direction_that_returns_ends_the_boosting(self):
         X = np.column_stack([np.arange(12.0) * 1000, np.arange(12.0) % 3])
         y = (np.arange(12) % 4 > 1).astype(int)
-        learner = MetricBoost(scale="standard", **LETTER, response="binary", max_iter=50)
+        learner = MetricBoost(**LETTER, response="binary", max_iter=50)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             learner.fit(X, y)
@@ -250,9 +244,7 @@ class TestVotes:
 @pytest.mark.parametrize("response", RESPONSES)
 class TestDegenerate:
     def fit(self, response, X, y, **parameters):
-        learner = MetricBoost(scale="standard", response=response, max_iter=10, **parameters).fit(
-            X, y
-        )
+        learner = MetricBoost(response=response, max_iter=10, **parameters).fit(X, y)
         assert np.isfinite(learner.metric_.L).all()
         assert np.isfinite(learner.history_.objective).all()
         return learner
@@ -295,9 +287,7 @@ class TestBlocks:
     X, y, _ = half_of("wine")
 
     def fit(self, **parameters):
-        return MetricBoost(scale="standard", **{"tol": 0.0, "block_size": 5} | parameters).fit(
-            self.X, self.y
-        )
+        return MetricBoost(**{"tol": 0.0, "block_size": 5} | parameters).fit(self.X, self.y)
 
     def start(self, prior):
         """Loss before the first iteration."""
@@ -402,13 +392,8 @@ class TestBlocks:
             (self.y, {"variant": "paper"}),
         ):
             with pytest.raises(ValueError, match='block_size must be "auto" or 1'):
-                MetricBoost(scale="standard", block_size=2, **parameters).fit(self.X, y)
-            assert (
-                MetricBoost(scale="standard", block_size=1, max_iter=2, **parameters)
-                .fit(self.X, y)
-                .n_iter_
-                == 2
-            )
+                MetricBoost(block_size=2, **parameters).fit(self.X, y)
+            assert MetricBoost(block_size=1, max_iter=2, **parameters).fit(self.X, y).n_iter_ == 2
 
 
 def test_bad_parameters():
@@ -423,4 +408,4 @@ def test_bad_parameters():
     ):
         (name,) = parameters
         with pytest.raises(ValueError, match=f"{name} must be"):
-            MetricBoost(scale="standard", **parameters).fit(X, y)
+            MetricBoost(**parameters).fit(X, y)

@@ -226,7 +226,7 @@ class TestFit:
     def test_bad_parameters(self, parameters):
         (name,) = parameters
         with pytest.raises(ValueError, match=f"{name} must be"):
-            MaxMarginMetric(scale="standard", **parameters).fit(*load_iris(return_X_y=True))
+            MaxMarginMetric(**parameters).fit(*load_iris(return_X_y=True))
 
 
 class TestKernel:
@@ -262,9 +262,7 @@ class TestKernel:
         pairs = RandomPairs(600)(X[200:], y[200:], np.random.RandomState(1))
 
         def share_right(**parameters):
-            learner = MaxMarginMetric(scale="standard", random_state=0, C=1000.0, **parameters).fit(
-                X[:200], y[:200]
-            )
+            learner = MaxMarginMetric(random_state=0, C=1000.0, **parameters).fit(X[:200], y[:200])
             return (learner.predict(X[200:], pairs) == pairs.similar).mean()
 
         assert share_right(kernel="rbf", gamma=0.5) > 0.85 > 0.7 > share_right()

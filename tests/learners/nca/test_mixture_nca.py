@@ -199,4 +199,4 @@ class TestMixture:
     def test_bad_parameters(self, parameters):
         (name,) = parameters
         with pytest.raises(ValueError, match=f"{name} must be"):
-            MixtureNCA(scale="standard", **parameters).fit(*load_iris(return_X_y=True))
+            MixtureNCA(**parameters).fit(*load_iris(return_X_y=True))
