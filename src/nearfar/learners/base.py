@@ -36,7 +36,7 @@ from nearfar.constraints import (
     Triplets,
     to_triplets,
 )
-from nearfar.learners.auto_scale import choose_scale
+from nearfar.learners.auto_scale import SCALES, choose_scale
 from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder, covariance_matrix
 from nearfar.learners.scaler import Scaler
@@ -205,6 +205,9 @@ class MetricLearner(
     shrinks_without_prior: ClassVar[bool] = False
     """Whether held-out data choose a shrinkage to Euclidean distance even if `prior` is None."""
 
+    auto_scales: ClassVar[tuple[str, ...]] = SCALES
+    """What ``scale="auto"`` chooses from."""
+
     _shrinkage: Shrinkage | None = None
 
     variant: Variant = "default"
@@ -316,7 +319,7 @@ class MetricLearner(
         if self.warm_start and hasattr(self, "scale_") and self.scale_ is not None:
             return self.scale_
         if given is None:
-            return choose_scale(X, supervision)
+            return choose_scale(X, supervision, self.auto_scales)
         if given.unit_rows:
             return "cosine"
         return choose_scale(X, supervision, ["unit", "standard"])

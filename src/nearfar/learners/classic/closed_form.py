@@ -32,6 +32,7 @@ class ClosedFormLearner(MetricLearner):
     """Base of the learners whose metric is a formula of scatter matrices."""
 
     shrinks_without_prior: ClassVar[bool] = True
+    auto_scales: ClassVar[tuple[str, ...]] = ("unit", "standard")
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "shrinkage": either(choice("auto"), number(at_least=0.0, at_most=1.0)),
     }

@@ -47,15 +47,15 @@ class DCA(ClosedFormLearner):
         estimates it as by Ledoit and Wolf.
     scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
         How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
-        and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit".
+        unit variance, "unit" leaves features as they are, and "auto" takes the one that suits
+        Euclidean distance better (`scale_`). "cosine" divides each row by its length. None is
+        "unit".
     n_components : int, optional
         The most directions to keep; by default all that tell groups apart, which are fewer than the
         groups.
-    validation_fraction : float, "auto" or None, default="auto"
+    validation_fraction : float, optional
         Share of the data that trial fits hold out, to choose how much of Euclidean distance to keep
-        (`prior_share_`). None keeps nothing. "auto" is 0.2 if y are labels and the scale is "auto",
-        and None otherwise.
+        (`prior_share_`); by default nothing is kept.
     validation : {"rows", "classes"}, default="rows"
         Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
         meant for classes it has not seen.
@@ -102,7 +102,7 @@ class DCA(ClosedFormLearner):
         shrinkage: Shrinkage = "auto",
         scale: str | None = "auto",
         n_components: int | None = None,
-        validation_fraction: ValidationFraction = "auto",
+        validation_fraction: ValidationFraction = None,
         validation: Validation = "rows",
     ) -> None:
         super().__init__(
