@@ -287,7 +287,8 @@ class TestBlocks:
     X, y, _ = half_of("wine")
 
     def fit(self, **parameters):
-        return MetricBoost(**{"tol": 0.0, "block_size": 5} | parameters).fit(self.X, self.y)
+        given = {"tol": 0.0, "block_size": 5, "scale": "standard"} | parameters
+        return MetricBoost(**given).fit(self.X, self.y)
 
     def start(self, prior):
         """Loss before the first iteration."""

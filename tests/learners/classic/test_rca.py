@@ -49,5 +49,6 @@ def test_pairs_are_joined():
     pairs = Pairs([[0, 1], [2, 1], [5, 6], [7, 8], [0, 9]], [True, True, True, True, False])
     ids = np.full(len(X), -1)
     ids[[0, 1, 2]], ids[[5, 6]], ids[[7, 8]] = 3, 1, 0
-    first = RCA().fit(X, pairs).metric_.matrix
-    np.testing.assert_allclose(RCA().fit(X, Chunklets(ids)).metric_.matrix, first, rtol=1e-10)
+    learner = RCA(scale="standard")
+    first = learner.fit(X, pairs).metric_.matrix
+    np.testing.assert_allclose(learner.fit(X, Chunklets(ids)).metric_.matrix, first, rtol=1e-10)
