@@ -25,8 +25,11 @@ from nearfar.learners.boosting import BoostMetric, DRMetric, MetricBoost
 from nearfar.learners.classic import (
     DCA,
     GMML,
+    ITML,
     KISSME,
     LFDA,
+    LSML,
+    MMC,
     PLDA,
     RCA,
     XQDA,
@@ -45,8 +48,11 @@ __version__ = "0.1.0"
 __all__ = [
     "DCA",
     "GMML",
+    "ITML",
     "KISSME",
     "LFDA",
+    "LSML",
+    "MMC",
     "NCA",
     "PLDA",
     "RCA",

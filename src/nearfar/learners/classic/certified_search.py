@@ -1,0 +1,63 @@
+"""L-BFGS over maps, with a certificate of how far the optimum can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from nearfar.numerics.lbfgs import lbfgs
+from nearfar.runtime.history import History
+from nearfar.typing import Matrix, Vector
+
+_MEMORY = 20
+
+
+class SearchPoint(Protocol):
+    """A problem at a map L."""
+
+    @property
+    def value(self) -> float:
+        """What is minimised."""
+
+    @property
+    def gradient(self) -> Matrix:
+        """Gradient of the value by L."""
+
+
+Point = TypeVar("Point", bound=SearchPoint)
+
+
+def search(at: Callable[[Matrix], Point], start: Matrix, *, max_iter: int) -> Iterator[Point]:
+    """Yield the iterates of L-BFGS; the caller ends the search.
+
+    Parameters
+    ----------
+    at : callable
+        Map -> the problem at it.
+    start : array
+        The first map, of any shape.
+    max_iter : int
+        The most iterations.
+    """
+    last = start.ravel(), at(start)
+
+    def objective(flat: Vector) -> tuple[float, Vector]:
+        nonlocal last
+        last = flat.copy(), at(flat.copy().reshape(start.shape))
+        return last[1].value, last[1].gradient.ravel()
+
+    for _, flat in lbfgs(objective, start.ravel(), max_iter=max_iter, tol=0.0, memory=_MEMORY):
+        yield last[1] if np.array_equal(last[0], flat) else at(flat.reshape(start.shape))
+
+
+def uncertified(history: History, max_iter: int) -> str:
+    """Return a warning if a search ended before its gap was small enough."""
+    if history.stopped not in ("max_iter", "stalled"):
+        return ""
+    ended = "Rounding errors stopped the search"
+    if history.stopped == "max_iter":
+        ended = f"max_iter={max_iter} was reached"
+    gap = history[-1].gap / abs(history[-1].objective)
+    return f"{ended}; the objective can be {gap:.1e} (relative) above the optimum."
