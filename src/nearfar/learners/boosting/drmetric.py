@@ -57,10 +57,10 @@ from nearfar.constraints import (
 )
 from nearfar.learners.base import FitInput, Prior, Variant, factor_on_scaled_points
 from nearfar.learners.boosting.base import BoostingLearner, BoostingProblem, Start, Terms
-from nearfar.learners.boosting.eigen import row_space
 from nearfar.learners.boosting.soft_margin import SoftMargin, best_terms_by_lp
 from nearfar.learners.boosting.triplet_operator import TripletOperator, Unit
 from nearfar.learners.metric_builder import MetricBuilder
+from nearfar.numerics.eigen import row_space
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import boolean, choice, integer, number, optional
