@@ -19,8 +19,8 @@ from nearfar.constraints import (
     RandomTriplets,
     Triplets,
 )
-from nearfar.learners.boosting import BoostMetric, DRMetric, MetricBoost
-from nearfar.learners.max_margin import C_path, CPath, MaxMarginMetric
+from nearfar.learners.boosting import BoostMetric, DRMetric, MetricBoost, PSDBoost
+from nearfar.learners.max_margin import C_path, CPath, FrobMetric, MaxMarginMetric
 from nearfar.learners.max_margin.matching_pursuit import MatchingPursuitBasis
 from nearfar.learners.nca import NCA, MixtureNCA, SparseNCA
 from nearfar.metrics.gated import GatedMetric
@@ -39,6 +39,7 @@ __all__ = [
     "Comparison",
     "DRMetric",
     "FarTargetTriplets",
+    "FrobMetric",
     "GatedMetric",
     "MatchingPursuitBasis",
     "MaxMarginMetric",
@@ -47,6 +48,7 @@ __all__ = [
     "MetricNeighborsClassifier",
     "MixtureNCA",
     "NearestTriplets",
+    "PSDBoost",
     "PairVerifier",
     "Pairs",
     "RandomPairs",
