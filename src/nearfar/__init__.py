@@ -21,7 +21,7 @@ from nearfar.constraints import (
     Triplets,
 )
 from nearfar.learners.auto import AutoMetric
-from nearfar.learners.boosting import BoostMetric, DRMetric, MetricBoost
+from nearfar.learners.boosting import BoostMetric, DRMetric, MetricBoost, PSDBoost
 from nearfar.learners.classic import (
     DCA,
     GMML,
@@ -35,7 +35,7 @@ from nearfar.learners.classic import (
     XQDA,
     InverseCovariance,
 )
-from nearfar.learners.max_margin import C_path, CPath, MaxMarginMetric
+from nearfar.learners.max_margin import C_path, CPath, FrobMetric, MaxMarginMetric
 from nearfar.learners.max_margin.matching_pursuit import MatchingPursuitBasis
 from nearfar.learners.nca import NCA, MixtureNCA, SparseNCA
 from nearfar.metrics.gated import GatedMetric
@@ -66,6 +66,7 @@ __all__ = [
     "Comparison",
     "DRMetric",
     "FarTargetTriplets",
+    "FrobMetric",
     "GatedMetric",
     "InverseCovariance",
     "MatchingPursuitBasis",
@@ -75,6 +76,7 @@ __all__ = [
     "MetricNeighborsClassifier",
     "MixtureNCA",
     "NearestTriplets",
+    "PSDBoost",
     "PairVerifier",
     "Pairs",
     "RandomPairs",

@@ -36,8 +36,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nearfar.constraints import PairStrategy, RandomPairs, to_pairs
-from nearfar.learners.base import FitInput, Prior
+from nearfar.learners.base import FitInput, Prior, ValidationFraction
 from nearfar.learners.classic.logdet import LogDetLearner, LogDetProblem
+from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.numerics.edges import Edges
 from nearfar.runtime import parameters
@@ -78,11 +79,19 @@ class ITML(LogDetLearner):
     prior : {"identity"} or Metric, default="identity"
         The metric to stay near: Euclidean distance between scaled points, or a metric of your own.
         Directions that it maps to zero stay there.
-    scale : {"standard", "unit"} or None, default="standard"
+    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
         How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" and None leave features as they are.
+        unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
+        and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit".
     n_components : int, optional
         Dimension to reduce to, by the principal axes of the mapped points.
+    validation_fraction : float, "auto" or None, default="auto"
+        Share of the data that trial fits hold out, to choose the number of iterations and how much
+        of the prior to keep (`prior_share_`). None fits to the end. "auto" is 0.2 if y are labels and the
+        scale is "auto", and None otherwise and with `warm_start`.
+    validation : {"rows", "classes"}, default="rows"
+        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
+        meant for classes it has not seen.
     tol : float, default=1e-5
         Gap to end at, relative to the objective.
     warm_start : bool, default=False
@@ -108,6 +117,10 @@ class ITML(LogDetLearner):
         Objective and gap after every iteration; ``history_.stopped`` says why they ended.
     n_iter_ : int
         Number of iterations.
+    scale_ : str or None
+        How X was scaled.
+    prior_share_ : float
+        Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
     ----------
@@ -141,8 +154,10 @@ class ITML(LogDetLearner):
         max_iter: int = 1000,
         constraints: PairStrategy | None = None,
         prior: Prior = "identity",
-        scale: str | None = "standard",
+        scale: str | None = "auto",
         n_components: int | None = None,
+        validation_fraction: ValidationFraction = "auto",
+        validation: Validation = "rows",
         tol: float = 1e-5,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
@@ -156,6 +171,8 @@ class ITML(LogDetLearner):
             prior_weight=1.0,
             scale=scale,
             n_components=n_components,
+            validation_fraction=validation_fraction,
+            validation=validation,
             tol=tol,
             warm_start=warm_start,
             random_state=random_state,

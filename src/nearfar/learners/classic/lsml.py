@@ -29,8 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar.constraints import RandomTriplets, TripletStrategy, to_triplets
-from nearfar.learners.base import FitInput, Prior
+from nearfar.learners.base import FitInput, Prior, ValidationFraction
 from nearfar.learners.classic.logdet import LogDetLearner, LogDetProblem
+from nearfar.learners.held_out import Validation
 from nearfar.numerics.edges import Edges
 from nearfar.runtime import parameters
 from nearfar.runtime.parameters import number
@@ -54,11 +55,19 @@ class LSML(LogDetLearner):
         Directions that it maps to zero stay there.
     prior_weight : float, default=0.003
         Weight of the divergence from the prior.
-    scale : {"standard", "unit"} or None, default="standard"
+    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
         How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" and None leave features as they are.
+        unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
+        and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit".
     n_components : int, optional
         Dimension to reduce to, by the principal axes of the mapped points.
+    validation_fraction : float, "auto" or None, default="auto"
+        Share of the data that trial fits hold out, to choose the number of iterations and how much
+        of the prior to keep (`prior_share_`). None fits to the end. "auto" is 0.2 if y are labels and the
+        scale is "auto", and None otherwise and with `warm_start`.
+    validation : {"rows", "classes"}, default="rows"
+        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
+        meant for classes it has not seen.
     tol : float, default=1e-5
         Gap to end at, relative to the objective.
     warm_start : bool, default=False
@@ -83,6 +92,10 @@ class LSML(LogDetLearner):
         ``history_.stopped`` says why they ended.
     n_iter_ : int
         Number of iterations.
+    scale_ : str or None
+        How X was scaled.
+    prior_share_ : float
+        Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
     ----------
@@ -109,8 +122,10 @@ class LSML(LogDetLearner):
         constraints: TripletStrategy | None = None,
         prior: Prior = "identity",
         prior_weight: float = 0.003,
-        scale: str | None = "standard",
+        scale: str | None = "auto",
         n_components: int | None = None,
+        validation_fraction: ValidationFraction = "auto",
+        validation: Validation = "rows",
         tol: float = 1e-5,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
@@ -124,6 +139,8 @@ class LSML(LogDetLearner):
             prior_weight=prior_weight,
             scale=scale,
             n_components=n_components,
+            validation_fraction=validation_fraction,
+            validation=validation,
             tol=tol,
             warm_start=warm_start,
             random_state=random_state,

@@ -44,10 +44,12 @@ from nearfar.learners.base import (
     FitInput,
     Prior,
     Problem,
+    ValidationFraction,
     factor_on_scaled_points,
 )
 from nearfar.learners.classic.certified_search import search, uncertified
 from nearfar.learners.classic.span import axes_of_span
+from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.distances import squared_distances
@@ -84,12 +86,20 @@ class MMC(ConstraintLearner):
         metric of your own. None starts from zero, as the paper does.
     prior_weight : float, default=10.0
         Mean squared distance of similar pairs under the prior; that under the learned part is 1.
-    scale : {"standard", "unit"} or None, default="standard"
+    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
         How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" and None leave features as they are.
+        unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
+        and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit".
     n_components : int, optional
         Dimension to reduce to, by the principal axes of the mapped points; fewer, if the metric's
         rank is lower.
+    validation_fraction : float, "auto" or None, default="auto"
+        Share of the data that trial fits hold out, to choose the number of iterations and how much
+        of the prior to keep (`prior_share_`). None fits to the end. "auto" is 0.2 if y are labels and the
+        scale is "auto", and None otherwise and with `warm_start`.
+    validation : {"rows", "classes"}, default="rows"
+        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
+        meant for classes it has not seen.
     tol : float, default=1e-4
         Gap to end at, relative to the objective.
     warm_start : bool, default=False
@@ -114,6 +124,10 @@ class MMC(ConstraintLearner):
         ``history_.stopped`` says why they ended.
     n_iter_ : int
         Number of iterations.
+    scale_ : str or None
+        How X was scaled.
+    prior_share_ : float
+        Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
     ----------
@@ -146,8 +160,10 @@ class MMC(ConstraintLearner):
         constraints: PairStrategy | None = None,
         prior: Prior = "identity",
         prior_weight: float = 10.0,
-        scale: str | None = "standard",
+        scale: str | None = "auto",
         n_components: int | None = None,
+        validation_fraction: ValidationFraction = "auto",
+        validation: Validation = "rows",
         tol: float = 1e-4,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
@@ -161,6 +177,8 @@ class MMC(ConstraintLearner):
             tol=tol,
             scale=scale,
             n_components=n_components,
+            validation_fraction=validation_fraction,
+            validation=validation,
             warm_start=warm_start,
             random_state=random_state,
             n_jobs=n_jobs,
