@@ -87,8 +87,8 @@ class ITML(LogDetLearner):
         Dimension to reduce to, by the principal axes of the mapped points.
     validation_fraction : float, "auto" or None, default="auto"
         Share of the data that trial fits hold out, to choose the number of iterations and how much
-        of the prior to keep (`prior_share_`). None fits to the end. "auto" is 0.2 if y are labels and the
-        scale is "auto", and None otherwise and with `warm_start`.
+        of the prior to keep (`prior_share_`). None fits to the end. "auto" is 0.2 if y are labels
+        and the scale is "auto", and None otherwise and with `warm_start`.
     validation : {"rows", "classes"}, default="rows"
         Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
         meant for classes it has not seen.
