@@ -146,6 +146,7 @@ class PSDBoost(TraceOneLearner):
     True
     """
 
+    shrinks_without_prior: ClassVar[bool] = True
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "nu": number(above=0.0, at_most=1.0),
         "max_iter": integer(at_least=1),
