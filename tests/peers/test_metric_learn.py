@@ -93,7 +93,7 @@ def lfda(k, n_components, embedding, scales, shift):
 def test_lfda_is_that_of_the_paper(learned, embedding):
     expected = lfda(3, 2, embedding, metric_learn_scales, shift=2.0)
     np.testing.assert_allclose(learned[f"LFDA {embedding}"], expected, rtol=1e-9)
-    ours = nearfar.LFDA(k=3, embedding=embedding, shrinkage=0.0, n_components=2, scale=None)
+    ours = nearfar.LFDA(n_neighbors=3, embedding=embedding, shrinkage=0.0, n_components=2, scale=None)
     assert_same_shape(ours.fit(X, Y), lfda(3, 2, embedding, paper_scales, shift=0.0), 1e-6)
 
 
@@ -101,6 +101,12 @@ def test_nca(learned, values):
     points, y = map(np.array, values["blobs"])
     nca = nearfar.NCA(init=Metric.identity(2), scale=None, tol=1e-12, max_iter=2000)
     assert_same(nca.fit(points, y), learned["NCA"])
+
+
+def test_itml(learned, pairs, values):
+    bounds = np.sqrt(values["bounds"])
+    itml = nearfar.ITML(gamma=1.0, bounds=bounds, scale=None, tol=1e-10, max_iter=10_000)
+    assert_same(itml.fit(X, pairs), learned["ITML"])
 
 
 def regression_loss(M, points, numbers):
