@@ -1,6 +1,7 @@
 """nearfar beside metric-learn 0.7: time and 3-NN error of the methods that both have.
 
-    python benchmarks/metric_learn.py [--toy] [--python PATH] [--limit SECONDS] [SET ...]
+    python benchmarks/metric_learn.py [--toy] [--python PATH] [--limit SECONDS]
+                                      [--method NAME ...] [SET ...]
 
 metric-learn 0.7 does not run with current scikit-learn, so it has an environment of its own, with
 scikit-learn 1.5: the one of --python or NEARFAR_METRIC_LEARN, or else one that is installed in the
@@ -140,7 +141,9 @@ class Runner:
         return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def measure(runner: Runner, name: str, *, toy: bool) -> Iterator[dict[str, Any]]:
+def measure(
+    runner: Runner, name: str, methods: list[Method], *, toy: bool
+) -> Iterator[dict[str, Any]]:
     """Yield a row for each method, fold and library."""
     X, y = load(name)
     y = np.unique(y, return_inverse=True)[1]
@@ -150,7 +153,7 @@ def measure(runner: Runner, name: str, *, toy: bool) -> Iterator[dict[str, Any]]
     print(f"\n{name}: {len(X)} rows, {X.shape[1]} features, {len(np.unique(y))} classes")
     n_folds, used = (2, 1) if toy else (5, 5)
     folds = StratifiedKFold(n_folds, shuffle=True, random_state=0)
-    for method in METHODS:
+    for method in methods:
         rows = []
         for fold, (train, _) in enumerate(islice(folds.split(X, y), used)):
             libraries = ("metric_learn", "nearfar")
@@ -195,8 +198,11 @@ def main() -> None:
         help="interpreter of an environment with metric-learn 0.7",
     )
     parser.add_argument("--limit", type=float, default=300.0, help="seconds for a process [300]")
+    names = [method.ours for method in METHODS]
+    parser.add_argument("--method", action="append", choices=names, help="only these")
     parser.add_argument("sets", nargs="*", default=SETS, help=f"names [{' '.join(SETS)}]")
     options = parser.parse_args()
+    methods = [method for method in METHODS if method.ours in (options.method or names)]
     python, reason = environment_of(options.python)
     if python is None:
         print(f"metric-learn is left out: {reason}.")
@@ -208,7 +214,7 @@ def main() -> None:
         interpreters = {"metric_learn": python, "nearfar": sys.executable}
         runner = Runner(interpreters, options.limit, Path(folder))
         for name in ["iris"] if options.toy else options.sets:
-            rows += measure(runner, name, toy=options.toy)
+            rows += measure(runner, name, methods, toy=options.toy)
     record("metric_learn", rows)
 
 
