@@ -93,7 +93,9 @@ def lfda(k, n_components, embedding, scales, shift):
 def test_lfda_is_that_of_the_paper(learned, embedding):
     expected = lfda(3, 2, embedding, metric_learn_scales, shift=2.0)
     np.testing.assert_allclose(learned[f"LFDA {embedding}"], expected, rtol=1e-9)
-    ours = nearfar.LFDA(n_neighbors=3, embedding=embedding, shrinkage=0.0, n_components=2, scale=None)
+    ours = nearfar.LFDA(
+        n_neighbors=3, embedding=embedding, shrinkage=0.0, n_components=2, scale=None
+    )
     assert_same_shape(ours.fit(X, Y), lfda(3, 2, embedding, paper_scales, shift=0.0), 1e-6)
 
 
