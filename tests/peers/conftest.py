@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parent
+collect_ignore = ["metric_learn_values.py"]  # needs metric-learn
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 from sklearn.datasets import load_iris
 
 import nearfar
-from nearfar import Metric, Pairs
+from nearfar import Metric, Pairs, Triplets
 from nearfar.constraints import Chunklets
 
 IRIS, LABELS = load_iris(return_X_y=True)
@@ -134,12 +134,40 @@ def separation(M, pairs):
     return distances[~pairs.similar].sum() / np.sqrt((distances[pairs.similar] ** 2).sum())
 
 
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_mmc_goes_further(learned, pairs, diagonal):
+    """metric-learn ends before the optimum, however many iterations it may have."""
+    theirs = learned["MMC diagonal" if diagonal else "MMC"]
+    mmc = nearfar.MMC(diagonal=diagonal, shrinkage=0.0, scale=None, tol=1e-9).fit(X, pairs)
+    assert separation(mmc.metric_.matrix, pairs) > separation(theirs, pairs)
+
+
 def comparison_loss(M, index):
     """What LSML minimises, from the identity and with weights that add up to one."""
     metric = Metric.from_matrix(M)
     near, far = (metric.pair_distances(X, index[:, [0, end]]) for end in (1, 2))
     violation = np.maximum(near - far, 0.0)
     return (violation**2).mean() + np.trace(M) - np.linalg.slogdet(M)[1]
+
+
+def lsml(index):
+    """Fit with the weight of the prior that metric-learn has, which depends on the units of X."""
+    squared = [((X[index[:, 0]] - X[index[:, end]]) ** 2).sum(axis=1).mean() for end in (1, 2)]
+    used = X[np.unique(index)]
+    weight = np.linalg.matrix_rank(used - used.mean(axis=0)) / np.mean(squared)
+    learner = nearfar.LSML(prior_weight=weight, scale=None, tol=1e-12, max_iter=10_000)
+    return learner.fit(X, Triplets(index))
+
+
+def test_lsml_of_one_comparison(learned, values):
+    assert_same(lsml(np.array([values["violated triplet"]])), learned["LSML of one comparison"])
+
+
+def test_lsml_goes_further(learned, values):
+    """metric-learn's gradient adds up the comparisons that its objective averages."""
+    index = np.array(values["triplets"])
+    ours = comparison_loss(lsml(index).metric_.matrix, index)
+    assert ours < comparison_loss(learned["LSML"], index) < comparison_loss(np.eye(4), index)
 
 
 def margin_loss(M, n_targets=3, push=0.5):
@@ -154,3 +182,11 @@ def margin_loss(M, n_targets=3, push=0.5):
             hinge = np.maximum(1 + squared[i, j] - squared[i, other], 0.0)
             loss += (1 - push) * squared[i, j] + push * hinge.sum()
     return loss
+
+
+def test_lmnn(learned):
+    """The problem is convex in M, but metric-learn's steps do not reach its optimum."""
+    lmnn = nearfar.LMNN(n_neighbors=3, push=0.5, scale=None, tol=1e-10, max_iter=5000)
+    found = lmnn.fit(X, Y).metric_.matrix
+    assert margin_loss(found) < margin_loss(learned["LMNN"]) < margin_loss(np.eye(4))
+    assert_same(lmnn, learned["LMNN"], 0.05)
