@@ -106,8 +106,13 @@ def test_nca(learned, values):
 
 
 def test_itml(learned, pairs, values):
-    bounds = np.sqrt(values["bounds"])
-    itml = nearfar.ITML(gamma=1.0, bounds=bounds, scale=None, tol=1e-10, max_iter=10_000)
+    itml = nearfar.ITML(
+        gamma=1.0 * len(pairs) / X.shape[1],
+        bounds=np.sqrt(values["bounds"]),
+        scale=None,
+        tol=1e-10,
+        max_iter=10_000,
+    )
     assert_same(itml.fit(X, pairs), learned["ITML"])
 
 
@@ -138,7 +143,8 @@ def separation(M, pairs):
 def test_mmc_goes_further(learned, pairs, diagonal):
     """metric-learn ends before the optimum, however many iterations it may have."""
     theirs = learned["MMC diagonal" if diagonal else "MMC"]
-    mmc = nearfar.MMC(diagonal=diagonal, shrinkage=0.0, scale=None, tol=1e-9).fit(X, pairs)
+    paper = {"prior": None, "shrinkage": 0.0, "scale": None}
+    mmc = nearfar.MMC(diagonal=diagonal, **paper, tol=1e-9).fit(X, pairs)
     assert separation(mmc.metric_.matrix, pairs) > separation(theirs, pairs)
 
 
