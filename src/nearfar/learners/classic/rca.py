@@ -1,6 +1,6 @@
 """Relevant component analysis (Bar-Hillel, Hertz, Shental, Weinshall): whitening within chunklets.
 
-With C the covariance of rows about the mean of their chunklet (equation 1 of the JMLR paper),
+With C the covariance of rows about the mean of their chunklet,
 
     M = C^-1
 
@@ -15,7 +15,8 @@ Where nearfar departs from the paper, and why:
 
 - C is divided by the number of rows less that of chunklets, not by that of rows: a constant factor
   that makes C unbiased.
-- C is shrunk to a multiple of the identity. On digits it is singular.
+- C is shrunk to a multiple of the identity, in the space that the rows span. With constant or
+  collinear features, or with more features than rows, it is singular.
 """
 
 from __future__ import annotations
