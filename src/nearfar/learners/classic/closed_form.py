@@ -36,7 +36,11 @@ class ClosedFormLearner(MetricLearner):
     n_components: int | None
 
     def __init__(
-        self, *, shrinkage: Shrinkage, scale: str | None, n_components: int | None
+        self,
+        *,
+        shrinkage: Shrinkage = "auto",
+        scale: str | None = "standard",
+        n_components: int | None = None,
     ) -> None:
         self.shrinkage = shrinkage
         self.scale = scale

@@ -28,7 +28,7 @@ import numpy as np
 from nearfar.constraints import Pairs, checked_labels, given_pairs, to_chunklets
 from nearfar.learners.base import FitInput
 from nearfar.learners.classic.closed_form import ClosedFormLearner, Solution, Span
-from nearfar.learners.classic.scatter import Groups, Shrinkage, discriminants
+from nearfar.learners.classic.scatter import Groups, discriminants
 from nearfar.numerics.edges import Edges
 from nearfar.typing import Floats, Matrix
 
@@ -81,15 +81,6 @@ class DCA(ClosedFormLearner):
     """
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
-
-    def __init__(
-        self,
-        *,
-        shrinkage: Shrinkage = "auto",
-        scale: str | None = "standard",
-        n_components: int | None = None,
-    ) -> None:
-        super().__init__(shrinkage=shrinkage, scale=scale, n_components=n_components)
 
     def _solution(self, span: Span, data: FitInput) -> Solution:
         groups, between = _groups_apart(span.P, data.supervision)

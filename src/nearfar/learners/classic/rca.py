@@ -26,7 +26,7 @@ from typing import ClassVar
 from nearfar.constraints import to_chunklets
 from nearfar.learners.base import FitInput
 from nearfar.learners.classic.closed_form import ClosedFormLearner, Solution, Span
-from nearfar.learners.classic.scatter import Groups, Shrinkage, discriminants
+from nearfar.learners.classic.scatter import Groups, discriminants
 
 
 class RCA(ClosedFormLearner):
@@ -77,15 +77,6 @@ class RCA(ClosedFormLearner):
     """
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "chunklets", "pairs")
-
-    def __init__(
-        self,
-        *,
-        shrinkage: Shrinkage = "auto",
-        scale: str | None = "standard",
-        n_components: int | None = None,
-    ) -> None:
-        super().__init__(shrinkage=shrinkage, scale=scale, n_components=n_components)
 
     def _solution(self, span: Span, data: FitInput) -> Solution:
         chunklets = to_chunklets(span.P, data.supervision)
