@@ -358,7 +358,9 @@ class MetricLearner(
             shrinks = has_prior or self.shrinks_without_prior
             labelled = not isinstance(supervision, _CONSTRAINTS)
             fraction = _AUTO_FRACTION if untuned and shrinks and labelled else None
-        return Plan() if fraction is None else choose_plan(self, X, supervision, scale, fraction)
+        if fraction is None or supervision is None:
+            return Plan()
+        return choose_plan(self, X, supervision, scale, fraction)
 
     def _trial(
         self, X: Floats, supervision: Any, scale: str | None, seed: int

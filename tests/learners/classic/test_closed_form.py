@@ -59,7 +59,7 @@ def test_one_iteration(cls):
 @pytest.mark.parametrize("shrinkage", ["auto", 0.0])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_digits(cls, shrinkage, dtype):
-    """Three features are constant, and the covariance within classes is singular."""
+    """Three features are constant, so that the covariances are singular."""
     X, y = DIGITS[0].astype(dtype), DIGITS[1]
     learner = cls(shrinkage=shrinkage).fit(X, y)
     assert learner.transform(X).dtype == dtype

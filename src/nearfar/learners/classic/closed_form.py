@@ -41,9 +41,9 @@ class ClosedFormLearner(MetricLearner):
     def __init__(
         self,
         *,
-        shrinkage: Shrinkage,
-        scale: str | None,
-        n_components: int | None,
+        shrinkage: Shrinkage = "auto",
+        scale: str | None = "auto",
+        n_components: int | None = None,
         validation_fraction: ValidationFraction = None,
         validation: Validation = "rows",
     ) -> None:

@@ -5,16 +5,15 @@ dissimilar pair joins them; classes all are. With the mean over chunklets and ov
 pairs of them,
 
     C_w = mean_j (1 / n_j) sum_i (x_ji - m_j)(x_ji - m_j)'
-    C_b = mean_{j, i discriminative} (m_j - m_i)(m_j - m_i)'                        (1)
+    C_b = mean_{j, i discriminative} (m_j - m_i)(m_j - m_i)'
 
-the map L maximises |L C_b L'| / |L C_w L'| with L C_w L' = I                       (2)
-
-Its rows solve C_b v = value C_w v, for the values that are not zero.
+the map L maximises |L C_b L'| / |L C_w L'|, with L C_w L' = I. Its rows solve C_b v = value C_w v,
+for the values that are not zero.
 
 Where nearfar departs from the paper, and why:
 
 - The paper's algorithm looks for v only in the range of C_b. With few chunklets that is not the
-  maximum of (2), and much worse (vehicles 41.7 against 26.7 % error, ionosphere 19.8 against 14.5).
+  maximum, and much worse (vehicles 41.7 against 26.7 % error, ionosphere 19.8 against 14.5).
 - C_w is shrunk to a multiple of the identity, and its chunklets are weighted by 1 / n_j but
   normalised as an unbiased covariance: a constant factor.
 - A row that is only in dissimilar pairs is a chunklet of its own.
@@ -27,10 +26,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nearfar.constraints import Pairs, checked_labels, given_pairs, to_chunklets
-from nearfar.learners.base import FitInput, ValidationFraction
+from nearfar.learners.base import FitInput
 from nearfar.learners.classic.closed_form import ClosedFormLearner, Solution, Span
-from nearfar.learners.classic.scatter import Groups, Shrinkage, discriminants
-from nearfar.learners.held_out import Validation
+from nearfar.learners.classic.scatter import Groups, discriminants
 from nearfar.numerics.edges import Edges
 from nearfar.typing import Floats, Matrix
 
@@ -95,23 +93,6 @@ class DCA(ClosedFormLearner):
     """
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
-
-    def __init__(
-        self,
-        *,
-        shrinkage: Shrinkage = "auto",
-        scale: str | None = "auto",
-        n_components: int | None = None,
-        validation_fraction: ValidationFraction = None,
-        validation: Validation = "rows",
-    ) -> None:
-        super().__init__(
-            shrinkage=shrinkage,
-            scale=scale,
-            n_components=n_components,
-            validation_fraction=validation_fraction,
-            validation=validation,
-        )
 
     def _solution(self, span: Span, data: FitInput) -> Solution:
         groups, between = _groups_apart(span.P, data.supervision)

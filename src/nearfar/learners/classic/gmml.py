@@ -2,14 +2,14 @@
 
 With S and D the mean outer products of the differences of similar and of dissimilar pairs,
 
-    min  tr A S + tr A^-1 D        over positive definite A                       (4)
+    min  tr A S + tr A^-1 D        over positive definite A                       (1)
 
 has the solution A = S^-1 #_1/2 D, the only one of the Riccati equation A S A = D. It is the middle
 of the geodesic from S^-1 to D; with t any other point of it is taken:
 
-    A = S^-1 #_t D = G (G^-1 D G^-T)^t G'        G G' = S^-1                      (13)
+    A = S^-1 #_t D = G (G^-1 D G^-T)^t G'        G G' = S^-1
 
-A prior A0 is kept near by the symmetrised LogDet divergence (section 2.4):
+A prior A0 is kept near by the symmetrised LogDet divergence:
 
     S -> S + lambda A0^-1        D -> D + lambda A0
 
@@ -19,7 +19,7 @@ Where nearfar departs from the paper, and why:
 
 - S and D are means, not sums, and both are shrunk to multiples of the identity by the same share.
   The root makes A less sensitive than an inverse: 1 % is enough.
-- A0 is multiplied by the factor that minimises (4) along it, and lambda is in units of the mean
+- A0 is multiplied by the factor that minimises (1) along it, and lambda is in units of the mean
   variance of the rows, so that neither depends on the units of X.
 - The result is divided by the mean variance of the rows, for the same reason; but not if `scale` is
   None.

@@ -16,7 +16,7 @@ from sklearn.utils.validation import validate_data
 
 from nearfar.learners.base import FitInput
 from nearfar.learners.classic.closed_form import ClosedFormLearner, Solution, Span
-from nearfar.learners.classic.scatter import Groups, Shrinkage, with_ridge
+from nearfar.learners.classic.scatter import Groups, with_ridge
 from nearfar.typing import Floats
 
 
@@ -61,15 +61,6 @@ class InverseCovariance(ClosedFormLearner):
     """
 
     supervision: ClassVar[tuple[str, ...]] = ("labels",)
-
-    def __init__(
-        self,
-        *,
-        shrinkage: Shrinkage = "auto",
-        scale: str | None = "standard",
-        n_components: int | None = None,
-    ) -> None:
-        super().__init__(shrinkage=shrinkage, scale=scale, n_components=n_components)
 
     def _solution(self, span: Span, data: FitInput) -> Solution:
         C = Groups(span.P).shrunk_within(self.shrinkage)

@@ -4,12 +4,12 @@ Rows of a class are compared with their neighbours only. With affinities within 
 
     A_ij = exp(-|x_i - x_j|^2 / (s_i s_j))        s_i: distance to the k-th neighbour of the class
 
-the local scatters are, over pairs of rows in classes of n_c,                      (10)-(13)
+the local scatters are, over pairs of rows in classes of n_c,
 
-    S_lw = 1/2 sum_{same class} A_ij / n_c u u'                                    u = x_i - x_j
+    S_lw = 1/2 sum_{same class} A_ij / n_c u u'        u = x_i - x_j
     S_lb = 1/2 sum_{same class} A_ij (1/n - 1/n_c) u u' + 1/2 sum_{other class} 1/n u u'
 
-and the rows of the map solve S_lb v = value S_lw v, the largest values first      (14)
+and the rows of the map solve S_lb v = value S_lw v, the largest values first.
 
 Only G_c = 1/2 sum_{ij in c} A_ij u u', a graph Laplacian between the rows of one class, needs
 affinities, tile by tile. The rest are sums over classes: with S_c the scatter about the mean of a
@@ -19,7 +19,8 @@ class and S_b that of the means,
 
 Where nearfar departs from the paper, and why:
 
-- S_lw is shrunk to a multiple of the identity. On digits it is singular.
+- S_lw is shrunk to a multiple of the identity, in the space that the rows span. With constant or
+  collinear features, or with more features than rows, it is singular.
 - In a class of at most k rows, the farthest row takes the place of the k-th neighbour.
 """
 

