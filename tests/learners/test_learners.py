@@ -21,6 +21,9 @@ from threadpoolctl import threadpool_info
 
 import nearfar
 from nearfar import (
+    ITML,
+    LSML,
+    MMC,
     NCA,
     AutoMetric,
     BoostMetric,
@@ -215,8 +218,14 @@ def test_neighbors_in_a_pipeline(cls):
 
 
 RANDOM = {
-    **{cls: {"constraints": RandomTriplets(300)} for cls in with_parameter("constraints")},
-    MaxMarginMetric: {"constraints": RandomPairs(300)},
+    **{
+        cls: {
+            "constraints": (
+                RandomTriplets(300) if "triplets" in cls.supervision else RandomPairs(300)
+            )
+        }
+        for cls in with_parameter("constraints")
+    },
     NCA: {"batch_size": 40, "max_iter": 3},
     SparseNCA: {"batch_size": 40, "max_iter": 3},
     MixtureNCA: {},
@@ -269,14 +278,17 @@ def test_components_are_rows_of_the_map(cls):
 
 
 OWN = Metric(np.diag([1.0, 2.0, 3.0, 4.0]))
+ONLY_THE_PRIOR = {
+    **{cls: {"prior_weight": 1e6, "max_iter": 1} for cls in with_parameter("prior_weight")},
+    MaxMarginMetric: {"C": 1e-6},
+    ITML: {"gamma": 1e-6},
+}
+"""Parameters with which a learner stays at its prior."""
 
 
 @each(with_parameter("prior"))
 def test_a_metric_of_ones_own_as_prior(cls):
-    strong = {"C": 1e-6} if cls is MaxMarginMetric else {"prior_weight": 1e6}
-    if cls in with_parameter("max_iter") and cls is not MaxMarginMetric:
-        strong["max_iter"] = 1
-    fitted = quick(cls).set_params(prior=OWN, **strong).fit(X, Y)
+    fitted = quick(cls).set_params(prior=OWN, **ONLY_THE_PRIOR[cls]).fit(X, Y)
     M = fitted.metric_.matrix / np.trace(fitted.metric_.matrix)
     np.testing.assert_allclose(M, OWN.matrix / np.trace(OWN.matrix), atol=1e-3)
     with pytest.raises(ValueError, match="metric on 3 features; X has 4"):
@@ -474,7 +486,7 @@ def test_equal_points_have_no_distance(cls):
     np.testing.assert_array_equal(learner.metric_.distances(EQUAL_POINTS[0]), np.zeros((6, 6)))
 
 
-@each(with_parameter("prior"))
+@each([cls for cls in with_parameter("prior") if cls not in (ITML, LSML)])
 def test_equal_points_teach_nothing(cls):
     learner = quick(cls, prior=None)
     with pytest.warns(match="Nothing was learned"):
@@ -573,7 +585,7 @@ class TestCallbacks:
         assert learner.history_.stopped == "max_iter"
 
 
-@each([MaxMarginMetric, *with_parameter("init")])
+@each([MaxMarginMetric, ITML, LSML, MMC, *with_parameter("init")])
 def test_iterations_that_run_out_are_warned_of(cls):
     with pytest.warns(match="max_iter=3 was reached"):
         quick(cls).set_params(max_iter=3, tol=1e-9).fit(X, Y)

@@ -12,6 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 import nearfar
 from nearfar import (
+    ITML,
+    LSML,
+    MMC,
     NCA,
     BoostMetric,
     DRMetric,
@@ -43,7 +46,10 @@ LEARNERS = [
 TO_THE_OPTIMUM = {
     BoostMetric: {"corrective": True, "penalty": 0.1, "prior": None},
     DRMetric: {"independence": 0.0, "tol": 1e-10, "max_iter": 300},
+    ITML: {"tol": 1e-9, "random_state": 0},
+    LSML: {"tol": 1e-9, "random_state": 0},
     MaxMarginMetric: {"tol": 1e-6, "random_state": 0},
+    MMC: {"tol": 1e-8, "random_state": 0},
     MetricBoost: {"tol": 1e-9, "max_iter": 1000},
     MixtureNCA: {"n_metrics": 2, "tol": 1e-7, "max_iter": 500, "random_state": 0},
     NCA: {"objective": "likelihood", "tol": 1e-8},
@@ -52,7 +58,7 @@ TO_THE_OPTIMUM = {
 TO_THE_OPTIMUM = {cls: given | {"scale": "standard"} for cls, given in TO_THE_OPTIMUM.items()}
 """Parameters with which learners go all the way."""
 
-CONVEX = [BoostMetric, DRMetric, MaxMarginMetric]
+CONVEX = [BoostMetric, DRMetric, MaxMarginMetric, ITML, LSML, MMC]
 """Learners that then end at the same optimum from anywhere."""
 
 
@@ -133,8 +139,7 @@ class TestEveryLearner:
 )
 def test_continues_with_other_constraints(cls):
     learner = interrupted(cls(**TO_THE_OPTIMUM[cls]), X, PAIRS)
-    pairs = cls is MaxMarginMetric
-    strategy = RandomPairs(300) if pairs else RandomTriplets(300)
+    strategy = RandomTriplets(300) if "triplets" in cls.supervision else RandomPairs(300)
     constraints = strategy(X, Y, np.random.RandomState(1))
     assert_same_optimum(learner, X, constraints)
 

@@ -12,6 +12,8 @@ from nearfar.runtime.history import History
 from nearfar.typing import Matrix, Vector
 
 _MEMORY = 20
+_SHORTER = 0.5
+"""Length of the first step of L-BFGS. From the identity, a step of one could end at a singular map."""
 
 
 class SearchPoint(Protocol):
@@ -41,15 +43,20 @@ def search(at: Callable[[Matrix], Point], start: Matrix, *, max_iter: int) -> It
     max_iter : int
         The most iterations.
     """
-    last = start.ravel(), at(start)
+
+    def evaluate(flat: Vector) -> Point:
+        return at(flat.reshape(start.shape) * _SHORTER)
+
+    first = start.ravel() / _SHORTER
+    last = first, evaluate(first)
 
     def objective(flat: Vector) -> tuple[float, Vector]:
         nonlocal last
-        last = flat.copy(), at(flat.copy().reshape(start.shape))
-        return last[1].value, last[1].gradient.ravel()
+        last = flat.copy(), evaluate(flat)
+        return last[1].value, last[1].gradient.ravel() * _SHORTER
 
-    for _, flat in lbfgs(objective, start.ravel(), max_iter=max_iter, tol=0.0, memory=_MEMORY):
-        yield last[1] if np.array_equal(last[0], flat) else at(flat.reshape(start.shape))
+    for _, flat in lbfgs(objective, first, max_iter=max_iter, tol=0.0, memory=_MEMORY):
+        yield last[1] if np.array_equal(last[0], flat) else evaluate(flat)
 
 
 def uncertified(history: History, max_iter: int) -> str:

@@ -268,9 +268,11 @@ class SimilarSpace:
         return solve_triangular(self.K, X.T, lower=True).T
 
     @property
-    def identity(self) -> Matrix:
-        """The map that changes nothing."""
-        return np.ones(len(self.K)) if self.diagonal else np.eye(len(self.K))
+    def varying(self) -> Vector:
+        """1 for each coordinate, but 0 for features that are constant."""
+        if self.axes is not None:
+            return np.ones(len(self.K))
+        return np.where(np.ptp(self.Z, axis=0) > 0, 1.0, 0.0)
 
     def map_of(self, L: Matrix) -> Matrix:
         """Return the map of scaled points for a map of the coordinates."""
@@ -320,7 +322,7 @@ class MMCProblem(Problem):
         max_iter: int,
     ) -> None:
         self.space, self.base, self.tol, self.max_iter = space, prior, tol, max_iter
-        self.start = space.identity
+        self.start = space.varying if space.diagonal else np.diag(space.varying)
         z = squared_distances(space.Z, *dissimilar.index.T)
         distinct = dissimilar.take(z > _SAME_POINT * z.max())
         self.edges = Edges(space.points, *distinct.index.T)
