@@ -20,6 +20,7 @@ from nearfar.constraints import (
     Triplets,
 )
 from nearfar.learners.boosting import BoostMetric, DRMetric, MetricBoost, PSDBoost
+from nearfar.learners.classic import MLKR
 from nearfar.learners.max_margin import C_path, CPath, FrobMetric, MaxMarginMetric
 from nearfar.learners.max_margin.matching_pursuit import MatchingPursuitBasis
 from nearfar.learners.nca import NCA, MixtureNCA, SparseNCA
@@ -31,6 +32,7 @@ from nearfar.verification import PairVerifier
 __version__ = "0.1.0"
 
 __all__ = [
+    "MLKR",
     "NCA",
     "AllTriplets",
     "BoostMetric",

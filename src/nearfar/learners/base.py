@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
@@ -92,7 +92,7 @@ class FitInput:
     Z : array of shape (n_samples, n_features)
         Scaled points.
     scaler : Scaler
-    supervision : array of class codes, Triplets, Pairs, or their `over` form
+    supervision : array of class codes or numbers, Triplets, Pairs, or their `over` form
     random_state : RandomState
     warm : WarmStart or None
     """
@@ -396,7 +396,7 @@ class MetricLearner(
         return float(roc_auc_score(pairs.similar, -distance, sample_weight=pairs.weight))
 
     def _validate(self, X: ArrayLike, y: Any, *, reset: bool = True) -> tuple[Floats, Any]:
-        """Check X and the supervision; labels become class codes."""
+        """Check X and the supervision; labels become class codes (`_target`)."""
         if isinstance(y, _CONSTRAINTS):
             points = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
             if isinstance(y, ConstraintsOver) and len(y) != len(points):
@@ -404,11 +404,15 @@ class MetricLearner(
                     f"The constraints are over {len(y)} samples, but X has {len(points)} rows."
                 )
             return points, y
-        points, labels = validate_data(
+        points, target = validate_data(
             self, X, y, reset=reset, dtype=[np.float64, np.float32], ensure_min_samples=2
         )
-        check_classification_targets(labels)
-        return points, np.unique(labels, return_inverse=True)[1]
+        return points, self._target(target)
+
+    def _target(self, y: NDArray[Any]) -> NDArray[Any]:
+        """Return what to learn from: class codes, unless the learner takes other values."""
+        check_classification_targets(y)
+        return np.unique(y, return_inverse=True)[1]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
