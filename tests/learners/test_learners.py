@@ -279,7 +279,10 @@ def test_components_are_rows_of_the_map(cls):
 
 OWN = Metric(np.diag([1.0, 2.0, 3.0, 4.0]))
 ONLY_THE_PRIOR = {
-    **{cls: {"prior_weight": 1e6, "max_iter": 1} for cls in with_parameter("prior_weight")},
+    **{
+        cls: {"prior_weight": 1e6} | ({"max_iter": 1} if cls in with_parameter("max_iter") else {})
+        for cls in with_parameter("prior_weight")
+    },
     MaxMarginMetric: {"C": 1e-6},
     ITML: {"gamma": 1e-6},
 }

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
@@ -102,7 +102,7 @@ class FitInput:
     Z : array of shape (n_samples, n_features)
         Scaled points.
     scaler : Scaler
-    supervision : array of class codes, Triplets, Pairs, or their `over` form
+    supervision : array of class codes or numbers, Triplets, Pairs, or their `over` form
     random_state : RandomState
     warm : WarmStart or None
     """
@@ -356,7 +356,7 @@ class MetricLearner(
             untuned = self.scale == "auto" and self.variant != "paper" and not self.warm_start
             has_prior = getattr(self, "prior", "identity") is not None
             shrinks = has_prior or self.shrinks_without_prior
-            labelled = not isinstance(supervision, _CONSTRAINTS)
+            labelled = "labels" in self.supervision and not isinstance(supervision, _CONSTRAINTS)
             fraction = _AUTO_FRACTION if untuned and shrinks and labelled else None
         if fraction is None or supervision is None:
             return Plan()
@@ -539,7 +539,7 @@ class MetricLearner(
         return float(roc_auc_score(pairs.similar, -distance, sample_weight=pairs.weight))
 
     def _validate(self, X: ArrayLike, y: Any, *, reset: bool = True) -> tuple[Floats, Any]:
-        """Check X and the supervision; labels become class codes."""
+        """Check X and the supervision; labels become class codes (`_target`)."""
         if isinstance(y, _CONSTRAINTS):
             points = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
             if isinstance(y, ConstraintsOver) and len(y) != len(points):
@@ -547,11 +547,15 @@ class MetricLearner(
                     f"The constraints are over {len(y)} samples, but X has {len(points)} rows."
                 )
             return points, y
-        points, labels = validate_data(
+        points, target = validate_data(
             self, X, y, reset=reset, dtype=[np.float64, np.float32], ensure_min_samples=2
         )
-        check_classification_targets(labels)
-        return points, np.unique(labels, return_inverse=True)[1]
+        return points, self._target(target)
+
+    def _target(self, y: NDArray[Any]) -> NDArray[Any]:
+        """Return what to learn from: class codes, unless the learner takes other values."""
+        check_classification_targets(y)
+        return np.unique(y, return_inverse=True)[1]
 
     def _labels(self, supervision: Any) -> Ints:
         """Return class codes, or raise an error that says that they are needed."""

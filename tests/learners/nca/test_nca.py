@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors, NeighborhoodComponentsAnalysis
 
 from nearfar import NCA, Metric, MixtureNCA, SparseNCA
-from nearfar.learners.nca import base
+from nearfar.learners import map_learner
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors
 
 
@@ -148,7 +148,7 @@ def test_tolerances_by_number_of_points(monkeypatch):
     X, y = load_wine(return_X_y=True)
     for cls, small in ((NCA, 1e-6), (SparseNCA, 1e-8), (MixtureNCA, 1e-6)):
         for rows, tol in ((178, small), (177, 1e-3)):
-            monkeypatch.setattr(base, "EXACT_ROWS", rows)
+            monkeypatch.setattr(map_learner, "EXACT_ROWS", rows)
             default = cls(random_state=0, scale="standard").fit(X, y)
             given = cls(random_state=0, scale="standard", tol=tol).fit(X, y)
             assert default.n_iter_ == given.n_iter_

@@ -7,6 +7,7 @@ from nearfar.learners.classic.itml import ITML
 from nearfar.learners.classic.kissme import KISSME, XQDA
 from nearfar.learners.classic.lfda import LFDA
 from nearfar.learners.classic.lsml import LSML
+from nearfar.learners.classic.mlkr import MLKR
 from nearfar.learners.classic.mmc import MMC
 from nearfar.learners.classic.plda import PLDA
 from nearfar.learners.classic.rca import RCA
@@ -18,6 +19,7 @@ __all__ = [
     "KISSME",
     "LFDA",
     "LSML",
+    "MLKR",
     "MMC",
     "PLDA",
     "RCA",

@@ -13,7 +13,7 @@ from nearfar.typing import Matrix, Vector
 
 _MEMORY = 20
 _SHORTER = 0.5
-"""Length of the first step of L-BFGS. From the identity, a step of one could end at a singular map."""
+"""Length of the first step of L-BFGS. A step of one could end at a singular map."""
 
 
 class SearchPoint(Protocol):

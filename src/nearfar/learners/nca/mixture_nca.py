@@ -40,7 +40,8 @@ from sklearn.model_selection import StratifiedShuffleSplit
 
 from nearfar.learners.base import FitInput, ValidationFraction, Variant
 from nearfar.learners.held_out import Validation
-from nearfar.learners.nca.base import Init, NeighborhoodLearner
+from nearfar.learners.map_learner import Init
+from nearfar.learners.nca.base import NeighborhoodLearner
 from nearfar.learners.nca.mixture_problem import MixtureProblem, coarse_to_fine
 from nearfar.learners.nca.soft_neighbors import Evaluation, SoftNeighbors
 from nearfar.metrics.gated import GatedMetric

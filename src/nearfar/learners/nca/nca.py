@@ -22,20 +22,16 @@ Where nearfar departs from the paper, and why:
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from nearfar.learners.base import FitInput, Problem, ValidationFraction, Variant
 from nearfar.learners.held_out import Validation
+from nearfar.learners.map_learner import Init, MapBuilder
 from nearfar.learners.metric_builder import MetricBuilder
-from nearfar.learners.nca.base import (
-    Init,
-    NeighborhoodLearner,
-    NeighborhoodProblem,
-    nonzero_rows,
-)
+from nearfar.learners.nca.base import NeighborhoodLearner, NeighborhoodProblem, nonzero_rows
 from nearfar.learners.nca.mixture_nca import Mixture
 from nearfar.learners.nca.mixture_problem import MixtureProblem
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors, has_enough_classes
@@ -157,25 +153,17 @@ class NCAProblem(NeighborhoodProblem):
 
     def builder(self, **parts: Any) -> MetricBuilder:
         """Return a builder that drops directions which have vanished."""
-        return MapBuilder(sparse=self.learner.sparsity > 0, **parts)
+        kind = SparseMapBuilder if self.learner.sparsity > 0 else MapBuilder
+        return kind(**parts)
 
 
-@dataclass(frozen=True)
-class MapBuilder(MetricBuilder):
-    """Builds a metric from the last map.
-
-    Attributes
-    ----------
-    sparse : bool
-        Whether to drop directions that the penalty on rank has made vanish.
-    """
-
-    sparse: bool = field(kw_only=True)
+class SparseMapBuilder(MapBuilder):
+    """Builds a metric from the last map, without directions that have vanished."""
 
     def metric(self, history: History) -> Metric:
-        """Return the metric of the last map."""
+        """Return the metric of what is left of the last map."""
         L = history[-1].model
-        return self.build(nonzero_rows(L, float(np.linalg.norm(L, 2)) ** 2) if self.sparse else L)
+        return self.build(nonzero_rows(L, float(np.linalg.norm(L, 2)) ** 2))
 
 
 @dataclass(frozen=True)
