@@ -15,7 +15,7 @@ from nearfar.cli.checkpoint import Checkpoint
 from nearfar.cli.errors import UserError
 from nearfar.cli.rows import Rows
 from nearfar.cli.terminal import bars, convergence_notes
-from nearfar.comparison import Comparison, Method, default_methods
+from nearfar.comparison import Comparison, Method, default_methods, learned_method
 from nearfar.learners.auto import known_learners
 from nearfar.learners.base import MetricLearner
 from nearfar.metrics.metric import Metric
@@ -62,6 +62,11 @@ class MethodChoice:
     def needs_labels(self) -> bool:
         """Whether triplets and pairs are not enough."""
         return self.learner is None
+
+    @property
+    def needs_numbers(self) -> bool:
+        """Whether labels are numbers to predict, not classes."""
+        return self.learner is not None and "numbers" in self.learner.supervision
 
     @property
     def learners(self) -> Mapping[str, Any] | None:
@@ -120,7 +125,7 @@ def find_method(
             wrong = f"there is no parameter {parameter!r}" if equals else "write NAME=VALUE"
             raise UserError(f"--set {setting}: {wrong}; {key} has {', '.join(sorted(parameters))}.")
         learner.set_params(**{parameter: _value(value)})
-    return MethodChoice(key, default_methods([learner])[-1])
+    return MethodChoice(key, learned_method(type(learner).__name__, learner))
 
 
 def _full_name(name: str) -> str:

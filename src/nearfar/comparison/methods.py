@@ -98,8 +98,8 @@ def default_methods(chosen: Learners = None, *, random_state: int | None = 0) ->
     Parameters
     ----------
     chosen : mapping of str to estimator, or iterable of estimators or names of learners, optional
-        Which learners; by default scikit-learn's NCA and all of nearfar's, with default parameters.
-        An estimator needs `fit` and `transform`, and is cloned.
+        Which learners; by default scikit-learn's NCA and all of nearfar's that learn from labels,
+        with default parameters. An estimator needs `fit` and `transform`, and is cloned.
     random_state : int or None, default=0
         Seed of the default learners.
 
@@ -122,7 +122,7 @@ def default_methods(chosen: Learners = None, *, random_state: int | None = 0) ->
         while name in taken:
             name += "'"
         taken.add(name)
-        methods.append(_learned_method(name, estimator))
+        methods.append(learned_method(name, estimator))
     return methods
 
 
@@ -134,7 +134,7 @@ def _named_estimators(chosen: Learners, random_state: int | None) -> Iterator[tu
         seeded = "random_state" in kind._get_param_names()
         known[learner] = kind(random_state=random_state) if seeded else kind()
     if chosen is None:
-        chosen = known
+        chosen = {name: item for name, item in known.items() if _learns_from_labels(item)}
     elif isinstance(chosen, str):
         chosen = [chosen]
     for item in chosen:
@@ -148,10 +148,25 @@ def _named_estimators(chosen: Learners, random_state: int | None) -> Iterator[tu
             raise ValueError(f"There is no learner {item!r}; choose from {', '.join(known)}.")
         if isinstance(estimator, type) or not hasattr(estimator, "fit"):
             raise ValueError(f"{name!r} is not an estimator; write BoostMetric(), not BoostMetric.")
+        if not _learns_from_labels(estimator):
+            raise ValueError(f"{name} does not learn from class labels, which methods share here.")
         yield name, estimator
 
 
-def _learned_method(name: str, estimator: Any) -> Method:
+def _learns_from_labels(estimator: Any) -> bool:
+    return "labels" in getattr(estimator, "supervision", ("labels",))
+
+
+def learned_method(name: str, estimator: Any) -> Method:
+    """Return a learner, or another estimator with `fit` and `transform`, as a method.
+
+    Examples
+    --------
+    >>> from nearfar import BoostMetric
+    >>> from nearfar.comparison import learned_method
+    >>> learned_method("mine", BoostMetric()).kind
+    'learned'
+    """
     if isinstance(estimator, NeighborhoodComponentsAnalysis):
         fit = partial(_fit_scikit_nca, estimator)
         return Method(name, "learned", fit, estimator=estimator, max_rows=_SCIKIT_NCA_MAX_ROWS)

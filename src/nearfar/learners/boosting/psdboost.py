@@ -29,7 +29,9 @@ Where nearfar departs from the paper, and why:
 - Directions in which nothing varies are left out. Their margins are zero, more than those of
   triplets that no metric satisfies, so that at a small nu they would be the optimum. If the soft
   margin is not positive, a warning says so.
-- A prior may be added to X: its margins are added to those of X.
+- A prior is added to X, and its margins to those of X. Alone, X has few directions if nu is large
+  (wine, nu = 0.5: 17 % error, 1.9 % with a prior) and settles for directions of little variance
+  if it is small. ``prior=None`` is the paper's problem.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ class PSDBoost(TraceOneLearner):
 
     Parameters
     ----------
-    nu : float, default=0.2
+    nu : float, default=0.3
         Share of the triplets, by weight, that may have less than the margin: those with the
         smallest margins, whose mean is maximised. At 1 a single direction is learned. If it is too
         small, no metric has a positive soft margin.
@@ -76,9 +78,10 @@ class PSDBoost(TraceOneLearner):
         all of them are kept: 8 bytes for each triplet and direction.
     constraints : strategy, default=NearestTriplets(targets=3, impostors=3)
         Makes triplets from labels.
-    prior : {"identity"}, Metric or None, default=None
-        A metric to add to: Euclidean distance between scaled points, or one of your own.
-    prior_weight : float, default=1.0
+    prior : {"identity"}, Metric or None, default="identity"
+        A metric to add to: Euclidean distance between scaled points, or one of your own. None adds
+        nothing, as in the paper.
+    prior_weight : float, default=0.1
         Trace of the prior. The learned part has trace one.
     scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
         How X is scaled internally; the result applies to X as given. "standard" gives every feature
@@ -146,7 +149,6 @@ class PSDBoost(TraceOneLearner):
     True
     """
 
-    shrinks_without_prior: ClassVar[bool] = True
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "nu": number(above=0.0, at_most=1.0),
         "max_iter": integer(at_least=1),
@@ -155,11 +157,11 @@ class PSDBoost(TraceOneLearner):
     def __init__(
         self,
         *,
-        nu: float = 0.2,
+        nu: float = 0.3,
         max_iter: int = 200,
         constraints: TripletStrategy | None = None,
-        prior: Prior = None,
-        prior_weight: float = 1.0,
+        prior: Prior = "identity",
+        prior_weight: float = 0.1,
         scale: str | None = "auto",
         n_components: int | None = None,
         validation_fraction: ValidationFraction = "auto",

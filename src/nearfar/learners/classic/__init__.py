@@ -6,6 +6,7 @@ from nearfar.learners.classic.inverse_covariance import InverseCovariance
 from nearfar.learners.classic.itml import ITML
 from nearfar.learners.classic.kissme import KISSME, XQDA
 from nearfar.learners.classic.lfda import LFDA
+from nearfar.learners.classic.lmnn import LMNN
 from nearfar.learners.classic.lsml import LSML
 from nearfar.learners.classic.mlkr import MLKR
 from nearfar.learners.classic.mmc import MMC
@@ -18,6 +19,7 @@ __all__ = [
     "ITML",
     "KISSME",
     "LFDA",
+    "LMNN",
     "LSML",
     "MLKR",
     "MMC",

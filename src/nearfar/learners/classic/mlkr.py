@@ -62,9 +62,9 @@ class MLKR(MapLearner):
         and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit".
     n_components : int, optional
         Rows of the map that is learned; by default as many as there are features.
-    tol : float, default=1e-3
+    tol : float, default=1e-2
         Relative decrease of the objective at which to end. Smaller values adapt the map to the
-        noise of y.
+        noise of y: on noisy data they make predictions worse.
     warm_start : bool, default=False
         Continue from `metric_`: the map of the last fit, or a metric that was assigned to it.
     random_state : int, RandomState or None, default=None
@@ -116,7 +116,7 @@ class MLKR(MapLearner):
         init: Init = "identity",
         scale: str | None = "auto",
         n_components: int | None = None,
-        tol: float = 1e-3,
+        tol: float = 1e-2,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
