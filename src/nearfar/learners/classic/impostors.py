@@ -128,12 +128,12 @@ class ListedTriplets:
         cost = 1.0 - self.margins(P)
         on = np.flatnonzero(cost > 0)
         weight, n_edges = self.weight[on], len(self.edges)
-        pulled = np.bincount(self.near[on], weights=weight, minlength=n_edges)
-        pushed = np.bincount(self.far[on], weights=weight, minlength=n_edges)
+        pulled: Vector = np.bincount(self.near[on], weights=weight, minlength=n_edges)
+        pushed: Vector = np.bincount(self.far[on], weights=weight, minlength=n_edges)
         half = self.edges.half_laplacian(pulled - pushed)
         return float(weight @ cost[on]), half @ P + half.T @ P
 
-    def joined(self, other: ListedTriplets) -> Costs:
+    def joined(self, other: Any) -> Costs:
         """Return these triplets; nothing is missing from a list that was given."""
         return self
 
@@ -325,7 +325,7 @@ class LabelTriplets(ListedTriplets):
         )
         self.impostors, self.P, self.keys = impostors, P, keys
 
-    def joined(self, other: LabelTriplets | ImpliedTriplets) -> Costs:
+    def joined(self, other: Any) -> Costs:
         """Return these triplets and those of another embedding."""
         if isinstance(other, ImpliedTriplets):
             return other

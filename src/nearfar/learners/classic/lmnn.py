@@ -312,7 +312,7 @@ class Objective:
         self.threads = Threads()
         edges = Edges(X, source.anchor, source.near)
         weight = np.bincount(edges.of_pair, weights=source.pair_weight, minlength=len(edges))
-        self.C = edges.matrix(weight)
+        self.C = edges.matrix(weight.astype(np.float64, copy=False))
 
     def embed(self, L: Matrix) -> Floats:
         """Map the points."""
