@@ -128,9 +128,9 @@ class ListedTriplets:
         cost = 1.0 - self.margins(P)
         on = np.flatnonzero(cost > 0)
         weight, n_edges = self.weight[on], len(self.edges)
-        pulled: Vector = np.bincount(self.near[on], weights=weight, minlength=n_edges)
-        pushed: Vector = np.bincount(self.far[on], weights=weight, minlength=n_edges)
-        half = self.edges.half_laplacian(pulled - pushed)
+        pulled = np.bincount(self.near[on], weights=weight, minlength=n_edges)
+        pushed = np.bincount(self.far[on], weights=weight, minlength=n_edges)
+        half = self.edges.half_laplacian((pulled - pushed).astype(np.float64))
         return float(weight @ cost[on]), half @ P + half.T @ P
 
     def joined(self, other: Any) -> Costs:
