@@ -86,7 +86,7 @@ def test_triplets_that_are_not_listed_give_the_same_optimum(monkeypatch):
     monkeypatch.setattr(module, "_MOST_PER_ROW", 0)
     monkeypatch.setattr(module, "_FEW", 0)
     implied = learner.fit(X, y).history_.objective[-1]
-    assert listed == pytest.approx(implied, rel=1e-5)
+    assert listed == pytest.approx(implied, rel=1e-3)
 
 
 def test_given_triplets_cost_what_their_margins_lack():
