@@ -42,6 +42,15 @@ def test_a_class_of_one():
     assert_same_up_to_scale(found, solve(between, within, 3))
 
 
+def test_rounding_errors_do_not_tell_classes_apart(rng):
+    """Four classes differ in three directions, whatever the condition of the covariance."""
+    y = np.arange(300) % 4
+    X = rng.standard_normal((300, 12)) * 10.0 ** (-np.arange(12) / 2)
+    X[:, :2] += y[:, None]
+    X @= np.linalg.qr(rng.standard_normal((12, 12)))[0]
+    assert len(DCA(shrinkage=0.0, scale=None).fit(X, y).components_) <= 3
+
+
 def test_pairs():
     """Chunklets {0 1 2}, {3 4}, {5 6 7} and the single row 8; those of rows 3 and 5 may be one."""
     X, _, _ = labelled(n_features=3)

@@ -104,13 +104,12 @@ class DCA(ClosedFormLearner):
 
 
 def _groups_apart(P: Floats, supervision: Any) -> tuple[Groups, Matrix]:
-    """Return classes or chunklets, and C_b."""
+    """Return classes or chunklets, and a multiple of C_b."""
     pairs = given_pairs(P, supervision)
     if pairs is not None:
         return _chunklets_apart(P, pairs)
     classes = Groups(P, checked_labels(supervision))
-    n_classes = len(classes.sizes)
-    return classes, 2.0 / (n_classes - 1) * classes.between(np.ones(n_classes))
+    return classes, classes.between(np.ones(len(classes.sizes)))
 
 
 def _chunklets_apart(P: Floats, pairs: Pairs) -> tuple[Groups, Matrix]:
@@ -123,4 +122,4 @@ def _chunklets_apart(P: Floats, pairs: Pairs) -> tuple[Groups, Matrix]:
         raise ValueError("Every dissimilar pair joins rows that similar pairs put together.")
     groups = Groups(P, codes)
     edges = Edges(groups.means, i[i != j], j[i != j])
-    return groups, edges.matrix(np.full(len(edges), 1.0 / len(edges)))
+    return groups, edges.matrix(np.ones(len(edges)))
