@@ -15,10 +15,12 @@ from nearfar import (
     NCA,
     BoostMetric,
     DRMetric,
+    FrobMetric,
     MaxMarginMetric,
     Metric,
     MetricBoost,
     MixtureNCA,
+    PSDBoost,
     RandomPairs,
     RandomTriplets,
     SparseNCA,
@@ -43,15 +45,17 @@ LEARNERS = [
 TO_THE_OPTIMUM = {
     BoostMetric: {"corrective": True, "penalty": 0.1, "prior": None},
     DRMetric: {"independence": 0.0, "tol": 1e-10, "max_iter": 300},
+    FrobMetric: {"tol": 1e-7},
     MaxMarginMetric: {"tol": 1e-6, "random_state": 0},
     MetricBoost: {"tol": 1e-9, "max_iter": 1000},
     MixtureNCA: {"n_metrics": 2, "tol": 1e-7, "max_iter": 500, "random_state": 0},
     NCA: {"objective": "likelihood", "tol": 1e-8},
+    PSDBoost: {"tol": 1e-7},
     SparseNCA: {"tol": 1e-10},
 }
 """Parameters with which learners go all the way."""
 
-CONVEX = [BoostMetric, DRMetric, MaxMarginMetric]
+CONVEX = [BoostMetric, DRMetric, FrobMetric, MaxMarginMetric, PSDBoost]
 """Learners that then end at the same optimum from anywhere."""
 
 
