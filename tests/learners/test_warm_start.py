@@ -13,15 +13,18 @@ from sklearn.exceptions import ConvergenceWarning
 import nearfar
 from nearfar import (
     ITML,
+    LMNN,
     LSML,
     MMC,
     NCA,
     BoostMetric,
     DRMetric,
+    FrobMetric,
     MaxMarginMetric,
     Metric,
     MetricBoost,
     MixtureNCA,
+    PSDBoost,
     RandomPairs,
     RandomTriplets,
     SparseNCA,
@@ -46,19 +49,22 @@ LEARNERS = [
 TO_THE_OPTIMUM = {
     BoostMetric: {"corrective": True, "penalty": 0.1, "prior": None},
     DRMetric: {"independence": 0.0, "tol": 1e-10, "max_iter": 300},
+    FrobMetric: {"tol": 1e-7},
     ITML: {"tol": 1e-9, "random_state": 0},
+    LMNN: {"n_neighbors": 10, "tol": 1e-9},
     LSML: {"tol": 1e-9, "random_state": 0},
     MaxMarginMetric: {"tol": 1e-6, "random_state": 0},
     MMC: {"tol": 1e-8, "random_state": 0},
     MetricBoost: {"tol": 1e-9, "max_iter": 1000},
     MixtureNCA: {"n_metrics": 2, "tol": 1e-7, "max_iter": 500, "random_state": 0},
     NCA: {"objective": "likelihood", "tol": 1e-8},
+    PSDBoost: {"tol": 1e-7},
     SparseNCA: {"tol": 1e-10},
 }
 TO_THE_OPTIMUM = {cls: given | {"scale": "standard"} for cls, given in TO_THE_OPTIMUM.items()}
 """Parameters with which learners go all the way."""
 
-CONVEX = [BoostMetric, DRMetric, MaxMarginMetric, ITML, LSML, MMC]
+CONVEX = [BoostMetric, DRMetric, FrobMetric, ITML, LMNN, LSML, MaxMarginMetric, MMC, PSDBoost]
 """Learners that then end at the same optimum from anywhere."""
 
 

@@ -101,7 +101,7 @@ class DRMetric(TraceOneLearner):
         A metric to add to: Euclidean distance between scaled points, or one of your own. None, as
         in the paper, did as well on the sets tried.
     prior_weight : float, default=1.0
-        Trace of the prior. The learned part has trace one.
+        Trace of the prior, in the space that the points span. The learned part has trace one.
     scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
         How X is scaled internally; the result applies to X as given. "standard" gives every feature
         unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,

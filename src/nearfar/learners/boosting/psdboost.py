@@ -28,7 +28,7 @@ Where nearfar departs from the paper, and why:
   time.
 - Directions in which nothing varies are left out. Their margins are zero, more than those of
   triplets that no metric satisfies, so that at a small nu they would be the optimum. If the soft
-  margin is not positive, a warning says so.
+  margin is not positive without a prior, a warning says so.
 - A prior is added to X, and its margins to those of X. Alone, X has few directions if nu is large
   (wine, nu = 0.5: 17 % error, 1.9 % with a prior) and settles for directions of little variance
   if it is small. ``prior=None`` is the paper's problem.
@@ -82,7 +82,7 @@ class PSDBoost(TraceOneLearner):
         A metric to add to: Euclidean distance between scaled points, or one of your own. None adds
         nothing, as in the paper.
     prior_weight : float, default=0.1
-        Trace of the prior. The learned part has trace one.
+        Trace of the prior, in the space that the points span. The learned part has trace one.
     scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
         How X is scaled internally; the result applies to X as given. "standard" gives every feature
         unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
@@ -255,6 +255,8 @@ class PSDBoostProblem(TraceOneProblem):
                 directions=directions,
                 term_weights=w.copy(),
             )
+            if self.gap <= enough:
+                return "converged"
         return "max_iter"
 
     def _violated(self, u: Vector, enough: float) -> tuple[float, Matrix, Matrix]:
@@ -299,9 +301,9 @@ class PSDBoostProblem(TraceOneProblem):
                 f"max_iter={self.max_iter} was reached; the soft margin {self.lower:.2e} "
                 f"can be {self.gap:.1e} below the best."
             )
-        if len(history) and self.lower <= 0:
+        if len(history) and self.lower <= 0 and self.base is None:
             return (
                 "The soft margin is not positive: no metric satisfies enough of the triplets. "
-                "A larger nu may help."
+                "A larger nu or a prior may help."
             )
         return super().shortcoming(history, metric)

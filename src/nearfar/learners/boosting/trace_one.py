@@ -51,20 +51,13 @@ class TraceOneLearner(BoostingLearner):
         basis = row_space(data.Z)
         points = data.Z if basis is None else data.Z @ basis.T.astype(data.Z.dtype)
         operator = TripletOperator(points, triplets, unit=1.0 if self.scale is None else unit)
-        prior = self._weighted_prior(data)
-        offset = np.zeros(len(triplets))
+        prior, offset = self._prior_factor(data.scaler), np.zeros(len(triplets))
         if prior is not None:
-            offset = operator.factor_margins(prior if basis is None else prior @ basis.T)
+            spanned = prior if basis is None else prior @ basis.T
+            size = math.sqrt(self.prior_weight / (float((spanned**2).sum()) or 1.0))
+            prior, offset = size * prior, operator.factor_margins(size * spanned)
         start = Start(prior, _earlier_terms(data, prior), offset, offset)
         return SpannedTriplets(triplets, operator, basis, start)
-
-    def _weighted_prior(self, data: FitInput) -> Matrix | None:
-        """Return the prior's factor, with `prior_weight` for its trace."""
-        factor = self._prior_factor(data.scaler)
-        if factor is None:
-            return None
-        trace = float((factor**2).sum())
-        return factor * math.sqrt(self.prior_weight / trace) if trace > 0 else factor
 
 
 def _earlier_terms(data: FitInput, prior: Matrix | None) -> Terms:

@@ -22,7 +22,7 @@ Where nearfar departs from the paper, and why:
 - Margins are in units of the mean squared distance of the triplets, so that C means the same for X
   in any units.
 - All A_r lie in the space that the points span. If that is small, the problem is solved there;
-  outside M = P.
+  outside M = P. It is solved in float64: values and gradients must agree closely for the search.
 - The search ends at a relative gap, not at a small decrease of the dual.
 """
 
@@ -54,7 +54,7 @@ from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iterations
 from nearfar.runtime.parameters import integer, number
 from nearfar.runtime.threads import with_single_threaded_blas
-from nearfar.typing import Floats, Matrix, Vector
+from nearfar.typing import Matrix, Vector
 
 
 class FrobMetric(ConstraintLearner):
@@ -176,8 +176,9 @@ class FrobMetric(ConstraintLearner):
         strategy = NearestTriplets() if self.constraints is None else self.constraints
         triplets = to_triplets(data.Z, data.supervision, strategy, data.random_state)
         prior = self._prior_factor(data.scaler)
-        basis = self._basis(data.Z, prior)
-        points = data.Z if basis is None else data.Z @ basis.T.astype(data.Z.dtype)
+        points = data.Z.astype(np.float64, copy=False)
+        basis = self._basis(points, prior)
+        points = _in_basis(points, basis)
         edges = TripletEdges(
             points, triplets.index, triplets.weight, unit=1.0 if self.scale is None else "mean"
         )
@@ -195,15 +196,16 @@ class FrobMetric(ConstraintLearner):
             problem.resume(data.warm, data)
         return problem
 
-    def _basis(self, Z: Floats, prior: Matrix | None) -> Matrix | None:
-        """Return a basis of a space that [P + A(u)]+ leaves separate, or None for all of it.
+    def _basis(self, Z: Matrix, prior: Matrix | None) -> Matrix | None:
+        """Return a basis of a small space that [P + A(u)]+ leaves separate, or None for all.
 
         That is the span of the points, and of the prior unless it is the identity.
         """
         if isinstance(self.prior, Metric) and prior is not None:
             size = np.linalg.norm(Z) / (np.linalg.norm(prior) or 1.0)
-            Z = np.vstack([Z, (size * prior).astype(Z.dtype)])
-        return row_space(Z)
+            Z = np.vstack([Z, size * prior])
+        basis = row_space(Z)
+        return None if basis is None or 2 * len(basis) > Z.shape[1] else basis
 
     def _prior_scale(self, edges: TripletEdges, prior: Matrix) -> float:
         """Return the factor that makes `prior_weight` the prior's mean squared distance."""
@@ -212,6 +214,7 @@ class FrobMetric(ConstraintLearner):
 
 
 def _in_basis(L: Matrix, basis: Matrix | None) -> Matrix:
+    """Return the coordinates of the rows of L in a basis."""
     return L if basis is None else L @ basis.T
 
 
