@@ -180,8 +180,9 @@ def summary(rows: list[dict[str, Any]]) -> tuple[float, str]:
     """Return the mean time, and time and error as text; of failures, the first."""
     failures = [row["failure"] for row in rows if "failure" in row]
     if failures:
-        count = "" if len(failures) == len(rows) else f" ({len(failures)} of {len(rows)})"
-        return 0.0, f"{failures[0]}{count}"
+        ended = failures[0].startswith(">")
+        share = "" if ended or len(failures) == len(rows) else f" ({len(failures)} of {len(rows)})"
+        return 0.0, f"{failures[0]}{share}"
     cpu = float(np.mean([row["cpu"] for row in rows]))
     errors = 100 * np.array([row["error"] for row in rows])
     unsettled = any("ConvergenceWarning" in text for row in rows for text in row["warnings"])

@@ -141,7 +141,7 @@ def separation(M, pairs):
 
 @pytest.mark.parametrize("diagonal", [False, True])
 def test_mmc_goes_further(learned, pairs, diagonal):
-    """metric-learn ends before the optimum, however many iterations it may have."""
+    """metric-learn ends before the optimum, although it may take many iterations."""
     theirs = learned["MMC diagonal" if diagonal else "MMC"]
     paper = {"prior": None, "shrinkage": 0.0, "scale": None}
     mmc = nearfar.MMC(diagonal=diagonal, **paper, tol=1e-9).fit(X, pairs)
