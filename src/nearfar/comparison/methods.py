@@ -31,6 +31,23 @@ Kind = Literal["baseline", "plain", "learned"]
 Learners = Mapping[str, Any] | Iterable[Any] | None
 
 _SCIKIT_NCA = "NCA (scikit-learn)"
+DEFAULT_LEARNERS = (
+    _SCIKIT_NCA,
+    "RCA",
+    "LFDA",
+    "KISSME",
+    "GMML",
+    "LMNN",
+    "BoostMetric",
+    "DRMetric",
+    "MetricBoost",
+    "MaxMarginMetric",
+    "NCA",
+    "MixtureNCA",
+    "SparseNCA",
+)
+"""Learners that are compared by default; all others by name."""
+
 _SCIKIT_NCA_MAX_ROWS = 5_000
 
 
@@ -98,8 +115,8 @@ def default_methods(chosen: Learners = None, *, random_state: int | None = 0) ->
     Parameters
     ----------
     chosen : mapping of str to estimator, or iterable of estimators or names of learners, optional
-        Which learners; by default scikit-learn's NCA and all of nearfar's that learn from labels,
-        with default parameters. An estimator needs `fit` and `transform`, and is cloned.
+        Which learners; by default `DEFAULT_LEARNERS`, with default parameters. An estimator needs
+        `fit` and `transform`, and is cloned.
     random_state : int or None, default=0
         Seed of the default learners.
 
@@ -134,7 +151,7 @@ def _named_estimators(chosen: Learners, random_state: int | None) -> Iterator[tu
         seeded = "random_state" in kind._get_param_names()
         known[learner] = kind(random_state=random_state) if seeded else kind()
     if chosen is None:
-        chosen = {name: item for name, item in known.items() if _learns_from_labels(item)}
+        chosen = DEFAULT_LEARNERS
     elif isinstance(chosen, str):
         chosen = [chosen]
     for item in chosen:
@@ -151,10 +168,6 @@ def _named_estimators(chosen: Learners, random_state: int | None) -> Iterator[tu
         if not _learns_from_labels(estimator):
             raise ValueError(f"{name} does not learn from class labels, which methods share here.")
         yield name, estimator
-
-
-def _learns_from_labels(estimator: Any) -> bool:
-    return "labels" in getattr(estimator, "supervision", ("labels",))
 
 
 def learned_method(name: str, estimator: Any) -> Method:
