@@ -165,7 +165,7 @@ def _named_estimators(chosen: Learners, random_state: int | None) -> Iterator[tu
             raise ValueError(f"There is no learner {item!r}; choose from {', '.join(known)}.")
         if isinstance(estimator, type) or not hasattr(estimator, "fit"):
             raise ValueError(f"{name!r} is not an estimator; write BoostMetric(), not BoostMetric.")
-        if not _learns_from_labels(estimator):
+        if isinstance(estimator, MetricLearner) and "labels" not in estimator.supervision:
             raise ValueError(f"{name} does not learn from class labels, which methods share here.")
         yield name, estimator
 
