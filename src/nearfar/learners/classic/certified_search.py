@@ -13,7 +13,7 @@ from nearfar.typing import Matrix, Vector
 
 _MEMORY = 20
 _SHORTER = 0.5
-"""Length of the first step of L-BFGS. A step of one could end at a singular map."""
+"""Length of the first step of L-BFGS; one of length 1 from the identity could end at zero."""
 
 
 class SearchPoint(Protocol):
@@ -47,16 +47,19 @@ def search(at: Callable[[Matrix], Point], start: Matrix, *, max_iter: int) -> It
     def evaluate(flat: Vector) -> Point:
         return at(flat.reshape(start.shape) * _SHORTER)
 
-    first = start.ravel() / _SHORTER
-    last = first, evaluate(first)
+    last: tuple[Vector, Point] | None = None
 
     def objective(flat: Vector) -> tuple[float, Vector]:
         nonlocal last
-        last = flat.copy(), evaluate(flat)
-        return last[1].value, last[1].gradient.ravel() * _SHORTER
+        point = evaluate(flat)
+        last = flat.copy(), point
+        return point.value, point.gradient.ravel() * _SHORTER
 
+    first = start.ravel() / _SHORTER
     for _, flat in lbfgs(objective, first, max_iter=max_iter, tol=0.0, memory=_MEMORY):
-        yield last[1] if np.array_equal(last[0], flat) else evaluate(flat)
+        if last is None or not np.array_equal(last[0], flat):
+            last = flat, evaluate(flat)
+        yield last[1]
 
 
 def uncertified(history: History, max_iter: int) -> str:
@@ -66,5 +69,8 @@ def uncertified(history: History, max_iter: int) -> str:
     ended = "Rounding errors stopped the search"
     if history.stopped == "max_iter":
         ended = f"max_iter={max_iter} was reached"
-    gap = history[-1].gap / abs(history[-1].objective)
+    last = history[-1]
+    if not np.isfinite(last.gap):
+        return f"{ended} far from the optimum."
+    gap = last.gap / abs(last.objective)
     return f"{ended}; the objective can be {gap:.1e} (relative) above the optimum."
