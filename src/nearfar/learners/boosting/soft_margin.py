@@ -26,7 +26,7 @@ _OPTIMAL = 1e-14
 _FAR_FROM_OPTIMAL = 1e-8
 _TOO_SHARP = 100.0
 _LP_TOLERANCE = 1e-9
-_LP_OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+_LP_OPTIONS: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,8 @@ def _reweighted(
     }
     # Without presolve, which costs as much as the solution; again with it, if that fails.
     for presolve in (False, True):
-        found = linprog(**programme, method="highs", options={**_LP_OPTIONS, "presolve": presolve})
+        options = _LP_OPTIONS | {"presolve": presolve}
+        found = linprog(**programme, method="highs", options=options)
         if found.status == 0 and found.x is not None:
             held[free] = unit * np.clip(found.x[:n_free], 0.0, upper)
             w = np.maximum(0.0, -found.ineqlin.marginals)
