@@ -239,7 +239,7 @@ def _reweighted(
         options = _LP_OPTIONS | {"presolve": presolve}
         found = linprog(**programme, method="highs", options=options)
         if found.status == 0 and found.x is not None:
-            held[free] = unit * np.clip(found.x[:n_free], 0.0, upper)
+            held[free] = np.clip(unit * found.x[:n_free], 0.0, caps[free])
             w = np.maximum(0.0, -found.ineqlin.marginals)
             return held, w / w.sum()
     raise RuntimeError(f"The linear programme of the soft margin failed: {found.message}")
