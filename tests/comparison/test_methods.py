@@ -6,7 +6,7 @@ from sklearn.datasets import load_iris
 from sklearn.preprocessing import StandardScaler
 
 import nearfar
-from nearfar import BoostMetric
+from nearfar import MLKR, BoostMetric
 from nearfar.comparison import default_methods, learners
 from nearfar.learners.base import MetricLearner
 from nearfar.metrics.search import Gallery
@@ -31,6 +31,16 @@ def test_a_learner_defined_later_is_found():
     finally:
         Later.__module__ = "elsewhere"
     assert "LaterMetric" not in learners()
+
+
+def test_learners_from_numbers_are_left_out():
+    compared = {method.name for method in METHODS}
+    assert {name for name, cls in learners().items() if "labels" in cls.supervision} <= compared
+    assert "MLKR" in learners()
+    assert "MLKR" not in compared
+    for chosen in ("MLKR", [MLKR()], {"mine": MLKR()}):
+        with pytest.raises(ValueError, match="does not learn from class labels"):
+            default_methods(chosen)
 
 
 def test_same_name_twice():
