@@ -29,6 +29,10 @@ def test_what_needs_labels():
     assert [name for name in METHOD_NAMES if not find_method(name).needs_labels] == list(LEARNERS)
 
 
+def test_what_needs_numbers():
+    assert [name for name in METHOD_NAMES if find_method(name).needs_numbers] == ["mlkr"]
+
+
 def test_settings():
     settings = ["n_components=2", "response=normalized"]
     learner = find_method("metricboost", seed=3, max_iter=7, settings=settings).learner

@@ -6,8 +6,9 @@ from sklearn.datasets import load_iris
 from sklearn.preprocessing import StandardScaler
 
 import nearfar
-from nearfar import BoostMetric, InverseCovariance
+from nearfar import MLKR, BoostMetric, InverseCovariance
 from nearfar.comparison import default_methods
+from nearfar.comparison.methods import DEFAULT_LEARNERS
 from nearfar.learners.auto import known_learners
 from nearfar.learners.base import MetricLearner
 from nearfar.metrics.search import Gallery
@@ -40,6 +41,16 @@ def test_a_learner_defined_later_is_found():
     finally:
         Later.__module__ = "elsewhere"
     assert "LaterMetric" not in known_learners()
+
+
+def test_learners_from_numbers_are_left_out():
+    compared = {method.name for method in METHODS}
+    assert set(DEFAULT_LEARNERS) <= compared
+    assert "MLKR" in known_learners()
+    assert "MLKR" not in compared
+    for chosen in ("MLKR", [MLKR()], {"mine": MLKR()}):
+        with pytest.raises(ValueError, match="does not learn from class labels"):
+            default_methods(chosen)
 
 
 def test_same_name_twice():

@@ -146,7 +146,7 @@ def default_methods(chosen: Learners = None, *, random_state: int | None = 0) ->
 def _named_estimators(chosen: Learners, random_state: int | None) -> Iterator[tuple[str, Any]]:
     known: dict[str, Any] = {_SCIKIT_NCA: NeighborhoodComponentsAnalysis(random_state=random_state)}
     for learner, kind in known_learners().items():
-        if kind is InverseCovariance or "labels" not in kind.supervision:
+        if kind is InverseCovariance:
             continue
         seeded = "random_state" in kind._get_param_names()
         known[learner] = kind(random_state=random_state) if seeded else kind()

@@ -133,7 +133,8 @@ class DRMetric(TraceOneLearner):
     Attributes
     ----------
     metric_ : Metric
-        The learned metric. Its trace is one in the scaled space, without a prior.
+        The learned metric. Without a prior its trace is one, in the scaled space and in units of
+        the 90th percentile of the triplets' squared distances.
     components_ : array of shape (n_components, n_features)
         Its map L.
     directions_ : array of shape (n_terms, n_features)

@@ -112,7 +112,8 @@ class PSDBoost(TraceOneLearner):
     Attributes
     ----------
     metric_ : Metric
-        The learned metric. Its trace is one in the scaled space, without a prior.
+        The learned metric. Without a prior its trace is one, in the scaled space and in units of
+        the triplets' mean squared distance.
     components_ : array of shape (n_components, n_features)
         Its map L.
     directions_ : array of shape (n_terms, n_features)
@@ -234,7 +235,9 @@ class PSDBoostProblem(TraceOneProblem):
         if len(w):
             self.lower, w, u = best_terms_by_lp(V.rows, self.caps, offset, w)
         idle = np.zeros(len(w), dtype=int)
-        enough = (self.tol + _ROUNDING) * abs(operator.leading_eigenpair(self.shares)[0])
+        squares = operator.edges.squared_distances(operator.X)
+        enough = self.tol * abs(operator.leading_eigenpair(self.shares)[0])
+        enough += _ROUNDING * operator.mean(squares) / operator.unit
         for _ in range(self.max_iter):
             eigenvalue, directions, H = self._violated(u, enough)
             if self.gap <= enough or len(H) == 0:

@@ -26,6 +26,7 @@ _OPTIMAL = 1e-14
 _FAR_FROM_OPTIMAL = 1e-8
 _TOO_SHARP = 100.0
 _LP_TOLERANCE = 1e-9
+_LP_OPTIONS: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
 @dataclass(frozen=True)
@@ -221,7 +222,7 @@ def _reweighted(
 
     Variables are weights in units of the largest cap, and the largest edge in the same units.
     """
-    t, unit = len(V), float(caps.max())
+    t, unit = len(V), min(1.0, float(caps.max()))
     held = np.where(free, 0.0, d)
     upper = caps[free] / unit
     n_free = len(upper)
@@ -235,9 +236,10 @@ def _reweighted(
     }
     # Without presolve, which costs as much as the solution; again with it, if that fails.
     for presolve in (False, True):
-        found = linprog(**programme, method="highs", options={"presolve": presolve})
+        options = _LP_OPTIONS | {"presolve": presolve}
+        found = linprog(**programme, method="highs", options=options)
         if found.status == 0 and found.x is not None:
-            held[free] = unit * np.clip(found.x[:n_free], 0.0, upper)
+            held[free] = np.clip(unit * found.x[:n_free], 0.0, caps[free])
             w = np.maximum(0.0, -found.ineqlin.marginals)
             return held, w / w.sum()
     raise RuntimeError(f"The linear programme of the soft margin failed: {found.message}")

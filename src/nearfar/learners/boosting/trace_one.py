@@ -56,11 +56,11 @@ class TraceOneLearner(BoostingLearner):
             spanned = prior if basis is None else prior @ basis.T
             size = math.sqrt(self.prior_weight / (float((spanned**2).sum()) or 1.0))
             prior, offset = size * prior, operator.factor_margins(size * spanned)
-        start = Start(prior, _earlier_terms(data, prior), offset, offset)
+        start = Start(prior, _earlier_terms(data, prior, operator.unit), offset, offset)
         return SpannedTriplets(triplets, operator, basis, start)
 
 
-def _earlier_terms(data: FitInput, prior: Matrix | None) -> Terms:
+def _earlier_terms(data: FitInput, prior: Matrix | None, unit: float) -> Terms:
     """Return the terms of the last fit, or the principal axes of a metric that was loaded."""
     if data.warm is None:
         return Terms.none(data.Z.shape[1])
@@ -68,6 +68,7 @@ def _earlier_terms(data: FitInput, prior: Matrix | None) -> Terms:
         terms: Terms = data.warm.state[1].in_units(1.0 / data.scaler.scale)
     else:
         L = factor_on_scaled_points(data.warm.metric, data.scaler, "metric to continue from")
+        L = L * math.sqrt(unit)
         M = L.T @ L if prior is None else L.T @ L - prior.T @ prior
         values, vectors = np.linalg.eigh(M)
         kept = values > len(values) * np.finfo(float).eps * values[-1]
@@ -84,12 +85,10 @@ class TraceOneProblem(BoostingProblem):
     max_iter : int
     """
 
-    unit = 1.0
-
     def __init__(self, spanned: SpannedTriplets, max_iter: int) -> None:
         self.operator, self.basis, self.start = spanned.operator, spanned.basis, spanned.start
         self.offset: Vector = spanned.start.base_state
-        self.max_iter, self.base = max_iter, spanned.start.base
+        self.unit, self.max_iter, self.base = self.operator.unit, max_iter, spanned.start.base
 
     def reduced(self, directions: Matrix) -> Matrix:
         """Return directions in the space that the points span."""
