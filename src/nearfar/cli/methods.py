@@ -18,10 +18,15 @@ from nearfar.cli.terminal import bars, convergence_notes
 from nearfar.comparison import Comparison, Method, default_methods, learned_method
 from nearfar.learners.auto import known_learners
 from nearfar.learners.base import MetricLearner
+from nearfar.learners.classic import InverseCovariance
 from nearfar.metrics.metric import Metric
 
 AUTO = "auto"
-LEARNERS = {name.lower(): kind for name, kind in known_learners().items()}
+LEARNERS = {
+    name.lower(): kind for name, kind in known_learners().items() if kind is not InverseCovariance
+}
+"""Learners; the inverse covariance is a plain method."""
+
 PLAIN_METHODS = {
     method.name.lower().replace(" ", "-"): method
     for method in default_methods([])
