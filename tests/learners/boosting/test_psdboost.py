@@ -133,7 +133,7 @@ def test_a_doubled_weight_is_a_repeated_triplet():
     X, triplets, *_ = posed(8)
     weight = np.where(np.arange(60) % 7 == 0, 2.0, 1.0)
     repeated = Triplets(np.concatenate([triplets.index, triplets.index[::7]]))
-    learner = PSDBoost(tol=1e-9)
+    learner = PSDBoost(scale="standard", tol=1e-9)
     once = learner.fit(X, Triplets(triplets.index, weight)).metric_.matrix
     twice = learner.fit(X, repeated).metric_.matrix
     np.testing.assert_allclose(once, twice, atol=1e-6)
@@ -150,8 +150,8 @@ def test_a_triplet_without_weight_does_not_count():
 
 def test_float32_is_close_to_float64():
     X, y = load_wine(return_X_y=True)
-    double = PSDBoost().fit(X, y)
-    single = PSDBoost().fit(X.astype(np.float32), y)
+    double = PSDBoost(scale="standard").fit(X, y)
+    single = PSDBoost(scale="standard").fit(X.astype(np.float32), y)
     assert single.margin_ == pytest.approx(double.margin_, abs=single.gap_ + double.gap_ + 1e-5)
     assert single.transform(X.astype(np.float32)).dtype == np.float32
 
@@ -169,8 +169,8 @@ def test_no_margin_is_warned_of_without_a_prior(rng):
     index = NearestTriplets()(X, np.arange(12) % 2).index
     both_ways = Triplets(np.concatenate([index, index[:, [0, 2, 1]]]))
     with pytest.warns(ConvergenceWarning, match="not positive"):
-        PSDBoost(prior=None).fit(X, both_ways)
-    assert np.isfinite(PSDBoost().fit(X, both_ways).metric_.matrix).all()
+        PSDBoost(scale="standard", prior=None).fit(X, both_ways)
+    assert np.isfinite(PSDBoost(scale="standard").fit(X, both_ways).metric_.matrix).all()
 
 
 @pytest.mark.parametrize("kind", DEGENERATE)

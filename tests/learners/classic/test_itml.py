@@ -130,7 +130,7 @@ class TestPairs:
         y = np.arange(len(X)) % 3
         y[-1] = 9
         drawn = RandomPairs(80)(X, y, np.random.RandomState(5))
-        learner = ITML(constraints=RandomPairs(80), random_state=5)
+        learner = ITML(scale="standard", constraints=RandomPairs(80), random_state=5)
         from_labels = learner.fit(X, y).metric_.matrix
         np.testing.assert_array_equal(learner.fit(X, drawn).metric_.matrix, from_labels)
 
@@ -243,7 +243,7 @@ class TestFeatures:
     def test_collinear_features(self):
         X, pairs = random_pairs(17)
         X = np.column_stack([X, X[:, 0] + X[:, 1], X[:, 0]])
-        M = ITML().fit(X, pairs).metric_.matrix
+        M = ITML(scale="standard").fit(X, pairs).metric_.matrix
         assert np.isfinite(M).all()
         assert np.linalg.eigvalsh(M).min() > 0
 
@@ -252,5 +252,5 @@ class TestFeatures:
         X = X * [1.0, 10.0, 100.0, 1e3] + 5.0
         scaler = StandardScaler().fit(X)
         inside = exact(tol=1e-10).fit(scaler.transform(X), pairs).metric_.matrix
-        M = ITML(tol=1e-10).fit(X, pairs).metric_.matrix
+        M = ITML(scale="standard", tol=1e-10).fit(X, pairs).metric_.matrix
         np.testing.assert_allclose(M * np.outer(scaler.scale_, scaler.scale_), inside, atol=1e-6)

@@ -129,8 +129,10 @@ class TestTriplets:
 
     def test_by_default_ten_random_triplets_for_each_row(self):
         X, y, _ = points_with_a_single(6)
-        default = LSML(random_state=0).fit(X, y).metric_.matrix
-        explicit = LSML(constraints=RandomTriplets(2000), random_state=0).fit(X, y)
+        default = LSML(scale="standard", random_state=0).fit(X, y).metric_.matrix
+        explicit = LSML(scale="standard", constraints=RandomTriplets(2000), random_state=0).fit(
+            X, y
+        )
         np.testing.assert_array_equal(explicit.metric_.matrix, default)
 
     def test_pairs_are_the_triplets_they_imply(self):
@@ -178,7 +180,7 @@ class TestFeatures:
     def test_collinear_features(self):
         X, triplets = random_triplets(12)
         X = np.column_stack([X, X[:, 0] + X[:, 1], X[:, 0]])
-        M = LSML().fit(X, triplets).metric_.matrix
+        M = LSML(scale="standard").fit(X, triplets).metric_.matrix
         assert np.isfinite(M).all()
         assert np.linalg.eigvalsh(M).min() > 0
 

@@ -78,51 +78,57 @@ class TestObjective:
 class TestFit:
     def test_finds_the_features_that_matter(self):
         points, y = make_friedman1(400, n_features=8, noise=0.5, random_state=0)
-        M = MLKR().fit(points, y).metric_.matrix
+        M = MLKR(scale="standard").fit(points, y).metric_.matrix
         assert np.diag(M)[:5].min() > 3 * np.diag(M)[5:].max()
         plain = make_pipeline(StandardScaler(), KNeighborsRegressor(5))
-        learned = make_pipeline(MLKR(), KNeighborsRegressor(5))
+        learned = make_pipeline(MLKR(scale="standard"), KNeighborsRegressor(5))
         gain = cross_val_score(learned, points, y) - cross_val_score(plain, points, y)
         assert gain.min() > 0.1
 
     def test_units_of_points_and_numbers_do_not_matter(self):
-        first = MLKR().fit(X, Y).metric_.distances(X)
-        second = MLKR().fit(1000 * X + 5, 1e6 * Y - 3).metric_.distances(1000 * X + 5)
+        first = MLKR(scale="standard").fit(X, Y).metric_.distances(X)
+        second = (
+            MLKR(scale="standard").fit(1000 * X + 5, 1e6 * Y - 3).metric_.distances(1000 * X + 5)
+        )
         np.testing.assert_allclose(first, second, rtol=1e-4, atol=1e-6)
         for factor in (1e-140, 1e140):
-            extreme = MLKR().fit(factor * X, Y / factor).metric_.distances(factor * X)
+            extreme = (
+                MLKR(scale="standard").fit(factor * X, Y / factor).metric_.distances(factor * X)
+            )
             np.testing.assert_allclose(first, extreme, rtol=1e-4, atol=1e-6)
 
     def test_numbers_of_any_type(self):
         counts = Y.astype(int)
-        first = MLKR().fit(X, counts.astype(float)).transform(X)
+        first = MLKR(scale="standard").fit(X, counts.astype(float)).transform(X)
         for y in (counts, counts.astype(np.float32), counts.astype(object), counts.tolist()):
-            np.testing.assert_array_equal(MLKR().fit(X, y).transform(X), first)
+            np.testing.assert_array_equal(MLKR(scale="standard").fit(X, y).transform(X), first)
         with pytest.warns(match="column-vector"):
-            np.testing.assert_array_equal(MLKR().fit(X, counts[:, None]).transform(X), first)
+            np.testing.assert_array_equal(
+                MLKR(scale="standard").fit(X, counts[:, None]).transform(X), first
+            )
 
     def test_float32_in_float32_out(self):
-        single = MLKR().fit(X.astype(np.float32), Y)
+        single = MLKR(scale="standard").fit(X.astype(np.float32), Y)
         assert single.transform(X.astype(np.float32)).dtype == np.float32
-        double = MLKR().fit(X, Y)
+        double = MLKR(scale="standard").fit(X, Y)
         assert single.history_.objective[-1] == pytest.approx(
             double.history_.objective[-1], rel=0.02
         )
 
     def test_many_points_are_learned_in_float32(self, monkeypatch):
-        exact = MLKR(max_iter=200, tol=1e-4).fit(X, Y).history_.objective[-1]
+        exact = MLKR(scale="standard", max_iter=200, tol=1e-4).fit(X, Y).history_.objective[-1]
         monkeypatch.setattr(map_learner, "EXACT_ROWS", 10)
-        rounded = MLKR(max_iter=200, tol=1e-4).fit(X, Y)
+        rounded = MLKR(scale="standard", max_iter=200, tol=1e-4).fit(X, Y)
         assert rounded.history_.objective[-1] == pytest.approx(exact, rel=0.02)
 
     def test_components_are_rows_of_the_map(self):
-        assert MLKR(n_components=2).fit(X, Y).transform(X).shape == (len(X), 2)
+        assert MLKR(scale="standard", n_components=2).fit(X, Y).transform(X).shape == (len(X), 2)
         with pytest.raises(ValueError, match="n_components must be at most 10; got 11"):
-            MLKR(n_components=11).fit(X, Y)
+            MLKR(scale="standard", n_components=11).fit(X, Y)
 
     def test_names_pickles_and_clones(self):
         frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(10)])
-        learner = MLKR().set_output(transform="pandas").fit(frame, pd.Series(Y))
+        learner = MLKR(scale="standard").set_output(transform="pandas").fit(frame, pd.Series(Y))
         assert learner.metric_.feature_names == tuple(frame.columns)
         assert list(learner.transform(frame).columns) == [f"mlkr{i}" for i in range(10)]
         copy = pickle.loads(pickle.dumps(learner))
@@ -131,12 +137,12 @@ class TestFit:
 
     def test_the_number_of_threads_changes_nothing(self, monkeypatch):
         set_bands(monkeypatch, 16)
-        one = MLKR(n_jobs=1).fit(X, Y).transform(X)
-        np.testing.assert_array_equal(one, MLKR(n_jobs=2).fit(X, Y).transform(X))
+        one = MLKR(scale="standard", n_jobs=1).fit(X, Y).transform(X)
+        np.testing.assert_array_equal(one, MLKR(scale="standard", n_jobs=2).fit(X, Y).transform(X))
 
     def test_iterations_that_run_out_are_warned_of(self):
         with pytest.warns(ConvergenceWarning, match="max_iter=2 was reached"):
-            MLKR(max_iter=2, tol=1e-9).fit(X, Y)
+            MLKR(scale="standard", max_iter=2, tol=1e-9).fit(X, Y)
 
     def test_a_metric_of_ones_own_to_begin_with(self):
         own = Metric(np.diag(np.arange(1.0, 11.0)))
@@ -155,39 +161,39 @@ class TestFit:
         assert np.isfinite(learner.history_.objective).all()
 
     def test_equal_points_have_no_distance(self):
-        learner = MLKR().fit(np.ones((6, 2)), np.arange(6.0))
+        learner = MLKR(scale="standard").fit(np.ones((6, 2)), np.arange(6.0))
         np.testing.assert_array_equal(learner.metric_.distances(np.ones((6, 2))), 0.0)
 
     def test_two_points_and_outliers(self):
-        assert np.isfinite(MLKR().fit(X[:2], Y[:2]).metric_.matrix).all()
+        assert np.isfinite(MLKR(scale="standard").fit(X[:2], Y[:2]).metric_.matrix).all()
         far = np.vstack([X, 1e6 * X[:1]])
-        assert np.isfinite(MLKR().fit(far, np.append(Y, 0.0)).metric_.matrix).all()
+        assert np.isfinite(MLKR(scale="standard").fit(far, np.append(Y, 0.0)).metric_.matrix).all()
 
 
 class TestWarmStart:
     def test_continues_from_the_last_map(self):
-        learner = MLKR(warm_start=True, tol=1e-5).fit(X, Y)
+        learner = MLKR(scale="standard", warm_start=True, tol=1e-5).fit(X, Y)
         last = learner.history_.objective[-1]
         again = learner.fit(X, Y)
         assert again.history_.objective[0] <= last * (1 + 1e-9)
         assert again.n_iter_ <= 3
 
     def test_continues_from_a_file(self, tmp_path):
-        learner = MLKR().fit(X, Y)
+        learner = MLKR(scale="standard").fit(X, Y)
         learner.metric_.save(tmp_path / "metric")
-        fresh = MLKR(warm_start=True)
+        fresh = MLKR(scale="standard", warm_start=True)
         fresh.metric_ = Metric.load(tmp_path / "metric")
         assert fresh.fit(X, Y).history_.objective[0] <= learner.history_.objective[-1] * (1 + 1e-9)
 
     def test_other_features_are_refused(self):
-        learner = MLKR(warm_start=True).fit(X, Y)
+        learner = MLKR(scale="standard", warm_start=True).fit(X, Y)
         with pytest.raises(ValueError, match="metric is for 10 features; X has 3"):
             learner.fit(X[:, :3], Y)
 
 
 class TestScore:
     def test_is_that_of_the_nearest_other_rows(self):
-        learner = MLKR().fit(X[:100], Y[:100])
+        learner = MLKR(scale="standard").fit(X[:100], Y[:100])
         D = learner.metric_.distances(X[100:])
         np.fill_diagonal(D, np.inf)
         y = Y[100:]
@@ -196,14 +202,16 @@ class TestScore:
         assert np.isfinite(learner.score(X[:3], Y[:3]))
 
     def test_triplets_and_pairs_are_scored_as_by_other_learners(self):
-        learner = MLKR().fit(X, Y)
+        learner = MLKR(scale="standard").fit(X, Y)
         triplets = NearestTriplets()(X, np.median(Y) < Y)
         share = learner.metric_.prefers(X, triplets.index).mean()
         assert learner.score(X, triplets) == pytest.approx(share)
         assert 0 <= learner.score(X, Pairs([[0, 1], [0, 2]], [True, False])) <= 1
 
     def test_grid_search(self):
-        search = GridSearchCV(MLKR(), {"n_components": [1, 5]}, cv=3, error_score="raise")
+        search = GridSearchCV(
+            MLKR(scale="standard"), {"n_components": [1, 5]}, cv=3, error_score="raise"
+        )
         assert np.isfinite(search.fit(X, Y).cv_results_["mean_test_score"]).all()
 
 
@@ -226,7 +234,7 @@ BAD_TARGETS = {
 @pytest.mark.parametrize("case", BAD_TARGETS)
 def test_bad_targets_are_refused(case):
     y, message = BAD_TARGETS[case]
-    learner = MLKR()
+    learner = MLKR(scale="standard")
     with pytest.raises(ValueError, match=message):
         learner.fit(X, y)
     assert not hasattr(learner, "metric_")

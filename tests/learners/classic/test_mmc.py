@@ -93,7 +93,9 @@ class TestPairs:
         y = np.arange(len(X)) % 3
         y[-1] = 9
         drawn = RandomPairs(80)(X, y, np.random.RandomState(5))
-        learner = MMC(constraints=RandomPairs(80), random_state=5, diagonal=diagonal)
+        learner = MMC(
+            scale="standard", constraints=RandomPairs(80), random_state=5, diagonal=diagonal
+        )
         from_labels = learner.fit(X, y).metric_.matrix
         np.testing.assert_array_equal(learner.fit(X, drawn).metric_.matrix, from_labels)
 
@@ -121,7 +123,7 @@ class TestPairs:
         doubled = np.vstack([X, X[:10]])
         index = np.vstack([pairs.index[~pairs.similar], np.column_stack([rows, rows + len(X)])])
         few = Pairs(index, np.arange(len(index)) >= np.sum(~pairs.similar))
-        M = MMC(diagonal=diagonal).fit(doubled, few).metric_.matrix
+        M = MMC(scale="standard", diagonal=diagonal).fit(doubled, few).metric_.matrix
         assert np.isfinite(M).all()
         assert np.linalg.eigvalsh(M).min() > 0
 
@@ -143,14 +145,20 @@ class TestFeatures:
         X, _ = random_pairs(10)
         y = np.arange(len(X)) % 3
         X = np.column_stack([X, X[:, 0] + X[:, 1], X[:, 0], y])
-        learner = MMC(shrinkage=shrinkage, diagonal=diagonal, random_state=0).fit(X, y)
+        learner = MMC(scale="standard", shrinkage=shrinkage, diagonal=diagonal, random_state=0).fit(
+            X, y
+        )
         assert np.isfinite(learner.metric_.L).all()
         assert learner.score(X, y) == 1.0 or shrinkage > 0
 
     def test_diagonal_metrics_weigh_features(self, rng):
         X = rng.standard_normal((200, 3))
         y = (X[:, 1] > 0).astype(int)
-        M = MMC(diagonal=True, prior=None, random_state=0).fit(X, y).metric_.matrix
+        M = (
+            MMC(scale="standard", diagonal=True, prior=None, random_state=0)
+            .fit(X, y)
+            .metric_.matrix
+        )
         assert np.argmax(np.diag(M)) == 1
 
     def test_bad_parameters(self):

@@ -97,7 +97,7 @@ def test_no_penalty_is_the_prior():
     M = FrobMetric(C=0.0, scale=None, prior=own).fit(X, y).metric_.matrix
     np.testing.assert_allclose(M, M[0, 0] * own.matrix, atol=1e-12)
     with pytest.warns(ConvergenceWarning, match="Nothing was learned"):
-        FrobMetric(C=0.0, prior=None).fit(X, y)
+        FrobMetric(scale="standard", C=0.0, prior=None).fit(X, y)
 
 
 def test_margins_grow_with_the_penalty():
@@ -105,7 +105,7 @@ def test_margins_grow_with_the_penalty():
     triplets = NearestTriplets()(X, y)
     wrong = []
     for C in (1.0, 100.0, 1e4):
-        metric = FrobMetric(C=C, tol=1e-2).fit(X, triplets).metric_
+        metric = FrobMetric(scale="standard", C=C, tol=1e-2).fit(X, triplets).metric_
         wrong.append(1 - metric.prefers(X, triplets.index).mean())
     assert wrong[0] > wrong[1] > wrong[2]
 
@@ -142,7 +142,7 @@ def test_a_doubled_weight_is_a_repeated_triplet():
     X, triplets, *_ = posed(8)
     weight = np.where(np.arange(60) % 7 == 0, 2.0, 1.0)
     repeated = Triplets(np.concatenate([triplets.index, triplets.index[::7]]))
-    learner = FrobMetric(C=20.0, tol=1e-7)
+    learner = FrobMetric(scale="standard", C=20.0, tol=1e-7)
     once = learner.fit(X, Triplets(triplets.index, weight)).metric_.matrix
     twice = learner.fit(X, repeated).metric_.matrix
     np.testing.assert_allclose(once, twice, atol=1e-3 * once.max())
@@ -151,13 +151,18 @@ def test_a_doubled_weight_is_a_repeated_triplet():
 def test_pairs_are_the_triplets_that_share_a_row():
     X, _ = load_iris(return_X_y=True)
     pairs = Pairs([[0, 1], [0, 60], [0, 120], [60, 61]], [True, False, False, True])
-    one = FrobMetric().fit(X, pairs).metric_.matrix
-    np.testing.assert_array_equal(one, FrobMetric().fit(X, pairs.triplets()).metric_.matrix)
+    one = FrobMetric(scale="standard").fit(X, pairs).metric_.matrix
+    np.testing.assert_array_equal(
+        one, FrobMetric(scale="standard").fit(X, pairs.triplets()).metric_.matrix
+    )
 
 
 def test_float32_is_close_to_float64():
     X, y = load_wine(return_X_y=True)
-    double, single = FrobMetric(tol=1e-6).fit(X, y), FrobMetric(tol=1e-6)
+    double, single = (
+        FrobMetric(scale="standard", tol=1e-6).fit(X, y),
+        FrobMetric(scale="standard", tol=1e-6),
+    )
     single.fit(X.astype(np.float32), y)
     assert single.history_.objective[-1] == pytest.approx(double.history_.objective[-1], rel=1e-4)
     assert single.transform(X.astype(np.float32)).dtype == np.float32
@@ -174,9 +179,9 @@ def test_units_do_not_matter(scale):
 
 def test_multipliers_are_reused_for_another_penalty():
     X, y = load_wine(return_X_y=True)
-    learner = FrobMetric(warm_start=True).fit(X, y)
+    learner = FrobMetric(scale="standard", warm_start=True).fit(X, y)
     learner.set_params(C=1100.0).fit(X, y)
-    alone = FrobMetric(C=1100.0).fit(X, y)
+    alone = FrobMetric(scale="standard", C=1100.0).fit(X, y)
     assert learner.n_iter_ < alone.n_iter_
     assert learner.history_.objective[-1] == pytest.approx(alone.history_.objective[-1], rel=2e-3)
 
@@ -196,13 +201,13 @@ def test_degenerate_points_give_finite_metrics(kind, scale, dtype, prior, rng):
 def test_triplets_that_no_metric_satisfies_give_zero():
     X = np.array([[0.0], [2.0], [1.0]])
     with pytest.warns(ConvergenceWarning, match="the best metric is zero"):
-        learner = FrobMetric().fit(X, Triplets([[0, 1, 2]]))
+        learner = FrobMetric(scale="standard").fit(X, Triplets([[0, 1, 2]]))
     assert not learner.metric_.matrix.any()
 
 
 def test_thousands_of_points_take_seconds():
     X, y = make_blobs(3000, 256, centers=20, cluster_std=12.0, random_state=0)
     before = time.process_time()
-    learner = FrobMetric().fit(X, y)
+    learner = FrobMetric(scale="standard").fit(X, y)
     assert learner.history_.stopped == "converged"
     assert time.process_time() - before < 60.0

@@ -154,7 +154,7 @@ class BoostMetric(BoostingLearner):
     >>> learner = BoostMetric(max_iter=50).fit(X, y)
     >>> learner.transform(X).shape
     (178, 13)
-    >>> learner.score(X, y) > 0.99
+    >>> learner.score(X, y) > 0.98
     True
     """
 

@@ -100,7 +100,8 @@ class MLKR(MapLearner):
     >>> from nearfar import MLKR
     >>> X, y = load_diabetes(return_X_y=True)
     >>> plain = KNeighborsRegressor(10).fit(X[::2], y[::2])
-    >>> learned = make_pipeline(MLKR(), KNeighborsRegressor(10)).fit(X[::2], y[::2])
+    >>> learner = MLKR(scale="standard")
+    >>> learned = make_pipeline(learner, KNeighborsRegressor(10)).fit(X[::2], y[::2])
     >>> learned.score(X[1::2], y[1::2]) > plain.score(X[1::2], y[1::2])
     True
     """

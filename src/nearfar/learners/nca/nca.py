@@ -328,11 +328,10 @@ class SparseNCA(_SingleMapLearner):
         and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit".
     n_components : int, optional
         The most rows of the map; by default as many as there are features.
-    validation_fraction : float, "auto" or None, default="auto"
+    validation_fraction : float or None, default=None
         Share of the data that trial fits hold out, to choose the number of iterations and how much
-        of Euclidean distance to keep (`prior_share_`). None fits to the end. "auto" is 0.2 if y are
-        labels and the scale is "auto"; it is None otherwise, with `warm_start` and in the paper's
-        variant.
+        of Euclidean distance to keep (`prior_share_`). None fits to the end: Euclidean distance
+        would undo the low rank.
     validation : {"rows", "classes"}, default="rows"
         Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
         meant for classes it has not seen.
@@ -393,7 +392,7 @@ class SparseNCA(_SingleMapLearner):
         init: Init = "identity",
         scale: str | None = "auto",
         n_components: int | None = None,
-        validation_fraction: ValidationFraction = "auto",
+        validation_fraction: ValidationFraction = None,
         validation: Validation = "rows",
         tol: float | None = None,
         warm_start: bool = False,
