@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from nearfar import NCA, BoostMetric, MetricBoost
+from nearfar import NCA, RCA, BoostMetric, MetricBoost
 from nearfar.cli.errors import UserError
 from nearfar.cli.methods import LEARNERS, METHOD_NAMES, find_method
 
@@ -29,12 +29,18 @@ def test_what_needs_labels():
     assert [name for name in METHOD_NAMES if not find_method(name).needs_labels] == list(LEARNERS)
 
 
+def test_what_needs_numbers():
+    assert [name for name in METHOD_NAMES if find_method(name).needs_numbers] == ["mlkr"]
+
+
 def test_settings():
     settings = ["n_components=2", "response=normalized"]
     learner = find_method("metricboost", seed=3, max_iter=7, settings=settings).learner
     expected = MetricBoost(random_state=3, max_iter=7, n_components=2, response="normalized")
     assert learner.get_params() == expected.get_params()
     assert find_method("boost").learner.get_params() == BoostMetric(random_state=0).get_params()
+    found = find_method("rca", seed=3, settings=["shrinkage=0.2"]).learner
+    assert found.get_params() == RCA(shrinkage=0.2).get_params()
 
 
 @pytest.mark.parametrize(
@@ -46,6 +52,7 @@ def test_settings():
         ("boost", {"settings": ["penalty"]}, "write NAME=VALUE"),
         ("lda", {"max_iter": 3}, "lda has no parameters"),
         ("auto", {"settings": ["C=1"]}, "auto has no parameters"),
+        ("rca", {"max_iter": 3}, "rca is a closed form"),
     ],
 )
 def test_errors(name, options, message):

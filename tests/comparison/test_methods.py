@@ -6,8 +6,10 @@ from sklearn.datasets import load_iris
 from sklearn.preprocessing import StandardScaler
 
 import nearfar
-from nearfar import BoostMetric
-from nearfar.comparison import default_methods, learners
+from nearfar import MLKR, BoostMetric, InverseCovariance
+from nearfar.comparison import default_methods
+from nearfar.comparison.methods import DEFAULT_LEARNERS
+from nearfar.learners.auto import known_learners
 from nearfar.learners.base import MetricLearner
 from nearfar.metrics.search import Gallery
 
@@ -21,16 +23,34 @@ def test_every_exported_learner_is_found():
         if isinstance(getattr(nearfar, name), type)
         and issubclass(getattr(nearfar, name), MetricLearner)
     }
-    assert set(learners()) == exported
+    assert set(known_learners()) == exported
+
+
+def test_the_inverse_covariance_is_a_plain_method():
+    X, y = load_iris(return_X_y=True)
+    plain = [method for method in METHODS if "covariance" in method.name.lower()]
+    assert [method.kind for method in plain] == ["plain"]
+    expected = InverseCovariance().fit(X).metric_.matrix
+    np.testing.assert_allclose(plain[0].learn(X, y).matrix, expected, rtol=1e-9)
 
 
 def test_a_learner_defined_later_is_found():
     Later = type("LaterMetric", (BoostMetric,), {"__module__": "nearfar.later"})
     try:
-        assert learners()["LaterMetric"] is Later
+        assert known_learners()["LaterMetric"] is Later
     finally:
         Later.__module__ = "elsewhere"
-    assert "LaterMetric" not in learners()
+    assert "LaterMetric" not in known_learners()
+
+
+def test_learners_from_numbers_are_left_out():
+    compared = {method.name for method in METHODS}
+    assert set(DEFAULT_LEARNERS) <= compared
+    assert "MLKR" in known_learners()
+    assert "MLKR" not in compared
+    for chosen in ("MLKR", [MLKR()], {"mine": MLKR()}):
+        with pytest.raises(ValueError, match="does not learn from class labels"):
+            default_methods(chosen)
 
 
 def test_same_name_twice():

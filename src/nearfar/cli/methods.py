@@ -15,12 +15,18 @@ from nearfar.cli.checkpoint import Checkpoint
 from nearfar.cli.errors import UserError
 from nearfar.cli.rows import Rows
 from nearfar.cli.terminal import bars, convergence_notes
-from nearfar.comparison import Comparison, Method, default_methods, learners
+from nearfar.comparison import Comparison, Method, default_methods, learned_method
+from nearfar.learners.auto import known_learners
 from nearfar.learners.base import MetricLearner
+from nearfar.learners.classic import InverseCovariance
 from nearfar.metrics.metric import Metric
 
 AUTO = "auto"
-LEARNERS = {name.lower(): kind for name, kind in learners().items()}
+LEARNERS = {
+    name.lower(): kind for name, kind in known_learners().items() if kind is not InverseCovariance
+}
+"""Learners; the inverse covariance is a plain method."""
+
 PLAIN_METHODS = {
     method.name.lower().replace(" ", "-"): method
     for method in default_methods([])
@@ -61,6 +67,11 @@ class MethodChoice:
     def needs_labels(self) -> bool:
         """Whether triplets and pairs are not enough."""
         return self.learner is None
+
+    @property
+    def needs_numbers(self) -> bool:
+        """Whether labels are numbers to predict, not classes."""
+        return self.learner is not None and "numbers" in self.learner.supervision
 
     @property
     def learners(self) -> Mapping[str, Any] | None:
@@ -105,9 +116,13 @@ def find_method(
         if max_iter is not None or settings:
             raise UserError(f"--max-iter and --set are for learners; {key} has no parameters.")
         return MethodChoice(key, PLAIN_METHODS.get(key))
-    learner = LEARNERS[key](random_state=seed)
+    learner = LEARNERS[key]()
     parameters = learner.get_params()
+    if "random_state" in parameters:
+        learner.set_params(random_state=seed)
     if max_iter is not None:
+        if "max_iter" not in parameters:
+            raise UserError(f"--max-iter is for iterative learners; {key} is a closed form.")
         learner.set_params(max_iter=max_iter)
     for setting in settings:
         parameter, equals, value = setting.partition("=")
@@ -115,7 +130,7 @@ def find_method(
             wrong = f"there is no parameter {parameter!r}" if equals else "write NAME=VALUE"
             raise UserError(f"--set {setting}: {wrong}; {key} has {', '.join(sorted(parameters))}.")
         learner.set_params(**{parameter: _value(value)})
-    return MethodChoice(key, default_methods([learner])[-1])
+    return MethodChoice(key, learned_method(type(learner).__name__, learner))
 
 
 def _full_name(name: str) -> str:

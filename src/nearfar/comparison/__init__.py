@@ -14,7 +14,7 @@ checkpoint     keeps finished results, so that an interrupted comparison can go 
 table          the result: a table with marks and a verdict in words
 """
 
-from nearfar.comparison.methods import Method, default_methods, learners
+from nearfar.comparison.methods import Method, default_methods, learned_method
 from nearfar.comparison.results import MethodResult
 from nearfar.comparison.runner import compare
 from nearfar.comparison.table import Comparison
@@ -27,5 +27,5 @@ __all__ = [
     "MethodResult",
     "compare",
     "default_methods",
-    "learners",
+    "learned_method",
 ]

@@ -5,7 +5,6 @@ Methods are fitted to standardised rows, except those that take rows as they are
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,13 +13,14 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import pinvh
 from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
+from nearfar.learners.auto import known_learners
 from nearfar.learners.base import MetricLearner
+from nearfar.learners.classic import InverseCovariance
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import MANHATTAN, Distance, Pairwise
@@ -31,6 +31,23 @@ Kind = Literal["baseline", "plain", "learned"]
 Learners = Mapping[str, Any] | Iterable[Any] | None
 
 _SCIKIT_NCA = "NCA (scikit-learn)"
+DEFAULT_LEARNERS = (
+    _SCIKIT_NCA,
+    "RCA",
+    "LFDA",
+    "KISSME",
+    "GMML",
+    "LMNN",
+    "BoostMetric",
+    "DRMetric",
+    "MetricBoost",
+    "MaxMarginMetric",
+    "NCA",
+    "MixtureNCA",
+    "SparseNCA",
+)
+"""Learners that are compared by default; all others by name."""
+
 _SCIKIT_NCA_MAX_ROWS = 5_000
 
 
@@ -92,34 +109,14 @@ class Method:
         return metric if self.raw else Metric(metric.L / scaler.scale)
 
 
-def learners() -> dict[str, type[MetricLearner]]:
-    """Return every learner of nearfar by the name of its class.
-
-    Examples
-    --------
-    >>> from nearfar.comparison import learners
-    >>> learners()["BoostMetric"]
-    <class 'nearfar.learners.boosting.boostmetric.BoostMetric'>
-    """
-    found: dict[str, type[MetricLearner]] = {}
-    waiting: list[Any] = [MetricLearner]
-    while waiting:
-        kind = waiting.pop()
-        waiting += reversed(kind.__subclasses__())
-        hidden = inspect.isabstract(kind) or kind.__name__.startswith("_")
-        if kind.__module__.startswith("nearfar.") and not hidden:
-            found[kind.__name__] = kind
-    return found
-
-
 def default_methods(chosen: Learners = None, *, random_state: int | None = 0) -> list[Method]:
     """Return the baselines, the plain methods and learners.
 
     Parameters
     ----------
     chosen : mapping of str to estimator, or iterable of estimators or names of learners, optional
-        Which learners; by default scikit-learn's NCA and all of nearfar's, with default parameters.
-        An estimator needs `fit` and `transform`, and is cloned.
+        Which learners; by default `DEFAULT_LEARNERS`, with default parameters. An estimator needs
+        `fit` and `transform`, and is cloned.
     random_state : int or None, default=0
         Seed of the default learners.
 
@@ -134,7 +131,7 @@ def default_methods(chosen: Learners = None, *, random_state: int | None = 0) ->
         Method("Euclidean", "baseline", _euclidean),
         Method("L1", "plain", _manhattan, gives_metric=False),
         Method("chi-square", "plain", _chi_square, raw=True, non_negative=True, gives_metric=False),
-        Method("inverse covariance", "plain", _inverse_covariance),
+        Method("inverse covariance", "plain", partial(_fit_learner, InverseCovariance()), raw=True),
         Method("LDA", "plain", _discriminant),
     ]
     taken = {method.name for method in methods}
@@ -142,17 +139,19 @@ def default_methods(chosen: Learners = None, *, random_state: int | None = 0) ->
         while name in taken:
             name += "'"
         taken.add(name)
-        methods.append(_learned_method(name, estimator))
+        methods.append(learned_method(name, estimator))
     return methods
 
 
 def _named_estimators(chosen: Learners, random_state: int | None) -> Iterator[tuple[str, Any]]:
     known: dict[str, Any] = {_SCIKIT_NCA: NeighborhoodComponentsAnalysis(random_state=random_state)}
-    for learner, kind in learners().items():
+    for learner, kind in known_learners().items():
+        if kind is InverseCovariance:
+            continue
         seeded = "random_state" in kind._get_param_names()
         known[learner] = kind(random_state=random_state) if seeded else kind()
     if chosen is None:
-        chosen = known
+        chosen = DEFAULT_LEARNERS
     elif isinstance(chosen, str):
         chosen = [chosen]
     for item in chosen:
@@ -166,10 +165,21 @@ def _named_estimators(chosen: Learners, random_state: int | None) -> Iterator[tu
             raise ValueError(f"There is no learner {item!r}; choose from {', '.join(known)}.")
         if isinstance(estimator, type) or not hasattr(estimator, "fit"):
             raise ValueError(f"{name!r} is not an estimator; write BoostMetric(), not BoostMetric.")
+        if isinstance(estimator, MetricLearner) and "labels" not in estimator.supervision:
+            raise ValueError(f"{name} does not learn from class labels, which methods share here.")
         yield name, estimator
 
 
-def _learned_method(name: str, estimator: Any) -> Method:
+def learned_method(name: str, estimator: Any) -> Method:
+    """Return a learner, or another estimator with `fit` and `transform`, as a method.
+
+    Examples
+    --------
+    >>> from nearfar import BoostMetric
+    >>> from nearfar.comparison import learned_method
+    >>> learned_method("mine", BoostMetric()).kind
+    'learned'
+    """
     if isinstance(estimator, NeighborhoodComponentsAnalysis):
         fit = partial(_fit_scikit_nca, estimator)
         return Method(name, "learned", fit, estimator=estimator, max_rows=_SCIKIT_NCA_MAX_ROWS)
@@ -193,10 +203,6 @@ def _chi_square(_X: Floats, _y: Ints) -> Distance:
 def _chi_square_distances(X: Floats, Y: Floats) -> Floats:
     """Sum of (x - y)^2 / (x + y)."""
     return -np.asarray(additive_chi2_kernel(X, Y))
-
-
-def _inverse_covariance(X: Floats, _: Ints) -> Metric:
-    return Metric.from_matrix(pinvh(np.atleast_2d(np.cov(X, rowvar=False))))
 
 
 def _discriminant(X: Floats, y: Ints) -> Metric:

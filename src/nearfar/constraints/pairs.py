@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from sklearn.model_selection import GroupKFold
 
 from nearfar.constraints.base import (
     IndexedConstraints,
     checked_rows,
     checked_weights,
+    distinct_points,
     frozen,
     selection,
 )
 from nearfar.constraints.triplets import Triplets
-from nearfar.typing import Ints, Vector
+from nearfar.typing import Floats, Ints, Vector
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,15 +58,45 @@ class Pairs(IndexedConstraints):
             raise ValueError(
                 f"Pair {same[0]} {rows[same[0]].tolist()}: both ends are the same row."
             )
-        flags = np.array(similar)
-        if flags.shape != (len(rows),) or (flags.dtype != np.bool_ and len(rows)):
-            raise ValueError(
-                f"Pairs need `similar` as one boolean per pair ({len(rows)}); got {flags.dtype} "
-                f"of shape {flags.shape}. For labels of 1 and 0, or 1 and -1, write `labels == 1`."
-            )
         object.__setattr__(self, "index", rows)
-        object.__setattr__(self, "similar", frozen(flags.astype(np.bool_)))
+        object.__setattr__(self, "similar", _checked_flags(similar, len(rows)))
         object.__setattr__(self, "weight", checked_weights(weight, len(rows), "Pairs"))
+
+    @classmethod
+    def from_points(
+        cls, points: ArrayLike, similar: ArrayLike, weight: ArrayLike | None = None
+    ) -> tuple[Floats, Pairs]:
+        """Turn pairs of points into distinct points and pairs of their row numbers.
+
+        Parameters
+        ----------
+        points : array-like of shape (n_pairs, 2, n_features)
+            Two points for each pair. Pairs of equal points are left out, because their distance is
+            0 under every metric.
+        similar : array-like of bool of shape (n_pairs,)
+        weight : array-like of shape (n_pairs,), optional
+
+        Returns
+        -------
+        X : array of shape (n_samples, n_features)
+            Distinct points, in the order of their first appearance.
+        pairs : Pairs
+            Row numbers of X.
+
+        Examples
+        --------
+        >>> from nearfar import Pairs
+        >>> X, pairs = Pairs.from_points([[[0, 1], [5, 5]], [[5, 5], [9, 0]]], [True, False])
+        >>> X.shape, pairs.index.tolist()
+        ((3, 2), [[0, 1], [1, 2]])
+        """
+        X, index = distinct_points(points, 2, "Pairs")
+        flags = _checked_flags(similar, len(index))
+        weights = checked_weights(weight, len(index), "Pairs")
+        different = index[:, 0] != index[:, 1]
+        return X, cls(
+            index[different], flags[different], None if weights is None else weights[different]
+        )
 
     def take(self, rows: ArrayLike) -> Pairs:
         """Pick pairs by number or mask."""
@@ -73,6 +108,49 @@ class Pairs(IndexedConstraints):
         inside, renumbered = self._within(samples)
         return Pairs(renumbered[inside], self.similar[inside], self._weight(inside))
 
+    def folds(
+        self, n_folds: int = 5, *, random_state: int | np.random.RandomState | None = None
+    ) -> Iterator[tuple[Pairs, Pairs]]:
+        """Yield (training, test) pairs over the same X.
+
+        Pairs that are connected through shared rows stay together if that leaves folds of about the
+        same size. Otherwise pairs are split by the row that they name first.
+
+        Examples
+        --------
+        >>> from nearfar import Pairs
+        >>> pairs = Pairs([[0, 1], [1, 2], [3, 4]], similar=[True, False, True])
+        >>> sorted(len(test) for _, test in pairs.folds(2, random_state=0))
+        [1, 2]
+        """
+        groups = self._components()
+        if np.bincount(groups).max(initial=0) > max(1, 2 * len(self) // n_folds):
+            groups = self.index[:, 0]
+        if len(np.unique(groups)) < n_folds:
+            groups = np.arange(len(self))
+        if not 2 <= n_folds <= len(self):
+            raise ValueError(f"{len(self)} pairs cannot be split into {n_folds} folds.")
+        folds = GroupKFold(n_folds, shuffle=True, random_state=random_state)
+        for seen, unseen in folds.split(self.index, groups=groups):
+            yield self.take(seen), self.take(unseen)
+
+    def _components(self) -> Ints:
+        """Return the number of the connected group that each pair belongs to."""
+        rows, place = np.unique(self.index, return_inverse=True)
+        i, j = place.reshape(-1, 2).T
+        graph = coo_array((np.ones(len(i)), (i, j)), shape=(len(rows), len(rows)))
+        return np.asarray(connected_components(graph, directed=False)[1][i], dtype=np.intp)
+
     def triplets(self) -> Triplets:
         """Join pairs that share a row; see `Triplets.from_pairs`."""
         return Triplets.from_pairs(self)
+
+
+def _checked_flags(similar: ArrayLike, n: int) -> NDArray[np.bool_]:
+    flags = np.array(similar)
+    if flags.shape != (n,) or (flags.dtype != np.bool_ and n):
+        raise ValueError(
+            f"Pairs need `similar` as one boolean per pair ({n}); got {flags.dtype} "
+            f"of shape {flags.shape}. For labels of 1 and 0, or 1 and -1, write `labels == 1`."
+        )
+    return frozen(flags.astype(np.bool_))

@@ -1,24 +1,26 @@
 """`MetricLearner`: what all learners share, from checked input to a fitted metric.
 
-A fit runs in three steps, and a learner implements the second:
+A fit runs in four steps, and a learner implements the third:
 
-1. check X and the supervision; scale X (`Scaler`),
-2. build the learner's `Problem` on the scaled points and run its solver, a generator of
+1. check X and the supervision; choose a scale (`auto_scale`), and scale X (`Scaler`),
+2. choose the number of iterations and the shrinkage on held-out data (`validation`),
+3. build the learner's `Problem` on the scaled points and run its solver, a generator of
    iterations that the history, callbacks and progress displays consume,
-3. build the metric in the units of X from the base metric and what was learned (`MetricBuilder`).
+4. build the metric in the units of X from the base metric and what was learned (`MetricBuilder`),
+   and shrink it.
 """
 
 from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
@@ -34,16 +36,21 @@ from nearfar.constraints import (
     Triplets,
     to_triplets,
 )
+from nearfar.learners.auto_scale import SCALES, choose_scale
+from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder, covariance_matrix
 from nearfar.learners.scaler import Scaler
+from nearfar.learners.validation import Plan, Shrinkage, choose_plan
 from nearfar.metrics.kernel_map import KernelMap
 from nearfar.metrics.metric import Metric
-from nearfar.runtime.deadline import check_time
+from nearfar.runtime.deadline import check_time, should_stop
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import (
     Rule,
     boolean,
     check_parameters,
+    choice,
+    either,
     integer,
     number,
     optional,
@@ -57,12 +64,15 @@ from nearfar.runtime.progress import (
     with_callbacks,
 )
 from nearfar.runtime.threads import limited_threads
-from nearfar.typing import Floats, Matrix, Vector
+from nearfar.typing import Floats, Ints, Matrix, Vector
 
 Prior = Literal["identity"] | Metric | None
 Variant = Literal["default", "paper"]
+ValidationFraction = float | Literal["auto"] | None
 
 _CALLBACK_ATTRIBUTES = ("_callback", "_skl_callbacks")
+_AUTO_FRACTION = 0.2
+_FIRST_STAGE = 4
 _CONSTRAINTS = (Triplets, Pairs, Chunklets, ConstraintsOver)
 
 
@@ -92,7 +102,7 @@ class FitInput:
     Z : array of shape (n_samples, n_features)
         Scaled points.
     scaler : Scaler
-    supervision : array of class codes, Triplets, Pairs, or their `over` form
+    supervision : array of class codes or numbers, Triplets, Pairs, or their `over` form
     random_state : RandomState
     warm : WarmStart or None
     """
@@ -102,6 +112,19 @@ class FitInput:
     supervision: Any
     random_state: np.random.RandomState
     warm: WarmStart | None
+
+    @classmethod
+    def scaled(
+        cls,
+        X: Floats,
+        scale: str | None,
+        supervision: Any,
+        random_state: np.random.RandomState,
+        warm: WarmStart | None = None,
+    ) -> FitInput:
+        """Scale X."""
+        scaler = Scaler.fit(X, scale)
+        return cls(scaler.transform(X), scaler, supervision, random_state, warm)
 
 
 class Problem(ABC):
@@ -113,6 +136,8 @@ class Problem(ABC):
         The most iterations of `solve`.
     unit : float
         The squared distance between scaled points that the solver calls one.
+    stops_early : bool
+        Whether fewer iterations are a way to regularise.
     base : array of shape (rank, n_features) or None
         Factor of the metric that learned terms are added to, in the solver's units.
     features : array of shape (n_samples, n_map_features) or None
@@ -125,6 +150,7 @@ class Problem(ABC):
 
     max_iter: int
     unit: float
+    stops_early = True
     base: Matrix | None = None
     features: Floats | None = None
     kernel_map: KernelMap | None = None
@@ -149,6 +175,10 @@ class Problem(ABC):
         """Return what to warn of, or an empty string."""
         return ""
 
+    def shrunk_attributes(self, metric: Metric, data: FitInput) -> dict[str, Any]:
+        """Return the fitted attributes that change when the metric is shrunk to the prior."""
+        return {}
+
 
 class MetricLearner(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMixin, BaseEstimator, ABC
@@ -156,10 +186,10 @@ class MetricLearner(
     """Base of the learners; see the module's docstring for how a fit runs."""
 
     parameter_rules: ClassVar[dict[str, Rule]] = {
-        "scale": Rule(
-            '"standard", "unit" or None', lambda value: value in ("standard", "unit", None)
-        ),
+        "scale": optional(choice("auto", "standard", "unit", "cosine")),
         "n_components": optional(integer(at_least=1)),
+        "validation_fraction": either(choice("auto"), optional(number(above=0.0, at_most=0.5))),
+        "validation": choice("rows", "classes"),
         "warm_start": boolean(),
         "n_jobs": Rule(
             "None or a nonzero integer",
@@ -172,7 +202,17 @@ class MetricLearner(
     supervision: ClassVar[tuple[str, ...]] = ("labels",)
     """What the learner learns from: of "labels", "chunklets", "pairs", "triplets", "numbers"."""
 
+    shrinks_without_prior: ClassVar[bool] = False
+    """Whether held-out data choose a shrinkage to Euclidean distance even if `prior` is None."""
+
+    auto_scales: ClassVar[tuple[str, ...]] = SCALES
+    """What ``scale="auto"`` chooses from."""
+
+    _shrinkage: Shrinkage | None = None
+
     variant: Variant = "default"
+    validation_fraction: ValidationFraction = None
+    validation: Validation = "rows"
     warm_start: bool = False
     random_state: int | np.random.RandomState | None = None
     n_jobs: int | None = None
@@ -181,8 +221,10 @@ class MetricLearner(
     def __init__(
         self,
         *,
-        scale: str | None = "standard",
+        scale: str | None = "auto",
         n_components: int | None = None,
+        validation_fraction: ValidationFraction = "auto",
+        validation: Validation = "rows",
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
@@ -190,6 +232,8 @@ class MetricLearner(
     ) -> None:
         self.scale = scale
         self.n_components = n_components
+        self.validation_fraction = validation_fraction
+        self.validation = validation
         self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -223,8 +267,9 @@ class MetricLearner(
         ----------
         X : array-like of shape (n_samples, n_features)
             Points; float32 stays float32.
-        y : array-like of shape (n_samples,), Triplets or Pairs
-            Class labels, or constraints as row numbers of X. Constraints may have weights.
+        y : array-like of shape (n_samples,), Triplets, Pairs or Chunklets
+            Class labels, or constraints as row numbers of X; `supervision` lists what the learner
+            learns from. Triplets and pairs may have weights.
 
         Returns
         -------
@@ -246,19 +291,44 @@ class MetricLearner(
         most = self._most_components(points.shape[1])
         if self.n_components is not None and self.n_components > most:
             raise ValueError(f"n_components must be at most {most}; got {self.n_components}.")
-        scaler = Scaler.fit(points, self._setting("scale"))
-        data = FitInput(
-            scaler.transform(points),
-            scaler,
-            supervision,
-            check_random_state(self.random_state),
-            self._warm(points.shape[1]),
-        )
+        scale = self._chosen_scale(points, supervision)
+        random_state = check_random_state(self.random_state)
+        warm = self._warm(points.shape[1])
+        plan = self._plan(points, supervision, scale)
+        data = FitInput.scaled(points, scale, supervision, random_state, warm)
         problem = self._build_problem(data)
         builder = self._builder_of(problem, data)
         history = History()
-        self._consume(history, problem, builder, scaler, X, y)
-        self._set_fitted_attributes(problem, builder, scaler, history)
+        self._consume(history, plan.limit(history, problem.solve()), problem, builder, X, y)
+        self._set_fitted_attributes(problem, builder, data, points, history, plan)
+        self.scale_ = scale
+
+    def _chosen_scale(self, X: Floats, supervision: Any) -> str | None:
+        """Return the scale to use, chosen by the data if it is "auto"."""
+        scale: str | None = self._setting("scale")
+        given = self._given_metric()
+        if scale != "auto":
+            if given is not None and given.unit_rows != (scale == "cosine"):
+                kind = "unit rows" if given.unit_rows else "rows as they are"
+                raise ValueError(
+                    f"The given metric is for {kind}; use scale='auto', not {scale!r}."
+                )
+            return scale
+        if self.variant == "paper":
+            return "standard"
+        if self.warm_start and hasattr(self, "scale_") and self.scale_ is not None:
+            return self.scale_
+        if given is None:
+            return choose_scale(X, supervision, self.auto_scales)
+        if given.unit_rows:
+            return "cosine"
+        return choose_scale(X, supervision, ["unit", "standard"])
+
+    def _given_metric(self) -> Metric | None:
+        """Return the metric that the fit starts from or adds to, if the user gave one."""
+        fitted = getattr(self, "metric_", None) if self.warm_start else None
+        candidates = (fitted, getattr(self, "prior", None), getattr(self, "init", None))
+        return next((m for m in candidates if isinstance(m, Metric)), None)
 
     def _warm(self, n_features: int) -> WarmStart | None:
         """Return where to continue: the metric of the last fit, or one that was set since."""
@@ -275,6 +345,65 @@ class MetricLearner(
         last: WarmStart | None = getattr(self, "_last_fit", None)
         return last if last is not None and last.metric is metric else WarmStart(metric)
 
+    def _plan(self, X: Floats, supervision: Any, scale: str | None) -> Plan:
+        """Choose iterations and shrinkage on held-out data, unless that is turned off.
+
+        "auto" does so for labels if the scale is left to the data too, there is a prior to shrink
+        to, and no fit to be continued.
+        """
+        fraction = self.validation_fraction
+        if fraction == "auto":
+            untuned = self.scale == "auto" and self.variant != "paper" and not self.warm_start
+            has_prior = getattr(self, "prior", "identity") is not None
+            shrinks = has_prior or self.shrinks_without_prior
+            labelled = "labels" in self.supervision and not isinstance(supervision, _CONSTRAINTS)
+            fraction = _AUTO_FRACTION if untuned and shrinks and labelled else None
+        if fraction is None or supervision is None:
+            return Plan()
+        return choose_plan(self, X, supervision, scale, fraction)
+
+    def _trial(
+        self, X: Floats, supervision: Any, scale: str | None, seed: int
+    ) -> tuple[Metric, Iterator[tuple[int, Any]]]:
+        """Return the prior for X, and the path of a fit to X."""
+        random_state = np.random.RandomState(seed)
+        data = FitInput.scaled(X, scale, supervision, random_state)
+        return self._prior_metric(data.scaler), self._path(data)
+
+    def _learn(self, X: Floats, supervision: Any, scale: str | None, seed: int, plan: Plan) -> Any:
+        """Return the metric of a fit to X that nobody watches, without shrinkage."""
+        random_state = np.random.RandomState(seed)
+        data = FitInput.scaled(X, scale, supervision, random_state)
+        problem = self._build_problem(data)
+        history = History()
+        solver = plan.limit(history, problem.solve())
+        with closing(solver):
+            for _ in history.record(solver):
+                if should_stop():
+                    break
+        return self._builder_of(problem, data).metric(history)
+
+    def _path(self, data: FitInput) -> Iterator[tuple[int, Any]]:
+        """Yield metrics along a fit, each with the number of iterations that it took."""
+        problem = self._build_problem(data)
+        builder = self._builder_of(problem, data)
+        history, shown, number = History(), 0, _FIRST_STAGE
+        solver = problem.solve()
+        with closing(solver):
+            for _ in history.record(solver):
+                if problem.stops_early and len(history) >= number:
+                    yield len(history), builder.metric(history)
+                    shown, number = len(history), 2 * len(history)
+                if should_stop():
+                    break
+        if len(history) > shown:
+            yield len(history), builder.metric(history)
+
+    def _prior_metric(self, scaler: Scaler) -> Metric:
+        """Return what a metric is shrunk to: the prior, or Euclidean distance of scaled points."""
+        prior = getattr(self, "prior", None)
+        return prior if isinstance(prior, Metric) else scaler.euclidean
+
     def _builder_of(self, problem: Problem, data: FitInput) -> MetricBuilder:
         features = data.Z if problem.features is None else problem.features
         scale = data.scaler.scale if problem.features is None else np.ones(features.shape[1])
@@ -288,14 +417,15 @@ class MetricLearner(
             feature_names=getattr(self, "feature_names_in_", None),
             center=data.scaler.center,
             kernel_map=problem.kernel_map,
+            unit_rows=data.scaler.unit_rows,
         )
 
     def _consume(
         self,
         history: History,
+        solver: Iterations,
         problem: Problem,
         builder: MetricBuilder,
-        scaler: Scaler,
         X: Any,
         y: Any,
     ) -> None:
@@ -311,7 +441,6 @@ class MetricLearner(
 
         check_time()
         fit = FitInProgress(type(self).__name__, problem.max_iter, lambda: builder.metric(history))
-        solver = problem.solve()
         iterations: Iterable[Iteration] = history.record(solver)
         iterations = notify(iterations, self, fit.max_iter, X=X, y=y, attributes=attributes)
         if self.verbose:
@@ -323,13 +452,27 @@ class MetricLearner(
         history.stopped = history.stopped or "callback"
 
     def _set_fitted_attributes(
-        self, problem: Problem, builder: MetricBuilder, scaler: Scaler, history: History
+        self,
+        problem: Problem,
+        builder: MetricBuilder,
+        data: FitInput,
+        X: Floats,
+        history: History,
+        plan: Plan,
     ) -> None:
         self.metric_ = builder.metric(history)
         self.history_ = history
         self.n_iter_ = len(history)
+        self.prior_share_ = plan.shrinkage
+        self._shrinkage = None
         self._builder = builder
-        for name, value in problem.attributes(builder, history).items():
+        fitted = problem.attributes(builder, history)
+        if plan.shrinkage:
+            prior = self._prior_metric(data.scaler)
+            self._shrinkage = plan.shrinkage_to(prior, X, self.n_components)
+            self.metric_ = self._shrinkage.apply(self.metric_)
+            fitted |= problem.shrunk_attributes(self.metric_, data)
+        for name, value in fitted.items():
             setattr(self, name, value)
         if self.warm_start:
             self._last_fit = WarmStart(self.metric_, problem.resume_state(builder, history))
@@ -396,7 +539,7 @@ class MetricLearner(
         return float(roc_auc_score(pairs.similar, -distance, sample_weight=pairs.weight))
 
     def _validate(self, X: ArrayLike, y: Any, *, reset: bool = True) -> tuple[Floats, Any]:
-        """Check X and the supervision; labels become class codes."""
+        """Check X and the supervision; labels become class codes (`_target`)."""
         if isinstance(y, _CONSTRAINTS):
             points = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
             if isinstance(y, ConstraintsOver) and len(y) != len(points):
@@ -404,11 +547,25 @@ class MetricLearner(
                     f"The constraints are over {len(y)} samples, but X has {len(points)} rows."
                 )
             return points, y
-        points, labels = validate_data(
+        points, target = validate_data(
             self, X, y, reset=reset, dtype=[np.float64, np.float32], ensure_min_samples=2
         )
-        check_classification_targets(labels)
-        return points, np.unique(labels, return_inverse=True)[1]
+        return points, self._target(target)
+
+    def _target(self, y: NDArray[Any]) -> NDArray[Any]:
+        """Return what to learn from: class codes, unless the learner takes other values."""
+        check_classification_targets(y)
+        return np.unique(y, return_inverse=True)[1]
+
+    def _labels(self, supervision: Any) -> Ints:
+        """Return class codes, or raise an error that says that they are needed."""
+        if isinstance(supervision, ConstraintsOver):
+            supervision = supervision.constraints
+        if isinstance(supervision, Triplets | Pairs | Chunklets):
+            raise ValueError(
+                f"{type(self).__name__} learns from class labels; got {type(supervision).__name__}."
+            )
+        return np.asarray(supervision, dtype=np.intp)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

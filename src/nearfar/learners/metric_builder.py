@@ -31,6 +31,8 @@ class MetricBuilder:
         The map from points to the features that the metric is for.
     center : array of shape (n_features,)
         Centre of the scaled points, in units of X.
+    unit_rows : bool
+        Whether points are first divided by their length.
     """
 
     scale: Vector
@@ -40,6 +42,7 @@ class MetricBuilder:
     feature_names: tuple[str, ...] | None
     center: Vector
     kernel_map: KernelMap | None = None
+    unit_rows: bool = False
 
     def metric(self, history: History) -> Any:
         """Return the metric after the iterations; by default, that of the last one's factor."""
@@ -58,7 +61,12 @@ class MetricBuilder:
         if self.n_components is not None and self.covariance is not None:
             axes = np.linalg.eigh(L @ self.covariance @ L.T)[1][:, ::-1]
             L = axes[:, : self.n_components].T @ L
-        return Metric(L / self.scale, self.feature_names, kernel_map=self.kernel_map)
+        return Metric(
+            L / self.scale,
+            self.feature_names,
+            kernel_map=self.kernel_map,
+            unit_rows=self.unit_rows,
+        )
 
 
 def covariance_matrix(X: Floats) -> Matrix:

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from nearfar.metrics.metric import Metric
+from nearfar.metrics.points import unit_length
 from nearfar.typing import Floats, Vector
 
 _BLOCK_ROWS = 1 << 14
@@ -21,6 +22,8 @@ class Scaler:
     Attributes
     ----------
     center, scale : array of shape (n_features,)
+    unit_rows : bool
+        Whether rows are divided by their length first.
 
     Examples
     --------
@@ -34,10 +37,26 @@ class Scaler:
 
     center: Vector
     scale: Vector
+    unit_rows: bool = False
 
     @classmethod
     def fit(cls, X: Floats, scale: str | None) -> Scaler:
-        """Find the statistics of X; a constant feature keeps scale 1."""
+        """Find the statistics of X.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+        scale : {"standard", "unit", "cosine"} or None
+            "standard" divides each feature by its standard deviation, and a constant one by 1.
+            "unit" divides all by the same power of two, near the largest entry. "cosine" divides
+            each row by its length. None leaves rows as they are, except for the mean.
+        """
+        if scale == "cosine":
+            center = np.zeros(X.shape[1])
+            for top in range(0, len(X), _BLOCK_ROWS):
+                rows = X[top : top + _BLOCK_ROWS]
+                center += unit_length(rows).sum(axis=0, dtype=np.float64)
+            return cls(center / len(X), np.ones(X.shape[1]), unit_rows=True)
         size = _power_of_two(max(float(X.max()), -float(X.min())))
         scaler = StandardScaler(with_std=scale == "standard")
         for top in range(0, len(X), _BLOCK_ROWS):
@@ -47,14 +66,14 @@ class Scaler:
 
     def transform(self, X: Floats) -> Floats:
         """Return X in the learner's units."""
-        Z = X - self.center.astype(X.dtype)
+        Z = (unit_length(X) if self.unit_rows else X) - self.center.astype(X.dtype)
         Z /= self.scale.astype(X.dtype)
         return Z
 
     @property
     def euclidean(self) -> Metric:
         """Euclidean distance in the learner's units, as a metric on X."""
-        return Metric(np.diag(1.0 / self.scale))
+        return Metric(np.diag(1.0 / self.scale), unit_rows=self.unit_rows)
 
 
 def _power_of_two(size: float) -> float:

@@ -6,10 +6,12 @@ version     arrays (float64)                                                    
 1           L; votes.directions, votes.alphas, votes.thresholds if there are votes
 2           as 1; basis.points, basis.whitening, basis.center, basis.scale           kernel
 3           L.0, L.1, ... (one per metric), gate.V, gate.b
+4           as 1, 2 or 3                                                             rows: "unit"
 ==========  =======================================================================  ==============
 
 The metadata always has "format" and "version". "feature_names" is a JSON list, and "kernel" a JSON
-list of the kernel's name and its parameters. All other metadata is the caller's.
+list of the kernel's name and its parameters. In version 4, points are divided by their length
+before everything else. All other metadata is the caller's.
 
 Reading a file runs no code, and safetensors checks sizes and offsets against the length of the
 file before an array is allocated.
@@ -39,10 +41,10 @@ from nearfar.runtime.atomic_write import atomic_write
 from nearfar.typing import Matrix
 
 _FORMAT = "nearfar.metric"
-_LINEAR, _KERNEL, _GATED = "1", "2", "3"
+_LINEAR, _KERNEL, _GATED, _UNIT_ROWS = "1", "2", "3", "4"
 _VOTES = ("votes.directions", "votes.alphas", "votes.thresholds")
 _BASIS = ("basis.points", "basis.whitening", "basis.center", "basis.scale")
-_RESERVED = frozenset({"format", "version", "feature_names", "kernel"})
+_RESERVED = frozenset({"format", "version", "feature_names", "kernel", "rows"})
 _INVALID = (
     ValueError,
     TypeError,
@@ -65,6 +67,8 @@ def write_metric(path: str | os.PathLike[str], metric: Metric, metadata: Mapping
     else:
         tensors, header = _encode_linear(metric)
     header |= {"format": _FORMAT, **metadata}
+    if metric.unit_rows:
+        header |= {"version": _UNIT_ROWS, "rows": "unit"}
     if metric.feature_names is not None:
         header["feature_names"] = json.dumps(metric.feature_names)
     # safetensors writes the memory of an array as it is, whatever its strides.
@@ -157,6 +161,10 @@ class _File:
             raise ValueError("its feature names are not a list")
         return names
 
+    @property
+    def unit_rows(self) -> bool:
+        return self.metadata["version"] == _UNIT_ROWS and self.metadata.get("rows") == "unit"
+
     def __contains__(self, name: str) -> bool:
         return name in self.tensors.keys()  # noqa: SIM118
 
@@ -189,7 +197,7 @@ def _decode_linear(file: _File, kernel_map: KernelMap | None = None) -> Metric:
     votes = None
     if any(name in file for name in _VOTES):
         votes = Votes(*(file[name] for name in _VOTES))
-    return Metric(file["L"], file.feature_names, votes, kernel_map)
+    return Metric(file["L"], file.feature_names, votes, kernel_map, file.unit_rows)
 
 
 def _decode_kernel(file: _File) -> Metric:
@@ -203,12 +211,24 @@ def _decode_kernel(file: _File) -> Metric:
 
 def _decode_gated(file: _File) -> Metric:
     b = file["gate.b"]
-    parts = [Metric(file[f"L.{number}"], file.feature_names) for number in range(len(b))]
+    parts = [
+        Metric(file[f"L.{number}"], file.feature_names, unit_rows=file.unit_rows)
+        for number in range(len(b))
+    ]
     return GatedMetric(parts, file["gate.V"], b)
+
+
+def _decode_unit_rows(file: _File) -> Metric:
+    if not file.unit_rows:
+        raise ValueError(f"its rows are {file.metadata.get('rows')!r}, not 'unit'")
+    if "gate.V" in file:
+        return _decode_gated(file)
+    return _decode_kernel(file) if "basis.points" in file else _decode_linear(file)
 
 
 _DECODERS: dict[str, Callable[[_File], Metric]] = {
     _LINEAR: _decode_linear,
     _KERNEL: _decode_kernel,
     _GATED: _decode_gated,
+    _UNIT_ROWS: _decode_unit_rows,
 }

@@ -61,6 +61,8 @@ class GatedMetric(Metric):
         n_features, names = metrics[0].n_features, metrics[0].feature_names
         if any(m.n_features != n_features or m.feature_names != names for m in metrics):
             raise ValueError("The metrics of a gated metric must have the same features.")
+        if len({m.unit_rows for m in metrics}) > 1:
+            raise ValueError("Either all metrics of a gated metric have unit rows, or none.")
         if any(not m.is_linear or m.votes is not None for m in metrics):
             raise ValueError(
                 "The metrics of a gated metric must be linear, without kernel or votes."
@@ -79,6 +81,7 @@ class GatedMetric(Metric):
         object.__setattr__(self, "V", weights)
         object.__setattr__(self, "b", offsets)
         object.__setattr__(self, "feature_names", names)
+        object.__setattr__(self, "unit_rows", metrics[0].unit_rows)
 
     def __getattr__(self, name: str) -> Any:
         if name in {"L", "matrix"}:
@@ -122,7 +125,7 @@ class GatedMetric(Metric):
         return np.asarray(self._scores(X).argmax(axis=1))
 
     def _scores(self, X: ArrayLike) -> Matrix:
-        return np.asarray(self._check_points(X) @ self.V.T + self.b, dtype=np.float64)
+        return np.asarray(self.rows_of(X) @ self.V.T + self.b, dtype=np.float64)
 
     def spaces(self, queries: ArrayLike) -> Iterator[tuple[Ints, Metric]]:
         """Yield row numbers of queries, and the metric that applies to them."""

@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array
 
 from nearfar.metrics.metric import Metric
-from nearfar.metrics.points import check_points
 from nearfar.typing import Matrix, Vector
 
 
@@ -167,9 +166,9 @@ def _centered(metric: Metric, X: ArrayLike | None) -> Matrix | None:
     """Return X minus its mean, after checking its shape and column names."""
     if X is None:
         return None
-    check_points(X, metric.n_features, metric.feature_names)
-    points: Matrix = check_array(X, dtype=np.float64, input_name="X")
-    return points - points.mean(axis=0)
+    metric.rows_of(X)
+    points = metric.rows_of(check_array(X, dtype=np.float64, input_name="X"))
+    return np.asarray(points - points.mean(axis=0))
 
 
 def _total(contributions: Vector) -> float:

@@ -3,7 +3,8 @@
     d(x, y)^2 = |L x - L y|^2 = (x - y)' M (x - y),     M = L'L
 
 Internally distances are squared; public methods return square roots. A kernel map may come before
-L; then x and y stand for their kernel features.
+L; then x and y stand for their kernel features. With `unit_rows`, points are first divided by their
+length: Euclidean distance is then cosine distance, |x/|x| - y/|y||^2 = 2 (1 - cos(x, y)).
 
 `GatedMetric` is a `Metric` with several linear parts. Code that uses a metric does not ask which
 kind it has: `parts` lists the metrics with one map each, and `assign` and `spaces` tell which of
@@ -22,7 +23,7 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
 from nearfar.metrics.kernel_map import KernelMap
-from nearfar.metrics.points import check_points, check_rows
+from nearfar.metrics.points import check_points, check_rows, unit_length
 from nearfar.metrics.votes import Votes, triplet_scores
 from nearfar.numerics.distances import squared_distances
 from nearfar.typing import Floats, Ints, Matrix, Vector
@@ -45,6 +46,8 @@ class Metric:
         Binary weak models, which order triplets in place of the distance.
     kernel_map : KernelMap, optional
         A feature map that is applied before L.
+    unit_rows : bool, default=False
+        Whether points are divided by their length before everything else.
 
     Examples
     --------
@@ -61,6 +64,7 @@ class Metric:
     feature_names: tuple[str, ...] | None = None
     votes: Votes | None = None
     kernel_map: KernelMap | None = None
+    unit_rows: bool = False
 
     def __init__(
         self,
@@ -68,6 +72,7 @@ class Metric:
         feature_names: Sequence[str] | None = None,
         votes: Votes | None = None,
         kernel_map: KernelMap | None = None,
+        unit_rows: bool = False,
     ) -> None:
         factor = np.array(L, dtype=np.float64, order="C")
         if factor.ndim != 2 or 0 in factor.shape:
@@ -94,6 +99,7 @@ class Metric:
         object.__setattr__(self, "feature_names", names)
         object.__setattr__(self, "votes", votes)
         object.__setattr__(self, "kernel_map", kernel_map)
+        object.__setattr__(self, "unit_rows", bool(unit_rows))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -136,7 +142,11 @@ class Metric:
 
     def named(self, feature_names: Sequence[str] | None) -> Metric:
         """Return the same metric with other feature names."""
-        return Metric(self.L, feature_names, self.votes, self.kernel_map)
+        return Metric(self.L, feature_names, self.votes, self.kernel_map, self.unit_rows)
+
+    def with_votes(self, votes: Votes | None) -> Metric:
+        """Return the same metric with votes."""
+        return Metric(self.L, self.feature_names, votes, self.kernel_map, self.unit_rows)
 
     @property
     def matrix(self) -> Matrix:
@@ -150,7 +160,7 @@ class Metric:
 
     @property
     def is_linear(self) -> bool:
-        """Whether the metric is one linear map of the features, without gate or kernel."""
+        """Whether the metric is one linear map of the features (or of unit rows of them)."""
         return self.kernel_map is None
 
     @property
@@ -165,7 +175,8 @@ class Metric:
 
     def __repr__(self) -> str:
         kernel = "" if self.kernel_map is None else f" -> {self.kernel_map.n_components} (kernel)"
-        return f"<Metric: {self.n_features} features{kernel} -> {self.n_components}>"
+        unit = " of unit length" if self.unit_rows else ""
+        return f"<Metric: {self.n_features} features{unit}{kernel} -> {self.n_components}>"
 
     def transform(self, X: ArrayLike) -> Floats:
         """Map points to the space where Euclidean distance is the metric.
@@ -179,10 +190,15 @@ class Metric:
         array of shape (n_samples, n_components)
             ``X @ L.T``, after the kernel map if there is one; float32 if X is.
         """
-        points = self._check_points(X)
+        points = self.rows_of(X)
         if self.kernel_map is not None:
             points = self.kernel_map.transform(points)
         return points @ self.L.T.astype(points.dtype, copy=False)
+
+    def rows_of(self, X: ArrayLike) -> Floats:
+        """Return points as the linear map takes them: checked, and of unit length if need be."""
+        points = self._check_points(X)
+        return unit_length(points) if self.unit_rows else points
 
     def distances(self, X: ArrayLike, Y: ArrayLike | None = None) -> Matrix:
         """Return all distances between the rows of X and those of Y (default: X).
@@ -226,7 +242,9 @@ class Metric:
         points = self._check_points(X)
         a, near, far = check_rows(triplets, 3, len(points))
         both = self._squared_distances(points, np.concatenate([a, a]), np.concatenate([far, near]))
-        votes = None if self.votes is None else self.votes.margin(points, a, near, far)
+        votes = None
+        if self.votes is not None:
+            votes = self.votes.margin(self.rows_of(points), a, near, far)
         return triplet_scores(both[: len(a)] - both[len(a) :], votes)
 
     def assign(self, X: ArrayLike) -> Ints:

@@ -39,6 +39,24 @@ def check_points(
     return points
 
 
+def unit_length(X: Floats) -> Floats:
+    """Divide each row by its Euclidean length; rows of zeros stay zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.metrics.points import unit_length
+    >>> unit_length(np.array([[3.0, 4.0], [0.0, 0.0]]))
+    array([[0.6, 0.8],
+           [0. , 0. ]])
+    """
+    # Dividing by the largest entry first keeps squares from overflow and underflow.
+    largest = np.abs(X).max(axis=1, keepdims=True)
+    scaled = X / np.where(largest > 0, largest, 1)
+    length = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))[:, None]
+    return np.asarray(scaled / np.where(length > 0, length, 1))
+
+
 def check_rows(index: Any, width: int, n_samples: int) -> Ints:
     """Return row numbers column by column, as an array of shape (width, n).
 

@@ -7,7 +7,7 @@ from numpy.typing import DTypeLike
 
 from nearfar.typing import Floats, Ints, Vector
 
-_BLOCK_ELEMENTS = 1 << 18
+_BLOCK_ELEMENTS = 1 << 16
 
 
 def squared_distances(X: Floats, i: Ints, j: Ints, *, dtype: DTypeLike = np.float64) -> Vector:

@@ -15,8 +15,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.optimize import nnls
 
-from nearfar.learners.boosting.eigen import leading_block
-from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine, TripletOperator
+from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine
+from nearfar.numerics.eigen import leading_block
 from nearfar.runtime.history import Iteration, Iterations
 from nearfar.typing import Floats, Matrix, Vector
 
@@ -204,42 +204,6 @@ def _newton_weights(slopes: Vector, curvature: Matrix) -> Vector:
     ridge = _RIDGE * float(np.trace(curvature))
     factor = np.linalg.cholesky(curvature + ridge * np.eye(len(slopes)))
     return nnls(factor.T, solve_triangular(factor, slopes, lower=True))[0]
-
-
-def best_number_of_iterations(
-    iterations: Iterations, held_out: TripletOperator, state: Vector, *, patience: int
-) -> int:
-    """Find after how many iterations most held-out triplets are satisfied.
-
-    Parameters
-    ----------
-    iterations : generator of Iteration
-        A solver that does not see the held-out triplets. It is stopped once they have gained
-        nothing for `patience` iterations.
-    held_out : TripletOperator
-        The held-out triplets, over the same points and in the same units.
-    state : array of shape (n_triplets,)
-        Their margins before the first iteration.
-    patience : int
-
-    Returns
-    -------
-    int
-        0 if no iteration improves on none; the smallest of equals.
-    """
-    margins, most, best = state, held_out.satisfied(state), 0
-    for number, iteration in enumerate(iterations, start=1):
-        if iteration.factor is not None:
-            margins = state + held_out.factor_margins(iteration.factor)
-        elif iteration.direction is not None:
-            margins = margins + iteration.step * held_out.margins(iteration.direction)
-        share = held_out.satisfied(margins)
-        if share > most:
-            most, best = share, number
-        if number - best >= patience:
-            iterations.close()
-            break
-    return best
 
 
 def separation_threshold(total_weight: float) -> float:

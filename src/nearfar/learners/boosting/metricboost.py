@@ -47,7 +47,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from nearfar.constraints import AllTriplets, TripletStrategy, to_triplets
-from nearfar.learners.base import FitInput, Prior, Variant
+from nearfar.learners.base import FitInput, Prior, ValidationFraction, Variant
 from nearfar.learners.boosting.all_triplets_operator import AllTripletsOperator
 from nearfar.learners.boosting.base import (
     BoostedMetricBuilder,
@@ -65,6 +65,7 @@ from nearfar.learners.boosting.loop import (
 )
 from nearfar.learners.boosting.losses import newton_step
 from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine, TripletOperator
+from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.signed_form import SignedForm
@@ -118,10 +119,19 @@ class MetricBoost(BoostingLearner):
         The metric to start from and to add to. None starts from zero, as the paper does.
     prior_weight : float, default=0.3
         Mean squared distance of the triplets under the prior, in the units of margins.
-    scale : {"standard", "unit"} or None, default="standard"
-        How X is scaled internally; the result applies to X as given.
+    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
+        How X is scaled internally; the result applies to X as given. "standard" gives every feature
+        unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
+        and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit".
     n_components : int, optional
         Dimension to reduce to, by the principal axes of the mapped points.
+    validation_fraction : float, "auto" or None, default="auto"
+        Share of the data that trial fits hold out, to choose the number of iterations and how much
+        of the prior to keep (`prior_share_`). None fits to the end. "auto" is 0.2 if y are labels
+        and the scale is "auto"; it is None otherwise, without a prior and with `warm_start`.
+    validation : {"rows", "classes"}, default="rows"
+        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
+        meant for classes it has not seen.
     tol : float, default=1e-7
         Boosting ends when an iteration lowers the logarithm of the bound on the error by less.
     warm_start : bool, default=False
@@ -152,6 +162,10 @@ class MetricBoost(BoostingLearner):
         Objective (the logarithm of the sum of all triplets' weights), eigenvalue, step and time.
     n_iter_ : int
         Number of iterations.
+    scale_ : str or None
+        How X was scaled.
+    prior_share_ : float
+        Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
     ----------
@@ -192,8 +206,10 @@ class MetricBoost(BoostingLearner):
         constraints: TripletStrategy | None = None,
         prior: Prior = "identity",
         prior_weight: float = 0.3,
-        scale: str | None = "standard",
+        scale: str | None = "auto",
         n_components: int | None = None,
+        validation_fraction: ValidationFraction = "auto",
+        validation: Validation = "rows",
         tol: float = 1e-7,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
@@ -206,6 +222,8 @@ class MetricBoost(BoostingLearner):
             prior_weight=prior_weight,
             scale=scale,
             n_components=n_components,
+            validation_fraction=validation_fraction,
+            validation=validation,
             tol=tol,
             warm_start=warm_start,
             random_state=random_state,
@@ -364,8 +382,7 @@ class VotingMetricBuilder(BoostedMetricBuilder):
         terms = self.terms(history)
         votes = None if self.votes is None else self._votes(history)
         if self.psd:
-            metric = self.build(terms.factor)
-            return Metric(metric.L, metric.feature_names, votes)
+            return self.build(terms.factor).with_votes(votes)
         M = (terms.directions.T * terms.weights) @ terms.directions / np.outer(*[self.scale] * 2)
         return SignedForm(M, self.feature_names, votes)
 

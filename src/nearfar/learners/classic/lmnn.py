@@ -30,7 +30,7 @@ Where nearfar departs from the paper, and why:
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -43,16 +43,22 @@ from nearfar.constraints import (
     Triplets,
     to_triplets,
 )
-from nearfar.learners.base import FitInput, MetricLearner, factor_on_scaled_points
+from nearfar.learners.base import (
+    FitInput,
+    MetricLearner,
+    ValidationFraction,
+    factor_on_scaled_points,
+)
 from nearfar.learners.classic.impostors import GivenTriplets, Impostors, Sample, Source
 from nearfar.learners.classic.lmnn_problem import LMNNProblem, Objective
+from nearfar.learners.classic.span import axes_of_span
+from nearfar.learners.held_out import Validation
+from nearfar.learners.map_learner import Init
 from nearfar.learners.metric_builder import covariance_matrix
 from nearfar.metrics.metric import Metric
 from nearfar.runtime import parameters
 from nearfar.runtime.parameters import choice, either, instance, integer, number
 from nearfar.typing import Floats, Ints, Matrix
-
-Init = Literal["identity"] | Metric
 
 _BESIDE_KINK = 0.999
 """Where a triplet's margin is exactly one, rounding would decide whether it counts."""
@@ -79,12 +85,20 @@ class LMNN(MetricLearner):
     init : {"identity"} or Metric, default="identity"
         Where to begin: Euclidean distance between scaled points, or a metric of your own. The
         first metric is multiplied by the best factor.
-    scale : {"standard", "unit"} or None, default="standard"
+    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
         How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" and None leave features as they are.
+        unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
+        and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit".
     n_components : int, optional
         Rows of the map that is learned; by default as many as there are features. Fewer begin with
         discriminant axes, or with principal axes if there are not more classes than components.
+    validation_fraction : float, "auto" or None, default="auto"
+        Share of the data that trial fits hold out, to choose the number of iterations and how much
+        of Euclidean distance to keep (`prior_share_`). None fits to the end. "auto" is 0.2 if y are
+        labels and the scale is "auto", and None otherwise and with `warm_start`.
+    validation : {"rows", "classes"}, default="rows"
+        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
+        meant for classes it has not seen.
     tol : float, default=5e-4
         Relative decrease of the objective at which to end. More iterations do not improve
         neighbours.
@@ -108,6 +122,10 @@ class LMNN(MetricLearner):
         the objective of all triplets; between searches for impostors, triplets may be missing.
     n_iter_ : int
         Number of iterations.
+    scale_ : str or None
+        How X was scaled.
+    prior_share_ : float
+        Share of the prior in the mean squared distance, as chosen on held-out data.
 
     Notes
     -----
@@ -150,8 +168,10 @@ class LMNN(MetricLearner):
         update_targets: int = 0,
         max_iter: int = 500,
         init: Init = "identity",
-        scale: str | None = "standard",
+        scale: str | None = "auto",
         n_components: int | None = None,
+        validation_fraction: ValidationFraction = "auto",
+        validation: Validation = "rows",
         tol: float = 5e-4,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
@@ -161,6 +181,8 @@ class LMNN(MetricLearner):
         super().__init__(
             scale=scale,
             n_components=n_components,
+            validation_fraction=validation_fraction,
+            validation=validation,
             warm_start=warm_start,
             random_state=random_state,
             n_jobs=n_jobs,
@@ -248,17 +270,15 @@ def _coordinates(Z: Floats) -> tuple[Floats, Matrix]:
     """Return points in no more coordinates than they need, and the axes of these.
 
     Constant features are left out. If there are not more points than features, the coordinates are
-    those of the principal axes.
+    those of the space that the points span.
     """
-    varying = np.flatnonzero(np.ptp(Z, axis=0) > 0)
-    axes = np.eye(Z.shape[1])[varying if len(varying) else slice(None)]
-    if len(Z) > len(axes):
-        return Z[:, varying] if len(varying) else Z, axes
-    centred = Z - Z.mean(axis=0, dtype=np.float64)
-    _, size, axes = np.linalg.svd(centred, full_matrices=False)
-    kept = size > size[0] * max(Z.shape) * np.finfo(Z.dtype).eps
-    axes = axes[kept if kept.any() else slice(1)]
-    return (centred @ axes.T).astype(Z.dtype, copy=False), axes
+    span = axes_of_span(np.asarray(Z, dtype=np.float64))
+    if span is not None:
+        centred = Z - Z.mean(axis=0, dtype=np.float64)
+        return (centred @ span).astype(Z.dtype, copy=False), span.T
+    varying = np.ptp(Z, axis=0) > 0
+    kept = varying if varying.any() else np.ones_like(varying)
+    return Z[:, kept], np.eye(Z.shape[1])[kept]
 
 
 def best_multiple(sample: Sample, push: float) -> tuple[float, float]:

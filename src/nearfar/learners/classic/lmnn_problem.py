@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from nearfar.learners.base import Problem
 from nearfar.learners.classic.impostors import Costs, ImpliedTriplets, Impostors, Source
+from nearfar.learners.map_learner import MapProblem
 from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Edges
@@ -53,8 +53,7 @@ class Objective:
         self.X, self.push = X, push
         self.threads = Threads()
         edges = Edges(X, source.anchor, source.near)
-        weight = np.bincount(edges.of_pair, weights=source.pair_weight)
-        self.C = edges.matrix(weight.astype(np.float64, copy=False))
+        self.C = edges.matrix(edges.sum_of_pairs(source.pair_weight))
 
     def embed(self, L: Matrix) -> Floats:
         """Map the points."""
@@ -82,7 +81,7 @@ class Objective:
         return value, 2 * ((1 - self.push) * pulled + self.push * pushed)
 
 
-class LMNNProblem(Problem):
+class LMNNProblem(MapProblem):
     """LMNN over maps of a given number of rows.
 
     Parameters
@@ -189,15 +188,13 @@ class LMNNProblem(Problem):
 
     def builder(self, **parts: Any) -> MetricBuilder:
         """Return a builder that knows the axes of the coordinates."""
-        return MapBuilder(basis=self.basis, **parts)
+        return CoordinatesBuilder(basis=self.basis, **parts)
 
     def shortcoming(self, history: History, metric: Any) -> str:
         """Warn where nothing was learned, or where the objective has not settled."""
         if np.linalg.norm(history[-1].model) <= _VANISHED * np.linalg.norm(self.start):
             return "Nothing was learned: push is so small that all distances vanish."
-        if history.stopped == "max_iter":
-            return f"max_iter={self.max_iter} was reached before the objective settled to tol."
-        return ""
+        return super().shortcoming(history, metric)
 
 
 def _advance(
@@ -243,8 +240,8 @@ def _all_but_last(
 
 
 @dataclass(frozen=True)
-class MapBuilder(MetricBuilder):
-    """Builds a metric from the last map.
+class CoordinatesBuilder(MetricBuilder):
+    """Builds a metric from the last map of the coordinates.
 
     Attributes
     ----------
@@ -260,4 +257,5 @@ class MapBuilder(MetricBuilder):
         _, size, axes = np.linalg.svd(L, full_matrices=False)
         kept = size**2 > L.size * np.finfo(float).eps * size[0] ** 2
         factor = size[kept, None] * axes[kept] if kept.any() else np.zeros((1, L.shape[1]))
-        return Metric(factor @ self.basis / self.scale, self.feature_names)
+        L = factor @ self.basis / self.scale
+        return Metric(L, self.feature_names, unit_rows=self.unit_rows)

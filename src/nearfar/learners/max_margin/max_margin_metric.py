@@ -31,7 +31,6 @@ Where nearfar departs from the paper, and why:
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
@@ -46,11 +45,13 @@ from nearfar.learners.base import (
     FitInput,
     Prior,
     Problem,
+    ValidationFraction,
     Variant,
     WarmStart,
     factor_on_scaled_points,
 )
-from nearfar.learners.max_margin.box_dual import ascend_box
+from nearfar.learners.held_out import Validation
+from nearfar.learners.max_margin.box_dual import DualPoint, ascend_box, digest
 from nearfar.learners.max_margin.cutting_planes import cut_planes
 from nearfar.learners.max_margin.matching_pursuit import Pursuit, kernel_parameters, pursue
 from nearfar.learners.max_margin.pair_operator import PairOperator, Plane, Solution
@@ -67,7 +68,6 @@ from nearfar.typing import Floats, Ints, Matrix, Vector
 _SMALLEST_RESIDUAL = 1e-10
 _FEW_PAIRS_PER_FEATURE = 10
 _LINE_TOLERANCE = 1e-4
-_ROUNDING = 1e-6
 
 
 class MaxMarginMetric(ConstraintLearner):
@@ -99,13 +99,21 @@ class MaxMarginMetric(ConstraintLearner):
         the kernel), or a metric of your own. None starts from zero, as the paper does.
     prior_weight : float, default=1.0
         Mean squared distance of the pairs under the prior.
-    scale : {"standard", "unit"} or None, default="standard"
+    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
         How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" and None leave features as they are; None also leaves the units of
-        distances.
+        unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
+        and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit" without
+        a change of units.
     n_components : int, optional
         Dimension to reduce to, by the principal axes of the mapped points; fewer, if the metric's
         rank is lower. `threshold_` is for the metric before the reduction.
+    validation_fraction : float, "auto" or None, default="auto"
+        Share of the data that trial fits hold out, to choose the number of iterations and how much
+        of the prior to keep (`prior_share_`). None fits to the end. "auto" is 0.2 if y are labels
+        and the scale is "auto"; it is None otherwise, without a prior and with `warm_start`.
+    validation : {"rows", "classes"}, default="rows"
+        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
+        meant for classes it has not seen.
     tol : float, default=1e-3
         Gap to end at, relative to the objective.
     warm_start : bool, default=False
@@ -134,6 +142,10 @@ class MaxMarginMetric(ConstraintLearner):
         Objective and gap after every iteration; ``history_.stopped`` says why they ended.
     n_iter_ : int
         Number of iterations.
+    scale_ : str or None
+        How X was scaled.
+    prior_share_ : float
+        Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
     ----------
@@ -174,8 +186,10 @@ class MaxMarginMetric(ConstraintLearner):
         constraints: PairStrategy | None = None,
         prior: Prior = "identity",
         prior_weight: float = 1.0,
-        scale: str | None = "standard",
+        scale: str | None = "auto",
         n_components: int | None = None,
+        validation_fraction: ValidationFraction = "auto",
+        validation: Validation = "rows",
         tol: float = 1e-3,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
@@ -188,6 +202,8 @@ class MaxMarginMetric(ConstraintLearner):
             prior_weight=prior_weight,
             scale=scale,
             n_components=n_components,
+            validation_fraction=validation_fraction,
+            validation=validation,
             tol=tol,
             warm_start=warm_start,
             random_state=random_state,
@@ -233,6 +249,11 @@ class MaxMarginMetric(ConstraintLearner):
         if self.kernel is not None and isinstance(self.prior, Metric):
             raise ValueError('With a kernel the prior must be "identity" or None.')
 
+    def _chosen_scale(self, X: Floats, supervision: Any) -> str | None:
+        if self.kernel is not None and self.scale == "auto":
+            return "standard"
+        return super()._chosen_scale(X, supervision)
+
     def _most_components(self, n_features: int) -> int:
         return n_features if self.kernel is None else self.n_basis
 
@@ -249,7 +270,9 @@ class MaxMarginMetric(ConstraintLearner):
             solver = "planes"
         problem = MaxMarginProblem(objective, solver, self.max_iter)
         if self.warm_start:
-            problem.digest = _digest(features, pairs, operator.unit)
+            problem.digest = digest(
+                features, operator.unit, pairs.index, pairs.similar, pairs.weight
+            )
         if basis is not None:
             scaler = data.scaler
             problem.features, problem.basis = features, basis.indices
@@ -302,9 +325,23 @@ class MaxMarginObjective:
         """Return the value of (3)."""
         return self.penalty(solution.A, solution.b) + self.C * self.pairs.mean_hinge(solution)
 
-    def certified(self, objective: float, lower: float) -> bool:
-        """Whether an objective is near enough to a lower bound, and not below it."""
-        return -_ROUNDING * objective <= objective - lower <= self.tol * objective
+    @property
+    def top(self) -> Vector:
+        """Largest multipliers of the dual."""
+        return self.C * self.pairs.p
+
+    def dual(self, a: Vector) -> DualPoint:
+        """Return the dual with one multiplier per pair, for few pairs.
+
+        For a_k in [0, C p_k] it is
+
+            sum_k a_k + 1/2 |P|^2 - 1/2 |A|^2 - 1/2 b^2
+            A = [P - sum_k a_k y_k u_k u_k']+,    b = sum_k a_k y_k
+        """
+        b = float(a @ self.pairs.y)
+        solution = self.solution(PsdSplit.of(self.P - self.pairs.gram(a * self.pairs.y)), b)
+        value = a.sum() + 0.5 * ((self.P**2).sum() - (solution.A**2).sum() - b * b)
+        return DualPoint(float(value), 1.0 - self.pairs.margins(solution), solution)
 
     def solution(self, split: PsdSplit, b: float) -> Solution:
         """Return the positive part with its distances."""
@@ -357,6 +394,7 @@ class MaxMarginProblem(Problem):
     max_iter : int
     """
 
+    stops_early = False
     basis: Ints | None = None
     digest = b""
 
@@ -405,6 +443,11 @@ class MaxMarginProblem(Problem):
         basis = {} if self.basis is None else {"basis_": self.basis}
         return {"threshold_": last.threshold, "gap_": max(0.0, last.gap), **basis}
 
+    def shrunk_attributes(self, metric: Metric, data: FitInput) -> dict[str, Any]:
+        """The best threshold for the shrunk metric."""
+        L = factor_on_scaled_points(metric, data.scaler, "metric") * np.sqrt(self.unit)
+        return {"threshold_": self.objective.with_best_threshold(L).b}
+
     def resume_state(self, builder: MetricBuilder, history: History) -> Any:
         """Planes or multipliers, and a digest of what they belong to."""
         return MaxMarginState(self.digest, tuple(self.planes), history[-1].model[1])
@@ -448,15 +491,6 @@ class SolutionBuilder(MetricBuilder):
         """Return the metric of the last solution."""
         solution: Solution = history[-1].model[0]
         return self.build(solution.factor)
-
-
-def _digest(features: Floats, pairs: Pairs, unit: float) -> bytes:
-    """Identify points, pairs and their unit."""
-    digest = hashlib.blake2b(np.ascontiguousarray(features).data)
-    digest.update(np.float64(unit).tobytes())
-    for array in (pairs.index, pairs.similar, pairs.weight):
-        digest.update(b"" if array is None else np.ascontiguousarray(array).data)
-    return digest.digest()
 
 
 def _same_basis(one: KernelMap | None, other: KernelMap) -> bool:

@@ -38,8 +38,10 @@ from scipy.special import log_softmax, logsumexp
 from sklearn.cluster import KMeans
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from nearfar.learners.base import FitInput, Variant
-from nearfar.learners.nca.base import Init, NeighborhoodLearner
+from nearfar.learners.base import FitInput, ValidationFraction, Variant
+from nearfar.learners.held_out import Validation
+from nearfar.learners.map_learner import Init
+from nearfar.learners.nca.base import NeighborhoodLearner
 from nearfar.learners.nca.mixture_problem import MixtureProblem, coarse_to_fine
 from nearfar.learners.nca.soft_neighbors import Evaluation, SoftNeighbors
 from nearfar.metrics.gated import GatedMetric
@@ -84,11 +86,19 @@ class MixtureNCA(NeighborhoodLearner):
     init : {"identity"} or Metric, default="identity"
         Where every metric begins: Euclidean distance between scaled points, with |M|_F = 1, or a
         metric of your own.
-    scale : {"standard", "unit"} or None, default="standard"
+    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
         How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" and None leave features as they are.
+        unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
+        and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit".
     n_components : int, optional
         The most rows of each map; by default as many as there are features.
+    validation_fraction : float or None, default=None
+        Share of the data that trial fits hold out, to choose the number of iterations and how much
+        of Euclidean distance to keep (`prior_share_`). None fits to the end: Euclidean distance
+        would undo the low rank.
+    validation : {"rows", "classes"}, default="rows"
+        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
+        meant for classes it has not seen.
     tol : float, optional
         Relative decrease of the objective at which to end; by default 1e-6 for up to 1,000
         points and 1e-3 beyond, where more iterations do not improve neighbours.
@@ -117,6 +127,10 @@ class MixtureNCA(NeighborhoodLearner):
         If the best start is not the last one, its result is repeated at the end.
     n_iter_ : int
         Number of iterations.
+    scale_ : str or None
+        How X was scaled.
+    prior_share_ : float
+        Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
     ----------
@@ -153,8 +167,10 @@ class MixtureNCA(NeighborhoodLearner):
         n_init: int = 1,
         max_iter: int = 200,
         init: Init = "identity",
-        scale: str | None = "standard",
+        scale: str | None = "auto",
         n_components: int | None = None,
+        validation_fraction: ValidationFraction = None,
+        validation: Validation = "rows",
         tol: float | None = None,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
@@ -166,6 +182,8 @@ class MixtureNCA(NeighborhoodLearner):
             init=init,
             scale=scale,
             n_components=n_components,
+            validation_fraction=validation_fraction,
+            validation=validation,
             tol=tol,
             warm_start=warm_start,
             random_state=random_state,

@@ -70,6 +70,8 @@ class MixtureProblem(NeighborhoodProblem):
         Whether to learn as the paper does.
     """
 
+    stops_early = False
+
     def __init__(
         self,
         mixtures: list[Mixture],

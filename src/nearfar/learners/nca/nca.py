@@ -22,19 +22,16 @@ Where nearfar departs from the paper, and why:
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from nearfar.learners.base import FitInput, Problem, Variant
+from nearfar.learners.base import FitInput, Problem, ValidationFraction, Variant
+from nearfar.learners.held_out import Validation
+from nearfar.learners.map_learner import Init, MapBuilder
 from nearfar.learners.metric_builder import MetricBuilder
-from nearfar.learners.nca.base import (
-    Init,
-    NeighborhoodLearner,
-    NeighborhoodProblem,
-    nonzero_rows,
-)
+from nearfar.learners.nca.base import NeighborhoodLearner, NeighborhoodProblem, nonzero_rows
 from nearfar.learners.nca.mixture_nca import Mixture
 from nearfar.learners.nca.mixture_problem import MixtureProblem
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors, has_enough_classes
@@ -156,25 +153,17 @@ class NCAProblem(NeighborhoodProblem):
 
     def builder(self, **parts: Any) -> MetricBuilder:
         """Return a builder that drops directions which have vanished."""
-        return MapBuilder(sparse=self.learner.sparsity > 0, **parts)
+        kind = SparseMapBuilder if self.learner.sparsity > 0 else MapBuilder
+        return kind(**parts)
 
 
-@dataclass(frozen=True)
-class MapBuilder(MetricBuilder):
-    """Builds a metric from the last map.
-
-    Attributes
-    ----------
-    sparse : bool
-        Whether to drop directions that the penalty on rank has made vanish.
-    """
-
-    sparse: bool = field(kw_only=True)
+class SparseMapBuilder(MapBuilder):
+    """Builds a metric from the last map, without directions that have vanished."""
 
     def metric(self, history: History) -> Metric:
-        """Return the metric of the last map."""
+        """Return the metric of what is left of the last map."""
         L = history[-1].model
-        return self.build(nonzero_rows(L, float(np.linalg.norm(L, 2)) ** 2) if self.sparse else L)
+        return self.build(nonzero_rows(L, float(np.linalg.norm(L, 2)) ** 2))
 
 
 @dataclass(frozen=True)
@@ -215,11 +204,20 @@ class NCA(_SingleMapLearner):
     init : {"identity"} or Metric, default="identity"
         Where to begin: Euclidean distance between scaled points, with |M|_F = 1, or a metric of
         your own.
-    scale : {"standard", "unit"} or None, default="standard"
+    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
         How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" and None leave features as they are.
+        unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
+        and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit".
     n_components : int, optional
         Rows of the map that is learned; by default as many as there are features.
+    validation_fraction : float, "auto" or None, default="auto"
+        Share of the data that trial fits hold out, to choose the number of iterations and how much
+        of Euclidean distance to keep (`prior_share_`). None fits to the end. "auto" is 0.2 if y are
+        labels and the scale is "auto"; it is None otherwise, with `warm_start` and in the paper's
+        variant.
+    validation : {"rows", "classes"}, default="rows"
+        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
+        meant for classes it has not seen.
     tol : float, optional
         Relative decrease of the objective at which to end; by default 1e-6 for up to 1,000
         points and 1e-3 beyond, where more iterations do not improve neighbours.
@@ -243,6 +241,10 @@ class NCA(_SingleMapLearner):
         they ended.
     n_iter_ : int
         Number of iterations.
+    scale_ : str or None
+        How X was scaled.
+    prior_share_ : float
+        Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
     ----------
@@ -269,8 +271,10 @@ class NCA(_SingleMapLearner):
         max_iter: int = 200,
         batch_size: int | None = None,
         init: Init = "identity",
-        scale: str | None = "standard",
+        scale: str | None = "auto",
         n_components: int | None = None,
+        validation_fraction: ValidationFraction = "auto",
+        validation: Validation = "rows",
         tol: float | None = None,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
@@ -282,6 +286,8 @@ class NCA(_SingleMapLearner):
             init=init,
             scale=scale,
             n_components=n_components,
+            validation_fraction=validation_fraction,
+            validation=validation,
             tol=tol,
             warm_start=warm_start,
             random_state=random_state,
@@ -316,11 +322,19 @@ class SparseNCA(_SingleMapLearner):
     init : {"identity"} or Metric, default="identity"
         Where to begin: Euclidean distance between scaled points, with |M|_F = 1, or a metric of
         your own.
-    scale : {"standard", "unit"} or None, default="standard"
+    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
         How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" and None leave features as they are.
+        unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
+        and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit".
     n_components : int, optional
         The most rows of the map; by default as many as there are features.
+    validation_fraction : float or None, default=None
+        Share of the data that trial fits hold out, to choose the number of iterations and how much
+        of Euclidean distance to keep (`prior_share_`). None fits to the end: Euclidean distance
+        would undo the low rank.
+    validation : {"rows", "classes"}, default="rows"
+        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
+        meant for classes it has not seen.
     tol : float, optional
         Relative decrease of the objective at which to end; by default 1e-8 for up to 1,000
         points and 1e-3 beyond, where more iterations do not improve neighbours.
@@ -343,6 +357,10 @@ class SparseNCA(_SingleMapLearner):
         Objective after every iteration; ``history_.stopped`` says why they ended.
     n_iter_ : int
         Number of iterations.
+    scale_ : str or None
+        How X was scaled.
+    prior_share_ : float
+        Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
     ----------
@@ -372,8 +390,10 @@ class SparseNCA(_SingleMapLearner):
         max_iter: int = 500,
         batch_size: int | None = None,
         init: Init = "identity",
-        scale: str | None = "standard",
+        scale: str | None = "auto",
         n_components: int | None = None,
+        validation_fraction: ValidationFraction = None,
+        validation: Validation = "rows",
         tol: float | None = None,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
@@ -385,6 +405,8 @@ class SparseNCA(_SingleMapLearner):
             init=init,
             scale=scale,
             n_components=n_components,
+            validation_fraction=validation_fraction,
+            validation=validation,
             tol=tol,
             warm_start=warm_start,
             random_state=random_state,

@@ -1,0 +1,150 @@
+"""``scale="auto"``: the units in which Euclidean distance already works best.
+
+Standardising helps tables of mixed units and ruins principal components, whose variances carry the
+information; embeddings are often best compared by angle. A sample of the data tells these cases
+apart: each scale is judged by how well Euclidean distance does with it.
+
+    labels      share of rows of the same class among the three nearest, leaving the row itself out
+    chunklets   the same, among rows that are in chunklets
+    numbers     minus the mean squared error of the mean of five nearest rows
+    triplets    share whose near is nearer than its far
+    pairs       probability that a similar pair is nearer than a dissimilar one
+
+Angles are only taken if they are better by more than two standard errors and 0.001: unlike the
+other scales, they depend on where the origin is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from nearfar.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
+from nearfar.learners.scaler import Scaler
+from nearfar.numerics.distances import squared_distances
+from nearfar.typing import Floats, Ints, Vector
+
+SCALES = ("unit", "standard", "cosine")
+"""What "auto" chooses from; the first one wins ties."""
+
+_CONSTRAINTS = 10_000
+_PRODUCTS = 1 << 28
+_LARGEST_SAMPLE = 1000
+_SMALLEST_SAMPLE = 200
+_SMALLEST_GAIN = 1e-3
+
+Score = Callable[[Floats], Vector]
+"""Scaled rows -> what is averaged to judge them, a number for each row or constraint."""
+
+
+def choose_scale(X: Floats, supervision: Any, among: Iterable[str] = SCALES) -> str:
+    """Return the scale with which Euclidean distance does best.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+    supervision : array of class codes or numbers, constraints or their `over` form, or None
+        Without it, and where it cannot be judged, features are standardised.
+    among : iterable of str
+        Scales to choose from; the first one wins ties.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.learners.auto_scale import choose_scale
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.arange(100) % 2
+    >>> X = np.column_stack([y + 0.1 * rng.standard_normal(100), 50 * rng.standard_normal(100)])
+    >>> choose_scale(X, y), choose_scale(X * [50, 0.1], y)
+    ('standard', 'unit')
+    """
+    among = list(among)
+    if isinstance(supervision, ConstraintsOver):
+        supervision = supervision.constraints
+    rows, score = _judgement(X, supervision)
+    if len(among) == 1 or score is None:
+        return "standard" if "standard" in among else among[0]
+    best, chosen = None, among[0]
+    for scale in among:
+        found = score(Scaler.fit(X, scale).transform(X[rows]))
+        if best is None or _is_better(found - best, cautious=scale == "cosine"):
+            best, chosen = found, scale
+    return chosen
+
+
+def _is_better(gain: Vector, *, cautious: bool) -> bool:
+    if not cautious:
+        return float(gain.mean()) > 0
+    noise = float(gain.std()) / np.sqrt(len(gain))
+    return float(gain.mean()) > 2 * noise + _SMALLEST_GAIN
+
+
+def _judgement(X: Floats, supervision: Any) -> tuple[Any, Score | None]:
+    """Return which rows are judged, and what judges them, scaled."""
+    everything = slice(None)
+    if supervision is None:
+        return everything, None
+    if isinstance(supervision, Triplets):
+        index = _sample(supervision.index)
+        if len(index) == 0 or index.max() >= len(X):
+            return everything, None
+        rows, place = np.unique(index, return_inverse=True)
+        return rows, lambda Z: _right(Z, place.reshape(index.shape))
+    if isinstance(supervision, Pairs):
+        chosen = _sample(np.arange(len(supervision)))
+        index, similar = supervision.index[chosen], supervision.similar[chosen]
+        if len(index) == 0 or index.max() >= len(X) or similar.all() or not similar.any():
+            return everything, None
+        rows, place = np.unique(index, return_inverse=True)
+        return rows, lambda Z: _shares_farther(Z, place.reshape(index.shape), similar)
+    if isinstance(supervision, Chunklets):
+        members = np.flatnonzero(supervision.ids >= 0)
+        y = supervision.ids[members]
+    else:
+        members, y = np.arange(len(X)), np.asarray(supervision)
+    rows = _sample(members, _sample_size(X.shape[1]))
+    if len(rows) < 2:
+        return everything, None
+    found = y[np.searchsorted(members, rows)]
+    if y.dtype.kind == "f":
+        return rows, lambda Z: -((found[_nearest(Z, 5)].mean(axis=1) - found) ** 2)
+    return rows, lambda Z: np.mean(found[_nearest(Z, 3)] == found[:, None], axis=1)
+
+
+def _sample(items: Ints, size: int = _CONSTRAINTS) -> Ints:
+    """Return a sorted sample, always the same one."""
+    if len(items) <= size:
+        return items
+    chosen = np.random.RandomState(0).choice(len(items), size, replace=False)
+    return items[np.sort(chosen)]
+
+
+def _sample_size(n_features: int) -> int:
+    size = int(np.sqrt(_PRODUCTS / n_features))
+    return max(_SMALLEST_SAMPLE, min(_LARGEST_SAMPLE, size))
+
+
+def _right(Z: Floats, index: Ints) -> Vector:
+    """Return 1 for each triplet in the right order, 1/2 for ties."""
+    anchor, near, far = index.T
+    margin = squared_distances(Z, anchor, far) - squared_distances(Z, anchor, near)
+    return np.asarray((1 + np.sign(margin)) / 2)
+
+
+def _shares_farther(Z: Floats, index: Ints, similar: Any) -> Vector:
+    """Return, for each similar pair, the share of dissimilar ones that are farther apart."""
+    distance = squared_distances(Z, *index.T)
+    far = np.sort(distance[~similar])
+    nearer = np.searchsorted(far, distance[similar], "left")
+    ties = np.searchsorted(far, distance[similar], "right") - nearer
+    return np.asarray(1 - (nearer + ties / 2) / len(far))
+
+
+def _nearest(Z: Floats, k: int) -> Ints:
+    """Return the nearest other rows of each row, in any order."""
+    half = np.einsum("ij,ij->i", Z, Z) / 2 - Z @ Z.T
+    np.fill_diagonal(half, np.inf)
+    k = min(k, len(Z) - 1)
+    return np.argpartition(half, k - 1, axis=1)[:, :k]

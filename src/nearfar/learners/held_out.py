@@ -1,0 +1,441 @@
+"""How sums of metrics do on what they were not learned from.
+
+A sum of metrics is a metric. With squared distances H = sum_k w_k H_k, w >= 0, the weights are
+those under which held-out data are most likely:
+
+    labels      mean over held-out rows i of  log sum_{j of i's class} p_ij          (neighbours)
+                or of                         mean_{j of i's class} log p_ij         (ranking)
+                with  p_ij ~ exp(-H_ij)  over the rows j that i can find
+    triplets    mean of  log sigmoid(H(anchor, far) - H(anchor, near))
+    pairs       mean of  log sigmoid(+-(b - H)),  + for similar pairs; b is found with w
+
+Each is smooth in w, and all but the first are concave. Held-out rows are found among training rows;
+rows of held-out classes are found among each other.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from nearfar.constraints import Chunklets, Pairs, Triplets
+from nearfar.metrics.metric import Metric
+from nearfar.numerics.class_order import ClassOrder
+from nearfar.typing import Floats, Ints, Vector
+
+Validation = Literal["rows", "classes"]
+Goal = Literal["neighbors", "ranking"]
+
+MAX_QUERIES = 500
+MAX_GALLERY = 2000
+_CONSTRAINTS = 20_000
+_SCALES = 4.0 ** np.arange(-2, 6)
+_MAX_ITER = 200
+_TOLERANCE = 1e-7
+_SMALLEST_EXPONENT = -80.0
+_WIDE = 30.0
+_BISECTIONS = 60
+
+
+class HeldOut(ABC):
+    """Data that metrics were not learned from."""
+
+    @abstractmethod
+    def table(self, metric: Metric) -> Floats:
+        """Return what the likelihood needs to know of a metric; it adds up over metrics."""
+
+    @abstractmethod
+    def value(self, w: Vector, tables: Floats) -> tuple[float, Vector]:
+        """Return the sum of log-likelihoods, and its gradient by the weights."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of terms of the sum."""
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutRows(HeldOut):
+    """Labelled rows, each found among others.
+
+    Attributes
+    ----------
+    queries : array of shape (n_queries, n_features)
+    gallery : array of shape (n_gallery, n_features)
+    near : array of shape (n_queries, n_gallery)
+        1 for rows of the query's class, 0 for others. Each query has one of each kind.
+    own : array of shape (n_queries,) or None
+        The place in the gallery of queries that are in it.
+    goal : {"neighbors", "ranking"}
+    """
+
+    queries: Floats
+    gallery: Floats
+    near: Floats
+    own: Ints | None
+    goal: Goal
+
+    @classmethod
+    def among(
+        cls, X: Floats, y: Ints, queries: Ints, gallery: Ints, goal: Goal
+    ) -> HeldOutRows | None:
+        """Pick rows of X; queries without both kinds of rows to find are left out."""
+        near = (y[queries][:, None] == y[gallery]).astype(np.float32)
+        place = np.full(len(X), -1, dtype=np.intp)
+        place[gallery] = np.arange(len(gallery))
+        own: Ints | None = place[queries]
+        if own is not None and (own < 0).all():
+            own = None
+        if own is not None:
+            near[np.arange(len(queries)), own] = 0
+        number = near.sum(axis=1)
+        kept = (number > 0) & (number < len(gallery) - (own is not None))
+        if not kept.any():
+            return None
+        own = None if own is None else own[kept]
+        return cls(X[queries[kept]], X[gallery], near[kept], own, goal)
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def table(self, metric: Metric) -> Floats:
+        """Squared distances from queries to the gallery."""
+        out = np.empty(self.near.shape, dtype=np.float32)
+        for rows, part in metric.spaces(self.queries):
+            P, Q = part.transform(self.gallery), part.transform(self.queries[rows])
+            center = P.mean(axis=0)
+            P, Q = P - center, Q - center
+            H = np.einsum("ij,ij->i", Q, Q)[:, None] + np.einsum("ij,ij->i", P, P) - 2 * Q @ P.T
+            out[rows] = np.maximum(H, 0)
+        return out
+
+    def value(self, w: Vector, tables: Floats) -> tuple[float, Vector]:
+        """Sum over the queries of log p, or of the mean log p."""
+        H = np.tensordot(w.astype(tables.dtype), tables, axes=1)
+        if self.own is not None:
+            H[np.arange(len(H)), self.own] = np.inf
+        log_all, p = _log_sums(H)
+        near = self.near > 0
+        if self.goal == "neighbors":
+            log_near, q = _log_sums(np.where(near, H, np.inf))
+        else:
+            q = self.near / self.near.sum(axis=1, keepdims=True)
+            log_near = -(q * np.where(near, H, 0)).sum(axis=1)
+        gradient = np.tensordot(tables, p - q, axes=2)
+        return float(log_near.sum() - log_all.sum()), np.asarray(gradient, dtype=np.float64)
+
+
+def _log_sums(H: Floats) -> tuple[Floats, Floats]:
+    """Return log sum_j exp(-H_ij), and the terms as shares of their sum."""
+    nearest = H.min(axis=1, keepdims=True)
+    shares = np.exp(np.maximum(nearest - H, _SMALLEST_EXPONENT))
+    sums = shares.sum(axis=1, keepdims=True)
+    shares /= sums
+    return (np.log(sums) - nearest)[:, 0], shares
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutTriplets(HeldOut):
+    """Triplets over rows of X."""
+
+    X: Floats
+    triplets: Triplets
+
+    def __len__(self) -> int:
+        return len(self.triplets)
+
+    def table(self, metric: Metric) -> Floats:
+        """Squared distance to far minus squared distance to near."""
+        anchor, near, far = self.triplets.index.T
+        to_far = metric.pair_distances(self.X, np.column_stack([anchor, far])) ** 2
+        return to_far - metric.pair_distances(self.X, np.column_stack([anchor, near])) ** 2
+
+    def value(self, w: Vector, tables: Floats) -> tuple[float, Vector]:
+        """Sum of log sigmoid of the margins."""
+        return _log_sigmoids(w @ tables, tables, self.triplets.weight)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutPairs(HeldOut):
+    """Pairs over rows of X, of both kinds."""
+
+    X: Floats
+    pairs: Pairs
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def table(self, metric: Metric) -> Floats:
+        """Squared distances."""
+        return metric.pair_distances(self.X, self.pairs.index) ** 2
+
+    def value(self, w: Vector, tables: Floats) -> tuple[float, Vector]:
+        """Sum of log sigmoid of b - H, at the best threshold b."""
+        sign = np.where(self.pairs.similar, 1.0, -1.0)
+        H = w @ tables
+        low, high = float(H.min()) - _WIDE, float(H.max()) + _WIDE
+        for _ in range(_BISECTIONS):
+            b = (low + high) / 2
+            slope = sign * expit(-sign * (b - H))
+            if np.average(slope, weights=self.pairs.weight) > 0:
+                low = b
+            else:
+                high = b
+        return _log_sigmoids(sign * (b - H), -sign * tables, self.pairs.weight)
+
+
+def _log_sigmoids(margins: Vector, tables: Floats, weight: Vector | None) -> tuple[float, Vector]:
+    values, slope = -np.logaddexp(0, -margins), expit(-margins)
+    if weight is not None:
+        mean = float(weight.mean())
+        values, slope = values * weight / mean, slope * weight / mean
+    return float(values.sum()), np.asarray(tables @ slope)
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """The best weights of some metrics, and how likely they make held-out data.
+
+    Attributes
+    ----------
+    weights : array of shape (n_metrics,)
+    value : float
+        Mean log-likelihood.
+    """
+
+    weights: Vector
+    value: float
+
+
+def weigh(parts: Sequence[tuple[HeldOut, Floats]], start: Vector | None = None) -> Weighing:
+    """Find the weights of K metrics that make held-out parts most likely.
+
+    Parameters
+    ----------
+    parts : sequence of (HeldOut, array of shape (K, ...))
+        Held-out data, and the tables of the K metrics that did not see them. Metrics should have
+        the same mean squared distance.
+    start : array of shape (K,), optional
+        Where to begin; by default with equal weights, and with the first metric alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar import Metric, Triplets
+    >>> from nearfar.learners.held_out import HeldOutTriplets, weigh
+    >>> X = np.array([[0.0, 0.0], [1.0, 9.0], [2.0, 1.0], [4.0, 3.0]])
+    >>> part = HeldOutTriplets(X, Triplets([[0, 1, 2], [1, 2, 3], [0, 2, 3]]))
+    >>> metrics = [Metric([[1.0, 0.0]]), Metric([[0.0, 1.0]])]
+    >>> weigh([(part, np.array([part.table(m) for m in metrics]))]).weights > 0
+    array([ True, False])
+    """
+    K = len(parts[0][1])
+    total = sum(len(part) for part, _ in parts)
+
+    def negative(w: Vector) -> tuple[float, Vector]:
+        found = [part.value(w, tables) for part, tables in parts]
+        return -sum(v for v, _ in found) / total, -sum(g for _, g in found) / total  # type: ignore[return-value]
+
+    def scaled(direction: Vector) -> Vector:
+        values = [negative(scale * direction)[0] for scale in _SCALES]
+        return np.asarray(_SCALES[int(np.argmin(values))] * direction)
+
+    if start is not None and start.all():
+        starts = [start]
+    else:
+        starts = [scaled(np.full(K, 1 / K)), scaled(np.eye(K)[0])]
+    best: Any = None
+    for point in starts:
+        found = minimize(
+            negative,
+            point,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(0, None)] * K,
+            options={"maxiter": _MAX_ITER, "ftol": _TOLERANCE},
+        )
+        if best is None or found.fun < best.fun:
+            best = found
+    return Weighing(np.asarray(best.x), -float(best.fun))
+
+
+def mean_squared_distance(metric: Metric, X: Floats) -> float:
+    """Return the mean squared distance between rows of X, from each by its part of the metric."""
+    total = 0.0
+    for rows, part in metric.spaces(X):
+        P = part.transform(X)
+        squares = (P - P.mean(axis=0)).astype(np.float64) ** 2
+        total += float(squares[rows].sum() + len(rows) * squares.sum() / len(X))
+    return total / len(X)
+
+
+@dataclass(frozen=True)
+class Split:
+    """What to learn from, and what is held out.
+
+    Attributes
+    ----------
+    rows : array of int
+        Rows of X to learn from.
+    known : object
+        What is known of them: class codes or chunklets of these rows, or constraints over them.
+    unseen : array of int, Triplets or Pairs
+        Held-out rows of X, or constraints over rows of X.
+    whole_groups : bool
+        Whether held-out rows are those of whole classes or chunklets.
+    """
+
+    rows: Ints
+    known: Any
+    unseen: Any
+    whole_groups: bool = False
+
+
+def splits(
+    X: Floats,
+    supervision: Any,
+    n_folds: int,
+    validation: Validation,
+    random_state: np.random.RandomState,
+) -> Iterator[Split]:
+    """Split data in folds; each is held out once.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+    supervision : array of class codes, Chunklets, Triplets or Pairs
+    n_folds : int
+    validation : {"rows", "classes"}
+        Whether labels hold out rows or whole classes. Chunklets always hold out whole ones,
+        triplets hold out anchors, and pairs hold out connected groups of rows where they can.
+    random_state : RandomState
+    """
+    everything = np.arange(len(X))
+    if isinstance(supervision, Triplets | Pairs):
+        most = len(supervision)
+        if isinstance(supervision, Triplets):
+            most = len(np.unique(supervision.index[:, 0]))
+        if most > 1:
+            for seen, unseen in supervision.folds(min(n_folds, most), random_state=random_state):
+                yield Split(everything, seen, unseen)
+        return
+    whole_groups = validation == "classes" or isinstance(supervision, Chunklets)
+    y = supervision.ids if isinstance(supervision, Chunklets) else np.asarray(supervision)
+    fold = _fold_of_each(y, n_folds, whole_groups, random_state)
+    for number in range(n_folds):
+        rows = np.flatnonzero((fold != number) & (y >= 0))
+        known = Chunklets(y[rows]) if isinstance(supervision, Chunklets) else y[rows]
+        yield Split(rows, known, np.flatnonzero(fold == number), whole_groups)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part to learn from, and one that is held out.
+
+    Attributes
+    ----------
+    rows : array of int
+        Rows of X to learn from.
+    supervision : object
+        What is known of them.
+    held_out : HeldOut
+    """
+
+    rows: Ints
+    supervision: Any
+    held_out: HeldOut
+
+
+def held_out_parts(
+    X: Floats,
+    supervision: Any,
+    *,
+    fraction: float,
+    validation: Validation,
+    random_state: np.random.RandomState,
+    goal: Goal | None = None,
+    enough: int = 300,
+    max_rows: int | None = None,
+) -> Iterator[Part]:
+    """Hold out disjoint parts until there is enough to judge by.
+
+    Parameters
+    ----------
+    X, supervision, validation, random_state
+        As in `splits`.
+    fraction : float
+        Share that each part holds out.
+    goal : {"neighbors", "ranking"}, optional
+        For labels; by default neighbours for rows, and ranking for classes.
+    enough : int, default=300
+        Number of held-out rows or constraints at which to end.
+    max_rows : int, optional
+        The most rows to learn from.
+    """
+    n_folds = max(2, round(1 / fraction))
+    n_seen = 0
+    for split in splits(X, supervision, n_folds, validation, random_state):
+        part = _part(X, supervision, split, goal, max_rows, random_state)
+        if part is not None:
+            yield part
+            n_seen += len(part.held_out)
+        if n_seen >= enough:
+            return
+
+
+def _part(
+    X: Floats,
+    supervision: Any,
+    split: Split,
+    goal: Goal | None,
+    max_rows: int | None,
+    random_state: np.random.RandomState,
+) -> Part | None:
+    """Return a part of bounded size; None if it cannot be judged."""
+    unseen = split.unseen
+    if isinstance(unseen, Triplets | Pairs):
+        unseen = unseen.take(sample(np.arange(len(unseen)), _CONSTRAINTS, random_state))
+        if isinstance(unseen, Triplets):
+            return Part(split.rows, split.known, HeldOutTriplets(X, unseen))
+        if unseen.similar.all() or not unseen.similar.any():
+            return None
+        return Part(split.rows, split.known, HeldOutPairs(X, unseen))
+    if len(unseen) == 0 or len(split.rows) == 0:
+        return None
+    chosen = sample(np.arange(len(split.rows)), max_rows or len(split.rows), random_state)
+    rows = split.rows[chosen]
+    gallery = sample(unseen if split.whole_groups else rows, MAX_GALLERY, random_state)
+    queries = sample(gallery if split.whole_groups else unseen, MAX_QUERIES, random_state)
+    y = supervision.ids if isinstance(supervision, Chunklets) else np.asarray(supervision)
+    kind: Goal = "ranking" if split.whole_groups else goal or "neighbors"
+    held_out = HeldOutRows.among(X, y, queries, gallery, kind)
+    known = Chunklets(y[rows]) if isinstance(supervision, Chunklets) else y[rows]
+    return None if held_out is None else Part(rows, known, held_out)
+
+
+def _fold_of_each(
+    y: Ints, n_folds: int, whole_groups: bool, random_state: np.random.RandomState
+) -> Ints:
+    """Return the fold that holds out each row; -1 for rows that are never held out."""
+    if whole_groups:
+        groups = random_state.permutation(np.unique(y[y >= 0]))
+        fold_of_group = dict(zip(groups.tolist(), np.arange(len(groups)) % n_folds, strict=True))
+        return np.array([fold_of_group.get(group, -1) for group in y.tolist()], dtype=np.intp)
+    shuffled = random_state.permutation(len(y))
+    classes = ClassOrder(y[shuffled])
+    fold = np.empty(len(y), dtype=np.intp)
+    fold[shuffled[classes.order]] = np.arange(len(y)) % n_folds
+    fold[shuffled[classes.order[classes.size_of_each < 2]]] = -1
+    return fold
+
+
+def sample(items: Ints, size: int, random_state: np.random.RandomState) -> Ints:
+    """Return at most `size` of the items, in their order."""
+    if len(items) <= size:
+        return items
+    return items[np.sort(random_state.choice(len(items), size, replace=False))]

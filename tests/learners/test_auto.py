@@ -1,0 +1,199 @@
+"""`AutoMetric`: the blend, what it reports, every kind of supervision, and its budget."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_wine
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neighbors import KNeighborsClassifier
+
+from nearfar import NCA, AutoMetric, BoostMetric, DRMetric, MixtureNCA, RandomPairs, RandomTriplets
+from nearfar.constraints import Chunklets
+from nearfar.learners import auto as module
+from nearfar.learners.expectation import expect_pairs, wilson
+from nearfar.learners.held_out import mean_squared_distance
+from nearfar.learners.scaler import Scaler
+from nearfar.metrics.metric import Metric
+
+X, Y = load_wine(return_X_y=True)
+QUICK = ["DRMetric", "NCA"]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return AutoMetric(candidates=QUICK).fit(X, Y)
+
+
+def test_weights_are_shares_of_the_mean_squared_distance(fitted):
+    assert set(fitted.weights_) == {"as it was", *QUICK}
+    assert sum(fitted.weights_.values()) == pytest.approx(1)
+    assert min(fitted.weights_.values()) >= 0
+
+
+def test_the_metric_is_the_blend_of_fits_to_all_rows(fitted):
+    scaler = Scaler.fit(X, fitted.scale_)
+    Z = scaler.transform(X)
+    iterations = {entry["name"]: entry["n_iter"] for entry in fitted.leaderboard_}
+    M = fitted.weights_["as it was"] * np.eye(13) / mean_squared_distance(Metric.identity(13), Z)
+    for cls in (DRMetric, NCA):
+        weight = fitted.weights_[cls.__name__]
+        if weight == 0:
+            continue
+        learner = cls(scale="unit", validation_fraction=None, max_iter=iterations[cls.__name__])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            own = learner.fit(Z, Y).metric_
+        M += weight * own.matrix / mean_squared_distance(own, Z)
+    np.testing.assert_allclose(
+        fitted.metric_.matrix * np.outer(scaler.scale, scaler.scale), M, rtol=1e-5, atol=1e-8
+    )
+
+
+def test_the_leaderboard_has_the_best_first(fitted):
+    values = [entry["log_likelihood"] for entry in fitted.leaderboard_]
+    assert values == sorted(values, reverse=True)
+    assert {entry["name"] for entry in fitted.leaderboard_} == set(QUICK)
+    for entry in fitted.leaderboard_:
+        assert entry["weight"] == fitted.weights_[entry["name"]]
+        assert entry["seconds"] > 0
+        assert entry["note"] == ""
+
+
+def test_what_to_expect(fitted):
+    expected = fitted.expected_
+    assert expected.measure == "error"
+    assert 0 <= expected.low <= expected.value <= expected.high <= 1
+    assert expected.n == pytest.approx(len(X) / 4, abs=1)
+    assert (expected.low, expected.high) == wilson(expected.value, expected.n)
+    assert str(expected).startswith(f"error {expected.value:.1%} (")
+
+
+def test_the_same_seed_gives_the_same_metric(fitted):
+    again = clone(fitted).fit(X, Y)
+    np.testing.assert_array_equal(again.metric_.L, fitted.metric_.L)
+
+
+def test_few_components():
+    learner = AutoMetric(candidates=QUICK, n_components=2).fit(X, Y)
+    assert learner.transform(X).shape == (len(X), 2)
+    embedded = learner.transform(X)
+    assert KNeighborsClassifier(3).fit(embedded, Y).score(embedded, Y) > 0.95
+
+
+@pytest.mark.parametrize(
+    ("strategy", "measure"),
+    [(RandomTriplets(1500), "triplet error"), (RandomPairs(1500), "pair error")],
+)
+def test_constraints(strategy, measure):
+    constraints = strategy(X, Y, np.random.RandomState(0))
+    candidates = ["BoostMetric"] if measure == "triplet error" else ["MaxMarginMetric"]
+    learner = AutoMetric(candidates=candidates).fit(X, constraints)
+    assert learner.expected_.measure == measure
+    assert learner.expected_.value < learner.expected_.before
+    over = AutoMetric(candidates=candidates).fit(X, constraints.over(len(X)))
+    np.testing.assert_array_equal(over.metric_.L, learner.metric_.L)
+
+
+def test_unseen_classes():
+    X, y = load_digits(return_X_y=True)
+    learner = AutoMetric(candidates=["DRMetric"], validation="classes").fit(X[:600], y[:600])
+    assert learner.expected_.measure == "MAP@R"
+    assert learner.expected_.value > learner.expected_.before - 0.02
+    ranking = AutoMetric(candidates=["DRMetric"], goal="ranking").fit(X[:600], y[:600])
+    assert ranking.expected_.measure == "MAP@R"
+
+
+def test_the_default_candidates_suit_the_supervision():
+    names = {kind: set(AutoMetric()._learners(kind)) for kind in AutoMetric.supervision}
+    assert {"BoostMetric", "NCA", "MaxMarginMetric"} <= names["labels"]
+    assert {"NCA", "MaxMarginMetric"}.isdisjoint(names["triplets"])
+    assert "NCA" not in names["pairs"]
+    for found in names.values():
+        assert {"AutoMetric", "MixtureNCA", "MLKR"}.isdisjoint(found)
+
+
+def test_learners_with_parameters_of_ones_own():
+    candidates = [BoostMetric(max_iter=5), BoostMetric(max_iter=20)]
+    learner = AutoMetric(candidates=candidates).fit(X, Y)
+    assert {entry["name"] for entry in learner.leaderboard_} == {"BoostMetric", "BoostMetric'"}
+    assert all(entry["n_iter"] <= 20 for entry in learner.leaderboard_)
+
+
+@pytest.mark.parametrize(
+    ("candidates", "message"),
+    [
+        (["nothing"], "There is no learner 'nothing'; choose from"),
+        ([AutoMetric()], "cannot be its own candidate"),
+        ([BoostMetric], "names or learners"),
+    ],
+)
+def test_bad_candidates(candidates, message):
+    with pytest.raises(ValueError, match=message):
+        AutoMetric(candidates=candidates).fit(X, Y)
+
+
+def test_candidates_that_cannot_learn_are_noted():
+    triplets = RandomTriplets(300)(X, Y, np.random.RandomState(0))
+    learner = AutoMetric(candidates=["NCA", "BoostMetric", MixtureNCA()]).fit(X, triplets)
+    notes = {entry["name"]: entry["note"] for entry in learner.leaderboard_}
+    assert "class labels" in notes["NCA"]
+    assert "class labels" in notes["MixtureNCA"]
+    assert notes["BoostMetric"] == ""
+    labels = AutoMetric(candidates=[MixtureNCA(n_metrics=2), "DRMetric"]).fit(X, Y)
+    notes = {entry["name"]: entry["note"] for entry in labels.leaderboard_}
+    assert "linear" in notes["MixtureNCA"]
+
+
+def test_no_time_is_no_learning():
+    learner = AutoMetric(candidates=QUICK, budget=1e-3, scale="standard").fit(X, Y)
+    assert {entry["note"] for entry in learner.leaderboard_} == {"no time left"}
+    assert learner.weights_["as it was"] == 1
+    M = learner.metric_.matrix * np.outer(X.std(axis=0), X.std(axis=0))
+    np.testing.assert_allclose(M, M[0, 0] * np.eye(13), atol=1e-12)
+
+
+def test_fits_to_many_rows_may_use_a_sample(monkeypatch):
+    monkeypatch.setattr(module, "_MAX_TRIAL_ROWS", 40)
+    learner = AutoMetric(candidates=["DRMetric"])
+    seen = []
+    fit = DRMetric._learn
+
+    def learn(self, X, *others):
+        seen.append(len(X))
+        return fit(self, X, *others)
+
+    monkeypatch.setattr(DRMetric, "_learn", learn)
+    monkeypatch.setattr(module.AutoProblem, "_affordable", lambda *_: np.arange(0, 130, 2))
+    learner.fit(X, Y)
+    assert set(seen) == {65}
+
+
+def test_too_few_rows_to_put_aside():
+    learner = AutoMetric(candidates=["DRMetric"]).fit(X[::9], Y[::9])
+    assert learner.expected_ is None
+    assert np.isfinite(learner.metric_.L).all()
+
+
+def test_the_distance_as_it_was_is_kept_where_nothing_can_be_learned(rng):
+    y = np.arange(90) % 3
+    points = 0.7 * rng.standard_normal((3, 30))[y] + rng.standard_normal((90, 30))
+    learner = AutoMetric(candidates=["BoostMetric"], scale="unit").fit(points, y)
+    assert learner.weights_["as it was"] > 0.3
+
+
+def test_chunklets_hold_out_whole_ones():
+    chunklets = Chunklets(np.where(np.arange(len(X)) % 2, Y * 30 + np.arange(len(X)) % 20, -1))
+    learner = AutoMetric(candidates=["DRMetric"]).fit(X, chunklets)
+    assert "what does not" in learner.leaderboard_[0]["note"]
+    assert learner.weights_ == {"as it was": 1.0}
+
+
+def test_pairs_of_equal_distance_count_half():
+    points = np.array([[0.0], [1.0], [2.0], [3.0]])
+    pairs = RandomPairs(4)(points, np.array([0, 0, 1, 1]), np.random.RandomState(0))
+    flat = Metric([[0.0]])
+    assert expect_pairs((flat, flat), points, pairs).value == pytest.approx(0.5)
