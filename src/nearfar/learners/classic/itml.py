@@ -23,8 +23,9 @@ Where nearfar departs from the paper, and why:
   with a certified gap.
 - gamma is for the mean over pairs, and for each feature: the paper's gamma is here
   ``gamma * n_features / n_pairs``. The same value then suits any number of pairs.
-- Percentiles are those of the pairs' own distances. A pair of equal points has no influence: no
-  metric can move it.
+- u and l are by default the 5th and 80th percentile of the pairs' own distances. With the paper's
+  95th, errors of nearest neighbours are about the same, but higher on pictures of digits.
+- A pair of equal points has no influence, as no metric can move it.
 """
 
 from __future__ import annotations
@@ -64,13 +65,13 @@ class ITML(LogDetLearner):
 
     Parameters
     ----------
-    gamma : float, default=5.0
+    gamma : float, default=8.0
         Weight of violated bounds against the divergence from the prior; the larger it is, the
         farther the metric moves.
     bounds : (float, float), optional
         Distances that similar pairs should stay below, and dissimilar ones above, under the learned
         metric; by default, `percentiles`.
-    percentiles : (float, float), default=(5.0, 95.0)
+    percentiles : (float, float), default=(5.0, 80.0)
         The bounds as percentiles of the pairs' distances under the prior.
     max_iter : int, default=1000
         The most iterations of L-BFGS.
@@ -148,9 +149,9 @@ class ITML(LogDetLearner):
     def __init__(
         self,
         *,
-        gamma: float = 5.0,
+        gamma: float = 8.0,
         bounds: Sequence[float] | None = None,
-        percentiles: Sequence[float] = (5.0, 95.0),
+        percentiles: Sequence[float] = (5.0, 80.0),
         max_iter: int = 1000,
         constraints: PairStrategy | None = None,
         prior: Prior = "identity",
