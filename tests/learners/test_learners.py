@@ -484,6 +484,15 @@ def test_constant_columns_do_no_harm(learner):
     np.testing.assert_allclose(first, second, rtol=1e-5, atol=1e-7)
 
 
+def test_angles_are_rows_of_unit_length(learner):
+    """The metric divides rows by their length itself, whatever builds it."""
+    angular = learner.set_params(scale="cosine").fit(X, Y).metric_
+    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+    plain = learner.set_params(scale="unit").fit(unit, Y).metric_
+    assert angular.unit_rows
+    np.testing.assert_allclose(angular.distances(X), plain.distances(unit), rtol=1e-5, atol=1e-6)
+
+
 EQUAL_POINTS = np.ones((6, 2)), np.array([0, 0, 0, 1, 1, 1])
 
 
