@@ -6,13 +6,16 @@ from sklearn.datasets import load_iris
 from sklearn.preprocessing import StandardScaler
 
 import nearfar
-from nearfar import BoostMetric
+from nearfar import AutoMetric, BoostMetric
 from nearfar.comparison import default_methods
+from nearfar.comparison.methods import DEFAULT_LEARNERS
 from nearfar.learners.auto import known_learners
 from nearfar.learners.base import MetricLearner
 from nearfar.metrics.search import Gallery
 
-METHODS = default_methods()
+QUICK = AutoMetric(candidates=["NCA"])
+USUAL = [name for name in DEFAULT_LEARNERS if name in known_learners()]
+METHODS = default_methods([QUICK, *USUAL[1:]])
 
 
 def test_every_exported_learner_is_found():
@@ -34,9 +37,37 @@ def test_a_learner_defined_later_is_found():
     assert "LaterMetric" not in known_learners()
 
 
+def names(*chosen):
+    return [method.name for method in default_methods(*chosen) if method.kind == "learned"]
+
+
+def test_the_learners_of_a_comparison():
+    assert names() == USUAL
+    assert USUAL[0] == "AutoMetric"
+    labelled = [n for n, kind in known_learners().items() if "labels" in kind.supervision]
+    assert names("all") == ["NCA (scikit-learn)", *labelled]
+    assert set(USUAL) <= set(labelled)
+
+
+def test_only_learners_from_labels_are_compared(monkeypatch):
+    monkeypatch.setattr(BoostMetric, "supervision", ("numbers",))
+    assert "BoostMetric" not in names("all")
+    for chosen in (["BoostMetric"], [BoostMetric()]):
+        with pytest.raises(ValueError, match="BoostMetric does not learn from class labels"):
+            default_methods(chosen)
+
+
+def test_methods_that_plan_their_time():
+    auto, boost = default_methods([AutoMetric(budget=9.0, random_state=3), BoostMetric()])[-2:]
+    assert auto.plans_time
+    assert not boost.plans_time
+    short = auto.within(2.0)
+    assert short.estimator.get_params() == auto.estimator.get_params() | {"budget": 2.0}
+    assert auto.within(20.0).estimator.budget == auto.estimator.budget == 9.0
+
+
 def test_same_name_twice():
-    names = [method.name for method in default_methods([BoostMetric(), BoostMetric(max_iter=3)])]
-    assert names[-2:] == ["BoostMetric", "BoostMetric'"]
+    assert names([BoostMetric(), BoostMetric(max_iter=3)]) == ["BoostMetric", "BoostMetric'"]
     assert default_methods({"LDA": BoostMetric()})[-1].name == "LDA'"
     assert default_methods("NCA")[-1].name == "NCA"
 

@@ -16,7 +16,7 @@ from sklearn.model_selection import (
 )
 from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import Normalizer, StandardScaler
 
 import nearfar
 from comparison.helpers import Failing, FakeClock
@@ -61,6 +61,7 @@ def scikit_learn_errors(X, y):
     models = {
         "Euclidean, as is": votes,
         "Euclidean": make_pipeline(StandardScaler(), votes),
+        "cosine": make_pipeline(Normalizer(), votes),
         "L1": make_pipeline(StandardScaler(), manhattan),
         "inverse covariance": make_pipeline(StandardScaler(), Whitened(), votes),
         "LDA": make_pipeline(StandardScaler(), LinearDiscriminantAnalysis(), votes),
@@ -158,8 +159,8 @@ def test_without_a_seed_all_methods_are_scored_on_the_same_rows(monkeypatch):
 def test_progress_ends_at_its_total():
     seen = []
     compare(X, Y, [], cv=3, progress=lambda *call: seen.append(call))
-    assert [done for done, _, _ in seen] == list(range(18))
-    assert {total for _, total, _ in seen} == {18}
+    assert [done for done, _, _ in seen] == list(range(21))
+    assert {total for _, total, _ in seen} == {21}
     assert seen[0][2] == "Euclidean, as is, fold 1 of 3, 100 rows"
 
 
