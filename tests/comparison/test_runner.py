@@ -95,10 +95,9 @@ def test_plain_methods_agree_with_scikit_learn(name, request):
 
 def test_learners_are_fitted_to_the_same_standardised_rows():
     X, y = load_wine(return_X_y=True)
-    found = compare(X, y, {"boost": BoostMetric(max_iter=20)})
-    model = make_pipeline(
-        StandardScaler(), BoostMetric(max_iter=20), KNeighborsClassifier(3, algorithm="brute")
-    )
+    boost = BoostMetric(max_iter=20, scale="standard")
+    found = compare(X, y, {"boost": boost})
+    model = make_pipeline(StandardScaler(), boost, KNeighborsClassifier(3, algorithm="brute"))
     np.testing.assert_allclose(found["boost"].errors, 1 - cross_val_score(model, X, y, cv=FOLDS))
 
 

@@ -102,16 +102,14 @@ def learn(
     rows = read_rows(source, label=label, drop=drop, ids=ids, labelled=labelled)
     supervision = _supervision(rows, triplets, pairs)
     choice.check(supervision)
-    if checkpoint is not None and choice.learner is not None and not can_continue(choice.learner):
-        note(
-            f"a fit of {choice.name} cannot be continued; only the comparison is kept, in "
-            f"{kept.comparison}."
-        )
     task = Task(source, rows, supervision, choice, goal, only_if_significant, limit)
     if not json:
         say(task.summary)
     with kept:
         kept.check(choice.learner, rows.X, task.supervision)
+        if checkpoint is not None and choice.learner and not can_continue(choice.learner):
+            what = "only the comparison is kept"
+            note(f"a fit of {choice.name} cannot continue; {what}, in {kept.comparison}.")
         if comparison:
             task.validate(folds, neighbors, seed, kept.comparison)
         task.fit(kept, path)
@@ -175,7 +173,7 @@ class Task:
     goal: Goal
     strict: bool = False
     budget: float | None = None
-    start: float = field(default_factory=time.monotonic)
+    start: float = field(default_factory=time.perf_counter)
     comparison: Comparison | None = None
     held_out: dict[str, Vector] | None = None
     result: MethodFit | None = None
@@ -224,7 +222,7 @@ class Task:
             return
         left = None
         if self.budget is not None:
-            left = max(self.budget - (time.monotonic() - self.start), _LEAST_SHARE * self.budget)
+            left = max(self.budget - (time.perf_counter() - self.start), _LEAST_SHARE * self.budget)
         self.result = fit_method(
             self._within(method, left), self.rows, self.supervision, checkpoint
         )

@@ -115,16 +115,16 @@ class MethodChoice:
             found = compared.winner if strict else compared.best
             if found is not None and not found.method.gives_metric:
                 able = [r for r in compared.results if r.method.gives_metric]
-                gains = {r.name: g.gain for r in able if (g := compared.gains.get(r.name))}
-                name = max(gains, key=lambda name: gains[name], default=None)
-                found = None if strict or name is None or gains[name] <= 0 else comparison[name]
+                found = max(
+                    (r for r in able if compared.promises(r) and not strict),
+                    key=lambda result: compared.gains[result.name].gain,
+                    default=None,
+                )
             return None if found is None else found.method
         if self.method.name not in comparison:
             return None
-        gain = compared.gains.get(self.method.name)
-        helps = gain is not None and gain.gain > 0
-        if strict:
-            helps = compared.mark(comparison[self.method.name]) == "+"
+        result = comparison[self.method.name]
+        helps = compared.mark(result) == "+" if strict else compared.promises(result)
         return self.method if helps else None
 
 

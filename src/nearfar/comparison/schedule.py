@@ -49,6 +49,7 @@ class _Schedule:
         self.stages = runner.splits.stages
         self.end = runner.now() + budget
         self.n_sharing = len(self._running("learned"))
+        self.planned: dict[str, float] = {}
         runner.total = len(runner.running()) * sum(len(stage) for stage in self.stages)
 
     @property
@@ -83,7 +84,7 @@ class _Schedule:
         for waiting, method in zip(range(len(learners), 0, -1), learners, strict=True):
             share = self.left / (waiting + _RESERVED_SHARES * len(learners))
             if method.plans_time:
-                share = self._planned(method)
+                share = self._planned(method, self.stages[0][0])
             limit = min(_GRACE_FACTOR * share, self.left)
             self._run(method, self.stages[0][0], limit, soft_limit=share)
 
@@ -137,7 +138,7 @@ class _Schedule:
         if limit <= 0:
             return False
         if method.plans_time:
-            soft_limit = min(soft_limit, self._planned(method))
+            soft_limit = self._plan(method, cell)
         start = self.runner.now()
         found = self.runner.run(method, cell, limit=limit, soft_limit=soft_limit)
         seconds = self.runner.now() - start
@@ -152,19 +153,29 @@ class _Schedule:
 
     def _predicted_cell(self, method: Method, cell: Cell) -> float:
         predicted = self.costs.predict(method.name, cell.n_train)
-        return min(predicted, self._planned(method)) if method.plans_time else predicted
+        return min(predicted, self._planned(method, cell)) if method.plans_time else predicted
 
-    def _planned(self, method: Method) -> float:
-        """Seconds for the next fit of a learner that plans its time.
+    def _plan(self, method: Method, cell: Cell) -> float:
+        """Fix the seconds for the next fit of a learner that plans its time."""
+        seconds = self._planned(method, cell)
+        if not self.runner.splits.is_sample(cell):
+            self.planned.setdefault(method.name, seconds)
+        return seconds
 
-        The learner has what the others are not expected to need, and at least an equal share.
+    def _planned(self, method: Method, cell: Cell) -> float:
+        """Seconds for a fit of a learner that plans its time.
+
+        The learner has what the others are not expected to need, and at least an equal share. No
+        fold has more than the first.
         """
         left, learners = max(self.left, 0.0), self._running("learned")
         others = [learner for learner in learners if not learner.plans_time]
         needed = sum(self._predicted_cell(m, c) for m in others for c in self._cells_left(m))
         spare = (left - _SAFETY_FACTOR * needed) / max(len(learners) - len(others), 1)
         share = max(spare, left / max(self.n_sharing, 1))
-        return _PLANNED_SHARE * share / max(len(self._cells_left(method)), 1)
+        seconds = _PLANNED_SHARE * share / max(len(self._cells_left(method)), 1)
+        first = math.inf if cell.fold == 0 else self.planned.get(method.name, math.inf)
+        return min(seconds, first)
 
     def _cells_left(self, method: Method) -> list[Cell]:
         trials = self.runner.trials[method.name]

@@ -39,7 +39,6 @@ EVEN = 0.5
 """A method does as well as another if that is better with at most this probability."""
 
 _SIGNIFICANCE_LEVEL = 0.05
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -54,8 +53,8 @@ class Verdict:
         The Euclidean distance that it is compared with.
     category : str
         "clearly better" (at least 95 % sure), "probably better" (at least 75 % sure), "no
-        difference that matters" (at most 25 %), "too few rows to tell" (in between), or "nothing
-        to compare".
+        difference that matters" (at most 25 % sure, or worse when tried), "too few rows to tell"
+        (in between), or "nothing to compare".
     gain, low, high : float
         Expected gain over the reference and its 90 % interval: of the error, or of MAP@R.
     probability : float
@@ -193,10 +192,14 @@ class GoalComparison:
 
     @property
     def best(self) -> MethodResult | None:
-        """The method of the verdict, or None if it is not expected to gain anything."""
-        if self.verdict.method is None or self.verdict.gain <= _ROUNDING:
-            return None
-        return self._named(self.verdict.method)
+        """The method of the verdict, or None if it does not promise to gain anything."""
+        named = [result for result in self.results if result.name == self.verdict.method]
+        return next((result for result in named if self.promises(result)), None)
+
+    def promises(self, result: MethodResult) -> bool:
+        """Tell whether a method is expected to gain something, and was not worse when tried."""
+        gain = self.gains.get(result.name)
+        return gain is not None and gain.gain > 0 and self.difference(result, self.reference) >= 0
 
     def probability_better(self, one: MethodResult, other: MethodResult) -> float:
         """Probability that one method is better than another by what makes a difference.
@@ -248,7 +251,7 @@ class GoalComparison:
         as_good = plain is not None and self.probability_better(best, plain) < EVEN
         chosen = plain if plain is not None and as_good else best
         gain = self.gains[chosen.name]
-        category = categorise(gain.probability)
+        category = categorise(gain.probability, promising=self.promises(chosen))
         wording = Wording(self.goal, self.reference)
         if category == "no difference that matters":
             headline = wording.unchanged(chosen, gain)
@@ -281,7 +284,7 @@ class GoalComparison:
     def _best_of_kind(self, kind: str, levels: list[list[MethodResult]]) -> MethodResult | None:
         """Return the best method of a kind that gains something, on the most data."""
         for level in levels:
-            found = [r for r in level if r.method.kind == kind and self._expected_gain(r) > 0]
+            found = [r for r in level if r.method.kind == kind and self.promises(r)]
             if found:
                 return max(found, key=self._expected_gain)
         return None
@@ -291,9 +294,6 @@ class GoalComparison:
         if probability < EVEN:
             return "does as well"
         return "may do as well" if probability < PROBABLE else ""
-
-    def _named(self, name: str) -> MethodResult:
-        return next(result for result in self.results if result.name == name)
 
     def _best(self, results: list[MethodResult]) -> MethodResult:
         """Return the best of the results that come from the most data."""
@@ -311,17 +311,25 @@ class GoalComparison:
         return {result.name: float(v) for result, v in zip(others, adjusted, strict=True)}
 
 
-def categorise(probability: float) -> Category:
-    """Return what a probability of being better means in words.
+def categorise(probability: float, *, promising: bool = True) -> Category:
+    """Return what a probability means in words.
+
+    Parameters
+    ----------
+    probability : float
+        That a method is better.
+    promising : bool
+        Whether it was not worse when it was tried.
 
     Examples
     --------
     >>> from nearfar.comparison.verdict import categorise
-    >>> categorise(0.96), categorise(0.8)
-    ('clearly better', 'probably better')
+    >>> categorise(0.96), categorise(0.6)
+    ('clearly better', 'too few rows to tell')
     """
     if probability >= CLEAR:
         return "clearly better"
     if probability >= PROBABLE:
         return "probably better"
-    return "no difference that matters" if probability <= 1 - PROBABLE else "too few rows to tell"
+    possible = promising and probability > 1 - PROBABLE
+    return "too few rows to tell" if possible else "no difference that matters"

@@ -46,9 +46,9 @@ class Wording:
         """Say that the best method makes no difference."""
         reference, found = paired(self.reference, chosen) or (self.reference, chosen)
         return (
-            f"Keep {described(reference)}: {self._measure(reference)}. The best other method, "
-            f"{chosen.name}, makes no difference that matters: {self._figure(found)}{_on(found)} "
-            f"(better: {_percent(gain)})."
+            f"Keep {described(reference)}: {self._measure(reference)}. No other method makes a "
+            f"difference that matters; the best, {chosen.name}, has {self._figure(found)}"
+            f"{_on(found)} (better: {_percent(gain)})."
         )
 
     def untried(self) -> str:
