@@ -85,7 +85,7 @@ def test_the_metric_is_saved_now_and_then(run, monkeypatch):
     monkeypatch.setattr(checkpoint.time, "monotonic", lambda: next(ticks))
     save = Metric.save
     monkeypatch.setattr(Metric, "save", lambda self, *a, **k: (seen.append(k), save(self, *a, **k)))
-    run(*FIT, "--max-iter", 9)
+    run(*FIT, "--max-iter", 9, "--set", "validation_fraction=None")
     done = [json.loads(k["metadata"]["checkpoint"])["iterations"] for k in seen if k]
     assert done == [5]
 

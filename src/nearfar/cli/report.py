@@ -17,6 +17,7 @@ from nearfar.cli.methods import AUTO, MethodChoice, find_method, fit_method
 from nearfar.cli.rows import Rows, read_rows
 from nearfar.cli.terminal import bars, command, convergence_notes, say, show_json
 from nearfar.comparison import Comparison, Method
+from nearfar.comparison.results import NO_TIME
 from nearfar.learners.base import MetricLearner
 from nearfar.report import Study, write_report
 
@@ -116,6 +117,8 @@ def _subject(comparison: Comparison, choice: MethodChoice) -> Method:
     """Return what to report on: the named method, the best guess, the best learner, or LDA."""
     if choice.method is not None:
         for result in comparison.left_out:
+            if result.name == choice.method.name and result.note == NO_TIME:
+                raise UserError(f"There was no time to try {result.name}; increase --budget.")
             if result.name == choice.method.name:
                 raise UserError(f"{result.name} was left out of the comparison: {result.note}.")
         return choice.method
