@@ -41,7 +41,7 @@ class TestAuto:
         assert lines[-4].endswith(f" s: {blend}.")
         assert lines[-3] == f"On new data, expect {found.expected_}."
         assert lines[-2] == "Metric written to iris.safetensors"
-        assert lines[-1] == "Next: nearfar neighbors iris.safetensors iris --row 0"
+        assert lines[-1] == "Next: nearfar show iris.safetensors"
         run(*lines[-1].split()[2:])
 
     def test_json(self, document):

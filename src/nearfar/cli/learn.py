@@ -310,7 +310,7 @@ class Task:
         metric, source = shlex.quote(str(self.path)), shlex.quote(self.source)
         kind = Path(self.source).suffix.lower()
         if kind not in FORMATS:
-            return f"nearfar neighbors {metric} {source} --row 0"
+            return f"nearfar show {metric}"
         ending = ".parquet" if kind in TABLE_FORMATS else ".npy"
         return f"nearfar transform {metric} {source} mapped{ending}"
 
