@@ -45,6 +45,23 @@ def random_pairs(seed, n=50, n_features=4, N=30, weighted=False):
     return X, pairs
 
 
+DEGENERATE = ["constant", "collinear", "wide", "equal rows", "tiny spread"]
+
+
+def degenerate_points(kind, rng):
+    """Return 30 points of a kind that many methods fail on."""
+    X = rng.standard_normal((30, 4))
+    if kind == "constant":
+        return np.column_stack([X, np.full(30, 3.0)])
+    if kind == "collinear":
+        return np.column_stack([X, X[:, 0] + X[:, 1], 2 * X[:, 2]])
+    if kind == "wide":
+        return rng.standard_normal((30, 80))
+    if kind == "equal rows":
+        return np.repeat(X[:10], 3, axis=0)
+    return X * np.array([1.0, 1.0, 1e-9, 1e-30])
+
+
 def set_bands(monkeypatch, rows):
     """Use bands of so many rows of pairs, in threads however few pairs there are."""
     monkeypatch.setattr(pair_tiles, "_BAND_ROWS", (rows, rows))

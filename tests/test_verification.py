@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_wine
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import fbeta_score
 from sklearn.model_selection import GridSearchCV, KFold
 
@@ -58,6 +59,31 @@ def test_fixed_false_positive_rate(share):
         assert curve.false_positive_rate[at + 1] > share
     unseen = verifier.predict(X, UNSEEN.take(~UNSEEN.similar))
     assert unseen.mean() <= share + 0.05
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.9, 1.0])
+def test_a_true_positive_rate_from_the_curve(share):
+    metric = Metric.identity(X.shape[1])
+    curve = verification_curve(metric, X, PAIRS)
+    distances = metric.pair_distances(X, PAIRS)
+    chosen = curve.thresholds[np.argmax(curve.true_positive_rate >= share)]
+    allowed = [
+        np.mean(distances[~PAIRS.similar] > t)
+        for t in curve.thresholds
+        if np.mean(distances[PAIRS.similar] <= t) >= share
+    ]
+    assert np.mean(distances[PAIRS.similar] <= chosen) >= share
+    assert np.mean(distances[~PAIRS.similar] > chosen) == max(allowed)
+
+
+def test_a_threshold_of_ones_own():
+    verifier = PairVerifier(random_state=0)
+    with pytest.raises(NotFittedError):
+        verifier.predict(X, UNSEEN)
+    distances = verifier.fit(X, PAIRS).metric_.pair_distances(X, UNSEEN)
+    for threshold in (-np.inf, 0.0, np.median(distances), np.inf):
+        verifier.threshold_ = threshold
+        np.testing.assert_array_equal(verifier.predict(X, UNSEEN), distances <= threshold)
 
 
 @pytest.mark.parametrize("beta", [0.25, 1.0, 4.0])

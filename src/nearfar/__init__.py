@@ -12,6 +12,7 @@ from nearfar import datasets, evaluate, neighbors, plots
 from nearfar.comparison import Comparison, compare
 from nearfar.constraints import (
     AllTriplets,
+    Chunklets,
     FarTargetTriplets,
     NearestTriplets,
     Pairs,
@@ -20,8 +21,23 @@ from nearfar.constraints import (
     Triplets,
 )
 from nearfar.learners.auto import AutoMetric
-from nearfar.learners.boosting import BoostMetric, DRMetric, MetricBoost
-from nearfar.learners.max_margin import C_path, CPath, MaxMarginMetric
+from nearfar.learners.boosting import BoostMetric, DRMetric, MetricBoost, PSDBoost
+from nearfar.learners.classic import (
+    DCA,
+    GMML,
+    ITML,
+    KISSME,
+    LFDA,
+    LMNN,
+    LSML,
+    MLKR,
+    MMC,
+    PLDA,
+    RCA,
+    XQDA,
+    InverseCovariance,
+)
+from nearfar.learners.max_margin import C_path, CPath, FrobMetric, MaxMarginMetric
 from nearfar.learners.max_margin.matching_pursuit import MatchingPursuitBasis
 from nearfar.learners.nca import NCA, MixtureNCA, SparseNCA
 from nearfar.metrics.gated import GatedMetric
@@ -32,16 +48,31 @@ from nearfar.verification import PairVerifier
 __version__ = "0.1.0"
 
 __all__ = [
+    "DCA",
+    "GMML",
+    "ITML",
+    "KISSME",
+    "LFDA",
+    "LMNN",
+    "LSML",
+    "MLKR",
+    "MMC",
     "NCA",
+    "PLDA",
+    "RCA",
+    "XQDA",
     "AllTriplets",
     "AutoMetric",
     "BoostMetric",
     "CPath",
     "C_path",
+    "Chunklets",
     "Comparison",
     "DRMetric",
     "FarTargetTriplets",
+    "FrobMetric",
     "GatedMetric",
+    "InverseCovariance",
     "MatchingPursuitBasis",
     "MaxMarginMetric",
     "Metric",
@@ -49,6 +80,7 @@ __all__ = [
     "MetricNeighborsClassifier",
     "MixtureNCA",
     "NearestTriplets",
+    "PSDBoost",
     "PairVerifier",
     "Pairs",
     "RandomPairs",

@@ -7,13 +7,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from nearfar import AutoMetric, BoostMetric, Metric, Triplets
+from nearfar import MLKR, AutoMetric, BoostMetric, Metric, Triplets
 from nearfar.cli.methods import AUTO, LEARNERS
 from nearfar.comparison.verdict import GoalComparison
 from nearfar.learners.auto import PRIOR
 
 from .conftest import LABELS, NAMES, NCA_ONLY, QUICK
 
+NUMBERS = ["--label", "d", "--drop", "species", "--drop", "name"]
 UNLABELLED = ["iris.csv", "--drop", "species", "--drop", "name"]
 PAIRS = ["rows.npy", "--pairs", "pairs.csv", "--method", "maxmargin", "--no-comparison"]
 
@@ -118,9 +119,63 @@ def test_only_if_significant(run, folder):
 @pytest.mark.parametrize("method", LEARNERS)
 def test_each_learner_writes_a_metric(run, folder, method):
     options = ["--no-comparison", "--method", method]
-    options += ["--max-iter", 3] * ("max_iter" in LEARNERS[method]().get_params())
-    run("learn", "iris.csv", *LABELS, *options, *(NCA_ONLY if method == AUTO else []))
-    assert Metric.load(folder / "iris.safetensors").feature_names == tuple(NAMES)
+    if "max_iter" in LEARNERS[method]().get_params():
+        options += ["--max-iter", 3]
+    if "labels" in LEARNERS[method].supervision:
+        run("learn", "iris.csv", *LABELS, *options, *(NCA_ONLY if method == AUTO else []))
+        names = NAMES
+    else:
+        run("learn", "iris.csv", *NUMBERS, *options)
+        names = NAMES[:3]
+    assert Metric.load(folder / "iris.safetensors").feature_names == tuple(names)
+
+
+class TestNumbers:
+    def test_are_learned_from(self, document, run, folder, iris):
+        found = document("learn", "iris.csv", *NUMBERS, "--method", "mlkr", "--folds", 3)
+        X, _ = iris
+        expected = MLKR(random_state=0).fit(X[:, :3], X[:, 3]).metric_.L
+        np.testing.assert_array_equal(Metric.load(folder / "iris.safetensors").L, expected)
+        assert found["comparison"] is None
+        assert {name: len(scores) for name, scores in found["held_out"].items()} == {
+            "Euclidean, as is": 3,
+            "Euclidean": 3,
+            "learned": 3,
+        }
+        assert np.mean(found["held_out"]["learned"]) > 0.8
+        result = run("learn", "iris.csv", *NUMBERS, "--method", "mlkr", "--folds", 2)
+        assert "150 rows x 3 features, numbers from 0.1 to 2.5" in result.stdout
+        assert "held-out rows, R² %" in result.stdout
+
+    def test_of_arrays(self, run, folder):
+        np.save(folder / "numbers.npy", np.linspace(0.0, 1.0, 150))
+        options = ["--label", "numbers.npy", "--method", "mlkr", "--no-comparison"]
+        run("learn", "rows.npy", *options)
+        assert Metric.load(folder / "rows.safetensors").n_features == 4
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["iris.csv", *LABELS], "Column species has 'setosa'; the method learns from finite"),
+            (["gaps.csv", "--label", "y"], "2 rows of gaps.csv have no label in column y"),
+            (["infinite.csv", "--label", "y"], "Column y has 'inf'"),
+            (["rows.npy", "--label", "text.npy"], "The labels are not numbers"),
+            (["iris.csv", *NUMBERS, "--folds", 151], "150 rows are too few for 151 folds"),
+            (["rows.npy", "--triplets", "triplets.csv"], "learns from numbers, not from triplets"),
+        ],
+    )
+    def test_other_labels_are_refused(self, fail, folder, arguments, message):
+        table = pl.DataFrame({"x": [1.0, 2.0, 4.0], "y": [0.5, None, None]})
+        table.write_csv("gaps.csv")
+        table.with_columns(y=pl.Series([0.5, np.inf, 1.0])).write_csv("infinite.csv")
+        np.save("text.npy", np.repeat(["a", "b"], 75))
+        assert message in fail("learn", *arguments, "--method", "mlkr")
+        assert not list(folder.glob("*.safetensors.part"))
+
+    def test_are_not_compared(self, fail):
+        message = "MLKR does not learn from class labels"
+        assert message in fail("compare", "iris.csv", *LABELS, "--method", "mlkr")
+        assert message in fail("report", "iris.csv", *LABELS, "--method", "mlkr")
 
 
 @pytest.mark.parametrize("method", ["lda", "inverse-covariance"])

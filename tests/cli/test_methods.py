@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from nearfar import NCA, AutoMetric, BoostMetric, MetricBoost, Pairs, Triplets
+from nearfar import NCA, RCA, AutoMetric, BoostMetric, MetricBoost, Pairs, Triplets
 from nearfar.cli.errors import UserError
 from nearfar.cli.methods import AUTO, LEARNERS, METHOD_NAMES, compared_learners, find_method
 
@@ -42,7 +42,8 @@ TRIPLETS, PAIRS = Triplets([[0, 1, 2]]), Pairs([[0, 1]], [True])
 @pytest.mark.parametrize("name", METHOD_NAMES)
 def test_what_a_method_learns_from(name):
     known = LEARNERS[name].supervision if name in LEARNERS else ("labels",)
-    kinds = {"labels": [0, 1], "triplets": TRIPLETS, "pairs": PAIRS}
+    labels = "numbers" if "numbers" in known else "labels"
+    kinds = {labels: [0, 1], "triplets": TRIPLETS, "pairs": PAIRS}
     for kind, supervision in kinds.items():
         if kind in known:
             find_method(name).check(supervision)
@@ -51,12 +52,18 @@ def test_what_a_method_learns_from(name):
                 find_method(name).check(supervision)
 
 
+def test_what_needs_numbers():
+    assert [name for name in METHOD_NAMES if find_method(name).needs_numbers] == ["mlkr"]
+
+
 def test_settings():
     settings = ["n_components=2", "response=normalized"]
     learner = find_method("metricboost", seed=3, max_iter=7, settings=settings).learner
     expected = MetricBoost(random_state=3, max_iter=7, n_components=2, response="normalized")
     assert learner.get_params() == expected.get_params()
     assert find_method("boost").learner.get_params() == BoostMetric(random_state=0).get_params()
+    found = find_method("rca", seed=3, settings=["shrinkage=0.2"]).learner
+    assert found.get_params() == RCA(shrinkage=0.2).get_params()
 
 
 @pytest.mark.parametrize(
@@ -70,6 +77,7 @@ def test_settings():
         ("auto", {"settings": ["C=1"]}, "no parameter 'C'; autometric has budget"),
         ("auto", {"max_iter": 3}, "autometric has none"),
         ("best", {"settings": ["C=1"]}, "best has no parameters"),
+        ("rca", {"max_iter": 3}, "rca has none"),
     ],
 )
 def test_errors(name, options, message):

@@ -6,7 +6,7 @@ from sklearn.datasets import load_iris
 from sklearn.preprocessing import StandardScaler
 
 import nearfar
-from nearfar import AutoMetric, BoostMetric
+from nearfar import MLKR, AutoMetric, BoostMetric, InverseCovariance
 from nearfar.comparison import default_methods
 from nearfar.comparison.methods import DEFAULT_LEARNERS
 from nearfar.learners.auto import known_learners
@@ -28,6 +28,14 @@ def test_every_exported_learner_is_found():
     assert set(known_learners()) == exported
 
 
+def test_the_inverse_covariance_is_a_plain_method():
+    X, y = load_iris(return_X_y=True)
+    plain = [method for method in METHODS if "covariance" in method.name.lower()]
+    assert [method.kind for method in plain] == ["plain"]
+    expected = InverseCovariance().fit(X).metric_.matrix
+    np.testing.assert_allclose(plain[0].learn(X, y).matrix, expected, rtol=1e-9)
+
+
 def test_a_learner_defined_later_is_found():
     Later = type("LaterMetric", (BoostMetric,), {"__module__": "nearfar.later"})
     try:
@@ -42,18 +50,19 @@ def names(*chosen):
 
 
 def test_the_learners_of_a_comparison():
-    assert names() == USUAL
-    assert USUAL[0] == "AutoMetric"
-    labelled = [n for n, kind in known_learners().items() if "labels" in kind.supervision]
+    assert names() == list(DEFAULT_LEARNERS)
+    assert DEFAULT_LEARNERS[0] == "AutoMetric"
+    found = known_learners().items()
+    labelled = [n for n, k in found if "labels" in k.supervision and k is not InverseCovariance]
     assert names("all") == ["NCA (scikit-learn)", *labelled]
-    assert set(USUAL) <= set(labelled)
+    assert set(DEFAULT_LEARNERS) <= set(labelled)
 
 
-def test_only_learners_from_labels_are_compared(monkeypatch):
-    monkeypatch.setattr(BoostMetric, "supervision", ("numbers",))
-    assert "BoostMetric" not in names("all")
-    for chosen in (["BoostMetric"], [BoostMetric()]):
-        with pytest.raises(ValueError, match="BoostMetric does not learn from class labels"):
+def test_learners_from_numbers_are_left_out():
+    assert "MLKR" in known_learners()
+    assert "MLKR" not in names("all")
+    for chosen in ("MLKR", [MLKR()], {"mine": MLKR()}):
+        with pytest.raises(ValueError, match="does not learn from class labels"):
             default_methods(chosen)
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.covariance import ledoit_wolf_shrinkage
 from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -31,12 +32,14 @@ X, Y = load_iris(return_X_y=True)
 
 
 class Whitened(TransformerMixin, BaseEstimator):
-    """Mahalanobis distance with scikit-learn's own tools."""
+    """Mahalanobis distance with scikit-learn's shrinkage, in the space that the rows span."""
 
     def fit(self, X, y=None):
         values, vectors = np.linalg.eigh(np.cov(X, rowvar=False))
         kept = values > 1e-12 * values[-1]
-        self.map_ = vectors[:, kept] / np.sqrt(values[kept])
+        values, vectors = values[kept], vectors[:, kept]
+        share = ledoit_wolf_shrinkage(X @ vectors) * len(X) / (len(X) - 1)
+        self.map_ = vectors / np.sqrt((1 - share) * values + share * values.mean())
         return self
 
     def transform(self, X):

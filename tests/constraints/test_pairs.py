@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from nearfar import Pairs
@@ -25,3 +26,34 @@ class TestPairs:
         assert kept.index.tolist() == [[2, 1], [1, 0]]
         assert kept.similar.tolist() == [False, True]
         assert kept.weight.tolist() == [2.0, 3.0]
+
+    def test_from_points_keeps_every_distance(self, rng):
+        points = rng.integers(0, 3, (40, 2, 2)).astype(float)
+        similar = rng.random(40) < 0.5
+        X, pairs = Pairs.from_points(points, similar, np.arange(40.0))
+        kept = pairs.weight.astype(int)
+        assert len(np.unique(X, axis=0)) == len(X) <= 9
+        assert kept.tolist() == [i for i in range(40) if (points[i, 0] != points[i, 1]).any()]
+        np.testing.assert_array_equal(X[pairs.index], points[kept])
+        np.testing.assert_array_equal(pairs.similar, similar[kept])
+
+    def test_from_points_keeps_the_order_and_float32(self):
+        points = np.array([[[5], [1]], [[3], [5]]], dtype=np.float32)
+        X, pairs = Pairs.from_points(points, [True, False])
+        assert X.dtype == np.float32
+        assert X.ravel().tolist() == [5, 1, 3]
+        assert pairs.index.tolist() == [[0, 1], [2, 0]]
+
+    @pytest.mark.parametrize(
+        ("points", "similar", "message"),
+        [
+            ([[0, 1]], [True], r"shape \(n, 2, n_features\)"),
+            (np.zeros((1, 3, 2)), [True], r"shape \(n, 2, n_features\)"),
+            (np.full((1, 2, 2), np.nan), [True], "finite"),
+            (np.zeros((1, 2, 2)), [-1], "write `labels == 1`"),
+            (np.zeros((1, 2, 2)), [True, True], "one boolean per pair"),
+        ],
+    )
+    def test_from_points_refuses(self, points, similar, message):
+        with pytest.raises(ValueError, match=message):
+            Pairs.from_points(points, similar)

@@ -122,6 +122,27 @@ class TestTriplets:
         with pytest.raises(ValueError, match="read-only"):
             copy.index[0, 0] = 5
 
+    def test_from_points_keeps_every_comparison(self, rng):
+        points = rng.integers(0, 3, (40, 3, 2)).astype(float)
+        X, triplets = Triplets.from_points(points, np.arange(40.0))
+        kept = triplets.weight.astype(int)
+        distinct = [i for i in range(40) if len(np.unique(points[i], axis=0)) == 3]
+        assert kept.tolist() == distinct
+        np.testing.assert_array_equal(X[triplets.index], points[distinct])
+        assert Triplets.from_points(points)[1].weight is None
+
+    @pytest.mark.parametrize(
+        ("points", "weight", "message"),
+        [
+            (np.zeros((1, 2, 2)), None, r"shape \(n, 3, n_features\)"),
+            (np.full((1, 3, 2), np.inf), None, "finite"),
+            (np.zeros((1, 3, 2)), [1.0, 1.0], "one weight each"),
+        ],
+    )
+    def test_from_points_refuses(self, points, weight, message):
+        with pytest.raises(ValueError, match=message):
+            Triplets.from_points(points, weight)
+
 
 def test_constraints_over_samples_split_like_targets():
     y = Triplets([[0, 1, 2], [3, 4, 0], [4, 3, 1]]).over(5)

@@ -90,7 +90,7 @@ class TestCosine:
     @pytest.fixture(params=[BoostMetric, MetricBoost, MaxMarginMetric, MixtureNCA])
     def fitted(self, request, tables):
         y, X = tables[0], tables[1]["cosine"]
-        return request.param(random_state=0).fit(X, y), X, y
+        return request.param(random_state=0, validation_fraction=None).fit(X, y), X, y
 
     def test_it_learns_on_rows_of_unit_length(self, fitted):
         learner, X, y = fitted

@@ -37,7 +37,7 @@ def learner(request):
 
 def test_none_fits_to_the_end(learner):
     learner.set_params(validation_fraction=None).fit(X, Y)
-    assert learner.shrinkage_ == 0
+    assert learner.prior_share_ == 0
     assert learner.history_.stopped != "validation"
 
 
@@ -49,8 +49,8 @@ def isotropic(rng):
 
 
 def test_what_cannot_be_learned_is_shrunk_away(learner, isotropic):
-    learner.set_params(scale="unit").fit(*isotropic)
-    assert learner.shrinkage_ > 0.3
+    learner.set_params(scale="unit", validation_fraction=0.2).fit(*isotropic)
+    assert learner.prior_share_ > 0.3
 
 
 @pytest.mark.filterwarnings("ignore:max_iter=")
@@ -64,7 +64,7 @@ def test_the_fit_is_that_of_so_many_iterations_shrunk_to_the_prior(learner):
     assert whole.n_iter_ == learner.n_iter_
     prior = Metric(np.diag(1 / X.std(axis=0)))
     size = mean_squared_distance(whole.metric_, X) / mean_squared_distance(prior, X)
-    t = learner.shrinkage_
+    t = learner.prior_share_
     for part, full in zip(learner.metric_.parts, whole.metric_.parts, strict=True):
         expected = t * size * prior.matrix + (1 - t) * full.matrix
         np.testing.assert_allclose(part.matrix, expected, rtol=1e-6, atol=1e-8 * size)
@@ -74,14 +74,21 @@ def cut_in_blocks(learner):
     return isinstance(learner, MetricBoost)
 
 
+def test_stages_end_with_the_metric(isotropic):
+    learner = BoostMetric(max_iter=30, random_state=0, validation_fraction=0.3).fit(*isotropic)
+    *_, last = learner.staged_metrics()
+    assert learner.prior_share_ > 0
+    np.testing.assert_array_equal(last.L, learner.metric_.L)
+
+
 @pytest.mark.parametrize("strategy", [RandomTriplets(600), RandomPairs(600)])
 def test_constraints_are_validated_too(strategy, rng):
     noise, y = rng.standard_normal((60, 10)), rng.integers(0, 3, 60)
     constraints = strategy(noise, y, np.random.RandomState(0))
     cls = MaxMarginMetric if isinstance(strategy, RandomPairs) else BoostMetric
-    learner = cls(random_state=0, scale="unit").fit(noise, constraints)
-    assert learner.shrinkage_ > 0.2 or learner.n_iter_ <= 8
-    over = cls(random_state=0, scale="unit").fit(noise, constraints.over(60))
+    learner = cls(random_state=0, validation_fraction=0.2).fit(noise, constraints)
+    assert learner.prior_share_ > 0.2 or learner.n_iter_ <= 8
+    over = cls(random_state=0, validation_fraction=0.2).fit(noise, constraints.over(60))
     np.testing.assert_array_equal(learner.metric_.L, over.metric_.L)
 
 
@@ -91,33 +98,35 @@ def test_classes_are_held_out(rng):
     points = np.hstack([centers[y], np.zeros((120, 6))]) + 0.7 * rng.standard_normal((120, 12))
     rows = BoostMetric(random_state=0).fit(points, y)
     classes = BoostMetric(random_state=0, validation="classes").fit(points, y)
-    assert rows.shrinkage_ != classes.shrinkage_
+    assert rows.prior_share_ != classes.prior_share_
 
 
 def test_too_few_data_to_hold_out():
     learner = BoostMetric(max_iter=5).fit([[0.0], [1.0], [5.0]], [0, 0, 1])
-    assert learner.shrinkage_ == 0
+    assert learner.prior_share_ == 0
 
 
 @pytest.mark.parametrize(
-    "parameters", [{"prior": None}, {"variant": "paper"}], ids=lambda given: next(iter(given))
+    "parameters",
+    [{"prior": None}, {"variant": "paper"}, {"scale": "standard"}],
+    ids=lambda given: next(iter(given)),
 )
-def test_the_papers_letter_is_not_validated(parameters):
+def test_what_was_asked_for_is_not_validated(parameters):
     learner = BoostMetric(max_iter=20, **parameters).fit(X, Y)
-    assert learner.shrinkage_ == 0
+    assert learner.prior_share_ == 0
     assert learner.n_iter_ == 20
 
 
 def test_warm_starts_are_not_validated():
     learner = BoostMetric(max_iter=20, warm_start=True).fit(X, Y)
     learner.fit(X, Y)
-    assert learner.shrinkage_ == 0
+    assert learner.prior_share_ == 0
 
 
 def test_the_threshold_belongs_to_the_shrunk_metric(isotropic):
     points, y = isotropic
-    learner = MaxMarginMetric(random_state=0, scale="unit").fit(points, y)
-    assert learner.shrinkage_ > 0.1
+    learner = MaxMarginMetric(random_state=0, scale="unit", validation_fraction=0.2).fit(points, y)
+    assert learner.prior_share_ > 0.1
     pairs = RandomPairs(1000)(points, y, np.random.RandomState(0))
     right = np.mean(learner.predict(points, pairs) == pairs.similar)
     distances = learner.metric_.pair_distances(points, pairs) ** 2
@@ -131,11 +140,12 @@ Q = np.linspace(0, 1, 101)
 def test_a_prior_of_ones_own_is_what_is_shrunk_to(isotropic):
     points, y = isotropic
     own = Metric(np.diag(np.linspace(1, 2, 30)))
-    learner = BoostMetric(prior=own, prior_weight=0.0, scale="unit", random_state=0).fit(points, y)
+    learner = BoostMetric(prior=own, prior_weight=0.0, validation_fraction=0.2, random_state=0)
+    learner.fit(points, y)
     terms = (learner.directions_.T * learner.weights_) @ learner.directions_
     size = mean_squared_distance(Metric.from_matrix(terms), points)
     size /= mean_squared_distance(own, points)
-    t = learner.shrinkage_
+    t = learner.prior_share_
     assert t > 0.1
     np.testing.assert_allclose(
         learner.metric_.matrix, t * size * own.matrix + (1 - t) * terms, rtol=1e-6, atol=1e-9
@@ -167,13 +177,13 @@ class TestPlan:
 
     def test_all_shrinkage_is_the_prior_in_other_units(self):
         prior, learned = Metric.identity(13), Metric(np.diag(np.arange(1.0, 14)))
-        shrunk = Plan(None, 1.0).shrink(learned, prior, X, None)
+        shrunk = Plan(None, 1.0).shrinkage_to(prior, X, None).apply(learned)
         M = shrunk.matrix
         np.testing.assert_allclose(M, M[0, 0] * np.eye(13), atol=1e-9 * M[0, 0])
         assert mean_squared_distance(shrunk, X) == pytest.approx(mean_squared_distance(learned, X))
 
     def test_gated_metrics_keep_their_gate(self):
         gated = GatedMetric([Metric.identity(13)] * 2, V=np.eye(2, 13), b=[0, 1])
-        shrunk = Plan(None, 0.5).shrink(gated, Metric.identity(13), X, None)
+        shrunk = Plan(None, 0.5).shrinkage_to(Metric.identity(13), X, None).apply(gated)
         np.testing.assert_array_equal(shrunk.assign(X), gated.assign(X))
         assert len(shrunk.parts) == 2

@@ -12,13 +12,19 @@ from sklearn.exceptions import ConvergenceWarning
 
 import nearfar
 from nearfar import (
+    ITML,
+    LMNN,
+    LSML,
+    MMC,
     NCA,
     BoostMetric,
     DRMetric,
+    FrobMetric,
     MaxMarginMetric,
     Metric,
     MetricBoost,
     MixtureNCA,
+    PSDBoost,
     RandomPairs,
     RandomTriplets,
     SparseNCA,
@@ -43,15 +49,22 @@ LEARNERS = [
 TO_THE_OPTIMUM = {
     BoostMetric: {"corrective": True, "penalty": 0.1, "prior": None},
     DRMetric: {"independence": 0.0, "tol": 1e-10, "max_iter": 300},
+    FrobMetric: {"tol": 1e-7},
+    ITML: {"tol": 1e-9, "random_state": 0},
+    LMNN: {"n_neighbors": 10, "tol": 1e-9},
+    LSML: {"tol": 1e-9, "random_state": 0},
     MaxMarginMetric: {"tol": 1e-6, "random_state": 0},
+    MMC: {"tol": 1e-8, "random_state": 0},
     MetricBoost: {"tol": 1e-9, "max_iter": 1000},
     MixtureNCA: {"n_metrics": 2, "tol": 1e-7, "max_iter": 500, "random_state": 0},
     NCA: {"objective": "likelihood", "tol": 1e-8},
+    PSDBoost: {"tol": 1e-7},
     SparseNCA: {"tol": 1e-10},
 }
+TO_THE_OPTIMUM = {cls: given | {"scale": "standard"} for cls, given in TO_THE_OPTIMUM.items()}
 """Parameters with which learners go all the way."""
 
-CONVEX = [BoostMetric, DRMetric, MaxMarginMetric]
+CONVEX = [BoostMetric, DRMetric, FrobMetric, ITML, LMNN, LSML, MaxMarginMetric, MMC, PSDBoost]
 """Learners that then end at the same optimum from anywhere."""
 
 
@@ -131,16 +144,15 @@ class TestEveryLearner:
     ids=lambda c: c.__name__,
 )
 def test_continues_with_other_constraints(cls):
-    learner = interrupted(cls(scale="standard", **TO_THE_OPTIMUM[cls]), X, PAIRS)
-    pairs = cls is MaxMarginMetric
-    strategy = RandomPairs(300) if pairs else RandomTriplets(300)
+    learner = interrupted(cls(**TO_THE_OPTIMUM[cls]), X, PAIRS)
+    strategy = RandomTriplets(300) if "triplets" in cls.supervision else RandomPairs(300)
     constraints = strategy(X, Y, np.random.RandomState(1))
     assert_same_optimum(learner, X, constraints)
 
 
 @pytest.mark.parametrize("cls", CONVEX, ids=lambda cls: cls.__name__)
 def test_continues_with_other_rows(cls):
-    learner = cls(scale="standard", **TO_THE_OPTIMUM[cls])
+    learner = cls(**TO_THE_OPTIMUM[cls])
     assert_same_optimum(interrupted(learner, *OTHER_ROWS), X, Y)
 
 
@@ -160,13 +172,13 @@ class TestBoosting:
     @pytest.mark.parametrize(
         "learner",
         [
-            BoostMetric(),
-            BoostMetric(prior=None),
+            BoostMetric(scale="standard"),
+            BoostMetric(scale="standard", prior=None),
             BoostMetric(variant="paper"),
-            BoostMetric(n_components=2),
-            MetricBoost(),
-            MetricBoost(response="normalized"),
-            MetricBoost(constraints=nearfar.NearestTriplets()),
+            BoostMetric(scale="standard", n_components=2),
+            MetricBoost(scale="standard"),
+            MetricBoost(scale="standard", response="normalized"),
+            MetricBoost(scale="standard", constraints=nearfar.NearestTriplets()),
         ],
         ids=str,
     )
@@ -185,7 +197,9 @@ class TestBoosting:
         assert len(stages) == 1 + continued.n_iter_
         np.testing.assert_allclose(stages[-1].matrix, continued.metric_.matrix, rtol=1e-12)
 
-    @pytest.mark.parametrize("learner", [BoostMetric(), MetricBoost()], ids=str)
+    @pytest.mark.parametrize(
+        "learner", [BoostMetric(scale="standard"), MetricBoost(scale="standard")], ids=str
+    )
     @pytest.mark.parametrize("name", ["iris", "wine"])
     def test_a_file_takes_the_place_of_the_first_half(self, learner, name, tmp_path):
         X, y, _ = half_of(name)
@@ -196,7 +210,7 @@ class TestBoosting:
     @pytest.mark.parametrize("constraints", [None, nearfar.NearestTriplets()])
     def test_binary_models_have_the_same_votes(self, name, constraints, tmp_path):
         X, y, _ = half_of(name)
-        learner = MetricBoost(response="binary", constraints=constraints)
+        learner = MetricBoost(scale="standard", response="binary", constraints=constraints)
         whole, (half, continued) = halves(learner, X, y, 8)
         loaded = from_file(half, tmp_path / "metric").fit(X, y)
         for found in (continued, loaded):
@@ -207,7 +221,9 @@ class TestBoosting:
             np.testing.assert_allclose(overlap, (expected.directions**2).sum(axis=1), rtol=1e-9)
             assert_same_matrix(found, whole)
 
-    @pytest.mark.parametrize("learner", [BoostMetric(), MetricBoost()], ids=str)
+    @pytest.mark.parametrize(
+        "learner", [BoostMetric(scale="standard"), MetricBoost(scale="standard")], ids=str
+    )
     def test_terms_are_only_added(self, learner):
         first = interrupted(learner, *OTHER_ROWS).metric_.matrix
         added = np.linalg.eigvalsh(learner.set_params(max_iter=5).fit(X, Y).metric_.matrix - first)
@@ -218,7 +234,7 @@ class TestBoosting:
     @pytest.mark.parametrize("name", ["iris", "wine"])
     def test_doubly_regularised_terms_are_the_same(self, name, prior):
         X, y, _ = half_of(name)
-        whole, (_, continued) = halves(DRMetric(prior=prior), X, y, 6)
+        whole, (_, continued) = halves(DRMetric(scale="standard", prior=prior), X, y, 6)
         np.testing.assert_allclose(continued.weights_, whole.weights_, atol=1e-9)
         overlap = np.abs((continued.directions_ * whole.directions_).sum(axis=1))
         np.testing.assert_allclose(overlap, 1.0, atol=1e-9)
@@ -230,9 +246,15 @@ class TestBoosting:
             learner.fit(X, Y)
 
     def test_only_linear_metrics_can_be_continued(self):
-        learner = BoostMetric(warm_start=True)
-        gated = MixtureNCA(n_metrics=2, tol=1e-3, random_state=0).fit(X, Y).metric_
-        kernel = MaxMarginMetric(kernel="rbf", n_basis=5, random_state=0).fit(X, Y).metric_
+        learner = BoostMetric(scale="standard", warm_start=True)
+        gated = (
+            MixtureNCA(scale="standard", n_metrics=2, tol=1e-3, random_state=0).fit(X, Y).metric_
+        )
+        kernel = (
+            MaxMarginMetric(scale="standard", kernel="rbf", n_basis=5, random_state=0)
+            .fit(X, Y)
+            .metric_
+        )
         for metric in (gated, kernel):
             learner.metric_ = metric
             with pytest.raises(ValueError, match="without a kernel or a gate"):
@@ -241,7 +263,7 @@ class TestBoosting:
 
 class TestMaxMargin:
     def test_planes_are_reused(self):
-        learner = MaxMarginMetric(tol=1e-6, warm_start=True).fit(X, PAIRS)
+        learner = MaxMarginMetric(scale="standard", tol=1e-6, warm_start=True).fit(X, PAIRS)
         planes, alone, objective = (
             learner._last_fit.state.planes,
             learner.n_iter_,
@@ -255,9 +277,9 @@ class TestMaxMargin:
 
     @pytest.mark.parametrize("C", [110.0, 300.0])
     def test_planes_are_reused_for_another_penalty(self, C):
-        learner = MaxMarginMetric(tol=1e-6, warm_start=True).fit(X, PAIRS)
+        learner = MaxMarginMetric(scale="standard", tol=1e-6, warm_start=True).fit(X, PAIRS)
         learner.set_params(C=C).fit(X, PAIRS)
-        alone = MaxMarginMetric(tol=1e-6, C=C).fit(X, PAIRS)
+        alone = MaxMarginMetric(scale="standard", tol=1e-6, C=C).fit(X, PAIRS)
         assert learner.n_iter_ < alone.n_iter_
         assert learner.history_.objective[-1] == pytest.approx(
             alone.history_.objective[-1], rel=2e-6
@@ -265,7 +287,9 @@ class TestMaxMargin:
 
     def test_multipliers_are_reused(self):
         pairs = PAIRS.take(np.arange(0, 400, 10))
-        learner = MaxMarginMetric(solver="box", tol=1e-6, warm_start=True).fit(X, pairs)
+        learner = MaxMarginMetric(scale="standard", solver="box", tol=1e-6, warm_start=True).fit(
+            X, pairs
+        )
         first, objective = learner.n_iter_, learner.history_.objective[-1]
         learner.fit(X, pairs)
         assert learner.n_iter_ < first / 5
@@ -281,7 +305,9 @@ class TestMaxMargin:
         )
 
     def test_kernels(self, tmp_path):
-        learner = MaxMarginMetric(kernel="rbf", gamma=0.1, n_basis=12, tol=1e-5, warm_start=True)
+        learner = MaxMarginMetric(
+            scale="standard", kernel="rbf", gamma=0.1, n_basis=12, tol=1e-5, warm_start=True
+        )
         first = learner.fit(X, PAIRS).history_.objective[-1]
         loaded = from_file(learner, tmp_path / "metric").fit(X, PAIRS)
         for continued in (loaded, learner.fit(X, PAIRS)):
@@ -294,7 +320,7 @@ class TestMaxMargin:
 
 @pytest.mark.parametrize(
     "learner",
-    [NCA(objective="likelihood"), SparseNCA(sparsity=0.0)],
+    [NCA(scale="standard", objective="likelihood"), SparseNCA(scale="standard", sparsity=0.0)],
     ids=lambda x: type(x).__name__,
 )
 def test_soft_neighbours_begin_at_the_last_map(learner):
@@ -316,5 +342,7 @@ class TestMixture:
             assert found.history_.objective[-1] == pytest.approx(whole.history_.objective[-1])
 
     def test_fewer_components(self):
-        learner = MixtureNCA(n_metrics=2, tol=1e-3, random_state=0, warm_start=True).fit(X, Y)
+        learner = MixtureNCA(
+            scale="standard", n_metrics=2, tol=1e-3, random_state=0, warm_start=True
+        ).fit(X, Y)
         assert learner.set_params(n_components=1).fit(X, Y).transform(X).shape == (len(X), 1)

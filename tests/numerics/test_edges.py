@@ -29,6 +29,11 @@ def test_edges_equal_loops(dtype, rng):
     )
 
 
+def test_sums_of_pairs():
+    edges = Edges(np.eye(4), np.array([0, 2, 1, 3]), np.array([1, 3, 0, 0]))
+    assert edges.sum_of_pairs(np.array([1.0, 2.0, 4.0, 8.0])).tolist() == [5.0, 8.0, 2.0]
+
+
 def test_rows_in_class_order():
     classes = ClassOrder(np.array([7, 3, 7, 5, 3, 7]))
     assert classes.order.tolist() == [1, 4, 3, 0, 2, 5]

@@ -111,6 +111,28 @@ def test_logarithms_of_sums_of_any_size(band_rows, dtype, scale, near_sign):
         np.testing.assert_allclose(sums, 1.0, atol=1e-10 if dtype == np.float64 else 1e-2)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("scale", [1.0, 1e-3, 40.0])
+def test_soft_weights_of_all_pairs(band_rows, dtype, scale):
+    table = Table(dtype)
+    P = table.P * dtype(scale)
+    form, pairs = Embedded(P, table.form.signs), PairTiles(np.zeros(len(P), dtype=int))
+    exponents = -(table.H * scale**2)
+    np.fill_diagonal(exponents, -np.inf)
+    expected = np.exp(exponents - exponents.max(axis=1, keepdims=True))
+    seen = []
+    for band in pairs.bands:
+        weights = form.soft_weights(band)
+        assert weights.dtype == dtype
+        own = np.arange(band.rows.start, band.rows.stop)
+        assert not weights[np.arange(band.height), own].any()
+        # In float32 a squared distance is known to the rounding of the squared norms.
+        atol = 1e-10 if dtype == np.float64 else 3e-6 * max(1.0, scale**2)
+        np.testing.assert_allclose(weights, expected[band.rows], atol=atol)
+        seen += own.tolist()
+    assert seen == list(range(len(P)))
+
+
 def test_buffers_of_different_numbers_are_apart():
     table = Table()
     band = table.pairs.bands[0]

@@ -29,8 +29,8 @@ def legend_of(ax):
 
 class TestSpectra:
     def test_sparse_and_free(self):
-        free = SparseNCA(sparsity=0.0).fit(X, Y).metric_
-        sparse = SparseNCA(sparsity=0.1).fit(X, Y).metric_
+        free = SparseNCA(scale="standard", sparsity=0.0).fit(X, Y).metric_
+        sparse = SparseNCA(scale="standard", sparsity=0.1).fit(X, Y).metric_
         assert np.count_nonzero(plots.eigenvalues(sparse)) == 2
         np.testing.assert_allclose(
             plots.eigenvalues(free), np.linalg.eigvalsh(free.matrix)[::-1], atol=1e-6
@@ -50,7 +50,7 @@ class TestSpectra:
 
 class TestIterations:
     def test_of_boosting(self):
-        learner = BoostMetric(max_iter=30).fit(X, Y)
+        learner = BoostMetric(scale="standard", max_iter=30).fit(X, Y)
         objective, eigenvalue = plots.iterations(learner.history_)
         assert objective.lines[0].get_xdata().tolist() == list(range(1, 31))
         np.testing.assert_array_equal(objective.lines[0].get_ydata(), learner.history_.objective)
@@ -60,9 +60,9 @@ class TestIterations:
         assert plots.iterations(learner.history_, axes=[objective, eigenvalue])[1] is eigenvalue
 
     def test_of_solvers_without_directions(self):
-        pairs = MaxMarginMetric(random_state=0).fit(X, Y)
+        pairs = MaxMarginMetric(scale="standard", random_state=0).fit(X, Y)
         assert plots.iterations(pairs.history_)[1].get_ylabel() == "gap"
-        (objective,) = plots.iterations(NCA().fit(X, Y).history_)
+        (objective,) = plots.iterations(NCA(scale="standard").fit(X, Y).history_)
         assert objective.get_ylabel() == "objective"
 
     def test_scales(self):
@@ -76,7 +76,7 @@ class TestIterations:
 
 class TestAccuracyByRank:
     def test_without_prior_by_rank(self):
-        learner = BoostMetric(prior=None, max_iter=60).fit(*PARTS[:2])
+        learner = BoostMetric(scale="standard", prior=None, max_iter=60).fit(*PARTS[:2])
         ax = plots.accuracy_by_rank(learner, *PARTS, n_neighbors=5)
         last = {metric.n_components: metric for metric in learner.staged_metrics()}
         line, level = ax.lines
@@ -90,7 +90,7 @@ class TestAccuracyByRank:
         assert legend_of(ax) == ["BoostMetric", "Euclidean, standardised"]
 
     def test_with_prior_by_iterations(self):
-        learner = BoostMetric(max_iter=80).fit(*PARTS[:2])
+        learner = BoostMetric(scale="standard", max_iter=80).fit(*PARTS[:2])
         ax = plots.accuracy_by_rank(learner, *PARTS, max_points=6)
         shown = ax.lines[0].get_xdata()
         assert shown[0] == 1
@@ -102,7 +102,7 @@ class TestAccuracyByRank:
         assert ax.lines[0].get_ydata()[-1] == final
 
     def test_one_point_is_the_final_metric(self):
-        learner = DRMetric(prior=None).fit(*PARTS[:2])
+        learner = DRMetric(scale="standard", prior=None).fit(*PARTS[:2])
         ax = plots.accuracy_by_rank(learner, *PARTS, max_points=1)
         final = 1 - evaluate.knn_error(learner.metric_, *PARTS)
         assert ax.lines[0].get_ydata().tolist() == [final]
@@ -110,17 +110,17 @@ class TestAccuracyByRank:
     def test_frames_and_names(self):
         names = [f"f{j}" for j in range(13)]
         train, test = (pd.DataFrame(part, columns=names) for part in (PARTS[0], PARTS[2]))
-        learner = BoostMetric(max_iter=3).fit(train, NAMES[::2])
+        learner = BoostMetric(scale="standard", max_iter=3).fit(train, NAMES[::2])
         ax = plots.accuracy_by_rank(learner, train, NAMES[::2], test, NAMES[1::2])
         assert ax.lines[0].get_xdata().tolist() == [1, 2, 3]
 
     def test_refusals(self):
         with pytest.raises(ValueError, match="NCA has no `staged_metrics`"):
-            plots.accuracy_by_rank(NCA().fit(*PARTS[:2]), *PARTS)
+            plots.accuracy_by_rank(NCA(scale="standard").fit(*PARTS[:2]), *PARTS)
         form = MetricBoost(variant="paper", max_iter=3).fit(*PARTS[:2])
         with pytest.raises(ValueError, match="not a metric"):
             plots.accuracy_by_rank(form, *PARTS)
-        learner = BoostMetric(max_iter=3).fit(*PARTS[:2])
+        learner = BoostMetric(scale="standard", max_iter=3).fit(*PARTS[:2])
         with pytest.raises(ValueError, match="max_points"):
             plots.accuracy_by_rank(learner, *PARTS, max_points=0)
         with pytest.raises(ValueError, match="NaN"):

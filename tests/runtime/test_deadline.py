@@ -63,7 +63,11 @@ def test_handlers_of_exceptions_do_not_catch_it():
     assert not issubclass(OutOfTimeError, Exception)
 
 
-@pytest.mark.parametrize("learner", [BoostMetric(tol=0.0), MixtureNCA(n_metrics=2)], ids=str)
+@pytest.mark.parametrize(
+    "learner",
+    [BoostMetric(scale="standard", tol=0.0), MixtureNCA(scale="standard", n_metrics=2)],
+    ids=str,
+)
 def test_a_fit_ends_and_leaves_the_learner_as_it_was(learner):
     X, y, _ = half_of("wine")
     with deadline(5.5, clock=Clock(tick=1.0)), pytest.raises(OutOfTimeError):
@@ -104,7 +108,9 @@ class TestEarlyStop:
         with early_stop(0.2, clock=clock), deadline(0.5, clock=clock), out_of_time:
             list(iterations)
 
-    @pytest.mark.parametrize("learner", [BoostMetric(), MixtureNCA(random_state=0)])
+    @pytest.mark.parametrize(
+        "learner", [BoostMetric(scale="standard"), MixtureNCA(scale="standard", random_state=0)]
+    )
     def test_the_metric_so_far_is_kept(self, learner):
         with early_stop(5, clock=Clock(tick=1.0)) as stop:
             learner.fit(*load_iris(return_X_y=True))

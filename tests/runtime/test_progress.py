@@ -36,9 +36,9 @@ def test_watchers_see_every_iteration_of_every_fit():
     X, y, _ = half_of("iris")
     watcher = Watcher()
     with watching(watcher):
-        learner = BoostMetric(max_iter=4).fit(X, y)
-        MetricNeighborsClassifier(BoostMetric(max_iter=3)).fit(X, y)
-    BoostMetric(max_iter=2).fit(X, y)
+        learner = BoostMetric(scale="standard", max_iter=4).fit(X, y)
+        MetricNeighborsClassifier(BoostMetric(scale="standard", max_iter=3)).fit(X, y)
+    BoostMetric(scale="standard", max_iter=2).fit(X, y)
     assert watcher.numbers == [4, 3]
     assert [fit.max_iter for fit in watcher.fits] == [4, 3]
     assert {fit.name for fit in watcher.fits} == {"BoostMetric"}
@@ -56,7 +56,7 @@ def test_several_watchers_see_the_same():
 def test_a_watcher_may_end_a_fit():
     X, y, _ = half_of("iris")
     with watching(Watcher(stop_after=3)):
-        learner = BoostMetric(max_iter=10).fit(X, y)
+        learner = BoostMetric(scale="standard", max_iter=10).fit(X, y)
     assert learner.n_iter_ == 3
     assert learner.history_.stopped == "callback"
 
@@ -73,7 +73,9 @@ def test_watchers_see_every_start():
     X, y, _ = half_of("iris")
     watcher = Watcher()
     with watching(watcher):
-        learner = MixtureNCA(n_metrics=2, n_init=3, tol=1e-2, random_state=0).fit(X, y)
+        learner = MixtureNCA(scale="standard", n_metrics=2, n_init=3, tol=1e-2, random_state=0).fit(
+            X, y
+        )
     assert watcher.numbers == [learner.n_iter_]
     assert {iteration.restart for iteration in learner.history_} == {0, 1, 2}
     assert learner.n_iter_ <= watcher.fits[0].max_iter

@@ -101,11 +101,13 @@ class Checkpoint:
         if self.path is None or not can_continue(learner):
             return int(learner.fit(X, y).n_iter_)
         identity = FitIdentity.of(learner, X, y)
+        # A fit that may be continued is not validated, neither now nor then.
+        learner.set_params(warm_start=True)
         if self.path.exists():
             done = _read(self.path, identity)
             limit = learner.get_params()["max_iter"]
             left = None if limit is None else max(1, limit - done)
-            learner.set_params(warm_start=True, max_iter=left)
+            learner.set_params(max_iter=left)
             learner.metric_ = Metric.load(self.path).named(None)
         path = self.path
 

@@ -1,4 +1,4 @@
-"""Cross-validation on triplets and pairs: a learner and Euclidean distance on unseen ones."""
+"""Cross-validation on triplets, pairs and numbers: a learner and Euclidean distance."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
+from sklearn.neighbors import KNeighborsRegressor
 
 from nearfar import evaluate
 from nearfar.cli.errors import UserError
@@ -45,6 +46,32 @@ def held_out_scores(
     return {name: np.array(values) for name, values in scores.items()}
 
 
+def held_out_regression(
+    learner: MetricLearner,
+    X: Floats,
+    y: Vector,
+    *,
+    folds: int,
+    neighbors: int,
+    seed: int,
+    progress: Callable[[int, int, str], None],
+) -> dict[str, Vector]:
+    """Return R^2 of nearest neighbours with each distance, on the rows of each fold."""
+    if folds > len(y) or neighbors > len(y) - -(-len(y) // folds):
+        raise UserError(f"{len(y)} rows are too few for {folds} folds and {neighbors} neighbours.")
+    scores: dict[str, list[float]] = {name: [] for name in (UNSCALED, EUCLIDEAN, LEARNED)}
+    splitter = KFold(folds, shuffle=True, random_state=seed)
+    for number, (seen, unseen) in enumerate(splitter.split(X)):
+        progress(number, folds, "folds")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            metric = clone(learner).fit(X[seen], y[seen]).metric_
+        for name, scored in {**euclidean_metrics(X[seen]), LEARNED: metric}.items():
+            regressor = KNeighborsRegressor(neighbors).fit(scored.transform(X[seen]), y[seen])
+            scores[name].append(regressor.score(scored.transform(X[unseen]), y[unseen]))
+    return {name: np.array(values) for name, values in scores.items()}
+
+
 def euclidean_metrics(X: Floats) -> dict[str, Metric]:
     """Return Euclidean distance on the rows as they are, and standardised."""
     return {
@@ -70,10 +97,13 @@ def _score(metric: Metric, X: Floats, unseen: Triplets | Pairs) -> float:
     return evaluate.verification(metric, X, unseen).auc
 
 
-def show_held_out(scores: dict[str, Vector], constraints: Triplets | Pairs) -> None:
+def show_held_out(scores: dict[str, Vector], supervision: Any) -> None:
     """Print the scores, and whether learning helped."""
-    of_triplets = isinstance(constraints, Triplets)
-    measure = "held-out triplets correct %" if of_triplets else "held-out pairs, AUC %"
+    measure = "held-out rows, R² %"
+    if isinstance(supervision, Triplets):
+        measure = "held-out triplets correct %"
+    elif isinstance(supervision, Pairs):
+        measure = "held-out pairs, AUC %"
     rows = [
         (name, f"{100 * values.mean():.1f} ± {100 * values.std(ddof=1):.1f}")
         for name, values in scores.items()

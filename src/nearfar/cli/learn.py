@@ -21,7 +21,7 @@ from nearfar.cli.compare import run_comparison
 from nearfar.cli.constraints import read_pairs, read_triplets
 from nearfar.cli.errors import UserError
 from nearfar.cli.files import check_output
-from nearfar.cli.held_out import held_out_scores, show_held_out
+from nearfar.cli.held_out import held_out_regression, held_out_scores, show_held_out
 from nearfar.cli.methods import AUTO, Goal, MethodChoice, MethodFit, find_method, fit_method
 from nearfar.cli.rows import Rows, read_rows
 from nearfar.cli.table_formats import FORMATS, TABLE_FORMATS
@@ -99,8 +99,9 @@ def learn(
     if checkpoint is not None and checkpoint.resolve() == path.resolve():
         raise UserError("--checkpoint and --out name the same file.")
     kept = Checkpoint(checkpoint, inputs)
-    rows = read_rows(source, label=label, drop=drop, ids=ids, labelled=labelled)
-    supervision = _supervision(rows, triplets, pairs)
+    numeric = choice.needs_numbers
+    rows = read_rows(source, label=label, drop=drop, ids=ids, labelled=labelled, numeric=numeric)
+    supervision = _supervision(rows, triplets, pairs, numeric=numeric)
     choice.check(supervision)
     task = Task(source, rows, supervision, choice, goal, only_if_significant, limit)
     if not json:
@@ -131,10 +132,12 @@ def _choice(
     return choice
 
 
-def _supervision(rows: Rows, triplets: Path | None, pairs: Path | None) -> Any:
+def _supervision(rows: Rows, triplets: Path | None, pairs: Path | None, *, numeric: bool) -> Any:
     if triplets is not None:
         return read_triplets(triplets, rows)
-    return rows.labels if pairs is None else read_pairs(pairs, rows)
+    if pairs is not None:
+        return read_pairs(pairs, rows)
+    return rows.numbers if numeric else rows.labels
 
 
 @dataclass
@@ -146,7 +149,7 @@ class Task:
     source : str
         Where the rows come from.
     rows : Rows
-    supervision : array of labels, Triplets or Pairs
+    supervision : array of labels or numbers, Triplets or Pairs
     choice : MethodChoice
     goal : Goal
         What a method is chosen for.
@@ -159,7 +162,7 @@ class Task:
     comparison : Comparison or None
         Of methods, by labels.
     held_out : dict of str to array, or None
-        Scores on unseen triplets or pairs, by distance.
+        Scores on unseen triplets, pairs or rows, by distance.
     result : MethodFit or None
         None if no method is expected to be better than Euclidean distance.
     path : Path or None
@@ -186,6 +189,8 @@ class Task:
         features = counted(self.rows.X.shape[1], "feature")
         if isinstance(self.supervision, Triplets | Pairs):
             known = counted(len(self.supervision), type(self.supervision).__name__.lower()[:-1])
+        elif self.choice.needs_numbers:
+            known = f"numbers from {self.supervision.min():g} to {self.supervision.max():g}"
         else:
             known = counted(len(np.unique(self.supervision)), "class")
         return f"{self.rows.name}: {rows} x {features}, {known}"
@@ -201,6 +206,19 @@ class Task:
                     self.rows.X,
                     self.supervision,
                     folds=folds,
+                    seed=seed,
+                    progress=shown.update,
+                )
+            return
+        if self.choice.needs_numbers:
+            assert self.choice.learner is not None
+            with bars() as shown:
+                self.held_out = held_out_regression(
+                    self.choice.learner,
+                    self.rows.X,
+                    self.supervision,
+                    folds=folds,
+                    neighbors=neighbors,
                     seed=seed,
                     progress=shown.update,
                 )

@@ -19,24 +19,22 @@ from nearfar.cli.checkpoint import Checkpoint
 from nearfar.cli.errors import UserError
 from nearfar.cli.rows import Rows
 from nearfar.cli.terminal import bars, convergence_notes
-from nearfar.comparison import Comparison, Method, default_methods
-from nearfar.comparison.methods import ALL, Learners, learned_method, seeded
+from nearfar.comparison import Comparison, Method, default_methods, learned_method
+from nearfar.comparison.methods import ALL, Learners, seeded
 from nearfar.constraints import Pairs, Triplets
 from nearfar.learners.auto import PRIOR, AutoMetric, known_learners
 from nearfar.learners.base import MetricLearner
+from nearfar.learners.classic import InverseCovariance
 from nearfar.learners.expectation import Expected
 from nearfar.metrics.metric import Metric
 
 AUTO, BEST = "autometric", "best"
 
-_SUPERVISION = ("labels", "pairs", "triplets")
-"""What the commands can read."""
-
 LEARNERS = {
-    name.lower(): kind
-    for name, kind in known_learners().items()
-    if not set(_SUPERVISION).isdisjoint(kind.supervision)
+    name.lower(): kind for name, kind in known_learners().items() if kind is not InverseCovariance
 }
+"""Learners; the inverse covariance is a plain method."""
+
 PLAIN_METHODS = {
     method.name.lower().replace(" ", "-"): method
     for method in default_methods([])
@@ -79,6 +77,11 @@ class MethodChoice:
         return self.name in (AUTO, BEST)
 
     @property
+    def needs_numbers(self) -> bool:
+        """Whether labels are numbers to predict, not classes."""
+        return self.learner is not None and "numbers" in self.learner.supervision
+
+    @property
     def learners(self) -> Learners:
         """Learners to compare with plain methods; None means the usual ones."""
         if self.method is None:
@@ -86,9 +89,9 @@ class MethodChoice:
         return {} if self.learner is None else {self.method.name: self.learner}
 
     def check(self, supervision: Any) -> None:
-        """Raise UserError if the method cannot learn from labels, triplets or pairs."""
+        """Raise UserError if the method cannot learn from this kind of supervision."""
         kinds = {Triplets: "triplets", Pairs: "pairs"}
-        kind = kinds.get(type(supervision), "labels")
+        kind = kinds.get(type(supervision), "numbers" if self.needs_numbers else "labels")
         known = ("labels",) if self.learner is None else self.learner.supervision
         if kind not in known:
             raise UserError(

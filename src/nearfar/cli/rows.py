@@ -24,7 +24,7 @@ from nearfar.cli.table_formats import (
 )
 from nearfar.cli.tables import ColumnChoice, columns_named, listed
 from nearfar.metrics.metric import Metric
-from nearfar.typing import Floats
+from nearfar.typing import Floats, Vector
 
 _LARGEST_VALUE = 1e150
 """Squares of larger values overflow."""
@@ -69,6 +69,14 @@ class Rows:
             raise UserError("All labels are the same; at least two classes are needed.")
         return self.y
 
+    @property
+    def numbers(self) -> Vector:
+        """Labels that are different numbers, or a UserError."""
+        try:
+            return self.labels.astype(np.float64)
+        except (TypeError, ValueError):
+            raise UserError("The labels are not numbers, which the method needs.") from None
+
     def row_name(self, row: int | np.integer[Any]) -> str:
         """Return the name of a row, or its number."""
         return str(row) if self.ids is None else self.ids[row]
@@ -83,6 +91,7 @@ def read_rows(
     text: str | None = None,
     metric: Metric | None = None,
     labelled: bool = False,
+    numeric: bool = False,
 ) -> Rows:
     """Read rows.
 
@@ -99,6 +108,8 @@ def read_rows(
         The metric whose features are wanted, by name if it has feature names.
     labelled : bool
         Whether a table must have labels.
+    numeric : bool
+        Whether labels are numbers, not classes.
     """
     path = Path(source)
     kind = path.suffix.lower()
@@ -106,7 +117,7 @@ def read_rows(
         if labelled and label is None:
             columns = listed(column_names(path))
             raise UserError(f"Name the column of labels with --label; {path} has {columns}.")
-        rows = _from_table(path, label, tuple(drop or ()), ids, text, metric)
+        rows = _from_table(path, label, tuple(drop or ()), ids, text, metric, numeric)
     elif drop or ids or text:
         raise UserError(
             f"Only tables ({', '.join(TABLE_FORMATS)}) have columns; {source} does not."
@@ -131,6 +142,7 @@ def _from_table(
     ids: str | None,
     text: str | None,
     metric: Metric | None,
+    numeric: bool,
 ) -> Rows:
     others = tuple(dict.fromkeys(name for name in (label, ids, text) if name is not None))
     with open_table(path, ColumnChoice(others, drop, metric)) as table:
@@ -143,7 +155,7 @@ def _from_table(
     return Rows(
         path.stem,
         batch.X,
-        None if label is None else _classes(frame[label], path),
+        None if label is None else _labels(frame[label], path, numeric),
         features,
         None if ids is None else _row_names(frame[ids], path),
         None if text is None else frame[text].cast(pl.String).fill_null("").to_list(),
@@ -160,12 +172,27 @@ def _check_size(X: Floats, features: Sequence[str], path: Path) -> None:
         raise UserError(f"{path} has values beyond {_LARGEST_VALUE:g} in {names}; rescale them.")
 
 
-def _classes(labels: pl.Series, path: Path) -> NDArray[Any]:
+def _labels(labels: pl.Series, path: Path, numeric: bool) -> NDArray[Any]:
     if labels.null_count():
         raise UserError(
             f"{labels.null_count()} rows of {path} have no label in column {labels.name}. "
             "Fill it in, or leave those rows out."
         )
+    return _numbers(labels) if numeric else _classes(labels)
+
+
+def _numbers(labels: pl.Series) -> NDArray[Any]:
+    numbers = labels.cast(pl.Float64, strict=False)
+    usable = numbers.is_finite().fill_null(value=False)
+    if not usable.all():
+        raise UserError(
+            f"Column {labels.name} has {labels.filter(~usable)[0]!r}; the method learns from "
+            "finite numbers."
+        )
+    return numbers.to_numpy()
+
+
+def _classes(labels: pl.Series) -> NDArray[Any]:
     if labels.dtype == pl.String:
         for number in (pl.Int64, pl.Float64):
             converted = labels.cast(number, strict=False)

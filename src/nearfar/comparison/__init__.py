@@ -17,7 +17,7 @@ table          the result: a table with marks and a verdict in words
 """
 
 from nearfar.comparison.gains import Gain
-from nearfar.comparison.methods import Method, default_methods
+from nearfar.comparison.methods import Method, default_methods, learned_method
 from nearfar.comparison.results import MethodResult
 from nearfar.comparison.runner import compare
 from nearfar.comparison.table import Comparison
@@ -32,4 +32,5 @@ __all__ = [
     "Verdict",
     "compare",
     "default_methods",
+    "learned_method",
 ]

@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import pinvh
 from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics.pairwise import additive_chi2_kernel
@@ -22,6 +21,7 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from nearfar.learners.auto import known_learners
 from nearfar.learners.base import MetricLearner
+from nearfar.learners.classic import InverseCovariance
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import MANHATTAN, Distance, Pairwise
@@ -151,7 +151,7 @@ def default_methods(chosen: Learners = None, *, random_state: int | None = 0) ->
         Method("cosine", "plain", _cosine, raw=True),
         Method("L1", "plain", _manhattan, gives_metric=False),
         Method("chi-square", "plain", _chi_square, raw=True, non_negative=True, gives_metric=False),
-        Method("inverse covariance", "plain", _inverse_covariance),
+        Method("inverse covariance", "plain", partial(_fit_learner, InverseCovariance()), raw=True),
         Method("LDA", "plain", _discriminant),
     ]
     taken = {method.name for method in methods}
@@ -166,9 +166,13 @@ def default_methods(chosen: Learners = None, *, random_state: int | None = 0) ->
 def _named_estimators(chosen: Learners, random_state: int | None) -> Iterator[tuple[str, Any]]:
     kinds = known_learners()
     known: dict[str, Any] = {_SCIKIT_NCA: NeighborhoodComponentsAnalysis(random_state=random_state)}
-    known |= {name: seeded(kind, random_state) for name, kind in kinds.items()}
+    known |= {
+        name: seeded(kind, random_state)
+        for name, kind in kinds.items()
+        if kind is not InverseCovariance
+    }
     if chosen is None:
-        chosen = [name for name in DEFAULT_LEARNERS if name in known]
+        chosen = DEFAULT_LEARNERS
     elif chosen == ALL:
         chosen = [n for n in known if n not in kinds or "labels" in kinds[n].supervision]
     elif isinstance(chosen, str):
@@ -197,7 +201,15 @@ def seeded(kind: type[MetricLearner], random_state: int | None) -> MetricLearner
 
 
 def learned_method(name: str, estimator: Any) -> Method:
-    """Return the method that an estimator is."""
+    """Return a learner, or another estimator with `fit` and `transform`, as a method.
+
+    Examples
+    --------
+    >>> from nearfar import BoostMetric
+    >>> from nearfar.comparison import learned_method
+    >>> learned_method("mine", BoostMetric()).kind
+    'learned'
+    """
     if isinstance(estimator, NeighborhoodComponentsAnalysis):
         fit = partial(_fit_scikit_nca, estimator)
         return Method(name, "learned", fit, estimator=estimator, max_rows=_SCIKIT_NCA_MAX_ROWS)
@@ -225,10 +237,6 @@ def _chi_square(_X: Floats, _y: Ints) -> Distance:
 def _chi_square_distances(X: Floats, Y: Floats) -> Floats:
     """Sum of (x - y)^2 / (x + y)."""
     return -np.asarray(additive_chi2_kernel(X, Y))
-
-
-def _inverse_covariance(X: Floats, _: Ints) -> Metric:
-    return Metric.from_matrix(pinvh(np.atleast_2d(np.cov(X, rowvar=False))))
 
 
 def _discriminant(X: Floats, y: Ints) -> Metric:

@@ -49,8 +49,8 @@ def compare(
     y : array-like of shape (n_samples,)
         Class labels.
     learners : mapping of str to estimator, or iterable of estimators or names, optional
-        By default scikit-learn's NCA and every learner of nearfar, with default parameters. An
-        estimator needs `fit` and `transform`.
+        By default scikit-learn's NCA, the learners of the five papers, NCA, LMNN, and four closed
+        forms, with default parameters; others by name. An estimator needs `fit` and `transform`.
     cv : int, splitter or iterable, default=5
         An integer is a number of shuffled, stratified folds.
     groups : array-like of shape (n_samples,), optional

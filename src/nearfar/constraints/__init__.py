@@ -2,7 +2,13 @@
 
 from nearfar.constraints.base import Constraints, ConstraintsOver
 from nearfar.constraints.chunklets import Chunklets
-from nearfar.constraints.conversion import to_pairs, to_triplets
+from nearfar.constraints.conversion import (
+    checked_labels,
+    given_pairs,
+    to_chunklets,
+    to_pairs,
+    to_triplets,
+)
 from nearfar.constraints.from_labels import (
     AllTriplets,
     FarTargetTriplets,
@@ -28,6 +34,9 @@ __all__ = [
     "RandomTriplets",
     "TripletStrategy",
     "Triplets",
+    "checked_labels",
+    "given_pairs",
+    "to_chunklets",
     "to_pairs",
     "to_triplets",
 ]

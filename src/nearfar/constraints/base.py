@@ -13,7 +13,7 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearfar.typing import Ints, Vector
+from nearfar.typing import Floats, Ints, Vector
 
 T = TypeVar("T", bound=np.generic)
 
@@ -135,6 +135,28 @@ def checked_weights(weight: ArrayLike | None, n: int, name: str) -> Vector | Non
     if not (np.isfinite(values).all() and (values >= 0).all()):
         raise ValueError(f"{name} need finite weights of 0 or more.")
     return frozen(values)
+
+
+def distinct_points(tuples: ArrayLike, width: int, name: str) -> tuple[Floats, Ints]:
+    """Return the distinct points of tuples of points, and the tuples as row numbers of them.
+
+    Points are equal if all their coordinates are; they come in the order of their first appearance.
+    """
+    points = np.asarray(tuples)
+    if points.dtype != np.float32:
+        points = points.astype(np.float64)
+    if points.ndim != 3 or points.shape[1] != width:
+        raise ValueError(
+            f"{name} of points need an array of shape (n, {width}, n_features); got {points.shape}."
+        )
+    flat = points.reshape(-1, points.shape[2])
+    if not np.isfinite(flat).all():
+        raise ValueError(f"{name} of points need finite numbers.")
+    _, first, place = np.unique(flat, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty(len(first), dtype=np.intp)
+    rank[order] = np.arange(len(first))
+    return flat[first[order]], rank[place.ravel()].reshape(points.shape[:2])
 
 
 def frozen(array: NDArray[T]) -> NDArray[T]:

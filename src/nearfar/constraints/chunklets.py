@@ -23,7 +23,7 @@ class Chunklets:
 
     Examples
     --------
-    >>> from nearfar.constraints import Chunklets
+    >>> from nearfar import Chunklets
     >>> Chunklets([0, 0, -1, 0]).pairs().index
     array([[0, 1],
            [0, 3],

@@ -15,11 +15,12 @@ from nearfar.constraints.base import (
     IndexedConstraints,
     checked_rows,
     checked_weights,
+    distinct_points,
     frozen,
     selection,
 )
 from nearfar.constraints.triplets import Triplets
-from nearfar.typing import Ints, Vector
+from nearfar.typing import Floats, Ints, Vector
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,15 +58,45 @@ class Pairs(IndexedConstraints):
             raise ValueError(
                 f"Pair {same[0]} {rows[same[0]].tolist()}: both ends are the same row."
             )
-        flags = np.array(similar)
-        if flags.shape != (len(rows),) or (flags.dtype != np.bool_ and len(rows)):
-            raise ValueError(
-                f"Pairs need `similar` as one boolean per pair ({len(rows)}); got {flags.dtype} "
-                f"of shape {flags.shape}. For labels of 1 and 0, or 1 and -1, write `labels == 1`."
-            )
         object.__setattr__(self, "index", rows)
-        object.__setattr__(self, "similar", frozen(flags.astype(np.bool_)))
+        object.__setattr__(self, "similar", _checked_flags(similar, len(rows)))
         object.__setattr__(self, "weight", checked_weights(weight, len(rows), "Pairs"))
+
+    @classmethod
+    def from_points(
+        cls, points: ArrayLike, similar: ArrayLike, weight: ArrayLike | None = None
+    ) -> tuple[Floats, Pairs]:
+        """Turn pairs of points into distinct points and pairs of their row numbers.
+
+        Parameters
+        ----------
+        points : array-like of shape (n_pairs, 2, n_features)
+            Two points for each pair. Pairs of equal points are left out, because their distance is
+            0 under every metric.
+        similar : array-like of bool of shape (n_pairs,)
+        weight : array-like of shape (n_pairs,), optional
+
+        Returns
+        -------
+        X : array of shape (n_samples, n_features)
+            Distinct points, in the order of their first appearance.
+        pairs : Pairs
+            Row numbers of X.
+
+        Examples
+        --------
+        >>> from nearfar import Pairs
+        >>> X, pairs = Pairs.from_points([[[0, 1], [5, 5]], [[5, 5], [9, 0]]], [True, False])
+        >>> X.shape, pairs.index.tolist()
+        ((3, 2), [[0, 1], [1, 2]])
+        """
+        X, index = distinct_points(points, 2, "Pairs")
+        flags = _checked_flags(similar, len(index))
+        weights = checked_weights(weight, len(index), "Pairs")
+        different = index[:, 0] != index[:, 1]
+        return X, cls(
+            index[different], flags[different], None if weights is None else weights[different]
+        )
 
     def take(self, rows: ArrayLike) -> Pairs:
         """Pick pairs by number or mask."""
@@ -113,3 +144,13 @@ class Pairs(IndexedConstraints):
     def triplets(self) -> Triplets:
         """Join pairs that share a row; see `Triplets.from_pairs`."""
         return Triplets.from_pairs(self)
+
+
+def _checked_flags(similar: ArrayLike, n: int) -> NDArray[np.bool_]:
+    flags = np.array(similar)
+    if flags.shape != (n,) or (flags.dtype != np.bool_ and n):
+        raise ValueError(
+            f"Pairs need `similar` as one boolean per pair ({n}); got {flags.dtype} "
+            f"of shape {flags.shape}. For labels of 1 and 0, or 1 and -1, write `labels == 1`."
+        )
+    return frozen(flags.astype(np.bool_))

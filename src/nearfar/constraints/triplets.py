@@ -10,8 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.model_selection import GroupKFold
 
-from nearfar.constraints.base import IndexedConstraints, checked_rows, checked_weights, selection
-from nearfar.typing import Ints, Vector
+from nearfar.constraints.base import (
+    IndexedConstraints,
+    checked_rows,
+    checked_weights,
+    distinct_points,
+    selection,
+)
+from nearfar.typing import Floats, Ints, Vector
 
 if TYPE_CHECKING:
     from nearfar.constraints.pairs import Pairs
@@ -96,6 +102,37 @@ class Triplets(IndexedConstraints):
         folds = GroupKFold(n_folds, shuffle=True, random_state=random_state)
         for seen, unseen in folds.split(self.index, groups=anchors):
             yield self.take(seen), self.take(unseen)
+
+    @classmethod
+    def from_points(
+        cls, points: ArrayLike, weight: ArrayLike | None = None
+    ) -> tuple[Floats, Triplets]:
+        """Turn triplets of points into distinct points and triplets of their row numbers.
+
+        Parameters
+        ----------
+        points : array-like of shape (n_triplets, 3, n_features)
+            Anchor, near and far of each triplet. Triplets with two equal points are left out.
+        weight : array-like of shape (n_triplets,), optional
+
+        Returns
+        -------
+        X : array of shape (n_samples, n_features)
+            Distinct points, in the order of their first appearance.
+        triplets : Triplets
+            Row numbers of X.
+
+        Examples
+        --------
+        >>> from nearfar import Triplets
+        >>> X, triplets = Triplets.from_points([[[0, 0], [0, 1], [5, 5]], [[0, 1], [0, 0], [9, 0]]])
+        >>> X.shape, triplets.index.tolist()
+        ((4, 2), [[0, 1, 2], [1, 0, 3]])
+        """
+        X, index = distinct_points(points, 3, "Triplets")
+        weights = checked_weights(weight, len(index), "Triplets")
+        different = (np.diff(np.sort(index, axis=1), axis=1) > 0).all(axis=1)
+        return X, cls(index[different], None if weights is None else weights[different])
 
     @classmethod
     def from_pairs(cls, pairs: Pairs) -> Triplets:

@@ -33,9 +33,9 @@ def load(name: str, *, folder: str | os.PathLike[str] | None = None) -> Dataset:
     name : str
         A bundled set (`circles`, `iris`, `wine`, `digits`, `wdbc` or its alias `breast_cancer`),
         the stem of an `.npz` file in the folder, or a name in `nearfar.datasets.openml.SETS`; the
-        first of these that exists is used. A bundled set takes precedence over a file, which may differ:
-        the labels of `wdbc` are scikit-learn's (0 is malignant). `caltech4_bow_splits.npz` has
-        two datasets, `caltech4_motor_air` and `caltech4_face_bg`.
+        first of these that exists is used. A bundled set takes precedence over a file, which may
+        differ: the labels of `wdbc` are scikit-learn's (0 is malignant). `caltech4_bow_splits.npz`
+        has two datasets, `caltech4_motor_air` and `caltech4_face_bg`.
     folder : path, optional
         Folder with `.npz` files; by default the value of the environment variable `NEARFAR_DATA`.
 

@@ -32,6 +32,7 @@ from nearfar.constraints import (
     ConstraintsOver,
     Pairs,
     Triplets,
+    to_chunklets,
     to_pairs,
     to_triplets,
 )
@@ -266,13 +267,11 @@ def _checked(Z: Floats, supervision: Any) -> Any:
     if isinstance(supervision, Pairs):
         return to_pairs(Z, supervision, unused, unused)
     if isinstance(supervision, Chunklets):
-        supervision.check(len(Z))
-    y = supervision.ids if isinstance(supervision, Chunklets) else supervision
-    sizes = np.unique(y[y >= 0], return_counts=True)[1]
+        return to_chunklets(Z, supervision)
+    sizes = np.unique(supervision, return_counts=True)[1]
     if len(sizes) < 2 or sizes.max() < 2:
         raise ValueError(
-            "AutoMetric needs at least two classes or chunklets, and at least one of them with two "
-            "members."
+            "AutoMetric needs at least two classes, and at least one class with two members."
         )
     return supervision
 

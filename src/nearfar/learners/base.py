@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
@@ -36,11 +36,11 @@ from nearfar.constraints import (
     Triplets,
     to_triplets,
 )
-from nearfar.learners.auto_scale import choose_scale
+from nearfar.learners.auto_scale import SCALES, choose_scale
 from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder, covariance_matrix
 from nearfar.learners.scaler import Scaler
-from nearfar.learners.validation import Plan, choose_plan
+from nearfar.learners.validation import Plan, Shrinkage, choose_plan
 from nearfar.metrics.kernel_map import KernelMap
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.deadline import check_time, should_stop
@@ -64,7 +64,7 @@ from nearfar.runtime.progress import (
     with_callbacks,
 )
 from nearfar.runtime.threads import limited_threads
-from nearfar.typing import Floats, Matrix, Vector
+from nearfar.typing import Floats, Ints, Matrix, Vector
 
 Prior = Literal["identity"] | Metric | None
 Variant = Literal["default", "paper"]
@@ -102,7 +102,7 @@ class FitInput:
     Z : array of shape (n_samples, n_features)
         Scaled points.
     scaler : Scaler
-    supervision : array of class codes, Triplets, Pairs, or their `over` form
+    supervision : array of class codes or numbers, Triplets, Pairs, or their `over` form
     random_state : RandomState
     warm : WarmStart or None
     """
@@ -205,6 +205,11 @@ class MetricLearner(
     shrinks_without_prior: ClassVar[bool] = False
     """Whether held-out data choose a shrinkage to Euclidean distance even if `prior` is None."""
 
+    auto_scales: ClassVar[tuple[str, ...]] = SCALES
+    """What ``scale="auto"`` chooses from."""
+
+    _shrinkage: Shrinkage | None = None
+
     variant: Variant = "default"
     validation_fraction: ValidationFraction = None
     validation: Validation = "rows"
@@ -262,8 +267,9 @@ class MetricLearner(
         ----------
         X : array-like of shape (n_samples, n_features)
             Points; float32 stays float32.
-        y : array-like of shape (n_samples,), Triplets or Pairs
-            Class labels, or constraints as row numbers of X. Constraints may have weights.
+        y : array-like of shape (n_samples,), Triplets, Pairs or Chunklets
+            Class labels, or constraints as row numbers of X; `supervision` lists what the learner
+            learns from. Triplets and pairs may have weights.
 
         Returns
         -------
@@ -313,7 +319,7 @@ class MetricLearner(
         if self.warm_start and hasattr(self, "scale_") and self.scale_ is not None:
             return self.scale_
         if given is None:
-            return choose_scale(X, supervision)
+            return choose_scale(X, supervision, self.auto_scales)
         if given.unit_rows:
             return "cosine"
         return choose_scale(X, supervision, ["unit", "standard"])
@@ -342,16 +348,19 @@ class MetricLearner(
     def _plan(self, X: Floats, supervision: Any, scale: str | None) -> Plan:
         """Choose iterations and shrinkage on held-out data, unless that is turned off.
 
-        By default it is where there is a prior to shrink to, and nothing to continue.
+        "auto" does so for labels if the scale is left to the data too, there is a prior to shrink
+        to, and no fit to be continued.
         """
         fraction = self.validation_fraction
         if fraction == "auto":
-            from_scratch = not (self.warm_start and hasattr(self, "metric_"))
+            untuned = self.scale == "auto" and self.variant != "paper" and not self.warm_start
             has_prior = getattr(self, "prior", "identity") is not None
             shrinks = has_prior or self.shrinks_without_prior
-            usual = from_scratch and shrinks and self.variant != "paper"
-            fraction = _AUTO_FRACTION if usual else None
-        return Plan() if fraction is None else choose_plan(self, X, supervision, scale, fraction)
+            labelled = "labels" in self.supervision and not isinstance(supervision, _CONSTRAINTS)
+            fraction = _AUTO_FRACTION if untuned and shrinks and labelled else None
+        if fraction is None or supervision is None:
+            return Plan()
+        return choose_plan(self, X, supervision, scale, fraction)
 
     def _trial(
         self, X: Floats, supervision: Any, scale: str | None, seed: int
@@ -454,12 +463,14 @@ class MetricLearner(
         self.metric_ = builder.metric(history)
         self.history_ = history
         self.n_iter_ = len(history)
-        self.shrinkage_ = plan.shrinkage
+        self.prior_share_ = plan.shrinkage
+        self._shrinkage = None
         self._builder = builder
         fitted = problem.attributes(builder, history)
         if plan.shrinkage:
             prior = self._prior_metric(data.scaler)
-            self.metric_ = plan.shrink(self.metric_, prior, X, self.n_components)
+            self._shrinkage = plan.shrinkage_to(prior, X, self.n_components)
+            self.metric_ = self._shrinkage.apply(self.metric_)
             fitted |= problem.shrunk_attributes(self.metric_, data)
         for name, value in fitted.items():
             setattr(self, name, value)
@@ -528,7 +539,7 @@ class MetricLearner(
         return float(roc_auc_score(pairs.similar, -distance, sample_weight=pairs.weight))
 
     def _validate(self, X: ArrayLike, y: Any, *, reset: bool = True) -> tuple[Floats, Any]:
-        """Check X and the supervision; labels become class codes."""
+        """Check X and the supervision; labels become class codes (`_target`)."""
         if isinstance(y, _CONSTRAINTS):
             points = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
             if isinstance(y, ConstraintsOver) and len(y) != len(points):
@@ -536,11 +547,25 @@ class MetricLearner(
                     f"The constraints are over {len(y)} samples, but X has {len(points)} rows."
                 )
             return points, y
-        points, labels = validate_data(
+        points, target = validate_data(
             self, X, y, reset=reset, dtype=[np.float64, np.float32], ensure_min_samples=2
         )
-        check_classification_targets(labels)
-        return points, np.unique(labels, return_inverse=True)[1]
+        return points, self._target(target)
+
+    def _target(self, y: NDArray[Any]) -> NDArray[Any]:
+        """Return what to learn from: class codes, unless the learner takes other values."""
+        check_classification_targets(y)
+        return np.unique(y, return_inverse=True)[1]
+
+    def _labels(self, supervision: Any) -> Ints:
+        """Return class codes, or raise an error that says that they are needed."""
+        if isinstance(supervision, ConstraintsOver):
+            supervision = supervision.constraints
+        if isinstance(supervision, Triplets | Pairs | Chunklets):
+            raise ValueError(
+                f"{type(self).__name__} learns from class labels; got {type(supervision).__name__}."
+            )
+        return np.asarray(supervision, dtype=np.intp)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

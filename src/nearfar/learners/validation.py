@@ -25,6 +25,7 @@ from nearfar.learners.held_out import (
     Weighing,
     held_out_parts,
     mean_squared_distance,
+    sample,
     weigh,
 )
 from nearfar.metrics.gated import GatedMetric
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from nearfar.learners.base import MetricLearner
 
 _MAX_TRIAL_ROWS = 2000
+_MAX_ROWS = 1000
 
 
 @dataclass(frozen=True)
@@ -65,28 +67,52 @@ class Plan:
                 if self.n_iterations is not None and len(history) >= self.n_iterations:
                     return "validation"
 
-    def shrink(self, metric: Metric, prior: Metric, X: Floats, n_components: int | None) -> Metric:
-        """Add the prior to a learned metric, which keeps its mean squared distance over X."""
-        learned, given = mean_squared_distance(metric, X), mean_squared_distance(prior, X)
-        if not (learned > 0 and given > 0):
+    def shrinkage_to(self, prior: Metric, X: Floats, n_components: int | None) -> Shrinkage:
+        """Return what shrinks a metric that was learned from the rows X."""
+        rows = sample(np.arange(len(X)), _MAX_ROWS, np.random.RandomState(0))
+        return Shrinkage(self.shrinkage, prior, X[rows], n_components)
+
+
+@dataclass(frozen=True, eq=False)
+class Shrinkage:
+    """Adds a prior to learned metrics.
+
+    Attributes
+    ----------
+    share : float
+        Share of the prior in the mean squared distance.
+    prior : Metric
+    X : array of shape (n_samples, n_features)
+        A sample of the rows that were learned from.
+    n_components : int or None
+        The most components of the result.
+    """
+
+    share: float
+    prior: Metric
+    X: Floats
+    n_components: int | None
+
+    def apply(self, metric: Metric) -> Metric:
+        """Shrink a metric, which keeps its mean squared distance."""
+        learned = mean_squared_distance(metric, self.X)
+        given = mean_squared_distance(self.prior, self.X)
+        if self.share == 0 or not (learned > 0 and given > 0):
             return metric
-        weights = np.sqrt([self.shrinkage * learned / given, 1 - self.shrinkage])
-        parts = [_sum_of(prior, part, weights, X, n_components) for part in metric.parts]
+        weights = np.sqrt([self.share * learned / given, 1 - self.share])
+        parts = [self._sum(part, weights) for part in metric.parts]
         if isinstance(metric, GatedMetric):
             return GatedMetric(parts, metric.V, metric.b)
         return parts[0].with_votes(metric.votes)
 
-
-def _sum_of(
-    prior: Metric, part: Metric, weights: Floats, X: Floats, n_components: int | None
-) -> Metric:
-    factor = np.vstack([weights[0] * prior.L, weights[1] * part.L])
-    L = Metric.from_matrix(factor.T @ factor).L
-    if n_components is not None and n_components < len(L):
-        P = part.rows_of(X) @ L.T
-        axes = np.linalg.eigh(np.cov(P, rowvar=False))[1][:, ::-1]
-        L = axes[:, :n_components].T @ L
-    return Metric(L, part.feature_names, unit_rows=part.unit_rows)
+    def _sum(self, part: Metric, weights: Floats) -> Metric:
+        factor = np.vstack([weights[0] * self.prior.L, weights[1] * part.L])
+        L = Metric.from_matrix(factor.T @ factor).L
+        if self.n_components is not None and self.n_components < len(L):
+            P = part.rows_of(self.X) @ L.T
+            axes = np.linalg.eigh(np.cov(P, rowvar=False))[1][:, ::-1]
+            L = axes[:, : self.n_components].T @ L
+        return Metric(L, part.feature_names, unit_rows=part.unit_rows)
 
 
 def choose_plan(

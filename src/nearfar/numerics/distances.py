@@ -6,7 +6,7 @@ import numpy as np
 
 from nearfar.typing import Floats, Ints, Vector
 
-_BLOCK_ELEMENTS = 1 << 18
+_BLOCK_ELEMENTS = 1 << 16
 
 
 def squared_distances(X: Floats, i: Ints, j: Ints) -> Vector:

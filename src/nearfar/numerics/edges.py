@@ -88,6 +88,11 @@ class Edges:
 
         return np.concatenate(list(self.threads.map(block, len(self), _BLOCK_EDGES)))
 
+    def sum_of_pairs(self, values: Vector) -> Vector:
+        """For each edge, the sum over the pairs that it is."""
+        sums = np.bincount(self.of_pair, weights=values, minlength=len(self))
+        return np.asarray(sums, dtype=np.float64)
+
     def matrix(self, w: Vector) -> Matrix:
         """X' E' diag(w) E X, dense."""
         half = self.half_laplacian(w)

@@ -1,4 +1,4 @@
-"""All pairs of points, band by band: the kernel of NCA and all-triplets boosting.
+"""All pairs of points, band by band: the kernel of NCA, MLKR and all-triplets boosting.
 
 Points are kept in class order. A *band* is a run of rows against all columns; in it, the pairs of
 one class (*near* pairs) are a few blocks, all others are *far*. One matrix product gives
@@ -11,7 +11,9 @@ weights which depend on the sums of their row need no second pass. Threads share
 depend on the points alone. `Voted` distances, sums of thresholded squares, have no such product:
 they are summed vote by vote.
 
-Rows whose class has one member have no near pair; they are columns but never rows of a band.
+Rows whose class has one member have no near pair; they are columns but never rows of a band. Where
+there are no classes, all points are of one class, and the weights of all pairs are of one kind
+(`PairForm.soft_weights`).
 """
 
 from __future__ import annotations
@@ -306,6 +308,20 @@ class PairForm(ABC):
         for rows, columns in band.near:
             far[rows, columns] = 0.0
         return BandWeights(band, far, near)
+
+    def soft_weights(self, band: Band, *, number: int = 0) -> Floats:
+        """exp(-H) of all pairs, whatever their classes, and 0 for the pair of a row with itself.
+
+        Each row is divided by its largest weight, so that no sum underflows.
+        """
+        weights = self.negative(band, 0.0, number)
+        rows = slice(0, band.height), slice(0, weights.shape[1])
+        _exclude_own(band, *rows, weights, -np.inf)
+        weights -= weights.max(axis=1, keepdims=True)
+        np.maximum(weights, _SMALLEST_EXPONENT[self.dtype.itemsize], out=weights)
+        np.exp(weights, out=weights)
+        _exclude_own(band, *rows, weights, 0.0)
+        return weights
 
     def log_sums(
         self, band: Band, *, near_sign: float = 1.0, number: int = 0

@@ -90,7 +90,7 @@ class TestFit:
     @pytest.mark.parametrize("solver", ["entropy", "lp"])
     def test_weights_stay_in_the_capped_simplex(self, name, solver):
         X, y = LOADERS[name](return_X_y=True)
-        learner = DRMetric(solver=solver, record_weights=True, cap=3.0).fit(X, y)
+        learner = DRMetric(scale="standard", solver=solver, record_weights=True, cap=3.0).fit(X, y)
         d = learner.triplet_weights_
         assert d.shape == (learner.n_iter_, len(learner.triplets_))
         np.testing.assert_allclose(d.sum(axis=1), 1.0, atol=1e-12)
@@ -111,7 +111,7 @@ class TestFit:
 
     def test_objective_falls_and_stages_lead_to_the_end(self):
         X, y = load_wine(return_X_y=True)
-        learner = DRMetric().fit(X, y)
+        learner = DRMetric(scale="standard").fit(X, y)
         assert (np.diff(learner.history_.objective) <= 1e-12).all()
         assert learner.margin_ == pytest.approx(-learner.history_.objective[-1], abs=1e-10)
         *_, last = learner.staged_metrics()
@@ -132,8 +132,8 @@ class TestFit:
 
     def test_gap_bounds_the_best_of_all_metrics(self):
         X, y = scaled("iris")
-        short = DRMetric(max_iter=2, independence=0.0).fit(X, y)
-        long = DRMetric(max_iter=300, independence=0.0, tol=1e-12).fit(X, y)
+        short = DRMetric(scale="standard", max_iter=2, independence=0.0).fit(X, y)
+        long = DRMetric(scale="standard", max_iter=300, independence=0.0, tol=1e-12).fit(X, y)
         assert long.gap_ <= 1e-6
         assert short.margin_ <= long.margin_ + 1e-12
         assert long.margin_ <= short.margin_ + short.gap_ + 1e-12
@@ -144,8 +144,8 @@ class TestFit:
         weight = np.ones(len(triplets))
         weight[::7] = 2.0
         repeated = Triplets(np.concatenate([triplets.index, triplets.index[::7]]))
-        once = DRMetric().fit(X, Triplets(triplets.index, weight))
-        twice = DRMetric().fit(X, repeated)
+        once = DRMetric(scale="standard").fit(X, Triplets(triplets.index, weight))
+        twice = DRMetric(scale="standard").fit(X, repeated)
         np.testing.assert_allclose(once.metric_.matrix, twice.metric_.matrix, atol=1e-9)
 
     @pytest.mark.parametrize("solver", ["entropy", "lp"])
@@ -165,8 +165,8 @@ class TestFit:
         index = NearestTriplets()(X, np.arange(12) % 2).index
         both_ways = Triplets(np.concatenate([index, index[:, [0, 2, 1]]]))
         with pytest.warns(ConvergenceWarning, match="not positive"):
-            DRMetric(solver="lp").fit(X, both_ways)
-        assert np.isfinite(DRMetric().fit(X, both_ways).metric_.matrix).all()
+            DRMetric(scale="standard", solver="lp").fit(X, both_ways)
+        assert np.isfinite(DRMetric(scale="standard").fit(X, both_ways).metric_.matrix).all()
 
     def test_prior(self):
         X, y = scaled("wine")
@@ -200,9 +200,9 @@ class TestFit:
             X = rng.standard_normal((n, D))
             number = int(rng.integers(1, 12))
             triplets = Triplets([rng.permutation(n)[:3] for _ in range(number)])
-            learner = DRMetric(margin_tol=1e-4).fit(X, triplets)
+            learner = DRMetric(scale="standard", margin_tol=1e-4).fit(X, triplets)
             assert (np.diff(learner.history_.objective) < 1e-9).all()
-        learner = DRMetric(margin_tol=3e-6).fit(*load_wine(return_X_y=True))
+        learner = DRMetric(scale="standard", margin_tol=3e-6).fit(*load_wine(return_X_y=True))
         assert np.isfinite(learner.metric_.L).all()
 
     def test_weights_of_any_size(self):
@@ -210,7 +210,9 @@ class TestFit:
         triplets = NearestTriplets(1, 1)(X, y)
         weight = np.ones(len(triplets))
         weight[:3] = 1e-320, 1e308, 1e10
-        assert np.isfinite(DRMetric().fit(X, Triplets(triplets.index, weight)).metric_.L).all()
+        assert np.isfinite(
+            DRMetric(scale="standard").fit(X, Triplets(triplets.index, weight)).metric_.L
+        ).all()
 
     def test_float32_keeps_thin_directions(self, rng):
         n = 20_000
@@ -219,7 +221,7 @@ class TestFit:
         thin = f + 0.04 * (2 * y - 1) + 0.005 * rng.standard_normal(n)
         X = np.column_stack([f, thin, rng.standard_normal(n)]).astype(np.float32)
         triplets = NearestTriplets(1, 1)(X[:4000], y[:4000])
-        assert DRMetric().fit(X, triplets).score(X, triplets) > 0.95
+        assert DRMetric(scale="standard").fit(X, triplets).score(X, triplets) > 0.95
 
     def test_linear_programmes_stop_when_a_direction_gets_no_weight(self):
         X, y = load_wine(return_X_y=True)
@@ -232,7 +234,7 @@ class TestFit:
     def test_wide_points(self, rng):
         X = rng.standard_normal((30, 80))
         y = np.arange(30) % 3
-        learner = DRMetric().fit(X, y)
+        learner = DRMetric(scale="standard").fit(X, y)
         assert learner.n_iter_ <= 29
         rotation = np.linalg.qr(rng.standard_normal((80, 80)))[0]
         rotated = DRMetric(scale="unit").fit(X @ rotation, y)
@@ -256,7 +258,7 @@ class TestFit:
             DRMetric(**parameters).fit(*load_iris(return_X_y=True))
 
     def test_weights_are_kept_only_when_asked_for(self):
-        learner = DRMetric().fit(*load_iris(return_X_y=True))
+        learner = DRMetric(scale="standard").fit(*load_iris(return_X_y=True))
         assert not hasattr(learner, "triplet_weights_")
         assert all(r.constraint_weights is None for r in learner.history_)
 
@@ -267,7 +269,7 @@ def test_one_triplet_and_a_cap_that_leaves_no_choice():
     assert np.isfinite(learner.metric_.matrix).all()
     assert learner.score(X, Triplets([[0, 1, 2]])) == 1.0
     X, y = scaled("iris")
-    fixed = DRMetric(cap=1.0, record_weights=True).fit(X, y)
+    fixed = DRMetric(scale="standard", cap=1.0, record_weights=True).fit(X, y)
     np.testing.assert_allclose(fixed.triplet_weights_, 1 / len(fixed.triplets_), rtol=1e-12)
     assert fixed.n_iter_ == 1
 
@@ -288,7 +290,7 @@ def test_no_worse_than_euclidean_distance(name, data_folder):
     for _ in range(3):
         order = rng.permutation(len(X))
         train, test = order[: int(0.7 * len(X))], order[int(0.7 * len(X)) :]
-        learned = DRMetric().fit(X[train], y[train]).metric_
+        learned = DRMetric(scale="standard").fit(X[train], y[train]).metric_
         plain = Metric(np.diag(1 / np.maximum(X[train].std(axis=0), 1e-9)))
         excess.append(
             knn_error(learned, X[train], y[train], X[test], y[test])

@@ -137,16 +137,18 @@ def test_real_on_listed_triplets_is_boostmetric_without_penalty():
     X, y = problem(3)
     triplets = NearestTriplets()(X, y)
     for prior in (None, "identity"):
-        ours = MetricBoost(prior=prior, max_iter=25).fit(X, triplets)
-        theirs = BoostMetric(prior=prior, penalty=0.0, max_iter=25).fit(X, triplets)
+        ours = MetricBoost(scale="standard", prior=prior, max_iter=25).fit(X, triplets)
+        theirs = BoostMetric(scale="standard", prior=prior, penalty=0.0, max_iter=25).fit(
+            X, triplets
+        )
         np.testing.assert_allclose(ours.metric_.matrix, theirs.metric_.matrix, rtol=1e-7)
 
 
 def test_all_triplets_from_a_prior_equal_the_list():
     X, y = problem(3)
     prior = Metric(np.diag(np.arange(1.0, 7.0)))
-    tiled = MetricBoost(prior=prior, max_iter=15).fit(X, y)
-    listed = MetricBoost(prior=prior, max_iter=15).fit(X, AllTriplets()(X, y))
+    tiled = MetricBoost(scale="standard", prior=prior, max_iter=15).fit(X, y)
+    listed = MetricBoost(scale="standard", prior=prior, max_iter=15).fit(X, AllTriplets()(X, y))
     np.testing.assert_allclose(tiled.metric_.matrix, listed.metric_.matrix, rtol=1e-8)
 
 
@@ -285,7 +287,8 @@ class TestBlocks:
     X, y, _ = half_of("wine")
 
     def fit(self, **parameters):
-        return MetricBoost(**{"tol": 0.0, "block_size": 5} | parameters).fit(self.X, self.y)
+        given = {"tol": 0.0, "block_size": 5, "scale": "standard"} | parameters
+        return MetricBoost(**given).fit(self.X, self.y)
 
     def start(self, prior):
         """Loss before the first iteration."""
@@ -341,7 +344,9 @@ class TestBlocks:
     @pytest.mark.parametrize("prior", [None, "identity"])
     def test_warm_start_continues(self, prior):
         whole = self.fit(prior=prior, max_iter=20)
-        learner = MetricBoost(prior=prior, tol=0.0, block_size=5, max_iter=10, warm_start=True)
+        learner = MetricBoost(
+            scale="standard", prior=prior, tol=0.0, block_size=5, max_iter=10, warm_start=True
+        )
         learner.fit(self.X, self.y).fit(self.X, self.y)
         assert learner.history_.objective[-1] == pytest.approx(whole.history_.objective[-1])
         np.testing.assert_allclose(learner.metric_.matrix, whole.metric_.matrix, rtol=1e-6)

@@ -7,8 +7,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import linprog
 
-from nearfar.learners.boosting.soft_margin import SoftMargin, best_terms_by_lp, water_level
+from nearfar.learners.boosting.soft_margin import (
+    SoftMargin,
+    best_terms_by_lp,
+    water_level,
+    worst_weights,
+)
 from references import drmetric as reference
 
 
@@ -136,3 +142,51 @@ def test_linear_programme_and_its_dual(seed):
     full, part = divmod(1.0, soft.cap)
     worst = soft.cap * attained[: int(full)].sum() + part * attained[int(full)]
     assert worst == pytest.approx(value, abs=1e-9)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6), n=st.integers(1, 30), cap=st.floats(1.0, 40.0))
+def test_worst_weights_give_the_smallest_mean(seed, n, cap):
+    rng = np.random.default_rng(seed)
+    margins, caps = rng.standard_normal(n).round(1), cap * rng.dirichlet(np.ones(n))
+    d = worst_weights(margins, caps)
+    assert d.sum() == pytest.approx(1.0)
+    assert ((d >= 0) & (d <= caps)).all()
+    x = cvxpy.Variable(n)
+    best = cvxpy.Problem(
+        cvxpy.Minimize(margins @ x), [cvxpy.sum(x) == 1, x >= 0, x <= caps + 1e-12]
+    )
+    assert d @ margins == pytest.approx(best.solve(solver="HIGHS"), abs=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("guess", ["none", "good", "bad"])
+def test_the_linear_programme_of_many_constraints(seed, guess):
+    """Most constraints are held at first; the result must be that of the whole programme."""
+    rng = np.random.default_rng(seed)
+    t, n = 6, 2000
+    V, offset = rng.standard_normal((t, n)) + 0.1, 0.1 * rng.standard_normal(n)
+    caps = rng.uniform(1.0, 8.0, n) / n
+    expected, best, _ = whole_programme(V, caps, offset)
+    w = {"none": None, "good": best, "bad": np.eye(t)[best.argmin()]}[guess]
+    value, w, d = best_terms_by_lp(V, caps, offset, w)
+    assert value == pytest.approx(expected, abs=1e-8)
+    np.testing.assert_allclose(w, best, atol=1e-6)
+    assert d.sum() == pytest.approx(1.0)
+    assert ((d >= 0) & (d <= caps)).all()
+    assert d @ offset + (V @ d).max() == pytest.approx(value, abs=1e-8)
+    assert worst_weights(offset + w @ V, caps) @ (offset + w @ V) == pytest.approx(value)
+
+
+def whole_programme(V, caps, offset):
+    """Solve the dual with all constraints at once."""
+    t, n = V.shape
+    found = linprog(
+        np.append(offset, 1.0),
+        A_ub=np.column_stack([V, -np.ones(t)]),
+        b_ub=np.zeros(t),
+        A_eq=np.append(np.ones(n), 0.0)[None],
+        b_eq=[1.0],
+        bounds=[*zip(np.zeros(n), caps, strict=True), (None, None)],
+    )
+    return found.fun, -found.ineqlin.marginals, found.x[:n]

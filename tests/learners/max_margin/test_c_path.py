@@ -10,11 +10,17 @@ from problems import random_pairs
 class TestPath:
     def test_each_step_is_the_optimum_of_its_penalty(self):
         X, pairs = random_pairs(10, n=200)
-        path = C_path(X, pairs, C=[1000.0, 1.0, 30.0], learner=MaxMarginMetric(tol=1e-6), cv=None)
+        path = C_path(
+            X,
+            pairs,
+            C=[1000.0, 1.0, 30.0],
+            learner=MaxMarginMetric(scale="standard", tol=1e-6),
+            cv=None,
+        )
         assert path.C.tolist() == [1.0, 30.0, 1000.0]
         alone_iterations = warm_iterations = 0
         for C, warm in zip(path.C, path.learners, strict=True):
-            alone = MaxMarginMetric(C=C, tol=1e-6).fit(X, pairs)
+            alone = MaxMarginMetric(scale="standard", C=C, tol=1e-6).fit(X, pairs)
             assert warm.history_.objective[-1] == pytest.approx(
                 alone.history_.objective[-1], rel=3e-6
             )

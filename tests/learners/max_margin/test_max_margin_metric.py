@@ -107,14 +107,16 @@ class TestFit:
         rng = np.random.default_rng(0)
         X = rng.standard_normal((200, 10))
         y = (X[:, 0] > 0).astype(int)
-        learner = MaxMarginMetric(prior=None, C=1000.0, tol=1e-4, random_state=0).fit(X, y)
+        learner = MaxMarginMetric(
+            scale="standard", prior=None, C=1000.0, tol=1e-4, random_state=0
+        ).fit(X, y)
         assert learner.metric_.n_components < 8
         strength = np.linalg.svd(learner.components_)[1]
         assert strength[0] > 2 * strength[1]
 
     def test_predictions(self):
         X, y = load_wine(return_X_y=True)
-        learner = MaxMarginMetric(random_state=0).fit(X, y)
+        learner = MaxMarginMetric(scale="standard", random_state=0).fit(X, y)
         pairs = RandomPairs(400)(X, y, np.random.RandomState(1))
         same = learner.predict(X, pairs)
         assert same.dtype == bool
@@ -131,8 +133,10 @@ class TestFit:
         X, pairs = random_pairs(8)
         weight = np.where(np.arange(50) % 5 == 0, 2.0, 1.0)
         more = np.concatenate([np.arange(50), np.arange(0, 50, 5)])
-        once = MaxMarginMetric(tol=1e-8).fit(X, Pairs(pairs.index, pairs.similar, weight))
-        twice = MaxMarginMetric(tol=1e-8).fit(X, pairs.take(more))
+        once = MaxMarginMetric(scale="standard", tol=1e-8).fit(
+            X, Pairs(pairs.index, pairs.similar, weight)
+        )
+        twice = MaxMarginMetric(scale="standard", tol=1e-8).fit(X, pairs.take(more))
         np.testing.assert_allclose(once.metric_.matrix, twice.metric_.matrix, atol=1e-4)
         assert once.history_.objective[-1] == pytest.approx(twice.history_.objective[-1], rel=1e-6)
 
@@ -148,7 +152,7 @@ class TestFit:
     @pytest.mark.parametrize("C", [1e-8, 1e8])
     def test_extreme_penalties(self, C):
         X, y = load_iris(return_X_y=True)
-        learner = MaxMarginMetric(C=C, random_state=0, max_iter=300)
+        learner = MaxMarginMetric(scale="standard", C=C, random_state=0, max_iter=300)
         learner.fit(X, y)
         assert np.isfinite(learner.metric_.L).all()
         assert learner.score(X, y) > 0.8
@@ -201,13 +205,15 @@ class TestFit:
             assert learner.score(factor * standard, y) > 0.8
 
     def test_the_history_keeps_only_the_last_solution(self):
-        learner = MaxMarginMetric(random_state=0, tol=1e-6).fit(*load_wine(return_X_y=True))
+        learner = MaxMarginMetric(scale="standard", random_state=0, tol=1e-6).fit(
+            *load_wine(return_X_y=True)
+        )
         assert learner.history_[-1].model is not None
         assert all(i.model is None for i in learner.history_[:-1])
 
     def test_float32(self):
         X, y = load_wine(return_X_y=True)
-        learner = MaxMarginMetric(random_state=0)
+        learner = MaxMarginMetric(scale="standard", random_state=0)
         double = learner.fit(X, y).metric_.matrix
         single = learner.fit(X.astype(np.float32), y).metric_.matrix
         assert learner.transform(X.astype(np.float32)).dtype == np.float32
@@ -227,7 +233,9 @@ class TestKernel:
     @pytest.mark.parametrize("kernel", ["rbf", "polynomial", "laplacian", "cosine", "linear"])
     def test_transform_save_and_load(self, kernel, tmp_path):
         X, y = load_wine(return_X_y=True)
-        learner = MaxMarginMetric(kernel=kernel, n_basis=30, random_state=0).fit(X, y)
+        learner = MaxMarginMetric(scale="standard", kernel=kernel, n_basis=30, random_state=0).fit(
+            X, y
+        )
         assert learner.metric_.n_features == 13
         assert len(learner.basis_) <= 30
         assert knn_error(learner.metric_, X, y, X, y) < 0.05
@@ -239,8 +247,8 @@ class TestKernel:
     def test_a_linear_kernel_is_the_linear_problem(self):
         X, y = load_iris(return_X_y=True)
         pairs = RandomPairs(300)(X, y, np.random.RandomState(0))
-        plain = MaxMarginMetric(tol=1e-7).fit(X, pairs)
-        kernel = MaxMarginMetric(kernel="linear", tol=1e-7).fit(X, pairs)
+        plain = MaxMarginMetric(scale="standard", tol=1e-7).fit(X, pairs)
+        kernel = MaxMarginMetric(scale="standard", kernel="linear", tol=1e-7).fit(X, pairs)
         assert kernel.history_.objective[-1] == pytest.approx(
             plain.history_.objective[-1], rel=1e-6
         )
@@ -265,8 +273,12 @@ class TestKernel:
         def kernel(a, b):
             return float(np.exp(-((a - b) ** 2).sum()))
 
-        own = MaxMarginMetric(kernel=kernel, n_basis=20, random_state=0).fit(X[::3], y[::3])
-        name = MaxMarginMetric(kernel="rbf", gamma=1.0, n_basis=20, random_state=0)
+        own = MaxMarginMetric(scale="standard", kernel=kernel, n_basis=20, random_state=0).fit(
+            X[::3], y[::3]
+        )
+        name = MaxMarginMetric(
+            scale="standard", kernel="rbf", gamma=1.0, n_basis=20, random_state=0
+        )
         name.fit(X[::3], y[::3])
         np.testing.assert_allclose(own.metric_.distances(X), name.metric_.distances(X), atol=1e-8)
         with pytest.raises(ValueError, match="be saved"):
@@ -275,13 +287,15 @@ class TestKernel:
     def test_kernels_that_are_not_psd(self):
         X, y = load_iris(return_X_y=True)
         with pytest.raises(ValueError, match="not psd"):
-            MaxMarginMetric(kernel="sigmoid", gamma=1.0, coef0=1.0).fit(X, y)
+            MaxMarginMetric(scale="standard", kernel="sigmoid", gamma=1.0, coef0=1.0).fit(X, y)
         with pytest.raises(ValueError, match="not psd"):
-            MaxMarginMetric(kernel=lambda a, b: -float(a @ b)).fit(X, y)
+            MaxMarginMetric(scale="standard", kernel=lambda a, b: -float(a @ b)).fit(X, y)
 
     def test_differences_mean_nothing_to_a_kernel(self):
         X, y = load_iris(return_X_y=True)
-        learner = MaxMarginMetric(kernel="rbf", n_basis=10, random_state=0).fit(X, y)
+        learner = MaxMarginMetric(scale="standard", kernel="rbf", n_basis=10, random_state=0).fit(
+            X, y
+        )
         with pytest.raises(ValueError, match="pass pairs"):
             learner.predict(X)
         with pytest.raises(ValueError, match="prior"):
@@ -290,30 +304,40 @@ class TestKernel:
     def test_float32_points(self):
         X, y = load_wine(return_X_y=True)
         for kernel in ("linear", "cosine", "rbf"):
-            learner = MaxMarginMetric(kernel=kernel, n_basis=20, random_state=0)
+            learner = MaxMarginMetric(scale="standard", kernel=kernel, n_basis=20, random_state=0)
             learner.fit(X.astype(np.float32), y)
             assert learner.transform(X.astype(np.float32)).dtype == np.float32
 
     def test_reduction_is_by_principal_axes(self):
         X, y = load_wine(return_X_y=True)
-        learner = MaxMarginMetric(kernel="rbf", gamma=0.05, n_basis=40, random_state=0)
+        learner = MaxMarginMetric(
+            scale="standard", kernel="rbf", gamma=0.05, n_basis=40, random_state=0
+        )
         whole = learner.fit(X, y).transform(X)
         reduced = learner.set_params(n_components=2).fit(X, y).transform(X)
         kept = PCA(2).fit(whole).explained_variance_.sum()
         assert reduced.var(axis=0, ddof=1).sum() == pytest.approx(kept, rel=1e-6)
-        few = MaxMarginMetric(kernel="rbf", n_components=3, n_basis=50, random_state=0)
+        few = MaxMarginMetric(
+            scale="standard", kernel="rbf", n_components=3, n_basis=50, random_state=0
+        )
         assert few.fit(X[:, :2], y).transform(X[:, :2]).shape[1] == 3
 
     def test_what_does_not_apply(self):
         X, y = load_wine(return_X_y=True)
         with pytest.raises(ValueError, match="for counts"):
-            MaxMarginMetric(kernel="chi2").fit(X, y)
-        prior = MaxMarginMetric(kernel="rbf", n_basis=13, random_state=0).fit(X, y).metric_
+            MaxMarginMetric(scale="standard", kernel="chi2").fit(X, y)
+        prior = (
+            MaxMarginMetric(scale="standard", kernel="rbf", n_basis=13, random_state=0)
+            .fit(X, y)
+            .metric_
+        )
         with pytest.raises(ValueError, match="without a kernel"):
-            MaxMarginMetric(prior=prior).fit(X, y)
+            MaxMarginMetric(scale="standard", prior=prior).fit(X, y)
 
     def test_n_components_and_names(self):
         X, y = load_iris(as_frame=True, return_X_y=True)
-        learner = MaxMarginMetric(kernel="rbf", n_basis=15, n_components=2, random_state=0)
+        learner = MaxMarginMetric(
+            scale="standard", kernel="rbf", n_basis=15, n_components=2, random_state=0
+        )
         assert learner.fit(X, y).transform(X).shape == (150, 2)
         assert learner.metric_.feature_names == tuple(X.columns)

@@ -15,7 +15,7 @@ from references import msnca as reference
 @pytest.fixture(scope="module")
 def fitted():
     X, y = load_wine(return_X_y=True)
-    return X, y, MixtureNCA(n_metrics=3, random_state=0).fit(X, y).metric_
+    return X, y, MixtureNCA(scale="standard", n_metrics=3, random_state=0).fit(X, y).metric_
 
 
 class TestGatedMetric:
@@ -47,12 +47,14 @@ class TestGatedMetric:
 
     def test_classifier(self, fitted):
         X, y, metric = fitted
-        hard = MetricNeighborsClassifier(MixtureNCA(n_metrics=3, random_state=0)).fit(X, y)
+        hard = MetricNeighborsClassifier(
+            MixtureNCA(scale="standard", n_metrics=3, random_state=0)
+        ).fit(X, y)
         wrong = np.mean(hard.predict(X) != y)
         assert wrong == knn_error(metric, X, y, X, y)
-        soft = MetricNeighborsClassifier(MixtureNCA(n_metrics=3, random_state=0), gate="soft").fit(
-            X, y
-        )
+        soft = MetricNeighborsClassifier(
+            MixtureNCA(scale="standard", n_metrics=3, random_state=0), gate="soft"
+        ).fit(X, y)
         np.testing.assert_allclose(soft.predict_proba(X[:9]), metric.class_votes(X, y, X[:9])[1])
         assert soft.score(X, y) > 0.95
         with pytest.raises(ValueError, match="gate must be"):
@@ -94,6 +96,10 @@ class TestGatedMetric:
         with pytest.raises(ValueError, match="finite"):
             GatedMetric([one], [[np.nan, 0.0]], [0.0])
         X, y = load_wine(return_X_y=True)
-        kernel = MaxMarginMetric(kernel="rbf", n_basis=4, random_state=0).fit(X, y).metric_
+        kernel = (
+            MaxMarginMetric(scale="standard", kernel="rbf", n_basis=4, random_state=0)
+            .fit(X, y)
+            .metric_
+        )
         with pytest.raises(ValueError, match="without kernel"):
             GatedMetric([kernel], np.zeros((1, 13)), [0.0])

@@ -103,8 +103,8 @@ class TestMixture:
 
     def test_one_metric_is_sparse_nca(self):
         X, y = load_wine(return_X_y=True)
-        one = MixtureNCA(n_metrics=1, tol=1e-8).fit(X, y)
-        alone = SparseNCA().fit(X, y)
+        one = MixtureNCA(scale="standard", n_metrics=1, tol=1e-8).fit(X, y)
+        alone = SparseNCA(scale="standard").fit(X, y)
         assert isinstance(one.metric_, Metric)
         assert not isinstance(one.metric_, GatedMetric)
         assert one.history_.objective[-1] == pytest.approx(alone.history_.objective[-1], rel=1e-5)
@@ -112,11 +112,15 @@ class TestMixture:
     def test_two_regions(self):
         X, y, _ = datasets.make_two_regions(400, random_state=0)
         X_test, y_test, region_test = datasets.make_two_regions(300, random_state=1)
-        mixture = MixtureNCA(n_metrics=2, random_state=0).fit(X, y)
+        mixture = MixtureNCA(scale="standard", n_metrics=2, random_state=0).fit(X, y)
         error = knn_error(mixture.metric_, X, y, X_test, y_test)
         single = min(
             knn_error(learner.fit(X, y).metric_, X, y, X_test, y_test)
-            for learner in (SparseNCA(), NCA(), SparseNCA(sparsity=0.001))
+            for learner in (
+                SparseNCA(scale="standard"),
+                NCA(scale="standard"),
+                SparseNCA(scale="standard", sparsity=0.001),
+            )
         )
         assert error < 0.05 < 0.1 < single
         chosen = mixture.metric_.assign(X_test)
@@ -124,15 +128,17 @@ class TestMixture:
 
     def test_auto_finds_the_number_of_regions(self):
         X, y, _ = datasets.make_two_regions(160, random_state=0)
-        auto = MixtureNCA(n_metrics="auto", tol=1e-3, random_state=0).fit(X, y)
+        auto = MixtureNCA(scale="standard", n_metrics="auto", tol=1e-3, random_state=0).fit(X, y)
         assert auto.n_metrics_ == 2
-        few = MixtureNCA(n_metrics="auto", random_state=0).fit(X[:5], [0, 0, 1, 1, 1])
+        few = MixtureNCA(scale="standard", n_metrics="auto", random_state=0).fit(
+            X[:5], [0, 0, 1, 1, 1]
+        )
         assert few.n_metrics_ == 1
 
     @pytest.mark.parametrize("seed", range(3))
     def test_the_best_of_several_starts_comes_last(self, seed):
         X, y, _ = datasets.make_two_regions(60, random_state=0)
-        learner = MixtureNCA(n_metrics=3, tol=1e-3, random_state=seed)
+        learner = MixtureNCA(scale="standard", n_metrics=3, tol=1e-3, random_state=seed)
         once = learner.fit(X, y).history_
         history = learner.set_params(n_init=3).fit(X, y).history_
         assert learner.n_iter_ == len(history) <= 3 * 200 + 1
@@ -151,7 +157,9 @@ class TestMixture:
 
     def test_gates_and_zeros(self):
         X, y = load_wine(return_X_y=True)
-        learner = MixtureNCA(n_metrics=3, gate_sparsity=0.02, random_state=0).fit(X, y)
+        learner = MixtureNCA(scale="standard", n_metrics=3, gate_sparsity=0.02, random_state=0).fit(
+            X, y
+        )
         gate = learner.metric_.gate(X)
         np.testing.assert_allclose(gate.sum(axis=1), 1.0)
         V, b = learner.gate_
@@ -174,7 +182,7 @@ class TestMixture:
 
     def test_auto_takes_no_more_metrics_than_there_are_rows(self):
         X = np.arange(60.0).reshape(60, 1) % 2
-        learner = MixtureNCA(n_metrics="auto", random_state=0)
+        learner = MixtureNCA(scale="standard", n_metrics="auto", random_state=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             assert learner.fit(X, X[:, 0] > 0).n_metrics_ <= 2
@@ -182,7 +190,7 @@ class TestMixture:
     def test_too_many_metrics(self):
         X = load_iris().data
         with pytest.raises(ValueError, match="n_metrics=9"):
-            MixtureNCA(n_metrics=9).fit(X[:8], [0, 0, 0, 0, 1, 1, 1, 1])
+            MixtureNCA(scale="standard", n_metrics=9).fit(X[:8], [0, 0, 0, 0, 1, 1, 1, 1])
 
     @pytest.mark.parametrize(
         "parameters",

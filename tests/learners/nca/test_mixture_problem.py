@@ -61,7 +61,9 @@ class TestStages:
     def test_iterations_go_from_few_points_to_all(self, monkeypatch):
         monkeypatch.setattr(mixture_problem, "_COARSE_ROWS", 40)
         X, y = load_wine(return_X_y=True)
-        learner = MixtureNCA(n_metrics=2, n_init=2, random_state=0, max_iter=60).fit(X, y)
+        learner = MixtureNCA(
+            scale="standard", n_metrics=2, n_init=2, random_state=0, max_iter=60
+        ).fit(X, y)
         for _, run in itertools.groupby(learner.history_, lambda i: i.restart):
             rows = [iteration.n_rows for iteration in run]
             assert rows == sorted(rows)

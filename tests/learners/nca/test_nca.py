@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors, NeighborhoodComponentsAnalysis
 
 from nearfar import NCA, Metric, MixtureNCA, SparseNCA
-from nearfar.learners.nca import base
+from nearfar.learners import map_learner
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors
 
 
@@ -31,10 +31,10 @@ def test_as_good_as_scikit_learn_from_the_same_start(loader):
 def test_objectives_fall():
     X, y = load_wine(return_X_y=True)
     for learner in (
-        NCA(),
-        NCA(objective="likelihood"),
-        SparseNCA(),
-        MixtureNCA(n_metrics=3, random_state=0),
+        NCA(scale="standard"),
+        NCA(scale="standard", objective="likelihood"),
+        SparseNCA(scale="standard"),
+        MixtureNCA(scale="standard", n_metrics=3, random_state=0),
     ):
         objective = learner.fit(X, y).history_.objective
         assert len(objective) > 5
@@ -45,7 +45,11 @@ def test_objectives_fall():
 def test_raw_features_and_types(dtype):
     X, y = load_wine(return_X_y=True)
     X = X.astype(dtype)
-    for learner in (NCA(scale="unit"), SparseNCA(), MixtureNCA(n_metrics=2, random_state=0)):
+    for learner in (
+        NCA(scale="unit"),
+        SparseNCA(scale="standard"),
+        MixtureNCA(scale="standard", n_metrics=2, random_state=0),
+    ):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             learner.fit(X, y)
@@ -58,7 +62,8 @@ class TestSparse:
     def test_the_penalty_lowers_the_rank(self):
         X, y = load_wine(return_X_y=True)
         ranks = [
-            SparseNCA(sparsity=s).fit(X, y).metric_.n_components for s in (0.0, 1e-4, 1e-2, 0.1)
+            SparseNCA(scale="standard", sparsity=s).fit(X, y).metric_.n_components
+            for s in (0.0, 1e-4, 1e-2, 0.1)
         ]
         assert ranks[0] == 13
         assert ranks == sorted(ranks, reverse=True)
@@ -67,7 +72,7 @@ class TestSparse:
     def test_a_penalty_that_is_too_large_leaves_nothing(self):
         X, y = load_wine(return_X_y=True)
         with pytest.warns(ConvergenceWarning, match="Nothing was learned"):
-            learner = SparseNCA(sparsity=100.0).fit(X, y)
+            learner = SparseNCA(scale="standard", sparsity=100.0).fit(X, y)
         assert learner.metric_.n_components == 1
         assert not learner.components_.any()
 
@@ -96,15 +101,15 @@ class TestSparse:
 
     def test_no_penalty_is_the_likelihood(self):
         X, y = load_iris(return_X_y=True)
-        free = SparseNCA(sparsity=0.0, tol=1e-6).fit(X, y)
-        plain = NCA(objective="likelihood").fit(X, y)
+        free = SparseNCA(scale="standard", sparsity=0.0, tol=1e-6).fit(X, y)
+        plain = NCA(scale="standard", objective="likelihood").fit(X, y)
         assert free.history_.objective[-1] == pytest.approx(plain.history_.objective[-1], rel=1e-6)
 
 
 class TestBatches:
     def test_progress_is_made(self):
         X, y = load_wine(return_X_y=True)
-        learner = NCA(batch_size=60, max_iter=20, random_state=0).fit(X, y)
+        learner = NCA(scale="standard", batch_size=60, max_iter=20, random_state=0).fit(X, y)
         whole = SoftNeighbors((X - X.mean(axis=0)) / X.std(axis=0), y)
         start = np.exp(whole.log_probabilities(np.eye(13) / 13**0.25)).mean()
         scaled = learner.components_ * X.std(axis=0)
@@ -113,7 +118,7 @@ class TestBatches:
     def test_batches_that_are_too_small(self):
         X = np.arange(24.0).reshape(12, 2)
         with pytest.raises(ValueError, match="batch_size"):
-            NCA(batch_size=2, random_state=0).fit(X, np.arange(12) // 2)
+            NCA(scale="standard", batch_size=2, random_state=0).fit(X, np.arange(12) // 2)
 
 
 def overlapping(n, apart):
@@ -132,7 +137,7 @@ def neighbours(Z):
 @pytest.mark.parametrize("objective", ["expected", "likelihood"])
 def test_single_precision_is_enough(objective):
     X, y = overlapping(1500, 3.0)
-    single = NCA(objective=objective).fit(X, y)
+    single = NCA(scale="standard", objective=objective).fit(X, y)
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     log_p = SoftNeighbors(Z, y).log_probabilities(single.components_ * X.std(axis=0))
     double = np.exp(log_p).mean() if objective == "expected" else log_p.mean()
@@ -143,12 +148,16 @@ def test_tolerances_by_number_of_points(monkeypatch):
     X, y = load_wine(return_X_y=True)
     for cls, small in ((NCA, 1e-6), (SparseNCA, 1e-8), (MixtureNCA, 1e-6)):
         for rows, tol in ((178, small), (177, 1e-3)):
-            monkeypatch.setattr(base, "EXACT_ROWS", rows)
-            default = cls(random_state=0).fit(X, y)
-            assert default.n_iter_ == cls(tol=tol, random_state=0).fit(X, y).n_iter_
+            monkeypatch.setattr(map_learner, "EXACT_ROWS", rows)
+            default = cls(random_state=0, scale="standard").fit(X, y)
+            given = cls(random_state=0, scale="standard", tol=tol).fit(X, y)
+            assert default.n_iter_ == given.n_iter_
 
 
-@pytest.mark.parametrize("learner", [NCA(), SparseNCA(), MixtureNCA(n_metrics=2)])
+@pytest.mark.parametrize(
+    "learner",
+    [NCA(scale="standard"), SparseNCA(scale="standard"), MixtureNCA(scale="standard", n_metrics=2)],
+)
 def test_one_class_is_refused(learner):
     X = load_iris().data
     with pytest.raises(ValueError, match="two classes"):

@@ -30,10 +30,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar.learners.boosting.eigen import leading
 from nearfar.learners.boosting.losses import exponential_loss
 from nearfar.learners.boosting.thresholds import best_threshold, gaussian_threshold
 from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine
+from nearfar.numerics.eigen import leading
 from nearfar.numerics.pair_tiles import (
     Band,
     BandWeights,

@@ -44,16 +44,16 @@ class Terms:
         if last.factor is not None:
             return cls(last.factor, np.ones(len(last.factor)))
         if last.directions is not None:
-            blocks = [(i.directions, i.steps) for i in history]
-            directions, steps = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
-            return cls(
-                np.vstack([earlier.directions, directions]), np.append(earlier.weights, steps)
-            )
-        new = np.array([iteration.direction for iteration in history], dtype=np.float64)
+            new = np.concatenate([iteration.directions for iteration in history])
+        else:
+            new = np.array([iteration.direction for iteration in history], dtype=np.float64)
         directions = np.vstack([earlier.directions, new])
         if last.term_weights is not None:
             return cls(directions, last.term_weights)
-        return cls(directions, np.append(earlier.weights, history.step))
+        steps = history.step
+        if last.steps is not None:
+            steps = np.concatenate([iteration.steps for iteration in history])
+        return cls(directions, np.append(earlier.weights, steps))
 
     @property
     def factor(self) -> Matrix:
@@ -166,7 +166,7 @@ class BoostingLearner(ConstraintLearner):
     """Base of the boosting learners."""
 
     def staged_metrics(self) -> Iterator[Metric]:
-        """Yield the metric after each iteration of the last fit.
+        """Yield the metric after each iteration of the last fit, with its shrinkage.
 
         Examples
         --------
@@ -178,7 +178,8 @@ class BoostingLearner(ConstraintLearner):
         """
         check_is_fitted(self)
         for number in range(1, len(self.history_) + 1):
-            yield self._builder.metric(self.history_[:number])
+            metric = self._builder.metric(self.history_[:number])
+            yield metric if self._shrinkage is None else self._shrinkage.apply(metric)
 
     def _start(self, operator: Operator, data: FitInput) -> Start:
         """Start from the prior, or where the last fit ended."""

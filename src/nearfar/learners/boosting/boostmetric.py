@@ -101,8 +101,8 @@ class BoostMetric(BoostingLearner):
         rank is lower.
     validation_fraction : float, "auto" or None, default="auto"
         Share of the data that trial fits hold out, to choose the number of iterations and how much
-        of the prior to keep (`shrinkage_`). None fits to the end. "auto" is 0.2, and None without a
-        prior, for a warm start and for ``variant="paper"``.
+        of the prior to keep (`prior_share_`). None fits to the end. "auto" is 0.2 if y are labels
+        and the scale is "auto"; it is None otherwise, without a prior and with `warm_start`.
     validation : {"rows", "classes"}, default="rows"
         Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
         meant for classes it has not seen.
@@ -138,7 +138,7 @@ class BoostMetric(BoostingLearner):
         Number of iterations.
     scale_ : str or None
         How X was scaled.
-    shrinkage_ : float
+    prior_share_ : float
         Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
@@ -154,7 +154,7 @@ class BoostMetric(BoostingLearner):
     >>> learner = BoostMetric(max_iter=50).fit(X, y)
     >>> learner.transform(X).shape
     (178, 13)
-    >>> learner.score(X, y) > 0.99
+    >>> learner.score(X, y) > 0.98
     True
     """
 

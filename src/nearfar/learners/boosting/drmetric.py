@@ -53,21 +53,14 @@ from nearfar.constraints import (
     NearestTriplets,
     Triplets,
     TripletStrategy,
-    to_triplets,
 )
-from nearfar.learners.base import (
-    FitInput,
-    Prior,
-    ValidationFraction,
-    Variant,
-    factor_on_scaled_points,
-)
-from nearfar.learners.boosting.base import BoostingLearner, BoostingProblem, Start, Terms
-from nearfar.learners.boosting.eigen import row_space
+from nearfar.learners.base import FitInput, Prior, ValidationFraction, Variant
+from nearfar.learners.boosting.base import Terms
 from nearfar.learners.boosting.soft_margin import SoftMargin, best_terms_by_lp
-from nearfar.learners.boosting.triplet_operator import TripletOperator, Unit
+from nearfar.learners.boosting.trace_one import SpannedTriplets, TraceOneLearner, TraceOneProblem
 from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder
+from nearfar.numerics.triplet_edges import Unit
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import boolean, choice, integer, number, optional
@@ -77,7 +70,7 @@ from nearfar.typing import Matrix, Vector
 _SMALLEST_WEIGHT = 1e-200
 
 
-class DRMetric(BoostingLearner):
+class DRMetric(TraceOneLearner):
     """Learn a trace-one metric with a large soft margin.
 
     Parameters
@@ -108,7 +101,7 @@ class DRMetric(BoostingLearner):
         A metric to add to: Euclidean distance between scaled points, or one of your own. None, as
         in the paper, did as well on the sets tried.
     prior_weight : float, default=1.0
-        Trace of the prior. The learned part has trace one.
+        Trace of the prior, in the space that the points span. The learned part has trace one.
     scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
         How X is scaled internally; the result applies to X as given. "standard" gives every feature
         unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
@@ -119,8 +112,8 @@ class DRMetric(BoostingLearner):
         rank is lower.
     validation_fraction : float, "auto" or None, default="auto"
         Share of the data that trial fits hold out, to choose the number of iterations and how much
-        of the prior to keep (`shrinkage_`). None fits to the end. "auto" is 0.2, and None
-        for a warm start and for ``variant="paper"``.
+        of the prior to keep (`prior_share_`). None fits to the end. "auto" is 0.2 if y are labels
+        and the scale is "auto"; it is None otherwise, with `warm_start` and in the paper's variant.
     validation : {"rows", "classes"}, default="rows"
         Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
         meant for classes it has not seen.
@@ -140,7 +133,8 @@ class DRMetric(BoostingLearner):
     Attributes
     ----------
     metric_ : Metric
-        The learned metric. Its trace is one in the scaled space, without a prior.
+        The learned metric. Without a prior its trace is one, in the scaled space and in units of
+        the 90th percentile of the triplets' squared distances.
     components_ : array of shape (n_components, n_features)
         Its map L.
     directions_ : array of shape (n_terms, n_features)
@@ -164,7 +158,7 @@ class DRMetric(BoostingLearner):
         Number of iterations.
     scale_ : str or None
         How X was scaled.
-    shrinkage_ : float
+    prior_share_ : float
         Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
@@ -246,89 +240,50 @@ class DRMetric(BoostingLearner):
         strategy = self.constraints
         if strategy is None:
             strategy = FarTargetTriplets() if printed else NearestTriplets()
-        triplets = to_triplets(data.Z, data.supervision, strategy, data.random_state).distinct()
-        basis = row_space(data.Z)
-        points = data.Z if basis is None else data.Z @ basis.T.astype(data.Z.dtype)
         unit: Unit = "longest" if printed else "long"
-        operator = TripletOperator(points, triplets, unit=1.0 if self.scale is None else unit)
-        prior = self._weighted_prior(data)
-        offset = np.zeros(len(triplets))
-        if prior is not None:
-            offset = operator.factor_margins(prior if basis is None else prior @ basis.T)
-        n_features = points.shape[1]
+        spanned = self._spanned_triplets(data, strategy, unit)
+        n_features = len(spanned.operator)
+        soft = soft_margin_of(
+            spanned.triplets, n_features, cap=self.cap, margin_tol=self.margin_tol
+        )
         rule = DoublyRegularized(
-            soft_margin_of(triplets, n_features, cap=self.cap, margin_tol=self.margin_tol),
-            offset,
+            soft,
+            spanned.start.base_state,
             self.independence,
             self.tol,
             self.solver or ("lp" if printed else "entropy"),
             printed,
         )
-        start = Start(prior, _earlier_terms(data, prior), offset, offset)
-        max_iter = self.max_iter or n_features
-        recorded = triplets if self.record_weights else None
-        return DRProblem(operator, rule, start, basis, max_iter, recorded)
-
-    def _weighted_prior(self, data: FitInput) -> Matrix | None:
-        """Return the prior's factor, with `prior_weight` for its trace."""
-        factor = self._prior_factor(data.scaler)
-        if factor is None:
-            return None
-        trace = float((factor**2).sum())
-        return factor * math.sqrt(self.prior_weight / trace) if trace > 0 else factor
+        recorded = spanned.triplets if self.record_weights else None
+        return DRProblem(spanned, rule, self.max_iter or n_features, recorded)
 
 
-def _earlier_terms(data: FitInput, prior: Matrix | None) -> Terms:
-    """Return the terms of the last fit, or the principal axes of a metric that was loaded."""
-    if data.warm is None:
-        return Terms.none(data.Z.shape[1])
-    if data.warm.state is not None:
-        terms: Terms = data.warm.state[1].in_units(1.0 / data.scaler.scale)
-    else:
-        L = factor_on_scaled_points(data.warm.metric, data.scaler, "metric to continue from")
-        M = L.T @ L if prior is None else L.T @ L - prior.T @ prior
-        values, vectors = np.linalg.eigh(M)
-        kept = values > len(values) * np.finfo(float).eps * values[-1]
-        terms = Terms(vectors[:, kept].T[::-1], values[kept][::-1])
-    return Terms(terms.directions, terms.weights / terms.weights.sum())
-
-
-class DRProblem(BoostingProblem):
+class DRProblem(TraceOneProblem):
     """The soft margin of triplets over points in the space that they span.
 
     Parameters
     ----------
-    operator : TripletOperator
+    spanned : SpannedTriplets
     rule : DoublyRegularized
-    start : Start
-    basis : array of shape (rank, n_features) or None
-        Basis of the space that the points span; None for all of it.
     max_iter : int
     recorded : Triplets or None
         The triplets, if their weights are to be kept.
     """
 
-    unit = 1.0
-
     def __init__(
         self,
-        operator: TripletOperator,
+        spanned: SpannedTriplets,
         rule: DoublyRegularized,
-        start: Start,
-        basis: Matrix | None,
         max_iter: int,
         recorded: Triplets | None,
     ) -> None:
-        self.operator, self.rule, self.start, self.basis = operator, rule, start, basis
-        self.max_iter, self.recorded, self.base = max_iter, recorded, start.base
+        super().__init__(spanned, max_iter)
+        self.rule, self.recorded = rule, recorded
 
     def solve(self) -> Iterations:
         """Run Algorithm 1."""
         operator, rule, earlier = self.operator, self.rule, self.start.earlier
-        U, w = self._reduced(earlier.directions), earlier.weights
-        V = _GrowingRows(operator.n_triplets)
-        for u in U:
-            V.append(operator.margins(u))
+        U, w, V = self.reduced(earlier.directions), earlier.weights, self.earlier_margins()
         d = held = rule.first_weights()
         if len(U):
             d = held = rule.triplet_weights(rule.offset + w @ V.rows)
@@ -355,15 +310,11 @@ class DRProblem(BoostingProblem):
                 -value,
                 eigenvalue,
                 step=float(w[-1]),
-                direction=u if self.basis is None else u @ self.basis,
+                direction=self.restored(u),
                 term_weights=w,
                 constraint_weights=None if self.recorded is None else d,
             )
         return "max_iter"
-
-    def _reduced(self, directions: Matrix) -> Matrix:
-        """Return directions in the space that the points span."""
-        return directions if self.basis is None else directions @ self.basis.T
 
     def attributes(self, builder: MetricBuilder, history: History) -> dict[str, Any]:
         """Terms, the soft margin and, if requested, the triplets' weights."""
@@ -382,7 +333,7 @@ class DRProblem(BoostingProblem):
         The soft margin is concave in M with gradient A(d), so that it falls short of that of any
         trace-one M' by at most  <A(d), M' - M> <= lambda_max(A(d)) - <A(d), M>.
         """
-        own = self.operator.factor_margins(self._reduced(terms.factor))
+        own = self.operator.factor_margins(self.reduced(terms.factor))
         value, d = self.rule.soft.value_and_weights(self.rule.offset + own)
         return value, self.operator.leading_eigenpair(d)[0] - float(d @ own)
 
@@ -395,24 +346,6 @@ class DRProblem(BoostingProblem):
                 "or solver='entropy' may help."
             )
         return super().shortcoming(history, metric)
-
-
-class _GrowingRows:
-    """A matrix that grows by rows."""
-
-    def __init__(self, n_columns: int) -> None:
-        self._rows = np.empty((8, n_columns))
-        self._number = 0
-
-    def append(self, row: Vector) -> None:
-        if self._number == len(self._rows):
-            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
-        self._rows[self._number] = row
-        self._number += 1
-
-    @property
-    def rows(self) -> Matrix:
-        return self._rows[: self._number]
 
 
 def soft_margin_of(
@@ -469,7 +402,7 @@ class DoublyRegularized:
         `w` are the weights to begin with.
         """
         if self.solver == "lp":
-            return best_terms_by_lp(V, self.soft.cap, self.offset)
+            return best_terms_by_lp(V, self.soft.cap, self.offset, w)
         with single_threaded_blas():
             value, w = self.soft.best_terms(V, w, self.offset)
         return value, w, self.soft.value_and_weights(self.offset + w @ V)[1]

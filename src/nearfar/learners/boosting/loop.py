@@ -15,8 +15,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.optimize import nnls
 
-from nearfar.learners.boosting.eigen import leading_block
 from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine
+from nearfar.numerics.eigen import leading_block
 from nearfar.runtime.history import Iteration, Iterations
 from nearfar.typing import Floats, Matrix, Vector
 

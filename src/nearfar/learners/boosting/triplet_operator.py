@@ -1,11 +1,8 @@
 """`TripletOperator`: triplets as an operator on directions and metrics.
 
-With E the edge incidence (edges x samples; `Edges`) and B the constraint incidence (constraints x
-edges; +1 at the edge (anchor, far), -1 at the edge (anchor, near)):
+With E and B the incidences of edges and triplets (`TripletEdges`):
 
     margins(v) = B (E X v)^2        A(u) = X' E' diag(B'u) E X        v' A(u) v = u' margins(v)
-
-No array is larger than X or than the list of triplets. Edges that triplets share are stored once.
 
 Margins and A(u) are in units of a squared distance, by default the mean over the triplets' edges.
 """
@@ -15,22 +12,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from nearfar.constraints import Triplets
-from nearfar.learners.boosting.eigen import leading, signed
 from nearfar.learners.boosting.losses import Slope, exponential_loss, exponential_slope
 from nearfar.learners.boosting.thresholds import best_threshold, gaussian_threshold
-from nearfar.numerics.edges import Edges
+from nearfar.numerics.eigen import leading, signed
+from nearfar.numerics.triplet_edges import TripletEdges, Unit
 from nearfar.runtime.threads import single_threaded_blas
 from nearfar.typing import Floats, Matrix, Vector
 
-Unit = Literal["mean", "long", "longest"]
-
-_FACTOR_ROWS = 16
 _LANCZOS_BASIS = 20
 _FIRST_PRODUCTS = 3 * _LANCZOS_BASIS
 _NEVER_AGAIN = 1 << 30
@@ -92,7 +86,7 @@ class ThresholdedLine:
     advance: Callable[[float], Any]
 
 
-class TripletOperator:
+class TripletOperator(TripletEdges):
     """Listed triplets over the rows of X.
 
     Parameters
@@ -129,21 +123,10 @@ class TripletOperator:
         *,
         unit: float | Unit = "mean",
     ) -> None:
-        self.X = X
-        self.n_triplets = m = len(triplets)
-        anchor, near, far = triplets.index.T
-        self.edges = Edges(X, np.concatenate([anchor, anchor]), np.concatenate([near, far]))
-        self.near, self.far = self.edges.of_pair[:m], self.edges.of_pair[m:]
-        self.weight = triplets.weight
-        self.total_weight = float(m if self.weight is None else self.weight.sum())
+        super().__init__(X, triplets.index, triplets.weight, unit=unit)
+        self.total_weight = float(self.n_triplets if self.weight is None else self.weight.sum())
         with np.errstate(divide="ignore"):
             self._log_weight = 0.0 if self.weight is None else np.log(self.weight)
-        if isinstance(unit, str):
-            z = self.edges.squared_distances(X)
-            share = {"long": 0.9, "longest": 1.0}
-            chosen = 0.0 if unit == "mean" else float(np.quantile(z, share[unit]))
-            unit = chosen or self._mean(z)
-        self.unit = unit or 1.0
         self._products = _FIRST_PRODUCTS
         self._previous: Vector | None = None
 
@@ -173,7 +156,7 @@ class TripletOperator:
         """
         z = self.edges.squared_distances(self.X if L is None else self.embed(L))
         z /= self.unit
-        mean = self._mean(z)
+        mean = self.mean(z)
         factor = weight / mean if mean > 0 else weight
         return factor * (z[self.far] - z[self.near]), factor
 
@@ -240,37 +223,22 @@ class TripletOperator:
         """Margins of thresholded squared lengths, each with its weight."""
         margins = self.start()
         for v, alpha, threshold in zip(directions, alphas, thresholds, strict=True):
-            margins += alpha * self._differences((self._lengths(v) >= threshold).astype(float))
+            margins += alpha * self.differences((self._lengths(v) >= threshold).astype(float))
         return margins
-
-    def __len__(self) -> int:
-        """Number of features: A(u) is len x len."""
-        return self.X.shape[1]
 
     def margins(self, v: Vector) -> Vector:
         """B (E X v)^2: squared distance to far minus that to near, along v."""
-        return self._differences(self._lengths(v))
+        return self.differences(self._lengths(v))
 
     def _lengths(self, v: Vector) -> Vector:
         """(E X v)^2: squared lengths of the edges along v."""
         with self._blas():
             return self.edges.lengths(v / np.sqrt(self.unit))
 
-    def embedding_margins(self, P: Floats) -> Vector:
-        """Margins of squared Euclidean distance between the rows of P, an embedding of X."""
-        return self._differences(self.edges.squared_distances(P)) / self.unit
-
-    def factor_margins(self, L: Matrix) -> Vector:
-        """Margins of the metric L'L, a few rows of L at a time."""
-        margins = self.start()
-        for top in range(0, len(L), _FACTOR_ROWS):
-            margins += self.embedding_margins(self.embed(L[top : top + _FACTOR_ROWS]))
-        return margins
-
     def embed(self, L: Matrix) -> Floats:
         """Map X by L."""
         with self._blas():
-            return self.X @ L.T.astype(self.X.dtype, copy=False)
+            return super().embed(L)
 
     def pull(self, u: Vector, P: Floats) -> Matrix:
         """P' (Laplacian of u) X: for P = X L' this is L A(u)."""
@@ -279,33 +247,12 @@ class TripletOperator:
         with self._blas():
             return np.asarray(Y.T @ self.X, dtype=np.float64) / self.unit
 
-    def matrix(self, u: Vector) -> Matrix:
-        """A(u), dense."""
-        return self.edges.matrix(self.edge_weights(u)) / self.unit
-
     def _matrix_minus(self, u: Vector, minus: Matrix | None) -> Matrix:
         return self.matrix(u) if minus is None else self.matrix(u) - minus.T @ minus
 
     def operator(self, u: Vector) -> LinearOperator:
         """A(u) as a linear operator."""
         return self.edges.operator(self.edge_weights(u) / self.unit)
-
-    def edge_weights(self, u: Vector) -> Vector:
-        """B'u: the weight of each edge, positive if it is to be stretched."""
-        n_edges = len(self.edges)
-        stretched = np.bincount(self.far, weights=u, minlength=n_edges)
-        shrunk = np.bincount(self.near, weights=u, minlength=n_edges)
-        return np.subtract(stretched, shrunk, dtype=np.float64)
-
-    def _mean(self, z: Vector) -> float:
-        """Weighted mean of a quantity of edges over the two edges of every triplet."""
-        return float(np.average(z[self.near] + z[self.far], weights=self.weight)) / 2
-
-    def _differences(self, z: Vector) -> Vector:
-        """B z: the value at the far edge minus that at the near edge, for each triplet."""
-        h = z[self.far]
-        h -= z[self.near]
-        return h
 
     def _blas(self) -> AbstractContextManager[object]:
         """Give BLAS all threads for the long products of Lanczos, one otherwise."""

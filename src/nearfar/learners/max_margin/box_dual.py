@@ -1,57 +1,92 @@
-"""The dual of the max-margin problem with one multiplier per pair, for few pairs.
+"""Duals over a box, with one multiplier per constraint.
 
-For a_k in [0, C p_k]:
-
-    max  sum_k a_k + 1/2 |P|^2 - 1/2 |A|^2 - 1/2 b^2
-    A = [P - sum_k a_k y_k u_k u_k']+,    b = sum_k a_k y_k
+The dual of a problem with a hinge for each constraint k has multipliers  0 <= a_k <= top_k,  the
+weights of the hinges, and is smooth if the rest of the problem is strongly convex. Every a has a
+solution of the primal problem that belongs to it; the objective of that and the value of the dual
+are bounds of the optimum.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+import hashlib
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from nearfar.learners.max_margin.pair_operator import Solution
-from nearfar.learners.max_margin.psd_split import PsdSplit
 from nearfar.numerics.lbfgs import Bounds, lbfgs
 from nearfar.runtime.history import Iteration, Iterations
 from nearfar.typing import Vector
 
-if TYPE_CHECKING:
-    from nearfar.learners.max_margin.max_margin_metric import MaxMarginObjective
+_ROUNDING = 1e-6
 
 
-def ascend_box(
-    problem: MaxMarginObjective, *, max_iter: int, shares: Vector | None = None
-) -> Iterations:
+class PrimalSolution(Protocol):
+    """A solution of the primal problem."""
+
+    @property
+    def threshold(self) -> float | None:
+        """The threshold, if the problem has one."""
+
+
+@dataclass(frozen=True, eq=False)
+class DualPoint:
+    """The dual at some multipliers.
+
+    Attributes
+    ----------
+    value : float
+    gradient : array of shape (n_constraints,)
+    solution : PrimalSolution
+        The solution of the primal problem that belongs to them.
+    """
+
+    value: float
+    gradient: Vector
+    solution: PrimalSolution
+
+
+class BoxProblem(Protocol):
+    """A problem whose dual is over a box."""
+
+    @property
+    def tol(self) -> float:
+        """Gap to end at, relative to the objective."""
+
+    @property
+    def top(self) -> Vector:
+        """Largest multipliers."""
+
+    def dual(self, a: Vector) -> DualPoint:
+        """Return the dual at multipliers."""
+
+    def objective(self, solution: Any) -> float:
+        """Return the objective of the primal problem."""
+
+
+def ascend_box(problem: BoxProblem, *, max_iter: int, shares: Vector | None = None) -> Iterations:
     """Maximise the dual by L-BFGS within bounds.
 
     Parameters
     ----------
-    problem : MaxMarginObjective
+    problem : BoxProblem
     max_iter : int
-    shares : array of shape (n_pairs,), optional
+    shares : array of shape (n_constraints,), optional
         Multipliers to start from, as shares of their bounds; by default 0.
     """
-    pairs, C, P = problem.pairs, problem.C, problem.P
-    top = C * pairs.p
-    evaluated: tuple[Vector, float, Solution] | None = None
+    top = problem.top
+    evaluated: tuple[Vector, DualPoint] | None = None
 
-    def evaluate(share: Vector) -> tuple[float, Solution]:
+    def evaluate(share: Vector) -> DualPoint:
         nonlocal evaluated
         if evaluated is None or not np.array_equal(evaluated[0], share):
-            a = share * top
-            b = float(a @ pairs.y)
-            solution = problem.solution(PsdSplit.of(P - pairs.gram(a * pairs.y)), b)
-            value = a.sum() + 0.5 * ((P**2).sum() - (solution.A**2).sum() - b * b)
-            evaluated = share.copy(), float(value), solution
-        return evaluated[1:]
+            evaluated = share.copy(), problem.dual(share * top)
+        return evaluated[1]
 
     def negative_dual(share: Vector) -> tuple[float, Vector]:
-        value, solution = evaluate(share)
-        return -value, -top * (1.0 - pairs.margins(solution))
+        point = evaluate(share)
+        return -point.value, -top * point.gradient
 
     best: Iteration | None = None
     bounds: Bounds = [(0.0, 1.0)] * len(top)
@@ -62,17 +97,31 @@ def ascend_box(
         left = max_iter - number
         steps: Any = lbfgs(negative_dual, share, max_iter=left, tol=0.0, bounds=bounds, memory=20)
         for _, share in steps:
-            value, solution = evaluate(share)
-            objective = problem.objective(solution)
-            lower, number = max(lower, value), number + 1
+            point = evaluate(share)
+            objective = problem.objective(point.solution)
+            lower, number = max(lower, point.value), number + 1
             if best is None or objective < best.objective:
-                best = Iteration(objective, threshold=solution.b, model=(solution, share))
+                threshold = point.solution.threshold
+                best = Iteration(objective, threshold=threshold, model=(point.solution, share))
             best = replace(best, gap=best.objective - lower)
             yield best
-            if problem.certified(best.objective, lower):
+            if certified(best.objective, lower, problem.tol):
                 return "converged"
             if number >= max_iter:
                 break
         if lower <= before:
             return "stalled"
     return "max_iter"
+
+
+def certified(objective: float, lower: float, tol: float) -> bool:
+    """Whether an objective is near enough to a lower bound, and not below it."""
+    return -_ROUNDING * objective <= objective - lower <= tol * objective
+
+
+def digest(*parts: NDArray[Any] | float | None) -> bytes:
+    """Identify the points and constraints that multipliers belong to."""
+    found = hashlib.blake2b()
+    for part in parts:
+        found.update(b"" if part is None else np.ascontiguousarray(part).tobytes())
+    return found.digest()

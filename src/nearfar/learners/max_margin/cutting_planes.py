@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nearfar.learners.max_margin.box_dual import certified
 from nearfar.learners.max_margin.pair_operator import Plane, Solution
 from nearfar.learners.max_margin.psd_split import PsdSplit
 from nearfar.numerics.simplex import Point, maximize
@@ -77,7 +78,7 @@ def cut_planes(
         candidate = problem.solution(split, b)
         best = best.toward(candidate, problem.line_minimum(best, candidate))
         value, objective = problem.objective(candidate), problem.objective(best)
-        converged = problem.certified(value, lower)
+        converged = certified(value, lower, problem.tol)
         if converged:
             best, objective = candidate, value
         yield Iteration(
@@ -89,7 +90,7 @@ def cut_planes(
         )
         if converged:
             return "converged"
-        close = problem.certified(objective, lower)
+        close = certified(objective, lower, problem.tol)
         add(problem.pairs.plane(best.toward(candidate, 1.0 if close else _STEP_TO_NEXT_PLANE)))
     return "max_iter"
 

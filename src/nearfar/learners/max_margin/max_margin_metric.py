@@ -31,7 +31,6 @@ Where nearfar departs from the paper, and why:
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
@@ -52,7 +51,7 @@ from nearfar.learners.base import (
     factor_on_scaled_points,
 )
 from nearfar.learners.held_out import Validation
-from nearfar.learners.max_margin.box_dual import ascend_box
+from nearfar.learners.max_margin.box_dual import DualPoint, ascend_box, digest
 from nearfar.learners.max_margin.cutting_planes import cut_planes
 from nearfar.learners.max_margin.matching_pursuit import Pursuit, kernel_parameters, pursue
 from nearfar.learners.max_margin.pair_operator import PairOperator, Plane, Solution
@@ -69,7 +68,6 @@ from nearfar.typing import Floats, Ints, Matrix, Vector
 _SMALLEST_RESIDUAL = 1e-10
 _FEW_PAIRS_PER_FEATURE = 10
 _LINE_TOLERANCE = 1e-4
-_ROUNDING = 1e-6
 
 
 class MaxMarginMetric(ConstraintLearner):
@@ -111,8 +109,8 @@ class MaxMarginMetric(ConstraintLearner):
         rank is lower. `threshold_` is for the metric before the reduction.
     validation_fraction : float, "auto" or None, default="auto"
         Share of the data that trial fits hold out, to choose the number of iterations and how much
-        of the prior to keep (`shrinkage_`). None fits to the end. "auto" is 0.2, and None without a
-        prior, for a warm start and for ``variant="paper"``.
+        of the prior to keep (`prior_share_`). None fits to the end. "auto" is 0.2 if y are labels
+        and the scale is "auto"; it is None otherwise, without a prior and with `warm_start`.
     validation : {"rows", "classes"}, default="rows"
         Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
         meant for classes it has not seen.
@@ -146,7 +144,7 @@ class MaxMarginMetric(ConstraintLearner):
         Number of iterations.
     scale_ : str or None
         How X was scaled.
-    shrinkage_ : float
+    prior_share_ : float
         Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
@@ -272,7 +270,9 @@ class MaxMarginMetric(ConstraintLearner):
             solver = "planes"
         problem = MaxMarginProblem(objective, solver, self.max_iter)
         if self.warm_start:
-            problem.digest = _digest(features, pairs, operator.unit)
+            problem.digest = digest(
+                features, operator.unit, pairs.index, pairs.similar, pairs.weight
+            )
         if basis is not None:
             scaler = data.scaler
             problem.features, problem.basis = features, basis.indices
@@ -325,9 +325,23 @@ class MaxMarginObjective:
         """Return the value of (3)."""
         return self.penalty(solution.A, solution.b) + self.C * self.pairs.mean_hinge(solution)
 
-    def certified(self, objective: float, lower: float) -> bool:
-        """Whether an objective is near enough to a lower bound, and not below it."""
-        return -_ROUNDING * objective <= objective - lower <= self.tol * objective
+    @property
+    def top(self) -> Vector:
+        """Largest multipliers of the dual."""
+        return self.C * self.pairs.p
+
+    def dual(self, a: Vector) -> DualPoint:
+        """Return the dual with one multiplier per pair, for few pairs.
+
+        For a_k in [0, C p_k] it is
+
+            sum_k a_k + 1/2 |P|^2 - 1/2 |A|^2 - 1/2 b^2
+            A = [P - sum_k a_k y_k u_k u_k']+,    b = sum_k a_k y_k
+        """
+        b = float(a @ self.pairs.y)
+        solution = self.solution(PsdSplit.of(self.P - self.pairs.gram(a * self.pairs.y)), b)
+        value = a.sum() + 0.5 * ((self.P**2).sum() - (solution.A**2).sum() - b * b)
+        return DualPoint(float(value), 1.0 - self.pairs.margins(solution), solution)
 
     def solution(self, split: PsdSplit, b: float) -> Solution:
         """Return the positive part with its distances."""
@@ -477,15 +491,6 @@ class SolutionBuilder(MetricBuilder):
         """Return the metric of the last solution."""
         solution: Solution = history[-1].model[0]
         return self.build(solution.factor)
-
-
-def _digest(features: Floats, pairs: Pairs, unit: float) -> bytes:
-    """Identify points, pairs and their unit."""
-    digest = hashlib.blake2b(np.ascontiguousarray(features).data)
-    digest.update(np.float64(unit).tobytes())
-    for array in (pairs.index, pairs.similar, pairs.weight):
-        digest.update(b"" if array is None else np.ascontiguousarray(array).data)
-    return digest.digest()
 
 
 def _same_basis(one: KernelMap | None, other: KernelMap) -> bool:

@@ -42,6 +42,11 @@ class Solution:
     split: PsdSplit | None = None
 
     @property
+    def threshold(self) -> float:
+        """The threshold b."""
+        return self.b
+
+    @property
     def factor(self) -> Matrix:
         """L with L'L = A."""
         return (self.split or PsdSplit.of(self.A)).factor
@@ -112,8 +117,7 @@ class PairOperator:
 
     def gram(self, weights: Vector) -> Matrix:
         """Sum of weighted outer products of the pairs' differences."""
-        w = np.bincount(self.edges.of_pair, weights=weights, minlength=len(self.edges))
-        return self.edges.matrix(np.asarray(w, dtype=np.float64)) / self.unit
+        return self.edges.matrix(self.edges.sum_of_pairs(weights)) / self.unit
 
     def margins(self, solution: Solution) -> Vector:
         """Return m_k."""

@@ -40,7 +40,8 @@ from sklearn.model_selection import StratifiedShuffleSplit
 
 from nearfar.learners.base import FitInput, ValidationFraction, Variant
 from nearfar.learners.held_out import Validation
-from nearfar.learners.nca.base import Init, NeighborhoodLearner
+from nearfar.learners.map_learner import Init
+from nearfar.learners.nca.base import NeighborhoodLearner
 from nearfar.learners.nca.mixture_problem import MixtureProblem, coarse_to_fine
 from nearfar.learners.nca.soft_neighbors import Evaluation, SoftNeighbors
 from nearfar.metrics.gated import GatedMetric
@@ -91,10 +92,10 @@ class MixtureNCA(NeighborhoodLearner):
         and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit".
     n_components : int, optional
         The most rows of each map; by default as many as there are features.
-    validation_fraction : float, "auto" or None, default="auto"
+    validation_fraction : float or None, default=None
         Share of the data that trial fits hold out, to choose the number of iterations and how much
-        of Euclidean distance to keep (`shrinkage_`). None fits to the end. "auto" is 0.2, and None
-        for a warm start and for ``variant="paper"``.
+        of Euclidean distance to keep (`prior_share_`). None fits to the end: Euclidean distance
+        would undo the low rank.
     validation : {"rows", "classes"}, default="rows"
         Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
         meant for classes it has not seen.
@@ -128,7 +129,7 @@ class MixtureNCA(NeighborhoodLearner):
         Number of iterations.
     scale_ : str or None
         How X was scaled.
-    shrinkage_ : float
+    prior_share_ : float
         Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
@@ -168,7 +169,7 @@ class MixtureNCA(NeighborhoodLearner):
         init: Init = "identity",
         scale: str | None = "auto",
         n_components: int | None = None,
-        validation_fraction: ValidationFraction = "auto",
+        validation_fraction: ValidationFraction = None,
         validation: Validation = "rows",
         tol: float | None = None,
         warm_start: bool = False,

@@ -22,20 +22,16 @@ Where nearfar departs from the paper, and why:
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from nearfar.learners.base import FitInput, Problem, ValidationFraction, Variant
 from nearfar.learners.held_out import Validation
+from nearfar.learners.map_learner import Init, MapBuilder
 from nearfar.learners.metric_builder import MetricBuilder
-from nearfar.learners.nca.base import (
-    Init,
-    NeighborhoodLearner,
-    NeighborhoodProblem,
-    nonzero_rows,
-)
+from nearfar.learners.nca.base import NeighborhoodLearner, NeighborhoodProblem, nonzero_rows
 from nearfar.learners.nca.mixture_nca import Mixture
 from nearfar.learners.nca.mixture_problem import MixtureProblem
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors, has_enough_classes
@@ -157,25 +153,17 @@ class NCAProblem(NeighborhoodProblem):
 
     def builder(self, **parts: Any) -> MetricBuilder:
         """Return a builder that drops directions which have vanished."""
-        return MapBuilder(sparse=self.learner.sparsity > 0, **parts)
+        kind = SparseMapBuilder if self.learner.sparsity > 0 else MapBuilder
+        return kind(**parts)
 
 
-@dataclass(frozen=True)
-class MapBuilder(MetricBuilder):
-    """Builds a metric from the last map.
-
-    Attributes
-    ----------
-    sparse : bool
-        Whether to drop directions that the penalty on rank has made vanish.
-    """
-
-    sparse: bool = field(kw_only=True)
+class SparseMapBuilder(MapBuilder):
+    """Builds a metric from the last map, without directions that have vanished."""
 
     def metric(self, history: History) -> Metric:
-        """Return the metric of the last map."""
+        """Return the metric of what is left of the last map."""
         L = history[-1].model
-        return self.build(nonzero_rows(L, float(np.linalg.norm(L, 2)) ** 2) if self.sparse else L)
+        return self.build(nonzero_rows(L, float(np.linalg.norm(L, 2)) ** 2))
 
 
 @dataclass(frozen=True)
@@ -224,8 +212,9 @@ class NCA(_SingleMapLearner):
         Rows of the map that is learned; by default as many as there are features.
     validation_fraction : float, "auto" or None, default="auto"
         Share of the data that trial fits hold out, to choose the number of iterations and how much
-        of Euclidean distance to keep (`shrinkage_`). None fits to the end. "auto" is 0.2, and None
-        for a warm start and for ``variant="paper"``.
+        of Euclidean distance to keep (`prior_share_`). None fits to the end. "auto" is 0.2 if y are
+        labels and the scale is "auto"; it is None otherwise, with `warm_start` and in the paper's
+        variant.
     validation : {"rows", "classes"}, default="rows"
         Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
         meant for classes it has not seen.
@@ -254,7 +243,7 @@ class NCA(_SingleMapLearner):
         Number of iterations.
     scale_ : str or None
         How X was scaled.
-    shrinkage_ : float
+    prior_share_ : float
         Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
@@ -339,10 +328,10 @@ class SparseNCA(_SingleMapLearner):
         and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit".
     n_components : int, optional
         The most rows of the map; by default as many as there are features.
-    validation_fraction : float, "auto" or None, default="auto"
+    validation_fraction : float or None, default=None
         Share of the data that trial fits hold out, to choose the number of iterations and how much
-        of Euclidean distance to keep (`shrinkage_`). None fits to the end. "auto" is 0.2, and None
-        for a warm start and for ``variant="paper"``.
+        of Euclidean distance to keep (`prior_share_`). None fits to the end: Euclidean distance
+        would undo the low rank.
     validation : {"rows", "classes"}, default="rows"
         Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
         meant for classes it has not seen.
@@ -370,7 +359,7 @@ class SparseNCA(_SingleMapLearner):
         Number of iterations.
     scale_ : str or None
         How X was scaled.
-    shrinkage_ : float
+    prior_share_ : float
         Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
@@ -403,7 +392,7 @@ class SparseNCA(_SingleMapLearner):
         init: Init = "identity",
         scale: str | None = "auto",
         n_components: int | None = None,
-        validation_fraction: ValidationFraction = "auto",
+        validation_fraction: ValidationFraction = None,
         validation: Validation = "rows",
         tol: float | None = None,
         warm_start: bool = False,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nearfar.learners.boosting.eigen import leading, row_space
+from nearfar.numerics.eigen import leading, row_space
 
 
 def test_leading_by_absolute_value():

@@ -48,7 +48,7 @@ def row_space(X: Floats) -> Matrix | None:
     Examples
     --------
     >>> import numpy as np
-    >>> from nearfar.learners.boosting.eigen import row_space
+    >>> from nearfar.numerics.eigen import row_space
     >>> row_space(np.array([[3.0, 0.0], [-1.0, 0.0]]))
     array([[1., 0.]])
     """

@@ -1,0 +1,207 @@
+"""`ClosedFormLearner`: what metrics in closed form share.
+
+A closed form is found in coordinates of the space that the rows span (`Span`), in which their
+covariance is not singular: features that are constant or collinear, and more features than rows,
+do no harm. There the mean variance of the rows is one. Directions outside the span have no weight.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.linalg import eigh, qr
+
+from nearfar.learners.base import FitInput, MetricLearner, Problem, ValidationFraction
+from nearfar.learners.classic.scatter import Groups, Shrinkage
+from nearfar.learners.held_out import Validation
+from nearfar.learners.metric_builder import MetricBuilder
+from nearfar.metrics.metric import Metric
+from nearfar.runtime import parameters
+from nearfar.runtime.history import History, Iteration, Iterations
+from nearfar.runtime.parameters import choice, either, number
+from nearfar.typing import Floats, Matrix
+
+_UNIT_VARIANCE_TOLERANCE = 1e-6
+
+
+class ClosedFormLearner(MetricLearner):
+    """Base of the learners whose metric is a formula of scatter matrices."""
+
+    shrinks_without_prior: ClassVar[bool] = True
+    auto_scales: ClassVar[tuple[str, ...]] = ("unit", "standard")
+    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+        "shrinkage": either(choice("auto"), number(at_least=0.0, at_most=1.0)),
+    }
+    n_components: int | None
+
+    def __init__(
+        self,
+        *,
+        shrinkage: Shrinkage = "auto",
+        scale: str | None = "auto",
+        n_components: int | None = None,
+        validation_fraction: ValidationFraction = None,
+        validation: Validation = "rows",
+    ) -> None:
+        self.shrinkage = shrinkage
+        self.scale = scale
+        self.n_components = n_components
+        self.validation_fraction = validation_fraction
+        self.validation = validation
+
+    @abstractmethod
+    def _solution(self, span: Span, data: FitInput) -> Solution:
+        """Evaluate the formula for coordinates in the span."""
+
+    def _build_problem(self, data: FitInput) -> Problem:
+        return ClosedFormProblem(self, data)
+
+    def _builder_of(self, problem: Problem, data: FitInput) -> MetricBuilder:
+        return ClosedFormBuilder(
+            scale=data.scaler.scale * np.sqrt(problem.unit),
+            base=None,
+            covariance=None,
+            n_components=self.n_components,
+            feature_names=getattr(self, "feature_names_in_", None),
+            center=data.scaler.center,
+            unit_rows=data.scaler.unit_rows,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A metric in closed form.
+
+    Attributes
+    ----------
+    L : array of shape (n_rows, n_coordinates)
+        Its map, the most important row first; without rows if nothing can be learned.
+    attributes : mapping of str to object
+        Fitted attributes that the learner has beyond the common ones.
+    """
+
+    L: Matrix
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+
+class ClosedFormProblem(Problem):
+    """A metric that is found in one iteration; its objective is 0, since none is minimised.
+
+    Parameters
+    ----------
+    learner : ClosedFormLearner
+    data : FitInput
+    """
+
+    max_iter = 1
+
+    def __init__(self, learner: ClosedFormLearner, data: FitInput) -> None:
+        self.learner, self.data = learner, data
+        self.span = Span.of(data.Z)
+        self.unit = self.span.unit
+
+    def solve(self) -> Iterations:
+        """Evaluate the formula."""
+        solution = self.learner._solution(self.span, self.data)
+        yield Iteration(0.0, model=replace(solution, L=self.span.map_of_features(solution.L)))
+        return "solved"
+
+    def attributes(self, builder: MetricBuilder, history: History) -> dict[str, Any]:
+        """Return what the learner adds."""
+        return dict(history[-1].model.attributes)
+
+    def shortcoming(self, history: History, metric: Any) -> str:
+        """Warn where there is nothing to learn from."""
+        if metric.L.any():
+            return ""
+        if self.span.is_point:
+            return "Nothing was learned: all rows are equal."
+        return "Nothing was learned: rows of the same kind are as far apart as others."
+
+
+class ClosedFormBuilder(MetricBuilder):
+    """Builds a metric from the solution of the only iteration."""
+
+    def metric(self, history: History) -> Metric:
+        """Return the metric of the first rows, in the units of X."""
+        L = history[-1].model.L[: self.n_components]
+        rows = L if len(L) else np.zeros((1, L.shape[1]))
+        return Metric(rows / self.scale, self.feature_names, unit_rows=self.unit_rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Span:
+    """Coordinates of rows in the space that they span.
+
+    Attributes
+    ----------
+    P : array of shape (n_samples, n_coordinates)
+        Coordinates, with a mean variance of one; their covariance is not singular.
+    V : array of shape (n_features, n_coordinates) or None
+        Orthonormal axes; None if the coordinates are the features. Rows that are all equal have one
+        coordinate, on an axis of length zero.
+    unit : float
+        Squared length of a unit of the coordinates.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.learners.classic.closed_form import Span
+    >>> Span.of(np.array([[0.0, 5.0, 0.0], [1.0, 5.0, 1.0], [3.0, 5.0, 3.0]])).P.shape
+    (3, 1)
+    """
+
+    P: Floats
+    V: Matrix | None
+    unit: float
+
+    @classmethod
+    def of(cls, Z: Floats) -> Span:
+        """Find the span of centred rows."""
+        V = _axes_of_few_rows(Z) if len(Z) <= Z.shape[1] else _axes_of_many_rows(Z)
+        if V is not None and V.shape[1] == 0:
+            V = np.zeros((Z.shape[1], 1))
+        P = Z if V is None else Z @ V
+        unit = float(P.var(axis=0, dtype=np.float64).mean())
+        if unit == 0 or abs(unit - 1.0) < _UNIT_VARIANCE_TOLERANCE:
+            unit = 1.0
+        return cls(P if unit == 1.0 else P / P.dtype.type(np.sqrt(unit)), V, unit)
+
+    @property
+    def is_point(self) -> bool:
+        """Whether all rows are equal."""
+        return self.V is not None and not self.V.any()
+
+    def map_of_features(self, L: Matrix) -> Matrix:
+        """Return a map of coordinates as one of features."""
+        return L if self.V is None else L @ self.V.T
+
+    def map_of_coordinates(self, L: Matrix) -> Matrix:
+        """Return a map of features as one of coordinates."""
+        return np.sqrt(self.unit) * (L if self.V is None else L @ self.V)
+
+
+def _axes_of_few_rows(Z: Floats) -> Matrix:
+    """Return axes of the span of at most as many rows as features."""
+    centered = Z - Z.mean(axis=0, dtype=np.float64)
+    Q, R, _ = qr(centered.T, mode="economic", pivoting=True)
+    size = np.abs(R.diagonal())
+    return Q[:, size > size.max() * _rank_tolerance(Z)]
+
+
+def _axes_of_many_rows(Z: Floats) -> Matrix | None:
+    """Return axes of the span of more rows than features; None if it is the whole space."""
+    covariance = Groups(Z).within()
+    values, vectors = eigh(covariance)
+    rounding = max(_rank_tolerance(Z) ** 2, len(values) * np.finfo(np.float64).eps)
+    kept = values > values[-1] * rounding
+    return None if kept.all() else vectors[:, kept]
+
+
+def _rank_tolerance(Z: Floats) -> float:
+    """Relative length below which a direction is rounding error."""
+    return min(Z.shape) * float(np.finfo(Z.dtype).eps)

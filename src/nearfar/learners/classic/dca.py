@@ -1,0 +1,125 @@
+"""Discriminative component analysis (Hoi, Liu, Lyu, Ma): chunklets that must differ.
+
+Similar rows form chunklets j with n_j rows and means m_j. Two chunklets are discriminative if some
+dissimilar pair joins them; classes all are. With the mean over chunklets and over discriminative
+pairs of them,
+
+    C_w = mean_j (1 / n_j) sum_i (x_ji - m_j)(x_ji - m_j)'
+    C_b = mean_{j, i discriminative} (m_j - m_i)(m_j - m_i)'
+
+the map L maximises |L C_b L'| / |L C_w L'|, with L C_w L' = I. Its rows solve C_b v = value C_w v,
+for the values that are not zero.
+
+Where nearfar departs from the paper, and why:
+
+- The paper's algorithm looks for v only in the range of C_b. With few chunklets that is not the
+  maximum, and much worse (vehicles 41.7 against 26.7 % error, ionosphere 19.8 against 14.5).
+- C_w is shrunk to a multiple of the identity, and its chunklets are weighted by 1 / n_j but
+  normalised as an unbiased covariance: a constant factor.
+- A row that is only in dissimilar pairs is a chunklet of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nearfar.constraints import Pairs, checked_labels, given_pairs, to_chunklets
+from nearfar.learners.base import FitInput
+from nearfar.learners.classic.closed_form import ClosedFormLearner, Solution, Span
+from nearfar.learners.classic.scatter import Groups, discriminants
+from nearfar.numerics.edges import Edges
+from nearfar.typing import Floats, Matrix
+
+_ROUNDING = 1e-10
+
+
+class DCA(ClosedFormLearner):
+    """Discriminative component analysis: small differences within groups, large ones between them.
+
+    Parameters
+    ----------
+    shrinkage : "auto" or float from 0 to 1, default="auto"
+        Share of the identity, times the mean variance, in the covariance within groups. "auto"
+        estimates it as by Ledoit and Wolf.
+    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
+        How X is scaled internally; the result applies to X as given. "standard" gives every feature
+        unit variance, "unit" leaves features as they are, and "auto" takes the one that suits
+        Euclidean distance better (`scale_`). "cosine" divides each row by its length. None is
+        "unit".
+    n_components : int, optional
+        The most directions to keep; by default all that tell groups apart, which are fewer than the
+        groups.
+    validation_fraction : float, optional
+        Share of the data that trial fits hold out, to choose how much of Euclidean distance to keep
+        (`prior_share_`); by default nothing is kept.
+    validation : {"rows", "classes"}, default="rows"
+        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
+        meant for classes it has not seen.
+
+    Attributes
+    ----------
+    metric_ : Metric
+        The metric.
+    components_ : array of shape (n_components, n_features)
+        Its map L.
+    history_ : History
+        One iteration.
+    n_iter_ : int
+        1.
+    scale_ : str or None
+        How X was scaled.
+    prior_share_ : float
+        Share of Euclidean distance in the mean squared distance, as chosen on held-out data.
+
+    Notes
+    -----
+    Similar pairs are joined to chunklets, by transitive closure; a dissimilar pair says that two
+    chunklets differ. `Chunklets` alone are not enough: they do not say which of them differ.
+
+    References
+    ----------
+    S. C. H. Hoi, W. Liu, M. R. Lyu, W.-Y. Ma. Learning distance metrics with contextual constraints
+    for image retrieval. CVPR 2006.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from nearfar import DCA
+    >>> X, y = load_wine(return_X_y=True)
+    >>> DCA().fit(X, y).transform(X).shape
+    (178, 2)
+    """
+
+    supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
+
+    def _solution(self, span: Span, data: FitInput) -> Solution:
+        groups, between = _groups_apart(span.P, data.supervision)
+        within = groups.shrunk_within(self.shrinkage, 1.0 / groups.sizes)
+        values, L = discriminants(between, within)
+        kept = values > _ROUNDING * values[0]
+        kept[len(groups.sizes) - 1 :] = False
+        return Solution(L[kept])
+
+
+def _groups_apart(P: Floats, supervision: Any) -> tuple[Groups, Matrix]:
+    """Return classes or chunklets, and a multiple of C_b."""
+    pairs = given_pairs(P, supervision)
+    if pairs is not None:
+        return _chunklets_apart(P, pairs)
+    classes = Groups(P, checked_labels(supervision))
+    return classes, classes.between(np.ones(len(classes.sizes)))
+
+
+def _chunklets_apart(P: Floats, pairs: Pairs) -> tuple[Groups, Matrix]:
+    codes = to_chunklets(P, pairs).ids.copy()
+    apart = pairs.index[~pairs.similar]
+    single = np.unique(apart[codes[apart] < 0])
+    codes[single] = codes.max() + 1 + np.arange(len(single))
+    i, j = codes[apart].T
+    if (i == j).all():
+        raise ValueError("Every dissimilar pair joins rows that similar pairs put together.")
+    groups = Groups(P, codes)
+    edges = Edges(groups.means, i[i != j], j[i != j])
+    return groups, edges.matrix(np.ones(len(edges)))

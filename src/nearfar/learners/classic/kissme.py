@@ -1,0 +1,166 @@
+"""KISSME (Köstinger et al. 2012) and its version in a subspace, XQDA (Liao et al. 2015).
+
+Differences u = x_i - x_j of similar pairs, and those of dissimilar pairs, are taken to be Gaussian
+with mean zero and second moments S and D. The logarithm of the ratio of the two likelihoods is,
+but for constants, -u' (S^-1 - D^-1) u / 2, hence
+
+    M = (S^-1 - D^-1)_+
+
+where + drops negative eigenvalues. XQDA first finds the directions in which dissimilar pairs differ
+more than similar ones,
+
+    D w = lambda S w,        lambda > 1,        w' S w = 1
+
+and takes S^-1 - D^-1 in the space of these w, where it is M = sum (1 - 1 / lambda) w w'.
+
+S and D are means over all pairs that labels make, exactly (`scatter`), or over listed pairs.
+
+Where nearfar departs from the papers, and why:
+
+- S and D are shrunk to multiples of the identity, by the same share: S is singular on pictures, and
+  different shares tilt the difference of the inverses (vehicles 25.4 against 21.8 % error). XQDA
+  adds 0.001 to the diagonal of S.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from scipy.linalg import eigh
+
+from nearfar.learners.base import FitInput
+from nearfar.learners.classic.closed_form import ClosedFormLearner, Solution, Span
+from nearfar.learners.classic.scatter import (
+    Groups,
+    PairScatter,
+    by_spread,
+    discriminants,
+    with_ridge,
+)
+
+_ROUNDING = 1e-10
+
+
+class KISSME(ClosedFormLearner):
+    """Keep it simple and straightforward: difference of two inverse covariances of pairs.
+
+    Parameters
+    ----------
+    shrinkage : "auto" or float from 0 to 1, default="auto"
+        Share of the identity, times the mean variance, in the covariances. "auto" estimates it as
+        by Ledoit and Wolf.
+    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
+        How X is scaled internally; the result applies to X as given. "standard" gives every feature
+        unit variance, "unit" leaves features as they are, and "auto" takes the one that suits
+        Euclidean distance better (`scale_`). "cosine" divides each row by its length. None is
+        "unit".
+    n_components : int, optional
+        Dimension to reduce to, by the principal axes of the mapped points; fewer, if the metric's
+        rank is lower.
+    validation_fraction : float, optional
+        Share of the data that trial fits hold out, to choose how much of Euclidean distance to keep
+        (`prior_share_`); by default nothing is kept.
+    validation : {"rows", "classes"}, default="rows"
+        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
+        meant for classes it has not seen.
+
+    Attributes
+    ----------
+    metric_ : Metric
+        The metric.
+    components_ : array of shape (n_components, n_features)
+        Its map L.
+    history_ : History
+        One iteration.
+    n_iter_ : int
+        1.
+    scale_ : str or None
+        How X was scaled.
+    prior_share_ : float
+        Share of Euclidean distance in the mean squared distance, as chosen on held-out data.
+
+    References
+    ----------
+    M. Köstinger, M. Hirzer, P. Wohlhart, P. M. Roth, H. Bischof. Large scale metric learning from
+    equivalence constraints. CVPR 2012.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from nearfar import KISSME
+    >>> X, y = load_wine(return_X_y=True)
+    >>> KISSME().fit(X, y).score(X, y) > 0.95
+    True
+    """
+
+    supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
+
+    def _solution(self, span: Span, data: FitInput) -> Solution:
+        pairs = PairScatter.of(span.P, data.supervision, self.shrinkage)
+        values, W = discriminants(with_ridge(pairs.dissimilar), pairs.similar)
+        weights, axes = eigh((W.T * (1.0 - 1.0 / values)) @ W)
+        positive = weights > _ROUNDING * np.abs(weights).max()
+        L = (axes[:, positive] * np.sqrt(weights[positive])).T
+        return Solution(by_spread(L, Groups(span.P).within()))
+
+
+class XQDA(ClosedFormLearner):
+    """Cross-view quadratic discriminant analysis: KISSME in the most discriminative subspace.
+
+    Parameters
+    ----------
+    shrinkage : "auto" or float from 0 to 1, default="auto"
+        Share of the identity, times the mean variance, in the covariances. "auto" estimates it as
+        by Ledoit and Wolf.
+    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
+        How X is scaled internally; the result applies to X as given. "standard" gives every feature
+        unit variance, "unit" leaves features as they are, and "auto" takes the one that suits
+        Euclidean distance better (`scale_`). "cosine" divides each row by its length. None is
+        "unit".
+    n_components : int, optional
+        The most directions to keep: those with the largest ratio of the variance of dissimilar
+        pairs to that of similar ones. By default all where it is greater than 1.
+    validation_fraction : float, optional
+        Share of the data that trial fits hold out, to choose how much of Euclidean distance to keep
+        (`prior_share_`); by default nothing is kept.
+    validation : {"rows", "classes"}, default="rows"
+        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
+        meant for classes it has not seen.
+
+    Attributes
+    ----------
+    metric_ : Metric
+        The metric.
+    components_ : array of shape (n_components, n_features)
+        Its map L.
+    history_ : History
+        One iteration.
+    n_iter_ : int
+        1.
+    scale_ : str or None
+        How X was scaled.
+    prior_share_ : float
+        Share of Euclidean distance in the mean squared distance, as chosen on held-out data.
+
+    References
+    ----------
+    S. Liao, Y. Hu, X. Zhu, S. Z. Li. Person re-identification by local maximal occurrence
+    representation and metric learning. CVPR 2015.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from nearfar import XQDA
+    >>> X, y = load_wine(return_X_y=True)
+    >>> XQDA(n_components=2).fit(X, y).transform(X).shape
+    (178, 2)
+    """
+
+    supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
+
+    def _solution(self, span: Span, data: FitInput) -> Solution:
+        pairs = PairScatter.of(span.P, data.supervision, self.shrinkage)
+        values, W = discriminants(pairs.dissimilar, pairs.similar)
+        kept = values > 1.0 + _ROUNDING
+        return Solution(np.sqrt(1.0 - 1.0 / values[kept])[:, None] * W[kept])

@@ -1,0 +1,184 @@
+"""Local Fisher discriminant analysis (Sugiyama 2007): classes may consist of several clusters.
+
+Rows of a class are compared with their neighbours only. With affinities within classes
+
+    A_ij = exp(-|x_i - x_j|^2 / (s_i s_j))        s_i: distance to the k-th neighbour of the class
+
+the local scatters are, over pairs of rows in classes of n_c,
+
+    S_lw = 1/2 sum_{same class} A_ij / n_c u u'        u = x_i - x_j
+    S_lb = 1/2 sum_{same class} A_ij (1/n - 1/n_c) u u' + 1/2 sum_{other class} 1/n u u'
+
+and the rows of the map solve S_lb v = value S_lw v, the largest values first.
+
+Only G_c = 1/2 sum_{ij in c} A_ij u u', a graph Laplacian between the rows of one class, needs
+affinities, tile by tile. The rest are sums over classes: with S_c the scatter about the mean of a
+class and S_b that of the means,
+
+    S_lw = sum_c G_c / n_c        S_lb = S_b + sum_c (1 - n_c / n) (S_c - G_c / n_c)
+
+Where nearfar departs from the paper, and why:
+
+- S_lw is shrunk to a multiple of the identity, in the space that the rows span. With constant or
+  collinear features, or with more features than rows, it is singular.
+- In a class of at most k rows, the farthest row takes the place of the k-th neighbour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from nearfar.constraints import checked_labels
+from nearfar.learners.base import FitInput, ValidationFraction
+from nearfar.learners.classic.closed_form import ClosedFormLearner, Solution, Span
+from nearfar.learners.classic.scatter import Groups, Shrinkage, discriminants, shrunk
+from nearfar.learners.held_out import Validation
+from nearfar.numerics.class_order import ClassOrder
+from nearfar.runtime import parameters
+from nearfar.runtime.deadline import check_time
+from nearfar.runtime.parameters import choice, integer
+from nearfar.typing import Matrix
+
+Embedding = Literal["weighted", "orthonormalized", "plain"]
+
+_TILE_ELEMENTS = 1 << 20
+_SMALLEST_DISTANCE = 1e-6
+"""Of a row to its k-th neighbour, for rows of unit variance."""
+
+
+class LFDA(ClosedFormLearner):
+    """Local Fisher discriminant analysis: linear discriminants for classes of several clusters.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=7
+        The distance of a row to this neighbour of its class is the scale of its affinities.
+    embedding : {"weighted", "orthonormalized", "plain"}, default="weighted"
+        How directions are scaled: by the root of their local ratio of variance between classes to
+        that within, to be orthonormal, or to unit variance within classes.
+    shrinkage : "auto" or float from 0 to 1, default="auto"
+        Share of the identity, times the mean variance, in the local scatter within classes. "auto"
+        estimates it as by Ledoit and Wolf, from the covariance within classes.
+    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
+        How X is scaled internally; the result applies to X as given. "standard" gives every feature
+        unit variance, "unit" leaves features as they are, and "auto" takes the one that suits
+        Euclidean distance better (`scale_`). "cosine" divides each row by its length. None is
+        "unit".
+    n_components : int, optional
+        Dimension to reduce to. All orthonormal directions together are Euclidean distance.
+    validation_fraction : float, optional
+        Share of the data that trial fits hold out, to choose how much of Euclidean distance to keep
+        (`prior_share_`); by default nothing is kept.
+    validation : {"rows", "classes"}, default="rows"
+        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
+        meant for classes it has not seen.
+
+    Attributes
+    ----------
+    metric_ : Metric
+        The metric.
+    components_ : array of shape (n_components, n_features)
+        Its map L.
+    history_ : History
+        One iteration.
+    n_iter_ : int
+        1.
+    scale_ : str or None
+        How X was scaled.
+    prior_share_ : float
+        Share of Euclidean distance in the mean squared distance, as chosen on held-out data.
+
+    References
+    ----------
+    M. Sugiyama. Dimensionality reduction of multimodal labeled data by local Fisher discriminant
+    analysis. JMLR 2007.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from nearfar import LFDA
+    >>> X, y = load_wine(return_X_y=True)
+    >>> LFDA(n_components=2).fit(X, y).transform(X).shape
+    (178, 2)
+    """
+
+    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+        "n_neighbors": integer(at_least=1),
+        "embedding": choice("weighted", "orthonormalized", "plain"),
+    }
+
+    def __init__(
+        self,
+        *,
+        n_neighbors: int = 7,
+        embedding: Embedding = "weighted",
+        shrinkage: Shrinkage = "auto",
+        scale: str | None = "auto",
+        n_components: int | None = None,
+        validation_fraction: ValidationFraction = None,
+        validation: Validation = "rows",
+    ) -> None:
+        super().__init__(
+            shrinkage=shrinkage,
+            scale=scale,
+            n_components=n_components,
+            validation_fraction=validation_fraction,
+            validation=validation,
+        )
+        self.n_neighbors = n_neighbors
+        self.embedding = embedding
+
+    def _solution(self, span: Span, data: FitInput) -> Solution:
+        classes = Groups(span.P, checked_labels(self._labels(data.supervision)))
+        between, within = local_scatters(classes, self.n_neighbors)
+        intensity = classes.intensity(self.shrinkage, classes.within())
+        values, L = discriminants(between, shrunk(within, intensity))
+        values, L = values[: self.n_components], L[: self.n_components]
+        if self.embedding == "orthonormalized":
+            return Solution(np.linalg.qr(L.T)[0].T)
+        if self.embedding == "weighted":
+            return Solution(np.sqrt(values[values > 0])[:, None] * L[values > 0])
+        return Solution(L)
+
+
+def local_scatters(classes: Groups, n_neighbors: int) -> tuple[Matrix, Matrix]:
+    """Return S_lb / n and S_lw / n."""
+    sizes, n = classes.sizes, len(classes.X)
+    order = ClassOrder(classes.codes)
+    between = classes.between(sizes / n) + classes.scatter((1.0 - sizes / n) / n)
+    within = np.zeros_like(between)
+    for label, size in enumerate(sizes):
+        rows = order.order[order.edges[label] : order.edges[label + 1]]
+        local = _local_scatter(classes.X[rows] - classes.means[label], n_neighbors) / (size * n)
+        between -= (1.0 - size / n) * local
+        within += local
+    return between, within
+
+
+def _local_scatter(X: Matrix, n_neighbors: int) -> Matrix:
+    """G_c: 1/2 sum A_ij (x_i - x_j)(x_i - x_j)' over the centred rows of one class."""
+    k = min(n_neighbors, len(X) - 1)
+    reach = np.concatenate([np.partition(tile, k, axis=1)[:, k] for _, tile in _tiles(X)])
+    reach = np.maximum(np.sqrt(reach), _SMALLEST_DISTANCE)
+    G = np.zeros((X.shape[1], X.shape[1]))
+    for rows, tile in _tiles(X):
+        tile /= -reach[rows, None]
+        tile /= reach
+        A = np.exp(tile, out=tile)
+        G += X[rows].T @ (A.sum(axis=1)[:, None] * X[rows] - A @ X)
+    return (G + G.T) / 2
+
+
+def _tiles(X: Matrix) -> Iterator[tuple[slice, Matrix]]:
+    """Yield squared distances of some rows to all, each row's own included."""
+    norms = np.einsum("ij,ij->i", X, X)
+    height = max(1, _TILE_ELEMENTS // len(X))
+    for top in range(0, len(X), height):
+        check_time()
+        rows = slice(top, top + height)
+        tile = norms[rows, None] + norms
+        tile -= 2.0 * (X[rows] @ X.T)
+        yield rows, np.maximum(tile, 0.0, out=tile)

@@ -1,0 +1,253 @@
+"""Metrics near a prior in the LogDet divergence, learned from squared distances of pairs.
+
+For a convex loss of the squared distances z of listed pairs (`Edges`) the problem is, over psd M,
+
+    min  div(M, M0) + loss(z)        z_k = (x_i - x_j)' M (x_i - x_j)
+    div(M, M0) = tr(M M0^-1) - log det(M M0^-1) - D
+
+The divergence keeps M positive definite, so that no projection is needed. In coordinates in which
+M0 is the identity, and with M = L'L, L-BFGS runs over square L:
+
+    f(L) = |L|^2 - 2 log |det L| - D + loss(z)        grad f(L) = 2 (L - L'^-1 + L G)
+    G = sum_k loss'_k (x_i - x_j)(x_i - x_j)'
+
+Every local minimum in L is the minimum in M. With its tangent in place of the loss the minimum has
+a closed form, which bounds the optimum from below:
+
+    f(L) - optimum <= tr N - log det N - D,        N = L (I + G) L'
+
+N is the identity at the optimum. The search ends when this gap is small.
+
+M differs from M0 only in the space that the points span: for few points with many features, the
+coordinates are those of this space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nearfar.learners.base import ConstraintLearner, FitInput, Problem, factor_on_scaled_points
+from nearfar.learners.classic.certified_search import search, uncertified
+from nearfar.learners.classic.span import axes_of_span
+from nearfar.learners.metric_builder import MetricBuilder
+from nearfar.metrics.metric import Metric
+from nearfar.numerics.edges import Edges
+from nearfar.runtime import parameters
+from nearfar.runtime.history import History, Iteration, Iterations
+from nearfar.runtime.parameters import choice, either, instance, integer
+from nearfar.runtime.threads import with_single_threaded_blas
+from nearfar.typing import Floats, Ints, Matrix, Vector
+
+Loss = Callable[[Vector], tuple[float, Vector]]
+"""Squared distances of the edges -> a convex function of them, and its derivatives."""
+
+_ROUNDING = 1e-14
+"""Gap for each coordinate below which rounding leaves nothing to gain."""
+
+
+class LogDetLearner(ConstraintLearner):
+    """Base of the learners that stay near a prior in the LogDet divergence."""
+
+    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+        "prior": either(choice("identity"), instance(Metric, "a Metric")),
+        "max_iter": integer(at_least=1),
+    }
+
+    def __init__(self, *, max_iter: int, **others: Any) -> None:
+        super().__init__(**others)
+        self.max_iter = max_iter
+
+    def _prior_space(self, data: FitInput, rows: Ints) -> PriorSpace:
+        """Return some of the scaled points in coordinates in which the prior is the identity."""
+        if not isinstance(self.prior, Metric):
+            return PriorSpace.of(data.Z[rows], None)
+        factor = factor_on_scaled_points(self.prior, data.scaler, "prior")
+        return PriorSpace.of(data.Z[rows], factor)
+
+    def _first_map(self, data: FitInput, space: PriorSpace) -> Matrix:
+        """Return where to begin: the prior, or the metric of the last fit."""
+        if data.warm is None:
+            return np.eye(space.n_coordinates)
+        name = "metric to continue from"
+        return space.inside(factor_on_scaled_points(data.warm.metric, data.scaler, name))
+
+
+@dataclass(frozen=True, eq=False)
+class PriorSpace:
+    """Points in coordinates in which the prior is the identity.
+
+    Attributes
+    ----------
+    X : array of shape (n_points, n_coordinates)
+    prior : array of shape (rank, n_features) or None
+        The prior's map; None for the identity.
+    axes : array of shape (rank, n_coordinates) or None
+        Axes of the space that the points span, if there are fewer points than features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.learners.classic.logdet import PriorSpace
+    >>> PriorSpace.of(np.array([[0.0, 0.0, 7.0], [3.0, 4.0, 7.0]]), None).map_of(np.array([[2.0]]))
+    array([[1.36, 0.48, 0.  ],
+           [0.48, 1.64, 0.  ],
+           [0.  , 0.  , 1.  ]])
+    """
+
+    X: Matrix
+    prior: Matrix | None
+    axes: Matrix | None
+
+    @classmethod
+    def of(cls, Z: Floats, prior: Matrix | None) -> PriorSpace:
+        """Map scaled points by the prior's factor."""
+        X = Z.astype(np.float64)
+        if prior is not None:
+            X = X @ prior.T
+        axes = axes_of_span(X)
+        return cls(X if axes is None else X @ axes, prior, axes)
+
+    @property
+    def n_coordinates(self) -> int:
+        """Number of coordinates."""
+        return self.X.shape[1]
+
+    @property
+    def n_varying(self) -> int:
+        """Number of coordinates that are not constant."""
+        return int(np.count_nonzero(np.ptp(self.X, axis=0)))
+
+    def map_of(self, L: Matrix) -> Matrix:
+        """Return the map of scaled points for a map of the coordinates."""
+        if self.axes is not None:
+            L = np.eye(len(self.axes)) + self.axes @ (L - np.eye(len(L))) @ self.axes.T
+        return L if self.prior is None else L @ self.prior
+
+    def inside(self, factor: Matrix) -> Matrix:
+        """Return a square map of the coordinates for a map of scaled points.
+
+        The prior takes the place of the directions that it maps to zero.
+        """
+        L = factor if self.prior is None else factor @ np.linalg.pinv(self.prior)
+        if self.axes is not None:
+            L = L @ self.axes
+        values, vectors = np.linalg.eigh(L.T @ L)
+        vanished = values <= len(values) * np.finfo(float).eps * values[-1]
+        return np.asarray(np.sqrt(np.where(vanished, 1.0, values))[:, None] * vectors.T)
+
+
+class LogDetProblem(Problem):
+    """A convex loss of squared distances, and the LogDet divergence from the prior.
+
+    Parameters
+    ----------
+    space : PriorSpace
+    edges : Edges
+        Pairs of the points in that space.
+    loss : callable
+    start : array of shape (n_coordinates, n_coordinates)
+        The map to begin with.
+    tol : float
+        Gap to end at, relative to the objective.
+    max_iter : int
+    """
+
+    unit = 1.0
+
+    def __init__(
+        self,
+        space: PriorSpace,
+        edges: Edges,
+        loss: Loss,
+        start: Matrix,
+        *,
+        tol: float,
+        max_iter: int,
+    ) -> None:
+        self.space, self.edges, self.loss, self.start = space, edges, loss, start
+        self.tol, self.max_iter = tol, max_iter
+
+    def solve(self) -> Iterations:
+        """Minimise by L-BFGS until the gap is small enough."""
+        return with_single_threaded_blas(self._solve())
+
+    def _solve(self) -> Iterations:
+        number = 0
+        for point in search(self.at, self.start, max_iter=self.max_iter):
+            number, gap = number + 1, point.gap
+            yield Iteration(point.value, gap=gap, model=point.L)
+            if gap <= max(self.tol * point.value, _ROUNDING * len(point.L)):
+                return "converged"
+        return "max_iter" if number >= self.max_iter else "stalled"
+
+    def at(self, L: Matrix) -> LogDetPoint:
+        """Evaluate the problem at a map of the coordinates."""
+        loss, slopes = self.loss(self.edges.squared_distances(self.edges.X @ L.T))
+        return LogDetPoint(L, loss, L @ self.edges.matrix(slopes))
+
+    def builder(self, **parts: Any) -> MetricBuilder:
+        """Return a builder that maps coordinates back to features."""
+        return PriorSpaceBuilder(space=self.space, **parts)
+
+    def attributes(self, builder: MetricBuilder, history: History) -> dict[str, Any]:
+        """Return the certified gap."""
+        return {"gap_": history[-1].gap}
+
+    def shortcoming(self, history: History, metric: Any) -> str:
+        """Warn where the optimum was not reached."""
+        return uncertified(history, self.max_iter)
+
+
+@dataclass(frozen=True, eq=False)
+class LogDetPoint:
+    """The problem at a map L.
+
+    Attributes
+    ----------
+    L : array of shape (n_coordinates, n_coordinates)
+    loss : float
+    pull : array of shape (n_coordinates, n_coordinates)
+        L G.
+    """
+
+    L: Matrix
+    loss: float
+    pull: Matrix
+
+    @property
+    def value(self) -> float:
+        """f(L)."""
+        logdet = np.linalg.slogdet(self.L)[1]
+        return float((self.L**2).sum() - 2 * logdet) - len(self.L) + self.loss
+
+    @property
+    def gradient(self) -> Matrix:
+        """Gradient of f."""
+        return np.asarray(2 * (self.L - np.linalg.inv(self.L).T + self.pull))
+
+    @property
+    def gap(self) -> float:
+        """How far f can be above the optimum; infinite where the tangent has no minimum."""
+        N = (self.L + self.pull) @ self.L.T
+        excess = np.linalg.eigvalsh((N + N.T) / 2 - np.eye(len(N)))
+        return float((excess - np.log1p(excess)).sum()) if excess[0] > -1 else np.inf
+
+
+@dataclass(frozen=True)
+class PriorSpaceBuilder(MetricBuilder):
+    """Builds a metric from the last map of the coordinates.
+
+    Attributes
+    ----------
+    space : PriorSpace
+    """
+
+    space: PriorSpace = field(kw_only=True)
+
+    def metric(self, history: History) -> Metric:
+        """Return the metric of the last map."""
+        return self.build(self.space.map_of(history[-1].model))
