@@ -18,6 +18,8 @@ from nearfar.comparison import default_methods
 NAMES = ["a", "b", "c", "d"]
 LABELS = ["--label", "species", "--drop", "name"]
 QUICK = ["--method", "boost", "--folds", "2"]
+NCA_ONLY = ["--set", "candidates=['NCA']"]
+"""Makes autometric quick."""
 
 
 @pytest.fixture(scope="session")
@@ -95,7 +97,7 @@ def document(run):
 
 @pytest.fixture
 def few_learners(monkeypatch):
-    """Let ``auto`` try one quick learner instead of all."""
+    """Let ``best`` try one quick learner instead of the usual ones."""
     method = default_methods([BoostMetric(max_iter=5)])[-1]
     learners = MethodChoice.learners
 

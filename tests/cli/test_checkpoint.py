@@ -18,7 +18,7 @@ from nearfar.cli import checkpoint
 from nearfar.metrics.file_format import read_metadata
 from nearfar.runtime.progress import watching
 
-from .conftest import LABELS, NAMES
+from .conftest import LABELS, NAMES, NCA_ONLY
 
 LEARN = ["learn", "iris.csv", *LABELS, "--out", "done", "--checkpoint", "kept"]
 FIT = [*LEARN, "--no-comparison", "--method", "nca"]
@@ -95,7 +95,7 @@ def test_the_metric_is_saved_now_and_then(run, monkeypatch):
     monkeypatch.setattr(checkpoint.time, "monotonic", lambda: next(ticks))
     save = Metric.save
     monkeypatch.setattr(Metric, "save", lambda self, *a, **k: (seen.append(k), save(self, *a, **k)))
-    run(*FIT, "--max-iter", 9)
+    run(*FIT, "--max-iter", 9, "--set", "validation_fraction=None")
     done = [json.loads(k["metadata"]["checkpoint"])["iterations"] for k in seen if k]
     assert done == [5]
 
@@ -167,8 +167,8 @@ def test_learn_keeps_the_comparison_and_the_fit(run, folder):
 
 
 @pytest.mark.usefixtures("few_learners")
-def test_auto_keeps_the_comparison(run, folder):
-    command = [*LEARN, "--method", "auto", "--folds", 2, "--goal", "ranking"]
+def test_best_keeps_the_comparison(run, folder):
+    command = [*LEARN, "--method", "best", "--folds", 2, "--only-if-significant"]
     interrupted(run, command, 2, 1)
     assert (folder / "kept.comparison").exists()
     seen = Interruption()
@@ -176,6 +176,18 @@ def test_auto_keeps_the_comparison(run, folder):
         result = run(*command, code=3)
     assert len(seen.fits) == 1
     assert "Nothing was written" in result.stdout
+    assert not list(folder.glob("kept*"))
+
+
+def test_autometric_keeps_the_comparison(run, folder):
+    command = [*LEARN, *NCA_ONLY, "--folds", 2, "--goal", "ranking"]
+    result = interrupted(run, command, 3, 1)
+    assert "in kept.comparison; run the same command again" in result.stderr
+    assert not (folder / "kept").exists()
+    seen = Interruption()
+    with watching(seen):
+        run(*command)
+    assert len(seen.fits) == 1
     assert not list(folder.glob("kept*"))
 
 

@@ -35,7 +35,16 @@ def test_a_budget(document):
     assert len(found["methods"]) == 2
 
 
+def test_the_default_budget(run, monkeypatch):
+    seen = []
+    monkeypatch.setattr("nearfar.cli.compare.compare_methods", lambda *a, **k: seen.append((a, k)))
+    run("compare", "iris")
+    run("compare", "iris", "--method", "all", "--method", "lda")
+    assert [k["budget"] for _, k in seen] == [120.0, 120.0]
+    assert [a[2] for a, _ in seen] == [None, "all"]
+
+
 def test_unknown_methods_are_answered_with_known_ones(fail):
-    assert "no method 'magic'; choose from boostmetric" in fail(
+    assert "no method 'magic'; choose from autometric" in fail(
         "compare", "iris", "--method", "magic"
     )

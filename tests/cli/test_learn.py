@@ -7,25 +7,113 @@ import numpy as np
 import polars as pl
 import pytest
 
-from nearfar import MLKR, BoostMetric, Metric, Triplets
-from nearfar.cli.methods import LEARNERS
+from nearfar import MLKR, AutoMetric, BoostMetric, Metric, Triplets
+from nearfar.cli.methods import AUTO, LEARNERS
 from nearfar.comparison.verdict import GoalComparison
+from nearfar.learners.auto import PRIOR
 
-from .conftest import LABELS, NAMES, QUICK
+from .conftest import LABELS, NAMES, NCA_ONLY, QUICK
 
 NUMBERS = ["--label", "d", "--drop", "species", "--drop", "name"]
 UNLABELLED = ["iris.csv", "--drop", "species", "--drop", "name"]
 PAIRS = ["rows.npy", "--pairs", "pairs.csv", "--method", "maxmargin", "--no-comparison"]
 
 
-def test_a_dataset_by_name(run, folder, iris):
-    result = run("learn", "iris", "--folds", 2)
-    assert result.output.startswith("iris: 150 rows x 4 features, 3 classes\n")
-    for text in ("Euclidean, as is", "LDA", "BoostMetric", "3-NN error", "iterations, stopped:"):
-        assert text in result.output
-    metric = Metric.load(folder / "iris.safetensors")
-    expected = BoostMetric(random_state=0).fit(*iris).metric_
-    np.testing.assert_array_equal(metric.L, expected.L)
+def noise(n=60):
+    """Write a table whose labels have nothing to do with its columns."""
+    rng = np.random.default_rng(0)
+    table = pl.DataFrame(rng.normal(size=(n, 2)), schema=["a", "b"])
+    table.with_columns(pl.Series("y", rng.integers(2, size=n))).write_csv("noise.csv")
+    return ["noise.csv", "--label", "y", "--folds", 2]
+
+
+class TestAuto:
+    def test_a_dataset_by_name(self, run, folder, iris):
+        result = run("learn", "iris", "--folds", 2, *NCA_ONLY, "--goal", "ranking")
+        assert result.output.startswith("iris: 150 rows x 4 features, 3 classes\n")
+        for text in ("Euclidean, as is", "LDA", "AutoMetric", "3-NN error", "For ranking and"):
+            assert text in result.output
+        found = AutoMetric(candidates=["NCA"], goal="ranking", random_state=0).fit(*iris)
+        np.testing.assert_allclose(Metric.load(folder / "iris.safetensors").L, found.metric_.L)
+        shares = sorted(found.weights_.items(), key=lambda item: -item[1])
+        names = {PRIOR: "the distance as it was"}
+        blend = ", ".join(f"{100 * w:.0f} % {names.get(n, n)}" for n, w in shares if w > 0)
+        lines = result.stdout.splitlines()
+        assert lines[-4].endswith(f" s: {blend}.")
+        assert lines[-3] == f"On new data, expect {found.expected_}."
+        assert lines[-2] == "Metric written to iris.safetensors"
+        assert lines[-1] == "Next: nearfar show iris.safetensors"
+        run(*lines[-1].split()[2:])
+
+    def test_json(self, document):
+        options = ["--no-comparison", *NCA_ONLY]
+        found = document("learn", "iris.csv", *LABELS, *options)
+        assert found["method"] == "AutoMetric"
+        assert found["stopped"] == "blended"
+        assert found["expected"]["measure"] == "error"
+        assert sum(found["weights"].values()) == pytest.approx(1)
+
+    def test_what_to_do_next_with_a_table(self, run, folder):
+        result = run("learn", "iris.csv", *LABELS, "--no-comparison", *NCA_ONLY)
+        last = result.stdout.splitlines()[-1]
+        assert last == "Next: nearfar transform iris.safetensors iris.csv mapped.parquet"
+        run(*last.split()[2:])
+        assert (folder / "mapped.parquet").exists()
+
+    def test_nothing_is_written_without_an_expected_gain(self, run, document, folder):
+        options = [*noise(), *NCA_ONLY]
+        result = run("learn", *options, "--checkpoint", "kept", code=3)
+        assert "Nothing was written: use Euclidean distance" in result.stdout
+        assert not list(folder.glob("noise.safetensors"))
+        assert not list(folder.glob("kept*"))
+        assert document("learn", *options, code=3)["metric"] is None
+
+    def test_points_to_the_other_goal(self, run, folder):
+        result = run("learn", "iris.csv", *LABELS, *NCA_ONLY, "--folds", 3, code=3)
+        assert "classification. AutoMetric helps with --goal ranking." in result.stdout
+        assert not (folder / "iris.safetensors").exists()
+
+    def test_a_blend_of_nothing_is_not_written(self, run, folder):
+        result = run("learn", "iris", "--no-comparison", "--set", "candidates=[]", code=3)
+        assert "AutoMetric found nothing better than Euclidean distance on " in result.stdout
+        assert not (folder / "iris.safetensors").exists()
+
+    def test_is_undecided_without_time(self, run, folder):
+        result = run("learn", "iris", "--budget", "0s", code=4)
+        assert "Increase --budget" in result.stdout
+        assert not (folder / "iris.safetensors").exists()
+
+    def test_the_budget_is_divided(self, run, monkeypatch):
+        seen = []
+        fit = AutoMetric.fit
+
+        def note(self, X, y):
+            seen.append((len(X), self.budget))
+            return fit(self, X, y)
+
+        monkeypatch.setattr(AutoMetric, "fit", note)
+        run("learn", "iris", *NCA_ONLY, "--folds", 3, "--goal", "ranking", "--budget", "90s")
+        assert [n for n, _ in seen] == [100, 100, 100, 150]
+        folds, last = [budget for _, budget in seen[:-1]], seen[-1][1]
+        assert sum(folds) < 0.7 * 90
+        assert min(folds) > 0.5 * 0.7 * 90 / 3
+        assert 0.2 * 90 <= last <= 60
+
+    def test_a_checkpoint_keeps_the_comparison_only(self, run, folder):
+        options = [*NCA_ONLY, "--folds", 2, "--goal", "ranking", "--checkpoint", "kept"]
+        result = run("learn", "iris", *options)
+        assert "a fit of autometric cannot continue" in result.stderr
+        assert "in kept.comparison." in result.stderr
+        assert not list(folder.glob("kept*"))
+
+
+def test_only_if_significant(run, folder):
+    options = ["--method", "lda", "--only-if-significant"]
+    result = run("learn", "iris.csv", *LABELS, *options, code=3)
+    assert "LDA helps with --goal ranking." in result.stdout
+    assert not (folder / "iris.safetensors").exists()
+    run("learn", "iris.csv", *LABELS, *options, "--goal", "ranking")
+    assert (folder / "iris.safetensors").exists()
 
 
 @pytest.mark.parametrize("method", LEARNERS)
@@ -34,7 +122,7 @@ def test_each_learner_writes_a_metric(run, folder, method):
     if "max_iter" in LEARNERS[method]().get_params():
         options += ["--max-iter", 3]
     if "labels" in LEARNERS[method].supervision:
-        run("learn", "iris.csv", *LABELS, *options)
+        run("learn", "iris.csv", *LABELS, *options, *(NCA_ONLY if method == AUTO else []))
         names = NAMES
     else:
         run("learn", "iris.csv", *NUMBERS, *options)
@@ -73,7 +161,7 @@ class TestNumbers:
             (["infinite.csv", "--label", "y"], "Column y has 'inf'"),
             (["rows.npy", "--label", "text.npy"], "The labels are not numbers"),
             (["iris.csv", *NUMBERS, "--folds", 151], "150 rows are too few for 151 folds"),
-            (["rows.npy", "--triplets", "triplets.csv"], "learns from numbers; got Triplets"),
+            (["rows.npy", "--triplets", "triplets.csv"], "learns from numbers, not from triplets"),
         ],
     )
     def test_other_labels_are_refused(self, fail, folder, arguments, message):
@@ -103,7 +191,7 @@ def test_plain_methods(document, run, folder, method):
 
 
 def test_max_iter_and_settings(document, folder, iris):
-    options = ["--no-comparison", "--max-iter", 2, "--set", "n_components=2"]
+    options = ["--no-comparison", "--method", "boost", "--max-iter", 2, "--set", "n_components=2"]
     found = document("learn", "iris", *options)
     assert (found["iterations"], found["stopped"]) == (2, "max_iter")
     expected = BoostMetric(max_iter=2, n_components=2).fit(*iris).metric_.L
@@ -111,46 +199,38 @@ def test_max_iter_and_settings(document, folder, iris):
 
 
 @pytest.mark.usefixtures("few_learners")
-class TestAuto:
+class TestBest:
     def test_keeps_the_best_method(self, document, run, folder):
-        options = ["--method", "auto", "--goal", "ranking"]
+        options = ["--method", "best", "--goal", "ranking"]
         found = document("learn", "iris.csv", *LABELS, *options)
-        assert found["method"] == found["comparison"]["winner"]["ranking"]
+        assert found["method"] == found["comparison"]["ranking"]["method"]
         assert Metric.load(folder / "iris.safetensors").feature_names == tuple(NAMES)
         result = run("learn", "iris.csv", *LABELS, *options)
         assert f"Chosen for ranking: {found['method']}." in result.stdout
 
-    def test_points_to_the_other_goal(self, run, folder):
-        result = run("learn", "iris.csv", *LABELS, "--method", "auto", code=3)
+    def test_only_if_significant(self, run, folder):
+        options = ["--method", "best", "--only-if-significant"]
+        result = run("learn", "iris.csv", *LABELS, *options, code=3)
         assert "use Euclidean distance for classification. LDA helps with --goal" in result.stdout
         assert not (folder / "iris.safetensors").exists()
 
-    def test_says_that_nothing_helps(self, run, document, folder):
-        rng = np.random.default_rng(0)
-        noise = pl.DataFrame(rng.normal(size=(60, 2)), schema=["a", "b"])
-        noise.with_columns(pl.Series("y", rng.integers(2, size=60))).write_csv("noise.csv")
-        options = ["noise.csv", "--label", "y", "--method", "auto", "--folds", 2]
-        result = run("learn", *options, "--checkpoint", "kept", code=3)
-        assert "Nothing was written: use Euclidean distance" in result.stdout
-        assert not list(folder.glob("noise.safetensors"))
-        assert not list(folder.glob("kept*"))
-        assert document("learn", *options, code=3)["metric"] is None
-
     def test_is_undecided_without_time(self, run, folder):
-        result = run("learn", "iris", "--method", "auto", "--budget", "0s", code=4)
+        result = run("learn", "iris", "--method", "best", "--budget", "0s", code=4)
         assert "Increase --budget" in result.stdout
         assert not (folder / "iris.safetensors").exists()
 
-    def test_a_winner_that_is_not_a_map(self, run, folder, monkeypatch):
+    def test_the_best_metric_if_the_best_distance_is_not_one(self, document, folder, monkeypatch):
         manhattan = property(lambda self: next(r for r in self.results if r.name == "L1"))
+        monkeypatch.setattr(GoalComparison, "best", manhattan)
+        options = ["--method", "best", "--folds", 2, "--goal", "ranking"]
+        assert document("learn", "iris", *options)["method"] in ("LDA", "BoostMetric")
         monkeypatch.setattr(GoalComparison, "winner", manhattan)
-        result = run("learn", "iris", "--method", "auto", "--folds", 2, code=3)
-        assert "L1 is not a linear map" in result.stdout
-        assert not (folder / "iris.safetensors").exists()
+        document("learn", "iris", *options, "--only-if-significant", code=3)
 
 
 def test_triplets(document, folder, iris):
-    found = document("learn", *UNLABELLED, "--triplets", "triplets.csv", "--folds", 3)
+    options = ["--triplets", "triplets.csv", "--method", "boost", "--folds", 3]
+    found = document("learn", *UNLABELLED, *options)
     table = pl.read_csv("triplets.csv").to_numpy()
     expected = BoostMetric(random_state=0).fit(iris[0], Triplets(table)).metric_.L
     np.testing.assert_array_equal(Metric.load(folder / "iris.safetensors").L, expected)
@@ -160,8 +240,10 @@ def test_triplets(document, folder, iris):
 
 
 def test_triplets_and_pairs_on_the_terminal(run):
-    result = run("learn", *UNLABELLED, "--triplets", "triplets.csv", "--folds", 2)
+    one = ["--set", "candidates=['DRMetric']"]
+    result = run("learn", *UNLABELLED, "--triplets", "triplets.csv", "--folds", 2, *one)
     assert "held-out triplets correct %" in result.stdout
+    assert "On new data, expect triplet error " in result.stdout
     result = run("learn", *PAIRS[:-1], "--folds", 2)
     assert "held-out pairs, AUC %" in result.stdout
     assert "The learned metric is better than Euclidean" in result.stdout
@@ -180,8 +262,9 @@ def test_weights_of_pairs(run, folder):
     [
         (["--pairs", "pairs.csv"], "only one of"),
         (["--method", "lda", "--max-iter", 3], "lda has no parameters"),
-        (["--method", "auto", "--no-comparison"], "leave out --no-comparison"),
-        (["--set", "penalty=-1"], "penalty must be"),
+        (["--method", "best", "--no-comparison"], "leave out --no-comparison"),
+        (["--only-if-significant", "--no-comparison"], "needs labels and the comparison"),
+        (["--method", "boost", "--set", "penalty=-1"], "penalty must be"),
         (["--budget", "soon"], "not a length of time"),
         (["--folds", 60], "more than the rows of the largest class (50)"),
         (["--neighbors", 200], "--neighbors 200 is more than"),
@@ -210,9 +293,9 @@ def test_closed_choices_are_listed(run):
     assert "'gold' is not one of 'classification', 'ranking'" in result.stderr
 
 
-@pytest.mark.parametrize("method", ["auto", "lda"])
+@pytest.mark.parametrize("method", ["best", "lda", "nca"])
 def test_methods_that_need_labels(fail, method):
-    assert "needs labels" in fail("learn", *PAIRS[:3], "--method", method)
+    assert "learns from labels, not from pairs" in fail("learn", *PAIRS[:3], "--method", method)
 
 
 def test_folds_of_pairs(fail):

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from nearfar import NCA, RCA, BoostMetric, MetricBoost
+from nearfar import NCA, RCA, AutoMetric, BoostMetric, MetricBoost, Pairs, Triplets
 from nearfar.cli.errors import UserError
-from nearfar.cli.methods import LEARNERS, METHOD_NAMES, find_method
+from nearfar.cli.methods import AUTO, LEARNERS, METHOD_NAMES, compared_learners, find_method
 
 
 @pytest.mark.parametrize("name", METHOD_NAMES)
@@ -19,14 +19,37 @@ def test_the_beginning_of_a_name_is_enough():
     assert find_method("inv").method.name == "inverse covariance"
 
 
+def test_auto_is_autometric():
+    assert find_method("auto").name == AUTO == METHOD_NAMES[0]
+    assert isinstance(find_method("auto").learner, AutoMetric)
+
+
 def test_what_a_choice_compares():
-    assert find_method("auto").learners is None
+    assert find_method("best").learners is None
     assert find_method("lda").learners == {}
     assert list(find_method("boost").learners) == ["BoostMetric"]
 
 
-def test_what_needs_labels():
-    assert [name for name in METHOD_NAMES if not find_method(name).needs_labels] == list(LEARNERS)
+def test_what_several_choices_compare():
+    assert list(compared_learners(["nca", "lda", "boost"], 0)) == ["NCA", "BoostMetric"]
+    assert compared_learners([], 0) is compared_learners(["nca", "best"], 0) is None
+    assert compared_learners(["nca", "all"], 0) == "all"
+
+
+TRIPLETS, PAIRS = Triplets([[0, 1, 2]]), Pairs([[0, 1]], [True])
+
+
+@pytest.mark.parametrize("name", METHOD_NAMES)
+def test_what_a_method_learns_from(name):
+    known = LEARNERS[name].supervision if name in LEARNERS else ("labels",)
+    labels = "numbers" if "numbers" in known else "labels"
+    kinds = {labels: [0, 1], "triplets": TRIPLETS, "pairs": PAIRS}
+    for kind, supervision in kinds.items():
+        if kind in known:
+            find_method(name).check(supervision)
+        else:
+            with pytest.raises(UserError, match=f"learns from .*, not from {kind}"):
+                find_method(name).check(supervision)
 
 
 def test_what_needs_numbers():
@@ -46,13 +69,15 @@ def test_settings():
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("magic", {}, "no method 'magic'; choose from boostmetric"),
+        ("magic", {}, "no method 'magic'; choose from autometric"),
         ("m", {}, "no method 'm'"),
         ("boost", {"settings": ["magic=1"]}, "no parameter 'magic'; boostmetric has .*penalty"),
         ("boost", {"settings": ["penalty"]}, "write NAME=VALUE"),
         ("lda", {"max_iter": 3}, "lda has no parameters"),
-        ("auto", {"settings": ["C=1"]}, "auto has no parameters"),
-        ("rca", {"max_iter": 3}, "rca is a closed form"),
+        ("auto", {"settings": ["C=1"]}, "no parameter 'C'; autometric has budget"),
+        ("auto", {"max_iter": 3}, "autometric has none"),
+        ("best", {"settings": ["C=1"]}, "best has no parameters"),
+        ("rca", {"max_iter": 3}, "rca has none"),
     ],
 )
 def test_errors(name, options, message):

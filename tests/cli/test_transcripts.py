@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from nearfar.cli.app import app
-from transcripts import BLOCK, commands, differences, prepare, run
+from transcripts import BLOCK, commands, differences, prepare, run, with_time
 
-DOCS = Path(__file__).parents[2] / "docs"
-PAGES = [page for page in sorted(DOCS.glob("*.md")) if "```console" in page.read_text()]
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+DOCS = [page for page in sorted(ROOT.glob("docs/*.md")) if "```console" in page.read_text()]
+PAGES = [README, *DOCS]
 
 
 @pytest.mark.slow
@@ -18,11 +20,24 @@ PAGES = [page for page in sorted(DOCS.glob("*.md")) if "```console" in page.read
 def test_transcripts(page, tmp_path):
     for kind, text in BLOCK.findall(page.read_text()):
         if kind == "python":
-            prepare(text, tmp_path)
+            if page is not README:
+                prepare(text, tmp_path)
             continue
         for command, expected in commands(text):
             found = differences(expected, run(command, tmp_path))
             assert not found, f"$ {command}\n" + "\n".join(found)
+
+
+@pytest.mark.slow
+def test_python_in_the_readme(tmp_path):
+    blocks = [text for kind, text in BLOCK.findall(README.read_text()) if kind == "python"]
+    prepare("\n".join(blocks), tmp_path)
+
+
+def test_commands_have_time():
+    assert with_time("nearfar learn a | tail") == "nearfar learn --budget 1h a | tail"
+    for command in ("nearfar compare a --budget 9s", "nearfar show a", "head nearfar learn"):
+        assert with_time(command) == command
 
 
 def test_every_command_has_a_transcript():

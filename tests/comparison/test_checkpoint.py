@@ -16,7 +16,7 @@ from nearfar.comparison import runner
 from nearfar.comparison.checkpoint import Checkpoint
 
 X, Y = load_iris(return_X_y=True)
-N_FITS = 3 * 8
+N_FITS = 3 * 9
 
 
 class Interruption:
@@ -172,7 +172,7 @@ def kept_results(path, learner):
 
 def test_results_are_kept_for_the_same_parameters_only(path):
     metric = Metric(np.eye(4)[:2])
-    assert len(kept_results(path, Fixed(metric))) == 7
+    assert len(kept_results(path, Fixed(metric))) == 8
     assert kept_results(path, Fixed(Metric(np.eye(4)[:2]))) == set()
     assert kept_results(path, Fixed(Metric(np.eye(4)[1:3]))) == {"it"}
     pipeline = make_pipeline(FunctionTransformer(), Fixed(metric))

@@ -6,14 +6,16 @@ from sklearn.datasets import load_iris
 from sklearn.preprocessing import StandardScaler
 
 import nearfar
-from nearfar import MLKR, BoostMetric, InverseCovariance
+from nearfar import MLKR, AutoMetric, BoostMetric, InverseCovariance
 from nearfar.comparison import default_methods
 from nearfar.comparison.methods import DEFAULT_LEARNERS
 from nearfar.learners.auto import known_learners
 from nearfar.learners.base import MetricLearner
 from nearfar.metrics.search import Gallery
 
-METHODS = default_methods()
+QUICK = AutoMetric(candidates=["NCA"])
+USUAL = [name for name in DEFAULT_LEARNERS if name in known_learners()]
+METHODS = default_methods([QUICK, *USUAL[1:]])
 
 
 def test_every_exported_learner_is_found():
@@ -43,19 +45,38 @@ def test_a_learner_defined_later_is_found():
     assert "LaterMetric" not in known_learners()
 
 
+def names(*chosen):
+    return [method.name for method in default_methods(*chosen) if method.kind == "learned"]
+
+
+def test_the_learners_of_a_comparison():
+    assert names() == list(DEFAULT_LEARNERS)
+    assert DEFAULT_LEARNERS[0] == "AutoMetric"
+    found = known_learners().items()
+    labelled = [n for n, k in found if "labels" in k.supervision and k is not InverseCovariance]
+    assert names("all") == ["NCA (scikit-learn)", *labelled]
+    assert set(DEFAULT_LEARNERS) <= set(labelled)
+
+
 def test_learners_from_numbers_are_left_out():
-    compared = {method.name for method in METHODS}
-    assert set(DEFAULT_LEARNERS) <= compared
     assert "MLKR" in known_learners()
-    assert "MLKR" not in compared
+    assert "MLKR" not in names("all")
     for chosen in ("MLKR", [MLKR()], {"mine": MLKR()}):
         with pytest.raises(ValueError, match="does not learn from class labels"):
             default_methods(chosen)
 
 
+def test_methods_that_plan_their_time():
+    auto, boost = default_methods([AutoMetric(budget=9.0, random_state=3), BoostMetric()])[-2:]
+    assert auto.plans_time
+    assert not boost.plans_time
+    short = auto.within(2.0)
+    assert short.estimator.get_params() == auto.estimator.get_params() | {"budget": 2.0}
+    assert auto.within(20.0).estimator.budget == auto.estimator.budget == 9.0
+
+
 def test_same_name_twice():
-    names = [method.name for method in default_methods([BoostMetric(), BoostMetric(max_iter=3)])]
-    assert names[-2:] == ["BoostMetric", "BoostMetric'"]
+    assert names([BoostMetric(), BoostMetric(max_iter=3)]) == ["BoostMetric", "BoostMetric'"]
     assert default_methods({"LDA": BoostMetric()})[-1].name == "LDA'"
     assert default_methods("NCA")[-1].name == "NCA"
 

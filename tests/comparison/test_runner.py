@@ -17,7 +17,7 @@ from sklearn.model_selection import (
 )
 from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import Normalizer, StandardScaler
 
 import nearfar
 from comparison.helpers import Failing, FakeClock
@@ -64,6 +64,7 @@ def scikit_learn_errors(X, y):
     models = {
         "Euclidean, as is": votes,
         "Euclidean": make_pipeline(StandardScaler(), votes),
+        "cosine": make_pipeline(Normalizer(), votes),
         "L1": make_pipeline(StandardScaler(), manhattan),
         "inverse covariance": make_pipeline(StandardScaler(), Whitened(), votes),
         "LDA": make_pipeline(StandardScaler(), LinearDiscriminantAnalysis(), votes),
@@ -97,9 +98,9 @@ def test_plain_methods_agree_with_scikit_learn(name, request):
 
 def test_learners_are_fitted_to_the_same_standardised_rows():
     X, y = load_wine(return_X_y=True)
-    learner = BoostMetric(max_iter=20, scale="standard")
-    found = compare(X, y, {"boost": learner})
-    model = make_pipeline(StandardScaler(), learner, KNeighborsClassifier(3, algorithm="brute"))
+    boost = BoostMetric(max_iter=20, scale="standard")
+    found = compare(X, y, {"boost": boost})
+    model = make_pipeline(StandardScaler(), boost, KNeighborsClassifier(3, algorithm="brute"))
     np.testing.assert_allclose(found["boost"].errors, 1 - cross_val_score(model, X, y, cv=FOLDS))
 
 
@@ -160,8 +161,8 @@ def test_without_a_seed_all_methods_are_scored_on_the_same_rows(monkeypatch):
 def test_progress_ends_at_its_total():
     seen = []
     compare(X, Y, [], cv=3, progress=lambda *call: seen.append(call))
-    assert [done for done, _, _ in seen] == list(range(18))
-    assert {total for _, total, _ in seen} == {18}
+    assert [done for done, _, _ in seen] == list(range(21))
+    assert {total for _, total, _ in seen} == {21}
     assert seen[0][2] == "Euclidean, as is, fold 1 of 3, 100 rows"
 
 

@@ -38,13 +38,13 @@ def test_text():
     found = comparison(other="failed: too hot")
     lines = str(found).splitlines()
     assert lines[0] == "3-NN error ± std over 3 folds, 30 rows"
-    assert [line.split("  ")[0] for line in lines[2:9]] == list(found)
-    assert lines[-4].startswith("+ clearly better, - clearly worse than Euclidean distance")
+    assert [line.split("  ")[0] for line in lines[2:10]] == list(found)
+    assert lines[-4].startswith("+ significantly better, - significantly worse than Euclidean")
     assert lines[-3] == "Left out: other (failed: too hot)."
     assert lines[-2:] == found.verdicts
     assert lines[-2].startswith("For classification with 3 neighbours, ")
     assert lines[-1].startswith("For ranking and search, ")
-    assert repr(found) == "<Comparison: 7 methods, 3 folds>"
+    assert repr(found) == "<Comparison: 8 methods, 3 folds>"
     assert "with 1 neighbour, " in comparison(n_neighbors=1).verdict
 
 
@@ -61,7 +61,7 @@ def test_the_verdict_begins_with_what_was_not_tried():
 def test_mapping_and_goals():
     found = comparison()
     assert found["LDA"].name == "LDA"
-    assert len(found) == len(list(found)) == 8
+    assert len(found) == len(list(found)) == 9
     assert found.by_goal("ranking") is found.ranking
     assert found.by_goal("classification") is found.classification
 
@@ -73,6 +73,13 @@ def test_json_and_pandas():
     assert [row["name"] for row in document["methods"]] == list(found)
     assert {row["kind"] for row in document["methods"]} == {"baseline", "plain", "learned"}
     assert document["left_out"] == [{"name": "other", "why": "failed: too hot"}]
+    for goal in ("classification", "ranking"):
+        assert document[goal]["headline"] == found.by_goal(goal).verdict.headline
+        assert document[goal]["probability"] == found.by_goal(goal).verdict.probability
+    rows = {row["name"]: row for row in document["methods"]}
+    assert rows["LDA"]["error_gain"] == found.classification.gains["LDA"].gain
+    assert rows["LDA"]["map_at_r_gain_probability"] == found.ranking.gains["LDA"].probability
+    assert rows["Euclidean"]["error_gain"] is None
     table = found.to_pandas()
     assert list(table.index) == list(found)
     assert table.loc["LDA", "error"] == found["LDA"].error

@@ -6,9 +6,10 @@ from scipy.stats import t as student
 
 from nearfar import BoostMetric, compare
 from nearfar.comparison import GoalComparison, MethodResult, default_methods
+from nearfar.comparison.verdict import categorise
 
 METHODS = default_methods(["BoostMetric", "DRMetric"])
-UNSCALED, EUCLIDEAN, LDA, BOOST, DR = 0, 1, 5, 6, 7
+UNSCALED, EUCLIDEAN, LDA, BOOST, DR = 0, 1, 6, 7, 8
 
 
 def result(number, *wrong_rows):
@@ -32,53 +33,40 @@ def goal_comparison(wrong, goal="classification", **options):
 
 
 VERDICTS = {
-    "none is clearly better": (
+    "none is significantly better": (
         {UNSCALED: slice(0, 40), EUCLIDEAN: slice(0, 20), LDA: slice(1, 20), BOOST: slice(2, 20)},
         None,
-        "Learning did not clearly help: 20.0 % error with Euclidean distance, 18.0 % with the best "
-        "method, BoostMetric (within noise).",
-        "Learning did not clearly help: MAP@R 0.800 with Euclidean distance, 0.820 with the best "
-        "method, BoostMetric (within noise).",
+        ("LDA", "too few rows to tell"),
     ),
     "unscaled rows are best": (
-        {UNSCALED: slice(0, 4), EUCLIDEAN: slice(0, 20), BOOST: slice(0, 8)},
+        {UNSCALED: slice(0, 4), EUCLIDEAN: slice(0, 20), BOOST: slice(0, 20)},
         None,
-        "Learning did not help: Euclidean distance on unscaled rows is best, with 4.0 % error.",
-        "Learning did not help: Euclidean distance on unscaled rows is best, with MAP@R 0.960.",
-    ),
-    "no learner": (
-        {EUCLIDEAN: slice(0, 20), LDA: slice(1, 20)},
-        None,
-        "No method tried is clearly better: 20.0 % error with Euclidean distance, 19.0 % with the "
-        "best method, LDA (within noise).",
-        None,
+        ("BoostMetric", "no difference that matters"),
     ),
     "learned": (
         {EUCLIDEAN: slice(0, 40), LDA: slice(0, 30), BOOST: slice(0, 10)},
         "BoostMetric",
-        "Use BoostMetric: 10.0 % error instead of 40.0 % with Euclidean distance.",
-        None,
+        ("BoostMetric", "clearly better"),
     ),
     "a plain method is as good": (
-        {EUCLIDEAN: slice(0, 40), LDA: slice(0, 12), BOOST: slice(0, 10)},
+        {EUCLIDEAN: slice(0, 40), LDA: slice(0, 11), BOOST: slice(0, 10)},
         "LDA",
-        "Use LDA: 12.0 % error instead of 40.0 % with Euclidean distance. The best learner, "
-        "BoostMetric, has 10.0 % (within noise).",
-        "Use LDA: MAP@R 0.880 instead of 0.600 with Euclidean distance. The best learner, "
-        "BoostMetric, has 0.900 (within noise).",
+        ("LDA", "clearly better"),
     ),
     "a plain method is best": (
         {EUCLIDEAN: slice(0, 40), LDA: slice(0, 2), BOOST: slice(0, 10)},
         "LDA",
-        "Use LDA: 2.0 % error instead of 40.0 % with Euclidean distance. The best learner, "
-        "BoostMetric, has 10.0 %.",
-        None,
+        ("LDA", "clearly better"),
     ),
     "the best of several learners": (
         {EUCLIDEAN: slice(0, 40), BOOST: slice(0, 10), DR: slice(0, 9)},
         "DRMetric",
-        "Use DRMetric: 9.0 % error instead of 40.0 % with Euclidean distance.",
+        ("DRMetric", "clearly better"),
+    ),
+    "probably better, but not significantly": (
+        {EUCLIDEAN: slice(0, 8), LDA: slice(5, 8), BOOST: slice(0, 20)},
         None,
+        ("LDA", "probably better"),
     ),
 }
 
@@ -86,27 +74,88 @@ VERDICTS = {
 @pytest.mark.parametrize("case", VERDICTS)
 @pytest.mark.parametrize("goal", ["classification", "ranking"])
 def test_verdicts(case, goal):
-    wrong, winner, *sentences = VERDICTS[case]
+    wrong, winner, guess = VERDICTS[case]
     found = goal_comparison(wrong, goal)
+    if goal == "classification":
+        assert (found.verdict.method, found.verdict.category) == guess
     assert (found.winner and found.winner.name) == winner
-    expected = dict(zip(("classification", "ranking"), sentences, strict=True))[goal]
-    assert expected is None or found.verdict == expected
+    gain = found.gains[found.verdict.method]
+    assert found.verdict.probability == gain.probability
+    assert (found.verdict.low, found.verdict.gain, found.verdict.high) == (
+        gain.low,
+        gain.gain,
+        gain.high,
+    )
+    assert found.verdict.low < found.verdict.gain < found.verdict.high
+    chosen = next(r for r in found.results if r.name == found.verdict.method)
+    expected = categorise(gain.probability, promising=found.promises(chosen))
+    assert found.verdict.category == expected
+    assert str(found.verdict) == found.verdict.headline
+    assert found.verdict.to_dict()["reference"] == found.reference.name
 
 
-def test_a_plain_method_that_may_be_as_good_is_named():
-    wrong = {EUCLIDEAN: slice(0, 40), LDA: slice(4, 40), BOOST: slice(9, 40)}
-    found = goal_comparison(wrong)
-    assert found.winner.name == "BoostMetric"
-    assert found.verdict == (
-        "Use BoostMetric: 31.0 % error instead of 40.0 % with Euclidean distance. It is not "
-        "clearly better than LDA (36.0 %)."
+def headline(wrong, goal="classification"):
+    return goal_comparison(wrong, goal).verdict.headline
+
+
+def test_headlines_say_how_much_and_how_sure():
+    wrong = {EUCLIDEAN: slice(0, 40), LDA: slice(0, 30), BOOST: slice(0, 10)}
+    assert headline(wrong) == (
+        "Use BoostMetric: error 10.0 % instead of 40.0 % with Euclidean distance (clearly better: "
+        "over 99 %). Expected gain 27.7 points (19.0 to 36.4). The best plain method, LDA, has "
+        "30.0 %."
+    )
+    assert headline(wrong, "ranking").startswith(
+        "Use BoostMetric: MAP@R 0.900 instead of 0.600 with Euclidean distance (clearly better: "
+    )
+    few = {EUCLIDEAN: slice(0, 20), BOOST: slice(2, 20)}
+    assert headline(few).startswith(
+        "Too few rows to tell: error 20.0 % with Euclidean distance, 18.0 % with BoostMetric "
+        "(better: "
+    )
+    none = {UNSCALED: slice(0, 4), BOOST: slice(0, 9)}
+    assert headline(none).startswith(
+        "Keep Euclidean distance on unscaled rows: error 4.0 %. No other method makes a "
+        "difference that matters; the best, BoostMetric, has 9.0 % (better: "
+    )
+    assert headline({EUCLIDEAN: slice(0, 20)}) == (
+        "No other method was tried: error 20.0 % with Euclidean distance."
     )
 
 
-@pytest.mark.parametrize("boost", [slice(1, 20), slice(0, 20)])
-def test_an_incomplete_comparison_does_not_say_that_learning_does_not_help(boost):
-    found = goal_comparison({EUCLIDEAN: slice(0, 20), BOOST: boost}, incomplete=True)
-    assert found.verdict.startswith("No method tried is")
+@pytest.mark.parametrize(
+    ("lda", "boost", "ending"),
+    [
+        (10, 10, " BoostMetric does as well (10.0 %)."),
+        (11, 10, " BoostMetric does as well (10.0 %)."),
+        (10, 12, " BoostMetric may do as well (12.0 %)."),
+        (10, 25, " The best learner, BoostMetric, has 25.0 %."),
+        (12, 10, " LDA may do as well (12.0 %)."),
+        (25, 10, " The best plain method, LDA, has 25.0 %."),
+        (45, 10, ")."),
+    ],
+)
+def test_plain_methods_and_learners_beside_each_other(lda, boost, ending):
+    wrong = {EUCLIDEAN: slice(0, 40), LDA: slice(0, lda), BOOST: slice(0, boost)}
+    assert headline(wrong).endswith(ending)
+    assert headline(wrong).startswith("Use LDA" if lda <= boost + 1 else "Use BoostMetric")
+
+
+def test_the_best_guess():
+    found = goal_comparison({EUCLIDEAN: slice(0, 20), LDA: slice(0, 40), BOOST: slice(2, 20)})
+    assert found.best.name == "BoostMetric"
+    assert goal_comparison({EUCLIDEAN: slice(0, 20), LDA: slice(0, 40)}).best is None
+    assert goal_comparison({EUCLIDEAN: slice(0, 20)}).best is None
+
+
+def test_probabilities_of_two_methods():
+    wrong = {EUCLIDEAN: slice(0, 40), LDA: slice(0, 12), BOOST: slice(0, 10)}
+    found = goal_comparison(wrong)
+    euclidean, lda, boost = found.results
+    assert found.probability_better(boost, euclidean) > 0.99
+    assert found.probability_better(euclidean, boost) < 0.01
+    assert 0.3 < found.probability_better(boost, lda) < 0.75
+    assert found.probability_better(lda, lda) < 0.5
 
 
 def test_p_values_are_those_of_fair_coins_adjusted():
@@ -174,7 +223,7 @@ def test_labels_without_meaning_have_no_winner(rng):
     X, y = rng.normal(size=(150, 4)), rng.integers(2, size=150)
     found = compare(X, y, [BoostMetric(max_iter=20)])
     assert found.classification.winner is None
-    assert "learning did not" in found.verdict
+    assert not found.classification.verdict.helps
 
 
 def test_what_only_learning_finds_wins(rng):

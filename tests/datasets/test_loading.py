@@ -17,7 +17,7 @@ needs_files = pytest.mark.skipif(
     not Path(REAL).is_dir() or not REAL,
     reason="NEARFAR_DATA does not name a folder of .npz files",
 )
-BUNDLED = ("digits", "iris", "wdbc", "wine")
+BUNDLED = ("circles", "digits", "iris", "wdbc", "wine")
 X4 = np.arange(8, dtype=np.float32).reshape(4, 2)
 Y4 = np.array([0, 1, 1, 0], dtype=np.int16)
 
@@ -31,6 +31,7 @@ class TestBundled:
     @pytest.mark.parametrize(
         ("name", "shape", "classes"),
         [
+            ("circles", (300, 10), 3),
             ("digits", (1797, 64), 10),
             ("iris", (150, 4), 3),
             ("wdbc", (569, 30), 2),
@@ -46,7 +47,8 @@ class TestBundled:
         assert len(data.target_names) == classes
         assert len(data.feature_names) == shape[1]
         assert data.triplets is None
-        assert data.description.endswith("(scikit-learn)")
+        source = "generated" if name == "circles" else "scikit-learn"
+        assert data.description.endswith(f"({source})")
 
     def test_alias(self):
         assert load("breast_cancer").name == "wdbc"

@@ -33,7 +33,7 @@ class TestCommand:
 
     def test_without_time(self, run, tmp_path):
         result = run("iris", "--budget", "0s", "--folds", 2, code=2)
-        assert "There was no time to try a method; increase --budget." in result.stderr
+        assert "There was no time to try AutoMetric; increase --budget." in result.stderr
         assert not list(tmp_path.glob("iris*"))
 
     def test_of_an_existing_metric(self, run, tmp_path):

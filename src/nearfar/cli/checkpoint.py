@@ -82,6 +82,8 @@ class Checkpoint:
     def fit(self, learner: MetricLearner, X: Any, y: Any, names: Any = None) -> int:
         """Fit a learner, from where FILE is if it exists; FILE follows.
 
+        A learner that cannot continue is fitted from the start, without FILE.
+
         Parameters
         ----------
         learner : MetricLearner
@@ -96,14 +98,12 @@ class Checkpoint:
             Number of iterations, including those before an interruption.
         """
         done = 0
-        if self.path is None:
+        if self.path is None or not can_continue(learner):
             return int(learner.fit(X, y).n_iter_)
         identity = FitIdentity.of(learner, X, y)
-        continues = "warm_start" in learner.get_params()
-        if continues:
-            # A fit that may be continued is not validated, neither now nor then.
-            learner.set_params(warm_start=True)
-        if continues and self.path.exists():
+        # A fit that may be continued is not validated, neither now nor then.
+        learner.set_params(warm_start=True)
+        if self.path.exists():
             done = _read(self.path, identity)
             limit = learner.get_params()["max_iter"]
             left = None if limit is None else max(1, limit - done)
@@ -117,6 +117,19 @@ class Checkpoint:
 
         with watching(_saving(save)):
             return done + int(learner.fit(X, y).n_iter_)
+
+
+def can_continue(learner: MetricLearner) -> bool:
+    """Tell whether an interrupted fit of a learner can continue.
+
+    Examples
+    --------
+    >>> from nearfar import NCA, AutoMetric
+    >>> from nearfar.cli.checkpoint import can_continue
+    >>> can_continue(NCA()), can_continue(AutoMetric())
+    (True, False)
+    """
+    return {"warm_start", "max_iter"} <= set(learner.get_params())
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -12,11 +11,12 @@ import typer
 from nearfar.cli import options
 from nearfar.cli.checkpoint import Checkpoint
 from nearfar.cli.errors import UserError
-from nearfar.cli.methods import METHOD_NAMES, find_method
+from nearfar.cli.methods import METHOD_NAMES, compared_learners
 from nearfar.cli.rows import Rows, read_rows
 from nearfar.cli.terminal import bars, command, note, say, show_json
 from nearfar.comparison import Comparison
 from nearfar.comparison import compare as compare_methods
+from nearfar.comparison.methods import ALL, Learners
 
 
 @command
@@ -27,10 +27,11 @@ def compare(
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"Method to compare; repeatable [default: all]: {', '.join(METHOD_NAMES)}."
+            help="Method to compare; repeatable [default: AutoMetric, the papers' methods, NCA, "
+            f"LMNN and closed forms]: {', '.join(METHOD_NAMES)}, {ALL}."
         ),
     ] = None,
-    budget: options.Budget = None,
+    budget: options.Budget = options.DEFAULT_BUDGET,
     checkpoint: options.Checkpoint = None,
     folds: options.Folds = 5,
     neighbors: options.Neighbors = 3,
@@ -42,10 +43,7 @@ def compare(
     Euclidean distance and the plain methods always take part.
     """
     limit = options.seconds(budget)
-    learners: dict[str, Any] | None = {}
-    for choice in [find_method(name, seed=seed) for name in method or ["auto"]]:
-        chosen = choice.learners
-        learners = None if learners is None or chosen is None else learners | dict(chosen)
+    learners = compared_learners(method or [], seed)
     rows = read_rows(source, label=label, drop=drop, labelled=True)
     with Checkpoint(checkpoint, [source], fits=False) as kept:
         found = run_comparison(
@@ -65,7 +63,7 @@ def compare(
 
 def run_comparison(
     rows: Rows,
-    learners: Mapping[str, Any] | None,
+    learners: Learners,
     *,
     folds: int,
     neighbors: int,

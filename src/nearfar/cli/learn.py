@@ -1,8 +1,14 @@
-"""``nearfar learn``: learn a metric from labels, triplets or pairs, and say whether it helps."""
+"""``nearfar learn``: learn a metric from labels, triplets or pairs, and say whether it helps.
+
+The comparison has most of the time budget. `AutoMetric` fits all rows in what is left of it; other
+learners take the time that they need.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shlex
+import time
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,18 +16,36 @@ import numpy as np
 import typer
 
 from nearfar.cli import options
-from nearfar.cli.checkpoint import Checkpoint
+from nearfar.cli.checkpoint import Checkpoint, can_continue
 from nearfar.cli.compare import run_comparison
 from nearfar.cli.constraints import read_pairs, read_triplets
 from nearfar.cli.errors import UserError
 from nearfar.cli.files import check_output
 from nearfar.cli.held_out import held_out_regression, held_out_scores, show_held_out
-from nearfar.cli.methods import Goal, MethodChoice, MethodFit, find_method, fit_method
+from nearfar.cli.methods import AUTO, Goal, MethodChoice, MethodFit, find_method, fit_method
 from nearfar.cli.rows import Rows, read_rows
-from nearfar.cli.terminal import NOT_HELPFUL, UNDECIDED, bars, command, counted, say, show_json
-from nearfar.comparison import Comparison
+from nearfar.cli.table_formats import FORMATS, TABLE_FORMATS
+from nearfar.cli.terminal import (
+    NOT_HELPFUL,
+    UNDECIDED,
+    bars,
+    command,
+    counted,
+    note,
+    say,
+    show_json,
+)
+from nearfar.comparison import Comparison, Method
 from nearfar.constraints import Pairs, Triplets
+from nearfar.learners.auto import PRIOR
 from nearfar.typing import Vector
+
+_COMPARISON_SHARE = 0.7
+"""Part of the budget for the comparison."""
+_LEAST_SHARE = 0.2
+"""Part of the budget that the fit to all rows has in any case, if it can plan its time."""
+_SHORTEST_FIT = 0.1
+_LABELS = {PRIOR: "the distance as it was"}
 
 
 @command
@@ -32,14 +56,23 @@ def learn(
     triplets: options.TripletsPath = None,
     pairs: options.PairsPath = None,
     ids: options.Id = None,
-    method: options.Method = "boostmetric",
+    method: options.Method = AUTO,
     save_as: Annotated[
         Path | None, options.output("Metric file to write [default: SOURCE.safetensors].")
     ] = None,
     max_iter: options.MaxIter = None,
     settings: options.Settings = None,
-    budget: options.Budget = None,
-    goal: Annotated[Goal, typer.Option(help="What `auto` chooses for.")] = Goal.classification,
+    budget: options.TotalBudget = options.DEFAULT_BUDGET,
+    goal: Annotated[
+        Goal, typer.Option(help="What `autometric` and `best` choose for.")
+    ] = Goal.classification,
+    only_if_significant: Annotated[
+        bool,
+        typer.Option(
+            "--only-if-significant",
+            help="Write a metric only if it is significantly better than Euclidean distance.",
+        ),
+    ] = False,
     comparison: Annotated[bool, typer.Option(help="Cross-validate beside plain methods.")] = True,
     checkpoint: options.Checkpoint = None,
     folds: options.Folds = 5,
@@ -47,14 +80,18 @@ def learn(
     seed: options.Seed = 0,
     json: options.Json = False,
 ) -> None:
-    """Learn a metric, and say whether it helps."""
+    """Learn a metric, and say whether it helps.
+
+    The default method, autometric, tries learners on held-out data and blends what they learn.
+    """
     if sum(given is not None for given in (label, triplets, pairs)) > 1:
         raise UserError("Give only one of --label, --triplets and --pairs.")
-    choice = find_method(method, seed=seed, max_iter=max_iter, settings=settings or [])
+    choice = _choice(method, goal, seed, max_iter, settings or [])
+    labelled = triplets is None and pairs is None
     if choice.method is None and not comparison:
-        raise UserError("--method auto needs the comparison; leave out --no-comparison.")
-    if choice.needs_labels and (triplets or pairs):
-        raise UserError(f"--method {choice.name} needs labels; choose a learner instead.")
+        raise UserError("--method best needs the comparison; leave out --no-comparison.")
+    if only_if_significant and not (comparison and labelled):
+        raise UserError("--only-if-significant needs labels and the comparison.")
     limit = options.seconds(budget)
     path = save_as or Path(f"{Path(source).stem}.safetensors")
     inputs = [source, label, triplets, pairs]
@@ -62,22 +99,37 @@ def learn(
     if checkpoint is not None and checkpoint.resolve() == path.resolve():
         raise UserError("--checkpoint and --out name the same file.")
     kept = Checkpoint(checkpoint, inputs)
-    labelled = triplets is None and pairs is None
     numeric = choice.needs_numbers
     rows = read_rows(source, label=label, drop=drop, ids=ids, labelled=labelled, numeric=numeric)
-    task = Task(rows, _supervision(rows, triplets, pairs, numeric=numeric), choice, goal)
+    supervision = _supervision(rows, triplets, pairs, numeric=numeric)
+    choice.check(supervision)
+    task = Task(source, rows, supervision, choice, goal, only_if_significant, limit)
     if not json:
         say(task.summary)
     with kept:
         kept.check(choice.learner, rows.X, task.supervision)
+        if checkpoint is not None and choice.learner and not can_continue(choice.learner):
+            what = "only the comparison is kept"
+            note(f"a fit of {choice.name} cannot continue; {what}, in {kept.comparison}.")
         if comparison:
-            task.validate(folds, neighbors, seed, limit, kept.comparison)
+            task.validate(folds, neighbors, seed, kept.comparison)
         task.fit(kept, path)
     if json:
         show_json(task.document())
     else:
         task.show()
     raise typer.Exit(task.exit_code)
+
+
+def _choice(
+    method: str, goal: Goal, seed: int, max_iter: int | None, settings: list[str]
+) -> MethodChoice:
+    """Find the method; autometric learns for the goal."""
+    choice = find_method(method, seed=seed, max_iter=max_iter, settings=settings)
+    given = any(setting.startswith("goal=") for setting in settings)
+    if choice.name == AUTO and choice.learner is not None and not given:
+        choice.learner.set_params(goal=goal.value)
+    return choice
 
 
 def _supervision(rows: Rows, triplets: Path | None, pairs: Path | None, *, numeric: bool) -> Any:
@@ -94,25 +146,37 @@ class Task:
 
     Attributes
     ----------
+    source : str
+        Where the rows come from.
     rows : Rows
     supervision : array of labels or numbers, Triplets or Pairs
     choice : MethodChoice
     goal : Goal
-        What ``auto`` chooses for.
+        What a method is chosen for.
+    strict : bool
+        Whether a metric must be significantly better than Euclidean distance.
+    budget : float or None
+        Time limit in seconds.
+    start : float
+        When the task began.
     comparison : Comparison or None
         Of methods, by labels.
     held_out : dict of str to array, or None
         Scores on unseen triplets, pairs or rows, by distance.
     result : MethodFit or None
-        None if ``auto`` finds nothing better than Euclidean distance.
+        None if no method is expected to be better than Euclidean distance.
     path : Path or None
         Where the metric is.
     """
 
+    source: str
     rows: Rows
     supervision: Any
     choice: MethodChoice
     goal: Goal
+    strict: bool = False
+    budget: float | None = None
+    start: float = field(default_factory=time.perf_counter)
     comparison: Comparison | None = None
     held_out: dict[str, Vector] | None = None
     result: MethodFit | None = None
@@ -131,15 +195,14 @@ class Task:
             known = counted(len(np.unique(self.supervision)), "class")
         return f"{self.rows.name}: {rows} x {features}, {known}"
 
-    def validate(
-        self, folds: int, neighbors: int, seed: int, budget: float | None, checkpoint: Path | None
-    ) -> None:
+    def validate(self, folds: int, neighbors: int, seed: int, checkpoint: Path | None) -> None:
         """Cross-validate the method beside simpler ones."""
+        budget = None if self.budget is None else _COMPARISON_SHARE * self.budget
         if isinstance(self.supervision, Triplets | Pairs):
-            assert self.choice.learner is not None
+            assert self.choice.method is not None
             with bars() as shown:
                 self.held_out = held_out_scores(
-                    self.choice.learner,
+                    self._within(self.choice.method, budget, folds).estimator,
                     self.rows.X,
                     self.supervision,
                     folds=folds,
@@ -171,22 +234,37 @@ class Task:
         )
 
     def fit(self, checkpoint: Checkpoint, path: Path) -> None:
-        """Learn from all rows with the chosen method, and save the metric."""
-        method = self.choice.select(self.comparison, self.goal)
+        """Learn from all rows with the chosen method, and save the metric if it is wanted."""
+        method = self.choice.select(self.comparison, self.goal, strict=self.strict)
         if method is None:
             return
-        self.result = fit_method(method, self.rows, self.supervision, checkpoint)
-        if self.result.metric is not None:
+        left = None
+        if self.budget is not None:
+            left = max(self.budget - (time.perf_counter() - self.start), _LEAST_SHARE * self.budget)
+        self.result = fit_method(
+            self._within(method, left), self.rows, self.supervision, checkpoint
+        )
+        if self.result.metric is not None and not self.result.learned_nothing:
             self.result.metric.save(path)
             self.path = path
+
+    def _within(self, method: Method, seconds: float | None, n_fits: int = 1) -> Method:
+        """Return a method that plans its time with so many seconds for several fits."""
+        if seconds is None or not method.plans_time:
+            return method
+        return method.within(max(seconds / n_fits, _SHORTEST_FIT))
 
     @property
     def exit_code(self) -> int:
         """0 if there is a metric."""
         if self.path is not None:
             return 0
-        untried = self.comparison is not None and self.comparison.incomplete
-        return UNDECIDED if self.result is None and untried else NOT_HELPFUL
+        return UNDECIDED if self._undecided else NOT_HELPFUL
+
+    @property
+    def _undecided(self) -> bool:
+        """Whether the time was too short to choose a method."""
+        return self.result is None and self.comparison is not None and self.comparison.incomplete
 
     def document(self) -> dict[str, Any]:
         """Return the results for JSON."""
@@ -198,6 +276,8 @@ class Task:
             "seconds": None if result is None else result.seconds,
             "iterations": None if result is None else result.iterations,
             "stopped": None if result is None else result.stopped,
+            "expected": asdict(result.expected) if result and result.expected else None,
+            "weights": None if result is None else result.weights,
             "comparison": None if self.comparison is None else self.comparison.to_dict(),
             "held_out": held_out and {name: s.tolist() for name, s in held_out.items()},
         }
@@ -209,26 +289,55 @@ class Task:
         if self.held_out is not None:
             show_held_out(self.held_out, self.supervision)
         if self.result is None:
-            say(self._nothing_found())
+            say(self._nothing_chosen())
             return
         if self.choice.method is None:
             say(f"Chosen for {self.goal}: {self.result.method.name}.")
         if self.path is None:
-            say(f"Nothing was written: {self.result.method.name} is not a linear map.")
+            say(self._nothing_learned(self.result))
             return
-        detail = ""
-        if self.result.iterations is not None:
-            iterations = counted(self.result.iterations, "iteration")
-            detail = f" ({iterations}, stopped: {self.result.stopped})"
-        say(f"Learned from all rows in {self.result.seconds:.2f} s{detail}.")
+        say(f"Learned from all rows in {self.result.seconds:.2f} s{_detail(self.result)}.")
+        if self.result.expected is not None:
+            say(f"On new data, expect {self.result.expected}.")
         say(f"Metric written to {self.path}")
+        say(f"Next: {self._next_command()}")
 
-    def _nothing_found(self) -> str:
-        """Say why ``auto`` chose no method, and what to do."""
+    def _nothing_chosen(self) -> str:
+        """Say why no method was chosen, and what to do."""
         assert self.comparison is not None
-        if self.comparison.incomplete:
+        if self._undecided:
             return "Nothing was written. Increase --budget, or name a --method."
         text = f"Nothing was written: use Euclidean distance for {self.goal}."
         other = next(goal for goal in Goal if goal != self.goal)
-        winner = self.comparison.by_goal(other.value).winner
-        return text if winner is None else f"{text} {winner.name} helps with --goal {other}."
+        method = self.choice.select(self.comparison, other, strict=self.strict)
+        return text if method is None else f"{text} {method.name} helps with --goal {other}."
+
+    def _nothing_learned(self, result: MethodFit) -> str:
+        """Say why the fit is of no use."""
+        if not result.learned_nothing:
+            return f"Nothing was written: {result.method.name} is not a linear map."
+        scale = getattr(result.learner, "scale_", None)
+        rows = {"standard": "standardised rows", "cosine": "rows of unit length"}
+        return (
+            f"Nothing was written: {result.method.name} found nothing better than Euclidean "
+            f"distance on {rows.get(str(scale), 'unscaled rows')}."
+        )
+
+    def _next_command(self) -> str:
+        """Return a command that uses the metric."""
+        metric, source = shlex.quote(str(self.path)), shlex.quote(self.source)
+        kind = Path(self.source).suffix.lower()
+        if kind not in FORMATS:
+            return f"nearfar show {metric}"
+        ending = ".parquet" if kind in TABLE_FORMATS else ".npy"
+        return f"nearfar transform {metric} {source} mapped{ending}"
+
+
+def _detail(result: MethodFit) -> str:
+    """Return what a fit consists of."""
+    if result.weights is not None:
+        shares = [f"{100 * w:.0f} % {_LABELS.get(n, n)}" for n, w in result.weights.items()]
+        return f": {', '.join(shares)}"
+    if result.iterations is None:
+        return ""
+    return f" ({counted(result.iterations, 'iteration')}, stopped: {result.stopped})"

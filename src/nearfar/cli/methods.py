@@ -1,10 +1,14 @@
-"""Methods by the names that the command line knows: learners, plain methods, and ``auto``."""
+"""Methods by the names that the command line knows: learners, plain methods, and ``best``.
+
+``autometric``, the default, and ``best`` are guesses: they give a metric only if it is expected to
+be better than Euclidean distance.
+"""
 
 from __future__ import annotations
 
 import ast
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -16,12 +20,16 @@ from nearfar.cli.errors import UserError
 from nearfar.cli.rows import Rows
 from nearfar.cli.terminal import bars, convergence_notes
 from nearfar.comparison import Comparison, Method, default_methods, learned_method
-from nearfar.learners.auto import known_learners
+from nearfar.comparison.methods import ALL, Learners, seeded
+from nearfar.constraints import Pairs, Triplets
+from nearfar.learners.auto import PRIOR, AutoMetric, known_learners
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.classic import InverseCovariance
+from nearfar.learners.expectation import Expected
 from nearfar.metrics.metric import Metric
 
-AUTO = "auto"
+AUTO, BEST = "autometric", "best"
+
 LEARNERS = {
     name.lower(): kind for name, kind in known_learners().items() if kind is not InverseCovariance
 }
@@ -33,7 +41,7 @@ PLAIN_METHODS = {
     if method.kind == "plain" and method.gives_metric
 }
 """Plain methods that give a metric."""
-METHOD_NAMES = (*LEARNERS, *PLAIN_METHODS, AUTO)
+METHOD_NAMES = (AUTO, *(name for name in LEARNERS if name != AUTO), *PLAIN_METHODS, BEST)
 
 
 class Goal(StrEnum):
@@ -52,7 +60,7 @@ class MethodChoice:
     name : str
         Name on the command line.
     method : Method or None
-        The method; None for ``auto``, which takes the best method of a comparison.
+        The method; None for ``best``, the best method of a comparison.
     """
 
     name: str
@@ -64,9 +72,9 @@ class MethodChoice:
         return None if self.method is None else self.method.estimator
 
     @property
-    def needs_labels(self) -> bool:
-        """Whether triplets and pairs are not enough."""
-        return self.learner is None
+    def guesses(self) -> bool:
+        """Whether a metric is wanted only if it is expected to help."""
+        return self.name in (AUTO, BEST)
 
     @property
     def needs_numbers(self) -> bool:
@@ -74,18 +82,53 @@ class MethodChoice:
         return self.learner is not None and "numbers" in self.learner.supervision
 
     @property
-    def learners(self) -> Mapping[str, Any] | None:
-        """Learners to compare with plain methods; None means all of them."""
+    def learners(self) -> Learners:
+        """Learners to compare with plain methods; None means the usual ones."""
         if self.method is None:
             return None
         return {} if self.learner is None else {self.method.name: self.learner}
 
-    def select(self, comparison: Comparison | None, goal: Goal) -> Method | None:
-        """Return the method to learn with; None if ``auto`` finds nothing better than Euclidean."""
-        if self.method is not None or comparison is None:
+    def check(self, supervision: Any) -> None:
+        """Raise UserError if the method cannot learn from this kind of supervision."""
+        kinds = {Triplets: "triplets", Pairs: "pairs"}
+        kind = kinds.get(type(supervision), "numbers" if self.needs_numbers else "labels")
+        known = ("labels",) if self.learner is None else self.learner.supervision
+        if kind not in known:
+            raise UserError(
+                f"--method {self.name} learns from {' or '.join(known)}, not from {kind}; "
+                "choose another method."
+            )
+
+    def select(
+        self, comparison: Comparison | None, goal: Goal, *, strict: bool = False
+    ) -> Method | None:
+        """Return the method to learn with, or None if Euclidean distance is to be kept.
+
+        Parameters
+        ----------
+        comparison : Comparison or None
+        goal : Goal
+        strict : bool
+            Whether the method must be significantly better than Euclidean distance.
+        """
+        if comparison is None or not (self.guesses or strict):
             return self.method
-        winner = comparison.by_goal(goal.value).winner
-        return None if winner is None else winner.method
+        compared = comparison.by_goal(goal.value)
+        if self.method is None:
+            found = compared.winner if strict else compared.best
+            if found is not None and not found.method.gives_metric:
+                able = [r for r in compared.results if r.method.gives_metric]
+                found = max(
+                    (r for r in able if compared.promises(r) and not strict),
+                    key=lambda result: compared.gains[result.name].gain,
+                    default=None,
+                )
+            return None if found is None else found.method
+        if self.method.name not in comparison:
+            return None
+        result = comparison[self.method.name]
+        helps = compared.mark(result) == "+" if strict else compared.promises(result)
+        return self.method if helps else None
 
 
 def find_method(
@@ -108,21 +151,19 @@ def find_method(
     >>> from nearfar.cli.methods import find_method
     >>> find_method("boost").name
     'boostmetric'
-    >>> find_method("auto").needs_labels
-    True
+    >>> find_method("auto").method.name
+    'AutoMetric'
     """
     key = _full_name(name)
     if key not in LEARNERS:
         if max_iter is not None or settings:
             raise UserError(f"--max-iter and --set are for learners; {key} has no parameters.")
         return MethodChoice(key, PLAIN_METHODS.get(key))
-    learner = LEARNERS[key]()
+    learner = seeded(LEARNERS[key], seed)
     parameters = learner.get_params()
-    if "random_state" in parameters:
-        learner.set_params(random_state=seed)
     if max_iter is not None:
         if "max_iter" not in parameters:
-            raise UserError(f"--max-iter is for iterative learners; {key} is a closed form.")
+            raise UserError(f"--max-iter is for learners with iterations; {key} has none.")
         learner.set_params(max_iter=max_iter)
     for setting in settings:
         parameter, equals, value = setting.partition("=")
@@ -131,6 +172,26 @@ def find_method(
             raise UserError(f"--set {setting}: {wrong}; {key} has {', '.join(sorted(parameters))}.")
         learner.set_params(**{parameter: _value(value)})
     return MethodChoice(key, learned_method(type(learner).__name__, learner))
+
+
+def compared_learners(names: Sequence[str], seed: int) -> Learners:
+    """Return the learners that several ``--method NAME`` stand for; ``all`` is every one.
+
+    Examples
+    --------
+    >>> from nearfar.cli.methods import compared_learners
+    >>> list(compared_learners(["nca", "lda"], 0))
+    ['NCA']
+    """
+    if ALL in names:
+        return ALL
+    found: dict[str, Any] = {}
+    for choice in [find_method(name, seed=seed) for name in names or [BEST]]:
+        chosen = choice.learners
+        if chosen is None:
+            return None
+        found |= dict(chosen)
+    return found
 
 
 def _full_name(name: str) -> str:
@@ -175,6 +236,24 @@ class MethodFit:
     def stopped(self) -> str | None:
         """Why a learner stopped."""
         return None if self.learner is None else self.learner.history_.stopped
+
+    @property
+    def expected(self) -> Expected | None:
+        """What to expect on new data, if the learner put some data aside."""
+        return getattr(self.learner, "expected_", None)
+
+    @property
+    def weights(self) -> dict[str, float] | None:
+        """Shares of learners in a blend, the largest first; None if it is not a blend."""
+        if not isinstance(self.learner, AutoMetric):
+            return None
+        weights: dict[str, float] = self.learner.weights_
+        return {n: w for n, w in sorted(weights.items(), key=lambda item: -item[1]) if w > 0}
+
+    @property
+    def learned_nothing(self) -> bool:
+        """Whether a blend is nothing but the distance as it was."""
+        return self.weights is not None and set(self.weights) == {PRIOR}
 
 
 def fit_method(method: Method, rows: Rows, supervision: Any, checkpoint: Checkpoint) -> MethodFit:

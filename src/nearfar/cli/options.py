@@ -56,9 +56,18 @@ Neighbors = Annotated[int, typer.Option(min=1, help="Number of neighbours.")]
 Folds = Annotated[int, typer.Option(min=2, help="Number of cross-validation folds.")]
 Seed = Annotated[int, typer.Option(help="Random seed.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+DEFAULT_BUDGET = "120s"
 Budget = Annotated[
     str | None,
     typer.Option(metavar="TIME", help="Time limit of the comparison: 60s, 5m or 1h."),
+]
+TotalBudget = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="Time limit: 60s, 5m or 1h. It covers the comparison and the fit of autometric to "
+        "all rows; fits of other methods to all rows are not limited.",
+    ),
 ]
 Checkpoint = Annotated[
     Path | None,

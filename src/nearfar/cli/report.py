@@ -17,8 +17,13 @@ from nearfar.cli.methods import AUTO, MethodChoice, find_method, fit_method
 from nearfar.cli.rows import Rows, read_rows
 from nearfar.cli.terminal import bars, command, convergence_notes, say, show_json
 from nearfar.comparison import Comparison, Method
+from nearfar.comparison.results import NO_TIME
 from nearfar.learners.base import MetricLearner
 from nearfar.report import Study, write_report
+
+_SHARE_OF_FIT = 0.25
+"""Part of the budget that a learner which plans its time has for a fit, beside the comparison."""
+_SHORTEST_FIT = 1.0
 
 
 @command
@@ -70,7 +75,10 @@ def report(
         )
         subject: dict[str, Any] = {"metric": given, "method": "metric", "metric_file": str(metric)}
         if given is None:
-            subject = _learn(rows, _subject(comparison, choice), metric_path, kept)
+            method_used = _subject(comparison, choice)
+            if limit is not None and method_used.plans_time:
+                method_used = method_used.within(max(limit * _SHARE_OF_FIT, _SHORTEST_FIT))
+            subject = _learn(rows, method_used, metric_path, kept)
         study = _study(rows, comparison, shape, seed, subject)
         with bars() as shown, convergence_notes():
             write_report(path, study, progress=shown.update)
@@ -106,21 +114,23 @@ def _study(
 
 
 def _subject(comparison: Comparison, choice: MethodChoice) -> Method:
-    """Return what to report on: the named method, the winner, the best learner, or LDA."""
+    """Return what to report on: the named method, the best guess, the best learner, or LDA."""
     if choice.method is not None:
         for result in comparison.left_out:
+            if result.name == choice.method.name and result.note == NO_TIME:
+                raise UserError(f"There was no time to try {result.name}; increase --budget.")
             if result.name == choice.method.name:
                 raise UserError(f"{result.name} was left out of the comparison: {result.note}.")
         return choice.method
-    winner = comparison.classification.winner or comparison.ranking.winner
-    if winner is not None and winner.method.gives_metric:
-        return winner.method
+    best = comparison.classification.best or comparison.ranking.best
+    if best is not None and best.method.gives_metric:
+        return best.method
     learned = [e for e in comparison.results if isinstance(e.method.estimator, MetricLearner)]
     most = max((result.extent for result in learned), default=None)
-    best = min((r for r in learned if r.extent == most), key=lambda r: r.error, default=None)
-    if best is None and "LDA" not in comparison:
+    found = min((r for r in learned if r.extent == most), key=lambda r: r.error, default=None)
+    if found is None and "LDA" not in comparison:
         raise UserError("There was no time to try a method; increase --budget.")
-    return comparison["LDA"].method if best is None else best.method
+    return comparison["LDA"].method if found is None else found.method
 
 
 def _learn(rows: Rows, method: Method, path: Path, checkpoint: Checkpoint) -> dict[str, Any]:

@@ -8,23 +8,28 @@ schedule       what to run within a time budget
 cost           how long that takes
 results        results of a method, and of two methods on the same rows
 significance   tests of the difference between two methods
-verdict        which method to use, and the sentence that says so
+gains          expected gains over Euclidean distance, and how sure they are
+verdict        which method to use
+wording        the sentences that say so
 runner         compare: runs every method on every fold, or within a time budget
 checkpoint     keeps finished results, so that an interrupted comparison can go on
 table          the result: a table with marks and a verdict in words
 """
 
+from nearfar.comparison.gains import Gain
 from nearfar.comparison.methods import Method, default_methods, learned_method
 from nearfar.comparison.results import MethodResult
 from nearfar.comparison.runner import compare
 from nearfar.comparison.table import Comparison
-from nearfar.comparison.verdict import GoalComparison
+from nearfar.comparison.verdict import GoalComparison, Verdict
 
 __all__ = [
     "Comparison",
+    "Gain",
     "GoalComparison",
     "Method",
     "MethodResult",
+    "Verdict",
     "compare",
     "default_methods",
     "learned_method",

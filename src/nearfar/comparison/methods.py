@@ -1,13 +1,14 @@
 """What is compared: baselines, plain methods, and learners.
 
 Methods are fitted to standardised rows, except those that take rows as they are (`Method.raw`).
+`DEFAULT_LEARNERS` lists the learners of a comparison that names none.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -30,24 +31,30 @@ from nearfar.typing import Floats, Ints
 Kind = Literal["baseline", "plain", "learned"]
 Learners = Mapping[str, Any] | Iterable[Any] | None
 
-_SCIKIT_NCA = "NCA (scikit-learn)"
+ALL = "all"
+"""Names every learner that learns from labels."""
+
 DEFAULT_LEARNERS = (
-    _SCIKIT_NCA,
+    "AutoMetric",
+    "BoostMetric",
+    "MetricBoost",
+    "DRMetric",
+    "MaxMarginMetric",
+    "SparseNCA",
+    "MixtureNCA",
+    "NCA",
+    "LMNN",
     "RCA",
+    "DCA",
     "LFDA",
     "KISSME",
+    "XQDA",
     "GMML",
-    "LMNN",
-    "BoostMetric",
-    "DRMetric",
-    "MetricBoost",
-    "MaxMarginMetric",
-    "NCA",
-    "MixtureNCA",
-    "SparseNCA",
+    "PLDA",
 )
-"""Learners that are compared by default; all others by name."""
+"""`AutoMetric`, the methods of the papers, LMNN and NCA, and closed forms, which cost little."""
 
+_SCIKIT_NCA = "NCA (scikit-learn)"
 _SCIKIT_NCA_MAX_ROWS = 5_000
 
 
@@ -83,6 +90,17 @@ class Method:
     gives_metric: bool = True
     max_rows: float = float("inf")
 
+    @property
+    def plans_time(self) -> bool:
+        """Whether the learner has a budget of its own, and spends it on what is worth it."""
+        return isinstance(self.estimator, MetricLearner) and "budget" in self.estimator.get_params()
+
+    def within(self, seconds: float) -> Method:
+        """Return a method that plans its time, with at most so many seconds for a fit."""
+        budget = min(self.estimator.budget, seconds)
+        estimator = clone(self.estimator).set_params(budget=budget)
+        return replace(self, fit=partial(_fit_learner, estimator), estimator=estimator)
+
     def unsuitable(self, X: Floats) -> str:
         """Return why the method cannot be used on these rows, or an empty string."""
         if self.non_negative and X.min() < 0:
@@ -115,8 +133,9 @@ def default_methods(chosen: Learners = None, *, random_state: int | None = 0) ->
     Parameters
     ----------
     chosen : mapping of str to estimator, or iterable of estimators or names of learners, optional
-        Which learners; by default `DEFAULT_LEARNERS`, with default parameters. An estimator needs
-        `fit` and `transform`, and is cloned.
+        Which learners; by default those in `DEFAULT_LEARNERS`, with default parameters. "all"
+        means scikit-learn's NCA and every learner of nearfar that learns from labels. An estimator
+        needs `fit` and `transform`, and is cloned.
     random_state : int or None, default=0
         Seed of the default learners.
 
@@ -124,11 +143,12 @@ def default_methods(chosen: Learners = None, *, random_state: int | None = 0) ->
     --------
     >>> from nearfar.comparison import default_methods
     >>> [method.name for method in default_methods([])][:3]
-    ['Euclidean, as is', 'Euclidean', 'L1']
+    ['Euclidean, as is', 'Euclidean', 'cosine']
     """
     methods = [
         Method("Euclidean, as is", "baseline", _euclidean, raw=True),
         Method("Euclidean", "baseline", _euclidean),
+        Method("cosine", "plain", _cosine, raw=True),
         Method("L1", "plain", _manhattan, gives_metric=False),
         Method("chi-square", "plain", _chi_square, raw=True, non_negative=True, gives_metric=False),
         Method("inverse covariance", "plain", partial(_fit_learner, InverseCovariance()), raw=True),
@@ -144,14 +164,17 @@ def default_methods(chosen: Learners = None, *, random_state: int | None = 0) ->
 
 
 def _named_estimators(chosen: Learners, random_state: int | None) -> Iterator[tuple[str, Any]]:
+    kinds = known_learners()
     known: dict[str, Any] = {_SCIKIT_NCA: NeighborhoodComponentsAnalysis(random_state=random_state)}
-    for learner, kind in known_learners().items():
-        if kind is InverseCovariance:
-            continue
-        seeded = "random_state" in kind._get_param_names()
-        known[learner] = kind(random_state=random_state) if seeded else kind()
+    known |= {
+        name: seeded(kind, random_state)
+        for name, kind in kinds.items()
+        if kind is not InverseCovariance
+    }
     if chosen is None:
         chosen = DEFAULT_LEARNERS
+    elif chosen == ALL:
+        chosen = [n for n in known if n not in kinds or "labels" in kinds[n].supervision]
     elif isinstance(chosen, str):
         chosen = [chosen]
     for item in chosen:
@@ -166,8 +189,15 @@ def _named_estimators(chosen: Learners, random_state: int | None) -> Iterator[tu
         if isinstance(estimator, type) or not hasattr(estimator, "fit"):
             raise ValueError(f"{name!r} is not an estimator; write BoostMetric(), not BoostMetric.")
         if isinstance(estimator, MetricLearner) and "labels" not in estimator.supervision:
-            raise ValueError(f"{name} does not learn from class labels, which methods share here.")
+            learned_from = ", ".join(estimator.supervision)
+            raise ValueError(f"{name} does not learn from class labels, but from {learned_from}.")
         yield name, estimator
+
+
+def seeded(kind: type[MetricLearner], random_state: int | None) -> MetricLearner:
+    """Return a learner with default parameters, and a seed if it takes one."""
+    takes_seed = "random_state" in kind._get_param_names()
+    return kind(random_state=random_state) if takes_seed else kind()
 
 
 def learned_method(name: str, estimator: Any) -> Method:
@@ -190,6 +220,10 @@ def learned_method(name: str, estimator: Any) -> Method:
 
 def _euclidean(X: Floats, _: Ints) -> Metric:
     return Metric.identity(X.shape[1])
+
+
+def _cosine(X: Floats, _: Ints) -> Metric:
+    return Metric(np.eye(X.shape[1]), unit_rows=True)
 
 
 def _manhattan(_X: Floats, _y: Ints) -> Distance:

@@ -12,6 +12,9 @@ Successive halving over the stages of `Splits`: small samples of one fold, that 
 
 Baselines and plain methods take part in every stage, before the learners. Given enough time, all
 methods finish all folds, and the result is the same as without a budget.
+
+A learner that plans its time (`Method.plans_time`) is not stopped. It has the time that the others
+are not expected to need, at least an equal share, in equal parts for each of its fits.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ _SAFETY_FACTOR = 1.3
 """Fits may take longer than predicted by this factor."""
 _GRACE_FACTOR = 3.0
 """A fit that does not stop early is given up after this multiple of its share."""
+_PLANNED_SHARE = 0.8
+"""Part of the remaining time that learners which plan their time divide among their fits."""
 
 
 def run_within(runner: TrialRunner, budget: float) -> None:
@@ -43,6 +48,8 @@ class _Schedule:
         self.runner, self.costs = runner, CostModel()
         self.stages = runner.splits.stages
         self.end = runner.now() + budget
+        self.n_sharing = len(self._running("learned"))
+        self.planned: dict[str, float] = {}
         runner.total = len(runner.running()) * sum(len(stage) for stage in self.stages)
 
     @property
@@ -55,9 +62,11 @@ class _Schedule:
         for number in range(1, len(self.stages)):
             self._simple_methods(number)
             kept = self._best_first(kept, number - 1)[: math.ceil(len(kept) / 2)]
+            self.n_sharing = len(kept)
             last = number == len(self.stages) - 1
             self._advance(kept, number, self.left * (1 if last else _SHARE_OF_REST))
             kept = [method for method in kept if self._reached(method) >= number]
+        self.n_sharing = 1
         self._use_rest()
 
     def _first_results(self) -> None:
@@ -67,9 +76,15 @@ class _Schedule:
         self._share([m for m in self._running("learned") if not self.runner.trials[m.name].results])
 
     def _share(self, learners: list[Method]) -> None:
-        """Run learners on the first cell, each within its share of half of the time."""
+        """Run learners on the first cell, each within its share of half of the time.
+
+        Learners that plan their time come last, when it is known what the others need.
+        """
+        learners = sorted(learners, key=lambda method: method.plans_time)
         for waiting, method in zip(range(len(learners), 0, -1), learners, strict=True):
             share = self.left / (waiting + _RESERVED_SHARES * len(learners))
+            if method.plans_time:
+                share = self._planned(method, self.stages[0][0])
             limit = min(_GRACE_FACTOR * share, self.left)
             self._run(method, self.stages[0][0], limit, soft_limit=share)
 
@@ -122,6 +137,8 @@ class _Schedule:
         """Run a method on a cell, and note the time it took."""
         if limit <= 0:
             return False
+        if method.plans_time:
+            soft_limit = self._plan(method, cell)
         start = self.runner.now()
         found = self.runner.run(method, cell, limit=limit, soft_limit=soft_limit)
         seconds = self.runner.now() - start
@@ -135,7 +152,34 @@ class _Schedule:
         return sum(self._predicted_cell(method, cell) for cell in self.stages[number])
 
     def _predicted_cell(self, method: Method, cell: Cell) -> float:
-        return self.costs.predict(method.name, cell.n_train)
+        predicted = self.costs.predict(method.name, cell.n_train)
+        return min(predicted, self._planned(method, cell)) if method.plans_time else predicted
+
+    def _plan(self, method: Method, cell: Cell) -> float:
+        """Fix the seconds for the next fit of a learner that plans its time."""
+        seconds = self._planned(method, cell)
+        if not self.runner.splits.is_sample(cell):
+            self.planned.setdefault(method.name, seconds)
+        return seconds
+
+    def _planned(self, method: Method, cell: Cell) -> float:
+        """Seconds for a fit of a learner that plans its time.
+
+        The learner has what the others are not expected to need, and at least an equal share. No
+        fold has more than the first.
+        """
+        left, learners = max(self.left, 0.0), self._running("learned")
+        others = [learner for learner in learners if not learner.plans_time]
+        needed = sum(self._predicted_cell(m, c) for m in others for c in self._cells_left(m))
+        spare = (left - _SAFETY_FACTOR * needed) / max(len(learners) - len(others), 1)
+        share = max(spare, left / max(self.n_sharing, 1))
+        seconds = _PLANNED_SHARE * share / max(len(self._cells_left(method)), 1)
+        first = math.inf if cell.fold == 0 else self.planned.get(method.name, math.inf)
+        return min(seconds, first)
+
+    def _cells_left(self, method: Method) -> list[Cell]:
+        trials = self.runner.trials[method.name]
+        return [cell for stage in self.stages for cell in stage if not trials.has([cell])]
 
     def _running(self, kind: str) -> list[Method]:
         return [method for method in self.runner.running() if method.kind == kind]

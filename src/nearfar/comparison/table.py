@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from nearfar.comparison.gains import Goal
 from nearfar.comparison.results import NO_TIME, MethodResult, paired
-from nearfar.comparison.verdict import Goal, GoalComparison, described
+from nearfar.comparison.verdict import GoalComparison
+from nearfar.comparison.wording import described
 
 _COLUMNS = ("", "error %", "triplets %", "MAP@R", "fit s")
 _EARLY = "*"
@@ -34,7 +36,7 @@ class Comparison(Mapping[str, MethodResult]):
     left_out : list of MethodResult
         The others, each with a `note` that says why.
     classification, ranking : GoalComparison
-        Which methods are clearly better than Euclidean distance, by error and by MAP@R.
+        Which methods are better than Euclidean distance, by error and by MAP@R.
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class Comparison(Mapping[str, MethodResult]):
         if not any(result.method.kind == "baseline" for result in self.results):
             raise ValueError(f"Euclidean distance {self.left_out[0].note}.")
         self.classification, self.ranking = (
-            GoalComparison(self.results, goal, test_share=test_share, incomplete=self.incomplete)
+            GoalComparison(self.results, goal, test_share=test_share)
             for goal in ("classification", "ranking")
         )
 
@@ -94,8 +96,8 @@ class Comparison(Mapping[str, MethodResult]):
         """The lines of the verdict: what was not tried, then one line for each goal."""
         votes = "1 neighbour" if self.n_neighbors == 1 else f"{self.n_neighbors} neighbours"
         goals = {
-            f"classification with {votes}": self.classification.verdict,
-            "ranking and search": self.ranking.verdict,
+            f"classification with {votes}": self.classification.verdict.headline,
+            "ranking and search": self.ranking.verdict.headline,
         }
         lines = [f"For {goal}, {text[0].lower()}{text[1:]}" for goal, text in goals.items()]
         return [self._short_of_time(), *lines] if self.incomplete else lines
@@ -125,8 +127,10 @@ class Comparison(Mapping[str, MethodResult]):
         row = _figures(result) | {
             "error_mark": self.classification.mark(result),
             "error_p_value": self.classification.p_values.get(result.name),
+            **_gain("error", self.classification, result),
             "map_at_r_mark": self.ranking.mark(result),
             "map_at_r_p_value": self.ranking.p_values.get(result.name),
+            **_gain("map_at_r", self.ranking, result),
             "complete": result.complete,
             "tried_on": _tried_on(result),
             "stopped_early": result.stopped_early,
@@ -166,6 +170,8 @@ class Comparison(Mapping[str, MethodResult]):
             "n_neighbors": self.n_neighbors,
             "winner": {"classification": classification, "ranking": ranking},
             "verdict": self.verdicts,
+            "classification": self.classification.verdict.to_dict(),
+            "ranking": self.ranking.verdict.to_dict(),
             "incomplete": self.incomplete,
             "methods": self.rows(),
             "left_out": [{"name": r.name, "why": r.note} for r in self.left_out],
@@ -202,7 +208,8 @@ class Comparison(Mapping[str, MethodResult]):
         """What the marks mean."""
         references = {described(goal.reference) for goal in (self.classification, self.ranking)}
         reference = references.pop() if len(references) == 1 else "the better Euclidean distance"
-        return f"+ clearly better, - clearly worse than {reference} (p < 0.05, Holm-adjusted)."
+        significant = "+ significantly better, - significantly worse"
+        return f"{significant} than {reference} (p < 0.05, Holm-adjusted)."
 
     @property
     def notes(self) -> list[str]:
@@ -235,6 +242,17 @@ class Comparison(Mapping[str, MethodResult]):
 def _tried_on(result: MethodResult) -> str:
     """Return what a method was tried on, in words."""
     return result.partial or "all folds"
+
+
+def _gain(measure: str, goal: GoalComparison, result: MethodResult) -> dict[str, float | None]:
+    """Return the expected gain of a method, and the probability that it makes a difference."""
+    gain = goal.gains.get(result.name)
+    return {
+        f"{measure}_gain": None if gain is None else gain.gain,
+        f"{measure}_gain_low": None if gain is None else gain.low,
+        f"{measure}_gain_high": None if gain is None else gain.high,
+        f"{measure}_gain_probability": None if gain is None else gain.probability,
+    }
 
 
 def _mean_training_rows(result: MethodResult) -> float | None:

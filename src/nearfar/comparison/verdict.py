@@ -1,25 +1,88 @@
-"""Which method to use, and the sentence that says so.
+"""Which method to use, how much it gains, and how sure that is.
 
-Methods are compared with Euclidean distance by the tests of `significance`; p-values are adjusted
-for the number of methods (Holm). Two methods are only compared on cells that both have. If that is
-one fold of several, rankings are not tested, because there is no test by folds; fits that were
-stopped early are not tested at all.
+`GoalComparison.verdict` is the best guess: the method with the largest expected gain over Euclidean
+distance (`gains`), and how likely that gain is to be real. A plain method that does as well comes
+first.
+
+`GoalComparison.winner` is the strict rule: methods are compared with Euclidean distance by the
+tests of `significance`, and p-values are adjusted for the number of methods (Holm).
+
+Two methods are only compared on cells that both have. If that is one fold of several, rankings are
+not tested, because there is no test by folds; fits that were stopped early are not compared at all.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import numpy as np
 
+from nearfar.comparison.gains import Gain, Goal, expected_gains
 from nearfar.comparison.results import MethodResult, paired
 from nearfar.comparison.significance import fold_test, row_test, sign_test
+from nearfar.comparison.wording import Wording
+from nearfar.typing import Vector
 
-Goal = Literal["classification", "ranking"]
+Category = Literal[
+    "clearly better",
+    "probably better",
+    "no difference that matters",
+    "too few rows to tell",
+    "nothing to compare",
+]
+
+CLEAR, PROBABLE = 0.95, 0.75
+"""Probabilities from which a method is clearly and probably better."""
+EVEN = 0.5
+"""A method does as well as another if that is better with at most this probability."""
 
 _SIGNIFICANCE_LEVEL = 0.05
-_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Which method to use for a goal.
+
+    Attributes
+    ----------
+    method : str or None
+        The best guess; None if no other method was tried.
+    reference : str
+        The Euclidean distance that it is compared with.
+    category : str
+        "clearly better" (at least 95 % sure), "probably better" (at least 75 % sure), "no
+        difference that matters" (at most 25 % sure, or worse when tried), "too few rows to tell"
+        (in between), or "nothing to compare".
+    gain, low, high : float
+        Expected gain over the reference and its 90 % interval: of the error, or of MAP@R.
+    probability : float
+        Probability that the gain makes a practical difference (`gains.smallest_gain`).
+    headline : str
+        All of this in words.
+    """
+
+    method: str | None
+    reference: str
+    category: Category
+    gain: float
+    low: float
+    high: float
+    probability: float
+    headline: str
+
+    @property
+    def helps(self) -> bool:
+        """Whether the method is clearly or probably better."""
+        return self.category in ("clearly better", "probably better")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the verdict as plain numbers and strings."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return self.headline
 
 
 class GoalComparison:
@@ -32,8 +95,6 @@ class GoalComparison:
     goal : {"classification", "ranking"}
     test_share : float, default=0.25
         Test rows for each training row of a fold.
-    incomplete : bool, default=False
-        Whether methods were left out, or only partly tried, for lack of time.
 
     Attributes
     ----------
@@ -41,21 +102,22 @@ class GoalComparison:
         Euclidean distance on unscaled or standardised rows, whichever is better.
     p_values : dict of str to float
         p-value of each method against the reference, adjusted for their number (Holm).
+    gains : dict of str to Gain
+        Expected gain of each method over the reference.
+    verdict : Verdict
+        Which method to use.
     """
 
     def __init__(
-        self,
-        results: list[MethodResult],
-        goal: Goal,
-        *,
-        test_share: float = 0.25,
-        incomplete: bool = False,
+        self, results: list[MethodResult], goal: Goal, *, test_share: float = 0.25
     ) -> None:
-        self.results, self.goal = results, goal
-        self.test_share, self.incomplete = test_share, incomplete
+        self.results, self.goal, self.test_share = results, goal, test_share
         baselines = [result for result in results if result.method.kind == "baseline"]
         self.reference = self._best(baselines[::-1])
         self.p_values = self._adjusted_p_values()
+        self._levels = self._levels_of_data()
+        self.gains = {n: g for level in self._levels for n, g in self._gains(level).items()}
+        self.verdict = self._verdict()
 
     def loss(self, result: MethodResult) -> float:
         """Mean error, or 1 - MAP@R; 1 if nothing could be ranked."""
@@ -82,14 +144,14 @@ class GoalComparison:
         one, other = pair
         if self.goal == "classification":
             return sign_test(one.wrong - other.wrong, self.loss(one) - self.loss(other))
-        if self._untested(one):
+        if len(one.cells) == 1 < one.n_folds:
             return 1.0
         return max(
             row_test(one.average_precision - other.average_precision),
             fold_test(one.maps_at_r - other.maps_at_r, self.test_share),
         )
 
-    def gain(self, one: MethodResult, other: MethodResult) -> float:
+    def difference(self, one: MethodResult, other: MethodResult) -> float:
         """Return how much smaller the loss of one method is than another's, where both were tried.
 
         It is -infinity if they were tried on nothing in common.
@@ -98,23 +160,22 @@ class GoalComparison:
         return -math.inf if pair is None else self.loss(pair[1]) - self.loss(pair[0])
 
     def is_better(self, one: MethodResult, other: MethodResult) -> bool:
-        """Tell whether one method is better than another by more than noise, unadjusted."""
-        return self.gain(one, other) > 0 and self.p_value(one, other) < _SIGNIFICANCE_LEVEL
+        """Tell whether one method is significantly better than another, unadjusted."""
+        return self.difference(one, other) > 0 and self.p_value(one, other) < _SIGNIFICANCE_LEVEL
 
     def mark(self, result: MethodResult) -> str:
-        """Return "+" or "-" if a method is clearly better or worse than the reference, else ""."""
+        """Return "+" or "-" if a method is significantly better or worse than the reference."""
         if self.p_values.get(result.name, 1.0) >= _SIGNIFICANCE_LEVEL:
             return ""
-        return "+" if self.gain(result, self.reference) > 0 else "-"
+        return "+" if self.difference(result, self.reference) > 0 else "-"
 
     @property
     def winner(self) -> MethodResult | None:
-        """The method to use, or None if none is clearly better than Euclidean distance.
+        """The best of the methods that are significantly better than Euclidean distance, or None.
 
-        The best of the methods marked "+"; or the best plain one of them, unless the best of all
-        is clearly better. Of methods tried on different data, those with the most training rows
-        count; of these, one with fewer folds is better only if it is so on the folds that both
-        have, by more than noise.
+        It is the best plain one of them, unless the best of all is significantly better. Of methods
+        tried on different data, those with the most training rows count; of these, one with fewer
+        folds is better only if it is so on the folds that both have, by more than noise.
         """
         better = [result for result in self.results if self.mark(result) == "+"]
         if not better:
@@ -125,109 +186,114 @@ class GoalComparison:
         for result in sorted(rivals, key=lambda r: (-len(r.cells), self.loss(r))):
             if result.cells != best.cells and self.is_better(result, best):
                 best = result
-        plain = self._plain_rivals(best, rivals)
-        return self._best(plain) if plain else best
-
-    def _plain_rivals(self, best: MethodResult, results: list[MethodResult]) -> list[MethodResult]:
-        """Plain methods better than the reference to which the best is not clearly superior."""
-        plain = [r for r in results if r.method.kind == "plain"]
-        good = [r for r in plain if self.gain(r, self.reference) > 0]
-        return [result for result in good if not self.is_better(best, result)]
+        plain = [result for result in rivals if result.method.kind == "plain"]
+        as_good = [result for result in plain if not self.is_better(best, result)]
+        return self._best(as_good) if as_good else best
 
     @property
-    def verdict(self) -> str:
-        """What to use, in words.
+    def best(self) -> MethodResult | None:
+        """The method of the verdict, or None if it does not promise to gain anything."""
+        named = [result for result in self.results if result.name == self.verdict.method]
+        return next((result for result in named if self.promises(result)), None)
 
-        Examples
-        --------
-        >>> from sklearn.datasets import load_wine
-        >>> from nearfar import compare
-        >>> compare(*load_wine(return_X_y=True), []).ranking.verdict
-        'Use LDA: MAP@R 0.912 instead of 0.721 with Euclidean distance.'
+    def promises(self, result: MethodResult) -> bool:
+        """Tell whether a method is expected to gain something, and was not worse when tried."""
+        gain = self.gains.get(result.name)
+        return gain is not None and gain.gain > 0 and self.difference(result, self.reference) >= 0
+
+    def probability_better(self, one: MethodResult, other: MethodResult) -> float:
+        """Probability that one method is better than another by what makes a difference.
+
+        It is 0 if they were tried on nothing in common.
         """
-        winner = self.winner
-        learned = [result for result in self.results if result.method.kind == "learned"]
-        if winner is None:
-            return self._verdict_without_winner(complete=bool(learned) and not self.incomplete)
-        found, reference = paired(winner, self.reference) or (winner, self.reference)
-        verdict = (
-            f"Use {winner.name}: {self._measure(found)} instead of "
-            f"{self._figure(reference)} with {described(reference)}{_on(found)}."
-        )
-        if winner.method.kind == "plain" and learned:
-            return f"{verdict} {self._best_learner(self._best(learned), winner)}".rstrip()
-        plain = self._plain_rivals(winner, self.results)
-        pair = paired(winner, self._best(plain)) if plain else None
-        if winner.method.kind == "learned" and pair is not None:
-            rival = pair[1]
-            return f"{verdict} It is not clearly better than {rival.name} ({self._figure(rival)})."
-        return verdict
-
-    def _best_learner(self, best: MethodResult, winner: MethodResult) -> str:
-        """Say how the best learner did beside a plain method, on what both were tried on."""
-        pair = paired(best, winner)
+        pair = paired(other, one)
         if pair is None:
-            return ""
-        learner, plain = pair
-        noise = " (within noise)" if self.loss(learner) < self.loss(plain) else ""
-        if learner.cells == winner.cells:
-            return f"The best learner, {best.name}, has {self._figure(learner)}{noise}."
-        return (
-            f"The best learner, {best.name}, has {self._figure(learner)}, {plain.name} "
-            f"{self._figure(plain)}{noise}{_on(learner)}."
-        )
+            return 0.0
+        difference, loss = self._by_row(*pair), self.loss(pair[0])
+        return expected_gains([difference], loss, self.goal, prior_mean=0.0)[0].probability
 
-    def _verdict_without_winner(self, *, complete: bool) -> str:
-        reference, best = self.reference, self._best(self.results)
-        promising = self._promising()
-        level = self.loss(best) > self.loss(reference) - _ROUNDING
-        if level and not promising:
-            start = "Learning did not help" if complete else "No method tried is better"
-            return (
-                f"{start}: {described(reference)} is best, with {self._measure(reference)}"
-                f"{_on(reference)}."
-            )
-        start = "Learning did not clearly help" if complete else "No method tried is clearly better"
-        verdict = f"{start}: {self._measure(reference)} with {described(reference)}"
-        if not level:
-            noise = f"{self._doubt(best)}{_on(reference)}"
-            verdict += f", {self._figure(best)} with the best method, {best.name} {noise}"
-        return f"{verdict}.{promising}"
+    def _levels_of_data(self) -> list[list[MethodResult]]:
+        """Methods to compare with the reference, by number of training rows, most first."""
+        levels: dict[float, list[MethodResult]] = {}
+        for result in self.results:
+            untried = result.stopped_early or paired(result, self.reference) is None
+            if result.method.kind != "baseline" and not untried:
+                levels.setdefault(result.n_train, []).append(result)
+        return [levels[n_train] for n_train in sorted(levels, reverse=True)]
 
-    def _promising(self) -> str:
-        """Say which method may be better by what it was partly tried on."""
-        found = [
-            result
-            for result in self.results
-            if result.cells != self.reference.cells
-            and not result.stopped_early
-            and self.gain(result, self.reference) > _ROUNDING
-        ]
-        pair = paired(self._best(found), self.reference) if found else None
-        if pair is None:
-            return ""
-        best, reference = pair
-        return (
-            f" {best.name} has {self._figure(best)} instead of {self._figure(reference)}"
-            f"{_on(best)} {self._doubt(best)}."
-        )
+    def _gains(self, level: list[MethodResult]) -> dict[str, Gain]:
+        pairs = [paired(self.reference, result) or (self.reference, result) for result in level]
+        loss = float(np.mean([self.loss(reference) for reference, _ in pairs]))
+        gains = expected_gains([self._by_row(*pair) for pair in pairs], loss, self.goal)
+        return {result.name: gain for result, gain in zip(level, gains, strict=True)}
 
-    def _doubt(self, result: MethodResult) -> str:
-        """Say why a better figure is not enough."""
-        return "(one fold is too few to tell)" if self._untested(result) else "(within noise)"
-
-    def _untested(self, result: MethodResult) -> bool:
-        """Tell whether a ranking cannot be tested, for there is only one fold of several."""
-        return self.goal == "ranking" and len(result.cells) == 1 < result.n_folds
-
-    def _measure(self, result: MethodResult) -> str:
-        figure = self._figure(result)
-        return f"{figure} error" if self.goal == "classification" else f"MAP@R {figure}"
-
-    def _figure(self, result: MethodResult) -> str:
+    def _by_row(self, other: MethodResult, one: MethodResult) -> Vector:
+        """How much smaller the loss of one method is than another's, by row."""
         if self.goal == "classification":
-            return f"{100 * result.error:.1f} %"
-        return f"{result.map_at_r:.3f}"
+            return other.wrong - one.wrong
+        return one.average_precision - other.average_precision
+
+    def _verdict(self) -> Verdict:
+        """Return the best guess on the most data on which a method is better, or on the most."""
+        verdicts = [self._verdict_on(number) for number in range(len(self._levels))]
+        found = next((verdict for verdict in verdicts if verdict.helps), None)
+        if found is not None or verdicts:
+            return found or verdicts[0]
+        headline = Wording(self.goal, self.reference).untried()
+        category: Category = "nothing to compare"
+        return Verdict(None, self.reference.name, category, 0.0, -math.inf, math.inf, 0.0, headline)
+
+    def _verdict_on(self, number: int) -> Verdict:
+        """Return the best guess among the methods of a level."""
+        level = self._levels[number]
+        best = self._best_guess(level)
+        plain = self._best_of_kind("plain", [level])
+        as_good = plain is not None and self.probability_better(best, plain) < EVEN
+        chosen = plain if plain is not None and as_good else best
+        gain = self.gains[chosen.name]
+        category = categorise(gain.probability, promising=self.promises(chosen))
+        wording = Wording(self.goal, self.reference)
+        if category == "no difference that matters":
+            headline = wording.unchanged(chosen, gain)
+        elif category == "too few rows to tell":
+            headline = wording.undecided(chosen, gain)
+        else:
+            headline = wording.recommended(chosen, category, gain)
+            other = plain
+            if chosen.method.kind == "plain":
+                other = self._best_of_kind("learned", self._levels[number:])
+            if other is not None:
+                headline += wording.beside(chosen, other, self._manner(chosen, other))
+        figures = gain.gain, gain.low, gain.high, gain.probability
+        return Verdict(chosen.name, self.reference.name, category, *figures, headline)
+
+    def _best_guess(self, level: list[MethodResult]) -> MethodResult:
+        """Return the method with the largest expected gain.
+
+        One with fewer folds must probably be better on the folds that it shares with the best of
+        the others.
+        """
+        best = max(level, key=self._expected_gain)
+        most = max(len(result.cells) for result in level)
+        thorough = max((r for r in level if len(r.cells) == most), key=self._expected_gain)
+        return best if self.probability_better(best, thorough) >= PROBABLE else thorough
+
+    def _expected_gain(self, result: MethodResult) -> float:
+        return self.gains[result.name].gain
+
+    def _best_of_kind(self, kind: str, levels: list[list[MethodResult]]) -> MethodResult | None:
+        """Return the best method of a kind that gains something, on the most data."""
+        for level in levels:
+            found = [r for r in level if r.method.kind == kind and self.promises(r)]
+            if found:
+                return max(found, key=self._expected_gain)
+        return None
+
+    def _manner(self, chosen: MethodResult, other: MethodResult) -> str:
+        probability = self.probability_better(chosen, other)
+        if probability < EVEN:
+            return "does as well"
+        return "may do as well" if probability < PROBABLE else ""
 
     def _best(self, results: list[MethodResult]) -> MethodResult:
         """Return the best of the results that come from the most data."""
@@ -245,11 +311,25 @@ class GoalComparison:
         return {result.name: float(v) for result, v in zip(others, adjusted, strict=True)}
 
 
-def described(reference: MethodResult) -> str:
-    """Return a phrase for one of the Euclidean distances."""
-    return "Euclidean distance" + (" on unscaled rows" if reference.method.raw else "")
+def categorise(probability: float, *, promising: bool = True) -> Category:
+    """Return what a probability means in words.
 
+    Parameters
+    ----------
+    probability : float
+        That a method is better.
+    promising : bool
+        Whether it was not worse when it was tried.
 
-def _on(result: MethodResult) -> str:
-    """Return a phrase for what a result was measured on, if not on all folds."""
-    return f", on {result.partial}" if result.partial else ""
+    Examples
+    --------
+    >>> from nearfar.comparison.verdict import categorise
+    >>> categorise(0.96), categorise(0.6)
+    ('clearly better', 'too few rows to tell')
+    """
+    if probability >= CLEAR:
+        return "clearly better"
+    if probability >= PROBABLE:
+        return "probably better"
+    possible = promising and probability > 1 - PROBABLE
+    return "too few rows to tell" if possible else "no difference that matters"

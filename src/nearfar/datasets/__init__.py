@@ -2,9 +2,9 @@
 
 `load(name)` uses the first of these sources that has the name:
 
-1. scikit-learn's bundled sets `iris`, `wine`, `digits` and `wdbc` (also `breast_cancer`). They need
-   no files and no network. They take precedence over a file of the same name, so that examples
-   give the same results everywhere.
+1. The generated set `circles`, and scikit-learn's bundled sets `iris`, `wine`, `digits` and `wdbc`
+   (also `breast_cancer`). They need no files and no network. They take precedence over a file of
+   the same name, so that examples give the same results everywhere.
 2. `<name>.npz` in the folder given by the argument `folder` or by the environment variable
    `NEARFAR_DATA`. Files are read without pickle. They contain `X` and optionally `y`, `triplets`,
    `target_names` and `feature_names`; all other arrays go to `Dataset.extra`.

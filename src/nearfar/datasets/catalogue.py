@@ -30,6 +30,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "caltech101_gist_bow": "Caltech-101 pictures: GIST in X, visual words in bow500",
     "caltech4_face_bg": "Faces or background: 200 visual words of the first of ten splits",
     "caltech4_motor_air": "Motorbikes or airplanes: 200 visual words of the first of ten splits",
+    "circles": "Three circles around each other in two columns, and eight columns of noise",
     "clinc150_emb256": "CLINC150 intents as sentence vectors; the last class is out of scope",
     "coil20": "COIL-20 objects, 32 x 32 grey pictures",
     "concentric_circles_50d": "Concentric circles in 48 columns of noise",

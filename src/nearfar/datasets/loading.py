@@ -1,4 +1,4 @@
-"""Load datasets by name, from scikit-learn, a folder or OpenML, in this order."""
+"""Load datasets by name: generated, from scikit-learn, a folder or OpenML, in this order."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from nearfar.datasets import openml
 from nearfar.datasets.catalogue import ALIASES, COLLECTIONS, DESCRIPTIONS
 from nearfar.datasets.dataset import Dataset
 from nearfar.datasets.files import FOLDER_VARIABLE, dataset_files
+from nearfar.datasets.generators import make_circles
 
 _SKLEARN_LOADERS = {
     "digits": "load_digits",
@@ -20,6 +21,8 @@ _SKLEARN_LOADERS = {
     "wdbc": "load_breast_cancer",
     "wine": "load_wine",
 }
+_GENERATED = ("circles",)
+_BUNDLED = (*_GENERATED, *_SKLEARN_LOADERS)
 
 
 def load(name: str, *, folder: str | os.PathLike[str] | None = None) -> Dataset:
@@ -28,11 +31,11 @@ def load(name: str, *, folder: str | os.PathLike[str] | None = None) -> Dataset:
     Parameters
     ----------
     name : str
-        A bundled set (`iris`, `wine`, `digits`, `wdbc` or its alias `breast_cancer`), the stem of
-        an `.npz` file in the folder, or a name in `nearfar.datasets.openml.SETS`; the first of
-        these that exists is used. A bundled set takes precedence over a file, which may differ:
-        the labels of `wdbc` are scikit-learn's (0 is malignant). `caltech4_bow_splits.npz` has
-        two datasets, `caltech4_motor_air` and `caltech4_face_bg`.
+        A bundled set (`circles`, `iris`, `wine`, `digits`, `wdbc` or its alias `breast_cancer`),
+        the stem of an `.npz` file in the folder, or a name in `nearfar.datasets.openml.SETS`; the
+        first of these that exists is used. A bundled set takes precedence over a file, which may
+        differ: the labels of `wdbc` are scikit-learn's (0 is malignant). `caltech4_bow_splits.npz`
+        has two datasets, `caltech4_motor_air` and `caltech4_face_bg`.
     folder : path, optional
         Folder with `.npz` files; by default the value of the environment variable `NEARFAR_DATA`.
 
@@ -61,6 +64,8 @@ def load(name: str, *, folder: str | os.PathLike[str] | None = None) -> Dataset:
     if not isinstance(name, str):
         raise TypeError(f"name must be a string; got {type(name).__name__}.")
     name = ALIASES.get(name, name)
+    if name in _GENERATED:
+        return _circles()
     if name in _SKLEARN_LOADERS:
         return _bundled(name)
     files = dataset_files(folder)
@@ -90,7 +95,20 @@ def available(folder: str | os.PathLike[str] | None = None) -> tuple[str, ...]:
     >>> {"digits", "iris", "wdbc", "wine"} <= set(available())
     True
     """
-    return tuple(sorted((_SKLEARN_LOADERS.keys() | dataset_files(folder).keys()) - ALIASES.keys()))
+    return tuple(sorted({*_BUNDLED, *dataset_files(folder)} - ALIASES.keys()))
+
+
+def _circles() -> Dataset:
+    """Return three circles in two columns, with eight columns of noise."""
+    X, y = make_circles(300, 10, 3, noise=0.2, random_state=0)
+    return Dataset(
+        "circles",
+        X,
+        y=y,
+        target_names=("inner", "middle", "outer"),
+        feature_names=("x", "y", *(f"noise_{i}" for i in range(1, 9))),
+        description=f"{DESCRIPTIONS['circles']} (generated)",
+    )
 
 
 def _bundled(name: str) -> Dataset:
@@ -119,7 +137,7 @@ def _not_found(name: str, files: Iterable[str]) -> str:
             f"{name!r} needs the file {owner}.npz; pass its folder, or set {FOLDER_VARIABLE} to "
             f"it. {listing}"
         )
-    known = {*_SKLEARN_LOADERS, *ALIASES, *files, *openml.SETS, *DESCRIPTIONS}
+    known = {*_BUNDLED, *ALIASES, *files, *openml.SETS, *DESCRIPTIONS}
     close = difflib.get_close_matches(name.lower().removesuffix(".npz"), sorted(known))
     hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
     return f"There is no dataset {name!r}.{hint} {listing}"

@@ -1,0 +1,168 @@
+"""How much better methods are than a reference, and how sure that is.
+
+The gain of a method is the mean over rows of the reference's loss minus the method's loss: of its
+errors, or of 1 - average precision. With n rows, an observed gain g of variance s^2 over the rows,
+and the reference's loss l,
+
+    g ~ N(theta, v),                            v = c s^2 / n + 1 / n^2
+    theta ~ N(tau l / 2, (tau l)^2),            tau unknown, one of a few values
+
+- c allows for what rows share. A row is a query and also a result in the rankings of other rows:
+  a mean average precision is a U-statistic of degree two, whose variance is four times that of
+  independent rows. Errors are nearly independent.
+- 1 / n^2 is the variance of one more row on which the methods differ: few such rows tell little.
+- tau says how much there is to gain in these data. It is the same for all methods, and this is
+  what keeps the best of many from being overrated: where little can be gained, some methods still
+  seem better by chance, but all by about as much as noise allows. Methods that seem worse do not
+  count, as a bad method says nothing about what can be gained. Methods that seem better are alike,
+  as they learn from the same rows: together they count as at most `_INDEPENDENT_METHODS`.
+
+The posterior of theta is a mixture of normal distributions. A gain is real if it is larger than
+what makes a practical difference (`smallest_gain`). `benchmarks/verdict_calibration.py` measures
+how often gains of a stated probability are real.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtr, softmax
+
+from nearfar.typing import Vector
+
+Goal = Literal["classification", "ranking"]
+
+SMALLEST_GAIN = 0.005
+SMALLEST_RELATIVE_GAIN = 0.05
+"""A gain makes a practical difference if it is at least one of these, the second as a share of the
+reference's loss."""
+
+CONFIDENCE = 0.9
+PRIOR_MEAN = 0.5
+"""Mean of theta in units of tau l: most methods that people compare gain something."""
+
+_NOISE = {"classification": 1.25, "ranking": 4.0}
+"""c by goal."""
+_SPREADS = {"classification": (0.15, 0.3, 0.6), "ranking": (0.05, 0.1, 0.2, 0.4)}
+"""Values of tau by goal if there is something to gain, all with the same probability."""
+_NO_SPREAD = 0.001
+"""tau if there is nothing to gain."""
+_PROBABILITY_OF_NO_SPREAD = 0.1
+_INDEPENDENT_METHODS = 3
+
+
+@dataclass(frozen=True)
+class Gain:
+    """How much smaller the loss of a method is than that of the reference.
+
+    Attributes
+    ----------
+    gain : float
+        Expected gain; usually smaller than the observed one.
+    low, high : float
+        90 % interval.
+    probability : float
+        Probability that the gain makes a practical difference.
+    """
+
+    gain: float
+    low: float
+    high: float
+    probability: float
+
+
+def smallest_gain(loss: float) -> float:
+    """Return the smallest gain over a loss that makes a practical difference.
+
+    Examples
+    --------
+    >>> from nearfar.comparison.gains import smallest_gain
+    >>> smallest_gain(0.2), smallest_gain(0.02)
+    (0.005, 0.001)
+    """
+    return min(SMALLEST_GAIN, SMALLEST_RELATIVE_GAIN * loss)
+
+
+def expected_gains(
+    differences: Sequence[Vector], loss: float, goal: Goal, *, prior_mean: float = PRIOR_MEAN
+) -> list[Gain]:
+    """Estimate the gains of several methods over the same reference.
+
+    Parameters
+    ----------
+    differences : sequence of arrays
+        For each method, the loss of the reference minus that of the method, by row; nan for rows
+        that were not tested.
+    loss : float
+        Mean loss of the reference.
+    goal : {"classification", "ranking"}
+    prior_mean : float, default=0.5
+        Mean of theta in units of tau l. It is 0 if neither side is expected to be better.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.comparison.gains import expected_gains
+    >>> better = np.repeat([1.0, -1.0, 0.0], [12, 2, 86])
+    >>> alone = expected_gains([better], 0.2, "classification")[0]
+    >>> round(alone.gain, 3), round(alone.probability, 2)
+    (0.075, 0.96)
+    >>> same = np.repeat([1.0, -1.0, 0.0], [5, 4, 91])
+    >>> beside = expected_gains([better] + 9 * [same], 0.2, "classification")[0]
+    >>> round(beside.gain, 3), round(beside.probability, 2)
+    (0.042, 0.73)
+    """
+    rows = [each[~np.isnan(each)] for each in differences]
+    n = np.array([max(len(each), 1) for each in rows])
+    g = np.array([each.mean() if len(each) else 0.0 for each in rows])
+    spread = np.array([each.var() if len(each) else 0.0 for each in rows])
+    v = _NOISE[goal] * spread / n + 1 / n**2
+    loss = max(loss, 1 / float(n.max(initial=1)))
+    tau = loss * np.array([_NO_SPREAD, *_SPREADS[goal]])[:, None]
+    weights = _weights(g, v, tau, prior_mean * tau)
+    means = (g * tau**2 + prior_mean * tau * v) / (tau**2 + v)
+    stds = tau * np.sqrt(v / (tau**2 + v))
+    tail = (1 - CONFIDENCE) / 2
+    found = []
+    for mean, std in zip(means.T, stds.T, strict=True):
+        posterior = _Mixture(weights, mean, std)
+        low, high = posterior.quantile(tail), posterior.quantile(1 - tail)
+        real = 1 - posterior.cdf(smallest_gain(loss))
+        found.append(Gain(float(weights @ mean), low, high, real))
+    return found
+
+
+def _weights(g: Vector, v: Vector, tau: Vector, mean: Vector) -> Vector:
+    """Probabilities of the values of tau, given the gains of methods that seem better."""
+    n_spreads = len(tau) - 1
+    one = (1 - _PROBABILITY_OF_NO_SPREAD) / n_spreads
+    prior = np.log([_PROBABILITY_OF_NO_SPREAD, *[one] * n_spreads])
+    better = g > 0
+    if not better.any():
+        return np.exp(prior)
+    total = tau**2 + v[better]
+    surprise = (g[better] - mean) ** 2 / total
+    likelihood = -0.5 * (np.log(total) + surprise).sum(axis=1)
+    counted = min(1.0, _INDEPENDENT_METHODS / int(better.sum()))
+    return np.asarray(softmax(prior + counted * likelihood))
+
+
+@dataclass(frozen=True)
+class _Mixture:
+    """A mixture of normal distributions."""
+
+    weights: Vector
+    means: Vector
+    stds: Vector
+
+    def cdf(self, x: float) -> float:
+        return float(self.weights @ ndtr((x - self.means) / self.stds))
+
+    def quantile(self, share: float) -> float:
+        reach = 10 * float(self.stds.max())
+        low, high = float(self.means.min()) - reach, float(self.means.max()) + reach
+        return float(brentq(lambda x: self.cdf(x) - share, low, high, xtol=reach * 1e-9))
