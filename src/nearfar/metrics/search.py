@@ -24,6 +24,7 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 
+from nearfar.columns.cells import is_frame
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.deadline import check_time
 from nearfar.typing import Floats, Ints, Vector
@@ -113,7 +114,7 @@ class Gallery:
     """
 
     def __init__(self, metric: Metric | Distance, X: ArrayLike) -> None:
-        self.metric, self.X = metric, X
+        self.metric, self.X = metric, _points(metric, X)
         self.pairwise = metric.pairwise if isinstance(metric, Distance) else EUCLIDEAN
         self._spaces: dict[Metric | Distance, _Space] = {}
 
@@ -139,6 +140,11 @@ class Gallery:
         return self._spaces[part]
 
 
+def _points(metric: Metric | Distance, X: ArrayLike) -> ArrayLike:
+    """Return rows that can be indexed: the features of a table, or X as it is."""
+    return metric.features_of(X) if isinstance(metric, Metric) and is_frame(X) else X
+
+
 class Search:
     """Queries against a gallery; see `Gallery.search`.
 
@@ -159,7 +165,7 @@ class Search:
         if queries is None:
             self.own = np.arange(len(gallery)) if rows is None else np.asarray(rows, dtype=np.intp)
             queries = gallery.X if rows is None else np.asarray(gallery.X)[self.own]
-        self.queries = queries
+        self.queries = _points(gallery.metric, queries)
         self.n_queries = int(np.shape(queries)[0])
         self.n_candidates = len(gallery) - (self.own is not None)
 

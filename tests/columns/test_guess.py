@@ -1,0 +1,61 @@
+"""What columns look like."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from nearfar.columns.cells import CellError, column_values
+from nearfar.columns.guess import guess, numbers_like_ids
+
+N = 60
+RNG = np.random.default_rng(0)
+WORDS = RNG.choice(["red", "green", "blue"], N).tolist()
+COLUMNS = {
+    ("x", "number"): RNG.standard_normal(N),
+    ("year", "number"): RNG.integers(1990, 2020, N),
+    ("pay", "number"): RNG.choice(100_000, N, replace=False),
+    ("x", "number "): [str(v) for v in RNG.standard_normal(N)] + ["NA", "", "?"],
+    ("row", "looks like ids"): np.arange(N),
+    ("row", "looks like ids "): RNG.permutation(N) + 77.0,
+    ("Unnamed: 0", "looks like ids"): RNG.choice(1000, N, replace=False),
+    ("", "looks like ids"): [str(v) for v in range(N)],
+    ("customerId", "looks like ids"): RNG.choice(1000, N, replace=False),
+    ("user_id", "number"): RNG.integers(10, size=N),
+    ("paid", "number"): RNG.choice(1000, N, replace=False),
+    ("code", "looks like ids"): [f"A-{v}" for v in range(N)],
+    ("colour", "category"): WORDS,
+    ("grade", "category"): RNG.choice(["0", "1", "2", "3+"], N, p=[0.4, 0.3, 0.25, 0.05]),
+    ("colour", "one value"): ["red"] * N,
+    ("colour", "category "): ["red", None] * N,
+    ("flag", "boolean"): ["yes", "No", ""] * 5,
+    ("flag", "boolean "): [True, None, False],
+    ("flag", "category"): ["on", "off", "on", "off"],
+    ("day", "date"): ["2024-01-01", "", "2024-05-06"],
+    ("note", "free text"): [f"{w} and some more words" for w in WORDS],
+    ("town", "free text"): [f"town {v}" for v in RNG.integers(50, size=N)],
+    ("x", "no values"): ["", "NA", "null"],
+    ("t", "unsupported type"): [b"a", b"b"],
+    ("v", "vector"): [[1.0, 2.0], [3.0, 4.0]],
+}
+
+
+@pytest.mark.parametrize("key", COLUMNS, ids=lambda key: " ".join(key))
+def test_guess(key):
+    name, expected = key
+    frame = pl.DataFrame({name: COLUMNS[key]})
+    found = guess(name, column_values(frame, name))
+    assert (found if isinstance(found, str) else found.kind) == expected.strip()
+
+
+def test_one_word_among_numbers_is_an_error():
+    cells = [str(v) for v in range(0, 300, 3)] + ["x7"]
+    with pytest.raises(CellError, match="'x7' in row 100"):
+        guess("size", column_values(pl.DataFrame({"size": cells}), "size"))
+
+
+def test_few_running_numbers_are_numbers():
+    assert not numbers_like_ids("x", np.arange(9))
+    assert not numbers_like_ids("x", np.arange(20) + 0.5)
+    assert not numbers_like_ids("x", np.r_[np.arange(20.0), np.nan])
