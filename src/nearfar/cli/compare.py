@@ -12,6 +12,7 @@ from nearfar.cli import options
 from nearfar.cli.checkpoint import Checkpoint
 from nearfar.cli.errors import UserError
 from nearfar.cli.methods import METHOD_NAMES, compared_learners
+from nearfar.cli.preparation import ColumnRules, Imputation
 from nearfar.cli.rows import Rows, read_rows
 from nearfar.cli.terminal import bars, command, note, say, show_json
 from nearfar.comparison import Comparison
@@ -24,6 +25,10 @@ def compare(
     source: options.Source,
     label: options.Label = None,
     drop: options.Drop = None,
+    numeric: options.Numeric = None,
+    categorical: options.Categorical = None,
+    impute: options.Impute = Imputation.auto,
+    ids: options.Id = None,
     method: Annotated[
         list[str] | None,
         typer.Option(
@@ -44,7 +49,8 @@ def compare(
     """
     limit = options.seconds(budget)
     learners = compared_learners(method or [], seed)
-    rows = read_rows(source, label=label, drop=drop, labelled=True)
+    rules = ColumnRules(drop, numeric, categorical, impute)
+    rows = read_rows(source, label=label, rules=rules, ids=ids, labelled=True)
     with Checkpoint(checkpoint, [source], fits=False) as kept:
         found = run_comparison(
             rows,

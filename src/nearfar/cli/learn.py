@@ -23,8 +23,9 @@ from nearfar.cli.errors import UserError
 from nearfar.cli.files import check_output
 from nearfar.cli.held_out import held_out_regression, held_out_scores, show_held_out
 from nearfar.cli.methods import AUTO, Goal, MethodChoice, MethodFit, find_method, fit_method
+from nearfar.cli.preparation import ColumnRules, Imputation
 from nearfar.cli.rows import Rows, read_rows
-from nearfar.cli.table_formats import FORMATS, TABLE_FORMATS
+from nearfar.cli.table_formats import FORMATS, TABLE_FORMATS, kind_of
 from nearfar.cli.terminal import (
     NOT_HELPFUL,
     UNDECIDED,
@@ -53,6 +54,9 @@ def learn(
     source: options.Source,
     label: options.Label = None,
     drop: options.Drop = None,
+    numeric: options.Numeric = None,
+    categorical: options.Categorical = None,
+    impute: options.Impute = Imputation.auto,
     triplets: options.TripletsPath = None,
     pairs: options.PairsPath = None,
     ids: options.Id = None,
@@ -99,9 +103,12 @@ def learn(
     if checkpoint is not None and checkpoint.resolve() == path.resolve():
         raise UserError("--checkpoint and --out name the same file.")
     kept = Checkpoint(checkpoint, inputs)
-    numeric = choice.needs_numbers
-    rows = read_rows(source, label=label, drop=drop, ids=ids, labelled=labelled, numeric=numeric)
-    supervision = _supervision(rows, triplets, pairs, numeric=numeric)
+    regression = choice.needs_numbers
+    rules = ColumnRules(drop, numeric, categorical, impute)
+    rows = read_rows(
+        source, label=label, rules=rules, ids=ids, labelled=labelled, numeric=regression
+    )
+    supervision = _supervision(rows, triplets, pairs, numeric=regression)
     choice.check(supervision)
     task = Task(source, rows, supervision, choice, goal, only_if_significant, limit)
     if not json:
@@ -326,7 +333,7 @@ class Task:
     def _next_command(self) -> str:
         """Return a command that uses the metric."""
         metric, source = shlex.quote(str(self.path)), shlex.quote(self.source)
-        kind = Path(self.source).suffix.lower()
+        kind = kind_of(Path(self.source))
         if kind not in FORMATS:
             return f"nearfar show {metric}"
         ending = ".parquet" if kind in TABLE_FORMATS else ".npy"

@@ -13,8 +13,9 @@ from nearfar.cli import options
 from nearfar.cli.errors import UserError
 from nearfar.cli.files import check_output, load_metric
 from nearfar.cli.rows import Rows, read_rows
-from nearfar.cli.table_formats import TABLE_FORMATS, column_names
-from nearfar.cli.table_writers import write_frame
+from nearfar.cli.table_formats import TABLE_FORMATS, column_names, kind_of
+from nearfar.cli.table_writers import WRITTEN_TABLES, write_frame
+from nearfar.cli.tables import named_columns
 from nearfar.cli.terminal import bars, command, say, show_json, show_table
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
@@ -50,13 +51,12 @@ def neighbors(
 ) -> None:
     """Find the nearest rows of some rows, of all rows, or of the rows of another file."""
     if save_as is not None:
-        check_output(save_as, TABLE_FORMATS, [metric, source, queries])
+        check_output(save_as, WRITTEN_TABLES, [metric, source, queries])
     found = load_metric(metric)
     gallery = read_rows(source, label=label, drop=drop, ids=ids, text=text, metric=found)
     asked = gallery
     if queries is not None:
-        unused = _unused_columns(queries, [label, text, *(drop or [])])
-        asked = read_rows(queries, drop=unused, ids=ids, metric=found)
+        asked = _read_queries(queries, found, label, text, ids, drop)
     query_rows = _query_rows(row, asked, every=save_as is not None)
     most = len(gallery) - (queries is None)
     if number > most:
@@ -90,12 +90,27 @@ def _search(
     return np.concatenate(distances), np.concatenate(indices)
 
 
-def _unused_columns(queries: str, names: list[str | None]) -> list[str]:
-    """Return the columns of the queries that are not features, those that they have."""
-    if Path(queries).suffix.lower() not in TABLE_FORMATS:
-        return []
+def _read_queries(
+    queries: str,
+    metric: Metric,
+    label: str | None,
+    text: str | None,
+    ids: str | None,
+    drop: list[str] | None,
+) -> Rows:
+    """Read queries, with the labels and texts that they have."""
+    if kind_of(Path(queries)) not in TABLE_FORMATS:
+        return read_rows(queries, metric=metric)
     columns = column_names(Path(queries))
-    return [name for name in names if name in columns]
+    return read_rows(
+        queries,
+        label=label if label in columns else None,
+        text=text if text in columns else None,
+        ids=ids,
+        drop=[name for name in named_columns(drop, columns) if name in columns],
+        metric=metric,
+        complete=False,
+    )
 
 
 def _query_rows(row: list[str] | None, asked: Rows, *, every: bool) -> Ints:
@@ -129,6 +144,10 @@ def _table(
         columns["neighbor"] = indices.ravel()
     if asked.ids is None:
         columns["query"] = np.repeat(rows, number)
+    if asked is not gallery and asked.y is not None:
+        columns["query_label"] = np.repeat(asked.y[rows], number)
+    if asked is not gallery and asked.texts is not None:
+        columns["query_text"] = [asked.texts[row] for row in rows for _ in range(number)]
     if gallery.y is not None:
         columns["label"] = gallery.y[indices.ravel()]
     if gallery.texts is not None:
@@ -154,7 +173,7 @@ def _show(
             line += [] if gallery.texts is None else [_short(gallery.texts[neighbor])]
             lines.append(line)
         title = f"{asked.name}, row {asked.row_name(row)}"
-        title += "" if asked.y is None else f", {asked.y[row]}"
+        title += "" if asked.y is None or asked.y[row] == "" else f", {asked.y[row]}"
         title += "" if asked.texts is None else f": {_short(asked.texts[row])}"
         show_table(["neighbour", "distance", *extra], lines, title=title)
 

@@ -14,6 +14,7 @@ from nearfar.cli.compare import run_comparison
 from nearfar.cli.errors import UserError
 from nearfar.cli.files import check_output, load_metric
 from nearfar.cli.methods import AUTO, MethodChoice, find_method, fit_method
+from nearfar.cli.preparation import ColumnRules, Imputation
 from nearfar.cli.rows import Rows, read_rows
 from nearfar.cli.terminal import bars, command, convergence_notes, say, show_json
 from nearfar.comparison import Comparison, Method
@@ -31,6 +32,9 @@ def report(
     source: options.Source,
     label: options.Label = None,
     drop: options.Drop = None,
+    numeric: options.Numeric = None,
+    categorical: options.Categorical = None,
+    impute: options.Impute = Imputation.auto,
     ids: options.Id = None,
     text: options.Text = None,
     image_shape: options.ImageShape = None,
@@ -58,8 +62,9 @@ def report(
     limit = options.seconds(budget)
     choice = find_method(method, seed=seed)
     given = None if metric is None else load_metric(metric)
+    rules = ColumnRules(drop, numeric, categorical, impute)
     rows = read_rows(
-        source, label=label, drop=drop, ids=ids, text=text, metric=given, labelled=True
+        source, label=label, rules=rules, ids=ids, text=text, metric=given, labelled=True
     )
     shape = _image_shape(image_shape, rows)
     with kept:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as json_module
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,13 @@ def show(metric: options.MetricPath, json: options.Json = False) -> None:
     gated = len(found.parts) > 1
     documents = [_document(part) for part in found.parts]
     if json:
-        show_json({"file": str(metric), "gated": gated, "metrics": documents})
+        columns = None if found.columns is None else json_module.loads(found.columns.to_json())
+        known = {"file": str(metric), "gated": gated, "columns": columns}
+        show_json(known | {"metrics": documents})
         return
     say(f"{metric}: {found!r}")
+    if found.columns is not None:
+        say(f"Columns: {found.columns}.")
     for number, (part, document) in enumerate(zip(found.parts, documents, strict=True), start=1):
         if gated:
             say(f"Metric {number}: {part!r}")
