@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from nearfar import GatedMetric, Metric
-from nearfar.cli import table_formats, transform
+from nearfar.cli import csv_reader, table_formats, transform
+from nearfar.cli.csv_reader import SEPARATORS
 from nearfar.cli.errors import UserError
-from nearfar.cli.table_formats import SEPARATORS
 from nearfar.cli.transform import transform_file
 from nearfar.metrics.kernel_map import KernelMap
 

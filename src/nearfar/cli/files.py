@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from nearfar.cli.errors import UserError
+from nearfar.cli.streams import STREAM
 from nearfar.metrics.metric import Metric
 
 
@@ -21,6 +22,8 @@ def check_output(
     path: Path, formats: tuple[str, ...] | None, inputs: Iterable[str | Path | None] = ()
 ) -> None:
     """Raise UserError unless a file of one of the formats can be written, and is not an input."""
+    if str(path) == STREAM and formats is not None and ".csv" in formats:
+        return
     if formats is not None and path.suffix.lower() not in formats:
         raise UserError(f"{path} cannot be written in this format; use {', '.join(formats)}.")
     if path.is_dir():

@@ -25,6 +25,7 @@ from nearfar.cli.held_out import held_out_regression, held_out_scores, show_held
 from nearfar.cli.methods import AUTO, Goal, MethodChoice, MethodFit, find_method, fit_method
 from nearfar.cli.preparation import ColumnRules, Imputation
 from nearfar.cli.rows import Rows, read_rows
+from nearfar.cli.streams import shown_name
 from nearfar.cli.table_formats import FORMATS, TABLE_FORMATS, kind_of
 from nearfar.cli.terminal import (
     NOT_HELPFUL,
@@ -332,7 +333,7 @@ class Task:
 
     def _next_command(self) -> str:
         """Return a command that uses the metric."""
-        metric, source = shlex.quote(str(self.path)), shlex.quote(self.source)
+        metric, source = shlex.quote(str(self.path)), shlex.quote(shown_name(self.source))
         kind = kind_of(Path(self.source))
         if kind not in FORMATS:
             return f"nearfar show {metric}"

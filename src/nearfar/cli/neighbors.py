@@ -13,6 +13,7 @@ from nearfar.cli import options
 from nearfar.cli.errors import UserError
 from nearfar.cli.files import check_output, load_metric
 from nearfar.cli.rows import Rows, read_rows
+from nearfar.cli.streams import spooled
 from nearfar.cli.table_formats import TABLE_FORMATS, column_names, kind_of
 from nearfar.cli.table_writers import WRITTEN_TABLES, write_frame
 from nearfar.cli.tables import named_columns
@@ -41,7 +42,10 @@ def neighbors(
         ),
     ] = None,
     queries: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Take the query rows from another file.")
+        str | None,
+        typer.Option(
+            metavar="FILE", callback=spooled, help="Take the query rows from another file."
+        ),
     ] = None,
     number: Annotated[int, typer.Option("--neighbors", min=1, help="Number of neighbours.")] = 5,
     save_as: Annotated[

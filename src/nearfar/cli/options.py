@@ -9,10 +9,15 @@ import typer
 
 from nearfar.cli.methods import METHOD_NAMES
 from nearfar.cli.preparation import Imputation
+from nearfar.cli.streams import spooled
 
 Source = Annotated[
     str,
-    typer.Argument(help="Table (.csv, .tsv, .parquet), array (.npy, .npz), or name of a dataset."),
+    typer.Argument(
+        callback=spooled,
+        help="Table (.csv, .tsv, .parquet, .jsonl, .xlsx), array (.npy, .npz), name of a dataset, "
+        "or - for stdin.",
+    ),
 ]
 MetricPath = Annotated[
     Path, typer.Argument(metavar="METRIC", help="Metric file, as written by `nearfar learn`.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +17,9 @@ from numpy.typing import NDArray
 
 from nearfar.cli.csv_reader import SEPARATORS
 from nearfar.cli.errors import UserError
+from nearfar.cli.streams import STREAM
 from nearfar.cli.tables import first_line
+from nearfar.cli.terminal import copy_to_stdout
 from nearfar.runtime.atomic_write import atomic_write
 from nearfar.typing import Floats
 
@@ -36,8 +40,24 @@ def writing(path: Path) -> Iterator[None]:
         raise UserError(f"{path} cannot be written: {first_line(error)}") from error
 
 
+@contextmanager
+def stdout_file(path: Path) -> Iterator[Path]:
+    """Give a path to write to; if it is ``-``, that of a .csv file that then goes to stdout."""
+    if str(path) != STREAM:
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        temporary = Path(folder) / "stdout.csv"
+        yield temporary
+        with temporary.open("rb") as file:
+            copy_to_stdout(file)
+
+
 def write_frame(frame: pl.DataFrame, path: Path) -> None:
-    """Write a whole table."""
+    """Write a whole table; ``-`` is .csv to stdout."""
+    if str(path) == STREAM:
+        copy_to_stdout(io.BytesIO(frame.write_csv().encode()))
+        return
     with writing(path), atomic_write(path) as temporary:
         if path.suffix.lower() == ".parquet":
             pa.parquet.write_table(frame.to_arrow(), temporary)

@@ -10,12 +10,14 @@ import functools
 import json
 import math
 import os
+import shutil
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ParamSpec
+from contextvars import ContextVar
+from typing import Any, BinaryIO, ParamSpec
 
 import typer
 from rich.console import Console
@@ -52,9 +54,13 @@ class _Console(Console):
         os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
 
 
+_stdout_taken = ContextVar("_stdout_taken", default=False)
+"""Whether a table went to stdout, so that messages go to stderr."""
+
+
 def out() -> Console:
     """Where results go."""
-    return _Console(stderr=False)
+    return _Console(stderr=_stdout_taken.get())
 
 
 def err() -> Console:
@@ -67,6 +73,7 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
 
     @functools.wraps(function)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+        _stdout_taken.set(False)
         try:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message="The number of unique classes")
@@ -105,6 +112,16 @@ def fail(message: str) -> None:
 def say(text: str) -> None:
     """Print a line of the result."""
     out().print(text, soft_wrap=True)
+
+
+def copy_to_stdout(file: BinaryIO) -> None:
+    """Copy a table to stdout; messages go to stderr from now on."""
+    _stdout_taken.set(True)
+    try:
+        shutil.copyfileobj(file, sys.stdout.buffer)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def note(text: str) -> None:

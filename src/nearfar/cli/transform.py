@@ -16,12 +16,14 @@ import typer
 from nearfar.cli import options
 from nearfar.cli.errors import UserError
 from nearfar.cli.files import check_output, load_metric
+from nearfar.cli.streams import spooled
 from nearfar.cli.table_formats import TABLE_FORMATS, column_names, kind_of, open_table
 from nearfar.cli.table_writers import (
     VECTOR,
     WRITTEN_FORMATS,
     TableWriter,
     open_writer,
+    stdout_file,
     writing,
 )
 from nearfar.cli.tables import ColumnChoice, TableReader, named_columns, rebatched
@@ -37,9 +39,13 @@ _BLAS_TILE_ROWS = 1024
 def transform(
     metric: options.MetricPath,
     source: Annotated[
-        Path, typer.Argument(help="Table (.csv, .tsv, .parquet) or array (.npy, .npz).")
+        Path,
+        typer.Argument(callback=spooled, help="Table or array, as for learn, or - for stdin."),
     ],
-    target: Annotated[Path, typer.Argument(help="File to write: .csv, .tsv, .parquet or .npy.")],
+    target: Annotated[
+        Path,
+        typer.Argument(help="File to write: .csv, .tsv, .parquet or .npy; - is .csv to stdout."),
+    ],
     keep: Annotated[list[str] | None, typer.Option(help="Column to copy; repeatable.")] = None,
     drop: options.Drop = None,
     ids: options.Id = None,
@@ -57,11 +63,11 @@ def transform(
     Memory is bounded, however large the file is.
     """
     start = time.perf_counter()
-    with bars() as shown:
+    with bars() as shown, stdout_file(target) as path:
         rows = transform_file(
             load_metric(metric),
             source,
-            target,
+            path,
             keep=[*([] if ids is None else [ids]), *(keep or [])],
             drop=drop or [],
             as_vector=as_vector,
