@@ -25,7 +25,6 @@ from nearfar.cli.tables import (
     columns_named,
     listed,
     named_columns,
-    reading,
     require_columns,
 )
 from nearfar.cli.terminal import note
@@ -122,9 +121,7 @@ def _read(path: Path, choice: ColumnChoice, columns: Columns | None = None) -> P
     with open_table(path, choice) as table:
         batch = table.read()
         features = table.features
-    with reading(path):
-        frame = polars_frame(batch.others)
-    return Prepared(batch.X, frame, features, columns)
+    return Prepared(batch.X, polars_frame(batch.others), features, columns)
 
 
 def _without_ids(found: Prepared, numeric: tuple[str, ...]) -> Prepared:
@@ -140,7 +137,8 @@ def _without_ids(found: Prepared, numeric: tuple[str, ...]) -> Prepared:
     what = f"{columns_named(ids)} left out ({IDS})"
     note(f"{what}; keep with --numeric {','.join(ids)}.")
     kept = [place for place, name in enumerate(names) if name not in ids]
-    return Prepared(found.X[:, kept], found.others, tuple(names[place] for place in kept))
+    X = np.ascontiguousarray(found.X[:, kept])
+    return Prepared(X, found.others, tuple(names[place] for place in kept))
 
 
 def _fitted(
@@ -158,9 +156,7 @@ def _fitted(
     with open_table(
         path, ColumnChoice(everything, tuple(n for n in names if n not in everything))
     ) as table:
-        whole = table.read().others
-    with reading(path):
-        frame = polars_frame(whole)
+        frame = polars_frame(table.read().others)
     try:
         columns = Columns.fit(
             frame.select(features),

@@ -57,9 +57,8 @@ class RecipeReader(TableReader):
 
 
 def polars_frame(table: pa.Table) -> pl.DataFrame:
-    """Return a table of pyarrow as one of polars, after checking that its bytes are valid."""
-    table.validate(full=True)
-    frame = pl.from_arrow(table)
+    """Return a table of pyarrow as one of polars, which panics on damaged metadata."""
+    frame = pl.from_arrow(pa.Table.from_arrays(table.columns, names=table.column_names))
     assert isinstance(frame, pl.DataFrame)
     return frame
 

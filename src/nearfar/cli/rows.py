@@ -220,6 +220,10 @@ def _numbers(labels: pl.Series) -> NDArray[Any]:
 
 
 def _classes(labels: pl.Series) -> NDArray[Any]:
+    if labels.dtype == pl.Binary or labels.dtype.is_nested():
+        raise UserError(
+            f"Column {labels.name} has {labels.dtype}; labels must be text, numbers or booleans."
+        )
     if labels.dtype == pl.String:
         for number in (pl.Int64, pl.Float64):
             converted = labels.cast(number, strict=False)

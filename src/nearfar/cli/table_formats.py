@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from nearfar.cli.csv_reader import SEPARATORS, CsvReader
 from nearfar.cli.errors import UserError
-from nearfar.cli.recipe_reader import RecipeReader
+from nearfar.cli.recipe_reader import RecipeReader, polars_frame
 from nearfar.cli.tables import Batch, ColumnChoice, TableReader, listed, reading
 from nearfar.metrics.metric import Metric
 from nearfar.typing import Floats
@@ -126,8 +126,7 @@ def column_names(path: Path) -> list[str]:
 def read_frame(path: Path) -> pl.DataFrame:
     """Read all columns of a table as they are; those of text files are text."""
     with open_table(path, ColumnChoice(others=tuple(column_names(path)))) as table:
-        frame = pl.from_arrow(table.read().others)
-    assert isinstance(frame, pl.DataFrame)
+        frame = polars_frame(table.read().others)
     if len(frame) == 0:
         raise UserError(f"{path} has no rows.")
     return frame
@@ -245,6 +244,8 @@ class ParquetReader(_ArrowReader):
         """Yield some columns, a few rows at a time."""
         options |= {"batch_size": rows, "columns": list(names), "use_threads": False}
         for columns in self._file.iter_batches(**options):
+            # polars panics on the invalid text and offsets of damaged files.
+            columns.validate(full=True)
             yield pa.Table.from_batches([columns])
 
     def _direct(self, rows: int) -> Iterator[Batch]:

@@ -266,6 +266,11 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except _READ_ERRORS as error:
         raise UserError(f"{path} cannot be read: {first_line(error)}") from error
+    except OSError as error:
+        # Those of pyarrow about damaged files have no number.
+        if error.errno is not None:
+            raise
+        raise UserError(f"{path} cannot be read: {first_line(error)}") from error
 
 
 def first_line(error: BaseException) -> str:

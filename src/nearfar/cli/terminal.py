@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, BinaryIO, ParamSpec
 
+import polars as pl
 import typer
 from rich.console import Console
 from rich.progress import (
@@ -80,6 +81,8 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
                 function(*args, **kwargs)
         except (UserError, ValueError, ImportError, MemoryError) as error:
             fail(" ".join(str(error).split()) or type(error).__name__)
+        except pl.exceptions.PanicException as error:
+            fail(f"a file cannot be read: {' '.join(str(error).split())}")
         except OSError as error:
             reason = error.strerror or str(error)
             fail(f"{error.filename}: {reason}" if error.filename else reason)

@@ -16,6 +16,7 @@ object                              anything else
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -32,6 +33,7 @@ TRUTH = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
 """Text that stands for true or false, in lower case."""
 
 _DATE_FORMATS = ("%Y/%m/%d", "%d.%m.%Y")
+_WHOLE = re.compile(r"^([+-]?\d+)\.0$")
 _LISTS = (list, tuple, np.ndarray)
 
 Cells = NDArray[Any]
@@ -147,13 +149,10 @@ def texts(values: Cells) -> Cells:
     >>> texts(np.array([3.0, np.nan, 0.5])).tolist()
     ['3', None, '0.5']
     """
-    if is_text(values):
-        return values
     out = np.empty(len(values), dtype=object)
     missing = is_missing(values)
     for row, value in enumerate(values.tolist()):
-        whole = isinstance(value, float) and value.is_integer()
-        out[row] = None if missing[row] else str(int(value) if whole else value)
+        out[row] = None if missing[row] else _WHOLE.sub(r"\1", str(value))
     return out
 
 

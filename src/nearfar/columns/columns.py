@@ -225,7 +225,8 @@ def _described(name: str, kinds: Sequence[Kind]) -> str:
     text = f"{_some([kind.name for kind in kinds])} as {one if len(kinds) == 1 else many}"
     if isinstance(kinds[0], Category | Vector):
         size = sum(len(kind.feature_names) for kind in kinds)
-        text += f" ({size} {'levels' if name == 'category' else 'entries'})"
+        one, many = ("level", "levels") if name == "category" else ("entry", "entries")
+        text += f" ({size} {one if size == 1 else many})"
     return text
 
 

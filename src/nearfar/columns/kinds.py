@@ -15,7 +15,16 @@ from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
-from nearfar.columns.cells import Cells, column_values, dates, is_missing, numbers, texts, truths
+from nearfar.columns.cells import (
+    CellError,
+    Cells,
+    column_values,
+    dates,
+    is_missing,
+    numbers,
+    texts,
+    truths,
+)
 from nearfar.typing import Floats
 
 OTHER, MISSING = "(other)", "(missing)"
@@ -108,6 +117,7 @@ class Measured(Kind):
 
     @classmethod
     def _learned(cls, M: Floats) -> tuple[tuple[float, ...], bool]:
+        _check_finite(M)
         imputer = SimpleImputer(strategy=cls.strategy, keep_empty_features=True)
         return tuple(imputer.fit(M).statistics_.tolist()), bool(np.isnan(M).any())
 
@@ -132,6 +142,7 @@ class Measured(Kind):
     def apply(self, values: Cells) -> Floats:
         """Return the numbers, with missing ones replaced, and which were missing."""
         M = self.read(values)
+        _check_finite(M)
         gaps = np.isnan(M)
         if gaps.any():
             M = np.where(gaps, np.asarray(self.fill, M.dtype), M)
@@ -141,6 +152,12 @@ class Measured(Kind):
         imputer = SimpleImputer(strategy=self.strategy, keep_empty_features=True)
         known = MissingIndicator(features="missing-only", error_on_new=False)
         return make_union(imputer, make_pipeline(FunctionTransformer(_gaps), known))
+
+
+def _check_finite(M: Floats) -> None:
+    infinite = np.isinf(M).any(axis=1)
+    if infinite.any():
+        raise CellError(int(infinite.argmax()), "inf", "a finite number")
 
 
 def _gaps(M: Floats) -> Floats:
