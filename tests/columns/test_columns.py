@@ -229,6 +229,18 @@ def test_vectors_stay_in_single_precision():
         np.testing.assert_array_equal(columns.apply(frame), E)
 
 
+def test_categories_of_pandas_may_be_numbers():
+    frame = pd.DataFrame({"zip": pd.Series([7, 8, 7, 8], dtype="category")})
+    assert Columns.fit(frame).feature_names == ("zip=7", "zip=8")
+    assert Columns.fit(frame, numeric=["zip"]).feature_names == ("zip",)
+
+
+def test_true_and_false_may_be_written_as_numbers():
+    columns = Columns.fit(pl.DataFrame({"paid": [True, False]}))
+    for cells in (["1", "0", "true"], [1, 0, 1], [True, False, True], ["yes", "No", "1"]):
+        assert columns.apply(pl.DataFrame({"paid": cells})).tolist() == [[1], [0], [1]]
+
+
 def test_lists_of_different_lengths_are_refused():
     with pytest.raises(ValueError, match="Column v: 'a list of 1' in row 2"):
         Columns.fit(pl.DataFrame({"v": [[1.0, 2.0], None, [3.0]]}))

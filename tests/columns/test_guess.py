@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
+
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 
@@ -37,7 +40,12 @@ COLUMNS = {
     ("town", "free text"): [f"town {v}" for v in RNG.integers(50, size=N)],
     ("x", "no values"): ["", "NA", "null"],
     ("t", "unsupported type"): [b"a", b"b"],
+    ("t", "unsupported type "): [[["a"]], [["b"]]],
+    ("t", "unsupported type  "): [datetime.time(1), None],
+    ("t", "unsupported type   "): [{"a": 1.0}, {"a": 2.0}],
+    ("wait", "number"): [datetime.timedelta(days=1), None],
     ("v", "vector"): [[1.0, 2.0], [3.0, 4.0]],
+    ("v", "no values"): pl.Series([[], []], dtype=pl.List(pl.Float64)),
 }
 
 
@@ -59,3 +67,28 @@ def test_few_running_numbers_are_numbers():
     assert not numbers_like_ids("x", np.arange(9))
     assert not numbers_like_ids("x", np.arange(20) + 0.5)
     assert not numbers_like_ids("x", np.r_[np.arange(20.0), np.nan])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values", "expected"),
+    [
+        ("category", ["a", "b", "a", None], "category"),
+        ("Int64", [1, None, 5], "number"),
+        ("boolean", [True, None, False], "boolean"),
+        ("object", [True, None, False], "boolean"),
+        ("object", [1, "a", None], "unsupported type"),
+        ("complex", [1j, 2j], "unsupported type"),
+        ("datetime64[ns]", ["2024-01-01", None], "date"),
+        ("datetime64[ns, Europe/Berlin]", ["2024-01-01", None], "date"),
+        ("timedelta64[s]", [1, None], "number"),
+    ],
+)
+def test_types_of_pandas(dtype, values, expected):
+    frame = pd.DataFrame({"x": pd.Series(values, dtype=dtype)})
+    found = guess("x", column_values(frame, "x"))
+    assert (found if isinstance(found, str) else found.kind) == expected
+
+
+def test_lengths_of_time_are_days():
+    frame = pl.DataFrame({"wait": [datetime.timedelta(hours=12), None]})
+    np.testing.assert_array_equal(column_values(frame, "wait"), [0.5, np.nan])

@@ -46,7 +46,9 @@ def transform(
         Path,
         typer.Argument(help="File to write: .csv, .tsv, .parquet or .npy; - is .csv to stdout."),
     ],
-    keep: Annotated[list[str] | None, typer.Option(help="Column to copy; repeatable.")] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN,...", help="Columns to copy; repeatable.")
+    ] = None,
     drop: options.Drop = None,
     ids: options.Id = None,
     as_vector: Annotated[

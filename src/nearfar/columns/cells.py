@@ -5,7 +5,7 @@
 ==================================  ========================================
 array                               column
 ==================================  ========================================
-float or int                        numbers
+float or int                        numbers; lengths of time, in days
 bool, or object of bool             true or false
 datetime64                          dates and times, in UTC
 float, 2-d                          lists of numbers of one length
@@ -29,11 +29,12 @@ from nearfar.typing import Matrix, Vector
 
 MISSING_WORDS = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "?", "-"})
 """Text that stands for a missing value, in lower case."""
-TRUTH = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
+TRUTH = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "1": 1.0, "0": 0.0}
 """Text that stands for true or false, in lower case."""
 
 _DATE_FORMATS = ("%Y/%m/%d", "%d.%m.%Y")
 _WHOLE = re.compile(r"^([+-]?\d+)\.0$")
+_DAY = np.timedelta64(1, "D")
 _LISTS = (list, tuple, np.ndarray)
 
 Cells = NDArray[Any]
@@ -60,6 +61,11 @@ def column_keys(frame: Any) -> dict[str, Any]:
     return keys
 
 
+def is_declared_category(frame: Any, key: Any) -> bool:
+    """Tell whether pandas declares a column a category, whatever its values."""
+    return str(frame[key].dtype) == "category"
+
+
 def column_values(frame: Any, key: Any) -> Cells:
     """Return the cells of a column; the module's docstring lists the types.
 
@@ -71,7 +77,11 @@ def column_values(frame: Any, key: Any) -> Cells:
     array(['Bonn', None], dtype=object)
     """
     column = frame[key]
+    if getattr(column.dtype, "fields", None):
+        return np.array([*column.to_list(), None], dtype=object)[:-1]
     values = np.asarray(column.to_numpy())
+    if values.dtype.kind == "m":
+        return np.asarray(values / _DAY)
     if values.dtype.kind in "fiubM":
         return values
     missing = column.isna() if hasattr(column, "isna") else column.is_null()
@@ -218,7 +228,7 @@ def _typed(cells: Cells) -> Cells:
         return _stripped(cells)
     if all(issubclass(kind, bool | np.bool_) for kind in types):
         return np.array([None if v is None else bool(v) for v in cells], dtype=object)
-    if all(issubclass(kind, int | float | np.number | Decimal) for kind in types):
+    if all(issubclass(kind, int | float | np.integer | np.floating | Decimal) for kind in types):
         return np.array([np.nan if v is None else float(v) for v in cells])
     if all(issubclass(kind, date | np.datetime64) for kind in types):
         return dates(cells)

@@ -11,7 +11,14 @@ from typing import Any
 import numpy as np
 from sklearn.compose import ColumnTransformer
 
-from nearfar.columns.cells import CellError, Cells, column_keys, column_values, is_missing
+from nearfar.columns.cells import (
+    CellError,
+    Cells,
+    column_keys,
+    column_values,
+    is_declared_category,
+    is_missing,
+)
 from nearfar.columns.guess import guess
 from nearfar.columns.kinds import KINDS, Category, Kind, Number, Vector
 from nearfar.typing import Floats
@@ -109,7 +116,8 @@ class Columns:
         if twice is not None:
             raise ValueError(f"Column {twice!r} is either numeric or categorical, not both.")
         forced: dict[str, type[Kind]] = dict.fromkeys(numeric, Number)
-        forced |= dict.fromkeys(categorical, Category)
+        declared = [n for n in keys if n not in numeric and is_declared_category(frame, keys[n])]
+        forced |= dict.fromkeys([*categorical, *declared], Category)
         kinds: list[Kind] = []
         left_out = {}
         for name in [name for name in keys if name not in drop]:

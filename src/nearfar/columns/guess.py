@@ -54,7 +54,7 @@ def guess(name: str, values: Cells) -> type[Kind] | str:
     'looks like ids'
     """
     if values.ndim == 2:
-        return Vector
+        return Vector if values.shape[1] else EMPTY
     missing = is_missing(values)
     if missing.all():
         return EMPTY
