@@ -37,7 +37,7 @@ COLUMNS = {
     ("flag", "category"): ["on", "off", "on", "off"],
     ("day", "date"): ["2024-01-01", "", "2024-05-06"],
     ("note", "free text"): [f"{w} and some more words" for w in WORDS],
-    ("town", "free text"): [f"town {v}" for v in RNG.integers(50, size=N)],
+    ("town", "too many levels"): [f"town {v}" for v in RNG.integers(50, size=N)],
     ("x", "no values"): ["", "NA", "null"],
     ("t", "unsupported type"): [b"a", b"b"],
     ("t", "unsupported type "): [[["a"]], [["b"]]],

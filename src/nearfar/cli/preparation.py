@@ -23,8 +23,8 @@ from nearfar.cli.table_formats import column_names, open_table
 from nearfar.cli.tables import (
     ColumnChoice,
     columns_named,
-    listed,
     named_columns,
+    option,
     require_columns,
 )
 from nearfar.cli.terminal import note
@@ -40,6 +40,12 @@ class Imputation(StrEnum):
 
     auto = "auto"
     none = "none"
+
+
+_REMEDY = {
+    Imputation.auto: "Correct it, or leave columns out with --drop.",
+    Imputation.none: "Correct it, or leave out --impute none to fill in missing values.",
+}
 
 
 @dataclass(frozen=True)
@@ -134,8 +140,8 @@ def _without_ids(found: Prepared, numeric: tuple[str, ...]) -> Prepared:
     ]
     if not ids:
         return found
-    what = f"{columns_named(ids)} left out ({IDS})"
-    note(f"{what}; keep with --numeric {','.join(ids)}.")
+    what = f"left out {columns_named(ids)} ({IDS})"
+    note(f"{what}. To keep, use {option('--numeric', ids)}.")
     kept = [place for place, name in enumerate(names) if name not in ids]
     X = np.ascontiguousarray(found.X[:, kept])
     return Prepared(X, found.others, tuple(names[place] for place in kept))
@@ -166,15 +172,10 @@ def _fitted(
         )
         X = columns.apply(frame)
     except ValueError as error:
-        raise UserError(f"{path}: {error}{_remedy(impute)}") from error
+        remedy = f" {_REMEDY[impute]}" if str(error).startswith("Column ") else ""
+        raise UserError(f"{path}: {error}{remedy}") from error
     note(f"took {columns}. Change this with --numeric, --categorical, --drop.")
     return Prepared(X, frame.select(others), columns.feature_names, columns)
-
-
-def _remedy(impute: Imputation) -> str:
-    return (
-        "" if impute is Imputation.auto else " Leave out --impute none to fill in missing values."
-    )
 
 
 def warn_of_giveaways(found: Prepared, labels: NDArray[Any]) -> None:
@@ -182,9 +183,8 @@ def warn_of_giveaways(found: Prepared, labels: NDArray[Any]) -> None:
     sources = found.feature_names if found.columns is None else found.columns.sources
     suspects = giveaways(found.X, np.unique(labels, return_inverse=True)[1], sources)
     if suspects:
-        verb = "gives" if len(suspects) == 1 else "give"
+        gives, them = ("gives", "it") if len(suspects) == 1 else ("give", "them")
         note(
-            f"{columns_named(suspects)} {verb} the label away, each value or range belongs to one "
-            f"class. If that is not known beforehand, leave it out with --drop "
-            f"{listed(suspects).replace(', ', ',')}."
+            f"{columns_named(suspects)} {gives} the label away: one column alone separates all "
+            f"classes. If new rows do not have {them}, use {option('--drop', suspects)}."
         )

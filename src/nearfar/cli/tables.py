@@ -7,6 +7,7 @@ batches of bounded size or everything at once, and gets the same errors.
 from __future__ import annotations
 
 import gzip
+import shlex
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
@@ -117,7 +118,7 @@ class ColumnChoice:
         dropped = [name for name in names if name in self.drop]
         if dropped:
             them = columns_named(dropped)
-            raise UserError(f"The metric needs {them}; do not --drop {','.join(dropped)}.")
+            raise UserError(f"The metric needs {them}; do not {option('--drop', dropped)}.")
 
 
 class _RawChoice(ColumnChoice):
@@ -253,9 +254,9 @@ class TableReader(ABC):
                 f"{self.path} has text in {columns_named(names)}, where the metric needs numbers. "
                 "Write numbers, or learn the metric again from this table."
             )
-        drop = ",".join(names[:_MOST_NAMES])
+        drop = option("--drop", names[:_MOST_NAMES])
         return NotNumbersError(
-            f"{self.path} has text in {columns_named(names)}. Leave it out with --drop {drop}."
+            f"{self.path} has text in {columns_named(names)}. Leave it out with {drop}."
         )
 
 
@@ -309,6 +310,20 @@ def named_columns(given: Iterable[str] | None, columns: Sequence[str]) -> tuple[
     for text in given or ():
         names += [text] if text in columns else [part.strip() for part in text.split(",")]
     return tuple(dict.fromkeys(names))
+
+
+def option(name: str, columns: Sequence[str]) -> str:
+    """Return an option that names columns, as a shell takes it.
+
+    Examples
+    --------
+    >>> from nearfar.cli.tables import option
+    >>> option("--drop", ["a", "b"]), option("--drop", ["a, b", "c"])
+    ('--drop a,b', "--drop 'a, b' --drop c")
+    """
+    if any("," in column for column in columns):
+        return " ".join(f"{name} {shlex.quote(column)}" for column in columns)
+    return f"{name} {shlex.quote(','.join(columns))}"
 
 
 def require_columns(path: Path, columns: Sequence[str], names: Iterable[str]) -> None:

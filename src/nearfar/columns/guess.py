@@ -23,13 +23,14 @@ from nearfar.columns.cells import (
 )
 from nearfar.columns.kinds import Boolean, Category, Date, Kind, Number, Vector
 
-IDS, TEXT, EMPTY, CONSTANT = "looks like ids", "free text", "no values", "one value"
-UNSUPPORTED = "unsupported type"
+IDS, TEXT, MANY = "looks like ids", "free text", "too many levels"
+EMPTY, CONSTANT, UNSUPPORTED = "no values", "one value", "unsupported type"
 
 _UNNAMED = re.compile(r"|Unnamed: \d+|__index_level_\d+__|_duplicated_\d+")
 _ID_NAME = re.compile(r"(?i:(^|[\W_])(id|uid|uuid|guid|idx|index|key|rowid))$|[a-z](Id|ID)$")
 _LEAST_RUN = 10
 """Fewer whole numbers in a row are not called a running number."""
+_SAMPLE = 1000
 _MANY_WORDS = 4.0
 """Cells of so many words on average are free text."""
 _FEW_LEVELS = 20
@@ -79,14 +80,13 @@ def numbers_like_ids(name: str, values: Cells) -> bool:
     >>> numbers_like_ids("row", np.arange(100)), numbers_like_ids("pay", np.arange(100) ** 2)
     (True, False)
     """
-    some = values[:_LEAST_RUN]
-    if not np.isfinite(some).all() or (some % 1 != 0).any():
-        return False
-    if not np.isfinite(values).all() or (values % 1 != 0).any():
-        return False
-    different = np.unique(values)
-    if len(different) < max(2, len(values)):
-        return False
+    # Most columns are told from ids by their first values.
+    for some in (values[:_LEAST_RUN], values[:_SAMPLE], values):
+        if not np.isfinite(some).all() or (some % 1 != 0).any():
+            return False
+        different = np.unique(some)
+        if len(different) < max(2, len(some)):
+            return False
     running = len(values) >= _LEAST_RUN and different[-1] - different[0] == len(values) - 1
     named = _UNNAMED.fullmatch(name) or _ID_NAME.search(name)
     return bool(running or named)
@@ -106,8 +106,10 @@ def _of_text(name: str, values: Cells, known: Cells) -> type[Kind] | str:
     words = np.mean([word.count(" ") + 1 for word in known])
     if len(levels) == len(known):
         return TEXT if words >= _MANY_WORDS else IDS
-    if len(levels) > max(_FEW_LEVELS, len(known) / 2) or words >= _MANY_WORDS:
+    if words >= _MANY_WORDS:
         return TEXT
+    if len(levels) > max(_FEW_LEVELS, len(known) / 2):
+        return MANY
     return CONSTANT if len(levels) == 1 and len(known) == len(values) else Category
 
 
