@@ -189,14 +189,16 @@ class CellError(ValueError):
 def _each(
     values: Cells, known: NDArray[np.bool_], convert: Callable[[Any], Any], wanted: str
 ) -> list[Any]:
-    """Convert the known cells one by one."""
-    found = []
+    """Convert the known cells, each different one once."""
+    converted: dict[Any, Any] = {}
     for row in np.flatnonzero(known):
-        try:
-            found.append(convert(values[row]))
-        except (ValueError, TypeError, LookupError, AttributeError):
-            raise CellError(int(row), values[row], wanted) from None
-    return found
+        value = values[row]
+        if value not in converted:
+            try:
+                converted[value] = convert(value)
+            except (ValueError, TypeError, LookupError, AttributeError):
+                raise CellError(int(row), value, wanted) from None
+    return [converted[value] for value in values[known]]
 
 
 def _date(value: Any) -> np.datetime64:
