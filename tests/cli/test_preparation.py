@@ -203,6 +203,18 @@ class TestLeftOut:
         assert Path("ids.safetensors").read_bytes() == Path("plain.safetensors").read_bytes()
         run("neighbors", "ids.safetensors", "pandas.csv", "--row", 3)
 
+    def test_an_index_without_a_name(self, table, run):
+        table.to_pandas().to_csv("pandas.csv")
+        result = run("learn", "pandas.csv", *FAST, "--out", "m.safetensors")
+        assert "left out the column without a name (looks like ids), customer_id" in result.stderr
+        run("transform", "m.safetensors", "pandas.csv", "out.csv", "--keep", "")
+        assert Path("out.csv").read_text().startswith(",nearfar_0,")
+        table.select("age", "segment").drop_nulls().to_pandas().to_csv("numbers.csv")
+        result = run("learn", "numbers.csv", *FAST, "--out", "m.safetensors")
+        assert (
+            "Note: left out column '' (looks like ids). To keep, use --numeric ''." in result.stderr
+        )
+
     def test_metrics_of_numbers_are_saved_as_before(self, run, iris):
         pl.DataFrame(iris[0], schema=list("abcd")).with_columns(y=iris[1]).write_csv("x.csv")
         run("learn", "x.csv", "--label", "y", *FAST[2:], "--out", "x.safetensors")

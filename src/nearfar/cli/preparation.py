@@ -18,13 +18,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nearfar.cli.errors import NotNumbersError, UserError
-from nearfar.cli.recipe_reader import polars_frame
 from nearfar.cli.table_formats import column_names, open_table
 from nearfar.cli.tables import (
     ColumnChoice,
     columns_named,
     named_columns,
     option,
+    polars_frame,
     require_columns,
 )
 from nearfar.cli.terminal import note

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 
 from nearfar.cli.errors import UserError
-from nearfar.cli.tables import Batch, TableReader
+from nearfar.cli.tables import Batch, TableReader, polars_frame
 from nearfar.columns import Columns
 from nearfar.columns.kinds import Vector
 
@@ -54,13 +53,6 @@ class RecipeReader(TableReader):
 
     def _others(self, batch: Batch) -> pa.Table:
         return batch.others.select(self.others.names)
-
-
-def polars_frame(table: pa.Table) -> pl.DataFrame:
-    """Return a table of pyarrow as one of polars, which panics on damaged metadata."""
-    frame = pl.from_arrow(pa.Table.from_arrays(table.columns, names=table.column_names))
-    assert isinstance(frame, pl.DataFrame)
-    return frame
 
 
 def _is_single(kind: pa.DataType) -> bool:

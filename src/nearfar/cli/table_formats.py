@@ -25,8 +25,15 @@ from numpy.typing import NDArray
 
 from nearfar.cli.csv_reader import SEPARATORS, CsvReader
 from nearfar.cli.errors import UserError
-from nearfar.cli.recipe_reader import RecipeReader, polars_frame
-from nearfar.cli.tables import Batch, ColumnChoice, TableReader, listed, reading
+from nearfar.cli.recipe_reader import RecipeReader
+from nearfar.cli.tables import (
+    Batch,
+    ColumnChoice,
+    TableReader,
+    listed,
+    polars_frame,
+    reading,
+)
 from nearfar.metrics.metric import Metric
 from nearfar.typing import Floats
 

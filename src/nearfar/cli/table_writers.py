@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from nearfar.cli.csv_reader import SEPARATORS
 from nearfar.cli.errors import UserError
 from nearfar.cli.streams import STREAM
-from nearfar.cli.tables import first_line
+from nearfar.cli.tables import first_line, polars_frame
 from nearfar.cli.terminal import copy_to_stdout
 from nearfar.runtime.atomic_write import atomic_write
 from nearfar.typing import Floats
@@ -141,9 +141,7 @@ class _CsvWriter:
         self._append(_joined(others, Y, self._schema))
 
     def _append(self, table: pa.Table) -> None:
-        frame = pl.from_arrow(table)
-        assert isinstance(frame, pl.DataFrame)
-        text = frame.write_csv(include_header=self._header, separator=self._separator)
+        text = polars_frame(table).write_csv(include_header=self._header, separator=self._separator)
         self._file.write(text.encode())
         self._header = False
 

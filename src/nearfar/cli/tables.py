@@ -274,6 +274,16 @@ def reading(path: Path) -> Iterator[None]:
         raise UserError(f"{path} cannot be read: {first_line(error)}") from error
 
 
+def polars_frame(table: pa.Table) -> pl.DataFrame:
+    """Return a table of pyarrow as one of polars, with the same names."""
+    # polars renames columns without a name, and panics on damaged metadata.
+    names = [str(number) for number in range(table.num_columns)]
+    frame = pl.from_arrow(pa.Table.from_arrays(table.columns, names=names))
+    assert isinstance(frame, pl.DataFrame)
+    frame.columns = table.column_names
+    return frame
+
+
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's message."""
     return str(error).strip().partition("\n")[0]
@@ -289,7 +299,7 @@ def listed(names: Sequence[str]) -> str:
     'a, b'
     """
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(names[:_MOST_NAMES]) + more
+    return ", ".join(name or "''" for name in names[:_MOST_NAMES]) + more
 
 
 def columns_named(names: Sequence[str]) -> str:

@@ -24,6 +24,7 @@ from nearfar.columns.kinds import KINDS, Category, Kind, Number, Vector
 from nearfar.typing import Floats
 
 _MOST_NAMES = 8
+_UNNAMED = "the column without a name"
 _WORDS = {
     "number": ("a number", "numbers"),
     "boolean": ("0 or 1", "0 or 1"),
@@ -224,7 +225,8 @@ class Columns:
         if self.missing:
             parts.append(f"missing values in {_some(self.missing)} are filled in")
         if self.left_out:
-            parts.append(f"left out {_some([f'{n} ({w})' for n, w in self.left_out.items()])}")
+            reasons = [f"{name or _UNNAMED} ({why})" for name, why in self.left_out.items()]
+            parts.append(f"left out {_some(reasons)}")
         return "; ".join(parts)
 
 
