@@ -208,7 +208,7 @@ class TestLeftOut:
         result = run("learn", "pandas.csv", *FAST, "--out", "m.safetensors")
         assert "left out the column without a name (looks like ids), customer_id" in result.stderr
         run("transform", "m.safetensors", "pandas.csv", "out.csv", "--keep", "")
-        assert Path("out.csv").read_text().startswith(",nearfar_0,")
+        assert Path("out.csv").read_text().startswith('"",nearfar_0,')
         table.select("age", "segment").drop_nulls().to_pandas().to_csv("numbers.csv")
         result = run("learn", "numbers.csv", *FAST, "--out", "m.safetensors")
         assert (

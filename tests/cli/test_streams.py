@@ -61,7 +61,7 @@ def test_neighbors_to_stdout(pipe):
     result = pipe("iris.csv", "neighbors", "metric.safetensors", "iris.csv", *options)
     table = pl.read_csv(io.BytesIO(result.stdout_bytes))
     assert (table["query"] == table["neighbor"]).sum() > 140
-    assert "written to" in result.stderr
+    assert "written to stdout" in result.stderr
 
 
 def test_messages_return_to_stdout(pipe):

@@ -13,7 +13,7 @@ from nearfar.cli import options
 from nearfar.cli.errors import UserError
 from nearfar.cli.files import check_output, load_metric
 from nearfar.cli.rows import Rows, read_rows
-from nearfar.cli.streams import spooled
+from nearfar.cli.streams import shown_target, spooled
 from nearfar.cli.table_formats import TABLE_FORMATS, column_names, kind_of
 from nearfar.cli.table_writers import WRITTEN_TABLES, write_frame
 from nearfar.cli.tables import named_columns
@@ -72,7 +72,9 @@ def neighbors(
     if json:
         show_json(table.to_dicts())
     elif save_as is not None:
-        say(f"Neighbours of {len(query_rows)} rows, {number} each, written to {save_as}")
+        say(
+            f"Neighbours of {len(query_rows)} rows, {number} each, written to {shown_target(save_as)}"
+        )
     else:
         _show(gallery, asked, query_rows, distances, indices)
 

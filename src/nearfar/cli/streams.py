@@ -48,6 +48,19 @@ def shown_name(source: str) -> str:
     return STREAM if Path(source).parent.name.startswith(_FOLDER) else source
 
 
+def shown_target(path: Path) -> str:
+    """Return where a table is written, in words.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from nearfar.cli.streams import shown_target
+    >>> shown_target(Path("-")), shown_target(Path("out.csv"))
+    ('stdout', 'out.csv')
+    """
+    return "stdout" if str(path) == STREAM else str(path)
+
+
 def _kind(first: bytes) -> str:
     """Tell the format from the first bytes; text is a table with a separator."""
     for magic, kind in _MAGIC.items():

@@ -16,7 +16,7 @@ import typer
 from nearfar.cli import options
 from nearfar.cli.errors import UserError
 from nearfar.cli.files import check_output, load_metric
-from nearfar.cli.streams import spooled
+from nearfar.cli.streams import shown_target, spooled
 from nearfar.cli.table_formats import TABLE_FORMATS, column_names, kind_of, open_table
 from nearfar.cli.table_writers import (
     VECTOR,
@@ -79,7 +79,7 @@ def transform(
     if json:
         show_json({"rows": rows, "written": str(target), "seconds": seconds})
     else:
-        say(f"Mapped {rows} rows in {seconds:.2f} s; written to {target}")
+        say(f"Mapped {rows} rows in {seconds:.2f} s; written to {shown_target(target)}")
 
 
 def transform_file(
