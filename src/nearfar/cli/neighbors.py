@@ -72,9 +72,8 @@ def neighbors(
     if json:
         show_json(table.to_dicts())
     elif save_as is not None:
-        say(
-            f"Neighbours of {len(query_rows)} rows, {number} each, written to {shown_target(save_as)}"
-        )
+        where = shown_target(save_as)
+        say(f"Neighbours of {len(query_rows)} rows, {number} each, written to {where}")
     else:
         _show(gallery, asked, query_rows, distances, indices)
 
