@@ -329,8 +329,8 @@ def load_array(path: Path, name: str | None = None) -> NDArray[Any]:
     """Read an array of an .npy file, or one of an .npz file; never one that runs code."""
     if not path.is_file():
         raise UserError(f"There is no file {path}.")
-    with reading(path):
-        found = np.load(path, allow_pickle=False)
+    with reading(path), path.open("rb") as file:
+        found = np.load(file, allow_pickle=False)
         return np.asarray(found if name is None else found[name])
 
 
