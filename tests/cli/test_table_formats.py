@@ -122,3 +122,11 @@ def test_single_precision_gives_no_warnings(folder, iris, run, source):
     ):
         assert run(*command).stderr == ""
     assert np.load("out.npy").dtype == np.float32
+
+
+def test_a_damaged_header_of_an_array(folder):
+    content = bytearray(Path("rows.npy").read_bytes())
+    content[8] = 1
+    Path("bad.npy").write_bytes(content)
+    with pytest.raises(UserError, match="bad.npy cannot be read"):
+        read_rows("bad.npy")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import shlex
+import tokenize
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
@@ -35,6 +36,8 @@ _READ_ERRORS = (
     NotImplementedError,
     zipfile.BadZipFile,
     zlib.error,
+    tokenize.TokenError,
+    SyntaxError,
     gzip.BadGzipFile,
     pl.exceptions.PanicException,
 )
