@@ -128,5 +128,5 @@ def test_a_damaged_header_of_an_array(folder):
     content = bytearray(Path("rows.npy").read_bytes())
     content[8] = 1
     Path("bad.npy").write_bytes(content)
-    with pytest.raises(UserError, match="bad.npy cannot be read"):
+    with pytest.raises(UserError, match=r"bad\.npy cannot be read"):
         read_rows("bad.npy")

@@ -7,7 +7,7 @@ words, which JSON can hold; `transformer` returns the scikit-learn pipeline that
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -30,7 +30,7 @@ from nearfar.typing import Floats
 OTHER, MISSING = "(other)", "(missing)"
 """Levels that stand for rare levels, and for missing values."""
 _RARE_SHARE = 0.01
-_DAY = np.timedelta64(1, "D")
+_DAY, _EPOCH = np.timedelta64(1, "D"), np.datetime64("1970-01-01")
 _PARTS = ("year", "month", "weekday", "days")
 
 
@@ -236,10 +236,9 @@ class Date(Measured):
     @classmethod
     def fit(cls, name: str, values: Cells) -> Self:
         """Learn the first date, and what replaces missing ones."""
-        times = dates(values)
-        first = times[~np.isnat(times)].min().astype("datetime64[D]")
-        origin = str(first)
-        return cls(name, *cls._learned(_date_parts(times, first)), origin)
+        first = np.nanmin(dates(values)).astype("datetime64[D]")
+        M = _since(cls._numbers(values), first)
+        return cls(name, *cls._learned(M), str(first))
 
     @property
     def _names(self) -> tuple[str, ...]:
@@ -247,26 +246,29 @@ class Date(Measured):
 
     @staticmethod
     def _numbers(values: Cells) -> Floats:
-        return _date_parts(dates(values), np.datetime64("1970-01-01"))
+        times = dates(values)
+        days = times.astype("datetime64[D]")
+        months = times.astype("datetime64[M]").astype(np.int64)
+        parts = [
+            1970 + months // 12,
+            1 + months % 12,
+            # 1 January 1970 was a Thursday.
+            (days.astype(np.int64) + 3) % 7,
+            (times - _EPOCH) / _DAY,
+        ]
+        out = np.column_stack(parts).astype(np.float64)
+        out[np.isnat(times)] = np.nan
+        return out
 
     def read(self, values: Cells) -> Floats:
         """Return year, month, weekday and days; of missing dates all are nan."""
-        return _date_parts(dates(values), np.datetime64(self.origin))
+        return _since(self._numbers(values), np.datetime64(self.origin))
 
 
-def _date_parts(times: Any, origin: np.datetime64) -> Floats:
-    days = times.astype("datetime64[D]")
-    months = times.astype("datetime64[M]").astype(np.int64)
-    parts = [
-        1970 + months // 12,
-        1 + months % 12,
-        # 1 January 1970 was a Thursday.
-        (days.astype(np.int64) + 3) % 7,
-        (times - origin) / _DAY,
-    ]
-    out = np.column_stack(parts).astype(np.float64)
-    out[np.isnat(times)] = np.nan
-    return out
+def _since(parts: Floats, origin: np.datetime64) -> Floats:
+    """Count the days from another date than 1 January 1970."""
+    parts[:, -1] -= (origin - _EPOCH) / _DAY
+    return parts
 
 
 @dataclass(frozen=True)
@@ -290,7 +292,7 @@ class Category(Kind):
 
     levels: tuple[str, ...]
     rare: bool
-    min_frequency: int = field(default=2)
+    min_frequency: int = 2
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "levels", tuple(str(level) for level in self.levels))
