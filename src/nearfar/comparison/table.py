@@ -89,11 +89,12 @@ class Comparison(Mapping[str, MethodResult]):
         """Whether methods were left out, or only partly tried, for lack of time."""
         return bool(self.not_tried or self.partly_tried)
 
-    def by_goal(self, goal: Goal) -> GoalComparison:
+    def by_goal(self, goal: str) -> GoalComparison:
         """Return which methods are better by a goal."""
-        if goal not in self.goals:
-            raise ValueError(f"Methods were compared by {' and '.join(self.goals)}, not by {goal}.")
-        return self.goals[goal]
+        found = {str(name): compared for name, compared in self.goals.items()}
+        if goal not in found:
+            raise ValueError(f"Methods were compared by {' and '.join(found)}, not by {goal}.")
+        return found[goal]
 
     @property
     def classification(self) -> GoalComparison:
