@@ -13,7 +13,7 @@ from nearfar.cli import options
 from nearfar.cli.checkpoint import Checkpoint
 from nearfar.cli.constraints import check_one_supervision, read_judgements
 from nearfar.cli.errors import UserError
-from nearfar.cli.methods import METHOD_NAMES, compared_learners
+from nearfar.cli.methods import METHOD_NAMES, compared_learners, find_method
 from nearfar.cli.rows import Rows, read_rows
 from nearfar.cli.terminal import bars, command, note, say, show_json
 from nearfar.comparison import Comparison
@@ -54,12 +54,16 @@ def compare(
     learners = compared_learners(method or [], seed)
     labelled = triplets is None and pairs is None
     rows = read_rows(source, label=label, drop=drop, ids=ids, labelled=labelled)
-    known = read_judgements(rows, triplets, pairs)
+    judgements = read_judgements(rows, triplets, pairs)
+    known = rows.labels if judgements is None else judgements
+    for name in method or []:
+        if name != ALL:
+            find_method(name, seed=seed).check(known)
     inputs = [source, label, triplets, pairs]
     with Checkpoint(checkpoint, inputs, fits=False) as kept:
         found = run_comparison(
             rows,
-            rows.labels if known is None else known,
+            known,
             learners,
             folds=folds,
             neighbors=neighbors,

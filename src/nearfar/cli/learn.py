@@ -20,7 +20,7 @@ from nearfar.cli.checkpoint import Checkpoint, can_continue
 from nearfar.cli.compare import run_comparison
 from nearfar.cli.constraints import check_one_supervision, read_judgements
 from nearfar.cli.errors import UserError
-from nearfar.cli.files import check_output
+from nearfar.cli.files import check_output, save_metric
 from nearfar.cli.held_out import held_out_regression, show_held_out
 from nearfar.cli.methods import AUTO, Goal, MethodChoice, MethodFit, find_method, fit_method
 from nearfar.cli.rows import Rows, read_rows
@@ -234,7 +234,7 @@ class Task:
             self._within(method, left), self.rows, self.supervision, checkpoint
         )
         if self.result.metric is not None and not self.result.learned_nothing:
-            self.result.metric.save(path)
+            save_metric(self.result.metric, path, self.rows.X)
             self.path = path
 
     def _within(self, method: Method, seconds: float | None, n_fits: int = 1) -> Method:

@@ -13,7 +13,7 @@ from nearfar.cli.checkpoint import Checkpoint
 from nearfar.cli.compare import run_comparison
 from nearfar.cli.constraints import check_one_supervision, read_judgements
 from nearfar.cli.errors import UserError
-from nearfar.cli.files import check_output, load_metric
+from nearfar.cli.files import check_output, load_metric, save_metric
 from nearfar.cli.methods import AUTO, MethodChoice, find_method, fit_method
 from nearfar.cli.rows import Rows, read_rows
 from nearfar.cli.terminal import bars, command, convergence_notes, say, show_json
@@ -154,7 +154,7 @@ def _learn(
     fit = fit_method(method, rows, known, checkpoint)
     if fit.metric is None:
         raise UserError(f"{method.name} is not a linear map; name another --method.")
-    fit.metric.save(path)
+    save_metric(fit.metric, path, rows.X)
 
     def relearn(X: Any, y: Any) -> Any:
         if isinstance(method.estimator, MetricLearner):

@@ -11,8 +11,7 @@ Rankings must pass two tests on the mean difference in average precision:
   Nadeau, Y. Bengio: Inference for the generalization error, Machine Learning 52, 2003). It covers
   the variation between training sets.
 
-Judgements must pass the test of `shared_rows`, which allows for the rows that they share, and that
-by folds.
+Judgements are compared by the test of `shared_rows`, which allows for the rows that they share.
 """
 
 from __future__ import annotations

@@ -7,9 +7,8 @@ first.
 `GoalComparison.winner` is the strict rule: methods are compared with Euclidean distance by the
 tests of `significance`, and p-values are adjusted for the number of methods (Holm).
 
-Two methods are only compared on cells that both have. If that is one fold of several, rankings and
-judgements are not tested, because there is no test by folds; fits that were stopped early are not
-compared at all.
+Two methods are only compared on cells that both have. If that is one fold of several, rankings are
+not tested, because there is no test by folds; fits that were stopped early are not compared at all.
 """
 
 from __future__ import annotations
@@ -154,13 +153,10 @@ class GoalComparison:
         one, other = pair
         if self.goal == "classification":
             return sign_test(one.wrong - other.wrong, self.loss(one) - self.loss(other))
+        if self.shared is not None:
+            return self.shared.test(one.wrong - other.wrong)
         if len(one.cells) == 1 < one.n_folds:
             return 1.0
-        if self.shared is not None:
-            return max(
-                self.shared.test(one.wrong - other.wrong),
-                fold_test(one.errors - other.errors, self.test_share),
-            )
         return max(
             row_test(one.average_precision - other.average_precision),
             fold_test(one.maps_at_r - other.maps_at_r, self.test_share),
