@@ -61,6 +61,7 @@ def learn(
         Path | None, options.output("Metric file to write [default: SOURCE.safetensors].")
     ] = None,
     max_iter: options.MaxIter = None,
+    scale: options.Scale = None,
     settings: options.Settings = None,
     budget: options.TotalBudget = options.DEFAULT_BUDGET,
     goal: Annotated[
@@ -85,7 +86,8 @@ def learn(
     The default method, autometric, tries learners on held-out data and blends what they learn.
     """
     check_one_supervision(label, triplets, pairs)
-    choice = _choice(method, goal, seed, max_iter, settings or [])
+    given = [*([] if scale is None else [f"scale={scale}"]), *(settings or [])]
+    choice = _choice(method, goal, seed, max_iter, given)
     labelled = triplets is None and pairs is None
     if choice.method is None and not comparison:
         raise UserError("--method best needs the comparison; leave out --no-comparison.")

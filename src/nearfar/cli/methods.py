@@ -160,7 +160,9 @@ def find_method(
     key = _full_name(name)
     if key not in LEARNERS:
         if max_iter is not None or settings:
-            raise UserError(f"--max-iter and --set are for learners; {key} has no parameters.")
+            raise UserError(
+                f"--max-iter, --scale and --set are for learners; {key} has no parameters."
+            )
         return MethodChoice(key, PLAIN_METHODS.get(key))
     learner = seeded(LEARNERS[key], seed)
     parameters = learner.get_params()
