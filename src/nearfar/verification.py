@@ -250,15 +250,16 @@ def held_out_decisions(
     Examples
     --------
     >>> import numpy as np
-    >>> from nearfar import Metric, Pairs, evaluate
+    >>> from sklearn.datasets import load_iris
+    >>> from nearfar import Metric, RandomPairs, evaluate
     >>> from nearfar.verification import held_out_decisions
-    >>> X, metric = np.array([[0.0], [0.1], [5.0], [5.1], [9.0], [0.2]]), Metric.identity(1)
-    >>> similar = [True, True, False, False, True, False]
-    >>> pairs = Pairs([[0, 1], [2, 3], [1, 2], [3, 4], [0, 5], [4, 5]], similar)
+    >>> X, y = load_iris(return_X_y=True)
+    >>> pairs, metric = RandomPairs(200)(X, y, np.random.RandomState(0)), Metric.identity(4)
     >>> def choose(known):
     ...     return evaluate.verification(metric, X, known).accuracy_threshold
-    >>> held_out_decisions(metric, X, pairs, choose, n_folds=2)
-    array([ True,  True, False, False,  True, False])
+    >>> same = held_out_decisions(metric, X, pairs, choose)
+    >>> bool(np.mean(same == pairs.similar) <= evaluate.verification(metric, X, pairs).accuracy)
+    True
     """
     groups = pairs.groups(n_folds)
     counts = np.bincount(pairs.similar.astype(np.intp), minlength=2)

@@ -107,7 +107,7 @@ def compare(
     >>> import numpy as np
     >>> from nearfar import RandomPairs
     >>> X, y = load_wine(return_X_y=True)
-    >>> pairs = RandomPairs(300)(X, y, np.random.RandomState(0))
+    >>> pairs = RandomPairs(1000)(X, y, np.random.RandomState(0))
     >>> compare(X, pairs, ["RCA"]).by_goal("pairs").verdict.category
     'clearly better'
     """

@@ -47,8 +47,10 @@ class SharedRows:
     >>> from nearfar.comparison.shared_rows import SharedRows
     >>> index = np.array([[0, 1], [1, 2], [3, 4], [5, 6]])
     >>> gain = np.array([1.0, 1.0, 0.0, -1.0])
-    >>> SharedRows(index, np.array([0, 0, 1, 2])).variance(gain)
-    0.234375
+    >>> alike, apart = gain, np.array([1.0, -1.0, 0.0, 1.0])
+    >>> shared = SharedRows(index, np.array([0, 0, 1, 2]))
+    >>> shared.variance(alike) > shared.variance(apart)
+    True
     """
 
     def __init__(
@@ -58,8 +60,9 @@ class SharedRows:
         self.weight = np.ones(len(index)) if weight is None else weight
         self.degree = degree
         rows, ordered = np.unique(np.sort(index, axis=1), return_inverse=True)
-        ordered = ordered.reshape(index.shape)
-        self._sets = [_numbered(ordered, size, len(rows)) for size in range(1, index.shape[1] + 1)]
+        self._rows = ordered.reshape(index.shape)
+        sizes = range(1, index.shape[1] + 1)
+        self._sets = [_numbered(self._rows, size, len(rows)) for size in sizes]
 
     def __len__(self) -> int:
         return len(self.groups)
@@ -77,10 +80,11 @@ class SharedRows:
             sums = np.bincount(sets.ravel(), np.tile(r, len(sets)))
             by_rows += (-1) ** number * float(sums @ sums)
         groups = np.bincount(self.groups, r)
-        by_group = float(groups @ groups)
-        n_groups = self.n_groups(difference)
-        few = n_groups / max(n_groups - 1, 1)
-        return self.degree**2 * few * max(by_rows, by_group) / n**2
+        n_groups, n_rows = self.n_groups(difference), len(np.unique(self._rows[known]))
+        # Residuals are too small, as the mean is that of the same rows; as in the jackknife.
+        by_rows *= (n_rows / max(n_rows - self._rows.shape[1], 1)) ** 2
+        by_group = float(groups @ groups) * n_groups / max(n_groups - 1, 1)
+        return self.degree**2 * max(by_rows, by_group) / n**2
 
     def n_groups(self, difference: Vector) -> int:
         """Return the number of groups with judgements."""

@@ -173,7 +173,7 @@ def misplaced(distances: Vector, pairs: Pairs) -> Vector:
     >>> from nearfar.comparison.tasks import misplaced
     >>> pairs = Pairs([[0, 1], [2, 3], [4, 5]], [True, False, False])
     >>> misplaced(np.array([2.0, 1.0, 3.0]), pairs)
-    array([0.75 , 0.75 , 0.   ])
+    array([0.75, 0.75, 0.  ])
     """
     weight = np.ones(len(pairs)) if pairs.weight is None else pairs.weight
     wrong = np.empty(len(pairs))
@@ -210,7 +210,7 @@ def judged(X: Floats, judgements: Judgements, cv: Any, groups: Any, random_state
         kinds = judgements.similar.astype(np.intp)
     n_folds = int(cv) if isinstance(cv, int | np.integer) else 5
     own = judgements.groups(n_folds) if isinstance(judgements, Pairs) else judgements.groups()
-    together = own if groups is None else np.unique(groups, return_inverse=True)[1]
+    together = own if groups is None and isinstance(cv, int | np.integer) else groups
     folds = _folds(judgements, kinds, cv, together, random_state)
     seed = 0 if random_state is None else int(random_state)
     splits = Splits(folds, kinds, seed=seed, unit=unit)
@@ -218,9 +218,9 @@ def judged(X: Floats, judgements: Judgements, cv: Any, groups: Any, random_state
     return task(X, judgements, splits, own)
 
 
-def _folds(judgements: Judgements, kinds: Ints, cv: Any, groups: Ints, random_state: Any) -> Folds:
+def _folds(judgements: Judgements, kinds: Ints, cv: Any, groups: Any, random_state: Any) -> Folds:
     unit = type(judgements).__name__.lower()
-    if len(groups) != len(judgements):
+    if groups is not None and len(groups) != len(judgements):
         raise ValueError(f"groups needs one value for each of the {len(judgements)} {unit}.")
     if isinstance(cv, int | np.integer):
         n_groups = len(np.unique(groups))
