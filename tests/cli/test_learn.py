@@ -343,7 +343,7 @@ def test_methods_that_need_labels(fail, method):
 def test_folds_of_pairs(fail):
     Path("few.csv").write_text("a,b,similar\n0,1,true\n0,100,false\n")
     options = ["rows.npy", "--pairs", "few.csv", "--method", "maxmargin"]
-    assert "--folds 5 is more than the 1 groups of connected pairs" in fail("learn", *options)
+    assert "--folds 5 is more than the 1 group of pairs that share rows" in fail("learn", *options)
 
 
 def test_brackets_are_only_brackets(run, fail):

@@ -207,7 +207,7 @@ def test_constraints_over_samples_and_splitters():
     [
         (Triplets([[0, 1, 999]]), {}, "refer to row 999"),
         (Triplets([[0, 1, 2], [1, 2, 3]]), {}, "cv must be from 2 to 2, the number of anchors"),
-        (Pairs([[0, 1], [1, 2]], [True, False]), {}, "number of groups of connected pairs"),
+        (Pairs([[0, 1], [1, 2]], [True, False]), {}, "number of groups of pairs that share rows"),
         (Pairs(PAIRS.index, np.ones(len(PAIRS), bool)), {}, "of both kinds"),
         (TRIPLETS, {"groups": [1, 2]}, "one value for each of the 1200 triplets"),
         (TRIPLETS, {"learners": ["NCA"]}, "NCA does not learn from triplets, but from labels"),

@@ -15,7 +15,7 @@ from nearfar.cli.constraints import check_one_supervision, read_judgements
 from nearfar.cli.errors import UserError
 from nearfar.cli.methods import METHOD_NAMES, compared_learners, find_method
 from nearfar.cli.rows import Rows, read_rows
-from nearfar.cli.terminal import bars, command, note, say, show_json
+from nearfar.cli.terminal import bars, command, counted, note, say, show_json
 from nearfar.comparison import Comparison
 from nearfar.comparison import compare as compare_methods
 from nearfar.comparison.methods import ALL, Learners
@@ -108,12 +108,13 @@ def run_comparison(
 
 
 def _check_judgements(known: Triplets | Pairs, folds: int) -> None:
-    groups, what = known.groups(), "anchors"
-    if isinstance(known, Pairs):
-        groups, what = known.groups(folds), "groups of connected pairs"
+    groups = known.groups(folds) if isinstance(known, Pairs) else known.groups()
     number = len(np.unique(groups))
     if folds > number:
-        raise UserError(f"--folds {folds} is more than the {number} {what}.")
+        what = counted(number, "anchor")
+        if isinstance(known, Pairs):
+            what = f"{counted(number, 'group')} of pairs that share rows"
+        raise UserError(f"--folds {folds} is more than the {what}.")
 
 
 def _check_labels(labels: NDArray[Any], folds: int, neighbors: int) -> None:

@@ -225,7 +225,7 @@ def _folds(judgements: Judgements, kinds: Ints, cv: Any, groups: Any, random_sta
     if isinstance(cv, int | np.integer):
         n_groups = len(np.unique(groups))
         if not 2 <= cv <= n_groups:
-            what = "anchors" if unit == "triplets" else "groups of connected pairs"
+            what = "anchors" if unit == "triplets" else "groups of pairs that share rows"
             raise ValueError(f"cv must be from 2 to {n_groups}, the number of {what}; got {cv}.")
         cv = StratifiedGroupKFold(int(cv), shuffle=True, random_state=random_state)
     numbers = np.arange(len(judgements))

@@ -142,7 +142,9 @@ class Pairs(IndexedConstraints):
         array([0, 0, 1])
         """
         groups = self._components()
-        if np.bincount(groups).max(initial=0) > max(1, 2 * len(self) // n_folds):
+        sizes = np.unique(groups, return_counts=True)[1]
+        too_large = sizes.max(initial=0) > max(1, 2 * len(self) // n_folds)
+        if too_large or len(sizes) < n_folds:
             # A pair and the same pair the other way round must not be in different folds.
             groups = self.index.min(axis=1)
         return np.unique(groups, return_inverse=True)[1]
