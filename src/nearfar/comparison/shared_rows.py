@@ -82,7 +82,7 @@ class SharedRows:
         groups = np.bincount(self.groups, r)
         n_groups, n_rows = self.n_groups(difference), len(np.unique(self._rows[known]))
         # Residuals are too small, as the mean is that of the same rows; as in the jackknife.
-        by_rows *= (n_rows / max(n_rows - self._rows.shape[1], 1)) ** 2
+        by_rows *= (n_rows / max(n_rows - len(self._sets), 1)) ** 2
         by_group = float(groups @ groups) * n_groups / max(n_groups - 1, 1)
         return self.degree**2 * max(by_rows, by_group) / n**2
 
