@@ -11,13 +11,15 @@ from sklearn.base import clone
 from nearfar.cli import options
 from nearfar.cli.checkpoint import Checkpoint
 from nearfar.cli.compare import run_comparison
+from nearfar.cli.constraints import check_one_supervision, read_judgements
 from nearfar.cli.errors import UserError
-from nearfar.cli.files import check_output, load_metric
+from nearfar.cli.files import check_output, load_metric, save_metric
 from nearfar.cli.methods import AUTO, MethodChoice, find_method, fit_method
 from nearfar.cli.rows import Rows, read_rows
 from nearfar.cli.terminal import bars, command, convergence_notes, say, show_json
 from nearfar.comparison import Comparison, Method
 from nearfar.comparison.results import NO_TIME
+from nearfar.constraints import Pairs, Triplets
 from nearfar.learners.base import MetricLearner
 from nearfar.report import Study, write_report
 
@@ -31,6 +33,8 @@ def report(
     source: options.Source,
     label: options.Label = None,
     drop: options.Drop = None,
+    triplets: options.TripletsPath = None,
+    pairs: options.PairsPath = None,
     ids: options.Id = None,
     text: options.Text = None,
     image_shape: options.ImageShape = None,
@@ -50,22 +54,29 @@ def report(
 
     Unless --metric is given, a metric is learned and written beside the report.
     """
+    check_one_supervision(label, triplets, pairs)
     path = save_as or Path(f"{Path(source).stem}.html")
     metric_path = path.with_name(f"{path.stem}-metric.safetensors")
-    check_output(path, (".html", ".htm"), [source, metric])
-    check_output(metric_path, None, [source])
-    kept = Checkpoint(checkpoint, [source, metric, path, metric_path])
+    inputs = [source, label, triplets, pairs]
+    check_output(path, (".html", ".htm"), [*inputs, metric])
+    check_output(metric_path, None, inputs)
+    kept = Checkpoint(checkpoint, [*inputs, metric, path, metric_path])
     limit = options.seconds(budget)
     choice = find_method(method, seed=seed)
     given = None if metric is None else load_metric(metric)
+    labelled = triplets is None and pairs is None
     rows = read_rows(
-        source, label=label, drop=drop, ids=ids, text=text, metric=given, labelled=True
+        source, label=label, drop=drop, ids=ids, text=text, metric=given, labelled=labelled
     )
+    judgements = read_judgements(rows, triplets, pairs)
+    known = rows.labels if judgements is None else judgements
+    choice.check(known)
     shape = _image_shape(image_shape, rows)
     with kept:
-        kept.check(choice.learner, rows.X, rows.labels)
+        kept.check(choice.learner, rows.X, known)
         comparison = run_comparison(
             rows,
+            known,
             choice.learners if given is None else None,
             folds=folds,
             neighbors=neighbors,
@@ -78,8 +89,8 @@ def report(
             method_used = _subject(comparison, choice)
             if limit is not None and method_used.plans_time:
                 method_used = method_used.within(max(limit * _SHARE_OF_FIT, _SHORTEST_FIT))
-            subject = _learn(rows, method_used, metric_path, kept)
-        study = _study(rows, comparison, shape, seed, subject)
+            subject = _learn(rows, known, method_used, metric_path, kept)
+        study = _study(rows, judgements, comparison, shape, seed, subject)
         with bars() as shown, convergence_notes():
             write_report(path, study, progress=shown.update)
     if json:
@@ -94,6 +105,7 @@ def report(
 
 def _study(
     rows: Rows,
+    judgements: Triplets | Pairs | None,
     comparison: Comparison,
     shape: tuple[int, ...] | None,
     seed: int,
@@ -102,7 +114,8 @@ def _study(
     return Study(
         rows.name,
         rows.X,
-        rows.labels,
+        rows.labels if judgements is None else None,
+        judgements=judgements,
         comparison=comparison,
         feature_names=rows.feature_names,
         ids=rows.ids,
@@ -114,7 +127,7 @@ def _study(
 
 
 def _subject(comparison: Comparison, choice: MethodChoice) -> Method:
-    """Return what to report on: the named method, the best guess, the best learner, or LDA."""
+    """Return what to report on: the method named, the best guess or learner, or a plain one."""
     if choice.method is not None:
         for result in comparison.left_out:
             if result.name == choice.method.name and result.note == NO_TIME:
@@ -122,23 +135,26 @@ def _subject(comparison: Comparison, choice: MethodChoice) -> Method:
             if result.name == choice.method.name:
                 raise UserError(f"{result.name} was left out of the comparison: {result.note}.")
         return choice.method
-    best = comparison.classification.best or comparison.ranking.best
+    best = next((goal.best for goal in comparison.goals.values() if goal.best), None)
     if best is not None and best.method.gives_metric:
         return best.method
     learned = [e for e in comparison.results if isinstance(e.method.estimator, MetricLearner)]
     most = max((result.extent for result in learned), default=None)
     found = min((r for r in learned if r.extent == most), key=lambda r: r.error, default=None)
-    if found is None and "LDA" not in comparison:
+    plain = [name for name in ("LDA", "inverse covariance") if name in comparison]
+    if found is None and not plain:
         raise UserError("There was no time to try a method; increase --budget.")
-    return comparison["LDA"].method if found is None else found.method
+    return comparison[plain[0]].method if found is None else found.method
 
 
-def _learn(rows: Rows, method: Method, path: Path, checkpoint: Checkpoint) -> dict[str, Any]:
+def _learn(
+    rows: Rows, known: Any, method: Method, path: Path, checkpoint: Checkpoint
+) -> dict[str, Any]:
     """Learn from all rows, and save the metric."""
-    fit = fit_method(method, rows, rows.labels, checkpoint)
+    fit = fit_method(method, rows, known, checkpoint)
     if fit.metric is None:
         raise UserError(f"{method.name} is not a linear map; name another --method.")
-    fit.metric.save(path)
+    save_metric(fit.metric, path, rows.X)
 
     def relearn(X: Any, y: Any) -> Any:
         if isinstance(method.estimator, MetricLearner):

@@ -14,6 +14,7 @@ from nearfar.metrics.importance import leading_directions
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
 from nearfar.report.figures import svg
+from nearfar.report.judgements import describe, how_compared
 from nearfar.report.study import Study
 
 Progress = Callable[[int, int, str], None]
@@ -65,7 +66,8 @@ def sections(study: Study, progress: Progress | None = None) -> Iterator[Section
     builders: dict[str, Callable[[Study], Section]] = {"data": _data}
     if study.comparison is not None:
         builders["comparison"] = _comparison
-    builders |= {"plots": _plots, "neighbours": _neighbours}
+    if study.judgements is None:
+        builders |= {"plots": _plots, "neighbours": _neighbours}
     if study.metric.is_linear:
         builders["features"] = _features
     builders["usage"] = _usage
@@ -76,9 +78,26 @@ def sections(study: Study, progress: Progress | None = None) -> Iterator[Section
 
 
 def _data(study: Study) -> Section:
-    names, counts = np.unique(study.y, return_counts=True)
     n_rows, n_features = study.X.shape
-    text = [f"{n_rows} rows, {n_features} features, {len(names)} classes."]
+    if study.judgements is not None:
+        text = [f"{n_rows} rows, {n_features} features.", describe(study.judgements)]
+        return Section("The data", "data", text=text + _remarks(study))
+    names, counts = np.unique(study.y, return_counts=True)
+    text = [f"{n_rows} rows, {n_features} features, {len(names)} classes.", *_remarks(study)]
+    order = np.argsort(-counts, kind="stable")
+    rows = [
+        [str(names[i]), str(counts[i]), f"{100 * counts[i] / n_rows:.1f} %"]
+        for i in order[:_MAX_CLASSES]
+    ]
+    if len(names) > _MAX_CLASSES:
+        others = counts[order[_MAX_CLASSES:]]
+        rows.append([f"{len(others)} more", str(others.sum()), ""])
+    return Section("The data", "data", text=text, table=(["class", "rows", "share"], rows))
+
+
+def _remarks(study: Study) -> list[str]:
+    """Return what is unusual about the rows."""
+    text = []
     is_constant = np.ptp(study.X, axis=0) == 0
     constant = [name for name, flat in zip(study.features, is_constant, strict=True) if flat]
     if constant:
@@ -90,18 +109,10 @@ def _data(study: Study) -> Section:
             f"{spread.max() / spread.min():,.0f}. Without standardisation, the features with the "
             "largest ones dominate the distances."
         )
-    n_duplicates = n_rows - len(np.unique(study.X, axis=0))
+    n_duplicates = len(study.X) - len(np.unique(study.X, axis=0))
     if n_duplicates:
         text.append(f"Rows that are copies of other rows: {n_duplicates}.")
-    order = np.argsort(-counts, kind="stable")
-    rows = [
-        [str(names[i]), str(counts[i]), f"{100 * counts[i] / n_rows:.1f} %"]
-        for i in order[:_MAX_CLASSES]
-    ]
-    if len(names) > _MAX_CLASSES:
-        others = counts[order[_MAX_CLASSES:]]
-        rows.append([f"{len(others)} more", str(others.sum()), ""])
-    return Section("The data", "data", text=text, table=(["class", "rows", "share"], rows))
+    return text
 
 
 def _comparison(study: Study) -> Section:
@@ -114,6 +125,8 @@ def _comparison(study: Study) -> Section:
             "triplets (a row, a row of the same class, a row of another class) in which the row "
             "of the same class is nearer. MAP@R: the mean average precision of the first R "
             "results for a row, where R is the number of other rows in its class."
+            if study.judgements is None
+            else how_compared(study.judgements)
         ],
         html=study.comparison.to_html(verdict=False),
     )

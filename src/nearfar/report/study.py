@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 from nearfar.comparison import Comparison
+from nearfar.constraints import Pairs, Triplets
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
@@ -31,8 +32,8 @@ class Study:
     name : str
         Name of the data.
     X : array of shape (n_samples, n_features)
-    y : array of shape (n_samples,)
-        Labels.
+    y : array of shape (n_samples,) or None
+        Labels; None if there are judgements instead.
     metric : Metric
         Learned from all rows.
     method : str
@@ -41,6 +42,8 @@ class Study:
         Learns from rows and labels, and returns a Metric or a fitted learner. It is called with the
         training rows, to evaluate on held-out rows. Without it `metric` is evaluated as it is.
     comparison : Comparison, optional
+    judgements : Triplets or Pairs, optional
+        What the metric was learned from, instead of labels.
     learner : MetricLearner, optional
         The learner fitted to all rows, for the plot of its history.
     feature_names, ids, texts : sequence of str, optional
@@ -55,11 +58,12 @@ class Study:
 
     name: str
     X: Floats
-    y: NDArray[Any]
+    y: Any
     metric: Metric
     method: str
     relearn: Callable[[Floats, NDArray[Any]], Any] | None = None
     comparison: Comparison | None = None
+    judgements: Triplets | Pairs | None = None
     learner: MetricLearner | None = None
     feature_names: Sequence[str] | None = None
     ids: Sequence[str] | None = None
