@@ -115,7 +115,7 @@ def integer_ticks(ax: Any) -> None:
         ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
 
 
-def one_axes(given: Any, size: tuple[float, float] = _AXES_INCHES) -> Any:
+def one_axes(given: Any = None, size: tuple[float, float] = _AXES_INCHES) -> Any:
     """Return the given axes, or new ones of a size in inches."""
     return grid(given, 1, 1, size)[0, 0]
 
