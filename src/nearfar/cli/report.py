@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import typer
 from sklearn.base import clone
 
 from nearfar.cli import options
@@ -28,6 +31,7 @@ _SHORTEST_FIT = 1.0
 
 @command
 def report(
+    context: typer.Context,
     source: options.Source,
     label: options.Label = None,
     drop: options.Drop = None,
@@ -73,13 +77,18 @@ def report(
             budget=limit,
             checkpoint=kept.comparison,
         )
+        reason = f"This report is about the metric in {metric}, as asked with --metric."
         subject: dict[str, Any] = {"metric": given, "method": "metric", "metric_file": str(metric)}
         if given is None:
-            method_used = _subject(comparison, choice)
+            method_used, reason = _subject(comparison, choice)
             if limit is not None and method_used.plans_time:
                 method_used = method_used.within(max(limit * _SHARE_OF_FIT, _SHORTEST_FIT))
             subject = _learn(rows, method_used, metric_path, kept)
-        study = _study(rows, comparison, shape, seed, subject)
+        study = replace(
+            _study(rows, comparison, shape, seed, subject),
+            reason=reason,
+            command=command_line(context),
+        )
         with bars() as shown, convergence_notes():
             write_report(path, study, progress=shown.update)
     if json:
@@ -113,24 +122,51 @@ def _study(
     )
 
 
-def _subject(comparison: Comparison, choice: MethodChoice) -> Method:
-    """Return what to report on: the named method, the best guess, the best learner, or LDA."""
+def _subject(comparison: Comparison, choice: MethodChoice) -> tuple[Method, str]:
+    """Return what to report on, and why: the named method, or one that the comparison chooses.
+
+    That is the best guess, the learner or else the plain method with the smallest error.
+    """
     if choice.method is not None:
+        name = choice.method.name
         for result in comparison.left_out:
-            if result.name == choice.method.name and result.note == NO_TIME:
-                raise UserError(f"There was no time to try {result.name}; increase --budget.")
-            if result.name == choice.method.name:
-                raise UserError(f"{result.name} was left out of the comparison: {result.note}.")
-        return choice.method
-    best = comparison.classification.best or comparison.ranking.best
-    if best is not None and best.method.gives_metric:
-        return best.method
-    learned = [e for e in comparison.results if isinstance(e.method.estimator, MetricLearner)]
-    most = max((result.extent for result in learned), default=None)
-    found = min((r for r in learned if r.extent == most), key=lambda r: r.error, default=None)
-    if found is None and "LDA" not in comparison:
+            if result.name == name and result.note == NO_TIME:
+                raise UserError(f"There was no time to try {name}; increase --budget.")
+            if result.name == name:
+                raise UserError(f"{name} was left out of the comparison: {result.note}.")
+        why = "the default method" if choice.name == AUTO else "as asked with --method"
+        return choice.method, f"This report is about {name}, {why}."
+    for goal in (comparison.classification, comparison.ranking):
+        best = goal.best
+        if best is not None and best.method.gives_metric:
+            why = f"the method with the largest expected gain for {goal.goal}"
+            return best.method, f"This report is about {best.name}, {why}."
+    able = [r for r in comparison.results if r.method.gives_metric and r.method.kind != "baseline"]
+    learned = [r for r in able if isinstance(r.method.estimator, MetricLearner)]
+    tried = learned or able
+    if not tried:
         raise UserError("There was no time to try a method; increase --budget.")
-    return comparison["LDA"].method if found is None else found.method
+    most = max(result.extent for result in tried)
+    found = min((r for r in tried if r.extent == most), key=lambda result: result.error)
+    kind = "learner" if learned else "method"
+    return found.method, (
+        f"No method that gives a metric promises a gain. This report is about {found.name}, the "
+        f"{kind} with the smallest error."
+    )
+
+
+def command_line(context: typer.Context) -> str:
+    """Return the command that is running, with the options that are not the defaults."""
+    words = ["nearfar", context.info_name or ""]
+    for parameter in context.command.params:
+        value = context.params.get(parameter.name or "")
+        if parameter.param_type_name == "argument":
+            words.append(str(value))
+        elif value is not None and value != parameter.get_default(context):
+            option = max(parameter.opts, key=len)
+            for each in value if isinstance(value, list | tuple) else [value]:
+                words += [option] if each is True else [option, str(each)]
+    return shlex.join(words)
 
 
 def _learn(rows: Rows, method: Method, path: Path, checkpoint: Checkpoint) -> dict[str, Any]:

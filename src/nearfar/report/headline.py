@@ -22,12 +22,12 @@ _LOOKS = {
     WORSE: "bad",
 }
 _SENTENCES = {
-    "clearly better": "{method} is clearly better than {reference}.",
-    "probably better": "{method} is probably better than {reference}.",
-    "no difference that matters": "{method} makes no difference that matters to {reference}.",
-    "too few rows to tell": "Too few rows to tell whether {method} is better than {reference}.",
+    "clearly better": "{method} improves on {reference}.",
+    "probably better": "{method} probably improves on {reference}.",
+    "no difference that matters": "Keep {reference}: {method} does not improve on it.",
+    "too few rows to tell": "{method} may improve on {reference}.",
     NOT_TESTED: "{method} had too little time to be compared with {reference}.",
-    WORSE: "{method} is worse than {reference}.",
+    WORSE: "Keep {reference}: {method} does worse.",
 }
 
 
@@ -47,7 +47,7 @@ class Headline:
     look : str
         Class of the badge in the style sheet.
     sentence : str
-        The badge as a sentence.
+        What follows for the method.
     gain : str
         Expected gain with its interval and probability; empty if unknown.
     basis : str
@@ -130,14 +130,12 @@ def _headline(study: Study, measure: Measure, goal: GoalComparison) -> Headline 
 
 def _basis(study: Study, result: MethodResult) -> str:
     """Say what the numbers were measured on."""
-    if study.judgements is None:
+    how, cases = "", "rows"
+    if study.judgements is not None:
+        cases = type(study.judgements).__name__.lower()
+    else:
         votes = f"{study.n_neighbors} neighbours" if study.n_neighbors > 1 else "1 neighbour"
-        how = f"classification with {votes}"
-        cases = "rows"
-    else:
-        how, cases = "", type(study.judgements).__name__.lower()
+        how = f"Classification with {votes}. "
     if result.trials is None:
-        where = f"{len(result.wrong)} held-out {cases}"
-    else:
-        where = result.partial or f"cross-validation in {result.n_folds} folds"
-    return f"{how}, {where}" if how else where
+        return f"{how}Measured on {len(result.wrong)} held-out {cases}."
+    return f"{how}Cross-validated on {result.partial or f'{result.n_folds} folds'}."

@@ -48,7 +48,7 @@ def _neighbors(
     found = kneighbors(metric, study.X[train], study.X[[row]], n_neighbors=n_neighbors)[1][0]
     return [
         Neighbor(
-            _named(study, int(other)),
+            _named(study, int(other)) if study.image_shape is None else _class_name(study, other),
             picture(int(other)),
             None if study.labels is None else bool(study.labels[other] == study.labels[row]),
         )
@@ -64,6 +64,11 @@ def _named(study: Study, row: int) -> str:
     else:
         name = f"row {row}" if study.ids is None else study.ids[row]
     return name if study.labels is None else f"{name} [{study.labels[row]}]"
+
+
+def _class_name(study: Study, row: int) -> str:
+    """Return what to write below a picture: its class, or what names the row."""
+    return _named(study, row) if study.labels is None else str(study.labels[row])
 
 
 def _pictures(study: Study) -> Callable[[int], str]:

@@ -2,6 +2,7 @@
 
 // A button to copy each block of code. Without permission, the code is selected instead.
 for (const block of document.querySelectorAll("pre")) {
+  const code = block.querySelector("code");
   const button = document.createElement("button");
   button.type = "button";
   button.className = "copy";
@@ -11,16 +12,16 @@ for (const block of document.querySelectorAll("pre")) {
     setTimeout(() => { button.textContent = "Copy"; }, 3000);
   };
   const select = () => {
-    getSelection().selectAllChildren(block.querySelector("code"));
+    getSelection().selectAllChildren(code);
     let copied = false;
     try { copied = document.execCommand("copy"); } catch (error) { copied = false; }
     say(copied ? "Copied" : "Selected: press Ctrl+C");
   };
   button.addEventListener("click", () => {
     if (!navigator.clipboard) { select(); return; }
-    navigator.clipboard.writeText(block.textContent).then(() => say("Copied"), select);
+    navigator.clipboard.writeText(code.textContent).then(() => say("Copied"), select);
   });
-  block.before(button);
+  block.append(button);
 }
 
 // The class under the pointer, or under a finger, is named below the figure, and others fade.

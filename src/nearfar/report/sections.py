@@ -249,8 +249,8 @@ def _usage(study: Study) -> Section:
     python = (
         "from nearfar import Metric\n\n"
         f"metric = Metric.load({file!r})\n"
-        "metric.transform(X)      # Euclidean distance in this space is the metric\n"
-        "metric.distances(X, Y)   # all distances\n"
+        "mapped = metric.transform(X)   # compare these rows by Euclidean distance\n"
+        "metric.distances(X, Y)\n"
     )
     shell = (
         f"nearfar show {file}\n"
