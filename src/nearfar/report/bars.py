@@ -34,11 +34,11 @@ def comparison_section(study: Study) -> Section:
 def _bars(study: Study, comparison: Comparison, goal: GoalComparison) -> Bars:
     measure = MEASURES[goal.goal]
     verdict = goal.verdict
-    winner = verdict.method if verdict.helps else goal.reference.name
+    winner = verdict.method if verdict.helps else None
+    if verdict.category == "no difference that matters":
+        winner = goal.reference.name
     groups = list(_groups(study, comparison, goal))
-    longest = max(
-        _ends(goal, measure, result)[2] for _, results in groups for result in results
-    )
+    longest = max(_ends(goal, measure, result)[2] for _, results in groups for result in results)
     drawn = [
         BarGroup(
             title if len(groups) > 1 else "",

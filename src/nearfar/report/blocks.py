@@ -51,14 +51,14 @@ class Cell:
     Attributes
     ----------
     text : str
-    share : float
-        Share of the row, from 0 to 1, shown as a shade.
+    shade : float
+        How dark it is, from 0 to 1.
     right : bool
         Whether it is on the diagonal.
     """
 
     text: str
-    share: float
+    shade: float
     right: bool
 
 

@@ -29,16 +29,19 @@ def classes_section(study: Study) -> Section:
     if len(names) <= _MAX_MATRIX_CLASSES:
         for name in (study.method, study.baseline):
             caption = (
-                f"Confusion matrix of {name}, {len(actual)} "
-                f"{'held-out' if study.relearn is not None else 'test'} rows: actual classes in "
+                f"Confusion matrix of {name}, {len(actual)} {_tested(study)}: actual classes in "
                 "rows, predicted ones in columns."
             )
             counts = confusion_counts(names, actual, found[name])
             summary = f"Confusion matrix of {name}" if name == study.baseline else ""
             blocks.append(_matrix(names, counts, caption, summary))
     else:
-        blocks.append(_largest_confusions(names, actual, found))
+        blocks.append(_largest_confusions(study, names, actual, found))
     return Section("Which classes are confused", "classes", blocks)
+
+
+def _tested(study: Study) -> str:
+    return "rows" if study.relearn is None else "held-out rows"
 
 
 def _losses(study: Study) -> tuple[Vector, Vector, str]:
@@ -88,9 +91,7 @@ def _change(difference: float) -> str:
     return f"{'−' if difference < 0 else '+'}{text}"
 
 
-def confusion_counts(
-    names: NDArray[Any], actual: NDArray[Any], predicted: NDArray[Any]
-) -> Ints:
+def confusion_counts(names: NDArray[Any], actual: NDArray[Any], predicted: NDArray[Any]) -> Ints:
     """Return how often rows of each class were predicted to be of each class.
 
     Examples
@@ -111,7 +112,7 @@ def _matrix(names: NDArray[Any], counts: Ints, caption: str, summary: str) -> Ma
     totals = np.maximum(counts.sum(axis=1), 1)
     rows = [
         [
-            Cell(str(count) if count else "", float(count / total), i == j)
+            Cell(str(count) if count else "", _shade(count / total, right=i == j), i == j)
             for j, count in enumerate(row)
         ]
         for i, (row, total) in enumerate(zip(counts.tolist(), totals, strict=True))
@@ -119,8 +120,13 @@ def _matrix(names: NDArray[Any], counts: Ints, caption: str, summary: str) -> Ma
     return Matrix([str(name) for name in names], rows, caption, summary=summary)
 
 
+def _shade(share: float, *, right: bool) -> float:
+    """Return the shade of a share of a class; errors are darker, as they are fewer."""
+    return 0.45 * share if right else 0.12 + 0.6 * share
+
+
 def _largest_confusions(
-    names: NDArray[Any], actual: NDArray[Any], found: dict[str, NDArray[Any]]
+    study: Study, names: NDArray[Any], actual: NDArray[Any], found: dict[str, NDArray[Any]]
 ) -> Block:
     """Return a table of the classes that are confused most, after learning."""
     before, after = (confusion_counts(names, actual, predicted) for predicted in found.values())
@@ -133,9 +139,9 @@ def _largest_confusions(
         if off[i, j]
     ]
     if not rows:
-        return Text([f"None of the {len(actual)} held-out rows is classified wrongly."])
+        return Text([f"None of the {len(actual)} {_tested(study)} is classified wrongly."])
     caption = (
-        f"The largest confusions among {len(actual)} held-out rows, with the number of rows: "
+        f"The largest confusions among {len(actual)} {_tested(study)}, with the number of rows: "
         "actual class → predicted class."
     )
     return Table(["confusion", *found], rows, caption)

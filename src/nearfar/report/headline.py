@@ -136,6 +136,11 @@ def _basis(study: Study, result: MethodResult) -> str:
     else:
         votes = f"{study.n_neighbors} neighbours" if study.n_neighbors > 1 else "1 neighbour"
         how = f"Classification with {votes}. "
+    if study.relearn is None and result.trials is None:
+        return (
+            f"{how}Measured on {len(result.wrong)} {cases}, which the metric may have been "
+            "learned from."
+        )
     if result.trials is None:
         return f"{how}Measured on {len(result.wrong)} held-out {cases}."
     return f"{how}Cross-validated on {result.partial or f'{result.n_folds} folds'}."

@@ -105,7 +105,7 @@ def interval(losses: Vector, *, ranking: bool = False) -> tuple[float, float]:
         # Losses between 0 and 1 vary less than a share; each counts for more.
         effective *= share_variance / max(float(losses.var()), 1e-3 * share_variance)
     center = (mean + z**2 / (2 * effective)) / (1 + z**2 / effective)
-    reach = z / (1 + z**2 / effective) * np.sqrt(
-        share_variance / effective + z**2 / (4 * effective**2)
+    reach = (
+        z / (1 + z**2 / effective) * np.sqrt(share_variance / effective + z**2 / (4 * effective**2))
     )
     return max(0.0, center - float(reach)), min(1.0, center + float(reach))

@@ -24,6 +24,12 @@ for (const block of document.querySelectorAll("pre")) {
   block.append(button);
 }
 
+// Labels on points have an outline in the colour of the page.
+for (const label of document.querySelectorAll("svg .label")) {
+  label.style.paintOrder = "stroke";
+  label.classList.add("halo");
+}
+
 // The class under the pointer, or under a finger, is named below the figure, and others fade.
 for (const figure of document.querySelectorAll("figure")) {
   const output = figure.querySelector("output");

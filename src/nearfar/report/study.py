@@ -17,7 +17,13 @@ from nearfar.learners.base import MetricLearner
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
-from nearfar.report.held_out import EUCLIDEAN, UNSCALED, compare_losses, judgement_losses, predictions
+from nearfar.report.held_out import (
+    EUCLIDEAN,
+    UNSCALED,
+    compare_losses,
+    judgement_losses,
+    predictions,
+)
 from nearfar.report.measures import MEASURES, Measure
 from nearfar.typing import Floats, Ints, Vector
 
