@@ -88,7 +88,8 @@ def iterations(history: History, *, axes: Any = None) -> Axes:
     ----------
     history : History
         The `history_` of a fitted learner.
-    axes : sequence of Axes, optional
+    axes : sequence of Axes or callable, optional
+        One for each plot, or a function that makes them.
 
     Returns
     -------

@@ -37,7 +37,7 @@ _RELATIVE_ZERO = 1e-12
 
 
 def projections(
-    metric: Metric, X: ArrayLike, y: ArrayLike | None = None, *, axes: Sequence[Any] | None = None
+    metric: Metric, X: ArrayLike, y: ArrayLike | None = None, *, axes: Any = None
 ) -> Axes:
     """Draw points along the two leading principal axes after a metric's map.
 

@@ -49,7 +49,7 @@ class Headline:
     sentence : str
         What follows for the method.
     gain : str
-        Expected gain with its interval and probability; empty if unknown.
+        Expected gain with its interval and probability, in words; empty if unknown.
     basis : str
         What the numbers were measured on.
     """
@@ -90,7 +90,7 @@ def category_of(goal: GoalComparison, result: MethodResult) -> str:
     gain = goal.gains.get(result.name)
     if gain is None:
         return NOT_TESTED
-    if gain.high < 0:
+    if goal.mark(result) == "-":
         return WORSE
     return categorise(gain.probability, promising=goal.promises(result))
 
@@ -104,16 +104,6 @@ def _headline(study: Study, measure: Measure, goal: GoalComparison) -> Headline 
     badge = category_of(goal, result)
     reference = described(goal.reference)
     sentence = _SENTENCES[badge].format(method=study.method, reference=reference)
-    gain = goal.gains.get(result.name)
-    expected = ""
-    if gain is not None:
-        sure = "over 99 %"
-        if gain.probability <= _ALMOST_SURE:
-            sure = f"{100 * gain.probability:.0f} %"
-        expected = (
-            f"Expected gain {measure.write_gain(gain)}; probability that it makes a practical "
-            f"difference: {sure}."
-        )
     return Headline(
         measure,
         reference,
@@ -123,8 +113,22 @@ def _headline(study: Study, measure: Measure, goal: GoalComparison) -> Headline 
         badge,
         _LOOKS[badge],
         sentence,
-        expected,
+        _expectation(measure, goal, result),
         _basis(study, pair[1]),
+    )
+
+
+def _expectation(measure: Measure, goal: GoalComparison, result: MethodResult) -> str:
+    """Say how much there is to gain, and how sure that is."""
+    gain = goal.gains.get(result.name)
+    if gain is None:
+        return ""
+    if goal.mark(result) == "-":
+        return f"The difference is significant (p = {goal.p_values[result.name]:.2g})."
+    sure = "over 99 %" if gain.probability > _ALMOST_SURE else f"{100 * gain.probability:.0f} %"
+    return (
+        f"Expected gain {measure.write_gain(gain)}; probability that it makes a practical "
+        f"difference: {sure}."
     )
 
 

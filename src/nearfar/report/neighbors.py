@@ -73,12 +73,12 @@ def _class_name(study: Study, row: int) -> str:
 
 def _pictures(study: Study) -> Callable[[int], str]:
     """Return a function from rows to addresses of their images; empty if they are not images."""
-    if study.image_shape is None:
-        return lambda row: ""
     shape = study.image_shape
     low, high = float(study.X.min()), float(study.X.max())
 
     def address(row: int) -> str:
+        if shape is None:
+            return ""
         values = (np.asarray(study.X[row], dtype=np.float64) - low) / ((high - low) or 1.0)
         return _png(values.reshape(shape))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ from nearfar.report.study import Study
 Progress = Callable[[int, int, str], None]
 
 _MAX_CURVE_NEIGHBORS = 30
+_MAP_SIZE = (4.5, 4.2)
+"""Inches, with room for a legend below."""
 _LONG_TABLE = 12
 _MAX_FEATURES = 20
 _MAX_NAMES = 10
@@ -152,12 +155,10 @@ def _maps(study: Study) -> Iterator[tuple[Callable[[], Any], str]]:
     test = study.split[1] if study.labels is not None else np.arange(len(study.X))
     labels = None if study.labels is None else study.labels[test]
     for name, metric in study.metrics.items():
-        yield (
-            lambda metric=metric: plots.projections(
-                metric, study.X[test], labels, axes=lambda: one_axes(size=(4.5, 4.2))
-            ),
-            f"{name}: {rows.lower()} along the two axes with the largest variance.",
+        draw = partial(
+            plots.projections, metric, study.X[test], labels, axes=partial(one_axes, size=_MAP_SIZE)
         )
+        yield draw, f"{name}: {rows.lower()} along the two axes with the largest variance."
 
 
 def _label_curves(study: Study) -> Iterator[tuple[Callable[[], Any], str]]:

@@ -139,9 +139,11 @@ class Study:
     @cached_property
     def judgement_split(self) -> tuple[Judgements, Judgements]:
         """Judgements to learn from, and held-out ones."""
-        assert self.judgements is not None
-        folds = self.judgements.folds(_JUDGEMENT_FOLDS, random_state=self.random_state)
-        return next(iter(folds))
+        judgements: Any = self.judgements
+        found: tuple[Judgements, Judgements] = next(
+            judgements.folds(_JUDGEMENT_FOLDS, random_state=self.random_state)
+        )
+        return found
 
     @cached_property
     def relearned(self) -> Any:
