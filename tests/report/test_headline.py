@@ -35,6 +35,13 @@ def test_numbers_and_category_are_those_of_the_comparison():
     assert second.badge == "clearly better"
 
 
+def test_the_goal_that_the_method_was_chosen_for_comes_first():
+    first, second = headlines(wine_study(goal="ranking"))
+    assert first.measure.name == "MAP@R"
+    assert first.basis == "Cross-validated on 2 folds."
+    assert second.measure.name == "error"
+
+
 def test_without_a_comparison_held_out_rows_decide():
     study = held_out_study()
     (headline,) = headlines(study)

@@ -12,7 +12,7 @@ from nearfar import Metric
 from nearfar.cli.app import app
 from nearfar.cli.errors import UserError
 from nearfar.cli.methods import find_method
-from nearfar.cli.report import _subject
+from nearfar.cli.report import choose_subject
 from nearfar.comparison import Comparison, MethodResult, default_methods
 
 
@@ -114,31 +114,39 @@ class TestSubject:
             n_rows=100,
         )
 
-    def result(self, method, error):
-        losses = (np.arange(100) < 100 * error).astype(float)
+    def result(self, method, error, ranking_loss=None):
+        ranking_loss = error if ranking_loss is None else ranking_loss
+        wrong, unranked = (np.arange(100)[:, None] < 100 * np.array([error, ranking_loss])).T
         return MethodResult(
             method,
             errors=np.array([error]),
-            maps_at_r=np.array([1 - error]),
-            wrong=losses,
-            average_precision=1 - losses,
+            maps_at_r=np.array([1 - ranking_loss]),
+            wrong=wrong.astype(float),
+            average_precision=1.0 - unranked,
         )
 
     def test_best_guess(self):
-        method, why = _subject(self.compared("LDA", error=0.1), find_method("best"))
-        assert method.name == "LDA"
-        assert "the method with the largest expected gain for classification" in why
+        found = choose_subject(self.compared("LDA", error=0.1), find_method("best"))
+        assert found.method.name == "LDA"
+        assert found.goal == "classification"
+        assert "the method with the largest expected gain for classification" in found.reason
+
+    def test_best_guess_for_ranking(self):
+        methods = {method.name: method for method in default_methods([])}
+        results = [self.result(methods["Euclidean"], 0.2), self.result(methods["LDA"], 0.4, 0.05)]
+        comparison = Comparison(results, n_neighbors=3, n_folds=1, n_rows=100)
+        assert choose_subject(comparison, find_method("best")).goal == "ranking"
 
     @pytest.mark.parametrize(
         ("tried", "chosen"),
         [(["cosine"], "cosine"), (["cosine", "NCA"], "NCA"), (["L1", "LDA"], "LDA")],
     )
     def test_nothing_promises_a_gain(self, tried, chosen):
-        method, why = _subject(self.compared(*tried, error=0.9), find_method("best"))
-        assert method.name == chosen
-        assert "promises a gain" in why
+        found = choose_subject(self.compared(*tried, error=0.9), find_method("best"))
+        assert found.method.name == chosen
+        assert "promises a gain" in found.reason
 
     @pytest.mark.parametrize("tried", [[], ["L1"]])
     def test_nothing_that_gives_a_metric_was_tried(self, tried):
         with pytest.raises(UserError, match="no time to try a method"):
-            _subject(self.compared(*tried, error=0.9), find_method("best"))
+            choose_subject(self.compared(*tried, error=0.9), find_method("best"))

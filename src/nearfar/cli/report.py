@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -77,18 +77,21 @@ def report(
             budget=limit,
             checkpoint=kept.comparison,
         )
-        reason = f"This report is about the metric in {metric}, as asked with --metric."
-        subject: dict[str, Any] = {"metric": given, "method": "metric", "metric_file": str(metric)}
+        subject: dict[str, Any] = {
+            "metric": given,
+            "method": "metric",
+            "metric_file": str(metric),
+            "reason": f"This report is about the metric in {metric}, as asked with --metric.",
+        }
         if given is None:
-            method_used, reason = _subject(comparison, choice)
+            chosen = choose_subject(comparison, choice)
+            method_used = chosen.method
             if limit is not None and method_used.plans_time:
                 method_used = method_used.within(max(limit * _SHARE_OF_FIT, _SHORTEST_FIT))
             subject = _learn(rows, method_used, metric_path, kept)
-        study = replace(
-            _study(rows, comparison, shape, seed, subject),
-            reason=reason,
-            command=command_line(context),
-        )
+            subject |= {"reason": chosen.reason, "goal": chosen.goal}
+        subject["command"] = command_line(context)
+        study = _study(rows, comparison, shape, seed, subject)
         with bars() as shown, convergence_notes():
             write_report(path, study, progress=shown.update)
     if json:
@@ -122,10 +125,29 @@ def _study(
     )
 
 
-def _subject(comparison: Comparison, choice: MethodChoice) -> tuple[Method, str]:
-    """Return what to report on, and why: the named method, or one that the comparison chooses.
+@dataclass(frozen=True)
+class Subject:
+    """What a report is about.
 
-    That is the best guess, the learner or else the plain method with the smallest error.
+    Attributes
+    ----------
+    method : Method
+    reason : str
+        Why, as a sentence.
+    goal : str or None
+        The goal that it was chosen for.
+    """
+
+    method: Method
+    reason: str
+    goal: str | None = None
+
+
+def choose_subject(comparison: Comparison, choice: MethodChoice) -> Subject:
+    """Return what to report on: the named method, or one that the comparison chooses.
+
+    That is the best guess for classification or else for ranking, or else the learner, or the plain
+    method, with the smallest error.
     """
     if choice.method is not None:
         name = choice.method.name
@@ -135,12 +157,12 @@ def _subject(comparison: Comparison, choice: MethodChoice) -> tuple[Method, str]
             if result.name == name:
                 raise UserError(f"{name} was left out of the comparison: {result.note}.")
         why = "the default method" if choice.name == AUTO else "as asked with --method"
-        return choice.method, f"This report is about {name}, {why}."
+        return Subject(choice.method, f"This report is about {name}, {why}.")
     for goal in (comparison.classification, comparison.ranking):
         best = goal.best
         if best is not None and best.method.gives_metric:
             why = f"the method with the largest expected gain for {goal.goal}"
-            return best.method, f"This report is about {best.name}, {why}."
+            return Subject(best.method, f"This report is about {best.name}, {why}.", goal.goal)
     able = [r for r in comparison.results if r.method.gives_metric and r.method.kind != "baseline"]
     learned = [r for r in able if isinstance(r.method.estimator, MetricLearner)]
     tried = learned or able
@@ -149,10 +171,11 @@ def _subject(comparison: Comparison, choice: MethodChoice) -> tuple[Method, str]
     most = max(result.extent for result in tried)
     found = min((r for r in tried if r.extent == most), key=lambda result: result.error)
     kind = "learner" if learned else "method"
-    return found.method, (
+    reason = (
         f"No method that gives a metric promises a gain. This report is about {found.name}, the "
         f"{kind} with the smallest error."
     )
+    return Subject(found.method, reason)
 
 
 def command_line(context: typer.Context) -> str:

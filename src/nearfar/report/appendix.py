@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from nearfar.comparison import Comparison
 from nearfar.report.blocks import Block, Code, Facts, Section, Table
 from nearfar.report.measures import MEASURES
-from nearfar.report.study import Study, compared_goals
+from nearfar.report.study import Study
 
 _PACKAGES = ("nearfar", "numpy", "scipy", "scikit-learn", "matplotlib")
 
@@ -31,7 +31,7 @@ def appendix_section(study: Study) -> Section:
         call = "\n".join([f"{type(study.learner).__name__}(", *shown, ")"])
         blocks.append(Code("Parameters", call))
     if study.comparison is not None:
-        blocks.append(_tests(study.comparison))
+        blocks.append(_tests(study, study.comparison))
     return Section("Appendix", "appendix", blocks)
 
 
@@ -45,9 +45,9 @@ def _versions() -> str:
     return ", ".join(found)
 
 
-def _tests(comparison: Comparison) -> Table:
+def _tests(study: Study, comparison: Comparison) -> Table:
     """Return gains and p-values of all methods, for each goal."""
-    goals = compared_goals(comparison)
+    goals = study.compared_goals
     header = ["method"]
     for goal in goals:
         name = MEASURES[goal.goal].short_name

@@ -8,7 +8,7 @@ from nearfar.comparison import Comparison, GoalComparison, MethodResult
 from nearfar.comparison.results import paired
 from nearfar.report.blocks import Bar, BarGroup, Bars, Block, Markup, Section, Text
 from nearfar.report.measures import MEASURES, Measure, interval, row_losses
-from nearfar.report.study import Study, compared_goals
+from nearfar.report.study import Study
 
 _MAX_BARS = 12
 _ALL_FOLDS = "all folds"
@@ -25,7 +25,7 @@ def comparison_section(study: Study) -> Section:
     comparison = study.comparison
     assert comparison is not None
     blocks: list[Block] = [Text(comparison.verdicts)]
-    blocks += [_bars(study, comparison, goal) for goal in compared_goals(comparison)]
+    blocks += [_bars(study, comparison, goal) for goal in study.compared_goals]
     explained = [] if study.labels is None else [Text([_LABEL_MEASURES], summary="The measures")]
     table = Markup(comparison.to_html(verdict=False), summary="All methods as a table")
     return Section("Does learning help?", "comparison", [*blocks, table, *explained])

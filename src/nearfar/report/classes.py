@@ -48,8 +48,7 @@ def _losses(study: Study) -> tuple[Vector, Vector, str]:
     """Errors of all rows before and after, nan for rows not tested, and where they come from."""
     comparison = study.comparison
     if comparison is not None and study.method in comparison:
-        goal = comparison.classification
-        pair = paired(goal.reference, comparison[study.method])
+        pair = paired(comparison[study.baseline], comparison[study.method])
         if pair is not None:
             folds = pair[1].partial or f"all {pair[1].n_folds} folds"
             return pair[0].wrong, pair[1].wrong, f"Cross-validated errors on {folds}."

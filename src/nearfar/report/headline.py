@@ -9,7 +9,7 @@ from nearfar.comparison.results import paired
 from nearfar.comparison.verdict import categorise
 from nearfar.comparison.wording import described
 from nearfar.report.measures import Measure
-from nearfar.report.study import Study, compared_goals
+from nearfar.report.study import Study
 
 WORSE, NOT_TESTED = "worse", "not tested"
 _ALMOST_SURE = 0.995
@@ -77,7 +77,7 @@ def reason(study: Study) -> str:
     sentences = [study.reason or f"This report is about {study.method}."]
     if study.comparison is None:
         return sentences[0]
-    verdict = compared_goals(study.comparison)[0].verdict
+    verdict = study.compared_goals[0].verdict
     if not verdict.helps:
         return sentences[0]
     if verdict.method != study.method:
@@ -114,7 +114,7 @@ def _headline(study: Study, measure: Measure, goal: GoalComparison) -> Headline 
         _LOOKS[badge],
         sentence,
         _expectation(measure, goal, result),
-        _basis(study, pair[1]),
+        _basis(study, goal, pair[1]),
     )
 
 
@@ -132,12 +132,12 @@ def _expectation(measure: Measure, goal: GoalComparison, result: MethodResult) -
     )
 
 
-def _basis(study: Study, result: MethodResult) -> str:
+def _basis(study: Study, goal: GoalComparison, result: MethodResult) -> str:
     """Say what the numbers were measured on."""
     how, cases = "", "rows"
     if study.judgements is not None:
         cases = type(study.judgements).__name__.lower()
-    else:
+    elif goal.goal == "classification":
         votes = f"{study.n_neighbors} neighbours" if study.n_neighbors > 1 else "1 neighbour"
         how = f"Classification with {votes}. "
     if study.relearn is None and result.trials is None:

@@ -21,7 +21,7 @@ for (const block of document.querySelectorAll("pre")) {
     if (!navigator.clipboard) { select(); return; }
     navigator.clipboard.writeText(code.textContent).then(() => say("Copied"), select);
   });
-  block.append(button);
+  block.prepend(button);
 }
 
 // Labels on points have an outline in the colour of the page.

@@ -69,6 +69,8 @@ class Study:
         Why the report is about this method, as a sentence.
     command : str, optional
         The command that writes the report.
+    goal : str, optional
+        Goal of the comparison that the headline is about; by default the first.
     notes : sequence of (str, str), optional
         More to say in the appendix, such as how columns were prepared: names and texts.
     """
@@ -89,6 +91,7 @@ class Study:
     random_state: int = 0
     reason: str = ""
     command: str = ""
+    goal: str | None = None
     notes: Sequence[tuple[str, str]] = ()
 
     @property
@@ -167,7 +170,15 @@ class Study:
         """What the method is compared by: the comparison's goals, or held-out data of the split."""
         if self.comparison is None or self.method not in self.comparison:
             return [(self._held_out_measure, self.held_out)]
-        return [(MEASURES[goal.goal], goal) for goal in compared_goals(self.comparison)]
+        return [(MEASURES[goal.goal], goal) for goal in self.compared_goals]
+
+    @property
+    def compared_goals(self) -> list[GoalComparison]:
+        """The comparison by each of its goals; the first is that of the headline."""
+        if self.comparison is None:
+            return []
+        goals = [self.comparison.classification, self.comparison.ranking]
+        return sorted(goals, key=lambda goal: goal.goal != self.goal)
 
     @property
     def _held_out_measure(self) -> Measure:
@@ -182,7 +193,7 @@ class Study:
         It is the better one of the comparison or, if there is none, on the held-out data.
         """
         if self.comparison is not None:
-            return compared_goals(self.comparison)[0].reference.name
+            return self.compared_goals[0].reference.name
         return self.held_out.reference.name
 
     @property
@@ -247,8 +258,3 @@ class Study:
         firsts = np.sort(np.unique(self.labels[order], return_index=True)[1])
         rest = np.setdiff1d(np.arange(len(order)), firsts)
         return [int(row) for row in order[np.concatenate([firsts, rest])][:number]]
-
-
-def compared_goals(comparison: Comparison) -> list[GoalComparison]:
-    """Return a comparison by each of its goals; the first is the main one."""
-    return [comparison.classification, comparison.ranking]
