@@ -1,0 +1,125 @@
+"""Learning from triplets and pairs: accuracy on judgements that were held out.
+
+Human triplets: shoes (zappos_triplets, principal components of 4,096 picture features) and egg
+shapes (alien_eggs_triplets, one feature). A fifth of the anchors is held out. Pairs: of letters and
+of faces, whose classes are split in two, so that test pairs show unseen classes; the measure is the
+probability that a similar pair is nearer than a dissimilar one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.decomposition import PCA
+from sklearn.metrics import roc_auc_score
+
+from nearfar import AutoMetric, Metric, Pairs, Triplets, datasets
+from nearfar.evaluate import triplet_accuracy
+from nearfar.learners.auto import known_learners
+from protocol import Array, load, record
+
+TABLES = ("zappos_triplets", "alien_eggs_triplets", "letter", "orl_32x32")
+MOST_TRIPLETS = 20_000
+MOST_COMPONENTS = 60
+
+
+def triplets(name: str, seed: int) -> tuple[Array, Triplets, Triplets]:
+    """Rows, triplets to learn from, and triplets of other anchors."""
+    data = datasets.load(name)
+    X = np.asarray(data.X, dtype=np.float64)
+    if X.shape[1] > MOST_COMPONENTS:
+        X = PCA(MOST_COMPONENTS, random_state=0).fit_transform(X)
+    rng = np.random.RandomState(seed)
+    index = np.asarray(data.triplets)
+    index = index[rng.permutation(len(index))[:MOST_TRIPLETS]]
+    held_out = np.isin(index[:, 0], rng.permutation(len(X))[: len(X) // 5])
+    return X, Triplets(index[~held_out]), Triplets(index[held_out])
+
+
+def pairs(name: str, seed: int, n_pairs: int = 2000) -> tuple[Array, Pairs, Pairs]:
+    """Rows, pairs of half of the classes, and pairs of the others."""
+    X, y = load(name)
+    rng = np.random.RandomState(seed)
+    if X.shape[1] > MOST_COMPONENTS:
+        X = PCA(MOST_COMPONENTS, random_state=0).fit_transform(X)
+    seen = rng.permutation(np.unique(y))[::2]
+    found = []
+    for rows in (np.flatnonzero(np.isin(y, seen)), np.flatnonzero(~np.isin(y, seen))):
+        a = rng.choice(rows, 40 * n_pairs)
+        b = rng.choice(rows, 40 * n_pairs)
+        same = (y[a] == y[b]) & (a != b)
+        kept = np.concatenate(
+            [np.flatnonzero(same)[: n_pairs // 2], np.flatnonzero(y[a] != y[b])[: n_pairs // 2]]
+        )
+        found.append(Pairs(np.column_stack([a, b])[kept], similar=same[kept]))
+    return X, found[0], found[1]
+
+
+def accuracy(metric: Metric, X: Array, held_out: Triplets | Pairs) -> float:
+    if isinstance(held_out, Triplets):
+        return triplet_accuracy(metric, X, held_out)
+    distances = metric.pair_distances(X, held_out.index)
+    return float(roc_auc_score(held_out.similar, -distances))
+
+
+def measure(table: str, seed: int, arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """Run every learner on one table."""
+    judged = triplets if table.endswith("triplets") else pairs
+    X, known, held_out = judged(table, seed)
+    kind = "triplets" if isinstance(known, Triplets) else "pairs"
+    learners: dict[str, Any] = {"Euclidean": None}
+    learners |= {name: cls() for name, cls in known_learners().items() if kind in cls.supervision}
+    learners["AutoMetric"] = AutoMetric(budget=arguments.budget)
+    if arguments.toy:
+        learners = {name: learners[name] for name in ("Euclidean", "LSML", "AutoMetric")}
+    rows: list[dict[str, Any]] = []
+    for method, learner in learners.items():
+        cpu = time.process_time()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            metric = learner.fit(X, known).metric_ if learner else Metric(np.eye(X.shape[1]))
+        row = {"table": table, "seed": seed, "method": method, "cpu": time.process_time() - cpu}
+        rows.append(row | {"accuracy": accuracy(metric, X, held_out)})
+    return rows
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    tables = list(dict.fromkeys(row["table"] for row in rows))
+    print("accuracy on held-out judgements (%), CPU seconds\n")
+    print(f"{'':20s}" + "".join(f"{table:>24s}" for table in tables))
+    for method in dict.fromkeys(row["method"] for row in rows):
+        line = f"{method:20s}"
+        for table in tables:
+            mine = [r for r in rows if (r["method"], r["table"]) == (method, table)]
+            if mine:
+                mean, cpu = (np.mean([row[key] for row in mine]) for key in ("accuracy", "cpu"))
+                line += f"{100 * mean:15.2f} {cpu:7.1f}s"
+            else:
+                line += f"{'':24s}"
+        print(line)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--toy", action="store_true", help="egg shapes only, few learners")
+    parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("--budget", type=float, default=60.0, help="seconds for AutoMetric")
+    arguments = parser.parse_args()
+    tables: tuple[str, ...] = TABLES
+    if arguments.toy:
+        arguments.splits, arguments.budget, tables = 1, 3.0, ("alien_eggs_triplets",)
+    rows = []
+    for table in tables:
+        for seed in range(arguments.splits):
+            rows += measure(table, seed, arguments)
+    if not arguments.toy:
+        record("judgements", rows)
+    show(rows)
+
+
+if __name__ == "__main__":
+    main()
