@@ -47,7 +47,7 @@ class TestImportances:
         widths = np.array([bar.get_width() for bar in ax.patches])
         np.testing.assert_allclose(np.abs(widths).sum(), 1.0)
         np.testing.assert_allclose(np.sort(widths), np.sort(shares / np.abs(shares).sum()))
-        assert ax.get_xlabel() == "share of the sum of absolute contributions"
+        assert ax.get_xlabel() == "share of absolute contributions"
         one, other = (bar.get_facecolor() for bar in ax.patches)
         assert one != other
 

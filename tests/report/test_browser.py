@@ -66,8 +66,8 @@ def test_everything_fits_a_phone(browser, report_file, kind):
     page.goto(report_file(kind).as_uri())
     page.evaluate("for (const node of document.querySelectorAll('details')) node.open = true")
     assert page.evaluate("document.documentElement.scrollWidth") <= WIDTHS["phone"]
-    outside = page.evaluate(_OUTSIDE)
-    assert outside == []
+    assert page.evaluate(_OUTSIDE) == []
+    assert page.evaluate(_CUT_TEXTS) == []
     assert page.evaluate("document.querySelectorAll('svg').length") > 2
     page.close()
 
@@ -133,6 +133,12 @@ _OUTSIDE = """
     const box = node.getBoundingClientRect();
     return box.left < -0.5 || box.right > innerWidth + 0.5;
 }).map(node => node.outerHTML.slice(0, 200))
+"""
+_CUT_TEXTS = """
+[...document.querySelectorAll('svg text')].filter(node => {
+    const [box, figure] = [node, node.ownerSVGElement].map(each => each.getBoundingClientRect());
+    return box.left < figure.left || box.right > figure.right;
+}).map(node => node.textContent)
 """
 # The boxes of texts are as high as lines, which is more than the letters need.
 _OVERLAPS = """

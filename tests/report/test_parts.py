@@ -8,6 +8,7 @@ from sklearn.datasets import load_wine
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
 from nearfar import BoostMetric, Metric, Pairs, compare
+from nearfar.comparison import Comparison, MethodResult, default_methods
 from nearfar.report.bars import comparison_section
 from nearfar.report.blocks import Bars, Matrix, Table
 from nearfar.report.classes import classes_section, confusion_counts
@@ -47,8 +48,21 @@ class TestBars:
         bars = next(b for b in comparison_section(study).blocks if isinstance(b, Bars))
         reference = comparison.classification.reference.name
         for group in bars.groups:
-            assert reference in [bar.name for bar in group.bars]
-            assert len(group.bars) > 1
+            names = [bar.name for bar in group.bars]
+            assert reference in names
+            assert len(names) > 1
+            assert not (group.folded and "BoostMetric" in names)
+
+    def test_of_nothing_but_the_baseline(self):
+        methods = [method for method in default_methods([]) if method.kind == "baseline"]
+        figures = dict.fromkeys(
+            ["errors", "maps_at_r", "triplet_accuracies", "seconds"], np.zeros(1)
+        )
+        by_row = dict.fromkeys(["wrong", "average_precision"], np.zeros(178))
+        only = MethodResult(methods[0], **figures, **by_row)
+        comparison = Comparison([only], n_neighbors=3, n_folds=1, n_rows=178)
+        study = wine_study(comparison=comparison, relearn=None)
+        assert not any(isinstance(block, Bars) for block in comparison_section(study).blocks)
 
 
 class TestClasses:

@@ -69,6 +69,7 @@ class TestCommand:
         assert "Metric.load(&#39;mine.safetensors&#39;)" in text
         assert "the metric in mine.safetensors, as asked with --metric." in text
         assert not (tmp_path / "table-metric.safetensors").exists()
+        run("table.npz", "--metric", "mine.safetensors", "--budget", "0s", "--folds", 2)
 
     def test_images(self, run, tmp_path):
         X, y = load_digits(return_X_y=True)

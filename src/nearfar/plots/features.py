@@ -60,7 +60,7 @@ def importances(
     label = "share of diag(M)" if X is None else "share of the mean squared distance"
     size = float(np.abs(shares).sum())
     if size > _LARGEST_SUM:
-        shares, label = shares / size, "share of the sum of absolute contributions"
+        shares, label = shares / size, "share of absolute contributions"
     ax = one_axes(ax, (4.5, 1.2 + 0.25 * len(shown)))
     cancels = shares[shown] < 0
     bars = ax.barh(np.arange(len(shown)), shares[shown], color=METHOD_PALETTE[0])

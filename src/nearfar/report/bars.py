@@ -25,7 +25,8 @@ def comparison_section(study: Study) -> Section:
     comparison = study.comparison
     assert comparison is not None
     blocks: list[Block] = [Text(comparison.verdicts)]
-    blocks += [_bars(study, comparison, goal) for goal in study.compared_goals]
+    bars = [_bars(study, comparison, goal) for goal in study.compared_goals]
+    blocks += [block for block in bars if block.groups]
     explained = [] if study.labels is None else [Text([_LABEL_MEASURES], summary="The measures")]
     table = Markup(comparison.to_html(verdict=False), summary="All methods as a table")
     return Section("Does learning help?", "comparison", [*blocks, table, *explained])
@@ -38,13 +39,16 @@ def _bars(study: Study, comparison: Comparison, goal: GoalComparison) -> Bars:
     if verdict.category == "no difference that matters":
         winner = goal.reference.name
     groups = list(_groups(study, comparison, goal))
-    longest = max(_ends(goal, measure, result)[2] for _, results in groups for result in results)
+    ends = [_ends(goal, measure, result)[2] for _, results in groups for result in results]
+    longest = max(ends, default=1.0)
+    main = {study.method, verdict.method}
     drawn = [
         BarGroup(
             title if len(groups) > 1 else "",
             [_bar(study, goal, measure, result, winner, longest) for result in results],
+            folded=number > 0 and main.isdisjoint(result.name for result in results),
         )
-        for title, results in groups
+        for number, (title, results) in enumerate(groups)
     ]
     left_out = len(comparison.results) - len({bar.name for group in drawn for bar in group.bars})
     more = f" {left_out} more methods are in the table." if left_out else ""

@@ -119,6 +119,7 @@ class BarGroup:
 
     title: str
     bars: list[Bar]
+    folded: bool = False
 
 
 @dataclass(frozen=True)
