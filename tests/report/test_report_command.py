@@ -88,6 +88,31 @@ class TestCommand:
         run("wine.csv", *options)
         assert "story 17" in (tmp_path / "wine.html").read_text()
 
+    @pytest.mark.parametrize("kind", ["triplets", "pairs"])
+    def test_judgements(self, run, tmp_path, kind):
+        X, _ = load_iris(return_X_y=True)
+        pl.DataFrame(X, schema=list("abcd")).write_csv("iris.csv")
+        i = np.arange(150)
+        near, far = (i // 50) * 50 + (i + 1) % 50, (i + 50) % 150
+        triplets = pl.DataFrame({"anchor": i, "near": near, "far": far})
+        similar = np.repeat([True, False], 150)
+        pairs = pl.DataFrame(
+            {"a": np.tile(i, 2), "b": np.concatenate([near, far]), "similar": similar}
+        )
+        {"triplets": triplets, "pairs": pairs}[kind].write_csv("known.csv")
+        result = run("iris.csv", f"--{kind}", "known.csv", "--method", "lsml")
+        assert "Report on LSML written to iris.html" in result.stdout
+        text = (tmp_path / "iris.html").read_text()
+        known = {"triplets": "150 triplets of 150 rows, with 150 anchors."}
+        known["pairs"] = "300 pairs of 150 rows: 150 similar, 150 dissimilar."
+        assert known[kind] in text
+        assert f"held-out {kind}" in text
+        assert "Which features matter" in text
+        assert "classes" not in text
+        assert Metric.load("iris-metric.safetensors").feature_names == tuple("abcd")
+        best = run("iris.csv", f"--{kind}", "known.csv", "--method", "best", "--budget", "20s")
+        assert "Report on " in best.stdout
+
     @pytest.mark.parametrize(
         ("options", "message"),
         [

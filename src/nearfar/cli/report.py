@@ -14,8 +14,9 @@ from sklearn.base import clone
 from nearfar.cli import options
 from nearfar.cli.checkpoint import Checkpoint
 from nearfar.cli.compare import run_comparison
+from nearfar.cli.constraints import check_one_supervision, read_judgements
 from nearfar.cli.errors import UserError
-from nearfar.cli.files import check_output, load_metric
+from nearfar.cli.files import check_output, load_metric, save_metric
 from nearfar.cli.methods import AUTO, MethodChoice, find_method, fit_method
 from nearfar.cli.rows import Rows, read_rows
 from nearfar.cli.terminal import bars, command, convergence_notes, say, show_json
@@ -35,6 +36,8 @@ def report(
     source: options.Source,
     label: options.Label = None,
     drop: options.Drop = None,
+    triplets: options.TripletsPath = None,
+    pairs: options.PairsPath = None,
     ids: options.Id = None,
     text: options.Text = None,
     image_shape: options.ImageShape = None,
@@ -54,22 +57,29 @@ def report(
 
     Unless --metric is given, a metric is learned and written beside the report.
     """
+    check_one_supervision(label, triplets, pairs)
     path = save_as or Path(f"{Path(source).stem}.html")
     metric_path = path.with_name(f"{path.stem}-metric.safetensors")
-    check_output(path, (".html", ".htm"), [source, metric])
-    check_output(metric_path, None, [source])
-    kept = Checkpoint(checkpoint, [source, metric, path, metric_path])
+    inputs = [source, label, triplets, pairs]
+    check_output(path, (".html", ".htm"), [*inputs, metric])
+    check_output(metric_path, None, inputs)
+    kept = Checkpoint(checkpoint, [*inputs, metric, path, metric_path])
     limit = options.seconds(budget)
     choice = find_method(method, seed=seed)
     given = None if metric is None else load_metric(metric)
+    labelled = triplets is None and pairs is None
     rows = read_rows(
-        source, label=label, drop=drop, ids=ids, text=text, metric=given, labelled=True
+        source, label=label, drop=drop, ids=ids, text=text, metric=given, labelled=labelled
     )
+    judgements = read_judgements(rows, triplets, pairs)
+    known = rows.labels if judgements is None else judgements
+    choice.check(known)
     shape = _image_shape(image_shape, rows)
     with kept:
-        kept.check(choice.learner, rows.X, rows.labels)
+        kept.check(choice.learner, rows.X, known)
         comparison = run_comparison(
             rows,
+            known,
             choice.learners if given is None else None,
             folds=folds,
             neighbors=neighbors,
@@ -88,10 +98,10 @@ def report(
             method_used = chosen.method
             if limit is not None and method_used.plans_time:
                 method_used = method_used.within(max(limit * _SHARE_OF_FIT, _SHORTEST_FIT))
-            subject = _learn(rows, method_used, metric_path, kept)
+            subject = _learn(rows, known, method_used, metric_path, kept)
             subject |= {"reason": chosen.reason, "goal": chosen.goal}
         subject["command"] = command_line(context)
-        study = _study(rows, comparison, shape, seed, subject)
+        study = _study(rows, known, comparison, shape, seed, subject)
         with bars() as shown, convergence_notes():
             write_report(path, study, progress=shown.update)
     if json:
@@ -106,6 +116,7 @@ def report(
 
 def _study(
     rows: Rows,
+    known: Any,
     comparison: Comparison,
     shape: tuple[int, ...] | None,
     seed: int,
@@ -114,7 +125,7 @@ def _study(
     return Study(
         rows.name,
         rows.X,
-        rows.labels,
+        known,
         comparison=comparison,
         feature_names=rows.feature_names,
         ids=rows.ids,
@@ -146,7 +157,7 @@ class Subject:
 def choose_subject(comparison: Comparison, choice: MethodChoice) -> Subject:
     """Return what to report on: the named method, or one that the comparison chooses.
 
-    That is the best guess for classification or else for ranking, or else the learner, or the plain
+    That is the best guess for the first goal that has one, or else the learner, or the plain
     method, with the smallest error.
     """
     if choice.method is not None:
@@ -158,7 +169,7 @@ def choose_subject(comparison: Comparison, choice: MethodChoice) -> Subject:
                 raise UserError(f"{name} was left out of the comparison: {result.note}.")
         why = "the default method" if choice.name == AUTO else "as asked with --method"
         return Subject(choice.method, f"This report is about {name}, {why}.")
-    for goal in (comparison.classification, comparison.ranking):
+    for goal in comparison.goals.values():
         best = goal.best
         if best is not None and best.method.gives_metric:
             why = f"the method with the largest expected gain for {goal.goal}"
@@ -192,12 +203,14 @@ def command_line(context: typer.Context) -> str:
     return shlex.join(words)
 
 
-def _learn(rows: Rows, method: Method, path: Path, checkpoint: Checkpoint) -> dict[str, Any]:
+def _learn(
+    rows: Rows, known: Any, method: Method, path: Path, checkpoint: Checkpoint
+) -> dict[str, Any]:
     """Learn from all rows, and save the metric."""
-    fit = fit_method(method, rows, rows.labels, checkpoint)
+    fit = fit_method(method, rows, known, checkpoint)
     if fit.metric is None:
         raise UserError(f"{method.name} is not a linear map; name another --method.")
-    fit.metric.save(path)
+    save_metric(fit.metric, path, rows.X)
 
     def relearn(X: Any, y: Any) -> Any:
         if isinstance(method.estimator, MetricLearner):

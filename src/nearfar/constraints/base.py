@@ -83,7 +83,8 @@ class IndexedConstraints:
 class ConstraintsOver:
     """Constraints presented as one target per sample, so that scikit-learn can split them.
 
-    Indexing with the samples of a fold restricts the constraints to that fold.
+    Indexing with the samples of a fold restricts the constraints to that fold. It is an error if
+    none is left, because a fold without constraints cannot be learned from or scored.
 
     Examples
     --------
@@ -110,7 +111,15 @@ class ConstraintsOver:
     def __getitem__(self, samples: Any) -> ConstraintsOver:
         rows = samples[0] if isinstance(samples, tuple) else samples
         chosen = np.atleast_1d(np.arange(self.n_samples)[rows])
-        return ConstraintsOver(self.constraints.restrict(chosen), len(chosen))
+        kept = self.constraints.restrict(chosen)
+        if len(chosen) > 1 and len(kept) == 0 < len(self.constraints):
+            kind = type(self.constraints).__name__
+            raise ValueError(
+                f"None of the {len(self.constraints)} {kind} is among the {len(chosen)} samples "
+                "of this fold. Shuffle the folds, as in KFold(5, shuffle=True), or use fewer; or "
+                "split the constraints instead of the samples, with their method `folds`."
+            )
+        return ConstraintsOver(kept, len(chosen))
 
 
 def checked_rows(index: ArrayLike, width: int, name: str) -> Ints:

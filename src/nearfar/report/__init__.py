@@ -1,6 +1,7 @@
 """Reports on a metric as one self-contained HTML file.
 
     study        the rows, the metric, and a split into training and held-out data
+    judgements   what a report says about triplets and pairs
     held_out     losses on held-out rows or judgements
     measures     what is measured for each goal, and how it is written
     headline     two numbers, a badge, and why the report is about its method

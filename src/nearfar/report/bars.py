@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from nearfar.comparison import Comparison, GoalComparison, MethodResult
 from nearfar.comparison.results import paired
 from nearfar.report.blocks import Bar, BarGroup, Bars, Block, Markup, Section, Text
+from nearfar.report.judgements import how_compared
 from nearfar.report.measures import MEASURES, Measure, interval, row_losses
 from nearfar.report.study import Study
 
@@ -27,9 +28,10 @@ def comparison_section(study: Study) -> Section:
     blocks: list[Block] = [Text(comparison.verdicts)]
     bars = [_bars(study, comparison, goal) for goal in study.compared_goals]
     blocks += [block for block in bars if block.groups]
-    explained = [] if study.labels is None else [Text([_LABEL_MEASURES], summary="The measures")]
+    measures = _LABEL_MEASURES if study.judgements is None else how_compared(study.judgements)
+    explained = Text([measures], summary="The measures")
     table = Markup(comparison.to_html(verdict=False), summary="All methods as a table")
-    return Section("Does learning help?", "comparison", [*blocks, table, *explained])
+    return Section("Does learning help?", "comparison", [*blocks, table, explained])
 
 
 def _bars(study: Study, comparison: Comparison, goal: GoalComparison) -> Bars:

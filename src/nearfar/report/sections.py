@@ -17,6 +17,7 @@ from nearfar.report.bars import comparison_section
 from nearfar.report.blocks import Block, Code, Figure, Figures, Items, Section, Table, Text
 from nearfar.report.classes import classes_section
 from nearfar.report.figures import svgs
+from nearfar.report.judgements import describe
 from nearfar.report.neighbors import neighbors_section
 from nearfar.report.study import Study
 
@@ -51,7 +52,11 @@ def sections(study: Study, progress: Progress | None = None) -> Iterator[Section
 
 def _data(study: Study) -> Section:
     n_rows, n_features = study.X.shape
-    text = [f"{n_rows} rows, {n_features} features, {_supervision(study)}."]
+    text = [f"{n_rows} rows, {n_features} features."]
+    if study.labels is not None:
+        text = [f"{n_rows} rows, {n_features} features, {len(np.unique(study.labels))} classes."]
+    elif study.judgements is not None:
+        text.append(describe(study.judgements))
     is_constant = np.ptp(study.X, axis=0) == 0
     constant = [name for name, flat in zip(study.features, is_constant, strict=True) if flat]
     if constant:
@@ -76,17 +81,6 @@ def _data(study: Study) -> Section:
         summary = f"Sizes of all {len(names)} classes" if len(names) > _LONG_TABLE else ""
         blocks.append(Table(["class", "rows", "share"], rows, summary=summary))
     return Section("The data", "data", blocks)
-
-
-def _supervision(study: Study) -> str:
-    """Say how many classes or judgements there are."""
-    if study.labels is not None:
-        return f"{len(np.unique(study.labels))} classes"
-    assert study.judgements is not None
-    if isinstance(study.judgements, Pairs):
-        n_similar = int(np.count_nonzero(study.judgements.similar))
-        return f"{len(study.judgements)} pairs, of which {n_similar} are similar"
-    return f"{len(study.judgements)} triplets"
 
 
 def _plots(study: Study) -> Section:

@@ -177,7 +177,7 @@ class Study:
         """The comparison by each of its goals; the first is that of the headline."""
         if self.comparison is None:
             return []
-        goals = [self.comparison.classification, self.comparison.ranking]
+        goals = self.comparison.goals.values()
         return sorted(goals, key=lambda goal: goal.goal != self.goal)
 
     @property
