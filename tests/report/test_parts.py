@@ -8,13 +8,13 @@ from sklearn.datasets import load_wine
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
 from nearfar import BoostMetric, Metric, Pairs, compare
-from nearfar.comparison import Comparison, MethodResult, default_methods
+from nearfar.comparison import Comparison, GoalComparison, MethodResult, default_methods
 from nearfar.report.bars import comparison_section
 from nearfar.report.blocks import Bars, Matrix, Table
 from nearfar.report.classes import classes_section, confusion_counts
 from nearfar.report.held_out import judgement_losses
-from nearfar.report.measures import ERROR, MAP_AT_R, interval
-from studies import wine_study
+from nearfar.report.measures import ERROR, MAP_AT_R, interval, loss_interval
+from studies import judgements_study, wine_study
 
 X, Y = load_wine(return_X_y=True)
 
@@ -98,18 +98,35 @@ class TestMeasures:
     def test_intervals_contain_the_mean_of_most_samples(self, rng):
         for share in (0.02, 0.3):
             samples = (rng.random((500, 200)) < share).astype(float)
-            found = np.array([interval(sample) for sample in samples])
+            found = np.array([interval(s.mean(), s.var() / 200, 200) for s in samples])
             covered = ((found[:, 0] <= share) & (share <= found[:, 1])).mean()
             assert 0.84 < covered < 0.97
 
     def test_limits(self):
-        low, high = interval(np.zeros(20))
+        low, high = interval(0.0, 0.0, 20)
         assert low == 0
         assert 0.05 < high < 0.2
-        assert interval(np.array([])) == (0.0, 1.0)
-        losses = np.linspace(0, 1, 101)
-        narrow, wide = interval(losses), interval(losses, ranking=True)
+        narrow, wide = interval(0.5, 0.001, 100), interval(0.5, 0.004, 100)
         assert wide[0] < narrow[0] < 0.5 < narrow[1] < wide[1]
+
+    def test_rankings_are_less_sure_and_rows_not_tested_do_not_count(self):
+        euclidean = default_methods([])[0]
+        losses = np.append(np.linspace(0, 1, 101), np.nan)
+        result = MethodResult(euclidean, wrong=losses, average_precision=1 - losses)
+        goals = [GoalComparison([result], goal) for goal in ("classification", "ranking")]
+        errors, rankings = (loss_interval(goal, result) for goal in goals)
+        assert rankings[0] < errors[0] < 0.5 < errors[1] < rankings[1]
+        unknown = MethodResult(euclidean, wrong=np.full(3, np.nan))
+        assert loss_interval(goals[0], unknown) == (0.0, 1.0)
+
+    def test_judgements_that_share_rows_are_less_sure(self):
+        study = judgements_study("triplets")
+        comparison = compare(study.X, study.y, [BoostMetric(max_iter=3)], cv=2)
+        (goal,) = comparison.goals.values()
+        result = comparison["BoostMetric"]
+        low, high = loss_interval(goal, result)
+        independent = interval(result.error, np.nanvar(result.wrong) / len(study.y), len(study.y))
+        assert low < independent[0] < result.error < independent[1] < high
 
     def test_numbers(self):
         assert ERROR.value(0.25) == 0.25

@@ -8,7 +8,7 @@ from nearfar.comparison import Comparison, GoalComparison, MethodResult
 from nearfar.comparison.results import paired
 from nearfar.report.blocks import Bar, BarGroup, Bars, Block, Markup, Section, Text
 from nearfar.report.judgements import how_compared
-from nearfar.report.measures import MEASURES, Measure, interval, row_losses
+from nearfar.report.measures import MEASURES, Measure, loss_interval
 from nearfar.report.study import Study
 
 _MAX_BARS = 12
@@ -90,7 +90,7 @@ def _ends(
     goal: GoalComparison, measure: Measure, result: MethodResult
 ) -> tuple[float, float, float]:
     """Return the value of a result, and the ends of its interval."""
-    low, high = interval(row_losses(goal, result), ranking=goal.goal == "ranking")
+    low, high = loss_interval(goal, result)
     ends = sorted([measure.value(low), measure.value(high)])
     return measure.value(goal.loss(result)), ends[0], ends[1]
 

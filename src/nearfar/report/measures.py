@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,6 @@ from scipy.special import ndtri
 
 from nearfar.comparison import GoalComparison, MethodResult
 from nearfar.comparison.gains import CONFIDENCE, Gain
-from nearfar.typing import Vector
 
 _RANKING_NOISE = 4.0
 """Variance of a mean average precision relative to that of independent rows; see `gains`."""
@@ -74,38 +74,42 @@ MEASURES = {"classification": ERROR, "ranking": MAP_AT_R, "triplets": TRIPLETS, 
 """Measures by goal."""
 
 
-def row_losses(goal: GoalComparison, result: MethodResult) -> Vector:
-    """Return the losses of the rows or judgements that were tested."""
+def loss_interval(goal: GoalComparison, result: MethodResult) -> tuple[float, float]:
+    """Return the 90 % interval of the mean loss of a method."""
     losses = 1.0 - result.average_precision if goal.goal == "ranking" else result.wrong
-    return losses[~np.isnan(losses)]
+    if goal.shared is not None:
+        n_groups = goal.shared.n_groups(losses)
+        return interval(result.error, goal.shared.variance(losses), n_groups)
+    losses = losses[~np.isnan(losses)]
+    if len(losses) == 0:
+        return 0.0, 1.0
+    noise = _RANKING_NOISE if goal.goal == "ranking" else 1.0
+    variance = noise * float(losses.var()) / len(losses)
+    return interval(float(losses.mean()), variance, len(losses))
 
 
-def interval(losses: Vector, *, ranking: bool = False) -> tuple[float, float]:
-    """Return the 90 % interval of a mean loss.
+def interval(mean: float, variance: float, n: int) -> tuple[float, float]:
+    """Return Wilson's 90 % interval of a mean of losses from 0 to 1.
 
-    It is Wilson's interval, with the variance of the losses in place of that of a share.
+    Parameters
+    ----------
+    mean : float
+    variance : float
+        Of the mean.
+    n : int
+        Number of losses, which counts if they are all the same.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from nearfar.report.measures import interval
-    >>> low, high = interval(np.repeat([0.0, 1.0], [90, 10]))
+    >>> low, high = interval(0.1, 0.1 * 0.9 / 100, 100)
     >>> round(low, 3), round(high, 3)
     (0.061, 0.16)
     """
-    n = len(losses)
-    if n == 0:
-        return 0.0, 1.0
     z = float(ndtri((1 + CONFIDENCE) / 2))
-    mean = float(losses.mean())
     share_variance = mean * (1 - mean)
-    noise = _RANKING_NOISE if ranking else 1.0
-    effective = n / noise
-    if share_variance > 0:
-        # Losses between 0 and 1 vary less than a share; each counts for more.
-        effective *= share_variance / max(float(losses.var()), 1e-3 * share_variance)
-    center = (mean + z**2 / (2 * effective)) / (1 + z**2 / effective)
-    reach = (
-        z / (1 + z**2 / effective) * np.sqrt(share_variance / effective + z**2 / (4 * effective**2))
-    )
-    return max(0.0, center - float(reach)), min(1.0, center + float(reach))
+    # The number of independent shares, all or nothing, that are as sure as this mean.
+    size = share_variance / variance if variance > 0 and share_variance > 0 else n
+    center = (mean + z**2 / (2 * size)) / (1 + z**2 / size)
+    reach = z / (1 + z**2 / size) * math.sqrt(share_variance / size + z**2 / (4 * size**2))
+    return max(0.0, center - reach), min(1.0, center + reach)
