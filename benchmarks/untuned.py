@@ -164,7 +164,8 @@ def metric_learn_lmnn(python: str, X: Array, y: Array) -> Array:
     with tempfile.TemporaryDirectory() as folder:
         data, out = Path(folder) / "data.npz", Path(folder) / "L.npy"
         np.savez(data, X=X, y=y)
-        subprocess.run([python, "-W", "ignore", "-c", code, str(data), str(out)], check=True)
+        command = [python, "-W", "ignore", "-c", code, str(data), str(out)]
+        subprocess.run(command, check=True, cwd=folder)
         return np.asarray(np.load(out))
 
 
@@ -182,7 +183,7 @@ def measure(arguments: argparse.Namespace) -> None:
         for form, X, y in forms(name, arguments.rows):
             for number, (train, test) in enumerate(splits(y, arguments.splits)):
                 work = dict(chosen)
-                if arguments.metric_learn and not arguments.methods:
+                if arguments.metric_learn:
                     work["metric-learn LMNN"] = other_lmnn(arguments.metric_learn)
                 for method, fit in work.items():
                     if (form, number, method) not in done:

@@ -73,6 +73,7 @@ ValidationFraction = float | Literal["auto"] | None
 _CALLBACK_ATTRIBUTES = ("_callback", "_skl_callbacks")
 _AUTO_FRACTION = 0.2
 _FIRST_STAGE = 4
+_LARGEST_VALUE = 1e140
 _CONSTRAINTS = (Triplets, Pairs, Chunklets, ConstraintsOver)
 
 
@@ -280,14 +281,20 @@ class MetricLearner(
             self._check_parameters()
             with limited_threads(self.n_jobs):
                 self._fit(X, y)
-        except BaseException:
+        except BaseException as error:
             kept = {k: v for k, v in self.__dict__.items() if k.startswith(_CALLBACK_ATTRIBUTES)}
             self.__dict__ = before | kept
+            if isinstance(error, np.linalg.LinAlgError):
+                raise ValueError(
+                    "Values of X differ too much in size for double precision; look for outliers, "
+                    "or try scale='standard'."
+                ) from error
             raise
         return self
 
     def _fit(self, X: ArrayLike, y: Any) -> None:
         points, supervision = self._validate(X, y)
+        check_magnitude(points)
         most = self._most_components(points.shape[1])
         if self.n_components is not None and self.n_components > most:
             raise ValueError(f"n_components must be at most {most}; got {self.n_components}.")
@@ -367,13 +374,13 @@ class MetricLearner(
     ) -> tuple[Metric, Iterator[tuple[int, Any]]]:
         """Return the prior for X, and the path of a fit to X."""
         random_state = np.random.RandomState(seed)
-        data = FitInput.scaled(X, scale, supervision, random_state)
+        data = FitInput.scaled(X, scale, self._consecutive(supervision), random_state)
         return self._prior_metric(data.scaler), self._path(data)
 
     def _learn(self, X: Floats, supervision: Any, scale: str | None, seed: int, plan: Plan) -> Any:
         """Return the metric of a fit to X that nobody watches, without shrinkage."""
         random_state = np.random.RandomState(seed)
-        data = FitInput.scaled(X, scale, supervision, random_state)
+        data = FitInput.scaled(X, scale, self._consecutive(supervision), random_state)
         problem = self._build_problem(data)
         history = History()
         solver = plan.limit(history, problem.solve())
@@ -552,6 +559,12 @@ class MetricLearner(
         )
         return points, self._target(target)
 
+    def _consecutive(self, supervision: Any) -> Any:
+        """Return class codes of some rows without gaps; other supervision as it is."""
+        if isinstance(supervision, _CONSTRAINTS) or "labels" not in self.supervision:
+            return supervision
+        return np.unique(supervision, return_inverse=True)[1]
+
     def _target(self, y: NDArray[Any]) -> NDArray[Any]:
         """Return what to learn from: class codes, unless the learner takes other values."""
         check_classification_targets(y)
@@ -614,6 +627,23 @@ class ConstraintLearner(MetricLearner):
         if not isinstance(prior, Metric):
             return np.eye(len(scaler.scale))
         return factor_on_scaled_points(prior, scaler, "prior")
+
+
+def check_magnitude(X: Floats) -> None:
+    """Refuse columns whose squares would overflow, or vanish."""
+    largest = np.maximum(X.max(axis=0), -X.min(axis=0)).astype(np.float64)
+    column = int(largest.argmax())
+    if largest[column] > _LARGEST_VALUE:
+        raise ValueError(
+            f"Column {column} of X has values up to {largest[column]:.0e}, whose squares overflow; "
+            "divide it by a constant."
+        )
+    small = np.flatnonzero((largest > 0) & (largest < 1 / _LARGEST_VALUE))
+    if len(small):
+        raise ValueError(
+            f"Column {small[0]} of X has no value above {largest[small[0]]:.0e}, and squares of "
+            "such values vanish; multiply it by a constant."
+        )
 
 
 def factor_on_scaled_points(metric: Any, scaler: Scaler, name: str) -> Matrix:

@@ -85,7 +85,7 @@ def reason(study: Study) -> str:
     return " ".join(sentences)
 
 
-def category_of(goal: GoalComparison, result: MethodResult) -> str:
+def _category(goal: GoalComparison, result: MethodResult) -> str:
     """Return the category of the difference between a method and the reference."""
     gain = goal.gains.get(result.name)
     if gain is None:
@@ -101,7 +101,7 @@ def _headline(study: Study, measure: Measure, goal: GoalComparison) -> Headline 
     if pair is None:
         return None
     before, after = (measure.write(measure.value(goal.loss(each))) for each in pair)
-    badge = category_of(goal, result)
+    badge = _category(goal, result)
     reference = described(goal.reference)
     sentence = _SENTENCES[badge].format(method=study.method, reference=reference)
     return Headline(

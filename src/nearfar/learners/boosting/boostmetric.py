@@ -54,6 +54,7 @@ from nearfar.learners.boosting.triplet_operator import Line, TripletOperator
 from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.runtime import parameters
+from nearfar.runtime.deadline import check_time
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import boolean, choice, integer, number
 from nearfar.runtime.threads import single_threaded_blas
@@ -65,6 +66,8 @@ _LARGEST_STEP = 50.0
 _EIGENVALUE_TOLERANCE = 1e-9
 _NEARLY_OPTIMAL = 1e-4
 _STALLED_DECREASE = 1e-15
+_MOST_EVALUATIONS = 20_000
+"""Evaluations of the objective that corrective steps may take in all."""
 
 
 class BoostMetric(BoostingLearner):
@@ -277,6 +280,7 @@ class BoostMetricProblem(BoostingProblem):
         reasons = {
             "separated": "the penalty is too small to bound the problem",
             "max_iter": f"max_iter={self.max_iter} was reached",
+            "evaluations": f"{_MOST_EVALUATIONS:,} evaluations were not enough",
             "stalled": f"rounding ends the search at gap_={self._gap(history):.1e}",
         }
         if len(history) and self.corrective and history.stopped in reasons:
@@ -364,6 +368,7 @@ def correct(
     state, margins, L = start.base_state, start.state, start.earlier.factor
     loss, u = operator.loss_and_weights(margins)
     objective, stalled = rule.objective(loss, float((L**2).sum())), False
+    evaluations = 0
     for _ in range(max_iter):
         eigenvalue, v = operator.leading_eigenpair(u)
         gap = rule.gap(float((L**2).sum()), float(u @ (margins - state)), eigenvalue)
@@ -372,13 +377,16 @@ def correct(
             return "converged"
         if stalled:
             return "stalled"
+        if evaluations >= _MOST_EVALUATIONS:
+            return "evaluations"
         step, last = 0.0, False
         if not rule.no_direction_left(eigenvalue):
             step, last = rule.step(operator.line(margins, v), eigenvalue)
         grown = np.vstack([L, np.sqrt(step) * v]) if step > 0 else L
         if len(grown) == 0:
             return "converged"
-        L = _optimal_factor(operator, rule, state, grown)
+        L, used = _optimal_factor(operator, rule, state, grown)
+        evaluations += used
         margins = state + operator.factor_margins(L)
         loss, u = operator.loss_and_weights(margins)
         before, objective = objective, rule.objective(loss, float((L**2).sum()))
@@ -391,10 +399,17 @@ def correct(
 
 def _optimal_factor(
     operator: TripletOperator, rule: PenalizedExponential, state: Vector, L: Matrix
-) -> Matrix:
-    """Minimise (P0) over the factor, from L on, and drop rows that have vanished."""
+) -> tuple[Matrix, int]:
+    """Minimise (P0) over the factor, from L on, and drop rows that have vanished.
+
+    Returns
+    -------
+    factor : array of shape (rank, n_features)
+    evaluations : int
+    """
 
     def objective(flat: Vector) -> tuple[float, Vector]:
+        check_time()
         factor = flat.reshape(L.shape)
         P = operator.embed(factor)
         loss, u = operator.loss_and_weights(state + operator.embedding_margins(P))
@@ -403,15 +418,15 @@ def _optimal_factor(
         gradient = 2 * (rule.v * factor - operator.pull(u, P))
         return rule.objective(loss, float(flat @ flat)), gradient.ravel()
 
-    options: Any = {"maxiter": 2000, "maxfun": 4000, "maxcor": 20, "ftol": 0.0, "gtol": 1e-10}
+    options: Any = {"maxiter": 1000, "maxfun": 2000, "maxcor": 20, "ftol": 0.0, "gtol": 1e-10}
     try:
         with single_threaded_blas():
             result = minimize(objective, L.ravel(), jac=True, method="L-BFGS-B", options=options)
     except _UnboundedError as beyond:
-        return beyond.factor
+        return beyond.factor, 0
     _, size, axes = np.linalg.svd(result.x.reshape(L.shape), full_matrices=False)
     kept = size > 1e-7 * size[0]
-    return size[kept, None] * axes[kept]
+    return size[kept, None] * axes[kept], int(result.nfev)
 
 
 class _UnboundedError(Exception):

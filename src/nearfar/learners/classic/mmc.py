@@ -64,6 +64,7 @@ _SAME_POINT = 1e-20
 """Squared distance, relative to the largest, at which two points count as equal."""
 
 _LEAST_SHRINKAGE = 1e-8
+_ROUNDING = 1e-14
 _LEAST_START = 1e-6
 """Share of the identity in a metric that a fit continues from: L-BFGS never leaves a zero."""
 
@@ -252,6 +253,8 @@ class SimilarSpace:
             K = np.sqrt((1 - shrinkage) * np.maximum(S, 0.0) + ridge)
             return cls(Z, np.asarray(K, dtype=np.float64), None)
         S = (1 - shrinkage) * edges.matrix(weights)
+        size = max(float(np.trace(S)), float(np.einsum("ij,ij->", X, X)) / len(X))
+        ridge = max(ridge, _ROUNDING * size)
         return cls(Z, np.asarray(np.linalg.cholesky(S + ridge * np.eye(len(S)))), axes)
 
     @property
