@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedGroupKFold, StratifiedShuffleSplit
+from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from nearfar.constraints import Chunklets, ConstraintsOver, Pairs, RandomPairs, Triplets
+from nearfar.constraints.base import group_splitter
 from nearfar.evaluate import RocCurve, verification, verification_curve
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.max_margin import MaxMarginMetric
@@ -263,10 +264,11 @@ def held_out_decisions(
     """
     groups = pairs.groups(n_folds)
     counts = np.bincount(pairs.similar.astype(np.intp), minlength=2)
-    n_folds = min(n_folds, int(counts.min()), len(np.unique(groups)))
+    n_groups = len(np.unique(groups))
+    n_folds = min(n_folds, int(counts.min()), n_groups)
     if n_folds < 2:
         return None
-    split = StratifiedGroupKFold(n_folds, shuffle=True, random_state=random_state)
+    split = group_splitter(n_folds, n_groups, random_state)
     distances = metric.pair_distances(X, pairs)
     same = np.zeros(len(pairs), dtype=np.bool_)
     for seen, unseen in split.split(pairs.index, pairs.similar, groups):

@@ -106,3 +106,27 @@ def test_json_has_null_where_there_is_no_number(run):
     assert "Infinity" not in text
     assert "NaN" not in text
     json.loads(text)
+
+
+def test_a_threshold_that_cannot_be_saved(run, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("nearfar.cli.verify.save_threshold", refuse)
+    result = run(*VERIFY, "pairs.csv")
+    assert "not saved in metric.safetensors: Permission denied" in result.stderr
+    assert "Threshold saved" not in result.stdout
+
+
+def test_no_pair_is_the_same(document, run):
+    pl.DataFrame({"a": [0, 1], "b": [100, 2], "similar": [True, False]}).write_csv("few.csv")
+    found = document(*VERIFY, "few.csv")
+    assert (found["threshold"], found["same"], found["accuracy"]) == (None, 0, None)
+    assert not document(*VERIFY, "pairs.csv")["chosen_here"]
+    assert "Threshold for pairs: -inf" in run("show", VERIFY[1]).stdout
+    assert "too few pairs to test" in run(*VERIFY, "few.csv").stderr
+
+
+def test_a_damaged_threshold(fail):
+    Metric.identity(4).save("bad", metadata={"threshold": '{"value": 1}'})
+    assert "damaged entry 'threshold'" in fail("verify", "bad", "rows.npy", "pairs.csv")

@@ -188,6 +188,17 @@ def test_a_budget_uses_samples_of_judgements():
     assert tried.endswith(" training triplets")
 
 
+def test_many_groups():
+    """Pairs of 12,000 rows, all apart: too many groups to balance."""
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(12_000, 2))
+    index = np.arange(12_000).reshape(-1, 2)
+    near = np.abs(points[::2, 0] - points[1::2, 0]) < 0.7
+    found = compare(points, Pairs(index, near), {"first": Fixed(Metric([[1.0, 0.0]]))})
+    assert found["first"].error < 0.01
+    assert found.by_goal("pairs").verdict.method == "first"
+
+
 def test_a_checkpoint(tmp_path):
     path = tmp_path / "kept"
     one = compare(X, PAIRS, ["RCA"], checkpoint=path)

@@ -50,8 +50,15 @@ def save_threshold(path: Path, threshold: dict[str, Any]) -> None:
 
 
 def stored_threshold(path: Path) -> dict[str, Any] | None:
-    """Return the threshold for pairs that a metric's file has, if there is one."""
-    return _stored(path, _THRESHOLD, dict)
+    """Return the threshold for pairs that a metric's file has, if there is one.
+
+    It has a `value` (None if no pair is the same), the `criterion` that it was chosen by, and what
+    identifies the `pairs` that it was chosen on.
+    """
+    found = _stored(path, _THRESHOLD, dict)
+    if found is not None and not {"value", "criterion", "pairs"} <= found.keys():
+        raise UserError(f"{path} has a damaged entry {_THRESHOLD!r}; learn the metric again.")
+    return found
 
 
 def _stored(path: Path, key: str, kind: type[T]) -> T | None:

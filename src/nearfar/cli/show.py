@@ -35,7 +35,8 @@ def show(metric: options.MetricPath, json: options.Json = False) -> None:
         return
     say(f"{metric}: {found!r}")
     if threshold is not None:
-        say(f"Threshold for pairs: {threshold['value']:.6g}, chosen for {threshold['criterion']}.")
+        value = -np.inf if threshold["value"] is None else threshold["value"]
+        say(f"Threshold for pairs: {value:.6g}, chosen for {threshold['criterion']}.")
     if spreads is None and any("features" in document for document in documents):
         note(
             "the file does not have the spreads of the features; their shares depend on the units."

@@ -84,11 +84,11 @@ def verify(
         and threshold is None
         and (used is None or criterion is not None or used.pairs == _identity(known, rows.X))
     )
-    held_out = None
+    held_out, saved = None, False
     if chosen_here:
         assert known is not None
         used, held_out = _choose(found, rows.X, known, criterion or Criterion.accuracy, max_fpr)
-        _save(metric, used)
+        saved = _save(metric, used)
     if used is None:
         raise UserError(
             f"{pairs} has no column 'similar', and {metric} no threshold; give --threshold."
@@ -98,6 +98,7 @@ def verify(
         "threshold": used.value,
         "criterion": used.criterion,
         "chosen_here": chosen_here,
+        "saved": saved,
         "pairs": len(table),
         "same": int(table["same"].sum()),
     }
@@ -139,9 +140,15 @@ def _stored(metric: Path) -> _Threshold | None:
     return _Threshold(-np.inf if value is None else value, found["criterion"], found["pairs"])
 
 
-def _save(metric: Path, threshold: _Threshold) -> None:
+def _save(metric: Path, threshold: _Threshold) -> bool:
+    """Keep a threshold in a metric file; tell whether that was possible."""
     value = threshold.value if np.isfinite(threshold.value) else None
-    save_threshold(metric, asdict(threshold) | {"value": value})
+    try:
+        save_threshold(metric, asdict(threshold) | {"value": value})
+    except OSError as error:
+        note(f"the threshold was not saved in {metric}: {error.strerror or error}.")
+        return False
+    return True
 
 
 def _identity(pairs: Pairs, X: Floats) -> str:
@@ -208,7 +215,7 @@ def _show(
         f"Threshold {document['threshold']:.6g}: "
         f"{document['same']} of {document['pairs']} pairs are the same."
     )
-    if chosen_here:
+    if document["saved"]:
         say(f"Threshold saved in {metric}, for other pairs.")
     if save_as is not None:
         say(f"Pairs written to {save_as}")

@@ -15,13 +15,14 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.model_selection import StratifiedGroupKFold, check_cv
+from sklearn.model_selection import check_cv
 
 from nearfar.comparison.gains import Goal
 from nearfar.comparison.scoring import Scores, score_distance
 from nearfar.comparison.shared_rows import SharedRows
 from nearfar.comparison.splits import Cell, Folds, Splits
 from nearfar.constraints import Pairs, Triplets
+from nearfar.constraints.base import group_splitter
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import Distance
@@ -220,6 +221,7 @@ def judged(X: Floats, judgements: Judgements, cv: Any, groups: Any, random_state
 
 def _folds(judgements: Judgements, kinds: Ints, cv: Any, groups: Any, random_state: Any) -> Folds:
     unit = type(judgements).__name__.lower()
+    n_kinds = 1 if isinstance(judgements, Triplets) else 2
     if groups is not None and len(groups) != len(judgements):
         raise ValueError(f"groups needs one value for each of the {len(judgements)} {unit}.")
     if isinstance(cv, int | np.integer):
@@ -227,11 +229,9 @@ def _folds(judgements: Judgements, kinds: Ints, cv: Any, groups: Any, random_sta
         if not 2 <= cv <= n_groups:
             what = "anchors" if unit == "triplets" else "groups of pairs that share rows"
             raise ValueError(f"cv must be from 2 to {n_groups}, the number of {what}; got {cv}.")
-        cv = StratifiedGroupKFold(int(cv), shuffle=True, random_state=random_state)
+        cv = group_splitter(int(cv), n_groups, random_state)
     numbers = np.arange(len(judgements))
-    splitter = check_cv(cv)
-    folds = [(numbers[a], numbers[b]) for a, b in splitter.split(numbers, kinds, groups)]
-    n_kinds = 1 if isinstance(judgements, Triplets) else 2
+    folds = [(numbers[a], numbers[b]) for a, b in check_cv(cv).split(numbers, kinds, groups)]
     if not folds or any(len(np.unique(kinds[part])) < n_kinds for fold in folds for part in fold):
         both = "" if n_kinds == 1 else " of both kinds"
         raise ValueError(

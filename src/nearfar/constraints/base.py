@@ -12,10 +12,13 @@ from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
 from nearfar.typing import Floats, Ints, Vector
 
 T = TypeVar("T", bound=np.generic)
+
+_BALANCED_GROUPS = 5000
 
 
 class Constraints(Protocol):
@@ -120,6 +123,17 @@ class ConstraintsOver:
                 "split the constraints instead of the samples, with their method `folds`."
             )
         return ConstraintsOver(kept, len(chosen))
+
+
+def group_splitter(
+    n_folds: int, n_groups: int, random_state: int | np.random.RandomState | None
+) -> GroupKFold | StratifiedGroupKFold:
+    """Return folds that keep groups of constraints together, and are balanced if need be.
+
+    Many groups are balanced by chance, and balancing them takes a while.
+    """
+    kind = StratifiedGroupKFold if n_groups <= _BALANCED_GROUPS else GroupKFold
+    return kind(n_folds, shuffle=True, random_state=random_state)
 
 
 def checked_rows(index: ArrayLike, width: int, name: str) -> Ints:
