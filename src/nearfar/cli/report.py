@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import typer
 from sklearn.base import clone
 
 from nearfar.cli import options
@@ -19,7 +22,6 @@ from nearfar.cli.rows import Rows, read_rows
 from nearfar.cli.terminal import bars, command, convergence_notes, say, show_json
 from nearfar.comparison import Comparison, Method
 from nearfar.comparison.results import NO_TIME
-from nearfar.constraints import Pairs, Triplets
 from nearfar.learners.base import MetricLearner
 from nearfar.report import Study, write_report
 
@@ -30,6 +32,7 @@ _SHORTEST_FIT = 1.0
 
 @command
 def report(
+    context: typer.Context,
     source: options.Source,
     label: options.Label = None,
     drop: options.Drop = None,
@@ -84,13 +87,21 @@ def report(
             budget=limit,
             checkpoint=kept.comparison,
         )
-        subject: dict[str, Any] = {"metric": given, "method": "metric", "metric_file": str(metric)}
+        subject: dict[str, Any] = {
+            "metric": given,
+            "method": "metric",
+            "metric_file": str(metric),
+            "reason": f"This report is about the metric in {metric}, as asked with --metric.",
+        }
         if given is None:
-            method_used = _subject(comparison, choice)
+            chosen = choose_subject(comparison, choice)
+            method_used = chosen.method
             if limit is not None and method_used.plans_time:
                 method_used = method_used.within(max(limit * _SHARE_OF_FIT, _SHORTEST_FIT))
             subject = _learn(rows, known, method_used, metric_path, kept)
-        study = _study(rows, judgements, comparison, shape, seed, subject)
+            subject |= {"reason": chosen.reason, "goal": chosen.goal}
+        subject["command"] = command_line(context)
+        study = _study(rows, known, comparison, shape, seed, subject)
         with bars() as shown, convergence_notes():
             write_report(path, study, progress=shown.update)
     if json:
@@ -105,7 +116,7 @@ def report(
 
 def _study(
     rows: Rows,
-    judgements: Triplets | Pairs | None,
+    known: Any,
     comparison: Comparison,
     shape: tuple[int, ...] | None,
     seed: int,
@@ -114,8 +125,7 @@ def _study(
     return Study(
         rows.name,
         rows.X,
-        rows.labels if judgements is None else None,
-        judgements=judgements,
+        known,
         comparison=comparison,
         feature_names=rows.feature_names,
         ids=rows.ids,
@@ -126,25 +136,71 @@ def _study(
     )
 
 
-def _subject(comparison: Comparison, choice: MethodChoice) -> Method:
-    """Return what to report on: the method named, the best guess or learner, or a plain one."""
+@dataclass(frozen=True)
+class Subject:
+    """What a report is about.
+
+    Attributes
+    ----------
+    method : Method
+    reason : str
+        Why, as a sentence.
+    goal : str or None
+        The goal that it was chosen for.
+    """
+
+    method: Method
+    reason: str
+    goal: str | None = None
+
+
+def choose_subject(comparison: Comparison, choice: MethodChoice) -> Subject:
+    """Return what to report on: the named method, or one that the comparison chooses.
+
+    That is the best guess for the first goal that has one, or else the learner, or the plain
+    method, with the smallest error.
+    """
     if choice.method is not None:
+        name = choice.method.name
         for result in comparison.left_out:
-            if result.name == choice.method.name and result.note == NO_TIME:
-                raise UserError(f"There was no time to try {result.name}; increase --budget.")
-            if result.name == choice.method.name:
-                raise UserError(f"{result.name} was left out of the comparison: {result.note}.")
-        return choice.method
-    best = next((goal.best for goal in comparison.goals.values() if goal.best), None)
-    if best is not None and best.method.gives_metric:
-        return best.method
-    learned = [e for e in comparison.results if isinstance(e.method.estimator, MetricLearner)]
-    most = max((result.extent for result in learned), default=None)
-    found = min((r for r in learned if r.extent == most), key=lambda r: r.error, default=None)
-    plain = [name for name in ("LDA", "inverse covariance") if name in comparison]
-    if found is None and not plain:
+            if result.name == name and result.note == NO_TIME:
+                raise UserError(f"There was no time to try {name}; increase --budget.")
+            if result.name == name:
+                raise UserError(f"{name} was left out of the comparison: {result.note}.")
+        why = "the default method" if choice.name == AUTO else "as asked with --method"
+        return Subject(choice.method, f"This report is about {name}, {why}.")
+    for goal in comparison.goals.values():
+        best = goal.best
+        if best is not None and best.method.gives_metric:
+            why = f"the method with the largest expected gain for {goal.goal}"
+            return Subject(best.method, f"This report is about {best.name}, {why}.", goal.goal)
+    able = [r for r in comparison.results if r.method.gives_metric and r.method.kind != "baseline"]
+    learned = [r for r in able if isinstance(r.method.estimator, MetricLearner)]
+    tried = learned or able
+    if not tried:
         raise UserError("There was no time to try a method; increase --budget.")
-    return comparison[plain[0]].method if found is None else found.method
+    most = max(result.extent for result in tried)
+    found = min((r for r in tried if r.extent == most), key=lambda result: result.error)
+    kind = "learner" if learned else "method"
+    reason = (
+        f"No method that gives a metric promises a gain. This report is about {found.name}, the "
+        f"{kind} with the smallest error."
+    )
+    return Subject(found.method, reason)
+
+
+def command_line(context: typer.Context) -> str:
+    """Return the command that is running, with the options that are not the defaults."""
+    words = ["nearfar", context.info_name or ""]
+    for parameter in context.command.params:
+        value = context.params.get(parameter.name or "")
+        if parameter.param_type_name == "argument":
+            words.append(str(value))
+        elif value is not None and value != parameter.get_default(context):
+            option = max(parameter.opts, key=len)
+            for each in value if isinstance(value, list | tuple) else [value]:
+                words += [option] if each is True else [option, str(each)]
+    return shlex.join(words)
 
 
 def _learn(
