@@ -268,10 +268,12 @@ class GoalComparison:
         wording = Wording(self.goal, self.reference)
         if category == "no difference that matters":
             headline = wording.unchanged(chosen, gain)
-        elif category == "too few rows to tell":
-            headline = wording.undecided(chosen, gain)
         else:
-            headline = wording.recommended(chosen, category, gain)
+            headline = (
+                wording.undecided(chosen, gain)
+                if category == "too few rows to tell"
+                else wording.recommended(chosen, category, gain)
+            )
             other = plain
             if chosen.method.kind == "plain":
                 other = self._best_of_kind("learned", self._levels[number:])

@@ -91,7 +91,7 @@ class Wording:
     def _expected(self, gain: Gain) -> str:
         scale, digits, unit = (100, 1, " points") if self._in_percent else (1, 3, "")
         expected, low, high = (
-            f"{scale * value:.{digits}f}" for value in (gain.gain, gain.low, gain.high)
+            f"{scale * value:z.{digits}f}" for value in (gain.gain, gain.low, gain.high)
         )
         return f"Expected gain {expected}{unit} ({low} to {high})."
 
