@@ -7,10 +7,11 @@ from functools import cache
 import numpy as np
 from sklearn.datasets import load_digits, load_wine
 
-from nearfar import NCA, BoostMetric, GatedMetric, MaxMarginMetric, Metric, compare
+from nearfar import NCA, BoostMetric, GatedMetric, MaxMarginMetric, Metric, RandomTriplets, compare
+from nearfar.constraints import RandomPairs
 from nearfar.report import Study
 
-KINDS = ["table", "texts", "images", "gated", "kernel", "plain"]
+KINDS = ["table", "texts", "images", "gated", "kernel", "plain", "many", "triplets", "pairs"]
 
 
 def boost(X, y):
@@ -68,4 +69,47 @@ def make_study(kind):
     if kind == "kernel":
         kernel = MaxMarginMetric(kernel="rbf", n_basis=20, random_state=0).fit(X, y)
         return wine_study(metric=kernel.metric_, relearn=None, learner=kernel, method="kernel")
+    if kind == "many":
+        return many_classes_study()
+    if kind in ("triplets", "pairs"):
+        return judgements_study(kind)
     return wine_study(metric=Metric(np.eye(13)[:1]), relearn=None, learner=None, comparison=None)
+
+
+def many_classes_study():
+    """Return a study of 40 classes with long names, texts, and a metric like that of LDA."""
+    random = np.random.default_rng(0)
+    codes = np.repeat(np.arange(40), 8)
+    X = random.normal(size=(40, 6))[codes] + 0.4 * random.normal(size=(len(codes), 6))
+    X = np.column_stack([X, X[:, 0] + 0.01 * random.normal(size=len(codes))])
+    y = np.array([f"{c:02}: the name of a class" for c in codes])
+    L = np.column_stack([np.eye(7)[:, :6], -np.eye(7)[:, 0]])
+    L[0] *= 20
+    L[0, 0] = 19.6
+    options = {
+        "comparison": compare(X, y, [BoostMetric(max_iter=3)], cv=2),
+        "texts": [f"the text of row {i}, of some length" for i in range(len(y))],
+        "notes": [("Columns", "colour: one column for each of 3 values")],
+        "command": "nearfar report many.csv --label class",
+        "reason": "This report is about mine, as asked.",
+    }
+    return Study("many classes", X, y, Metric(L), "mine", relearn=lambda X, y: Metric(L), **options)
+
+
+def judgements_study(kind):
+    """Return a study of wines with triplets or pairs instead of labels."""
+    X, y = load_wine(return_X_y=True)
+    if kind == "triplets":
+        judgements = RandomTriplets(300)(X, y, np.random.RandomState(0))
+    else:
+        judgements = RandomPairs(300)(X, y, np.random.RandomState(0))
+
+    def learn(X, judgements):
+        if kind == "triplets":
+            return BoostMetric(max_iter=15).fit(X, judgements)
+        return MaxMarginMetric().fit(X, judgements)
+
+    learner = learn(X, judgements)
+    options = {"relearn": learn, "learner": learner, "metric_file": "wine.safetensors"}
+    name = type(learner).__name__
+    return Study(f"wine, {kind}", X, judgements, learner.metric_, name, **options)

@@ -8,7 +8,15 @@ from sklearn.datasets import load_wine
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
-from nearfar import BoostMetric, Metric, MetricNeighborsClassifier, MixtureNCA, Triplets
+from nearfar import (
+    BoostMetric,
+    Metric,
+    MetricBoost,
+    MetricNeighborsClassifier,
+    MixtureNCA,
+    PairVerifier,
+    Triplets,
+)
 from nearfar.evaluate import knn_error
 from nearfar.neighbors import kneighbors
 
@@ -73,3 +81,12 @@ def test_classifier_needs_labels_and_enough_rows():
         MetricNeighborsClassifier(n_neighbors=9).fit(X, [0, 0, 0, 1, 1, 1])
     with pytest.raises(ValueError, match="needs class labels"):
         MetricNeighborsClassifier().fit(X, Triplets([[0, 1, 3]]))
+
+
+def test_forms_that_are_not_metrics():
+    wine = load_wine(return_X_y=True)
+    learner = MetricBoost(variant="paper", max_iter=3)
+    with pytest.raises(ValueError, match="learns a form that is not a metric"):
+        MetricNeighborsClassifier(learner).fit(*wine)
+    with pytest.raises(ValueError, match="learns a form that is not a metric"):
+        PairVerifier(learner, random_state=0).fit(*wine)

@@ -16,7 +16,10 @@ BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 TIMED = re.compile(r"^nearfar (learn|compare|report)\b(?!.*--budget)")
 TIME = re.compile(r"\d+\.\d+ s\b")
-FIT_TIME = re.compile(r"^(.* \d\.\d{3} [+-]?) *\d+\.\d\d$", re.MULTILINE)
+FIT_TIME = re.compile(
+    r"^(.* (?:\d\.\d{3}|± \d+\.\d+) [+-]?) *\d+\.\d\d$",
+    re.MULTILINE,
+)
 
 
 def commands(block: str) -> list[tuple[str, str]]:

@@ -15,6 +15,7 @@ from nearfar.learners.base import MetricLearner
 from nearfar.learners.boosting import BoostMetric
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import Gallery
+from nearfar.metrics.signed_form import as_metric
 
 
 def kneighbors(
@@ -125,8 +126,9 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
                 f"n_neighbors={self.n_neighbors} is more than the {len(points)} rows of X."
             )
         learner = BoostMetric() if self.learner is None else clone(self.learner)
-        self.learner_ = learner.fit(X, labels)
-        self.metric_ = self.learner_.metric_
+        fitted = learner.fit(X, labels)
+        self.metric_ = as_metric(fitted.metric_)
+        self.learner_ = fitted
         self.gallery_ = Gallery(self.metric_, points)
         self.classes_, self._codes = np.unique(labels, return_inverse=True)
         return self

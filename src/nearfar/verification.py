@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,10 +15,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from nearfar.constraints import Chunklets, ConstraintsOver, Pairs, RandomPairs, Triplets
+from nearfar.constraints.base import group_splitter
 from nearfar.evaluate import RocCurve, verification, verification_curve
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.max_margin import MaxMarginMetric
 from nearfar.metrics.metric import Metric
+from nearfar.metrics.signed_form import as_metric
 from nearfar.runtime.parameters import check_parameters, choice, number
 from nearfar.typing import Ints, Vector
 
@@ -108,8 +111,9 @@ class PairVerifier(BaseEstimator):
         rng = check_random_state(self.random_state)
         seen, held_out = self._split(X, y, rng)
         learner = MaxMarginMetric() if self.learner is None else clone(self.learner)
-        self.learner_ = learner.fit(X, seen)
-        self.metric_: Metric = self.learner_.metric_
+        fitted = learner.fit(X, seen)
+        self.metric_ = as_metric(fitted.metric_)
+        self.learner_ = fitted
         self.curve_ = verification_curve(self.metric_, X, held_out)
         self.threshold_ = self._threshold(X, held_out)
         distances = self.metric_.pair_distances(X, held_out)
@@ -213,6 +217,66 @@ class PairVerifier(BaseEstimator):
                 getattr(verification(self.metric_, X, held_out), f"{self.criterion}_threshold")
             )
         return threshold_on(self.curve_, held_out, self.criterion, self.max_fpr, self.beta)
+
+
+def held_out_decisions(
+    metric: Metric,
+    X: ArrayLike,
+    pairs: Pairs,
+    choose: Callable[[Pairs], float],
+    *,
+    n_folds: int = 5,
+    random_state: int = 0,
+) -> NDArray[np.bool_] | None:
+    """Tell which pairs are the same, each by a threshold chosen on other pairs.
+
+    Pairs are split as in `Pairs.folds`, so that pairs that share rows stay together where they can.
+
+    Parameters
+    ----------
+    metric : Metric
+    X : array-like of shape (n_samples, n_features)
+    pairs : Pairs
+    choose : callable
+        Pairs -> threshold.
+    n_folds : int, default=5
+        The most parts to split pairs in.
+    random_state : int, default=0
+
+    Returns
+    -------
+    array of bool of shape (n_pairs,) or None
+        None if there are too few pairs to split.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_iris
+    >>> from nearfar import Metric, RandomPairs, evaluate
+    >>> from nearfar.verification import held_out_decisions
+    >>> X, y = load_iris(return_X_y=True)
+    >>> pairs, metric = RandomPairs(200)(X, y, np.random.RandomState(0)), Metric.identity(4)
+    >>> def choose(known):
+    ...     return evaluate.verification(metric, X, known).accuracy_threshold
+    >>> same = held_out_decisions(metric, X, pairs, choose)
+    >>> bool(np.mean(same == pairs.similar) <= evaluate.verification(metric, X, pairs).accuracy)
+    True
+    """
+    groups = pairs.groups(n_folds)
+    counts = np.bincount(pairs.similar.astype(np.intp), minlength=2)
+    n_groups = len(np.unique(groups))
+    n_folds = min(n_folds, int(counts.min()), n_groups)
+    if n_folds < 2:
+        return None
+    split = group_splitter(n_folds, n_groups, random_state)
+    distances = metric.pair_distances(X, pairs)
+    same = np.zeros(len(pairs), dtype=np.bool_)
+    for seen, unseen in split.split(pairs.index, pairs.similar, groups):
+        known = pairs.take(seen)
+        if known.similar.all() or not known.similar.any():
+            return None
+        same[unseen] = distances[unseen] <= choose(known)
+    return same
 
 
 def threshold_on(

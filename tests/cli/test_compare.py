@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import polars as pl
 import pytest
 
-from nearfar import compare
+from nearfar import Pairs, Triplets, compare
 
 from .conftest import LABELS, QUICK
 
@@ -48,3 +49,35 @@ def test_unknown_methods_are_answered_with_known_ones(fail):
     assert "no method 'magic'; choose from autometric" in fail(
         "compare", "iris", "--method", "magic"
     )
+
+
+def test_triplets_as_in_python(document, run, iris):
+    options = ["--triplets", "triplets.csv", "--method", "lsml", "--folds", 3]
+    found = document("compare", "rows.npy", *options)
+    triplets = Triplets(pl.read_csv("triplets.csv").to_numpy())
+    expected = compare(iris[0], triplets, ["LSML"], cv=3).to_dict()
+    for one, other in zip(found["methods"], expected["methods"], strict=True):
+        assert one["triplet_accuracy"] == other["triplet_accuracy"]
+    assert found["verdict"] == expected["verdict"]
+    assert (
+        "LSML" in run("compare", "iris.csv", "--drop", "species", "--drop", "name", *options).stdout
+    )
+
+
+def test_pairs_by_name(document, iris):
+    table = pl.read_csv("pairs.csv")
+    named = table.with_columns(pl.format("flower {}", pl.col("a", "b")).name.keep())
+    named.write_csv("named.csv")
+    options = ["--drop", "species", "--id", "name", "--pairs", "named.csv", "--method", "rca"]
+    found = document("compare", "iris.csv", *options)
+    pairs = Pairs(table.select("a", "b").to_numpy(), table["similar"].to_numpy())
+    expected = compare(iris[0], pairs, ["RCA"]).to_dict()
+    assert [m["auc"] for m in found["methods"]] == [m["auc"] for m in expected["methods"]]
+
+
+def test_errors_of_judgements(fail):
+    triplets = ["compare", "rows.npy", "--triplets", "triplets.csv"]
+    assert "only one of" in fail(*triplets, "--pairs", "pairs.csv")
+    assert "lda learns from labels, not from triplets" in fail(*triplets, "--method", "lda")
+    assert "nca learns from labels, not from triplets" in fail(*triplets, "--method", "nca")
+    assert "more than the" in fail(*triplets, "--folds", 200)

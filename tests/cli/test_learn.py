@@ -234,19 +234,61 @@ def test_triplets(document, folder, iris):
     table = pl.read_csv("triplets.csv").to_numpy()
     expected = BoostMetric(random_state=0).fit(iris[0], Triplets(table)).metric_.L
     np.testing.assert_array_equal(Metric.load(folder / "iris.safetensors").L, expected)
-    held_out = found["held_out"]
-    assert len(held_out["learned"]) == 3
-    assert np.mean(held_out["learned"]) > np.mean(held_out["Euclidean"])
+    assert found["held_out"] is None
+    compared = found["comparison"]
+    assert (compared["n_folds"], compared["n_triplets"]) == (3, len(table))
+    accuracy = {method["name"]: method["triplet_accuracy"] for method in compared["methods"]}
+    assert accuracy["BoostMetric"] > accuracy["Euclidean"]
+    assert "LDA" not in accuracy
 
 
 def test_triplets_and_pairs_on_the_terminal(run):
     one = ["--set", "candidates=['DRMetric']"]
     result = run("learn", *UNLABELLED, "--triplets", "triplets.csv", "--folds", 2, *one)
-    assert "held-out triplets correct %" in result.stdout
+    assert "accuracy of held-out triplets ± std over 2 folds" in result.stdout
     assert "On new data, expect triplet error " in result.stdout
     result = run("learn", *PAIRS[:-1], "--folds", 2)
-    assert "held-out pairs, AUC %" in result.stdout
-    assert "The learned metric is better than Euclidean" in result.stdout
+    assert "AUC of held-out pairs ± std over 2 folds" in result.stdout
+    assert " AUC 0." in result.stdout.splitlines()[-4]
+
+
+def test_the_best_for_triplets(document, folder):
+    options = ["--triplets", "triplets.csv", "--method", "best", "--folds", 2]
+    found = document("learn", *UNLABELLED, *options)
+    assert found["method"] == found["comparison"]["triplets"]["method"]
+    assert {m["name"] for m in found["comparison"]["methods"]} >= {"BoostMetric", "LSML", "cosine"}
+    assert Metric.load(folder / "iris.safetensors").n_features == 4
+
+
+def test_nothing_is_written_if_triplets_are_random(run, folder):
+    rng = np.random.default_rng(0)
+    index = np.array([rng.choice(150, 3, replace=False) for _ in range(200)])
+    pl.DataFrame(index, schema=["anchor", "near", "far"]).write_csv("random.csv")
+    options = ["--triplets", "random.csv", "--method", "lsml", "--only-if-significant"]
+    result = run("learn", *UNLABELLED, *options, code=3)
+    assert "Nothing was written: use Euclidean distance for triplets." in result.stdout
+    assert not (folder / "iris.safetensors").exists()
+
+
+def test_scale(run, fail, folder):
+    options = ["--no-comparison", "--method", "boost", "--max-iter", 2]
+    run("learn", "iris", *options, "--scale", "cosine")
+    assert Metric.load(folder / "iris.safetensors").unit_rows
+    run("learn", "iris", *options, "--scale", "unit")
+    assert not Metric.load(folder / "iris.safetensors").unit_rows
+    assert "--scale and --set are for learners" in fail(
+        "learn", "iris", "--method", "lda", "--scale", "unit"
+    )
+
+
+def test_bad_settings_fail_before_anything_is_read(fail):
+    for method, setting, message in [
+        ("boost", "penalty=-1", "--set penalty=-1: penalty must be"),
+        ("boost", "scale=golden", "--set scale=golden: scale must be"),
+        ("auto", "candidates=['Magic']", "There is no learner 'Magic'"),
+    ]:
+        found = fail("learn", "no-such-file.csv", "--method", method, "--set", setting)
+        assert message in found
 
 
 def test_weights_of_pairs(run, folder):
@@ -263,7 +305,7 @@ def test_weights_of_pairs(run, folder):
         (["--pairs", "pairs.csv"], "only one of"),
         (["--method", "lda", "--max-iter", 3], "lda has no parameters"),
         (["--method", "best", "--no-comparison"], "leave out --no-comparison"),
-        (["--only-if-significant", "--no-comparison"], "needs labels and the comparison"),
+        (["--only-if-significant", "--no-comparison"], "needs the comparison"),
         (["--method", "boost", "--set", "penalty=-1"], "penalty must be"),
         (["--budget", "soon"], "not a length of time"),
         (["--folds", 60], "more than the rows of the largest class (50)"),
@@ -293,7 +335,7 @@ def test_closed_choices_are_listed(run):
     assert "'gold' is not one of 'classification', 'ranking'" in result.stderr
 
 
-@pytest.mark.parametrize("method", ["best", "lda", "nca"])
+@pytest.mark.parametrize("method", ["lda", "nca"])
 def test_methods_that_need_labels(fail, method):
     assert "learns from labels, not from pairs" in fail("learn", *PAIRS[:3], "--method", method)
 
@@ -301,7 +343,7 @@ def test_methods_that_need_labels(fail, method):
 def test_folds_of_pairs(fail):
     Path("few.csv").write_text("a,b,similar\n0,1,true\n0,100,false\n")
     options = ["rows.npy", "--pairs", "few.csv", "--method", "maxmargin"]
-    assert "--folds 5 is more than the 2 pairs" in fail("learn", *options)
+    assert "--folds 5 is more than the 1 group of pairs that share rows" in fail("learn", *options)
 
 
 def test_brackets_are_only_brackets(run, fail):

@@ -41,7 +41,8 @@ TRIPLETS, PAIRS = Triplets([[0, 1, 2]]), Pairs([[0, 1]], [True])
 
 @pytest.mark.parametrize("name", METHOD_NAMES)
 def test_what_a_method_learns_from(name):
-    known = LEARNERS[name].supervision if name in LEARNERS else ("labels",)
+    known = ("labels",) if name == "lda" else ("labels", "pairs", "triplets")
+    known = LEARNERS[name].supervision if name in LEARNERS else known
     labels = "numbers" if "numbers" in known else "labels"
     kinds = {labels: [0, 1], "triplets": TRIPLETS, "pairs": PAIRS}
     for kind, supervision in kinds.items():
@@ -70,7 +71,8 @@ def test_settings():
     ("name", "options", "message"),
     [
         ("magic", {}, "no method 'magic'; choose from autometric"),
-        ("m", {}, "no method 'm'"),
+        ("m", {}, "'m' may be any of metricboost, mmc, maxmarginmetric, mlkr, mixturenca"),
+        ("boost", {"settings": ["penalty=-1"]}, "--set penalty=-1: penalty must be"),
         ("boost", {"settings": ["magic=1"]}, "no parameter 'magic'; boostmetric has .*penalty"),
         ("boost", {"settings": ["penalty"]}, "write NAME=VALUE"),
         ("lda", {"max_iter": 3}, "lda has no parameters"),

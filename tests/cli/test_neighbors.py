@@ -5,6 +5,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sklearn.metrics.pairwise import cosine_distances
 
 from nearfar import Metric
 from nearfar.neighbors import kneighbors
@@ -99,3 +100,20 @@ def test_queries_may_lack_labels(run):
     result = run(*METRIC, "--queries", "asked.csv", "--label", "species", "--neighbors", 1)
     assert "asked, row 0, setosa" in result.stdout
     assert "asked, row 1 " in result.stdout
+
+
+def test_plain_distances(document, fail, iris):
+    X, _ = iris
+    found = document("neighbors", "rows.npy", "--distance", "cosine", "--neighbors", 2)
+    best = np.argsort(cosine_distances(X[:1], X)[0])[1:3]
+    assert {row["neighbor"] for row in found if row["query"] == 0} == set(best.tolist())
+    cosine = [row["distance"] for row in found if row["query"] == 0]
+    np.testing.assert_allclose(cosine, cosine_distances(X[:1], X[best])[0], atol=1e-9)
+    drop = ["--drop", "species", "--drop", "name"]
+    found = document("neighbors", "iris.csv", *drop, "--distance", "euclidean", "--row", 7)
+    nearest = np.sort(np.linalg.norm(X - X[7], axis=1))[1:6]
+    np.testing.assert_allclose([row["distance"] for row in found], nearest, atol=1e-9)
+    assert "or a table and --distance" in fail("neighbors", "iris.csv")
+    assert "no metric file" in fail(
+        "neighbors", "metric.safetensors", "iris.csv", "--distance", "cosine"
+    )

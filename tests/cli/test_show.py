@@ -14,6 +14,32 @@ def test_a_metric(document):
     assert found["rank"] == 4
 
 
+def test_units_do_not_matter(document, run, folder):
+    rng = np.random.default_rng(0)
+    y = np.arange(200) % 2
+    X = np.column_stack([y + 0.3 * rng.normal(size=200), 1e-4 * rng.normal(size=200)])
+    np.savez(folder / "rows.npz", X=X, y=y)
+    options = ["--method", "boost", "--scale", "standard", "--no-comparison"]
+    run("learn", "rows.npz", *options)
+    found = document("show", "rows.safetensors")
+    assert found["standardised"]
+    assert found["metrics"][0]["features"]["x0"] > 0.8
+    assert "x0" in found["metrics"][0]["text"][0].split(",")[0]
+    metric = Metric.load("rows.safetensors")
+    assert metric.matrix[1, 1] > metric.matrix[0, 0]
+    metric.save("old.safetensors")
+    result = run("show", "old.safetensors")
+    assert "their shares depend on the units" in result.stderr
+    assert not document("show", "old.safetensors")["standardised"]
+    assert "shares depend" not in run("show", "rows.safetensors").stderr
+
+
+def test_damaged_entries(fail):
+    for text in ("[1", '"a"'):
+        Metric.identity(2).save("bad", metadata={"feature_spreads": text})
+        assert "damaged entry 'feature_spreads'" in fail("show", "bad")
+
+
 def test_a_gated_metric(run, document):
     assert "Metric 2:" in run("show", "gated.safetensors").stdout
     found = document("show", "gated.safetensors")

@@ -5,9 +5,14 @@ import pytest
 from scipy.stats import norm
 
 from nearfar.comparison import gains
-from nearfar.comparison.gains import expected_gains, smallest_gain
+from nearfar.comparison.gains import expected_gains, observe_rows, smallest_gain
 
 GOALS = ["classification", "ranking"]
+
+
+def row_gains(differences, loss, goal, **options):
+    observed = [observe_rows(each, goal) for each in differences]
+    return expected_gains(observed, loss, goal, **options)
 
 
 def rows(better, worse, n):
@@ -38,32 +43,32 @@ def by_integration(difference, loss, goal, prior_mean=gains.PRIOR_MEAN):
 @pytest.mark.parametrize(("better", "worse", "n"), [(6, 0, 178), (40, 20, 300), (5, 4, 60)])
 def test_one_method_has_the_posterior_of_the_model(goal, better, worse, n):
     difference = rows(better, worse, n)
-    found = expected_gains([difference], 0.25, goal)[0]
+    found = row_gains([difference], 0.25, goal)[0]
     expected = by_integration(difference, 0.25, goal)
     actual = found.gain, found.low, found.high, found.probability
     np.testing.assert_allclose(actual, expected, atol=2e-4)
-    neutral = expected_gains([difference], 0.25, goal, prior_mean=0.0)[0]
+    neutral = row_gains([difference], 0.25, goal, prior_mean=0.0)[0]
     expected = by_integration(difference, 0.25, goal, prior_mean=0.0)
     assert neutral.probability == pytest.approx(expected[-1], abs=2e-4)
 
 
 @pytest.mark.parametrize("goal", GOALS)
 def test_ten_times_the_rows_are_surer(goal):
-    few, many = (expected_gains([rows(6 * k, 2 * k, 100 * k)], 0.2, goal)[0] for k in (1, 10))
+    few, many = (row_gains([rows(6 * k, 2 * k, 100 * k)], 0.2, goal)[0] for k in (1, 10))
     assert many.probability > few.probability
     assert many.high - many.low < few.high - few.low
     assert 0.04 > many.gain > few.gain
 
 
 def test_with_many_rows_the_prior_does_not_matter():
-    found = expected_gains([rows(30_000, 20_000, 200_000)], 0.3, "classification")[0]
+    found = row_gains([rows(30_000, 20_000, 200_000)], 0.3, "classification")[0]
     assert found.gain == pytest.approx(0.05, rel=0.01)
     assert found.probability > 0.999999
     assert 0.045 < found.low < 0.05 < found.high < 0.055
 
 
 def test_a_gain_without_practical_difference_is_not_real():
-    found = expected_gains([rows(1010, 510, 500_000)], 0.3, "classification")[0]
+    found = row_gains([rows(1010, 510, 500_000)], 0.3, "classification")[0]
     assert found.low > 0
     assert found.probability < 1e-6
     assert smallest_gain(0.3) == 0.005
@@ -72,33 +77,33 @@ def test_a_gain_without_practical_difference_is_not_real():
 
 def test_the_best_of_many_equal_methods_is_believed_less():
     best, others = rows(12, 4, 100), [rows(6, 5, 100)] * 9
-    alone = expected_gains([best], 0.3, "classification")[0]
-    among = expected_gains([best, *others], 0.3, "classification")[0]
+    alone = row_gains([best], 0.3, "classification")[0]
+    among = row_gains([best, *others], 0.3, "classification")[0]
     assert among.probability < alone.probability
     assert among.gain < alone.gain
 
 
 def test_methods_that_are_worse_change_nothing():
     best = rows(12, 4, 100)
-    alone = expected_gains([best], 0.3, "classification")[0]
-    beside = expected_gains([best, rows(5, 50, 100), rows(0, 9, 100)], 0.3, "classification")
+    alone = row_gains([best], 0.3, "classification")[0]
+    beside = row_gains([best, rows(5, 50, 100), rows(0, 9, 100)], 0.3, "classification")
     assert beside[0] == alone
     assert beside[1].probability < 0.01
 
 
 @pytest.mark.parametrize("goal", GOALS)
 def test_few_rows_and_none(goal):
-    nothing, one = expected_gains([np.full(3, np.nan), np.array([np.nan, 1.0])], 0.0, goal)
+    nothing, one = row_gains([np.full(3, np.nan), np.array([np.nan, 1.0])], 0.0, goal)
     for found in (nothing, one):
         assert found.low < found.gain < found.high
         assert 0 < found.probability < 1
-    assert expected_gains([], 0.2, goal) == []
+    assert row_gains([], 0.2, goal) == []
 
 
 def test_rows_that_were_not_tested_do_not_count():
     difference = rows(6, 2, 100)
     missing = np.concatenate([difference, np.full(50, np.nan)])
-    assert expected_gains([difference], 0.2, "ranking") == expected_gains([missing], 0.2, "ranking")
+    assert row_gains([difference], 0.2, "ranking") == row_gains([missing], 0.2, "ranking")
 
 
 def test_stated_probabilities_hold_for_the_best_of_many():
@@ -113,7 +118,7 @@ def test_stated_probabilities_hold_for_the_best_of_many():
         luck = np.where(rng.uniform(size=luck.shape) < 0.7, rng.uniform(size=n), luck)
         side = np.where(luck < 0.5 + theta[:, None] / 0.6, 1.0, -1.0)
         difference = np.where(rng.uniform(size=n) < 0.3, side, 0.0)
-        found = expected_gains(list(difference), loss, "classification")
+        found = row_gains(list(difference), loss, "classification")
         best = max(range(n_methods), key=lambda m: found[m].gain)
         stated.append(found[best].probability)
         real.append(theta[best] > smallest_gain(loss))

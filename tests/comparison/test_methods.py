@@ -107,3 +107,19 @@ def test_methods_without_a_metric():
     without = [method for method in METHODS if not method.gives_metric]
     assert [method.name for method in without] == ["L1", "chi-square"]
     assert [method.learn(X, y) for method in without] == [None, None]
+
+
+def test_names_of_plain_methods_are_known():
+    assert [m.name for m in default_methods(["lda", "Cosine"])] == [
+        m.name for m in default_methods([])
+    ]
+    with pytest.raises(ValueError, match="no method 'LDA'"):
+        default_methods(["LDA"], supervision="triplets")
+
+
+@pytest.mark.parametrize("supervision", ["labels", "triplets", "pairs"])
+def test_methods_learn_from_what_there_is(supervision):
+    for chosen in (None, "all"):
+        methods = default_methods(chosen, supervision=supervision)
+        assert all(supervision in method.supervision for method in methods)
+        assert "AutoMetric" in [method.name for method in methods]

@@ -195,7 +195,7 @@ BAD = {
     "one class": ({"y": np.zeros(10)}, "two classes"),
     "too many folds": ({"cv": 6}, "from 2 to 5"),
     "too many neighbours": ({"n_neighbors": 9}, "from 1 to 8"),
-    "no such learner": ({"learners": ["Magic"]}, "no learner 'Magic'"),
+    "no such learner": ({"learners": ["Magic"]}, "no method 'Magic'"),
     "a class, no estimator": ({"learners": [BoostMetric]}, "is not an estimator"),
     "half a neighbour": ({"n_neighbors": 2.5}, "an integer >= 1"),
     "no folds": ({"cv": []}, "no folds"),

@@ -57,3 +57,12 @@ class TestPairs:
     def test_from_points_refuses(self, points, similar, message):
         with pytest.raises(ValueError, match=message):
             Pairs.from_points(points, similar)
+
+    def test_a_pair_and_its_reverse_are_in_the_same_fold(self):
+        index = np.array([[i, j] for i in range(8) for j in range(8) if i != j])
+        pairs = Pairs(index, np.arange(len(index)) % 2 == 0)
+        for seen, unseen in pairs.folds(3, random_state=0):
+            apart = [
+                {tuple(sorted(pair)) for pair in part.index.tolist()} for part in (seen, unseen)
+            ]
+            assert not apart[0] & apart[1]

@@ -4,8 +4,9 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
-from nearfar import Pairs, Triplets
+from nearfar import BoostMetric, Pairs, Triplets
 
 
 class TestTriplets:
@@ -167,3 +168,19 @@ def test_distinct_triplets_add_their_weights():
     assert weighted.weight.tolist() == [2.0, 1.0, 0.75]
     alone = Triplets(index[:2], [0.5, 2.0])
     assert alone.distinct() is alone
+
+
+def test_folds_without_triplets_are_errors():
+    """Sorted rows and folds that are not shuffled: no triplet is within a test fold."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    near = np.arange(20)
+    triplets = Triplets(np.column_stack([near, near + 20, near + 40])).over(60)
+    for search in (
+        lambda cv: cross_val_score(BoostMetric(max_iter=2), X, triplets, cv=cv),
+        lambda cv: GridSearchCV(BoostMetric(), {"max_iter": [2]}, cv=cv).fit(X, triplets),
+    ):
+        with pytest.raises(ValueError, match=r"None of the 20 Triplets is among .* Shuffle the"):
+            search(KFold(3))
+    assert len(triplets[3]) == 1
+    assert len(triplets[[]]) == 0

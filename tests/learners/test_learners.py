@@ -364,6 +364,8 @@ BAD_INPUT = {
     "one row": (X[:1], Y[:1], "1 sample"),
     "flat": (X[:, 0], Y, "2D array"),
     "empty": (X[:0], Y[:0], "0 sample"),
+    "squares that overflow": (X * [1, 1, 1e300, 1], Y, "Column 2 of X has values up to 7e"),
+    "squares that vanish": (X * [1, 1e-300, 1, 1], Y, "Column 1 of X has no value above 4e-300"),
 }
 BAD_LABELS = {
     "one class": (X, np.zeros(N, int), "at least two classes"),
@@ -607,3 +609,23 @@ class TestCallbacks:
 def test_iterations_that_run_out_are_warned_of(cls):
     with pytest.warns(match="max_iter=3 was reached"):
         quick(cls).set_params(max_iter=3, tol=1e-9).fit(X, Y)
+
+
+@each([cls for cls in LEARNERS if "validation" in cls().get_params()])
+def test_whole_classes_can_be_held_out(cls):
+    classes = np.repeat(np.arange(N // 5), 5)
+    learner = quick(cls, validation="classes")
+    if "validation_fraction" in learner.get_params():
+        learner.set_params(validation_fraction=0.3)
+    learner.fit(X, classes)
+    assert np.isfinite(learner.metric_.distances(X[:5], X)).all()
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_matrix_that_cannot_be_factored_is_an_error_in_words(monkeypatch):
+    def fail(*arguments):
+        raise np.linalg.LinAlgError("Singular matrix")
+
+    monkeypatch.setattr(nearfar.RCA, "_solution", fail)
+    with pytest.raises(ValueError, match="differ too much in size"):
+        nearfar.RCA().fit(X, Y)

@@ -8,7 +8,7 @@ import pytest
 from sklearn.datasets import load_wine
 
 from nearfar import GatedMetric, MaxMarginMetric, Metric
-from nearfar.metrics.importance import feature_importances, leading_directions
+from nearfar.metrics.importance import feature_importances, feature_spreads, leading_directions
 
 X, Y = load_wine(return_X_y=True)
 
@@ -124,3 +124,37 @@ def test_refusals(function):
 def test_numbers_of_directions_are_checked(metric):
     with pytest.raises(ValueError, match="at least 1"):
         leading_directions(metric, k=0)
+
+
+class TestSpreads:
+    def test_are_those_of_uncorrelated_points(self, rng):
+        X = rng.normal(size=(500, 3)) * [1.0, 10.0, 0.1]
+        X = np.linalg.qr(X - X.mean(axis=0))[0] * [1.0, 10.0, 0.1]
+        metric = Metric(rng.normal(size=(2, 3)))
+        spreads = feature_spreads(metric, X)
+        np.testing.assert_allclose(spreads, X.std(axis=0))
+        np.testing.assert_allclose(
+            feature_importances(metric, spreads=spreads), feature_importances(metric, X)
+        )
+        one, other = leading_directions(metric, spreads=spreads), leading_directions(metric, X)
+        for a, b in zip(one, other, strict=True):
+            assert a.features == b.features
+            np.testing.assert_allclose(a.loadings, b.loadings)
+
+    def test_units_do_not_matter(self, rng):
+        L, spreads, units = rng.normal(size=(3, 3)), np.array([1.0, 2.0, 3.0]), [1e-4, 1.0, 100.0]
+        one = feature_importances(Metric(L), spreads=spreads)
+        other = feature_importances(Metric(L / units), spreads=spreads * units)
+        np.testing.assert_allclose(one, other)
+
+    def test_of_unit_rows(self):
+        metric = Metric(np.eye(2), unit_rows=True)
+        X = np.array([[3.0, 4.0], [0.0, 9.0]])
+        np.testing.assert_allclose(feature_spreads(metric, X), [0.3, 0.1])
+
+    @pytest.mark.parametrize("spreads", [[1.0], [1.0, -1.0], [1.0, np.nan]])
+    def test_refuses(self, spreads):
+        with pytest.raises(ValueError, match="2 finite numbers"):
+            feature_importances(Metric.identity(2), spreads=spreads)
+        with pytest.raises(ValueError, match="not both"):
+            leading_directions(Metric.identity(2), np.eye(2), spreads=[1.0, 1.0])

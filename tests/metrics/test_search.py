@@ -30,7 +30,7 @@ METRICS = {
     "linear": (LINEAR, LINEAR.distances),
     "gated": (GATED, GATED.distances),
     "L1": (Distance(np.asarray, MANHATTAN), lambda A, B: cdist(A, B, metric="cityblock")),
-    "a function": (Distance(np.asarray, Pairwise(canberra)), canberra),
+    "a function": (Distance(np.asarray, Pairwise(canberra, None)), canberra),
     "a map": (Distance(lambda A: 2 * A[:, :2]), lambda A, B: 2 * cdist(A[:, :2], B[:, :2])),
 }
 

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from nearfar import Metric, plots
+from nearfar.plots.canvas import METHOD_PALETTE, PALETTE
 from wines import PLAIN, X
 
 
@@ -21,3 +22,9 @@ def test_without_matplotlib(monkeypatch):
 def test_matplotlib_is_not_imported_with_the_library():
     code = "import sys, nearfar.plots; sys.exit('matplotlib' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_classes_and_methods_differ_in_colour():
+    assert len({*PALETTE, *METHOD_PALETTE}) == len(PALETTE) + len(METHOD_PALETTE)
+    curve = plots.spectra({"plain": PLAIN}).lines[0]
+    assert curve.get_color() == METHOD_PALETTE[0]

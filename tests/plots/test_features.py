@@ -38,6 +38,23 @@ class TestImportances:
         assert ax.yaxis_inverted()
         assert ax.patches[-1].get_width() == 1
 
+    def test_shares_that_cancel_are_drawn_relative_to_their_absolute_sum(self):
+        metric = Metric([[1.0, -1.0]], ["one", "other"])
+        points = np.array([[0.0, 0.1], [1.0, 1.0], [2.0, 2.1], [3.0, 3.0]])
+        shares = feature_importances(metric, points)
+        assert np.abs(shares).sum() > 10
+        ax = plots.importances(metric, points)
+        widths = np.array([bar.get_width() for bar in ax.patches])
+        np.testing.assert_allclose(np.abs(widths).sum(), 1.0)
+        np.testing.assert_allclose(np.sort(widths), np.sort(shares / np.abs(shares).sum()))
+        assert ax.get_xlabel() == "share of absolute contributions"
+        one, other = (bar.get_facecolor() for bar in ax.patches)
+        assert one != other
+
+    def test_long_names_are_cut(self):
+        ax = plots.importances(Metric([[1.0]], ["a name of more than twenty-four letters"]))
+        assert ax.get_yticklabels()[0].get_text() == "a name of more than twe…"
+
     def test_refusals(self):
         for metric, message in [(GATED, "gated"), (kernel_metric(), "kernel")]:
             with pytest.raises(ValueError, match=message):

@@ -101,6 +101,14 @@ class TestAccuracyByRank:
         final = 1 - evaluate.knn_error(learner.metric_, *PARTS)
         assert ax.lines[0].get_ydata()[-1] == final
 
+    def test_another_baseline(self):
+        learner = BoostMetric(scale="standard", max_iter=3).fit(*PARTS[:2])
+        unscaled = {"Euclidean, as is": Metric.identity(13)}
+        ax = plots.accuracy_by_rank(learner, *PARTS, baseline=unscaled)
+        level = ax.lines[1].get_ydata()[0]
+        assert level == 1 - evaluate.knn_error(Metric.identity(13), *PARTS)
+        assert legend_of(ax) == ["BoostMetric", "Euclidean, as is"]
+
     def test_one_point_is_the_final_metric(self):
         learner = DRMetric(scale="standard", prior=None).fit(*PARTS[:2])
         ax = plots.accuracy_by_rank(learner, *PARTS, max_points=1)

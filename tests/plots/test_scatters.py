@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib import pyplot
+from matplotlib.text import Text
 
 from nearfar import NCA, Metric, MetricBoost, MixtureNCA, plots
 from wines import BROKEN, GATED, NAMES, PLAIN, X, Y, kernel_metric
@@ -54,6 +57,18 @@ class TestProjections:
         assert ax.get_legend() is None
         assert plots.projections(Metric.identity(13), X, Y, axes=[ax])[0] is ax
 
+    def test_in_figures_of_their_own(self):
+        axes = plots.projections(GATED, X, Y, axes=lambda: pyplot.figure().subplots())
+        assert axes[0].figure is not axes[1].figure
+        np.testing.assert_array_equal(
+            [len(points_of(ax)) for ax in axes], np.bincount(GATED.assign(X))
+        )
+
+    def test_many_points(self):
+        (ax,) = plots.projections(PLAIN, np.tile(X, (20, 1)))
+        assert len(points_of(ax)) == 2000
+        assert ax.get_title() == "2000 of 3560 points"
+
     def test_of_a_metric_with_votes(self):
         learner = MetricBoost(response="binary", max_iter=5).fit(X, Y)
         assert learner.metric_.votes is not None
@@ -94,15 +109,37 @@ class TestBeforeAndAfter:
             np.testing.assert_array_equal(points_of(ax), points_of(other))
         assert len(points_of(plots.before_and_after(PLAIN, many)[1])) == 2000
 
-    def test_more_than_ten_classes(self):
-        labels = np.array([f"class {c:02}" for c in np.arange(178) % 12])
+    def test_of_more_than_ten_classes_the_largest_are_named(self):
+        codes = np.concatenate([np.arange(178 - 30) % 12, np.full(30, 7)])
+        labels = np.array([f"class {c:02}" for c in codes])
         before, after = plots.before_and_after(PLAIN, X, labels)
         assert after.get_legend() is None
-        assert [text.get_text() for text in before.texts] == np.unique(labels).tolist()
-        middle = np.median(points_of(after)[labels == "class 03"], axis=0)
-        np.testing.assert_allclose(after.texts[3].get_position(), middle)
-        _, crowd = plots.before_and_after(PLAIN, X, np.arange(178))
-        assert not crowd.texts
+        named = ["class 07", *(f"class {c:02}" for c in range(7))]
+        assert [text.get_text() for text in before.texts] == named
+        colours = {c.get_label(): c.get_facecolor()[0, :3].tolist() for c in after.collections}
+        assert len(colours) == 12
+        assert colours["class 11"] == colours["class 09"] == [0.5, 0.5, 0.5]
+        assert len({tuple(colours[name]) for name in named}) == len(named)
+        ids = {c.get_gid() for c in after.collections}
+        assert ids == {f"hover:class {c:02}" for c in range(12)}
+
+    @pytest.mark.parametrize("n_classes", [12, 40, 178])
+    def test_names_do_not_overlap(self, n_classes):
+        labels = np.array([f"a class with number {c}" for c in np.arange(178) % n_classes])
+        for ax in plots.before_and_after(PLAIN, X, labels):
+            ax.figure.canvas.draw()
+            boxes = [Text.get_window_extent(text) for text in ax.texts]
+            assert len(boxes) > 4
+            for box, other in itertools.combinations(boxes, 2):
+                assert not box.overlaps(other)
+            frame = ax.get_window_extent()
+            for box in boxes:
+                assert frame.x0 <= box.x0 <= box.x1 <= frame.x1
+
+    def test_one_coordinate_of_many_classes(self):
+        _, after = plots.before_and_after(Metric([[2.0]]), X[:, :1], np.arange(178) % 40)
+        assert [t.get_text() for t in after.get_yticklabels()] == [str(c) for c in range(0, 40, 4)]
+        assert not after.texts
 
     def test_one_coordinate_by_class(self):
         before, after = plots.before_and_after(Metric([[2.0]]), X[:, :1], NAMES)

@@ -60,6 +60,101 @@ def test_in_a_browser(browser, report_file, kind):
     page.close()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_everything_fits_a_phone(browser, report_file, kind):
+    page = browser.new_page(viewport={"width": WIDTHS["phone"], "height": 900}, offline=True)
+    page.goto(report_file(kind).as_uri())
+    page.evaluate("for (const node of document.querySelectorAll('details')) node.open = true")
+    assert page.evaluate("document.documentElement.scrollWidth") <= WIDTHS["phone"]
+    assert page.evaluate(_OUTSIDE) == []
+    assert page.evaluate(_CUT_TEXTS) == []
+    assert page.evaluate("document.querySelectorAll('svg').length") > 2
+    page.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS)
+def test_texts_of_figures_do_not_overlap(browser, report_file, kind, width):
+    page = browser.new_page(viewport={"width": width, "height": 900}, offline=True)
+    page.goto(report_file(kind).as_uri())
+    assert page.evaluate(_OVERLAPS) == []
+    page.close()
+
+
+def test_overlaps_are_found(browser):
+    page = browser.new_page()
+    page.set_content(
+        '<svg viewBox="0 0 100 20"><text y="12">one</text><text x="9" y="12">other</text></svg>'
+    )
+    assert page.evaluate(_OVERLAPS) == ["one / other"]
+    page.close()
+
+
+@pytest.mark.parametrize("permitted", [True, False])
+def test_code_is_copied_or_selected(browser, report_file, permitted):
+    page = browser.new_page(offline=True)
+    page.add_init_script(_CLIPBOARD.replace("PERMITTED", str(permitted).lower()))
+    page.goto(report_file("table").as_uri())
+    button = page.get_by_role("button", name="Copy").first
+    button.click()
+    code = page.locator("pre code").first.text_content()
+    assert "Metric.load" in code
+    if permitted:
+        assert page.evaluate("copied") == code
+        assert page.locator("button.copy").first.text_content() == "Copied"
+    else:
+        assert page.evaluate("getSelection().toString()").strip() == code.strip()
+        assert page.locator("button.copy").first.text_content() == "Selected: press Ctrl+C"
+    page.close()
+
+
+def test_the_class_under_the_pointer_is_named(browser, report_file):
+    page = browser.new_page(viewport={"width": 1200, "height": 900}, offline=True)
+    page.goto(report_file("many").as_uri())
+    figure = page.locator("figure").first
+    figure.locator(".hover use").first.hover(force=True)
+    shown = figure.locator("output").text_content()
+    assert shown in figure.locator(".hover title").all_text_contents()
+    assert figure.locator(".hover.faded").count() == 39
+    page.close()
+
+
+_CLIPBOARD = """
+window.copied = null;
+const writeText = async (text) => {
+    if (!PERMITTED) throw new Error("denied");
+    window.copied = text;
+};
+Object.defineProperty(navigator, "clipboard", {value: {writeText}});
+document.execCommand = () => false;
+"""
+_OUTSIDE = """
+[...document.querySelectorAll('svg, img, table, pre, .bars li')].filter(node => {
+    const box = node.getBoundingClientRect();
+    return box.left < -0.5 || box.right > innerWidth + 0.5;
+}).map(node => node.outerHTML.slice(0, 200))
+"""
+_CUT_TEXTS = """
+[...document.querySelectorAll('svg text')].filter(node => {
+    const [box, figure] = [node, node.ownerSVGElement].map(each => each.getBoundingClientRect());
+    return box.left < figure.left || box.right > figure.right;
+}).map(node => node.textContent)
+"""
+# The boxes of texts are as high as lines, which is more than the letters need.
+_OVERLAPS = """
+[...document.querySelectorAll('svg')].flatMap(figure => {
+    const texts = [...figure.querySelectorAll('text')].filter(node => node.textContent.trim());
+    const boxes = texts.map(node => node.getBoundingClientRect());
+    const inset = box => 0.12 * Math.min(box.width, box.height);
+    return texts.flatMap((node, i) => texts.slice(i + 1).flatMap((other, j) => {
+        const [a, b] = [boxes[i], boxes[i + 1 + j]];
+        const gap = inset(a) + inset(b);
+        const apart = a.right - gap <= b.left || b.right - gap <= a.left
+            || a.bottom - gap <= b.top || b.bottom - gap <= a.top;
+        return apart ? [] : [`${node.textContent.trim()} / ${other.textContent.trim()}`];
+    }));
+})
+"""
 _SIZES_OF_FIGURES = """
 [...document.querySelectorAll('figure svg')].map(node => {
     const box = node.getBoundingClientRect();

@@ -55,15 +55,28 @@ def test_nothing_is_fetched_and_ids_are_unique(report_file, kind):
 def test_sections(report_file):
     headings = Page(report_file("table").read_text()).headings
     assert headings == [
-        "The data",
         "Does learning help?",
+        "Which classes are confused",
         "Plots",
         "Neighbours before and after",
         "Which features matter",
+        "The data",
         "Use the metric",
+        "Appendix",
     ]
     assert "Which features matter" not in Page(report_file("kernel").read_text()).headings
     assert "Does learning help?" not in Page(report_file("plain").read_text()).headings
+
+
+@pytest.mark.parametrize("kind", ["triplets", "pairs"])
+def test_judgements_need_no_labels(report_file, kind):
+    text = report_file(kind).read_text()
+    page = Page(text)
+    assert "Which classes are confused" not in page.headings
+    words = " ".join(Page(re.sub(r"<(style|script)>.*?</\1>", "", text, flags=re.DOTALL)).words)
+    assert "class" not in words
+    assert f"held-out {kind}" in words
+    assert ("ROC curve" in words) == (kind == "pairs")
 
 
 def test_what_it_says(report_file):
@@ -72,12 +85,52 @@ def test_what_it_says(report_file):
     assert "classification with 3 neighbours" in text
     assert "flavanoids" in text
     assert "Metric.load('wine.safetensors')" in text
-    assert report_file("table").read_text().count("<svg") == 7
+    assert report_file("table").read_text().count("<svg") == 9
+
+
+def test_long_tables_are_folded(report_file):
+    text = report_file("many").read_text()
+    folded = " ".join(re.findall(r"<details>.*?</details>", text, re.DOTALL))
+    for summary in (
+        "Errors of all 40 classes",
+        "Sizes of all 40 classes",
+        "All methods as a table",
+    ):
+        assert f"<summary>{summary}</summary>" in folded
+    assert 'class="matrix"' not in text
+    assert "The largest confusions among" in text
+    few = report_file("table").read_text()
+    assert "Errors of all" not in few
+    assert few.count('class="matrix"') == 2
+
+
+def test_classes_without_a_label_have_a_title(report_file):
+    figures = re.findall(r"<svg.*?</svg>", report_file("many").read_text(), re.DOTALL)
+    for figure in figures[:2]:
+        titles = re.findall(r'<g class="hover"><title>(.*?)</title>', figure)
+        assert sorted(titles) == [f"{c:02}: the name of a class" for c in range(40)]
+        assert 4 < figure.count('<g class="label"') <= 8
+
+
+def test_shares_that_cancel_are_explained(report_file):
+    assert "features mostly cancel each other" in report_file("many").read_text()
+    assert "features mostly cancel each other" not in report_file("table").read_text()
+
+
+def test_appendix(report_file):
+    text = report_file("many").read_text()
+    appendix = text[text.index('<section id="appendix">') :]
+    words = " ".join(Page(appendix).words)
+    assert "nearfar report many.csv --label class" in words
+    assert "colour: one column for each of 3 values" in words
+    assert re.search(r"Python 3\.\d+\.\d+, nearfar", words)
+    assert "p, MAP@R" in words
+    assert "penalty=1e-07," in report_file("table").read_text()
 
 
 def test_foreign_text_stays_text(report_file):
     markup = report_file("texts").read_text()
-    assert "<script" not in markup
+    assert markup.count("<script") == 1
     assert "<b>" not in markup
     assert "&lt;script&gt;alert(1)" in markup
 
@@ -104,7 +157,7 @@ def test_names_are_no_mathematics(report_file):
 
 
 def test_what_is_held_out_is_said(report_file):
-    assert "Held-out rows before and after" in report_file("table").read_text()
+    assert "held-out rows along the two axes" in report_file("table").read_text()
     taken = report_file("gated").read_text()
     assert "eld-out" not in taken
     assert "was not learned again for this report" in taken

@@ -10,6 +10,10 @@ from typer.testing import CliRunner
 
 from nearfar import Metric
 from nearfar.cli.app import app
+from nearfar.cli.errors import UserError
+from nearfar.cli.methods import find_method
+from nearfar.cli.report import choose_subject
+from nearfar.comparison import Comparison, MethodResult, default_methods
 
 
 class TestCommand:
@@ -36,13 +40,36 @@ class TestCommand:
         assert "There was no time to try AutoMetric; increase --budget." in result.stderr
         assert not list(tmp_path.glob("iris*"))
 
+    @pytest.mark.parametrize("budget", ["0.2s", "0.5s", "1s"])
+    def test_little_time_for_the_best_method(self, run, budget):
+        result = CliRunner().invoke(
+            app, ["report", "digits", "--method", "best", "--budget", budget]
+        )
+        if result.exit_code == 0:
+            assert "Report on" in result.stdout
+        else:
+            assert "There was no time to try a method; increase --budget." in result.stderr
+        assert not isinstance(result.exception, KeyError)
+
+    def test_why_and_by_which_command(self, run, tmp_path):
+        X, y = load_iris(return_X_y=True)
+        np.savez("my table.npz", X=X[::3], y=y[::3])
+        run("my table.npz", "--method", "dr", "--folds", 2, "--budget", "600s", "--out", "a.html")
+        text = (tmp_path / "a.html").read_text()
+        assert "This report is about DRMetric, as asked with --method." in text
+        command = "nearfar report &#39;my table.npz&#39; --method dr --out a.html --budget 600s"
+        assert f"<code>{command} --folds 2</code>" in text
+
     def test_of_an_existing_metric(self, run, tmp_path):
         Metric(np.diag([1.0, 2, 3, 4])).save("mine.safetensors")
         X, y = load_iris(return_X_y=True)
         np.savez("table.npz", X=X[::5], y=y[::5])
         run("table.npz", "--metric", "mine.safetensors", "--budget", "600s", "--folds", 2)
-        assert "Metric.load(&#39;mine.safetensors&#39;)" in (tmp_path / "table.html").read_text()
+        text = (tmp_path / "table.html").read_text()
+        assert "Metric.load(&#39;mine.safetensors&#39;)" in text
+        assert "the metric in mine.safetensors, as asked with --metric." in text
         assert not (tmp_path / "table-metric.safetensors").exists()
+        run("table.npz", "--metric", "mine.safetensors", "--budget", "0s", "--folds", 2)
 
     def test_images(self, run, tmp_path):
         X, y = load_digits(return_X_y=True)
@@ -61,6 +88,31 @@ class TestCommand:
         run("wine.csv", *options)
         assert "story 17" in (tmp_path / "wine.html").read_text()
 
+    @pytest.mark.parametrize("kind", ["triplets", "pairs"])
+    def test_judgements(self, run, tmp_path, kind):
+        X, _ = load_iris(return_X_y=True)
+        pl.DataFrame(X, schema=list("abcd")).write_csv("iris.csv")
+        i = np.arange(150)
+        near, far = (i // 50) * 50 + (i + 1) % 50, (i + 50) % 150
+        triplets = pl.DataFrame({"anchor": i, "near": near, "far": far})
+        similar = np.repeat([True, False], 150)
+        pairs = pl.DataFrame(
+            {"a": np.tile(i, 2), "b": np.concatenate([near, far]), "similar": similar}
+        )
+        {"triplets": triplets, "pairs": pairs}[kind].write_csv("known.csv")
+        result = run("iris.csv", f"--{kind}", "known.csv", "--method", "lsml")
+        assert "Report on LSML written to iris.html" in result.stdout
+        text = (tmp_path / "iris.html").read_text()
+        known = {"triplets": "150 triplets of 150 rows, with 150 anchors."}
+        known["pairs"] = "300 pairs of 150 rows: 150 similar, 150 dissimilar."
+        assert known[kind] in text
+        assert f"held-out {kind}" in text
+        assert "Which features matter" in text
+        assert "classes" not in text
+        assert Metric.load("iris-metric.safetensors").feature_names == tuple("abcd")
+        best = run("iris.csv", f"--{kind}", "known.csv", "--method", "best", "--budget", "20s")
+        assert "Report on " in best.stdout
+
     @pytest.mark.parametrize(
         ("options", "message"),
         [
@@ -73,3 +125,54 @@ class TestCommand:
     )
     def test_errors(self, run, options, message):
         assert message in run("iris", "--folds", 2, *options, code=2).stderr
+
+
+class TestSubject:
+    """Which method a report is about if none is named, after little time."""
+
+    def compared(self, *names, error):
+        methods = {method.name: method for method in default_methods(["NCA"])}
+        errors = {"Euclidean": 0.5} | dict.fromkeys(names, error)
+        return Comparison(
+            [self.result(methods[name], value) for name, value in errors.items()],
+            n_neighbors=3,
+            n_folds=1,
+            n_rows=100,
+        )
+
+    def result(self, method, error, ranking_loss=None):
+        ranking_loss = error if ranking_loss is None else ranking_loss
+        wrong, unranked = (np.arange(100)[:, None] < 100 * np.array([error, ranking_loss])).T
+        return MethodResult(
+            method,
+            errors=np.array([error]),
+            maps_at_r=np.array([1 - ranking_loss]),
+            wrong=wrong.astype(float),
+            average_precision=1.0 - unranked,
+        )
+
+    def test_best_guess(self):
+        found = choose_subject(self.compared("LDA", error=0.1), find_method("best"))
+        assert found.method.name == "LDA"
+        assert found.goal == "classification"
+        assert "the method with the largest expected gain for classification" in found.reason
+
+    def test_best_guess_for_ranking(self):
+        methods = {method.name: method for method in default_methods([])}
+        results = [self.result(methods["Euclidean"], 0.2), self.result(methods["LDA"], 0.4, 0.05)]
+        comparison = Comparison(results, n_neighbors=3, n_folds=1, n_rows=100)
+        assert choose_subject(comparison, find_method("best")).goal == "ranking"
+
+    @pytest.mark.parametrize(
+        ("tried", "chosen"),
+        [(["cosine"], "cosine"), (["cosine", "NCA"], "NCA"), (["L1", "LDA"], "LDA")],
+    )
+    def test_nothing_promises_a_gain(self, tried, chosen):
+        found = choose_subject(self.compared(*tried, error=0.9), find_method("best"))
+        assert found.method.name == chosen
+        assert "promises a gain" in found.reason
+
+    @pytest.mark.parametrize("tried", [[], ["L1"]])
+    def test_nothing_that_gives_a_metric_was_tried(self, tried):
+        with pytest.raises(UserError, match="no time to try a method"):
+            choose_subject(self.compared(*tried, error=0.9), find_method("best"))

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from nearfar.cli import options
 from nearfar.cli.checkpoint import Checkpoint
+from nearfar.cli.constraints import check_one_supervision, read_judgements
 from nearfar.cli.errors import UserError
-from nearfar.cli.methods import METHOD_NAMES, compared_learners
+from nearfar.cli.methods import METHOD_NAMES, compared_learners, find_method
 from nearfar.cli.preparation import ColumnRules, Imputation
 from nearfar.cli.rows import Rows, read_rows
-from nearfar.cli.terminal import bars, command, note, say, show_json
+from nearfar.cli.terminal import bars, command, counted, note, say, show_json
 from nearfar.comparison import Comparison
 from nearfar.comparison import compare as compare_methods
 from nearfar.comparison.methods import ALL, Learners
+from nearfar.constraints import Pairs, Triplets
 
 
 @command
@@ -28,6 +31,8 @@ def compare(
     numeric: options.Numeric = None,
     categorical: options.Categorical = None,
     impute: options.Impute = Imputation.auto,
+    triplets: options.TripletsPath = None,
+    pairs: options.PairsPath = None,
     ids: options.Id = None,
     method: Annotated[
         list[str] | None,
@@ -45,15 +50,25 @@ def compare(
 ) -> None:
     """Compare Euclidean distance, plain methods and learners by cross-validation.
 
-    Euclidean distance and the plain methods always take part.
+    Euclidean distance and the plain methods always take part. Methods learn from labels, triplets
+    or pairs, and are tested on others.
     """
     limit = options.seconds(budget)
+    check_one_supervision(label, triplets, pairs)
     learners = compared_learners(method or [], seed)
+    labelled = triplets is None and pairs is None
     rules = ColumnRules(drop, numeric, categorical, impute)
-    rows = read_rows(source, label=label, rules=rules, ids=ids, labelled=True)
-    with Checkpoint(checkpoint, [source], fits=False) as kept:
+    rows = read_rows(source, label=label, rules=rules, ids=ids, labelled=labelled)
+    judgements = read_judgements(rows, triplets, pairs)
+    known = rows.labels if judgements is None else judgements
+    for name in method or []:
+        if name != ALL:
+            find_method(name, seed=seed).check(known)
+    inputs = [source, label, triplets, pairs]
+    with Checkpoint(checkpoint, inputs, fits=False) as kept:
         found = run_comparison(
             rows,
+            known,
             learners,
             folds=folds,
             neighbors=neighbors,
@@ -69,6 +84,7 @@ def compare(
 
 def run_comparison(
     rows: Rows,
+    known: Any,
     learners: Learners,
     *,
     folds: int,
@@ -77,23 +93,15 @@ def run_comparison(
     budget: float | None,
     checkpoint: Path | None,
 ) -> Comparison:
-    """Compare by labels, with progress on the terminal."""
-    labels = rows.labels
-    sizes = np.unique(labels, return_counts=True)[1]
-    if folds > sizes.max():
-        raise UserError(
-            f"--folds {folds} is more than the rows of the largest class ({sizes.max()}); "
-            f"use at most --folds {max(2, sizes.max())}."
-        )
-    most = len(rows) - int(np.ceil(len(rows) / folds))
-    if neighbors > most:
-        raise UserError(f"--neighbors {neighbors} is more than the {most} training rows of a fold.")
-    if sizes.min() < folds:
-        note(f"the smallest class has {sizes.min()} rows, fewer than the {folds} folds.")
+    """Compare by labels, triplets or pairs, with progress on the terminal."""
+    if isinstance(known, Triplets | Pairs):
+        _check_judgements(known, folds)
+    else:
+        _check_labels(known, folds, neighbors)
     with bars() as shown:
         return compare_methods(
             rows.X,
-            labels,
+            known,
             learners,
             cv=folds,
             n_neighbors=neighbors,
@@ -102,3 +110,27 @@ def run_comparison(
             progress=shown.update,
             checkpoint=checkpoint,
         )
+
+
+def _check_judgements(known: Triplets | Pairs, folds: int) -> None:
+    groups = known.groups(folds) if isinstance(known, Pairs) else known.groups()
+    number = len(np.unique(groups))
+    if folds > number:
+        what = counted(number, "anchor")
+        if isinstance(known, Pairs):
+            what = f"{counted(number, 'group')} of pairs that share rows"
+        raise UserError(f"--folds {folds} is more than the {what}.")
+
+
+def _check_labels(labels: NDArray[Any], folds: int, neighbors: int) -> None:
+    sizes = np.unique(labels, return_counts=True)[1]
+    if folds > sizes.max():
+        raise UserError(
+            f"--folds {folds} is more than the rows of the largest class ({sizes.max()}); "
+            f"use at most --folds {max(2, sizes.max())}."
+        )
+    most = len(labels) - int(np.ceil(len(labels) / folds))
+    if neighbors > most:
+        raise UserError(f"--neighbors {neighbors} is more than the {most} training rows of a fold.")
+    if sizes.min() < folds:
+        note(f"the smallest class has {sizes.min()} rows, fewer than the {folds} folds.")

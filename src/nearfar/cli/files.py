@@ -1,14 +1,27 @@
-"""Files that commands take: metrics to read, and paths to write to."""
+"""Files that commands take: metrics to read and write, and paths to write to.
+
+Beside a metric, its file may have, as JSON in the metadata, the spreads of the features that it was
+learned from, and a threshold for pairs.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any, TypeVar
 
 from nearfar.cli.errors import UserError
 from nearfar.cli.streams import STREAM
+from nearfar.metrics.file_format import read_metadata
+from nearfar.metrics.importance import feature_spreads
 from nearfar.metrics.metric import Metric
+from nearfar.typing import Floats
+
+T = TypeVar("T")
+
+_SPREADS, _THRESHOLD = "feature_spreads", "threshold"
 
 
 def load_metric(path: Path) -> Metric:
@@ -16,6 +29,50 @@ def load_metric(path: Path) -> Metric:
     if not path.is_file():
         raise UserError(f"There is no file {path}.")
     return Metric.load(path)
+
+
+def save_metric(metric: Metric, path: Path, X: Floats) -> None:
+    """Write a metric that was learned from X, with the spreads of the features."""
+    metadata = {}
+    if metric.kernel_map is None:
+        metadata[_SPREADS] = json.dumps(feature_spreads(metric, X).tolist())
+    metric.save(path, metadata=metadata)
+
+
+def stored_spreads(path: Path) -> list[float] | None:
+    """Return the spreads of the features that a metric was learned from, if its file has them."""
+    return _stored(path, _SPREADS, list)
+
+
+def save_threshold(path: Path, threshold: dict[str, Any]) -> None:
+    """Add a threshold for pairs to a metric's file."""
+    metadata = read_metadata(path) | {_THRESHOLD: json.dumps(threshold)}
+    Metric.load(path).save(path, metadata=metadata)
+
+
+def stored_threshold(path: Path) -> dict[str, Any] | None:
+    """Return the threshold for pairs that a metric's file has, if there is one.
+
+    It has a `value` (None if no pair is the same), the `criterion` that it was chosen by, and what
+    identifies the `pairs` that it was chosen on.
+    """
+    found = _stored(path, _THRESHOLD, dict)
+    if found is not None and not {"value", "criterion", "pairs"} <= found.keys():
+        raise UserError(f"{path} has a damaged entry {_THRESHOLD!r}; learn the metric again.")
+    return found
+
+
+def _stored(path: Path, key: str, kind: type[T]) -> T | None:
+    text = read_metadata(path).get(key)
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, kind):
+        raise UserError(f"{path} has a damaged entry {key!r}; learn the metric again.")
+    return found
 
 
 def check_output(

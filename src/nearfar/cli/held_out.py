@@ -1,10 +1,9 @@
-"""Cross-validation on triplets, pairs and numbers: a learner and Euclidean distance."""
+"""Cross-validation on numbers to predict: a learner and Euclidean distance."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from sklearn.base import clone
@@ -12,38 +11,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 from sklearn.neighbors import KNeighborsRegressor
 
-from nearfar import evaluate
 from nearfar.cli.errors import UserError
 from nearfar.cli.terminal import say, show_table
-from nearfar.constraints import Pairs, Triplets
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.typing import Floats, Vector
 
 LEARNED, EUCLIDEAN, UNSCALED = "learned", "Euclidean", "Euclidean, as is"
-
-
-def held_out_scores(
-    learner: MetricLearner,
-    X: Floats,
-    constraints: Triplets | Pairs,
-    *,
-    folds: int,
-    seed: int,
-    progress: Callable[[int, int, str], None],
-) -> dict[str, Vector]:
-    """Return the scores of each distance on each fold: triplet accuracy, or AUC of pairs."""
-    baselines = euclidean_metrics(X)
-    scores: dict[str, list[float]] = {name: [] for name in [*baselines, LEARNED]}
-    for number, (seen, unseen) in enumerate(_split(constraints, folds, seed)):
-        progress(number, folds, "folds")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            metric = clone(learner).fit(X, seen).metric_
-        for name, scored in {**baselines, LEARNED: metric}.items():
-            scores[name].append(_score(scored, X, unseen))
-    return {name: np.array(values) for name, values in scores.items()}
 
 
 def held_out_regression(
@@ -80,35 +55,13 @@ def euclidean_metrics(X: Floats) -> dict[str, Metric]:
     }
 
 
-def _split(constraints: Triplets | Pairs, folds: int, seed: int) -> Iterator[tuple[Any, Any]]:
-    if isinstance(constraints, Triplets):
-        yield from constraints.folds(folds, random_state=seed)
-        return
-    if folds > len(constraints):
-        raise UserError(f"--folds {folds} is more than the {len(constraints)} pairs.")
-    splitter = KFold(folds, shuffle=True, random_state=seed)
-    for seen, unseen in splitter.split(constraints.index):
-        yield constraints.take(seen), constraints.take(unseen)
-
-
-def _score(metric: Metric, X: Floats, unseen: Triplets | Pairs) -> float:
-    if isinstance(unseen, Triplets):
-        return evaluate.triplet_accuracy(metric, X, unseen)
-    return evaluate.verification(metric, X, unseen).auc
-
-
-def show_held_out(scores: dict[str, Vector], supervision: Any) -> None:
+def show_held_out(scores: dict[str, Vector]) -> None:
     """Print the scores, and whether learning helped."""
-    measure = "held-out rows, R² %"
-    if isinstance(supervision, Triplets):
-        measure = "held-out triplets correct %"
-    elif isinstance(supervision, Pairs):
-        measure = "held-out pairs, AUC %"
     rows = [
         (name, f"{100 * values.mean():.1f} ± {100 * values.std(ddof=1):.1f}")
         for name, values in scores.items()
     ]
-    show_table(["distance", measure], rows)
+    show_table(["distance", "held-out rows, R² %"], rows)
     baseline = max((EUCLIDEAN, UNSCALED), key=lambda name: scores[name].mean())
     gain = scores[LEARNED] - scores[baseline]
     noise = 2 * gain.std(ddof=1) / np.sqrt(len(gain))

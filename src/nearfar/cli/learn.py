@@ -18,10 +18,10 @@ import typer
 from nearfar.cli import options
 from nearfar.cli.checkpoint import Checkpoint, can_continue
 from nearfar.cli.compare import run_comparison
-from nearfar.cli.constraints import read_pairs, read_triplets
+from nearfar.cli.constraints import check_one_supervision, read_judgements
 from nearfar.cli.errors import UserError
-from nearfar.cli.files import check_output
-from nearfar.cli.held_out import held_out_regression, held_out_scores, show_held_out
+from nearfar.cli.files import check_output, save_metric
+from nearfar.cli.held_out import held_out_regression, show_held_out
 from nearfar.cli.methods import AUTO, Goal, MethodChoice, MethodFit, find_method, fit_method
 from nearfar.cli.preparation import ColumnRules, Imputation
 from nearfar.cli.rows import Rows, read_rows
@@ -66,6 +66,7 @@ def learn(
         Path | None, options.output("Metric file to write [default: SOURCE.safetensors].")
     ] = None,
     max_iter: options.MaxIter = None,
+    scale: options.Scale = None,
     settings: options.Settings = None,
     budget: options.TotalBudget = options.DEFAULT_BUDGET,
     goal: Annotated[
@@ -89,14 +90,14 @@ def learn(
 
     The default method, autometric, tries learners on held-out data and blends what they learn.
     """
-    if sum(given is not None for given in (label, triplets, pairs)) > 1:
-        raise UserError("Give only one of --label, --triplets and --pairs.")
-    choice = _choice(method, goal, seed, max_iter, settings or [])
+    check_one_supervision(label, triplets, pairs)
+    given = [*([] if scale is None else [f"scale={scale}"]), *(settings or [])]
+    choice = _choice(method, goal, seed, max_iter, given)
     labelled = triplets is None and pairs is None
     if choice.method is None and not comparison:
         raise UserError("--method best needs the comparison; leave out --no-comparison.")
-    if only_if_significant and not (comparison and labelled):
-        raise UserError("--only-if-significant needs labels and the comparison.")
+    if only_if_significant and not comparison:
+        raise UserError("--only-if-significant needs the comparison; leave out --no-comparison.")
     limit = options.seconds(budget)
     path = save_as or Path(f"{Path(source).stem}.safetensors")
     inputs = [source, label, triplets, pairs]
@@ -109,7 +110,9 @@ def learn(
     rows = read_rows(
         source, label=label, rules=rules, ids=ids, labelled=labelled, numeric=regression
     )
-    supervision = _supervision(rows, triplets, pairs, numeric=regression)
+    supervision: Any = read_judgements(rows, triplets, pairs)
+    if supervision is None:
+        supervision = rows.numbers if regression else rows.labels
     choice.check(supervision)
     task = Task(source, rows, supervision, choice, goal, only_if_significant, limit)
     if not json:
@@ -140,14 +143,6 @@ def _choice(
     return choice
 
 
-def _supervision(rows: Rows, triplets: Path | None, pairs: Path | None, *, numeric: bool) -> Any:
-    if triplets is not None:
-        return read_triplets(triplets, rows)
-    if pairs is not None:
-        return read_pairs(pairs, rows)
-    return rows.numbers if numeric else rows.labels
-
-
 @dataclass
 class Task:
     """What to learn from, and the results so far.
@@ -159,8 +154,8 @@ class Task:
     rows : Rows
     supervision : array of labels or numbers, Triplets or Pairs
     choice : MethodChoice
-    goal : Goal
-        What a method is chosen for.
+    wanted : Goal
+        What a metric from labels is for.
     strict : bool
         Whether a metric must be significantly better than Euclidean distance.
     budget : float or None
@@ -168,9 +163,9 @@ class Task:
     start : float
         When the task began.
     comparison : Comparison or None
-        Of methods, by labels.
+        Of methods, by labels, triplets or pairs.
     held_out : dict of str to array, or None
-        Scores on unseen triplets, pairs or rows, by distance.
+        R^2 on held-out rows by distance, for numbers.
     result : MethodFit or None
         None if no method is expected to be better than Euclidean distance.
     path : Path or None
@@ -181,7 +176,7 @@ class Task:
     rows: Rows
     supervision: Any
     choice: MethodChoice
-    goal: Goal
+    wanted: Goal
     strict: bool = False
     budget: float | None = None
     start: float = field(default_factory=time.perf_counter)
@@ -189,6 +184,13 @@ class Task:
     held_out: dict[str, Vector] | None = None
     result: MethodFit | None = None
     path: Path | None = None
+
+    @property
+    def goal(self) -> str:
+        """What a method is chosen for."""
+        if isinstance(self.supervision, Triplets | Pairs):
+            return type(self.supervision).__name__.lower()
+        return self.wanted.value
 
     @property
     def summary(self) -> str:
@@ -206,18 +208,6 @@ class Task:
     def validate(self, folds: int, neighbors: int, seed: int, checkpoint: Path | None) -> None:
         """Cross-validate the method beside simpler ones."""
         budget = None if self.budget is None else _COMPARISON_SHARE * self.budget
-        if isinstance(self.supervision, Triplets | Pairs):
-            assert self.choice.method is not None
-            with bars() as shown:
-                self.held_out = held_out_scores(
-                    self._within(self.choice.method, budget, folds).estimator,
-                    self.rows.X,
-                    self.supervision,
-                    folds=folds,
-                    seed=seed,
-                    progress=shown.update,
-                )
-            return
         if self.choice.needs_numbers:
             assert self.choice.learner is not None
             with bars() as shown:
@@ -233,6 +223,7 @@ class Task:
             return
         self.comparison = run_comparison(
             self.rows,
+            self.supervision,
             self.choice.learners,
             folds=folds,
             neighbors=neighbors,
@@ -253,7 +244,7 @@ class Task:
             self._within(method, left), self.rows, self.supervision, checkpoint
         )
         if self.result.metric is not None and not self.result.learned_nothing:
-            self.result.metric.save(path)
+            save_metric(self.result.metric, path, self.rows.X)
             self.path = path
 
     def _within(self, method: Method, seconds: float | None, n_fits: int = 1) -> Method:
@@ -295,7 +286,7 @@ class Task:
         if self.comparison is not None:
             say(str(self.comparison))
         if self.held_out is not None:
-            show_held_out(self.held_out, self.supervision)
+            show_held_out(self.held_out)
         if self.result is None:
             say(self._nothing_chosen())
             return
@@ -316,7 +307,9 @@ class Task:
         if self._undecided:
             return "Nothing was written. Increase --budget, or name a --method."
         text = f"Nothing was written: use Euclidean distance for {self.goal}."
-        other = next(goal for goal in Goal if goal != self.goal)
+        if isinstance(self.supervision, Triplets | Pairs):
+            return text
+        other = next(goal.value for goal in Goal if goal != self.wanted)
         method = self.choice.select(self.comparison, other, strict=self.strict)
         return text if method is None else f"{text} {method.name} helps with --goal {other}."
 

@@ -92,7 +92,9 @@ class MethodChoice:
         """Raise UserError if the method cannot learn from this kind of supervision."""
         kinds = {Triplets: "triplets", Pairs: "pairs"}
         kind = kinds.get(type(supervision), "numbers" if self.needs_numbers else "labels")
-        known = ("labels",) if self.learner is None else self.learner.supervision
+        if self.method is None:
+            return
+        known = self.method.supervision
         if kind not in known:
             raise UserError(
                 f"--method {self.name} learns from {' or '.join(known)}, not from {kind}; "
@@ -100,20 +102,21 @@ class MethodChoice:
             )
 
     def select(
-        self, comparison: Comparison | None, goal: Goal, *, strict: bool = False
+        self, comparison: Comparison | None, goal: str, *, strict: bool = False
     ) -> Method | None:
         """Return the method to learn with, or None if Euclidean distance is to be kept.
 
         Parameters
         ----------
         comparison : Comparison or None
-        goal : Goal
+        goal : str
+            One of `comparison.goals`.
         strict : bool
             Whether the method must be significantly better than Euclidean distance.
         """
         if comparison is None or not (self.guesses or strict):
             return self.method
-        compared = comparison.by_goal(goal.value)
+        compared = comparison.by_goal(goal)
         if self.method is None:
             found = compared.winner if strict else compared.best
             if found is not None and not found.method.gives_metric:
@@ -157,7 +160,9 @@ def find_method(
     key = _full_name(name)
     if key not in LEARNERS:
         if max_iter is not None or settings:
-            raise UserError(f"--max-iter and --set are for learners; {key} has no parameters.")
+            raise UserError(
+                f"--max-iter, --scale and --set are for learners; {key} has no parameters."
+            )
         return MethodChoice(key, PLAIN_METHODS.get(key))
     learner = seeded(LEARNERS[key], seed)
     parameters = learner.get_params()
@@ -171,6 +176,10 @@ def find_method(
             wrong = f"there is no parameter {parameter!r}" if equals else "write NAME=VALUE"
             raise UserError(f"--set {setting}: {wrong}; {key} has {', '.join(sorted(parameters))}.")
         learner.set_params(**{parameter: _value(value)})
+        try:
+            learner._check_parameters()
+        except ValueError as error:
+            raise UserError(f"--set {setting}: {error}") from error
     return MethodChoice(key, learned_method(type(learner).__name__, learner))
 
 
@@ -197,7 +206,9 @@ def compared_learners(names: Sequence[str], seed: int) -> Learners:
 def _full_name(name: str) -> str:
     key = name.lower()
     fitting = [known for known in METHOD_NAMES if known.startswith(key)]
-    if key not in fitting and len(fitting) != 1:
+    if key not in fitting and len(fitting) > 1:
+        raise UserError(f"{name!r} may be any of {', '.join(fitting)}; write one of them.")
+    if not fitting:
         raise UserError(f"There is no method {name!r}; choose from {', '.join(METHOD_NAMES)}.")
     return key if key in fitting else fitting[0]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,10 +28,28 @@ _QUERIES_AT_ONCE = 1 << 14
 _TEXT_WIDTH = 60
 
 
+class PlainDistance(StrEnum):
+    """Distances that need no metric file."""
+
+    euclidean = "euclidean"
+    cosine = "cosine"
+
+
 @command
 def neighbors(
-    metric: options.MetricPath,
-    source: options.Source,
+    inputs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[METRIC] SOURCE",
+            callback=spooled,
+            help="Metric file, unless --distance is given; then a table, an array, the name of a "
+            "dataset, or - for stdin.",
+        ),
+    ],
+    distance: Annotated[
+        PlainDistance | None,
+        typer.Option(help="Search by this distance on the rows as they are, without a metric."),
+    ] = None,
     label: options.Label = None,
     drop: options.Drop = None,
     ids: options.Id = None,
@@ -54,10 +73,14 @@ def neighbors(
     json: options.Json = False,
 ) -> None:
     """Find the nearest rows of some rows, of all rows, or of the rows of another file."""
+    metric, source = _metric_and_source(inputs, distance)
     if save_as is not None:
-        check_output(save_as, WRITTEN_TABLES, [metric, source, queries])
-    found = load_metric(metric)
+        check_output(save_as, WRITTEN_TABLES, [*inputs, queries])
+    found = None if metric is None else load_metric(metric)
     gallery = read_rows(source, label=label, drop=drop, ids=ids, text=text, metric=found)
+    if found is None:
+        cosine = distance is PlainDistance.cosine
+        found = gallery.described(Metric(np.eye(gallery.X.shape[1]), unit_rows=cosine))
     asked = gallery
     if queries is not None:
         asked = _read_queries(queries, found, label, text, ids, drop)
@@ -66,6 +89,9 @@ def neighbors(
     if number > most:
         raise UserError(f"--neighbors {number} is more than the {most} rows to search.")
     distances, indices = _search(found, gallery, asked, query_rows, number)
+    if distance is PlainDistance.cosine:
+        # Rows of unit length: |x - y|^2 = 2 (1 - cos).
+        distances = distances**2 / 2
     table = _table(gallery, asked, query_rows, distances, indices)
     if save_as is not None:
         write_frame(table, save_as)
@@ -76,6 +102,19 @@ def neighbors(
         say(f"Neighbours of {len(query_rows)} rows, {number} each, written to {where}")
     else:
         _show(gallery, asked, query_rows, distances, indices)
+
+
+def _metric_and_source(
+    inputs: list[str], distance: PlainDistance | None
+) -> tuple[Path | None, str]:
+    """Return the metric file, if there is one, and where the rows come from."""
+    if distance is None and len(inputs) == 2:
+        return Path(inputs[0]), inputs[1]
+    if distance is not None and len(inputs) == 1:
+        return None, inputs[0]
+    if distance is None:
+        raise UserError("Give a metric file and a table, or a table and --distance.")
+    raise UserError(f"With --distance {distance}, give a table and no metric file.")
 
 
 def _search(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -66,6 +67,24 @@ Method = Annotated[
 ]
 MaxIter = Annotated[
     int | None, typer.Option(min=1, help="Most iterations [default: the method's own].")
+]
+
+
+class ScaleName(StrEnum):
+    """How a learner scales rows."""
+
+    auto = "auto"
+    standard = "standard"
+    unit = "unit"
+    cosine = "cosine"
+
+
+Scale = Annotated[
+    ScaleName | None,
+    typer.Option(
+        help="Rows to learn from: standardised, as they are (unit), or of unit length (cosine) "
+        "[default: the method's own; auto chooses by the data]."
+    ),
 ]
 Settings = Annotated[
     list[str] | None,

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import typer
 from sklearn.base import clone
 
 from nearfar.cli import options
 from nearfar.cli.checkpoint import Checkpoint
 from nearfar.cli.compare import run_comparison
+from nearfar.cli.constraints import check_one_supervision, read_judgements
 from nearfar.cli.errors import UserError
-from nearfar.cli.files import check_output, load_metric
+from nearfar.cli.files import check_output, load_metric, save_metric
 from nearfar.cli.methods import AUTO, MethodChoice, find_method, fit_method
 from nearfar.cli.preparation import ColumnRules, Imputation
 from nearfar.cli.rows import Rows, read_rows
@@ -29,12 +33,15 @@ _SHORTEST_FIT = 1.0
 
 @command
 def report(
+    context: typer.Context,
     source: options.Source,
     label: options.Label = None,
     drop: options.Drop = None,
     numeric: options.Numeric = None,
     categorical: options.Categorical = None,
     impute: options.Impute = Imputation.auto,
+    triplets: options.TripletsPath = None,
+    pairs: options.PairsPath = None,
     ids: options.Id = None,
     text: options.Text = None,
     image_shape: options.ImageShape = None,
@@ -54,23 +61,30 @@ def report(
 
     Unless --metric is given, a metric is learned and written beside the report.
     """
+    check_one_supervision(label, triplets, pairs)
     path = save_as or Path(f"{Path(source).stem}.html")
     metric_path = path.with_name(f"{path.stem}-metric.safetensors")
-    check_output(path, (".html", ".htm"), [source, metric])
-    check_output(metric_path, None, [source])
-    kept = Checkpoint(checkpoint, [source, metric, path, metric_path])
+    inputs = [source, label, triplets, pairs]
+    check_output(path, (".html", ".htm"), [*inputs, metric])
+    check_output(metric_path, None, inputs)
+    kept = Checkpoint(checkpoint, [*inputs, metric, path, metric_path])
     limit = options.seconds(budget)
     choice = find_method(method, seed=seed)
     given = None if metric is None else load_metric(metric)
+    labelled = triplets is None and pairs is None
     rules = ColumnRules(drop, numeric, categorical, impute)
     rows = read_rows(
-        source, label=label, rules=rules, ids=ids, text=text, metric=given, labelled=True
+        source, label=label, rules=rules, ids=ids, text=text, metric=given, labelled=labelled
     )
+    judgements = read_judgements(rows, triplets, pairs)
+    known = rows.labels if judgements is None else judgements
+    choice.check(known)
     shape = _image_shape(image_shape, rows)
     with kept:
-        kept.check(choice.learner, rows.X, rows.labels)
+        kept.check(choice.learner, rows.X, known)
         comparison = run_comparison(
             rows,
+            known,
             choice.learners if given is None else None,
             folds=folds,
             neighbors=neighbors,
@@ -78,13 +92,21 @@ def report(
             budget=limit,
             checkpoint=kept.comparison,
         )
-        subject: dict[str, Any] = {"metric": given, "method": "metric", "metric_file": str(metric)}
+        subject: dict[str, Any] = {
+            "metric": given,
+            "method": "metric",
+            "metric_file": str(metric),
+            "reason": f"This report is about the metric in {metric}, as asked with --metric.",
+        }
         if given is None:
-            method_used = _subject(comparison, choice)
+            chosen = choose_subject(comparison, choice)
+            method_used = chosen.method
             if limit is not None and method_used.plans_time:
                 method_used = method_used.within(max(limit * _SHARE_OF_FIT, _SHORTEST_FIT))
-            subject = _learn(rows, method_used, metric_path, kept)
-        study = _study(rows, comparison, shape, seed, subject)
+            subject = _learn(rows, known, method_used, metric_path, kept)
+            subject |= {"reason": chosen.reason, "goal": chosen.goal}
+        subject["command"] = command_line(context)
+        study = _study(rows, known, comparison, shape, seed, subject)
         with bars() as shown, convergence_notes():
             write_report(path, study, progress=shown.update)
     if json:
@@ -99,6 +121,7 @@ def report(
 
 def _study(
     rows: Rows,
+    known: Any,
     comparison: Comparison,
     shape: tuple[int, ...] | None,
     seed: int,
@@ -107,7 +130,7 @@ def _study(
     return Study(
         rows.name,
         rows.X,
-        rows.labels,
+        known,
         comparison=comparison,
         feature_names=rows.feature_names,
         ids=rows.ids,
@@ -118,32 +141,81 @@ def _study(
     )
 
 
-def _subject(comparison: Comparison, choice: MethodChoice) -> Method:
-    """Return what to report on: the named method, the best guess, the best learner, or LDA."""
+@dataclass(frozen=True)
+class Subject:
+    """What a report is about.
+
+    Attributes
+    ----------
+    method : Method
+    reason : str
+        Why, as a sentence.
+    goal : str or None
+        The goal that it was chosen for.
+    """
+
+    method: Method
+    reason: str
+    goal: str | None = None
+
+
+def choose_subject(comparison: Comparison, choice: MethodChoice) -> Subject:
+    """Return what to report on: the named method, or one that the comparison chooses.
+
+    That is the best guess for the first goal that has one, or else the learner, or the plain
+    method, with the smallest error.
+    """
     if choice.method is not None:
+        name = choice.method.name
         for result in comparison.left_out:
-            if result.name == choice.method.name and result.note == NO_TIME:
-                raise UserError(f"There was no time to try {result.name}; increase --budget.")
-            if result.name == choice.method.name:
-                raise UserError(f"{result.name} was left out of the comparison: {result.note}.")
-        return choice.method
-    best = comparison.classification.best or comparison.ranking.best
-    if best is not None and best.method.gives_metric:
-        return best.method
-    learned = [e for e in comparison.results if isinstance(e.method.estimator, MetricLearner)]
-    most = max((result.extent for result in learned), default=None)
-    found = min((r for r in learned if r.extent == most), key=lambda r: r.error, default=None)
-    if found is None and "LDA" not in comparison:
+            if result.name == name and result.note == NO_TIME:
+                raise UserError(f"There was no time to try {name}; increase --budget.")
+            if result.name == name:
+                raise UserError(f"{name} was left out of the comparison: {result.note}.")
+        why = "the default method" if choice.name == AUTO else "as asked with --method"
+        return Subject(choice.method, f"This report is about {name}, {why}.")
+    for goal in comparison.goals.values():
+        best = goal.best
+        if best is not None and best.method.gives_metric:
+            why = f"the method with the largest expected gain for {goal.goal}"
+            return Subject(best.method, f"This report is about {best.name}, {why}.", goal.goal)
+    able = [r for r in comparison.results if r.method.gives_metric and r.method.kind != "baseline"]
+    learned = [r for r in able if isinstance(r.method.estimator, MetricLearner)]
+    tried = learned or able
+    if not tried:
         raise UserError("There was no time to try a method; increase --budget.")
-    return comparison["LDA"].method if found is None else found.method
+    most = max(result.extent for result in tried)
+    found = min((r for r in tried if r.extent == most), key=lambda result: result.error)
+    kind = "learner" if learned else "method"
+    reason = (
+        f"No method that gives a metric promises a gain. This report is about {found.name}, the "
+        f"{kind} with the smallest error."
+    )
+    return Subject(found.method, reason)
 
 
-def _learn(rows: Rows, method: Method, path: Path, checkpoint: Checkpoint) -> dict[str, Any]:
+def command_line(context: typer.Context) -> str:
+    """Return the command that is running, with the options that are not the defaults."""
+    words = ["nearfar", context.info_name or ""]
+    for parameter in context.command.params:
+        value = context.params.get(parameter.name or "")
+        if parameter.param_type_name == "argument":
+            words.append(str(value))
+        elif value is not None and value != parameter.get_default(context):
+            option = max(parameter.opts, key=len)
+            for each in value if isinstance(value, list | tuple) else [value]:
+                words += [option] if each is True else [option, str(each)]
+    return shlex.join(words)
+
+
+def _learn(
+    rows: Rows, known: Any, method: Method, path: Path, checkpoint: Checkpoint
+) -> dict[str, Any]:
     """Learn from all rows, and save the metric."""
-    fit = fit_method(method, rows, rows.labels, checkpoint)
+    fit = fit_method(method, rows, known, checkpoint)
     if fit.metric is None:
         raise UserError(f"{method.name} is not a linear map; name another --method.")
-    fit.metric.save(path)
+    save_metric(fit.metric, path, rows.X)
 
     def relearn(X: Any, y: Any) -> Any:
         if isinstance(method.estimator, MetricLearner):

@@ -175,7 +175,7 @@ def _from_table(
     if y is not None and metric is None and not numeric:
         warn_of_giveaways(found, y)
     return Rows(
-        path.name.removesuffix(kind_of(path)),
+        path.name[: -len(kind_of(path))],
         found.X,
         y,
         found.feature_names,

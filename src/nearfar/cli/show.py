@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from nearfar.cli import options
-from nearfar.cli.files import load_metric
-from nearfar.cli.terminal import command, say, show_json, show_table
+from nearfar.cli.files import load_metric, stored_spreads, stored_threshold
+from nearfar.cli.terminal import command, note, say, show_json, show_table
 from nearfar.metrics.importance import feature_importances, feature_names, leading_directions
 from nearfar.metrics.metric import Metric
 from nearfar.plots import eigenvalues
@@ -22,27 +22,36 @@ _EIGENVALUES_SHOWN = 10
 def show(metric: options.MetricPath, json: options.Json = False) -> None:
     """Show a metric: its size, eigenvalues, features and directions.
 
-    Shares of features are those of the diagonal of the metric's matrix, so they depend on the
-    units. A report weighs them by the data.
+    Shares of features are in units of their standard deviations, which the file has since the
+    metric was learned. A report also allows for correlations.
     """
     found = load_metric(metric)
+    spreads = stored_spreads(metric)
+    threshold = stored_threshold(metric)
     gated = len(found.parts) > 1
-    documents = [_document(part) for part in found.parts]
+    documents = [_document(part, spreads) for part in found.parts]
     if json:
         columns = None if found.columns is None else json_module.loads(found.columns.to_json())
-        known = {"file": str(metric), "gated": gated, "columns": columns}
-        show_json(known | {"metrics": documents})
+        about = {"file": str(metric), "gated": gated, "standardised": spreads is not None}
+        show_json({**about, "columns": columns, "threshold": threshold, "metrics": documents})
         return
     say(f"{metric}: {found!r}")
     if found.columns is not None:
         say(f"Columns: {found.columns}.")
+    if threshold is not None:
+        value = -np.inf if threshold["value"] is None else threshold["value"]
+        say(f"Threshold for pairs: {value:.6g}, chosen for {threshold['criterion']}.")
+    if spreads is None and any("features" in document for document in documents):
+        note(
+            "the file does not have the spreads of the features; their shares depend on the units."
+        )
     for number, (part, document) in enumerate(zip(found.parts, documents, strict=True), start=1):
         if gated:
             say(f"Metric {number}: {part!r}")
         _show(document)
 
 
-def _document(metric: Metric) -> dict[str, Any]:
+def _document(metric: Metric, spreads: list[float] | None) -> dict[str, Any]:
     values = eigenvalues(metric)
     document: dict[str, Any] = {
         "n_features": metric.n_features,
@@ -55,15 +64,16 @@ def _document(metric: Metric) -> dict[str, Any]:
     if not metric.L.any():
         return document | {"unused": True}
     names = feature_names(metric)
-    shares = feature_importances(metric)
+    shares = feature_importances(metric, spreads=spreads)
+    directions = leading_directions(metric, spreads=spreads)
     order = np.argsort(-shares, kind="stable")
     return document | {
         "features": {names[j]: float(shares[j]) for j in order},
         "directions": [
             {"share": d.share, "loadings": dict(zip(d.features, d.loadings, strict=True))}
-            for d in leading_directions(metric)
+            for d in directions
         ],
-        "text": [str(direction) for direction in leading_directions(metric)],
+        "text": [str(direction) for direction in directions],
     }
 
 

@@ -16,14 +16,16 @@ _FOLDER = "nearfar-stdin-"
 _MAGIC = {b"PAR1": ".parquet", b"\x93NUMPY": ".npy", b"\x1f\x8b": ".csv.gz"}
 _LONGEST_MAGIC = 1 << 12
 
-Source = TypeVar("Source", str, Path, str | None)
+Source = TypeVar("Source", str, Path, str | None, list[str])
 
 
 def spooled(context: typer.Context, source: Source) -> Source:
-    """Copy stdin to a temporary file if the source is ``-``; it is deleted after the command.
+    """Copy stdin to a temporary file if a source is ``-``; it is deleted after the command.
 
     A pipe can be read only once, and not from the middle.
     """
+    if isinstance(source, list):
+        return [spooled(context, each) for each in source]
     if str(source) != STREAM:
         return source
     folder = tempfile.TemporaryDirectory(prefix=_FOLDER)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,19 +10,21 @@ from typing import Annotated, Any
 import numpy as np
 import polars as pl
 import typer
+from numpy.typing import NDArray
 
 from nearfar.cli import options
 from nearfar.cli.constraints import read_queries
 from nearfar.cli.errors import UserError
-from nearfar.cli.files import check_output, load_metric
+from nearfar.cli.files import check_output, load_metric, save_threshold, stored_threshold
 from nearfar.cli.rows import Rows, read_rows
 from nearfar.cli.table_writers import WRITTEN_TABLES, write_frame
-from nearfar.cli.terminal import command, say, show_json, show_table
+from nearfar.cli.terminal import command, note, say, show_json, show_table
+from nearfar.comparison.checkpoint import digest
 from nearfar.constraints import Pairs
 from nearfar.evaluate import verification, verification_curve
 from nearfar.metrics.metric import Metric
 from nearfar.typing import Floats, Ints
-from nearfar.verification import threshold_on
+from nearfar.verification import held_out_decisions, threshold_on
 
 _PAIRS_SHOWN = 20
 
@@ -45,9 +48,12 @@ def verify(
         float | None, typer.Option(help="Largest distance of rows that are the same.")
     ] = None,
     criterion: Annotated[
-        Criterion,
-        typer.Option(help="How to choose the threshold, if pairs say whether they are similar."),
-    ] = Criterion.accuracy,
+        Criterion | None,
+        typer.Option(
+            help="Choose a new threshold by this, if pairs say whether they are similar "
+            "[default: accuracy, if the metric file has no threshold]."
+        ),
+    ] = None,
     max_fpr: Annotated[
         float, typer.Option(min=0, max=1, help="Largest false positive rate, for fpr.")
     ] = 0.01,
@@ -61,7 +67,8 @@ def verify(
 ) -> None:
     """Decide whether pairs of rows are the same.
 
-    If the pairs have a column `similar`, the threshold is chosen from them.
+    If the pairs have a column `similar` and the metric file has no threshold yet, one is chosen and
+    saved in the metric file. Its accuracy is that of thresholds chosen on other pairs.
     """
     if save_as is not None:
         check_output(save_as, WRITTEN_TABLES, [metric, source, pairs])
@@ -70,24 +77,96 @@ def verify(
     found = load_metric(metric)
     rows = read_rows(source, label=label, drop=drop, ids=ids, metric=found)
     index, known = read_queries(pairs, rows)
-    if threshold is None:
-        if known is None:
-            raise UserError(f"{pairs} has no column 'similar'; give --threshold.")
-        threshold = _threshold(found, rows.X, known, criterion, max_fpr)
-    table = _decisions(found, rows, index, threshold)
+    used = _Threshold(threshold) if threshold is not None else _stored(metric)
+    chosen_here = (
+        known is not None
+        and threshold is None
+        and (used is None or criterion is not None or used.pairs == _identity(known, rows.X))
+    )
+    held_out, saved = None, False
+    if chosen_here:
+        assert known is not None
+        used, held_out = _choose(found, rows.X, known, criterion or Criterion.accuracy, max_fpr)
+        saved = _save(metric, used)
+    if used is None:
+        raise UserError(
+            f"{pairs} has no column 'similar', and {metric} no threshold; give --threshold."
+        )
+    table = _decisions(found, rows, index, used.value)
     document: dict[str, Any] = {
-        "threshold": threshold,
+        "threshold": used.value,
+        "criterion": used.criterion,
+        "chosen_here": chosen_here,
+        "saved": saved,
         "pairs": len(table),
         "same": int(table["same"].sum()),
     }
     if known is not None:
-        document |= _scores(found, rows.X, known, table["same"].to_numpy())
+        decided = held_out if chosen_here else table["same"].to_numpy()
+        document |= _scores(found, rows.X, known, decided)
     if save_as is not None:
         write_frame(table, save_as)
     if json:
         show_json(document | {"decisions": table.to_dicts()})
     else:
-        _show(document, table, save_as)
+        _show(document, metric, table, save_as)
+
+
+@dataclass(frozen=True)
+class _Threshold:
+    """A threshold, and where it comes from.
+
+    Attributes
+    ----------
+    value : float
+    criterion : str or None
+        What it was chosen by; None if it was given.
+    pairs : str or None
+        Identifies the pairs that it was chosen on.
+    """
+
+    value: float
+    criterion: str | None = None
+    pairs: str | None = None
+
+
+def _stored(metric: Path) -> _Threshold | None:
+    """Return the threshold in a metric file."""
+    found = stored_threshold(metric)
+    if found is None:
+        return None
+    value = found["value"]
+    return _Threshold(-np.inf if value is None else value, found["criterion"], found["pairs"])
+
+
+def _save(metric: Path, threshold: _Threshold) -> bool:
+    """Keep a threshold in a metric file; tell whether that was possible."""
+    value = threshold.value if np.isfinite(threshold.value) else None
+    try:
+        save_threshold(metric, asdict(threshold) | {"value": value})
+    except OSError as error:
+        note(f"the threshold was not saved in {metric}: {error.strerror or error}.")
+        return False
+    return True
+
+
+def _identity(pairs: Pairs, X: Floats) -> str:
+    """Identify pairs by the values of their rows, wherever these are in a table."""
+    return digest([X[pairs.index], pairs.similar])
+
+
+def _choose(
+    metric: Metric, X: Floats, known: Pairs, criterion: Criterion, max_fpr: float
+) -> tuple[_Threshold, NDArray[np.bool_] | None]:
+    """Choose a threshold on all pairs, and decide each by one that was chosen on others."""
+
+    def choose(pairs: Pairs) -> float:
+        if criterion is Criterion.fpr:
+            return threshold_on(verification_curve(metric, X, pairs), pairs, "fpr", max_fpr, 1.0)
+        return float(getattr(verification(metric, X, pairs), f"{criterion}_threshold"))
+
+    held_out = held_out_decisions(metric, X, known, choose)
+    return _Threshold(choose(known), str(criterion), _identity(known, X)), held_out
 
 
 def _decisions(metric: Metric, rows: Rows, index: Ints, threshold: float) -> pl.DataFrame:
@@ -107,30 +186,36 @@ def _row_names(rows: Rows, numbers: Ints) -> Ints | list[str]:
     return numbers if rows.ids is None else [rows.ids[number] for number in numbers]
 
 
-def _threshold(
-    metric: Metric, X: Floats, known: Pairs, criterion: Criterion, max_fpr: float
-) -> float:
-    if criterion is Criterion.fpr:
-        return threshold_on(verification_curve(metric, X, known), known, "fpr", max_fpr, 1.0)
-    return float(getattr(verification(metric, X, known), f"{criterion}_threshold"))
-
-
-def _scores(metric: Metric, X: Floats, known: Pairs, same: Any) -> dict[str, float]:
+def _scores(
+    metric: Metric, X: Floats, known: Pairs, same: NDArray[np.bool_] | None
+) -> dict[str, float | None]:
     found = verification(metric, X, known)
-    accuracy = np.average(same == known.similar, weights=known.weight)
-    return {"auc": found.auc, "eer": found.eer, "accuracy": float(accuracy)}
+    accuracy = None
+    if same is not None:
+        accuracy = float(np.average(same == known.similar, weights=known.weight))
+    return {"auc": found.auc, "eer": found.eer, "accuracy": accuracy}
 
 
-def _show(document: dict[str, Any], table: pl.DataFrame, save_as: Path | None) -> None:
+def _show(
+    document: dict[str, Any], metric: Path, table: pl.DataFrame, save_as: Path | None
+) -> None:
+    chosen_here = document["chosen_here"]
     if "auc" in document:
+        where = "with thresholds chosen on other pairs" if chosen_here else "at the threshold"
+        accuracy = document["accuracy"]
+        figure = f", accuracy {100 * (accuracy or 0):.1f} % {where}"
         say(
-            f"AUC {document['auc']:.3f}, equal error rate {100 * document['eer']:.1f} %, "
-            f"accuracy {100 * document['accuracy']:.1f} % at the threshold."
+            f"AUC {document['auc']:.3f}, equal error rate {100 * document['eer']:.1f} %"
+            f"{'' if accuracy is None else figure}."
         )
+        if accuracy is None:
+            note("there are too few pairs to test a threshold on others than it is chosen on.")
     say(
         f"Threshold {document['threshold']:.6g}: "
         f"{document['same']} of {document['pairs']} pairs are the same."
     )
+    if document["saved"]:
+        say(f"Threshold saved in {metric}, for other pairs.")
     if save_as is not None:
         say(f"Pairs written to {save_as}")
         return

@@ -1,15 +1,16 @@
 """How much better methods are than a reference, and how sure that is.
 
 The gain of a method is the mean over rows of the reference's loss minus the method's loss: of its
-errors, or of 1 - average precision. With n rows, an observed gain g of variance s^2 over the rows,
-and the reference's loss l,
+errors, of 1 - average precision, or of wrong judgements. With n rows, an observed gain g of
+variance s^2 over the rows, and the reference's loss l,
 
     g ~ N(theta, v),                            v = c s^2 / n + 1 / n^2
     theta ~ N(tau l / 2, (tau l)^2),            tau unknown, one of a few values
 
 - c allows for what rows share. A row is a query and also a result in the rankings of other rows:
   a mean average precision is a U-statistic of degree two, whose variance is four times that of
-  independent rows. Errors are nearly independent.
+  independent rows. Errors are nearly independent. For triplets and pairs, which share rows, the
+  first term of v is that of `shared_rows`, and n is the number of anchors or connected groups.
 - 1 / n^2 is the variance of one more row on which the methods differ: few such rows tell little.
 - tau says how much there is to gain in these data. It is the same for all methods, and this is
   what keeps the best of many from being overrated: where little can be gained, some methods still
@@ -34,7 +35,7 @@ from scipy.special import ndtr, softmax
 
 from nearfar.typing import Vector
 
-Goal = Literal["classification", "ranking"]
+Goal = Literal["classification", "ranking", "triplets", "pairs"]
 
 SMALLEST_GAIN = 0.005
 SMALLEST_RELATIVE_GAIN = 0.05
@@ -47,7 +48,12 @@ PRIOR_MEAN = 0.5
 
 _NOISE = {"classification": 1.25, "ranking": 4.0}
 """c by goal."""
-_SPREADS = {"classification": (0.15, 0.3, 0.6), "ranking": (0.05, 0.1, 0.2, 0.4)}
+_SPREADS = {
+    "classification": (0.15, 0.3, 0.6),
+    "ranking": (0.05, 0.1, 0.2, 0.4),
+    "triplets": (0.05, 0.1, 0.2, 0.4),
+    "pairs": (0.15, 0.3, 0.6),
+}
 """Values of tau by goal if there is something to gain, all with the same probability."""
 _NO_SPREAD = 0.001
 """tau if there is nothing to gain."""
@@ -87,41 +93,63 @@ def smallest_gain(loss: float) -> float:
     return min(SMALLEST_GAIN, SMALLEST_RELATIVE_GAIN * loss)
 
 
+@dataclass(frozen=True)
+class Observed:
+    """A gain that was observed.
+
+    Attributes
+    ----------
+    gain : float
+    variance : float
+        Of the gain.
+    n : int
+        Number of rows or groups that it comes from.
+    """
+
+    gain: float
+    variance: float
+    n: int
+
+
+def observe_rows(difference: Vector, goal: Goal) -> Observed:
+    """Return the mean of a difference by row, and its variance; nan for rows not tested."""
+    known = difference[~np.isnan(difference)]
+    n = max(len(known), 1)
+    gain, spread = (float(known.mean()), float(known.var())) if len(known) else (0.0, 0.0)
+    return Observed(gain, _NOISE[goal] * spread / n + 1 / n**2, n)
+
+
 def expected_gains(
-    differences: Sequence[Vector], loss: float, goal: Goal, *, prior_mean: float = PRIOR_MEAN
+    observed: Sequence[Observed], loss: float, goal: Goal, *, prior_mean: float = PRIOR_MEAN
 ) -> list[Gain]:
     """Estimate the gains of several methods over the same reference.
 
     Parameters
     ----------
-    differences : sequence of arrays
-        For each method, the loss of the reference minus that of the method, by row; nan for rows
-        that were not tested.
+    observed : sequence of Observed
+        For each method, how much smaller its loss was than that of the reference.
     loss : float
         Mean loss of the reference.
-    goal : {"classification", "ranking"}
+    goal : {"classification", "ranking", "triplets", "pairs"}
     prior_mean : float, default=0.5
         Mean of theta in units of tau l. It is 0 if neither side is expected to be better.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from nearfar.comparison.gains import expected_gains
-    >>> better = np.repeat([1.0, -1.0, 0.0], [12, 2, 86])
+    >>> from nearfar.comparison.gains import expected_gains, observe_rows
+    >>> better = observe_rows(np.repeat([1.0, -1.0, 0.0], [12, 2, 86]), "classification")
     >>> alone = expected_gains([better], 0.2, "classification")[0]
     >>> round(alone.gain, 3), round(alone.probability, 2)
     (0.075, 0.96)
-    >>> same = np.repeat([1.0, -1.0, 0.0], [5, 4, 91])
+    >>> same = observe_rows(np.repeat([1.0, -1.0, 0.0], [5, 4, 91]), "classification")
     >>> beside = expected_gains([better] + 9 * [same], 0.2, "classification")[0]
     >>> round(beside.gain, 3), round(beside.probability, 2)
     (0.042, 0.73)
     """
-    rows = [each[~np.isnan(each)] for each in differences]
-    n = np.array([max(len(each), 1) for each in rows])
-    g = np.array([each.mean() if len(each) else 0.0 for each in rows])
-    spread = np.array([each.var() if len(each) else 0.0 for each in rows])
-    v = _NOISE[goal] * spread / n + 1 / n**2
-    loss = max(loss, 1 / float(n.max(initial=1)))
+    g = np.array([each.gain for each in observed])
+    v = np.array([each.variance for each in observed])
+    loss = max(loss, 1 / max((each.n for each in observed), default=1))
     tau = loss * np.array([_NO_SPREAD, *_SPREADS[goal]])[:, None]
     weights = _weights(g, v, tau, prior_mean * tau)
     means = (g * tau**2 + prior_mean * tau * v) / (tau**2 + v)

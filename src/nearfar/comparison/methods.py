@@ -7,13 +7,12 @@ Methods are fitted to standardised rows, except those that take rows as they are
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics.pairwise import additive_chi2_kernel
@@ -32,7 +31,7 @@ Kind = Literal["baseline", "plain", "learned"]
 Learners = Mapping[str, Any] | Iterable[Any] | None
 
 ALL = "all"
-"""Names every learner that learns from labels."""
+"""Names every learner that learns from what is known of the rows."""
 
 DEFAULT_LEARNERS = (
     "AutoMetric",
@@ -54,13 +53,19 @@ DEFAULT_LEARNERS = (
 )
 """`AutoMetric`, the methods of the papers, LMNN and NCA, and closed forms, which cost little."""
 
+DEFAULT_JUDGEMENT_LEARNERS = (*DEFAULT_LEARNERS, "LSML", "ITML")
+"""For triplets and pairs, of these the ones that learn from them."""
+
+ANY_SUPERVISION = ("labels", "pairs", "triplets")
+
+_NAMES = {"labels": "class labels"}
 _SCIKIT_NCA = "NCA (scikit-learn)"
 _SCIKIT_NCA_MAX_ROWS = 5_000
 
 
 @dataclass(frozen=True)
 class Method:
-    """A way to get a distance from labelled rows.
+    """A way to get a distance from rows and what is known of them.
 
     Attributes
     ----------
@@ -68,7 +73,7 @@ class Method:
     kind : {"baseline", "plain", "learned"}
         Euclidean distance; a plain method, which costs next to nothing; or a learner.
     fit : callable
-        Rows and labels -> Metric or Distance.
+        Rows and labels or judgements -> Metric or Distance.
     raw : bool
         Whether it takes rows as they are, not standardised.
     estimator : estimator or None
@@ -79,16 +84,19 @@ class Method:
         Whether `learn` returns a metric.
     max_rows : float
         The most rows that it can handle.
+    supervision : tuple of str
+        What it can learn from: of "labels", "pairs" and "triplets".
     """
 
     name: str
     kind: Kind
-    fit: Callable[[Floats, Ints], Metric | Distance]
+    fit: Callable[[Floats, Any], Metric | Distance]
     raw: bool = False
     estimator: Any = None
     non_negative: bool = False
     gives_metric: bool = True
     max_rows: float = float("inf")
+    supervision: tuple[str, ...] = ANY_SUPERVISION
 
     @property
     def plans_time(self) -> bool:
@@ -109,7 +117,7 @@ class Method:
             return f"needs a table of all pairs, not used beyond {self.max_rows} rows"
         return ""
 
-    def learn(self, X: Floats, y: NDArray[Any]) -> Metric | None:
+    def learn(self, X: Floats, y: Any) -> Metric | None:
         """Learn a metric for unscaled rows; None if the distance is not a Mahalanobis metric.
 
         Examples
@@ -127,17 +135,21 @@ class Method:
         return metric if self.raw else Metric(metric.L / scaler.scale)
 
 
-def default_methods(chosen: Learners = None, *, random_state: int | None = 0) -> list[Method]:
+def default_methods(
+    chosen: Learners = None, *, random_state: int | None = 0, supervision: str = "labels"
+) -> list[Method]:
     """Return the baselines, the plain methods and learners.
 
     Parameters
     ----------
     chosen : mapping of str to estimator, or iterable of estimators or names of learners, optional
         Which learners; by default those in `DEFAULT_LEARNERS`, with default parameters. "all"
-        means scikit-learn's NCA and every learner of nearfar that learns from labels. An estimator
-        needs `fit` and `transform`, and is cloned.
+        means every learner, with scikit-learn's NCA. An estimator needs `fit` and `transform`, and
+        is cloned. Names of plain methods may be among them; these always take part.
     random_state : int or None, default=0
         Seed of the default learners.
+    supervision : {"labels", "pairs", "triplets"}, default="labels"
+        What methods learn from; those that cannot are left out.
 
     Examples
     --------
@@ -152,10 +164,11 @@ def default_methods(chosen: Learners = None, *, random_state: int | None = 0) ->
         Method("L1", "plain", _manhattan, gives_metric=False),
         Method("chi-square", "plain", _chi_square, raw=True, non_negative=True, gives_metric=False),
         Method("inverse covariance", "plain", partial(_fit_learner, InverseCovariance()), raw=True),
-        Method("LDA", "plain", _discriminant),
+        Method("LDA", "plain", _discriminant, supervision=("labels",)),
     ]
+    methods = [method for method in methods if supervision in method.supervision]
     taken = {method.name for method in methods}
-    for name, estimator in _named_estimators(chosen, random_state):
+    for name, estimator in _named_estimators(chosen, random_state, supervision, taken):
         while name in taken:
             name += "'"
         taken.add(name)
@@ -163,7 +176,9 @@ def default_methods(chosen: Learners = None, *, random_state: int | None = 0) ->
     return methods
 
 
-def _named_estimators(chosen: Learners, random_state: int | None) -> Iterator[tuple[str, Any]]:
+def _named_estimators(
+    chosen: Learners, random_state: int | None, supervision: str, plain: Collection[str]
+) -> Iterator[tuple[str, Any]]:
     kinds = known_learners()
     known: dict[str, Any] = {_SCIKIT_NCA: NeighborhoodComponentsAnalysis(random_state=random_state)}
     known |= {
@@ -171,12 +186,12 @@ def _named_estimators(chosen: Learners, random_state: int | None) -> Iterator[tu
         for name, kind in kinds.items()
         if kind is not InverseCovariance
     }
+    able = [name for name, learner in known.items() if supervision in _learns_from(learner)]
     if chosen is None:
-        chosen = DEFAULT_LEARNERS
-    elif chosen == ALL:
-        chosen = [n for n in known if n not in kinds or "labels" in kinds[n].supervision]
+        usual = DEFAULT_LEARNERS if supervision == "labels" else DEFAULT_JUDGEMENT_LEARNERS
+        chosen = [name for name in usual if name in able]
     elif isinstance(chosen, str):
-        chosen = [chosen]
+        chosen = able if chosen == ALL else [chosen]
     for item in chosen:
         if isinstance(chosen, Mapping):
             name, estimator = str(item), chosen[item]
@@ -184,14 +199,26 @@ def _named_estimators(chosen: Learners, random_state: int | None) -> Iterator[tu
             name, estimator = type(item).__name__, item
         elif item in known:
             name, estimator = item, known[item]
+        elif item.lower() in (name.lower() for name in plain):
+            continue
         else:
-            raise ValueError(f"There is no learner {item!r}; choose from {', '.join(known)}.")
+            names = ", ".join([*known, *plain])
+            raise ValueError(f"There is no method {item!r}; choose from {names}.")
         if isinstance(estimator, type) or not hasattr(estimator, "fit"):
             raise ValueError(f"{name!r} is not an estimator; write BoostMetric(), not BoostMetric.")
-        if isinstance(estimator, MetricLearner) and "labels" not in estimator.supervision:
-            learned_from = ", ".join(estimator.supervision)
-            raise ValueError(f"{name} does not learn from class labels, but from {learned_from}.")
+        if supervision not in (known_from := _learns_from(estimator)):
+            learned_from, given = ", ".join(known_from), _NAMES.get(supervision, supervision)
+            raise ValueError(f"{name} does not learn from {given}, but from {learned_from}.")
         yield name, estimator
+
+
+def _learns_from(estimator: Any) -> tuple[str, ...]:
+    """Return what an estimator learns from; a pipeline may learn from anything."""
+    if isinstance(estimator, MetricLearner):
+        return estimator.supervision
+    if isinstance(estimator, NeighborhoodComponentsAnalysis):
+        return ("labels",)
+    return ANY_SUPERVISION
 
 
 def seeded(kind: type[MetricLearner], random_state: int | None) -> MetricLearner:
@@ -214,8 +241,14 @@ def learned_method(name: str, estimator: Any) -> Method:
         fit = partial(_fit_scikit_nca, estimator)
         return Method(name, "learned", fit, estimator=estimator, max_rows=_SCIKIT_NCA_MAX_ROWS)
     # nearfar's learners scale rows themselves, by their parameter `scale`.
-    raw = isinstance(estimator, MetricLearner)
-    return Method(name, "learned", partial(_fit_learner, estimator), raw=raw, estimator=estimator)
+    return Method(
+        name,
+        "learned",
+        partial(_fit_learner, estimator),
+        raw=isinstance(estimator, MetricLearner),
+        estimator=estimator,
+        supervision=_learns_from(estimator),
+    )
 
 
 def _euclidean(X: Floats, _: Ints) -> Metric:
@@ -231,12 +264,18 @@ def _manhattan(_X: Floats, _y: Ints) -> Distance:
 
 
 def _chi_square(_X: Floats, _y: Ints) -> Distance:
-    return Distance(np.asarray, Pairwise(_chi_square_distances))
+    return Distance(np.asarray, Pairwise(_chi_square_distances, _paired_chi_square))
 
 
 def _chi_square_distances(X: Floats, Y: Floats) -> Floats:
     """Sum of (x - y)^2 / (x + y)."""
     return -np.asarray(additive_chi2_kernel(X, Y))
+
+
+def _paired_chi_square(X: Floats, Y: Floats) -> Floats:
+    total = X + Y
+    squares = (X - Y) ** 2
+    return np.asarray(np.divide(squares, total, out=squares, where=total > 0).sum(axis=1))
 
 
 def _discriminant(X: Floats, y: Ints) -> Metric:

@@ -110,9 +110,10 @@ class MethodResult:
     ----------
     method : Method
     errors, triplet_accuracies, maps_at_r, seconds : array of shape (n_folds,)
-        k-NN error, triplet accuracy, MAP@R and fit time on each fold; empty if left out.
+        k-NN error or share of wrong judgements, triplet accuracy, MAP@R and fit time on each fold;
+        empty if left out.
     wrong : array of shape (n_rows,)
-        How often each row was classified wrongly, from 0 to 1; nan for rows never tested.
+        How often each row, or judgement, was wrong, from 0 to 1; nan for those never tested.
     average_precision : array of shape (n_rows,)
         Mean average precision of each row's rankings; nan for rows never ranked.
     note : str
@@ -183,7 +184,8 @@ class MethodResult:
         if len(self.cells) < self.n_folds:
             parts.append(f"{len(self.cells)} of {self.n_folds} folds")
         if self.n_train < math.inf:
-            parts.append(f"{self.n_train} of {len(self.trials.splits.folds[0][0])} training rows")
+            splits = self.trials.splits
+            parts.append(f"{self.n_train} of {len(splits.folds[0][0])} training {splits.unit}")
         return ", ".join(parts)
 
     @property

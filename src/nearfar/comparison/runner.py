@@ -11,21 +11,23 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_X_y
+from sklearn.utils.validation import check_array, check_X_y
 
 from nearfar.comparison.checkpoint import Checkpoint
 from nearfar.comparison.methods import Learners, default_methods
 from nearfar.comparison.schedule import run_within
 from nearfar.comparison.splits import Splits, make_folds
 from nearfar.comparison.table import Comparison
+from nearfar.comparison.tasks import LabelledRows, Task, judged
 from nearfar.comparison.trials import Progress, TrialRunner
+from nearfar.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
 from nearfar.runtime.deadline import Clock
 from nearfar.runtime.parameters import check_parameters, integer, number
 
 
 def compare(
     X: ArrayLike,
-    y: ArrayLike,
+    y: ArrayLike | Triplets | Pairs,
     learners: Learners = None,
     *,
     cv: Any = 5,
@@ -40,21 +42,26 @@ def compare(
     """Compare learners with Euclidean distance and plain methods, on the same folds.
 
     The baselines are Euclidean distance on unscaled and on standardised rows. The plain methods are
-    L1, chi-square (on unscaled rows, if no value is negative), the inverse covariance, and
-    scikit-learn's linear discriminant analysis.
+    cosine distance, L1, chi-square (on unscaled rows, if no value is negative), the inverse
+    covariance, and for labels scikit-learn's linear discriminant analysis.
+
+    Labels are judged by classification and ranking of held-out rows, triplets by the share of
+    held-out ones in the right order, pairs by the area under the ROC curve of held-out ones.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-    y : array-like of shape (n_samples,)
-        Class labels.
+    y : array-like of shape (n_samples,), Triplets or Pairs
+        Class labels, or judgements.
     learners : mapping of str to estimator, or iterable of estimators or names, optional
         By default scikit-learn's NCA, the learners of the five papers, NCA, LMNN, and four closed
-        forms, with default parameters; others by name. An estimator needs `fit` and `transform`.
+        forms, with default parameters, those that learn from what y is; others by name. An
+        estimator needs `fit` and `transform`.
     cv : int, splitter or iterable, default=5
-        An integer is a number of shuffled, stratified folds.
-    groups : array-like of shape (n_samples,), optional
-        For splitters that keep groups of rows together.
+        An integer is a number of shuffled, stratified folds: of rows, of the anchors of triplets,
+        or of connected groups of pairs (`Pairs.folds`). Others split the rows or the judgements.
+    groups : array-like of shape (n_samples,) or (n_judgements,), optional
+        For splitters that keep groups of rows or judgements together.
     n_neighbors : int, default=3
         Number of neighbours that vote.
     budget : float, optional
@@ -94,35 +101,37 @@ def compare(
     True
     >>> found.ranking.winner.name
     'LDA'
+
+    Triplets and pairs are compared in the same way.
+
+    >>> import numpy as np
+    >>> from nearfar import RandomPairs
+    >>> X, y = load_wine(return_X_y=True)
+    >>> pairs = RandomPairs(1000)(X, y, np.random.RandomState(0))
+    >>> compare(X, pairs, ["RCA"]).by_goal("pairs").verdict.category
+    'clearly better'
     """
-    points, labels = check_X_y(X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
-    check_classification_targets(labels)
-    codes = np.unique(labels, return_inverse=True)[1]
-    folds = make_folds(points, codes, cv, groups, random_state)
-    check_parameters({"n_neighbors": integer(at_least=1)}, {"n_neighbors": n_neighbors})
-    smallest = min(len(train) for train, _ in folds)
-    if n_neighbors > smallest:
-        raise ValueError(f"n_neighbors must be from 1 to {smallest}; got {n_neighbors}.")
     if budget is not None:
         check_parameters({"budget": number(at_least=0.0)}, {"budget": budget})
     if checkpoint is not None and random_state is None:
         raise ValueError("A checkpoint needs an integer random_state.")
-    methods = default_methods(learners, random_state=random_state)
     seed = int(check_random_state(random_state).randint(1 << 31))
-    splits = Splits(folds, codes, n_neighbors=n_neighbors, seed=seed)
-    compared = [version("nearfar"), points, codes, folds, n_neighbors, seed]
-    with Checkpoint(checkpoint, compared, splits, clock=clock) as kept:
-        runner = TrialRunner(
-            points,
-            codes,
-            splits,
-            methods,
-            kept,
-            n_neighbors=n_neighbors,
-            seed=seed,
-            progress=progress,
-            clock=clock,
-        )
+    if isinstance(y, ConstraintsOver):
+        y = y.constraints
+    if isinstance(y, Chunklets):
+        raise ValueError("Chunklets cannot be held out; give labels, Triplets or Pairs.")
+    task: Task
+    if isinstance(y, Triplets | Pairs):
+        points = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        task = judged(points, y, cv, groups, random_state)
+        compared = [version("nearfar"), points, vars(task.judgements), task.splits.folds, seed]
+    else:
+        task = _labelled(X, y, cv, groups, n_neighbors, random_state, seed)
+        compared = [version("nearfar"), task.X, task.y, task.splits.folds, n_neighbors, seed]
+    methods = default_methods(learners, random_state=random_state, supervision=task.kind)
+    folds = task.splits.folds
+    with Checkpoint(checkpoint, compared, task.splits, clock=clock) as kept:
+        runner = TrialRunner(task, methods, kept, progress=progress, clock=clock)
         if budget is None:
             runner.run_all()
         else:
@@ -131,6 +140,29 @@ def compare(
         [trials.result() for trials in runner.trials.values()],
         n_neighbors=n_neighbors,
         n_folds=len(folds),
-        n_rows=len(points),
+        n_rows=len(task.X),
         test_share=float(np.mean([len(test) / len(train) for train, test in folds])),
+        goals=task.goals,
+        shared=task.shared,
     )
+
+
+def _labelled(
+    X: ArrayLike,
+    y: ArrayLike,
+    cv: Any,
+    groups: ArrayLike | None,
+    n_neighbors: int,
+    random_state: int | None,
+    seed: int,
+) -> LabelledRows:
+    points, labels = check_X_y(X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
+    check_classification_targets(labels)
+    codes = np.unique(labels, return_inverse=True)[1]
+    folds = make_folds(points, codes, cv, groups, random_state)
+    check_parameters({"n_neighbors": integer(at_least=1)}, {"n_neighbors": n_neighbors})
+    smallest = min(len(train) for train, _ in folds)
+    if n_neighbors > smallest:
+        raise ValueError(f"n_neighbors must be from 1 to {smallest}; got {n_neighbors}.")
+    splits = Splits(folds, codes, n_neighbors=n_neighbors, seed=seed)
+    return LabelledRows(points, codes, splits, n_neighbors=n_neighbors, seed=seed)

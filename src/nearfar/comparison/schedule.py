@@ -7,7 +7,7 @@ Successive halving over the stages of `Splits`: small samples of one fold, that 
    early, and its metric so far is scored.
 2. Halving. At each further stage the better half of the learners goes on, cheapest first, as far
    as the predicted time fits (`cost`). Ranks are those by error or by MAP@R on the last stage,
-   whichever is better.
+   whichever is better; by judgements there is one.
 3. The rest of the time goes to the others, best first, wherever the predicted time fits.
 
 Baselines and plain methods take part in every stage, before the learners. Given enough time, all
@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 
 from nearfar.comparison.cost import CostModel
+from nearfar.comparison.gains import Goal
 from nearfar.comparison.methods import Method
 from nearfar.comparison.splits import Cell
 from nearfar.comparison.trials import TrialRunner
@@ -209,9 +210,12 @@ class _Schedule:
         return plain + ordered + without
 
     def _best_first(self, methods: list[Method], number: int) -> list[Method]:
-        """Sort by the better of two ranks on the first cell of a stage: by error and by MAP@R."""
+        """Sort by the best rank on the first cell of a stage, over the goals."""
         cell = self.stages[number][0]
         scores = {m.name: self.runner.trials[m.name].results[cell].scores for m in methods}
-        by_error = sorted(methods, key=lambda method: scores[method.name].error)
-        by_map = sorted(methods, key=lambda method: -scores[method.name].map_at_r)
-        return sorted(methods, key=lambda m: min(by_error.index(m), by_map.index(m)))
+
+        def ranked(goal: Goal) -> list[Method]:
+            return sorted(methods, key=lambda method: scores[method.name].loss(goal))
+
+        orders = [ranked(goal) for goal in self.runner.task.goals]
+        return sorted(methods, key=lambda method: min(order.index(method) for order in orders))

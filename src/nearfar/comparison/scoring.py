@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from nearfar.comparison.gains import Goal
 from nearfar.evaluate.retrieval import average_precision_at_r, majority
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import Distance, Gallery
@@ -34,12 +35,13 @@ _RANKED_ROWS = 100
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Scores of a distance on the test rows of a fold.
+    """Scores of a distance on the test rows, or test judgements, of a fold.
 
     Attributes
     ----------
     wrong : array of shape (n_test,)
-        1 for rows classified wrongly, 0 for the others; nan for rows not classified.
+        1 for rows classified wrongly, 0 for the others; nan for rows not classified. Likewise for
+        judgements, in proportion to their weights.
     average_precision : array of shape (n_test,)
         Average precision of each row's ranking; nan for rows not ranked.
     triplet_accuracy : float
@@ -51,7 +53,7 @@ class Scores:
 
     @property
     def error(self) -> float:
-        """Share of rows classified wrongly."""
+        """Share of rows classified wrongly, or of wrong judgements."""
         return float(np.nanmean(self.wrong))
 
     @property
@@ -59,6 +61,12 @@ class Scores:
         """Mean average precision of the ranked rows."""
         ranked = ~np.isnan(self.average_precision)
         return float(self.average_precision[ranked].mean()) if ranked.any() else float("nan")
+
+    def loss(self, goal: Goal) -> float:
+        """Return what methods are ranked by: the error, or 1 - MAP@R."""
+        if goal != "ranking":
+            return self.error
+        return 1.0 if np.isnan(self.map_at_r) else 1.0 - self.map_at_r
 
 
 def score_distance(

@@ -10,6 +10,8 @@ Rankings must pass two tests on the mean difference in average precision:
 - by folds: Student's test with the variance increased for training rows that folds share (C.
   Nadeau, Y. Bengio: Inference for the generalization error, Machine Learning 52, 2003). It covers
   the variation between training sets.
+
+Judgements are compared by the test of `shared_rows`, which allows for the rows that they share.
 """
 
 from __future__ import annotations

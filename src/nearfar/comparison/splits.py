@@ -1,5 +1,7 @@
 """Training and test rows: the folds, and small stratified samples of them for a first impression.
 
+Judgements are split in the same way as rows: in what follows, a row may be a triplet or a pair.
+
 A cell is one training set with its test rows: a fold with all its training rows, or with a sample
 of them. Samples of a fold are nested and contain every class. All methods use the same cells, so
 any two methods can be compared on the cells that both have.
@@ -56,10 +58,14 @@ class Splits:
         Number of votes; a sample has many more rows.
     seed : int
         Seed of the samples.
+    unit : str, default="rows"
+        What is split: "rows", "triplets" or "pairs".
     """
 
-    def __init__(self, folds: Folds, y: Ints, *, n_neighbors: int = 1, seed: int = 0) -> None:
-        self.folds, self.y, self.seed = folds, y, seed
+    def __init__(
+        self, folds: Folds, y: Ints, *, n_neighbors: int = 1, seed: int = 0, unit: str = "rows"
+    ) -> None:
+        self.folds, self.y, self.seed, self.unit = folds, y, seed, unit
         self._samples: dict[Cell, tuple[Ints, Ints]] = {}
         self._smallest = max(
             _SAMPLE_ROWS,

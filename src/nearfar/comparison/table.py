@@ -6,15 +6,12 @@ import html
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from nearfar.comparison.gains import Goal
+from nearfar.comparison.layout import EARLY, JudgementsLayout, LabelsLayout, Layout
 from nearfar.comparison.results import NO_TIME, MethodResult, paired
+from nearfar.comparison.shared_rows import SharedRows
 from nearfar.comparison.verdict import GoalComparison
 from nearfar.comparison.wording import described
-
-_COLUMNS = ("", "error %", "triplets %", "MAP@R", "fit s")
-_EARLY = "*"
 
 
 class Comparison(Mapping[str, MethodResult]):
@@ -28,6 +25,10 @@ class Comparison(Mapping[str, MethodResult]):
     n_neighbors, n_folds, n_rows : int
     test_share : float, default=0.25
         Test rows for each training row of a fold.
+    goals : tuple of str, default=("classification", "ranking")
+        What methods are compared by: these for labels, otherwise "triplets" or "pairs".
+    shared : SharedRows, optional
+        The judgements, for triplets and pairs.
 
     Attributes
     ----------
@@ -35,8 +36,8 @@ class Comparison(Mapping[str, MethodResult]):
         Methods with results on all folds (`MethodResult.complete`) or, for lack of time, on less.
     left_out : list of MethodResult
         The others, each with a `note` that says why.
-    classification, ranking : GoalComparison
-        Which methods are better than Euclidean distance, by error and by MAP@R.
+    goals : dict of str to GoalComparison
+        Which methods are better than Euclidean distance, for each goal.
     """
 
     def __init__(
@@ -47,16 +48,22 @@ class Comparison(Mapping[str, MethodResult]):
         n_folds: int,
         n_rows: int,
         test_share: float = 0.25,
+        goals: tuple[Goal, ...] = ("classification", "ranking"),
+        shared: SharedRows | None = None,
     ) -> None:
         self.results = [result for result in results if not result.note]
         self.left_out = [result for result in results if result.note]
         self.n_neighbors, self.n_folds, self.n_rows = n_neighbors, n_folds, n_rows
         if not any(result.method.kind == "baseline" for result in self.results):
             raise ValueError(f"Euclidean distance {self.left_out[0].note}.")
-        self.classification, self.ranking = (
-            GoalComparison(self.results, goal, test_share=test_share)
-            for goal in ("classification", "ranking")
-        )
+        self.goals: dict[Goal, GoalComparison] = {
+            goal: GoalComparison(self.results, goal, test_share=test_share, shared=shared)
+            for goal in goals
+        }
+        self.n_judgements = None if shared is None else len(shared)
+        self._layout: Layout = LabelsLayout(n_neighbors)
+        if shared is not None:
+            self._layout = JudgementsLayout(goals[0], len(shared))
 
     def __getitem__(self, name: str) -> MethodResult:
         return {result.name: result for result in self.results}[name]
@@ -82,9 +89,22 @@ class Comparison(Mapping[str, MethodResult]):
         """Whether methods were left out, or only partly tried, for lack of time."""
         return bool(self.not_tried or self.partly_tried)
 
-    def by_goal(self, goal: Goal) -> GoalComparison:
-        """Return `ranking` or `classification`."""
-        return self.ranking if goal == "ranking" else self.classification
+    def by_goal(self, goal: str) -> GoalComparison:
+        """Return which methods are better by a goal."""
+        found = {str(name): compared for name, compared in self.goals.items()}
+        if goal not in found:
+            raise ValueError(f"Methods were compared by {' and '.join(found)}, not by {goal}.")
+        return found[goal]
+
+    @property
+    def classification(self) -> GoalComparison:
+        """Which methods are better by their error, if there are labels."""
+        return self.by_goal("classification")
+
+    @property
+    def ranking(self) -> GoalComparison:
+        """Which methods are better by MAP@R, if there are labels."""
+        return self.by_goal("ranking")
 
     @property
     def verdict(self) -> str:
@@ -94,13 +114,16 @@ class Comparison(Mapping[str, MethodResult]):
     @property
     def verdicts(self) -> list[str]:
         """The lines of the verdict: what was not tried, then one line for each goal."""
-        votes = "1 neighbour" if self.n_neighbors == 1 else f"{self.n_neighbors} neighbours"
-        goals = {
-            f"classification with {votes}": self.classification.verdict.headline,
-            "ranking and search": self.ranking.verdict.headline,
-        }
-        lines = [f"For {goal}, {text[0].lower()}{text[1:]}" for goal, text in goals.items()]
+        lines = [self._verdict_line(goal) for goal in self.goals]
         return [self._short_of_time(), *lines] if self.incomplete else lines
+
+    def _verdict_line(self, goal: Goal) -> str:
+        text = self.goals[goal].verdict.headline
+        if goal in ("triplets", "pairs"):
+            return text
+        votes = "1 neighbour" if self.n_neighbors == 1 else f"{self.n_neighbors} neighbours"
+        name = "ranking and search" if goal == "ranking" else f"classification with {votes}"
+        return f"For {name}, {text[0].lower()}{text[1:]}"
 
     def _short_of_time(self) -> str:
         """Say which methods were not tried, or only partly."""
@@ -124,27 +147,25 @@ class Comparison(Mapping[str, MethodResult]):
         return [self._row(result) for result in self.results]
 
     def _row(self, result: MethodResult) -> dict[str, Any]:
-        row = _figures(result) | {
-            "error_mark": self.classification.mark(result),
-            "error_p_value": self.classification.p_values.get(result.name),
-            **_gain("error", self.classification, result),
-            "map_at_r_mark": self.ranking.mark(result),
-            "map_at_r_p_value": self.ranking.p_values.get(result.name),
-            **_gain("map_at_r", self.ranking, result),
+        row = self._layout.figures(result)
+        for goal, measure in self._layout.measures.items():
+            compared = self.goals[goal]
+            row |= {
+                f"{measure}_mark": compared.mark(result),
+                f"{measure}_p_value": compared.p_values.get(result.name),
+                **_gain(measure, compared, result),
+            }
+        row |= {
             "complete": result.complete,
             "tried_on": _tried_on(result),
             "stopped_early": result.stopped_early,
             "reference": None,
         }
-        references = {goal.reference.name: goal.reference for goal in self._goals}
+        references = {goal.reference.name: goal.reference for goal in self.goals.values()}
         beside = [pair[1] for r in references.values() if (pair := paired(result, r)) is not None]
         if not result.complete and result.method.kind != "baseline":
-            row["reference"] = [_figures(reference) for reference in beside]
+            row["reference"] = [self._layout.figures(reference) for reference in beside]
         return row
-
-    @property
-    def _goals(self) -> tuple[GoalComparison, GoalComparison]:
-        return self.classification, self.ranking
 
     def _groups(self) -> dict[str, list[dict[str, Any]]]:
         """Rows by what the methods were tried on: all folds first, then less and less.
@@ -162,16 +183,15 @@ class Comparison(Mapping[str, MethodResult]):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers and strings, ready for JSON."""
-        winners = self.classification.winner, self.ranking.winner
-        classification, ranking = (None if w is None else w.name for w in winners)
+        winners = {goal: compared.winner for goal, compared in self.goals.items()}
+        number = "n_neighbors" if self.n_judgements is None else f"n_{next(iter(self.goals))}"
         return {
             "n_rows": self.n_rows,
             "n_folds": self.n_folds,
-            "n_neighbors": self.n_neighbors,
-            "winner": {"classification": classification, "ranking": ranking},
+            number: self.n_neighbors if self.n_judgements is None else self.n_judgements,
+            "winner": {goal: w and w.name for goal, w in winners.items()},
             "verdict": self.verdicts,
-            "classification": self.classification.verdict.to_dict(),
-            "ranking": self.ranking.verdict.to_dict(),
+            **{goal: compared.verdict.to_dict() for goal, compared in self.goals.items()},
             "incomplete": self.incomplete,
             "methods": self.rows(),
             "left_out": [{"name": r.name, "why": r.note} for r in self.left_out],
@@ -186,10 +206,11 @@ class Comparison(Mapping[str, MethodResult]):
         return pandas.DataFrame(self.rows()).set_index("name")
 
     def __str__(self) -> str:
-        groups = {data: [_cells(row) for row in rows] for data, rows in self._groups().items()}
-        every = [list(_COLUMNS)] + [cells for group in groups.values() for cells in group]
+        columns, cells_of = self._layout.columns, self._layout.cells
+        groups = {data: [cells_of(row) for row in rows] for data, rows in self._groups().items()}
+        every = [list(columns)] + [cells for group in groups.values() for cells in group]
         widths = [max(map(len, column)) for column in zip(*every, strict=True)]
-        lines = [self.title, _aligned(_COLUMNS, widths)]
+        lines = [self.title, _aligned(columns, widths)]
         for data, group in groups.items():
             lines += [f"{data}:"] if data else []
             lines += [_aligned(cells, widths) for cells in group]
@@ -201,12 +222,12 @@ class Comparison(Mapping[str, MethodResult]):
     @property
     def title(self) -> str:
         """Title of the table."""
-        return f"{self.n_neighbors}-NN error ± std over {self.n_folds} folds, {self.n_rows} rows"
+        return self._layout.title(self.n_folds, self.n_rows)
 
     @property
     def legend(self) -> str:
         """What the marks mean."""
-        references = {described(goal.reference) for goal in (self.classification, self.ranking)}
+        references = {described(goal.reference) for goal in self.goals.values()}
         reference = references.pop() if len(references) == 1 else "the better Euclidean distance"
         significant = "+ significantly better, - significantly worse"
         return f"{significant} than {reference} (p < 0.05, Holm-adjusted)."
@@ -215,7 +236,7 @@ class Comparison(Mapping[str, MethodResult]):
     def notes(self) -> list[str]:
         """Which methods were left out for other reasons than time, and why; early stops."""
         early = any(result.stopped_early for result in self.results)
-        return [f"{_EARLY} fit stopped early, not tested."] * early + [
+        return [f"{EARLY} fit stopped early, not tested."] * early + [
             f"Left out: {result.name} ({result.note})."
             for result in self.left_out
             if result.note != NO_TIME
@@ -223,8 +244,10 @@ class Comparison(Mapping[str, MethodResult]):
 
     def to_html(self, *, verdict: bool = True) -> str:
         """Return the table, with or without the verdict, as an HTML fragment."""
-        head = "".join(f'<th scope="col">{column}</th>' for column in _COLUMNS[1:])
-        body = "".join(_html_group(data, rows) for data, rows in self._groups().items())
+        head = "".join(f'<th scope="col">{column}</th>' for column in self._layout.columns[1:])
+        body = "".join(
+            _html_group(data, rows, self._layout) for data, rows in self._groups().items()
+        )
         after = " ".join(html.escape(line) for line in [self.legend, *self.notes])
         lines = self.verdicts if verdict else []
         verdicts = "".join(f"<p><strong>{html.escape(line)}</strong></p>" for line in lines)
@@ -255,37 +278,6 @@ def _gain(measure: str, goal: GoalComparison, result: MethodResult) -> dict[str,
     }
 
 
-def _mean_training_rows(result: MethodResult) -> float | None:
-    return float(np.mean([cell.n_train for cell in result.cells])) if result.cells else None
-
-
-def _figures(result: MethodResult) -> dict[str, Any]:
-    """Return the figures of a result as plain numbers."""
-    return {
-        "name": result.name,
-        "kind": result.method.kind,
-        "folds": len(result.errors),
-        "training_rows": _mean_training_rows(result),
-        "error": result.error,
-        "error_std": float(result.errors.std(ddof=1)) if len(result.errors) > 1 else 0.0,
-        "triplet_accuracy": result.triplet_accuracy,
-        "map_at_r": result.map_at_r,
-        "fit_seconds": float(np.mean(result.seconds)),
-    }
-
-
-def _cells(row: Mapping[str, Any]) -> list[str]:
-    """Return a row as strings; marks have their own column, so that figures stay aligned."""
-    std = f" ± {100 * row['error_std']:.1f}" if row["folds"] > 1 else ""
-    return [
-        row["name"] + (f" {_EARLY}" if row.get("stopped_early") else ""),
-        f"{100 * row['error']:.1f}{std} {row.get('error_mark') or ' '}",
-        f"{100 * row['triplet_accuracy']:.1f}",
-        f"{row['map_at_r']:.3f} {row.get('map_at_r_mark') or ' '}",
-        f"{row['fit_seconds']:.2f}",
-    ]
-
-
 def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
     """Return a line of the table; the first column is text, the others are numbers."""
     name, *numbers = cells
@@ -293,15 +285,15 @@ def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join([name.ljust(widths[0]), *padded]).rstrip()
 
 
-def _html_group(data: str, rows: Iterable[Mapping[str, Any]]) -> str:
+def _html_group(data: str, rows: Iterable[Mapping[str, Any]], layout: Layout) -> str:
     """Return rows as a table body, with a heading if they come from part of the data."""
     heading = ""
     if data:
-        width = len(_COLUMNS)
+        width = len(layout.columns)
         heading = f'<tr><th scope="rowgroup" colspan="{width}">{html.escape(data)}</th></tr>'
     lines = []
     for row in rows:
-        name, *cells = _cells(row)
+        name, *cells = layout.cells(row)
         numbers = "".join(f"<td>{cell}</td>" for cell in cells)
         lines.append(f'<tr><th scope="row">{html.escape(name)}</th>{numbers}</tr>')
     return f"<tbody>{heading}{''.join(lines)}</tbody>"

@@ -13,12 +13,10 @@ from sklearn.exceptions import ConvergenceWarning
 from nearfar.comparison.checkpoint import Checkpoint
 from nearfar.comparison.methods import Method
 from nearfar.comparison.results import CellResult, Trials
-from nearfar.comparison.scoring import score_distance
-from nearfar.comparison.splits import Cell, Splits
-from nearfar.learners.scaler import Scaler
+from nearfar.comparison.splits import Cell
+from nearfar.comparison.tasks import Task
 from nearfar.runtime.deadline import Clock, OutOfTimeError, deadline, early_stop
 from nearfar.runtime.threads import single_threaded_blas
-from nearfar.typing import Floats, Ints
 
 _BLAS_THREADS_FROM = 1e10
 """rows x features^2 below which BLAS has one thread. More threads gain little there, and where
@@ -35,16 +33,11 @@ class TrialRunner:
 
     Parameters
     ----------
-    X : array of shape (n_rows, n_features)
-    y : array of shape (n_rows,)
-        Class codes.
-    splits : Splits
+    task : Task
+        What methods learn from and are scored on.
     methods : list of Method
     checkpoint : Checkpoint
         Keeps results; those that it has are not computed again.
-    n_neighbors : int
-    seed : int
-        Seed of the samples of test rows that are scored.
     progress : callable or None
         Called with the number of results so far, their expected number, and what runs next.
     clock : callable
@@ -60,25 +53,19 @@ class TrialRunner:
 
     def __init__(
         self,
-        X: Floats,
-        y: Ints,
-        splits: Splits,
+        task: Task,
         methods: list[Method],
         checkpoint: Checkpoint,
         *,
-        n_neighbors: int,
-        seed: int,
         progress: Progress | None,
         clock: Clock,
     ) -> None:
-        self.X, self.y, self.splits = X, y, splits
+        self.task, self.splits = task, task.splits
         self.methods, self.checkpoint = methods, checkpoint
-        self.n_neighbors, self.seed = n_neighbors, seed
         self.progress, self.clock = progress, clock
-        self.trials = {m.name: Trials(m, splits, note=m.unsuitable(X)) for m in methods}
-        self.done, self.total = 0, len(self.running()) * len(splits.folds)
+        self.trials = {m.name: Trials(m, self.splits, note=m.unsuitable(task.X)) for m in methods}
+        self.done, self.total = 0, len(self.running()) * len(self.splits.folds)
         self._seconds_restored = 0.0
-        self._standardised: tuple[Cell, Floats, Floats] | None = None
 
     def running(self) -> list[Method]:
         """Methods that can be used and did not fail."""
@@ -139,16 +126,15 @@ class TrialRunner:
         if self.progress is not None:
             fold = f"fold {cell.fold + 1} of {len(self.splits.folds)}"
             self.total = max(self.total, self.done + 1)
-            self.progress(self.done, self.total, f"{method.name}, {fold}, {cell.n_train} rows")
+            data = f"{cell.n_train} {self.splits.unit}"
+            self.progress(self.done, self.total, f"{method.name}, {fold}, {data}")
 
     def _fit_and_score(
         self, method: Method, cell: Cell, limit: float, soft_limit: float
     ) -> CellResult:
         if method.plans_time and soft_limit < math.inf:
             method, soft_limit = method.within(max(soft_limit, _SHORTEST_BUDGET)), math.inf
-        train, test = self.splits.rows(cell)
-        X, X_test = (self.X[train], self.X[test]) if method.raw else self._scaled(cell)
-        gallery, queries = (X, self.y[train]), (X_test, self.y[test])
+        X, known = self.task.training(cell, raw=method.raw)
         with ExitStack() as stack:
             stop = stack.enter_context(early_stop(soft_limit, clock=self.clock))
             stack.enter_context(deadline(limit, clock=self.clock))
@@ -159,18 +145,7 @@ class TrialRunner:
             if X.size * X.shape[1] < _BLAS_THREADS_FROM:
                 stack.enter_context(single_threaded_blas())
             start = self.clock()
-            distance = method.fit(*gallery)
+            distance = method.fit(X, known)
             fitted = self.clock()
-            scores = score_distance(
-                distance, gallery, queries, n_neighbors=self.n_neighbors, random_state=self.seed
-            )
+            scores = self.task.score(distance, cell, raw=method.raw)
         return CellResult(scores, fitted - start, self.clock() - start, stop.happened)
-
-    def _scaled(self, cell: Cell) -> tuple[Floats, Floats]:
-        """Rows of a cell, standardised by its training rows; those of the last cell are kept."""
-        if self._standardised is None or self._standardised[0] != cell:
-            train, test = self.splits.rows(cell)
-            scaler = Scaler.fit(self.X[train], "standard")
-            X, X_test = scaler.transform(self.X[train]), scaler.transform(self.X[test])
-            self._standardised = cell, X, X_test
-        return self._standardised[1:]

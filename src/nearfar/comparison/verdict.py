@@ -19,11 +19,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nearfar.comparison.gains import Gain, Goal, expected_gains
+from nearfar.comparison.gains import Gain, Goal, Observed, expected_gains, observe_rows
 from nearfar.comparison.results import MethodResult, paired
+from nearfar.comparison.shared_rows import SharedRows
 from nearfar.comparison.significance import fold_test, row_test, sign_test
 from nearfar.comparison.wording import Wording
-from nearfar.typing import Vector
 
 Category = Literal[
     "clearly better",
@@ -56,7 +56,8 @@ class Verdict:
         difference that matters" (at most 25 % sure, or worse when tried), "too few rows to tell"
         (in between), or "nothing to compare".
     gain, low, high : float
-        Expected gain over the reference and its 90 % interval: of the error, or of MAP@R.
+        Expected gain over the reference and its 90 % interval: of the error, of MAP@R, of triplet
+        accuracy, or of the area under the ROC curve of pairs.
     probability : float
         Probability that the gain makes a practical difference (`gains.smallest_gain`).
     headline : str
@@ -86,15 +87,17 @@ class Verdict:
 
 
 class GoalComparison:
-    """Methods compared by one goal: the error of classification, or MAP@R.
+    """Methods compared by one goal: the error of classification, MAP@R, or judgements.
 
     Parameters
     ----------
     results : list of MethodResult
         Simplest methods first.
-    goal : {"classification", "ranking"}
+    goal : {"classification", "ranking", "triplets", "pairs"}
     test_share : float, default=0.25
         Test rows for each training row of a fold.
+    shared : SharedRows, optional
+        The judgements, for triplets and pairs.
 
     Attributes
     ----------
@@ -109,9 +112,15 @@ class GoalComparison:
     """
 
     def __init__(
-        self, results: list[MethodResult], goal: Goal, *, test_share: float = 0.25
+        self,
+        results: list[MethodResult],
+        goal: Goal,
+        *,
+        test_share: float = 0.25,
+        shared: SharedRows | None = None,
     ) -> None:
         self.results, self.goal, self.test_share = results, goal, test_share
+        self.shared = shared
         baselines = [result for result in results if result.method.kind == "baseline"]
         self.reference = self._best(baselines[::-1])
         self.p_values = self._adjusted_p_values()
@@ -121,7 +130,7 @@ class GoalComparison:
 
     def loss(self, result: MethodResult) -> float:
         """Mean error, or 1 - MAP@R; 1 if nothing could be ranked."""
-        if self.goal == "classification":
+        if self.goal != "ranking":
             return result.error
         return 1.0 if np.isnan(result.map_at_r) else 1.0 - result.map_at_r
 
@@ -144,6 +153,8 @@ class GoalComparison:
         one, other = pair
         if self.goal == "classification":
             return sign_test(one.wrong - other.wrong, self.loss(one) - self.loss(other))
+        if self.shared is not None:
+            return self.shared.test(one.wrong - other.wrong)
         if len(one.cells) == 1 < one.n_folds:
             return 1.0
         return max(
@@ -209,8 +220,8 @@ class GoalComparison:
         pair = paired(other, one)
         if pair is None:
             return 0.0
-        difference, loss = self._by_row(*pair), self.loss(pair[0])
-        return expected_gains([difference], loss, self.goal, prior_mean=0.0)[0].probability
+        observed, loss = self._observed(*pair), self.loss(pair[0])
+        return expected_gains([observed], loss, self.goal, prior_mean=0.0)[0].probability
 
     def _levels_of_data(self) -> list[list[MethodResult]]:
         """Methods to compare with the reference, by number of training rows, most first."""
@@ -224,14 +235,16 @@ class GoalComparison:
     def _gains(self, level: list[MethodResult]) -> dict[str, Gain]:
         pairs = [paired(self.reference, result) or (self.reference, result) for result in level]
         loss = float(np.mean([self.loss(reference) for reference, _ in pairs]))
-        gains = expected_gains([self._by_row(*pair) for pair in pairs], loss, self.goal)
+        gains = expected_gains([self._observed(*pair) for pair in pairs], loss, self.goal)
         return {result.name: gain for result, gain in zip(level, gains, strict=True)}
 
-    def _by_row(self, other: MethodResult, one: MethodResult) -> Vector:
-        """How much smaller the loss of one method is than another's, by row."""
+    def _observed(self, other: MethodResult, one: MethodResult) -> Observed:
+        """How much smaller the loss of one method is than another's."""
+        if self.shared is not None:
+            return self.shared.observe(other.wrong - one.wrong)
         if self.goal == "classification":
-            return other.wrong - one.wrong
-        return one.average_precision - other.average_precision
+            return observe_rows(other.wrong - one.wrong, self.goal)
+        return observe_rows(one.average_precision - other.average_precision, self.goal)
 
     def _verdict(self) -> Verdict:
         """Return the best guess on the most data on which a method is better, or on the most."""
@@ -255,10 +268,12 @@ class GoalComparison:
         wording = Wording(self.goal, self.reference)
         if category == "no difference that matters":
             headline = wording.unchanged(chosen, gain)
-        elif category == "too few rows to tell":
-            headline = wording.undecided(chosen, gain)
         else:
-            headline = wording.recommended(chosen, category, gain)
+            headline = (
+                wording.undecided(chosen, gain)
+                if category == "too few rows to tell"
+                else wording.recommended(chosen, category, gain)
+            )
             other = plain
             if chosen.method.kind == "plain":
                 other = self._best_of_kind("learned", self._levels[number:])

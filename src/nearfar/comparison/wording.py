@@ -8,6 +8,12 @@ from nearfar.comparison.gains import Gain, Goal
 from nearfar.comparison.results import MethodResult, paired
 
 _ALMOST_SURE = 0.995
+_MEASURES: dict[Goal, str] = {
+    "classification": "error",
+    "ranking": "MAP@R",
+    "triplets": "triplet accuracy",
+    "pairs": "AUC",
+}
 
 
 @dataclass(frozen=True)
@@ -16,7 +22,7 @@ class Wording:
 
     Attributes
     ----------
-    goal : {"classification", "ranking"}
+    goal : {"classification", "ranking", "triplets", "pairs"}
     reference : MethodResult
         Euclidean distance, with which methods are compared.
     """
@@ -37,9 +43,9 @@ class Wording:
         """Say that a method may be better."""
         reference, found = paired(self.reference, chosen) or (self.reference, chosen)
         return (
-            f"Too few rows to tell: {self._measure(reference)} with {described(reference)}, "
-            f"{self._figure(found)} with {chosen.name}{_on(found)} (better: {_percent(gain)}). "
-            f"{self._expected(gain)}"
+            f"Too few {self._cases} to tell: {self._measure(reference)} with "
+            f"{described(reference)}, {self._figure(found)} with {chosen.name}{_on(found)} "
+            f"(better: {_percent(gain)}). {self._expected(gain)}"
         )
 
     def unchanged(self, chosen: MethodResult, gain: Gain) -> str:
@@ -74,21 +80,32 @@ class Wording:
         kind = "plain method" if other.method.kind == "plain" else "learner"
         return f" The best {kind}, {other.name}, has {two}."
 
+    @property
+    def _cases(self) -> str:
+        return self.goal if self.goal in ("triplets", "pairs") else "rows"
+
+    @property
+    def _in_percent(self) -> bool:
+        return self.goal in ("classification", "triplets")
+
     def _expected(self, gain: Gain) -> str:
-        scale, digits, unit = (100, 1, " points") if self.goal == "classification" else (1, 3, "")
+        scale, digits, unit = (100, 1, " points") if self._in_percent else (1, 3, "")
         expected, low, high = (
-            f"{scale * value:.{digits}f}" for value in (gain.gain, gain.low, gain.high)
+            f"{scale * value:z.{digits}f}" for value in (gain.gain, gain.low, gain.high)
         )
         return f"Expected gain {expected}{unit} ({low} to {high})."
 
     def _measure(self, result: MethodResult) -> str:
-        measure = "error" if self.goal == "classification" else "MAP@R"
-        return f"{measure} {self._figure(result)}"
+        return f"{_MEASURES[self.goal]} {self._figure(result)}"
 
     def _figure(self, result: MethodResult) -> str:
-        if self.goal == "classification":
-            return f"{100 * result.error:.1f} %"
-        return f"{result.map_at_r:.3f}"
+        value = {
+            "classification": result.error,
+            "ranking": result.map_at_r,
+            "triplets": 1 - result.error,
+            "pairs": 1 - result.error,
+        }[self.goal]
+        return f"{100 * value:.1f} %" if self._in_percent else f"{value:.3f}"
 
 
 def described(reference: MethodResult) -> str:

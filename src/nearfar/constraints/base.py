@@ -12,10 +12,13 @@ from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
 from nearfar.typing import Floats, Ints, Vector
 
 T = TypeVar("T", bound=np.generic)
+
+_BALANCED_GROUPS = 5000
 
 
 class Constraints(Protocol):
@@ -83,7 +86,8 @@ class IndexedConstraints:
 class ConstraintsOver:
     """Constraints presented as one target per sample, so that scikit-learn can split them.
 
-    Indexing with the samples of a fold restricts the constraints to that fold.
+    Indexing with the samples of a fold restricts the constraints to that fold. It is an error if
+    none is left, because a fold without constraints cannot be learned from or scored.
 
     Examples
     --------
@@ -110,7 +114,26 @@ class ConstraintsOver:
     def __getitem__(self, samples: Any) -> ConstraintsOver:
         rows = samples[0] if isinstance(samples, tuple) else samples
         chosen = np.atleast_1d(np.arange(self.n_samples)[rows])
-        return ConstraintsOver(self.constraints.restrict(chosen), len(chosen))
+        kept = self.constraints.restrict(chosen)
+        if len(chosen) > 1 and len(kept) == 0 < len(self.constraints):
+            kind = type(self.constraints).__name__
+            raise ValueError(
+                f"None of the {len(self.constraints)} {kind} is among the {len(chosen)} samples "
+                "of this fold. Shuffle the folds, as in KFold(5, shuffle=True), or use fewer; or "
+                "split the constraints instead of the samples, with their method `folds`."
+            )
+        return ConstraintsOver(kept, len(chosen))
+
+
+def group_splitter(
+    n_folds: int, n_groups: int, random_state: int | np.random.RandomState | None
+) -> GroupKFold | StratifiedGroupKFold:
+    """Return folds that keep groups of constraints together, and are balanced if need be.
+
+    Many groups are balanced by chance, and balancing them takes a while.
+    """
+    kind = StratifiedGroupKFold if n_groups <= _BALANCED_GROUPS else GroupKFold
+    return kind(n_folds, shuffle=True, random_state=random_state)
 
 
 def checked_rows(index: ArrayLike, width: int, name: str) -> Ints:

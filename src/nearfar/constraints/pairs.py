@@ -114,7 +114,7 @@ class Pairs(IndexedConstraints):
         """Yield (training, test) pairs over the same X.
 
         Pairs that are connected through shared rows stay together if that leaves folds of about the
-        same size. Otherwise pairs are split by the row that they name first.
+        same size. Otherwise pairs are split by the smaller of their row numbers.
 
         Examples
         --------
@@ -123,16 +123,31 @@ class Pairs(IndexedConstraints):
         >>> sorted(len(test) for _, test in pairs.folds(2, random_state=0))
         [1, 2]
         """
-        groups = self._components()
-        if np.bincount(groups).max(initial=0) > max(1, 2 * len(self) // n_folds):
-            groups = self.index[:, 0]
-        if len(np.unique(groups)) < n_folds:
-            groups = np.arange(len(self))
         if not 2 <= n_folds <= len(self):
             raise ValueError(f"{len(self)} pairs cannot be split into {n_folds} folds.")
+        groups = self.groups(n_folds)
+        if groups.max(initial=-1) + 1 < n_folds:
+            groups = np.arange(len(self))
         folds = GroupKFold(n_folds, shuffle=True, random_state=random_state)
         for seen, unseen in folds.split(self.index, groups=groups):
             yield self.take(seen), self.take(unseen)
+
+    def groups(self, n_folds: int = 5) -> Ints:
+        """Return the number of the group of each pair: those that stay together in folds.
+
+        Examples
+        --------
+        >>> from nearfar import Pairs
+        >>> Pairs([[0, 1], [1, 2], [3, 4]], similar=[True, False, True]).groups(2)
+        array([0, 0, 1])
+        """
+        groups = self._components()
+        sizes = np.unique(groups, return_counts=True)[1]
+        too_large = sizes.max(initial=0) > max(1, 2 * len(self) // n_folds)
+        if too_large or len(sizes) < n_folds:
+            # A pair and the same pair the other way round must not be in different folds.
+            groups = self.index.min(axis=1)
+        return np.unique(groups, return_inverse=True)[1]
 
     def _components(self) -> Ints:
         """Return the number of the connected group that each pair belongs to."""

@@ -95,13 +95,17 @@ class Triplets(IndexedConstraints):
         >>> sorted(len(test) for _, test in triplets.folds(2, random_state=0))
         [1, 2]
         """
-        anchors = self.index[:, 0]
-        n_anchors = len(np.unique(anchors))
+        anchors = self.groups()
+        n_anchors = int(anchors.max(initial=-1)) + 1
         if not 2 <= n_folds <= n_anchors:
             raise ValueError(f"{n_anchors} anchors cannot be split into {n_folds} folds.")
         folds = GroupKFold(n_folds, shuffle=True, random_state=random_state)
         for seen, unseen in folds.split(self.index, groups=anchors):
             yield self.take(seen), self.take(unseen)
+
+    def groups(self) -> Ints:
+        """Return the number of the group of each triplet: those of an anchor stay together."""
+        return np.unique(self.index[:, 0], return_inverse=True)[1]
 
     @classmethod
     def from_points(

@@ -202,6 +202,10 @@ class AutoMetric(MetricLearner):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._learners("labels")
+
     def _build_problem(self, data: FitInput) -> AutoProblem:
         supervision = _checked(data.Z, data.supervision)
         learners = self._learners(_kind_of(supervision))

@@ -73,7 +73,7 @@ ValidationFraction = float | Literal["auto"] | None
 _CALLBACK_ATTRIBUTES = ("_callback", "_skl_callbacks")
 _AUTO_FRACTION = 0.2
 _FIRST_STAGE = 4
-_LARGEST_VALUE = 1e140
+_LARGEST_VALUE = 1e145
 _CONSTRAINTS = (Triplets, Pairs, Chunklets, ConstraintsOver)
 
 

@@ -13,7 +13,9 @@ version     arrays (float64)                                                    
 The metadata always has "format" and "version". "feature_names" is a JSON list, and "kernel" a JSON
 list of the kernel's name and its parameters. In version 4, points are divided by their length
 before everything else. In version 5, "columns" is the JSON of `nearfar.columns.Columns`: what the
-columns of a table become before that; it may have "rows" too. All other metadata is the caller's.
+columns of a table become before that; it may have "rows" too. All other metadata is the caller's;
+the command line keeps the spreads of the features ("feature_spreads") and a threshold for pairs
+("threshold") there, as JSON.
 
 Reading a file runs no code, and safetensors checks sizes and offsets against the length of the
 file before an array is allocated.

@@ -9,6 +9,9 @@ The contribution of feature j is (M C)_jj: its own term M_jj C_jj, and half of e
 on the units of the features, and they add up exactly. M_jj C_jj alone does not add up: it
 overrates pairs of features that enter as a difference, even if the two are nearly equal in all
 points. Contributions may be negative: then the feature mostly cancels the differences in others.
+
+Without points, the spreads of the features (their standard deviations) do in place of C: features
+then count as uncorrelated, and units still do not matter.
 """
 
 from __future__ import annotations
@@ -48,7 +51,29 @@ class Direction:
         )
 
 
-def feature_importances(metric: Metric, X: ArrayLike | None = None) -> Vector:
+def feature_spreads(metric: Metric, X: ArrayLike) -> Vector:
+    """Return the standard deviation of each feature, as a metric takes them.
+
+    Parameters
+    ----------
+    metric : Metric
+        If it is for unit rows, rows are first divided by their length.
+    X : array-like of shape (n_samples, n_features)
+
+    Examples
+    --------
+    >>> from nearfar import Metric
+    >>> from nearfar.metrics.importance import feature_spreads
+    >>> feature_spreads(Metric.identity(2), [[0, 1], [2, 1]])
+    array([1., 0.])
+    """
+    points = np.asarray(metric.parts[0].rows_of(X), dtype=np.float64)
+    return np.asarray(points.std(axis=0))
+
+
+def feature_importances(
+    metric: Metric, X: ArrayLike | None = None, *, spreads: ArrayLike | None = None
+) -> Vector:
     """Return the share of the mean squared distance that each feature contributes.
 
     It is (M C)_jj / tr(M C), with C the covariance of X. The module's docstring explains what it
@@ -59,8 +84,10 @@ def feature_importances(metric: Metric, X: ArrayLike | None = None) -> Vector:
     metric : Metric
         A linear metric, without kernel or gate.
     X : array-like of shape (n_samples, n_features), optional
-        Points. Without them C is the identity, and the shares are those of diag(M); these make
-        sense if the features have the same unit and spread.
+        Points. Without them and without spreads C is the identity, and the shares are those of
+        diag(M); these make sense if the features have the same unit and spread.
+    spreads : array-like of shape (n_features,), optional
+        Standard deviations of the features, instead of points: C is then diagonal.
 
     Returns
     -------
@@ -74,11 +101,14 @@ def feature_importances(metric: Metric, X: ArrayLike | None = None) -> Vector:
     >>> X = [[0, 0, 9], [0, 3, 5], [4, 0, 2], [4, 3, 1]]
     >>> feature_importances(Metric([[1.0, 0.0, 0.0], [0.0, 2.0, 0.0]]), X)
     array([0.30769231, 0.69230769, 0.        ])
+    >>> feature_importances(Metric.identity(2), spreads=[3.0, 1.0])
+    array([0.9, 0.1])
     """
     _check_linear(metric)
     Z = _centered(metric, X)
     if Z is None:
-        contributions = np.einsum("kj,kj->j", metric.L, metric.L)
+        L = metric.L * _checked_spreads(metric, X, spreads)
+        contributions = np.einsum("kj,kj->j", L, L)
     else:
         P = Z @ metric.L.T
         contributions = np.einsum("kj,kj->j", metric.L, P.T @ Z / len(Z))
@@ -86,7 +116,12 @@ def feature_importances(metric: Metric, X: ArrayLike | None = None) -> Vector:
 
 
 def leading_directions(
-    metric: Metric, X: ArrayLike | None = None, k: int = 3, *, n_features: int = 5
+    metric: Metric,
+    X: ArrayLike | None = None,
+    k: int = 3,
+    *,
+    n_features: int = 5,
+    spreads: ArrayLike | None = None,
 ) -> list[Direction]:
     """Return the principal axes of the mapped points, with the features that load on them.
 
@@ -101,6 +136,8 @@ def leading_directions(
         Number of directions, at most the rank of the metric.
     n_features : int, default=5
         Number of features to list for each direction.
+    spreads : array-like of shape (n_features,), optional
+        Standard deviations of the features, instead of points.
 
     Returns
     -------
@@ -122,8 +159,9 @@ def leading_directions(
         raise ValueError(f"k and n_features must be at least 1; got {k} and {n_features}.")
     Z = _centered(metric, X)
     L = metric.L
-    spread = np.ones(L.shape[1]) if Z is None else Z.std(axis=0)
-    P = L if Z is None else (Z @ L.T).T / np.sqrt(len(Z))
+    given = _checked_spreads(metric, X, spreads)
+    spread = given if Z is None else Z.std(axis=0)
+    P = L * given if Z is None else (Z @ L.T).T / np.sqrt(len(Z))
     values, vectors = np.linalg.eigh(P @ P.T)
     shares = values[::-1] / _total(values)
     names = feature_names(metric)
@@ -168,6 +206,20 @@ def _centered(metric: Metric, X: ArrayLike | None) -> Matrix | None:
         return None
     points = check_array(metric.rows_of(X), dtype=np.float64, input_name="X")
     return np.asarray(points - points.mean(axis=0))
+
+
+def _checked_spreads(metric: Metric, X: ArrayLike | None, spreads: ArrayLike | None) -> Vector:
+    """Return the spreads, or ones if there are none."""
+    if spreads is None:
+        return np.ones(metric.n_features)
+    found = np.asarray(spreads, dtype=np.float64)
+    if X is not None:
+        raise ValueError("Give points or spreads, not both.")
+    if found.shape != (metric.n_features,) or not (np.isfinite(found) & (found >= 0)).all():
+        raise ValueError(
+            f"Spreads are {metric.n_features} finite numbers of 0 or more, one for each feature."
+        )
+    return found
 
 
 def _total(contributions: Vector) -> float:

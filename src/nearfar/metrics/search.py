@@ -26,6 +26,8 @@ from sklearn.neighbors import NearestNeighbors
 
 from nearfar.columns.cells import is_frame
 from nearfar.metrics.metric import Metric
+from nearfar.metrics.points import check_rows
+from nearfar.metrics.votes import triplet_scores
 from nearfar.runtime.deadline import check_time
 from nearfar.typing import Floats, Ints, Vector
 
@@ -35,6 +37,8 @@ _DISTANCES_PER_CHECK = 1 << 27
 """Distances that heaps may compute between two checks of the deadline."""
 _COORDINATES_PER_CHECK = 1 << 30
 """The same, times the number of coordinates."""
+_PAIR_ELEMENTS = 1 << 20
+"""Coordinates of pairs held at a time."""
 _HEAP_ADVANTAGE = 100
 """Heaps are faster than tables if a gallery has this many times the rows that are wanted."""
 
@@ -51,6 +55,8 @@ class Pairwise:
     ----------
     table : callable
         Queries and gallery -> array of shape (n_queries, n_gallery) that orders the gallery.
+    paired : callable
+        Two arrays of the same shape -> what orders pairs of their rows.
     name : str or None
         Name of the distance in scikit-learn's `NearestNeighbors`, if it has one.
     centred : bool
@@ -58,12 +64,23 @@ class Pairwise:
     """
 
     table: Callable[[Floats, Floats], Any]
+    paired: Callable[[Floats, Floats], Any]
     name: str | None = None
     centred: bool = False
 
 
-EUCLIDEAN = Pairwise(partial(euclidean_distances, squared=True), "euclidean", centred=True)
-MANHATTAN = Pairwise(partial(cdist, metric="cityblock"), "manhattan")
+def _paired_squares(X: Floats, Y: Floats) -> Vector:
+    return np.asarray(((X - Y) ** 2).sum(axis=1))
+
+
+def _paired_manhattan(X: Floats, Y: Floats) -> Vector:
+    return np.asarray(np.abs(X - Y).sum(axis=1))
+
+
+EUCLIDEAN = Pairwise(
+    partial(euclidean_distances, squared=True), _paired_squares, "euclidean", centred=True
+)
+MANHATTAN = Pairwise(partial(cdist, metric="cityblock"), _paired_manhattan, "manhattan")
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +109,29 @@ class Distance:
     def spaces(self, queries: ArrayLike) -> Iterator[tuple[Ints, Distance]]:
         """Yield all row numbers and this distance, as `Metric.spaces` does."""
         yield np.arange(np.shape(queries)[0]), self
+
+    def pair_distances(self, X: ArrayLike, index: Any) -> Vector:
+        """Return what orders pairs of rows of X by distance, smallest for the nearest.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        index : array-like of int of shape (n_pairs, 2)
+        """
+        mapped = np.asarray(self.transform(X))
+        i, j = check_rows(index, 2, len(mapped))
+        out = np.empty(len(i))
+        block = max(1, _PAIR_ELEMENTS // max(1, mapped.shape[1]))
+        for start in range(0, len(i), block):
+            some = slice(start, start + block)
+            out[some] = self.pairwise.paired(mapped[i[some]], mapped[j[some]])
+        return out
+
+    def prefers(self, X: ArrayLike, triplets: Any) -> Vector:
+        """Return 1 for each triplet whose near is nearer than its far, 0 if not, 1/2 for ties."""
+        anchor, near, far = np.asarray(triplets).T
+        to_far = self.pair_distances(X, np.column_stack([anchor, far]))
+        return triplet_scores(to_far - self.pair_distances(X, np.column_stack([anchor, near])))
 
 
 class Gallery:

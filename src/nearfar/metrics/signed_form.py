@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nearfar.metrics.metric import Metric
 from nearfar.metrics.points import check_points, check_rows
 from nearfar.metrics.votes import Votes, triplet_scores
 from nearfar.numerics.distances import squared_distances
@@ -67,3 +68,21 @@ class SignedForm:
                 "it can only order triplets."
             )
         raise AttributeError(name)
+
+
+def as_metric(found: Any) -> Metric:
+    """Return what a learner learned, or raise ValueError if it is not a metric.
+
+    Examples
+    --------
+    >>> from nearfar import Metric
+    >>> from nearfar.metrics.signed_form import as_metric
+    >>> as_metric(Metric.identity(2))
+    <Metric: 2 features -> 2>
+    """
+    if isinstance(found, Metric):
+        return found
+    raise ValueError(
+        'The learner\'s variant="paper" learns a form that is not a metric and can only order '
+        'triplets; use variant="default".'
+    )

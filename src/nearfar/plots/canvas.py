@@ -15,22 +15,26 @@ from nearfar.typing import Floats, Ints
 
 Axes = NDArray[Any]
 
-# M. Petroff, Accessible color sequences for data visualization, 2021: distinct for colour-blind
-# readers, and visible on white and on black.
+# Colours of classes. The first eight are from M. Petroff, Accessible color sequences for data
+# visualization, 2021: distinct for colour-blind readers, and visible on white and on black.
 PALETTE = (
     "#3f90da",
     "#ffa90e",
     "#bd1f01",
-    "#94a4a2",
     "#832db6",
     "#a96b59",
     "#e76300",
     "#b9ac70",
-    "#717581",
     "#92dadd",
+    "#f47cc0",
+    "#5f6fe8",
 )
+# Colours of methods are none of these: the first is for the method that a plot is about, and the
+# second for what it is compared with.
+METHOD_PALETTE = ("#149954", "#808890", "#c2479b", "#8a8a00", "#008b9e")
 MARKERS = "os^DvPX<>*"
 NEUTRAL = "0.5"
+_MAX_NAME_LENGTH = 24
 _AXES_INCHES = (4.5, 3.5)
 _PAD_INCHES = 0.08
 _LINE_STYLES = ("-", "--", "-.", ":")
@@ -66,6 +70,19 @@ def as_text(name: str) -> str:
     return f" {escaped}" if escaped.startswith("_") else escaped
 
 
+def short_text(name: str) -> str:
+    """Escape a name, and cut it if it is long.
+
+    Examples
+    --------
+    >>> from nearfar.plots.canvas import short_text
+    >>> short_text("od280/od315_of_diluted_wines")
+    'od280/od315_of_diluted_…'
+    """
+    long = len(name) > _MAX_NAME_LENGTH
+    return as_text(f"{name[: _MAX_NAME_LENGTH - 1]}…" if long else name)
+
+
 def check_finite(X: ArrayLike) -> Floats:
     """Return points as an array, after checking that they are finite."""
     return np.asarray(check_array(X, dtype=[np.float64, np.float32], input_name="X"))
@@ -83,7 +100,7 @@ def check_metrics(metrics: Mapping[str, Metric]) -> None:
 def line_style(number: int) -> dict[str, Any]:
     """Return the colour, marker and dashes of one of several lines."""
     return {
-        "color": PALETTE[number % len(PALETTE)],
+        "color": METHOD_PALETTE[number % len(METHOD_PALETTE)],
         "marker": MARKERS[number % len(MARKERS)],
         "linestyle": _LINE_STYLES[number % len(_LINE_STYLES)],
         "markersize": 4,
@@ -98,7 +115,7 @@ def integer_ticks(ax: Any) -> None:
         ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
 
 
-def one_axes(given: Any, size: tuple[float, float] = _AXES_INCHES) -> Any:
+def one_axes(given: Any = None, size: tuple[float, float] = _AXES_INCHES) -> Any:
     """Return the given axes, or new ones of a size in inches."""
     return grid(given, 1, 1, size)[0, 0]
 
@@ -108,11 +125,14 @@ def grid(given: Any, n_rows: int, n_columns: int, cell: tuple[float, float] = _A
 
     Parameters
     ----------
-    given : Axes, array-like of Axes or None
+    given : Axes, array-like of Axes, callable or None
+        A callable makes axes and is called for each, for example to have each in its own figure.
     n_rows, n_columns : int
     cell : (float, float)
         Width and height of new axes, in inches.
     """
+    if callable(given):
+        given = [given() for _ in range(n_rows * n_columns)]
     if given is not None:
         axes: Axes = np.asarray(given, dtype=object)
         if axes.size != n_rows * n_columns:

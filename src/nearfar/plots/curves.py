@@ -128,7 +128,7 @@ def roc(metrics: Mapping[str, Metric], X: ArrayLike, pairs: Pairs, *, ax: Any = 
         name: (verification_curve(metric, X, pairs), verification(metric, X, pairs))
         for name, metric in metrics.items()
     }
-    ax = one_axes(ax, (5.0, 4.8))
+    ax = one_axes(ax, (4.5, 4.3))
     for number, (name, (curve, result)) in enumerate(found.items()):
         ax.plot(
             curve.false_positive_rate,

@@ -9,8 +9,11 @@ from numpy.typing import ArrayLike
 
 from nearfar.metrics.importance import feature_importances, feature_names
 from nearfar.metrics.metric import Metric
-from nearfar.plots.canvas import PALETTE, as_text, one_axes
+from nearfar.plots.canvas import METHOD_PALETTE, one_axes, short_text
 from nearfar.runtime.parameters import check_parameters, integer
+
+_LARGEST_SUM = 2.0
+"""Shares whose absolute values sum to more than this are drawn relative to that sum."""
 
 
 def importances(
@@ -21,6 +24,10 @@ def importances(
     The shares are those of `nearfar.metrics.importance.feature_importances`; they sum to one. The
     title has the total of the features that are not drawn. A negative share means that the feature
     mostly cancels differences in features that it correlates with.
+
+    Metrics such as those of linear discriminant analysis use differences of correlated features.
+    Their shares can be far above one and far below zero. If the absolute values of the shares sum
+    to more than two, the bars are divided by that sum, and the label of the axis says so.
 
     Parameters
     ----------
@@ -50,12 +57,19 @@ def importances(
     names = feature_names(metric)
     order = np.argsort(-np.abs(shares), kind="stable")
     shown, others = order[:n_features], order[n_features:]
-    ax = one_axes(ax, (6.0, 1.2 + 0.25 * len(shown)))
-    ax.barh(np.arange(len(shown)), shares[shown], color=PALETTE[0])
+    label = "share of diag(M)" if X is None else "share of the mean squared distance"
+    size = float(np.abs(shares).sum())
+    if size > _LARGEST_SUM:
+        shares, label = shares / size, "share of absolute contributions"
+    ax = one_axes(ax, (4.5, 1.2 + 0.25 * len(shown)))
+    cancels = shares[shown] < 0
+    bars = ax.barh(np.arange(len(shown)), shares[shown], color=METHOD_PALETTE[0])
+    for bar in np.array(bars, dtype=object)[cancels]:
+        bar.set(color=METHOD_PALETTE[1])
     ax.axvline(0.0, color=ax.spines["left"].get_edgecolor(), linewidth=0.8)
-    ax.set_yticks(np.arange(len(shown)), [as_text(names[j]) for j in shown])
+    ax.set_yticks(np.arange(len(shown)), [short_text(names[j]) for j in shown])
     ax.set_ylim(len(shown) - 0.4, -0.6)
-    ax.set_xlabel("share of diag(M)" if X is None else "share of the mean squared distance")
+    ax.set_xlabel(label)
     title = f"the other {len(others)} features: {100 * shares[others].sum():.0f} %"
     ax.set_title(title if len(others) else "")
     return ax

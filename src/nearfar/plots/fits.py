@@ -12,7 +12,7 @@ from nearfar.evaluate import knn_error
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.plots.canvas import (
-    NEUTRAL,
+    METHOD_PALETTE,
     Axes,
     as_text,
     check_finite,
@@ -88,7 +88,8 @@ def iterations(history: History, *, axes: Any = None) -> Axes:
     ----------
     history : History
         The `history_` of a fitted learner.
-    axes : sequence of Axes, optional
+    axes : sequence of Axes or callable, optional
+        One for each plot, or a function that makes them.
 
     Returns
     -------
@@ -132,6 +133,7 @@ def accuracy_by_rank(
     *,
     n_neighbors: int = 3,
     max_points: int = 30,
+    baseline: Mapping[str, Metric] | None = None,
     ax: Any = None,
 ) -> Any:
     """Draw the k-NN accuracy on test rows against the rank of the metric, from one fit.
@@ -139,7 +141,7 @@ def accuracy_by_rank(
     The metrics come from the `staged_metrics` of a boosting learner; if several have the same
     rank, the last is used. If the rank does not grow, because of a prior or of `n_components`, the
     accuracy is drawn against the number of iterations instead. A dashed line shows the accuracy
-    of Euclidean distance on standardised features.
+    of a baseline.
 
     Parameters
     ----------
@@ -152,6 +154,9 @@ def accuracy_by_rank(
     n_neighbors : int, default=3
     max_points : int, default=30
         Largest number of metrics to evaluate, spaced evenly on a logarithmic scale.
+    baseline : mapping of str to Metric, optional
+        Name of the baseline, and its metric; by default Euclidean distance on standardised
+        features.
     ax : Axes, optional
 
     Returns
@@ -171,12 +176,16 @@ def accuracy_by_rank(
     check_parameters({"max_points": integer(at_least=1)}, {"max_points": max_points})
     stages, xlabel = _stages(learner, max_points)
     rows = (X, y, X_test, y_test)
-    plain = Scaler.fit(check_finite(X), "standard").euclidean.named(learner.metric_.feature_names)
-    level = 1.0 - knn_error(plain, *rows, n_neighbors=n_neighbors)
+    if baseline is None:
+        euclidean = Scaler.fit(check_finite(X), "standard").euclidean
+        baseline = {"Euclidean, standardised": euclidean.named(learner.metric_.feature_names)}
+    check_metrics(baseline)
     found = [1.0 - knn_error(metric, *rows, n_neighbors=n_neighbors) for _, metric in stages]
     ax = one_axes(ax)
     ax.plot([number for number, _ in stages], found, label=type(learner).__name__, **line_style(0))
-    ax.axhline(level, color=NEUTRAL, linestyle="--", label="Euclidean, standardised")
+    for name, metric in baseline.items():
+        level = 1.0 - knn_error(metric, *rows, n_neighbors=n_neighbors)
+        ax.axhline(level, color=METHOD_PALETTE[1], linestyle="--", label=as_text(name))
     ax.set(xlabel=xlabel, ylabel=f"{n_neighbors}-NN accuracy")
     if stages[-1][0] >= _LOG_SCALE_RATIO:
         ax.set_xscale("log")

@@ -24,7 +24,7 @@ from nearfar.plots.canvas import (
 from nearfar.runtime.parameters import check_parameters, integer
 from nearfar.typing import Floats, Ints
 
-_SAME_CLASS_COLOR, _OTHER_CLASS_COLOR = PALETTE[0], PALETTE[6]
+_SAME_CLASS_COLOR, _OTHER_CLASS_COLOR = PALETTE[0], PALETTE[5]
 _COLOR_CHANNELS = (3, 4)
 
 

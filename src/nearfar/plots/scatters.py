@@ -13,28 +13,42 @@ from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.plots.canvas import (
     MARKERS,
+    NEUTRAL,
     PALETTE,
     Axes,
     Classes,
-    as_text,
     check_finite,
     grid,
+    short_text,
 )
+from nearfar.plots.labels import place_labels
 from nearfar.typing import Floats, Ints
 
+HOVER_ID = "hover:"
+"""How the ids in SVG of the points of a class begin; the name of the class follows."""
+
 _MAX_POINTS = 2000
-_MAX_CLASS_NAMES = 40
+_N_LABELLED = 8
+"""Classes with a colour and a label, if there are more classes than colours."""
+_MAX_TICKS = 10
+_LEGEND_WIDTH = 46
+"""Width of a legend, in characters."""
 _RELATIVE_ZERO = 1e-12
 
 
 def projections(
-    metric: Metric, X: ArrayLike, y: ArrayLike | None = None, *, axes: Sequence[Any] | None = None
+    metric: Metric, X: ArrayLike, y: ArrayLike | None = None, *, axes: Any = None
 ) -> Axes:
     """Draw points along the two leading principal axes after a metric's map.
 
     A gated metric has one plot for each of its parts, with the points that use it. The axis labels
     have the axes' shares of the squared distances. If there is only one coordinate, the other axis
-    is the class.
+    is the class. If there are more than 2000 points, the axes are computed from all of them, and a
+    fixed random sample of 2000 is drawn, stratified by class.
+
+    Up to 10 classes have colours and are named in a legend. Of more classes, the eight largest have
+    colours and are named beside their points, and the others are grey. In SVG, the points of a
+    class are a group whose id has the name of the class.
 
     Parameters
     ----------
@@ -42,8 +56,8 @@ def projections(
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,), optional
         Labels, for colours and markers.
-    axes : sequence of Axes, optional
-        One for each part of the metric.
+    axes : sequence of Axes or callable, optional
+        One for each part of the metric, or a function that makes them.
 
     Returns
     -------
@@ -60,12 +74,15 @@ def projections(
     """
     points = check_finite(X)
     classes = None if y is None else Classes.of(y, len(points))
+    shown = _sample(len(points), classes)
+    count = f"{len(shown)} of {len(points)} points" if len(shown) < len(points) else ""
     views = _views(metric, X)
     drawn = grid(axes, 1, len(views))[0]
     for number, (ax, view) in enumerate(zip(drawn, views, strict=True), 1):
-        view.draw(ax, classes)
-        ax.set_title(f"metric {number} ({len(view.rows)} points)" if len(views) > 1 else "")
-    _add_legend(drawn[-1], classes)
+        view.draw(ax, classes, shown)
+        n_drawn = np.isin(shown, view.rows).sum()
+        ax.set_title(f"metric {number} ({n_drawn} points)" if len(views) > 1 else count)
+    _name_classes(drawn, views, classes)
     return drawn
 
 
@@ -85,8 +102,7 @@ def before_and_after(
     metric : Metric
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,), optional
-        Labels, for colours and markers. Up to 10 classes are named in a legend, and up to 40 in
-        the middle of their points.
+        Labels, for colours and markers, as in `projections`.
     axes : sequence of Axes, optional
         Two, or one more than the number of parts of a gated metric that are used.
 
@@ -121,7 +137,7 @@ def before_and_after(
     for ax, view, title in zip(drawn, views, titles, strict=True):
         view.draw(ax, classes, shown)
         ax.set_title(title)
-    _add_legend(drawn[-1], classes)
+    _name_classes(drawn, views, classes)
     return drawn
 
 
@@ -156,26 +172,33 @@ class _View:
         axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(n_axes)])
         return cls(rows, centered @ axes, values[:n_axes] / (values.sum() or 1.0))
 
-    def draw(self, ax: Any, classes: Classes | None, shown: Ints | None = None) -> None:
-        """Draw the points whose rows are in `shown` (default: all)."""
-        visible = np.ones(len(self.rows), bool) if shown is None else np.isin(self.rows, shown)
-        codes = None if classes is None else classes.codes[self.rows]
-        flat = self.flat
-        if flat.shape[1] == 1:
-            flat = np.column_stack([flat, np.zeros(len(flat)) if codes is None else codes])
-        if classes is None or codes is None:
+    def draw(self, ax: Any, classes: Classes | None, shown: Ints) -> None:
+        """Draw the points whose rows are in `shown`."""
+        visible = np.isin(self.rows, shown)
+        flat = self.places(classes)
+        if classes is None:
             ax.scatter(*flat[visible].T, color=PALETTE[0], **_dots("o"))
-        elif len(classes) <= len(PALETTE):
-            for code, name in enumerate(classes.names):
-                points = flat[visible & (codes == code)]
-                ax.scatter(
-                    *points.T, color=PALETTE[code], label=as_text(name), **_dots(MARKERS[code])
-                )
         else:
-            limits = {"vmin": 0, "vmax": len(classes) - 1, "cmap": "viridis"}
-            ax.scatter(*flat[visible].T, c=codes[visible], **limits, **_dots("o"))
-            _write_class_names(ax, flat, codes, classes)
+            codes = classes.codes[self.rows]
+            colored = _colored(classes)
+            # Grey points first, so that they do not cover the others.
+            for code in sorted(range(len(classes)), key=lambda code: code in colored):
+                points, name = flat[visible & (codes == code)], classes.names[code]
+                style = _dots("o", faint=True) | {"color": NEUTRAL}
+                if code in colored:
+                    number = colored.index(code)
+                    style = _dots(MARKERS[number]) | {"color": PALETTE[number]}
+                if len(points) or len(colored) == len(classes):
+                    gid = f"{HOVER_ID}{name}"
+                    ax.scatter(*points.T, label=short_text(name), gid=gid, **style)
         self._label(ax, classes)
+
+    def places(self, classes: Classes | None) -> Floats:
+        """Two coordinates of each point; with one axis only, the other is the class."""
+        if self.flat.shape[1] == 2:
+            return self.flat
+        heights = np.zeros(len(self.rows)) if classes is None else classes.codes[self.rows]
+        return np.column_stack([self.flat, heights])
 
     def _label(self, ax: Any, classes: Classes | None) -> None:
         for number, (share, axis) in enumerate(zip(self.shares, "xy", strict=False), 1):
@@ -188,8 +211,8 @@ class _View:
             ax.set_yticks([])
         else:
             ax.set_ylabel("class")
-            if len(classes) <= _MAX_CLASS_NAMES:
-                ax.set_yticks(np.arange(len(classes)), [as_text(name) for name in classes.names])
+            named = range(0, len(classes), -(-len(classes) // _MAX_TICKS))
+            ax.set_yticks(list(named), [short_text(classes.names[code]) for code in named])
 
 
 def _views(metric: Metric, X: ArrayLike) -> list[_View]:
@@ -200,26 +223,36 @@ def _views(metric: Metric, X: ArrayLike) -> list[_View]:
     return [_View.of(rows, part.transform(points[rows])) for rows, part in pairs]
 
 
-def _dots(marker: str) -> dict[str, Any]:
+def _dots(marker: str, *, faint: bool = False) -> dict[str, Any]:
     # A star has a smaller area than other markers of the same size.
-    return {"s": 40 if marker == "*" else 18, "marker": marker, "alpha": 0.8, "linewidths": 0}
+    size = 40 if marker == "*" else 8 if faint else 18
+    return {"s": size, "marker": marker, "alpha": 0.45 if faint else 0.8, "linewidths": 0}
 
 
-def _write_class_names(ax: Any, flat: Floats, codes: Ints, classes: Classes) -> None:
-    """Write the name of each class at the median of its points."""
-    if len(classes) > _MAX_CLASS_NAMES:
+def _colored(classes: Classes) -> list[int]:
+    """Return the classes that have a colour: all of few, or the largest of many."""
+    if len(classes) <= len(PALETTE):
+        return list(range(len(classes)))
+    sizes = np.bincount(classes.codes, minlength=len(classes))
+    return [int(code) for code in np.argsort(-sizes, kind="stable")[:_N_LABELLED]]
+
+
+def _name_classes(axes: Axes, views: list[_View], classes: Classes | None) -> None:
+    """Name few classes in a legend below the last plot, and some of many beside their points."""
+    if classes is None:
         return
-    box = {"boxstyle": "round,pad=0.15", "fc": ax.get_facecolor(), "ec": "none", "alpha": 0.6}
-    for code in np.unique(codes):
-        middle = np.median(flat[codes == code], axis=0)
-        name = as_text(classes.names[code])
-        ax.text(*middle, name, ha="center", va="center", fontsize="x-small", bbox=box)
-
-
-def _add_legend(ax: Any, classes: Classes | None) -> None:
-    """Put the names of few classes beside the plot, where they cover no point."""
-    if classes is not None and len(classes) <= len(PALETTE):
-        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, markerscale=1.5)
+    if len(classes) <= len(PALETTE):
+        longest = max(len(short_text(name)) for name in classes.names)
+        columns = max(1, min(5, _LEGEND_WIDTH // (longest + 4)))
+        place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16)}
+        axes[-1].legend(**place, ncols=columns, frameon=False, fontsize=9, handletextpad=0.2)
+        return
+    for ax, view in zip(axes, views, strict=True):
+        if view.flat.shape[1] == 2:
+            codes = classes.codes[view.rows]
+            present = [code for code in _colored(classes) if (codes == code).any()]
+            medians = {c: np.median(view.flat[codes == c], axis=0) for c in present}
+            place_labels(ax, {classes.names[code]: middle for code, middle in medians.items()})
 
 
 def _sample(n_samples: int, classes: Classes | None) -> Ints:

@@ -7,6 +7,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from nearfar.plots.labels import LABEL_ID
+from nearfar.plots.scatters import HOVER_ID
+
 # Drawn in this unused colour, then replaced by the page's own text colour.
 _TEXT_COLOR = "#0a0b0c"
 _STYLE: Any = {
@@ -26,17 +29,19 @@ _STYLE: Any = {
 }
 
 
-def svg(draw: Callable[[], Any], label: str, prefix: str) -> str:
-    """Draw a figure and return it as an SVG element.
+def svgs(draw: Callable[[], Any], label: str, prefix: str) -> list[str]:
+    """Draw figures and return each as an SVG element.
+
+    The names of classes become titles of their points, which browsers show under the pointer.
 
     Parameters
     ----------
     draw : callable
-        A function that makes axes and returns them.
+        A function that makes axes, in one figure or in several, and returns them.
     label : str
         Description for screen readers.
     prefix : str
-        Prefix of the ids in this figure; it must be unique on the page.
+        Prefix of the ids in these figures; it must be unique on the page.
     """
     try:
         import matplotlib as mpl
@@ -45,15 +50,18 @@ def svg(draw: Callable[[], Any], label: str, prefix: str) -> str:
         raise ImportError('A report needs matplotlib: pip install "nearfar[report]".') from error
     with mpl.rc_context({**_STYLE, "svg.hashsalt": prefix}), pyplot.ioff():
         before = set(pyplot.get_fignums())
-        buffer = io.StringIO()
+        found = []
         try:
             axes = draw()
-            figure = (axes.ravel()[0] if hasattr(axes, "ravel") else axes).figure
-            figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+            drawn = {ax.figure: None for ax in (axes.ravel() if hasattr(axes, "ravel") else [axes])}
+            for number, figure in enumerate(drawn):
+                buffer = io.StringIO()
+                figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+                found.append(_inline(buffer.getvalue(), label, f"{prefix}-{number}"))
         finally:
             for number in set(pyplot.get_fignums()) - before:
                 pyplot.close(number)
-    return _inline(buffer.getvalue(), label, prefix)
+    return found
 
 
 def _inline(document: str, label: str, prefix: str) -> str:
@@ -62,6 +70,8 @@ def _inline(document: str, label: str, prefix: str) -> str:
     text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     # matplotlib writes lines of length zero as paths without d, which HTML does not allow.
     text = re.sub(r"<path(?![^>]*\bd=)[^>]*/>", "", text)
+    text = re.sub(rf'<g id="{HOVER_ID}([^"]*)">', r'<g class="hover"><title>\1</title>', text)
+    text = text.replace(f'<g id="{LABEL_ID}">', '<g class="label">')
     used = set(re.findall(r'(?:xlink:href="#|url\(#)([^")]+)', text))
     text = re.sub(
         r' id="([^"]*)"', lambda name: f' id="{prefix}-{name[1]}"' if name[1] in used else "", text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from nearfar.report.headline import headlines, reason
 from nearfar.report.sections import Progress, sections
 from nearfar.report.study import Study
 from nearfar.runtime.atomic_write import atomic_write
@@ -64,5 +65,9 @@ def render(study: Study, progress: Progress | None = None) -> str:
     from nearfar import __version__
 
     return environment.get_template("page.html").render(
-        study=study, sections=list(sections(study, progress)), version=__version__
+        study=study,
+        headlines=headlines(study),
+        reason=reason(study),
+        sections=list(sections(study, progress)),
+        version=__version__,
     )

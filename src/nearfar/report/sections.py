@@ -1,74 +1,49 @@
-"""The sections of a report: their text, tables and figures."""
+"""The sections of a report, in the order of the page."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from nearfar import plots
-from nearfar.constraints import RandomPairs
-from nearfar.metrics.importance import leading_directions
-from nearfar.metrics.metric import Metric
-from nearfar.neighbors import kneighbors
-from nearfar.report.figures import svg
+from nearfar.constraints import Pairs, RandomPairs
+from nearfar.metrics.importance import feature_importances, leading_directions
+from nearfar.plots.canvas import one_axes
+from nearfar.report.appendix import appendix_section
+from nearfar.report.bars import comparison_section
+from nearfar.report.blocks import Block, Code, Figure, Figures, Items, Section, Table, Text
+from nearfar.report.classes import classes_section
+from nearfar.report.figures import svgs
+from nearfar.report.judgements import describe
+from nearfar.report.neighbors import neighbors_section
 from nearfar.report.study import Study
 
 Progress = Callable[[int, int, str], None]
 
-_N_QUERIES = 4
-_N_NEIGHBORS = 5
 _MAX_CURVE_NEIGHBORS = 30
-_MAX_CLASSES = 30
-_MAX_FEATURES = 30
+_MAP_SIZE = (4.5, 4.2)
+"""Inches, with room for a legend below."""
+_LONG_TABLE = 12
+_MAX_FEATURES = 20
 _MAX_NAMES = 10
-_MAX_TEXT_LENGTH = 120
 _LARGE_SPREAD_RATIO = 100
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A figure with its caption; a wide one takes the full width of the page."""
-
-    svg: str
-    caption: str
-    wide: bool = False
-
-
-@dataclass(frozen=True)
-class QueryNeighbors:
-    """A query and its neighbours by metric: (text, whether it has the query's class)."""
-
-    query: str
-    neighbors: dict[str, list[tuple[str, bool]]]
-
-
-@dataclass(frozen=True)
-class Section:
-    """A section of the page; fields that are empty are left out."""
-
-    title: str
-    anchor: str
-    text: list[str] = field(default_factory=list)
-    table: tuple[list[str], list[list[str]]] | None = None
-    html: str = ""
-    figures: list[Figure] = field(default_factory=list)
-    queries: list[QueryNeighbors] = field(default_factory=list)
-    directions: list[str] = field(default_factory=list)
-    code: list[tuple[str, str]] = field(default_factory=list)
+_LARGEST_SHARE_SUM = 2.0
 
 
 def sections(study: Study, progress: Progress | None = None) -> Iterator[Section]:
     """Yield the sections that apply to a study, in the order of the page."""
-    builders: dict[str, Callable[[Study], Section]] = {"data": _data}
+    builders: dict[str, Callable[[Study], Section]] = {}
     if study.comparison is not None:
-        builders["comparison"] = _comparison
-    builders |= {"plots": _plots, "neighbours": _neighbours}
+        builders["comparison"] = comparison_section
+    if study.labels is not None:
+        builders["classes"] = classes_section
+    builders |= {"plots": _plots, "neighbours": neighbors_section}
     if study.metric.is_linear:
         builders["features"] = _features
-    builders["usage"] = _usage
+    builders |= {"data": _data, "usage": _usage, "appendix": appendix_section}
     for number, (name, build) in enumerate(builders.items()):
         if progress is not None:
             progress(number, len(builders), f"report, {name}")
@@ -76,9 +51,12 @@ def sections(study: Study, progress: Progress | None = None) -> Iterator[Section
 
 
 def _data(study: Study) -> Section:
-    names, counts = np.unique(study.y, return_counts=True)
     n_rows, n_features = study.X.shape
-    text = [f"{n_rows} rows, {n_features} features, {len(names)} classes."]
+    text = [f"{n_rows} rows, {n_features} features."]
+    if study.labels is not None:
+        text = [f"{n_rows} rows, {n_features} features, {len(np.unique(study.labels))} classes."]
+    elif study.judgements is not None:
+        text.append(describe(study.judgements))
     is_constant = np.ptp(study.X, axis=0) == 0
     constant = [name for name, flat in zip(study.features, is_constant, strict=True) if flat]
     if constant:
@@ -93,30 +71,16 @@ def _data(study: Study) -> Section:
     n_duplicates = n_rows - len(np.unique(study.X, axis=0))
     if n_duplicates:
         text.append(f"Rows that are copies of other rows: {n_duplicates}.")
-    order = np.argsort(-counts, kind="stable")
-    rows = [
-        [str(names[i]), str(counts[i]), f"{100 * counts[i] / n_rows:.1f} %"]
-        for i in order[:_MAX_CLASSES]
-    ]
-    if len(names) > _MAX_CLASSES:
-        others = counts[order[_MAX_CLASSES:]]
-        rows.append([f"{len(others)} more", str(others.sum()), ""])
-    return Section("The data", "data", text=text, table=(["class", "rows", "share"], rows))
-
-
-def _comparison(study: Study) -> Section:
-    assert study.comparison is not None
-    return Section(
-        "Does learning help?",
-        "comparison",
-        text=[
-            "Every method is fitted to some rows and evaluated on others. Triplets: the share of "
-            "triplets (a row, a row of the same class, a row of another class) in which the row "
-            "of the same class is nearer. MAP@R: the mean average precision of the first R "
-            "results for a row, where R is the number of other rows in its class."
-        ],
-        html=study.comparison.to_html(verdict=False),
-    )
+    blocks: list[Block] = [Text(text)]
+    if study.labels is not None:
+        names, counts = np.unique(study.labels, return_counts=True)
+        rows = [
+            [str(names[i]), str(counts[i]), f"{100 * counts[i] / n_rows:.1f} %"]
+            for i in np.argsort(-counts, kind="stable")
+        ]
+        summary = f"Sizes of all {len(names)} classes" if len(names) > _LONG_TABLE else ""
+        blocks.append(Table(["class", "rows", "share"], rows, summary=summary))
+    return Section("The data", "data", blocks)
 
 
 def _plots(study: Study) -> Section:
@@ -126,10 +90,11 @@ def _plots(study: Study) -> Section:
         n_used = len(list(study.evaluated_metric.spaces(study.X[study.split[1]])))
         text.append(f"These rows use {n_used} of the metric's {n_parts} local metrics.")
     figures = [
-        Figure(svg(draw, caption, f"figure{number}"), caption, wide)
-        for number, (draw, caption, wide) in enumerate(_figures(study))
+        Figure(svg, caption, reacts="<title>" in svg)
+        for number, (draw, caption) in enumerate(_figures(study))
+        for svg in svgs(draw, caption, f"figure{number}")
     ]
-    return Section("Plots", "plots", text=text, figures=figures)
+    return Section("Plots", "plots", [Text(text), Figures(figures)])
 
 
 def _held_out(study: Study) -> str:
@@ -138,6 +103,13 @@ def _held_out(study: Study) -> str:
             "The metric was not learned again for this report. If it was learned from these rows, "
             "the plots are too optimistic."
         )
+    if study.judgements is not None:
+        kind = type(study.judgements).__name__.lower()
+        n_train, n_test = map(len, study.judgement_split)
+        return (
+            f"The metric of the plots was learned from {n_train} {kind}; {n_test} are held out. "
+            "The rows themselves are not held out."
+        )
     n_train, n_test = map(len, study.split)
     note = ""
     if study.comparison is not None:
@@ -145,122 +117,125 @@ def _held_out(study: Study) -> str:
     return f"The plots show {n_test} held-out rows; {n_train} other rows were learned from.{note}"
 
 
-def _figures(study: Study) -> Iterator[tuple[Callable[[], Any], str, bool]]:
-    """Yield a function that draws, the caption, and whether the figure is wide."""
-    X, y, metrics = study.X, study.y, study.metrics
-    train, test = study.split
-    rows = "Held-out rows" if study.relearn is not None else "Some rows"
+def _figures(study: Study) -> Iterator[tuple[Callable[[], Any], str]]:
+    """Yield functions that draw, and captions."""
+    yield from _maps(study)
+    if study.labels is not None:
+        yield from _label_curves(study)
+    elif isinstance(study.judgements, Pairs):
+        unseen = study.judgement_split[1]
+        assert isinstance(unseen, Pairs)
+        if unseen.similar.any() and not unseen.similar.all():
+            yield (
+                lambda: plots.roc(_method_first(study), study.X, unseen),
+                "Held-out pairs: similar or not, by a threshold on the distance.",
+            )
     yield (
-        lambda: plots.before_and_after(study.evaluated_metric, X[test], y[test]),
-        f"{rows} before and after learning, along the two axes with the largest variance.",
-        True,
+        lambda: plots.spectra({study.method: study.metric}),
+        "Eigenvalues of the metric: the number of large ones is its effective dimension.",
     )
+    learner = study.learner
+    if learner is not None and len(learner.history_) > 1:
+        yield (
+            lambda: plots.iterations(learner.history_, axes=one_axes),
+            "The fit, iteration by iteration.",
+        )
+    yield from _growth(study)
+
+
+def _maps(study: Study) -> Iterator[tuple[Callable[[], Any], str]]:
+    """Yield scatter plots of the rows before and after."""
+    rows = "Held-out rows" if _rows_held_out(study) else "Rows"
+    test = study.split[1] if study.labels is not None else np.arange(len(study.X))
+    labels = None if study.labels is None else study.labels[test]
+    for name, metric in study.metrics.items():
+        draw = partial(
+            plots.projections, metric, study.X[test], labels, axes=partial(one_axes, size=_MAP_SIZE)
+        )
+        yield draw, f"{name}: {rows.lower()} along the two axes with the largest variance."
+
+
+def _label_curves(study: Study) -> Iterator[tuple[Callable[[], Any], str]]:
+    """Yield how often neighbours and pairs have the same class."""
+    X, y = study.X, study.labels
+    assert y is not None
+    train, test = study.split
+    rows = "Held-out rows" if _rows_held_out(study) else "Some rows"
     max_k = min(_MAX_CURVE_NEIGHBORS, len(train) - 1)
     yield (
         lambda: plots.neighbor_curve(
-            metrics, X[train], y[train], max_k=max_k, X_query=X[test], y_query=y[test]
+            _method_first(study),
+            X[train],
+            y[train],
+            max_k=max_k,
+            X_query=X[test],
+            y_query=y[test],
         ),
         f"{rows}: how often the k-th nearest neighbour has the same class.",
-        False,
     )
     pairs = RandomPairs()(X[test], y[test], np.random.RandomState(study.random_state))
     if pairs.similar.any() and not pairs.similar.all():
         yield (
-            lambda: plots.roc(metrics, X[test], pairs),
+            lambda: plots.roc(_method_first(study), X[test], pairs),
             f"Pairs of {rows.lower()}: same class or not, by a threshold on the distance.",
-            False,
         )
+
+
+def _growth(study: Study) -> Iterator[tuple[Callable[[], Any], str]]:
+    """Yield the accuracy by rank, for learners that grow a metric."""
+    learner, y = study.relearned, study.labels
+    if y is None or not hasattr(learner, "staged_metrics") or len(learner.history_) < 2:
+        return
+    train, test = study.split
+    baseline = {study.baseline: study.metrics[study.baseline]}
     yield (
-        lambda: plots.spectra({study.method: study.metric}),
-        "Eigenvalues of the metric: the number of large ones is its effective dimension.",
-        False,
+        lambda: plots.accuracy_by_rank(
+            learner,
+            study.X[train],
+            y[train],
+            study.X[test],
+            y[test],
+            n_neighbors=study.n_neighbors,
+            baseline=baseline,
+        ),
+        "Held-out rows: accuracy as the metric grows.",
     )
-    learner, relearned = study.learner, study.relearned
-    if learner is not None and len(learner.history_) > 1:
-        yield lambda: plots.iterations(learner.history_), "The fit, iteration by iteration.", True
-    if hasattr(relearned, "staged_metrics") and len(relearned.history_) > 1:
-        yield (
-            lambda: plots.accuracy_by_rank(relearned, X[train], y[train], X[test], y[test]),
-            f"{rows}: accuracy as the metric grows.",
-            False,
-        )
 
 
-def _neighbours(study: Study) -> Section:
-    n_neighbors = min(_N_NEIGHBORS, len(study.split[0]) - 1)
-    rows = study.most_changed(_N_QUERIES, n_neighbors)
-    which = "Held-out rows" if study.relearn is not None else "Rows"
-    text = [
-        f"{which} whose neighbours change most, for better or worse. A cross marks neighbours of "
-        "another class."
-    ]
-    section = Section("Neighbours before and after", "neighbours", text=text)
-    for row in rows:
-        if study.image_shape is not None:
-            section.figures.append(_neighbor_images(study, row, n_neighbors))
-            continue
-        neighbors = {
-            name: _neighbor_texts(study, metric, row, n_neighbors)
-            for name, metric in study.metrics.items()
-        }
-        section.queries.append(QueryNeighbors(f"{_text(study, row)} [{study.y[row]}]", neighbors))
-    return section
+def _method_first(study: Study) -> dict[str, Any]:
+    """Return the metrics with the report's own first, which gives it the main colour."""
+    return dict(reversed(study.metrics.items()))
 
 
-def _neighbor_images(study: Study, row: int, n_neighbors: int) -> Figure:
-    """Draw a query and its neighbours among the training rows."""
-    rows = np.concatenate([[row], study.split[0]])
-
-    def draw() -> Any:
-        return plots.neighbor_pictures(
-            study.metrics,
-            study.X[rows],
-            [0],
-            image_shape=study.image_shape or (),
-            n_neighbors=n_neighbors,
-            y=study.y[rows],
-        )
-
-    caption = f"{_text(study, row)} and its neighbours, nearest first"
-    return Figure(svg(draw, caption, f"query{row}"), caption, wide=True)
-
-
-def _neighbor_texts(
-    study: Study, metric: Metric, row: int, n_neighbors: int
-) -> list[tuple[str, bool]]:
-    train, _ = study.split
-    found = kneighbors(metric, study.X[train], study.X[[row]], n_neighbors=n_neighbors)[1][0]
-    return [
-        (f"{_text(study, other)} [{study.y[other]}]", bool(study.y[other] == study.y[row]))
-        for other in train[found]
-    ]
-
-
-def _text(study: Study, row: int) -> str:
-    """Return the text of a row on one line, its id, or its number."""
-    if study.texts is None:
-        return f"row {row}" if study.ids is None else study.ids[row]
-    line = " ".join(study.texts[row].split())
-    return line if len(line) <= _MAX_TEXT_LENGTH else f"{line[: _MAX_TEXT_LENGTH - 1]}…"
+def _rows_held_out(study: Study) -> bool:
+    return study.relearn is not None and study.labels is not None
 
 
 def _features(study: Study) -> Section:
     named = study.metric.named(study.features)
-    figure = svg(
-        lambda: plots.importances(named, study.X, n_features=_MAX_FEATURES),
-        "Share of each feature in the mean squared distance",
-        "features",
+    label = "Share of each feature in the mean squared distance"
+    (figure,) = svgs(
+        lambda: plots.importances(named, study.X, n_features=_MAX_FEATURES), label, "features"
     )
+    text = (
+        "The share of each feature in the mean squared distance between two rows. A negative "
+        "share means that the feature mostly cancels differences in other features."
+    )
+    size = float(np.abs(feature_importances(named, study.X)).sum())
+    if size > _LARGEST_SHARE_SUM:
+        text += (
+            f" Here features mostly cancel each other: the absolute values of the shares sum to "
+            f"{size:.1f}. The bars are divided by this sum, and the leading directions say more."
+        )
+    directions = [str(direction) for direction in leading_directions(named, study.X)]
     return Section(
         "Which features matter",
         "features",
-        text=[
-            "The share of each feature in the mean squared distance between two rows. The shares "
-            "sum to one. A negative share means that the feature mostly cancels differences in "
-            "other features."
+        [
+            Text([text]),
+            Figures([Figure(figure, f"{label}.")]),
+            Items("Leading directions", directions),
         ],
-        figures=[Figure(figure, "Shares of the mean squared distance.")],
-        directions=[str(direction) for direction in leading_directions(named, study.X)],
     )
 
 
@@ -269,15 +244,15 @@ def _usage(study: Study) -> Section:
     python = (
         "from nearfar import Metric\n\n"
         f"metric = Metric.load({file!r})\n"
-        "metric.transform(X)      # Euclidean distance in this space is the metric\n"
-        "metric.distances(X, Y)   # all distances\n"
+        "mapped = metric.transform(X)   # compare these rows by Euclidean distance\n"
+        "metric.distances(X, Y)\n"
     )
     shell = (
         f"nearfar show {file}\n"
         f"nearfar transform {file} table.csv mapped.parquet\n"
         f"nearfar neighbors {file} table.csv\n"
     )
-    code = [("Python", python), ("Shell", shell)]
+    blocks: list[Block] = [Code("Python", python), Code("Shell", shell)]
     if study.metric.is_linear:
         shape = f"{study.metric.n_components} x {study.metric.n_features}"
         other = (
@@ -285,8 +260,9 @@ def _usage(study: Study) -> Section:
             f"L = load_file({file!r})['L']   # {shape}\n"
             "mapped = X @ L.T\n"
         )
-        code.append(("Without nearfar, in any language that reads safetensors", other))
-    return Section("Use the metric", "usage", code=code)
+        title = "Without nearfar, in any language that reads safetensors"
+        blocks.append(Code(title, other))
+    return Section("Use the metric", "usage", blocks)
 
 
 def _listed(names: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""`Study`: the rows and the metric of a report, and a split to evaluate it on held-out rows."""
+"""`Study`: the rows and the metric of a report, and a split to evaluate it on held-out data."""
 
 from __future__ import annotations
 
@@ -11,15 +11,28 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
-from nearfar.comparison import Comparison
+from nearfar.comparison import Comparison, GoalComparison
+from nearfar.constraints import Pairs, Triplets
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
-from nearfar.typing import Floats, Ints
+from nearfar.report.held_out import (
+    EUCLIDEAN,
+    UNSCALED,
+    compare_losses,
+    judgement_losses,
+    predictions,
+)
+from nearfar.report.measures import MEASURES, Measure
+from nearfar.typing import Floats, Ints, Vector
+
+Judgements = Triplets | Pairs
 
 _TEST_SHARE = 0.3
+_JUDGEMENT_FOLDS = 3
 _MAX_ROWS = 20_000
+_DEFAULT_NEIGHBORS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,15 +44,16 @@ class Study:
     name : str
         Name of the data.
     X : array of shape (n_samples, n_features)
-    y : array of shape (n_samples,)
-        Labels.
+    y : array of shape (n_samples,), Triplets or Pairs
+        Labels, or judgements about the rows.
     metric : Metric
         Learned from all rows.
     method : str
         Name of the method that learned it.
     relearn : callable, optional
-        Learns from rows and labels, and returns a Metric or a fitted learner. It is called with the
-        training rows, to evaluate on held-out rows. Without it `metric` is evaluated as it is.
+        Learns from rows and labels, or from rows and judgements, and returns a Metric or a fitted
+        learner. It is called with a part of the rows or judgements, to evaluate on the others.
+        Without it `metric` is evaluated as it is.
     comparison : Comparison, optional
     learner : MetricLearner, optional
         The learner fitted to all rows, for the plot of its history.
@@ -51,14 +65,22 @@ class Study:
         File of the metric.
     random_state : int, default=0
         Seed of the split.
+    reason : str, optional
+        Why the report is about this method, as a sentence.
+    command : str, optional
+        The command that writes the report.
+    goal : str, optional
+        Goal of the comparison that the headline is about; by default the first.
+    notes : sequence of (str, str), optional
+        More to say in the appendix, such as how columns were prepared: names and texts.
     """
 
     name: str
     X: Floats
-    y: NDArray[Any]
+    y: NDArray[Any] | Judgements
     metric: Metric
     method: str
-    relearn: Callable[[Floats, NDArray[Any]], Any] | None = None
+    relearn: Callable[[Floats, Any], Any] | None = None
     comparison: Comparison | None = None
     learner: MetricLearner | None = None
     feature_names: Sequence[str] | None = None
@@ -67,6 +89,20 @@ class Study:
     image_shape: tuple[int, ...] | None = None
     metric_file: str | None = None
     random_state: int = 0
+    reason: str = ""
+    command: str = ""
+    goal: str | None = None
+    notes: Sequence[tuple[str, str]] = ()
+
+    @property
+    def labels(self) -> NDArray[Any] | None:
+        """Labels, if there are any."""
+        return None if isinstance(self.y, Triplets | Pairs) else self.y
+
+    @property
+    def judgements(self) -> Judgements | None:
+        """Triplets or pairs, if there are no labels."""
+        return self.y if isinstance(self.y, Triplets | Pairs) else None
 
     @property
     def features(self) -> list[str]:
@@ -74,65 +110,151 @@ class Study:
         names = self.feature_names or self.metric.feature_names
         return list(names) if names is not None else [f"x{j}" for j in range(self.X.shape[1])]
 
+    @property
+    def n_neighbors(self) -> int:
+        """Number of neighbours that vote."""
+        wanted = _DEFAULT_NEIGHBORS if self.comparison is None else self.comparison.n_neighbors
+        return min(wanted, len(self.split[0]))
+
     @cached_property
     def split(self) -> tuple[Ints, Ints]:
-        """Row numbers of the training rows and of the held-out rows."""
+        """Row numbers of the training rows and of the held-out rows.
+
+        With judgements, these are the rows to search and the queries; the metric may be learned
+        from judgements on all of them.
+        """
         rows = np.arange(len(self.X))
         if len(rows) > _MAX_ROWS:
             rows = np.sort(
                 np.random.default_rng(self.random_state).choice(rows, _MAX_ROWS, replace=False)
             )
-        sizes = np.unique(self.y[rows], return_counts=True)[1]
         n_test = int(np.ceil(_TEST_SHARE * len(rows)))
-        stratified = sizes.min() >= 2 and len(sizes) <= min(n_test, len(rows) - n_test)
+        classes = None
+        if self.labels is not None:
+            sizes = np.unique(self.labels[rows], return_counts=True)[1]
+            if sizes.min() >= 2 and len(sizes) <= min(n_test, len(rows) - n_test):
+                classes = self.labels[rows]
         train, test = train_test_split(
-            rows,
-            test_size=n_test,
-            random_state=self.random_state,
-            stratify=self.y[rows] if stratified else None,
+            rows, test_size=n_test, random_state=self.random_state, stratify=classes
         )
         return np.sort(train), np.sort(test)
 
     @cached_property
+    def judgement_split(self) -> tuple[Judgements, Judgements]:
+        """Judgements to learn from, and held-out ones."""
+        judgements: Any = self.judgements
+        found: tuple[Judgements, Judgements] = next(
+            judgements.folds(_JUDGEMENT_FOLDS, random_state=self.random_state)
+        )
+        return found
+
+    @cached_property
     def relearned(self) -> Any:
-        """The result of `relearn` on the training rows: a fitted learner or a metric."""
+        """The result of `relearn` on training data: a fitted learner or a metric."""
         if self.relearn is None:
             return self.metric
+        if self.labels is None:
+            return self.relearn(self.X, self.judgement_split[0])
         train, _ = self.split
-        return self.relearn(self.X[train], self.y[train])
+        return self.relearn(self.X[train], self.labels[train])
 
     @property
     def evaluated_metric(self) -> Metric:
-        """The metric learned from the training rows only, if it can be learned again."""
+        """The metric learned from the training data only, if it can be learned again."""
         found = self.relearned
         metric: Metric = found if isinstance(found, Metric) else found.metric_
         return metric
 
     @property
-    def euclidean(self) -> Metric:
-        """Euclidean distance on standardised features."""
-        return Scaler.fit(self.X[self.split[0]], "standard").euclidean
+    def goals(self) -> list[tuple[Measure, GoalComparison]]:
+        """What the method is compared by: the comparison's goals, or held-out data of the split."""
+        if self.comparison is None or self.method not in self.comparison:
+            return [(self._held_out_measure, self.held_out)]
+        return [(MEASURES[goal.goal], goal) for goal in self.compared_goals]
+
+    @property
+    def compared_goals(self) -> list[GoalComparison]:
+        """The comparison by each of its goals; the first is that of the headline."""
+        if self.comparison is None:
+            return []
+        goals = self.comparison.goals.values()
+        return sorted(goals, key=lambda goal: goal.goal != self.goal)
+
+    @property
+    def _held_out_measure(self) -> Measure:
+        if self.judgements is None:
+            return MEASURES["classification"]
+        return MEASURES["pairs" if isinstance(self.judgements, Pairs) else "triplets"]
+
+    @property
+    def baseline(self) -> str:
+        """Name of the Euclidean distance that the whole report compares with.
+
+        It is the better one of the comparison or, if there is none, on the held-out data.
+        """
+        if self.comparison is not None:
+            return self.compared_goals[0].reference.name
+        return self.held_out.reference.name
 
     @property
     def metrics(self) -> dict[str, Metric]:
-        """The metrics to compare, by name."""
-        return {"Euclidean": self.euclidean, self.method: self.evaluated_metric}
+        """The metrics to compare, by name: the baseline, and the metric of the report."""
+        return {
+            self.baseline: self._euclidean[self.baseline],
+            self.method: self.evaluated_metric,
+        }
+
+    @property
+    def _euclidean(self) -> dict[str, Metric]:
+        """Euclidean distance on the rows as they are, and on standardised rows."""
+        rows = self.X if self.labels is None else self.X[self.split[0]]
+        return {
+            UNSCALED: Metric.identity(self.X.shape[1]),
+            EUCLIDEAN: Scaler.fit(rows, "standard").euclidean,
+        }
+
+    @cached_property
+    def held_out(self) -> GoalComparison:
+        """The metric and Euclidean distance on held-out data."""
+        baselines = self._euclidean
+        if self.comparison is not None:
+            baselines = {self.baseline: baselines[self.baseline]}
+        losses = {name: self._losses(metric) for name, metric in baselines.items()}
+        return compare_losses(losses, {self.method: self._losses(self.evaluated_metric)})
+
+    def _losses(self, metric: Metric) -> Vector:
+        """Loss of each held-out row or judgement."""
+        if self.labels is None:
+            return judgement_losses(metric, self.X, self.judgement_split[1])
+        predicted = self.predicted(metric)
+        return (predicted != self.labels[self.split[1]]).astype(np.float64)
+
+    def predicted(self, metric: Metric) -> NDArray[Any]:
+        """Classes of the held-out rows, by a vote of their nearest training rows."""
+        assert self.labels is not None
+        train, test = self.split
+        gallery = self.X[train], self.labels[train]
+        return predictions(metric, gallery, self.X[test], self.n_neighbors)
 
     def most_changed(self, number: int, n_neighbors: int) -> list[int]:
         """Return held-out rows whose neighbours change most, with different classes first.
 
         The change is that in the number of neighbours of the same class. Gains and losses count
-        alike, so that the choice does not favour the metric.
+        alike, so that the choice does not favour the metric. Without labels it is the number of
+        neighbours that differ.
         """
         train, test = self.split
-        n_same = []
-        for metric in self.metrics.values():
-            found = kneighbors(
-                metric, self.X[train], self.X[test], n_neighbors=min(n_neighbors, len(train))
-            )[1]
-            n_same.append((self.y[train][found] == self.y[test][:, None]).sum(axis=1))
-        change = np.abs(n_same[1] - n_same[0])
-        order = test[np.argsort(-change, kind="stable")]
-        firsts = np.sort(np.unique(self.y[order], return_index=True)[1])
+        k = min(n_neighbors, len(train))
+        one, other = (
+            kneighbors(metric, self.X[train], self.X[test], n_neighbors=k)[1]
+            for metric in self.metrics.values()
+        )
+        if self.labels is None:
+            kept = (one[:, :, None] == other[:, None, :]).any(axis=2).sum(axis=1)
+            return [int(row) for row in test[np.argsort(kept, kind="stable")][:number]]
+        labels = self.labels[train]
+        n_same = [(labels[f] == self.labels[test][:, None]).sum(axis=1) for f in (one, other)]
+        order = test[np.argsort(-np.abs(n_same[1] - n_same[0]), kind="stable")]
+        firsts = np.sort(np.unique(self.labels[order], return_index=True)[1])
         rest = np.setdiff1d(np.arange(len(order)), firsts)
         return [int(row) for row in order[np.concatenate([firsts, rest])][:number]]

@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from nearfar import BoostMetric, Metric, NearestTriplets, RandomPairs, Triplets
 from nearfar.datasets import make_known_metric
+from nearfar.learners.boosting import boostmetric
 from nearfar.learners.boosting.boostmetric import PenalizedExponential
 from nearfar.learners.boosting.loop import boost
 from nearfar.learners.boosting.triplet_operator import TripletOperator
@@ -322,3 +323,13 @@ def test_pairs_are_joined_to_triplets(labelled_problem):
     second = BoostMetric(max_iter=20, scale="unit").fit(X, pairs.triplets())
     np.testing.assert_array_equal(first.metric_.L, second.metric_.L)
     assert first.score(X, pairs) > 0.9
+
+
+def test_corrective_steps_have_a_limit(monkeypatch):
+    monkeypatch.setattr(boostmetric, "_MOST_EVALUATIONS", 10)
+    X, _, triplets = half_of("iris")
+    learner = BoostMetric(corrective=True, scale="standard")
+    with pytest.warns(ConvergenceWarning, match="10 evaluations were not enough"):
+        learner.fit(X, triplets)
+    assert learner.history_.stopped == "evaluations"
+    assert learner.n_iter_ == 1

@@ -1,0 +1,96 @@
+"""Names of classes beside their points, placed so that no two of them overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from nearfar.plots.canvas import short_text
+from nearfar.typing import Vector
+
+LABEL_ID = "label"
+"""The id in SVG of a label that lies on points."""
+
+_FONT_SIZE = 8.0
+_PADDING = 1.25
+"""Room for a label relative to its size, as other programs draw text in other fonts."""
+_MAX_RINGS = 8
+_N_DIRECTIONS = 12
+_LEADER = {"arrowstyle": "-", "linewidth": 0.6, "alpha": 0.6, "shrinkA": 0, "shrinkB": 0}
+
+
+def place_labels(ax: Any, anchors: Mapping[str, Vector]) -> None:
+    """Write names near points of an axes whose limits are final.
+
+    A name is at its point or, if another name is there, as near to it as possible with a line to
+    the point. A name without a free place is left out.
+
+    Parameters
+    ----------
+    ax : Axes
+    anchors : mapping of str to array of shape (2,)
+        Points in the coordinates of the data, by name. The first names have the best places.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from matplotlib import pyplot
+    >>> from nearfar.plots.labels import place_labels
+    >>> ax = pyplot.figure().subplots()
+    >>> place_labels(ax, {"one": np.array([0.5, 0.5]), "other": np.array([0.5, 0.5])})
+    >>> [text.get_text() for text in ax.texts]
+    ['one', 'other']
+    >>> [text.get_position() == (0, 0) for text in ax.texts]
+    [True, False]
+    """
+    if not anchors:
+        return
+    ax.figure.draw_without_rendering()
+    frame = ax.get_window_extent()
+    taken: list[tuple[Vector, Vector]] = []
+    for name, anchor in anchors.items():
+        text = ax.annotate(
+            short_text(name),
+            anchor,
+            xytext=(0, 0),
+            textcoords="offset pixels",
+            ha="center",
+            va="center",
+            fontsize=_FONT_SIZE,
+            gid=LABEL_ID,
+            bbox=_box(ax),
+            arrowprops=_LEADER | {"color": ax.xaxis.label.get_color()},
+        )
+        box = text.get_window_extent()
+        half = _PADDING * np.array([box.width, box.height]) / 2
+        point = ax.transData.transform(anchor)
+        low, high = np.array([frame.x0, frame.y0]) + half, np.array([frame.x1, frame.y1]) - half
+        for step in _steps(box.height):
+            center = point + step
+            inside = bool(np.all((low <= center) & (center <= high)))
+            if inside and all(np.any(np.abs(center - c) >= half + h) for c, h in taken):
+                break
+        else:
+            text.remove()
+            continue
+        taken.append((center, half))
+        text.set_position(tuple(step))
+        text.arrow_patch.set_visible(bool(step.any()))
+
+
+def _steps(height: float) -> Iterator[Vector]:
+    """Yield places to try, relative to the point: the point itself, then rings around it."""
+    yield np.zeros(2)
+    for ring in range(1, _MAX_RINGS + 1):
+        for angle in np.linspace(0, 2 * np.pi, _N_DIRECTIONS, endpoint=False) + np.pi / 2:
+            yield 1.2 * height * ring * np.array([1.5 * np.cos(angle), np.sin(angle)])
+
+
+def _box(ax: Any) -> dict[str, Any] | None:
+    """Return a box in the colour of the axes; none if they are transparent."""
+    color = ax.patch.get_facecolor()
+    if color[3] == 0:
+        return None
+    return {"boxstyle": "round,pad=0.1", "fc": color, "ec": "none", "alpha": 0.7}

@@ -1,0 +1,150 @@
+"""The headline of a report: two numbers, before and after, and what they mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nearfar.comparison import GoalComparison, MethodResult
+from nearfar.comparison.results import paired
+from nearfar.comparison.verdict import categorise
+from nearfar.comparison.wording import described
+from nearfar.report.measures import Measure
+from nearfar.report.study import Study
+
+WORSE, NOT_TESTED = "worse", "not tested"
+_ALMOST_SURE = 0.995
+_LOOKS = {
+    "clearly better": "good",
+    "probably better": "promising",
+    "no difference that matters": "same",
+    "too few rows to tell": "unsure",
+    NOT_TESTED: "unsure",
+    WORSE: "bad",
+}
+_SENTENCES = {
+    "clearly better": "{method} improves on {reference}.",
+    "probably better": "{method} probably improves on {reference}.",
+    "no difference that matters": "Keep {reference}: {method} does not improve on it.",
+    "too few rows to tell": "{method} may improve on {reference}.",
+    NOT_TESTED: "{method} had too little time to be compared with {reference}.",
+    WORSE: "Keep {reference}: {method} does worse.",
+}
+
+
+@dataclass(frozen=True)
+class Headline:
+    """A goal in two numbers and a badge.
+
+    Attributes
+    ----------
+    measure : Measure
+    reference, method : str
+        Names of what is compared.
+    before, after : str
+        The numbers.
+    badge : str
+        Which of a few categories the difference belongs to.
+    look : str
+        Class of the badge in the style sheet.
+    sentence : str
+        What follows for the method.
+    gain : str
+        Expected gain with its interval and probability, in words; empty if unknown.
+    basis : str
+        What the numbers were measured on.
+    """
+
+    measure: Measure
+    reference: str
+    method: str
+    before: str
+    after: str
+    badge: str
+    look: str
+    sentence: str
+    gain: str
+    basis: str
+
+
+def headlines(study: Study) -> list[Headline]:
+    """Return the headline of each goal; the first is the main one."""
+    found = (_headline(study, measure, goal) for measure, goal in study.goals)
+    return [headline for headline in found if headline is not None]
+
+
+def reason(study: Study) -> str:
+    """Say why the report is about its method, and what the comparison recommends instead."""
+    sentences = [study.reason or f"This report is about {study.method}."]
+    if study.comparison is None:
+        return sentences[0]
+    verdict = study.compared_goals[0].verdict
+    if not verdict.helps:
+        return sentences[0]
+    if verdict.method != study.method:
+        sentences.append(f"The comparison recommends {verdict.method} instead; see below.")
+    return " ".join(sentences)
+
+
+def _category(goal: GoalComparison, result: MethodResult) -> str:
+    """Return the category of the difference between a method and the reference."""
+    gain = goal.gains.get(result.name)
+    if gain is None:
+        return NOT_TESTED
+    if goal.mark(result) == "-":
+        return WORSE
+    return categorise(gain.probability, promising=goal.promises(result))
+
+
+def _headline(study: Study, measure: Measure, goal: GoalComparison) -> Headline | None:
+    result = next(result for result in goal.results if result.name == study.method)
+    pair = paired(goal.reference, result)
+    if pair is None:
+        return None
+    before, after = (measure.write(measure.value(goal.loss(each))) for each in pair)
+    badge = _category(goal, result)
+    reference = described(goal.reference)
+    sentence = _SENTENCES[badge].format(method=study.method, reference=reference)
+    return Headline(
+        measure,
+        reference,
+        study.method,
+        before,
+        after,
+        badge,
+        _LOOKS[badge],
+        sentence,
+        _expectation(measure, goal, result),
+        _basis(study, goal, pair[1]),
+    )
+
+
+def _expectation(measure: Measure, goal: GoalComparison, result: MethodResult) -> str:
+    """Say how much there is to gain, and how sure that is."""
+    gain = goal.gains.get(result.name)
+    if gain is None:
+        return ""
+    if goal.mark(result) == "-":
+        return f"The difference is significant (p = {goal.p_values[result.name]:.2g})."
+    sure = "over 99 %" if gain.probability > _ALMOST_SURE else f"{100 * gain.probability:.0f} %"
+    return (
+        f"Expected gain {measure.write_gain(gain)}; probability that it makes a practical "
+        f"difference: {sure}."
+    )
+
+
+def _basis(study: Study, goal: GoalComparison, result: MethodResult) -> str:
+    """Say what the numbers were measured on."""
+    how, cases = "", "rows"
+    if study.judgements is not None:
+        cases = type(study.judgements).__name__.lower()
+    elif goal.goal == "classification":
+        votes = f"{study.n_neighbors} neighbours" if study.n_neighbors > 1 else "1 neighbour"
+        how = f"Classification with {votes}. "
+    if study.relearn is None and result.trials is None:
+        return (
+            f"{how}Measured on {len(result.wrong)} {cases}, which the metric may have been "
+            "learned from."
+        )
+    if result.trials is None:
+        return f"{how}Measured on {len(result.wrong)} held-out {cases}."
+    return f"{how}Cross-validated on {result.partial or f'{result.n_folds} folds'}."

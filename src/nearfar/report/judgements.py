@@ -1,0 +1,41 @@
+"""What a report says about triplets and pairs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearfar.constraints import Pairs, Triplets
+
+
+def describe(judgements: Triplets | Pairs) -> str:
+    """Return the number of judgements in a sentence.
+
+    Examples
+    --------
+    >>> from nearfar import Pairs
+    >>> from nearfar.report.judgements import describe
+    >>> describe(Pairs([[0, 1], [1, 2], [4, 5]], [True, False, False]))
+    '3 pairs of 5 rows: 1 similar, 2 dissimilar.'
+    """
+    n_rows = len(np.unique(judgements.index))
+    if isinstance(judgements, Triplets):
+        n_anchors = len(np.unique(judgements.index[:, 0]))
+        return f"{len(judgements)} triplets of {n_rows} rows, with {n_anchors} anchors."
+    n_similar = int(judgements.similar.sum())
+    kinds = f"{n_similar} similar, {len(judgements) - n_similar} dissimilar"
+    return f"{len(judgements)} pairs of {n_rows} rows: {kinds}."
+
+
+def how_compared(judgements: Triplets | Pairs) -> str:
+    """Return how methods are compared."""
+    if isinstance(judgements, Triplets):
+        return (
+            "Every method learns from the triplets of some anchors and is tested on those of "
+            "others. Accuracy: the share of held-out triplets whose near row is nearer than the "
+            "far one."
+        )
+    return (
+        "Every method learns from some pairs and is tested on others that, as far as possible, "
+        "share no rows with them. AUC: the probability that a similar pair is nearer than a "
+        "dissimilar one."
+    )

@@ -1,0 +1,127 @@
+"""The headline: two numbers, a badge, and why the report is about its method."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine
+
+from nearfar import BoostMetric, Metric, compare, evaluate
+from nearfar.comparison.results import paired
+from nearfar.report import Study
+from nearfar.report.headline import headlines, reason
+from nearfar.report.held_out import compare_losses
+from nearfar.report.page import render
+from studies import boost, judgements_study, wine_study
+
+X, Y = load_wine(return_X_y=True)
+
+
+def held_out_study(**options):
+    return Study("wine", X, Y, boost(X, Y).metric_, "BoostMetric", relearn=boost, **options)
+
+
+def test_numbers_and_category_are_those_of_the_comparison():
+    study = wine_study()
+    first, second = headlines(study)
+    goal = study.comparison.classification
+    reference, result = paired(goal.reference, study.comparison["BoostMetric"])
+    assert first.before == f"{100 * reference.error:.1f} %"
+    assert first.after == f"{100 * result.error:.1f} %"
+    gain = goal.gains["BoostMetric"]
+    assert f"Expected gain {100 * gain.gain:.1f} points" in first.gain
+    assert second.measure.name == "MAP@R"
+    assert second.after == f"{result.map_at_r:.3f}"
+    assert second.badge == "clearly better"
+
+
+def test_the_goal_that_the_method_was_chosen_for_comes_first():
+    first, second = headlines(wine_study(goal="ranking"))
+    assert first.measure.name == "MAP@R"
+    assert first.basis == "Cross-validated on 2 folds."
+    assert second.measure.name == "error"
+
+
+def test_without_a_comparison_held_out_rows_decide():
+    study = held_out_study()
+    (headline,) = headlines(study)
+    train, test = study.split
+    metric = boost(X[train], Y[train]).metric_
+    error = evaluate.knn_error(metric, X[train], Y[train], X[test], Y[test])
+    assert headline.after == f"{100 * error:.1f} %"
+    assert headline.reference == "Euclidean distance"
+    assert headline.basis.endswith("Measured on 54 held-out rows.")
+
+
+def test_a_metric_that_is_not_in_the_comparison_has_its_baseline():
+    unscaled = compare(X / X.std(axis=0), Y, [], cv=2)
+    assert unscaled.classification.reference.name == "Euclidean"
+    study = wine_study(comparison=unscaled, metric=Metric(np.eye(13)[:1]), relearn=None)
+    (headline,) = headlines(study)
+    assert study.baseline == "Euclidean"
+    assert headline.badge == "worse"
+    assert headline.sentence == "Keep Euclidean distance: BoostMetric does worse."
+    assert "may have been learned from" in headline.basis
+
+
+def test_the_same_baseline_everywhere():
+    random = np.random.default_rng(0)
+    Z = np.column_stack([X / X.std(axis=0), 0.01 * random.normal(size=(len(X), 20))])
+    comparison = compare(Z, Y, [BoostMetric(max_iter=3)], cv=2)
+    assert comparison.classification.reference.name == "Euclidean, as is"
+    study = wine_study(
+        X=Z,
+        comparison=comparison,
+        metric=boost(Z, Y).metric_,
+        feature_names=None,
+    )
+    assert list(study.metrics) == ["Euclidean, as is", "BoostMetric"]
+    np.testing.assert_array_equal(study.metrics["Euclidean, as is"].L, np.eye(33))
+    text = render(study)
+    assert "error with Euclidean distance on unscaled rows" in text
+    assert "Euclidean, as is: held-out rows along" in text
+    assert text.count("<h4>Euclidean, as is</h4>") == 4
+    assert "<h4>Euclidean</h4>" not in text
+    assert "<dd>Euclidean, as is</dd>" in text
+
+
+@pytest.mark.parametrize("kind", ["triplets", "pairs"])
+def test_judgements(kind):
+    study = judgements_study(kind)
+    (headline,) = headlines(study)
+    seen, unseen = study.judgement_split
+    assert len(seen) + len(unseen) == len(study.y)
+    metric = study.relearn(X, seen).metric_
+    if kind == "triplets":
+        assert headline.after == f"{100 * evaluate.triplet_accuracy(metric, X, unseen):.1f} %"
+    else:
+        assert headline.after == f"{evaluate.verification(metric, X, unseen).auc:.3f}"
+    assert headline.basis == f"Measured on {len(unseen)} held-out {kind}."
+    assert headline.badge in ("clearly better", "probably better")
+
+
+@pytest.mark.parametrize(
+    ("n_before", "n_after", "category"),
+    [
+        (50, 10, "clearly better"),
+        (50, 50, "no difference that matters"),
+        (10, 60, "no difference that matters"),
+    ],
+)
+def test_categories(n_before, n_after, category):
+    rows = np.arange(200)
+    losses = {"Euclidean": (rows < n_before).astype(float)}
+    found = compare_losses(losses, {"mine": (rows < n_after).astype(float)})
+    assert found.verdict.category == category
+
+
+def test_reason():
+    asked = wine_study(reason="This report is about BoostMetric, as asked.")
+    assert reason(asked) == "This report is about BoostMetric, as asked."
+    assert reason(wine_study(comparison=None)) == "This report is about BoostMetric."
+    noise = np.random.default_rng(0).normal(size=(len(X), 40))
+    comparison = compare(np.column_stack([X / X.std(axis=0), noise]), Y, [], cv=3)
+    assert comparison.classification.verdict.helps
+    other = wine_study(comparison=comparison, method="mine", relearn=None)
+    recommended = comparison.classification.verdict.method
+    assert reason(other).endswith(f"The comparison recommends {recommended} instead; see below.")
