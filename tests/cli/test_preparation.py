@@ -93,6 +93,11 @@ def test_commands_take_the_table_as_it_is(learned, table, run, document):
     assert "Columns: age as a number; city as a category" in run("show", "c.safetensors").stdout
 
 
+def test_the_default_name_of_the_metric(table, run):
+    run("learn", "c.csv.gz", *FAST)
+    assert Path("c.safetensors").exists()
+
+
 def test_compare_and_report(table, run, folder):
     run("compare", "c.csv", "--label", "segment", "--id", "customer_id", "--method", "lda")
     run("report", "c.csv", *FAST[:4], "--folds", 2, "--out", "c.html")
@@ -328,3 +333,11 @@ class TestNeededColumns:
         line = fail("transform", "c.safetensors", "wrong.csv", "out.csv")
         assert "wrong.csv: Column age: 'old" in line
         assert "in row 100 (counting from 0) is not a number" in line
+
+
+@pytest.mark.parametrize("distance", ["euclidean", "cosine"])
+def test_plain_distances_of_a_raw_table(table, document, distance):
+    table.head(4).write_csv("asked.csv")
+    options = ["--distance", distance, "--drop", "segment", "--neighbors", 1]
+    found = document("neighbors", "c.csv", *options, "--queries", "asked.csv")
+    np.testing.assert_allclose([line["distance"] for line in found], 0, atol=1e-9)

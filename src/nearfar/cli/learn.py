@@ -26,7 +26,7 @@ from nearfar.cli.methods import AUTO, Goal, MethodChoice, MethodFit, find_method
 from nearfar.cli.preparation import ColumnRules, Imputation
 from nearfar.cli.rows import Rows, read_rows
 from nearfar.cli.streams import shown_name
-from nearfar.cli.table_formats import FORMATS, TABLE_FORMATS, kind_of
+from nearfar.cli.table_formats import FORMATS, TABLE_FORMATS, kind_of, stem_of
 from nearfar.cli.terminal import (
     NOT_HELPFUL,
     UNDECIDED,
@@ -99,7 +99,7 @@ def learn(
     if only_if_significant and not comparison:
         raise UserError("--only-if-significant needs the comparison; leave out --no-comparison.")
     limit = options.seconds(budget)
-    path = save_as or Path(f"{Path(source).stem}.safetensors")
+    path = save_as or Path(f"{stem_of(Path(source))}.safetensors")
     inputs = [source, label, triplets, pairs]
     check_output(path, None, inputs)
     if checkpoint is not None and checkpoint.resolve() == path.resolve():

@@ -20,6 +20,7 @@ from nearfar.cli.files import check_output, load_metric, save_metric
 from nearfar.cli.methods import AUTO, MethodChoice, find_method, fit_method
 from nearfar.cli.preparation import ColumnRules, Imputation
 from nearfar.cli.rows import Rows, read_rows
+from nearfar.cli.table_formats import stem_of
 from nearfar.cli.terminal import bars, command, convergence_notes, say, show_json
 from nearfar.comparison import Comparison, Method
 from nearfar.comparison.results import NO_TIME
@@ -62,7 +63,7 @@ def report(
     Unless --metric is given, a metric is learned and written beside the report.
     """
     check_one_supervision(label, triplets, pairs)
-    path = save_as or Path(f"{Path(source).stem}.html")
+    path = save_as or Path(f"{stem_of(Path(source))}.html")
     metric_path = path.with_name(f"{path.stem}-metric.safetensors")
     inputs = [source, label, triplets, pairs]
     check_output(path, (".html", ".htm"), [*inputs, metric])

@@ -23,6 +23,7 @@ from nearfar.cli.table_formats import (
     kind_of,
     load_array,
     open_table,
+    stem_of,
 )
 from nearfar.cli.tables import ColumnChoice, columns_named, listed
 from nearfar.columns import Columns
@@ -175,7 +176,7 @@ def _from_table(
     if y is not None and metric is None and not numeric:
         warn_of_giveaways(found, y)
     return Rows(
-        path.name[: -len(kind_of(path))],
+        stem_of(path),
         found.X,
         y,
         found.feature_names,

@@ -110,6 +110,19 @@ def kind_of(path: Path) -> str:
     return packed or path.suffix.lower()
 
 
+def stem_of(path: Path) -> str:
+    """Return a file's name without its format.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from nearfar.cli.table_formats import stem_of
+    >>> stem_of(Path("data/sales.2024.CSV.gz")), stem_of(Path("iris"))
+    ('sales.2024', 'iris')
+    """
+    return path.name[: len(path.name) - len(kind_of(path))]
+
+
 def _temporary_folder(parent: Path | None) -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix=".nearfar-", dir=parent)
 
