@@ -138,6 +138,7 @@ def _study(
         texts=rows.texts,
         image_shape=shape,
         random_state=seed,
+        notes=() if rows.columns is None else [("Columns", str(rows.columns))],
         **subject,
     )
 
