@@ -289,7 +289,7 @@ class MetricLearner(
                     f"X has columns that are not numbers ({error}). Encode them, for example with "
                     "Columns.fit(X).column_transformer() of nearfar.columns."
                 ) from error
-            if isinstance(error, np.linalg.LinAlgError):
+            if isinstance(error, np.linalg.LinAlgError | FloatingPointError):
                 raise ValueError(
                     "Values of X differ too much in size for double precision; look for outliers, "
                     "or try scale='standard'."
