@@ -39,10 +39,12 @@ from nearfar.constraints import (
 from nearfar.learners.auto_scale import SCALES, choose_scale
 from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder, covariance_matrix
+from nearfar.learners.rows_input import input_rows, labels_of
 from nearfar.learners.scaler import Scaler
 from nearfar.learners.validation import Plan, Shrinkage, choose_plan
 from nearfar.metrics.kernel_map import KernelMap
 from nearfar.metrics.metric import Metric
+from nearfar.rows import Moments, Points, Rows, as_rows
 from nearfar.runtime.deadline import check_time, should_stop
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import (
@@ -100,15 +102,15 @@ class FitInput:
 
     Attributes
     ----------
-    Z : array of shape (n_samples, n_features)
-        Scaled points.
+    Z : array or Rows of shape (n_samples, n_features)
+        Scaled points; Rows only for learners that accept them (`reads_rows`).
     scaler : Scaler
     supervision : array of class codes or numbers, Triplets, Pairs, or their `over` form
     random_state : RandomState
     warm : WarmStart or None
     """
 
-    Z: Floats
+    Z: Any
     scaler: Scaler
     supervision: Any
     random_state: np.random.RandomState
@@ -117,7 +119,7 @@ class FitInput:
     @classmethod
     def scaled(
         cls,
-        X: Floats,
+        X: Points,
         scale: str | None,
         supervision: Any,
         random_state: np.random.RandomState,
@@ -125,7 +127,7 @@ class FitInput:
     ) -> FitInput:
         """Scale X."""
         scaler = Scaler.fit(X, scale)
-        return cls(scaler.transform(X), scaler, supervision, random_state, warm)
+        return cls(scaler.scaled(X), scaler, supervision, random_state, warm)
 
 
 class Problem(ABC):
@@ -206,6 +208,9 @@ class MetricLearner(
     shrinks_without_prior: ClassVar[bool] = False
     """Whether held-out data choose a shrinkage to Euclidean distance even if `prior` is None."""
 
+    reads_rows: ClassVar[tuple[str, ...]] = ()
+    """Kinds of supervision with which the learner accepts rows that are not in memory."""
+
     auto_scales: ClassVar[tuple[str, ...]] = SCALES
     """What ``scale="auto"`` chooses from."""
 
@@ -256,6 +261,10 @@ class MetricLearner(
             rules = vars(cls).get("parameter_rules", {})
             check_parameters(rules, {name: getattr(self, name) for name in rules})
 
+    def _reads_rows(self, kind: str) -> bool:
+        """Return whether the learner accepts rows that are not in memory, for labels etc."""
+        return kind in self.reads_rows
+
     def _most_components(self, n_features: int) -> int:
         """Return the largest possible `n_components`."""
         return n_features
@@ -266,8 +275,9 @@ class MetricLearner(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Points; float32 stays float32.
+        X : array-like of shape (n_samples, n_features), path, Dask array or Rows
+            Points; float32 stays float32. Some learners read a ``.npy`` file, Parquet files or a
+            Dask array in blocks, so that they need not fit in memory.
         y : array-like of shape (n_samples,), Triplets, Pairs or Chunklets
             Class labels, or constraints as row numbers of X; `supervision` lists what the learner
             learns from. Triplets and pairs may have weights.
@@ -310,7 +320,7 @@ class MetricLearner(
         self._set_fitted_attributes(problem, builder, data, points, history, plan)
         self.scale_ = scale
 
-    def _chosen_scale(self, X: Floats, supervision: Any) -> str | None:
+    def _chosen_scale(self, X: Points, supervision: Any) -> str | None:
         """Return the scale to use, chosen by the data if it is "auto"."""
         scale: str | None = self._setting("scale")
         given = self._given_metric()
@@ -352,7 +362,7 @@ class MetricLearner(
         last: WarmStart | None = getattr(self, "_last_fit", None)
         return last if last is not None and last.metric is metric else WarmStart(metric)
 
-    def _plan(self, X: Floats, supervision: Any, scale: str | None) -> Plan:
+    def _plan(self, X: Points, supervision: Any, scale: str | None) -> Plan:
         """Choose iterations and shrinkage on held-out data, unless that is turned off.
 
         "auto" does so for labels if the scale is left to the data too, there is a prior to shrink
@@ -367,6 +377,11 @@ class MetricLearner(
             fraction = _AUTO_FRACTION if untuned and shrinks and labelled else None
         if fraction is None or supervision is None:
             return Plan()
+        if isinstance(X, Rows) and isinstance(supervision, _CONSTRAINTS):
+            raise ValueError(
+                "Constraints over rows that are not in memory are not validated; use "
+                "validation_fraction=None."
+            )
         return choose_plan(self, X, supervision, scale, fraction)
 
     def _trial(
@@ -463,7 +478,7 @@ class MetricLearner(
         problem: Problem,
         builder: MetricBuilder,
         data: FitInput,
-        X: Floats,
+        X: Points,
         history: History,
         plan: Plan,
     ) -> None:
@@ -501,13 +516,16 @@ class MetricLearner(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), path, Dask array or Rows
 
         Returns
         -------
         array of shape (n_samples, n_components)
         """
         check_is_fitted(self)
+        rows = as_rows(X)
+        if rows is not None:
+            return rows.transformed(self.metric_.transform)
         points = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         return self.metric_.transform(points)
 
@@ -545,8 +563,13 @@ class MetricLearner(
         distance = self.metric_.pair_distances(X, pairs.index)
         return float(roc_auc_score(pairs.similar, -distance, sample_weight=pairs.weight))
 
-    def _validate(self, X: ArrayLike, y: Any, *, reset: bool = True) -> tuple[Floats, Any]:
+    def _validate(self, X: ArrayLike, y: Any, *, reset: bool = True) -> tuple[Any, Any]:
         """Check X and the supervision; labels become class codes (`_target`)."""
+        rows = input_rows(self, X, y)
+        if rows is not None:
+            if not reset:
+                raise ValueError("score needs rows in memory; pass a sample of them.")
+            return rows, y if isinstance(y, _CONSTRAINTS) else self._target(labels_of(rows, y))
         if isinstance(y, _CONSTRAINTS):
             points = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
             if isinstance(y, ConstraintsOver) and len(y) != len(points):
@@ -629,9 +652,13 @@ class ConstraintLearner(MetricLearner):
         return factor_on_scaled_points(prior, scaler, "prior")
 
 
-def check_magnitude(X: Floats) -> None:
+def check_magnitude(X: Points) -> None:
     """Refuse columns whose squares would overflow, or vanish."""
-    largest = np.maximum(X.max(axis=0), -X.min(axis=0)).astype(np.float64)
+    if isinstance(X, Rows):
+        moments = Moments.of(X)
+        largest = np.maximum(moments.largest, -moments.smallest)
+    else:
+        largest = np.maximum(X.max(axis=0), -X.min(axis=0)).astype(np.float64)
     column = int(largest.argmax())
     if largest[column] > _LARGEST_VALUE:
         raise ValueError(

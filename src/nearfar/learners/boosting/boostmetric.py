@@ -53,6 +53,7 @@ from nearfar.learners.boosting.losses import newton_step
 from nearfar.learners.boosting.triplet_operator import Line, TripletOperator
 from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder
+from nearfar.learners.rows_input import ignores_rows
 from nearfar.runtime import parameters
 from nearfar.runtime.deadline import check_time
 from nearfar.runtime.history import History, Iteration, Iterations
@@ -161,6 +162,7 @@ class BoostMetric(BoostingLearner):
     True
     """
 
+    reads_rows: ClassVar[tuple[str, ...]] = ("triplets", "pairs")
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "max_iter": integer(at_least=1),
         "penalty": number(at_least=0.0),
@@ -207,6 +209,9 @@ class BoostMetric(BoostingLearner):
         self.penalty = penalty
         self.corrective = corrective
         self.variant = variant
+
+    def _reads_rows(self, kind: str) -> bool:
+        return super()._reads_rows(kind) or (kind == "labels" and ignores_rows(self.constraints))
 
     def _build_problem(self, data: FitInput) -> BoostMetricProblem:
         strategy = NearestTriplets() if self.constraints is None else self.constraints

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,10 +21,11 @@ from nearfar.learners.classic.scatter import Groups, Shrinkage
 from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.metrics.metric import Metric
+from nearfar.rows import Moments, Points, Rows
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import choice, either, number
-from nearfar.typing import Floats, Matrix
+from nearfar.typing import Floats, Matrix, Vector
 
 _UNIT_VARIANCE_TOLERANCE = 1e-6
 
@@ -32,6 +34,7 @@ class ClosedFormLearner(MetricLearner):
     """Base of the learners whose metric is a formula of scatter matrices."""
 
     shrinks_without_prior: ClassVar[bool] = True
+    reads_rows: ClassVar[tuple[str, ...]] = ("labels", "chunklets", "pairs")
     auto_scales: ClassVar[tuple[str, ...]] = ("unit", "standard")
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "shrinkage": either(choice("auto"), number(at_least=0.0, at_most=1.0)),
@@ -139,7 +142,7 @@ class Span:
 
     Attributes
     ----------
-    P : array of shape (n_samples, n_coordinates)
+    P : array or Rows of shape (n_samples, n_coordinates)
         Coordinates, with a mean variance of one; their covariance is not singular.
     V : array of shape (n_features, n_coordinates) or None
         Orthonormal axes; None if the coordinates are the features. Rows that are all equal have one
@@ -155,21 +158,28 @@ class Span:
     (3, 1)
     """
 
-    P: Floats
+    P: Any
     V: Matrix | None
     unit: float
 
     @classmethod
-    def of(cls, Z: Floats) -> Span:
+    def of(cls, Z: Points) -> Span:
         """Find the span of centred rows."""
-        V = _axes_of_few_rows(Z) if len(Z) <= Z.shape[1] else _axes_of_many_rows(Z)
+        V = _axes_of_few_rows(Z[:]) if len(Z) <= Z.shape[1] else _axes_of_many_rows(Z)
         if V is not None and V.shape[1] == 0:
             V = np.zeros((Z.shape[1], 1))
+        if isinstance(Z, Rows):
+            return cls._of_rows(Z, V)
         P = Z if V is None else Z @ V
-        unit = float(P.var(axis=0, dtype=np.float64).mean())
-        if unit == 0 or abs(unit - 1.0) < _UNIT_VARIANCE_TOLERANCE:
-            unit = 1.0
+        unit = _unit(P.var(axis=0, dtype=np.float64))
         return cls(P if unit == 1.0 else P / P.dtype.type(np.sqrt(unit)), V, unit)
+
+    @classmethod
+    def _of_rows(cls, Z: Rows, V: Matrix | None) -> Span:
+        P = Z if V is None else Z.mapped(partial(_product, V=V), V.shape[1], V.dtype)
+        unit = _unit(Moments.of(P).variance)
+        size = P.dtype.type(np.sqrt(unit))
+        return cls(P if unit == 1.0 else P.mapped(partial(_quotient, size=size)), V, unit)
 
     @property
     def is_point(self) -> bool:
@@ -185,6 +195,20 @@ class Span:
         return np.sqrt(self.unit) * (L if self.V is None else L @ self.V)
 
 
+def _unit(variance: Vector) -> float:
+    """Return the mean variance, or 1 if it is that or zero."""
+    mean = float(variance.mean())
+    return 1.0 if mean == 0 or abs(mean - 1.0) < _UNIT_VARIANCE_TOLERANCE else mean
+
+
+def _product(block: Floats, V: Matrix) -> Floats:
+    return block @ V
+
+
+def _quotient(block: Floats, size: float) -> Floats:
+    return block / size
+
+
 def _axes_of_few_rows(Z: Floats) -> Matrix:
     """Return axes of the span of at most as many rows as features."""
     centered = Z - Z.mean(axis=0, dtype=np.float64)
@@ -193,7 +217,7 @@ def _axes_of_few_rows(Z: Floats) -> Matrix:
     return Q[:, size > size.max() * _rank_tolerance(Z)]
 
 
-def _axes_of_many_rows(Z: Floats) -> Matrix | None:
+def _axes_of_many_rows(Z: Points) -> Matrix | None:
     """Return axes of the span of more rows than features; None if it is the whole space."""
     covariance = Groups(Z).within()
     values, vectors = eigh(covariance)
@@ -202,6 +226,6 @@ def _axes_of_many_rows(Z: Floats) -> Matrix | None:
     return None if kept.all() else vectors[:, kept]
 
 
-def _rank_tolerance(Z: Floats) -> float:
+def _rank_tolerance(Z: Points) -> float:
     """Relative length below which a direction is rounding error."""
     return min(Z.shape) * float(np.finfo(Z.dtype).eps)

@@ -30,7 +30,7 @@ from nearfar.learners.base import FitInput
 from nearfar.learners.classic.closed_form import ClosedFormLearner, Solution, Span
 from nearfar.learners.classic.scatter import Groups, discriminants
 from nearfar.numerics.edges import Edges
-from nearfar.typing import Floats, Matrix
+from nearfar.typing import Matrix
 
 _ROUNDING = 1e-10
 
@@ -103,7 +103,7 @@ class DCA(ClosedFormLearner):
         return Solution(L[kept])
 
 
-def _groups_apart(P: Floats, supervision: Any) -> tuple[Groups, Matrix]:
+def _groups_apart(P: Any, supervision: Any) -> tuple[Groups, Matrix]:
     """Return classes or chunklets, and a multiple of C_b."""
     pairs = given_pairs(P, supervision)
     if pairs is not None:
@@ -112,7 +112,7 @@ def _groups_apart(P: Floats, supervision: Any) -> tuple[Groups, Matrix]:
     return classes, classes.between(np.ones(len(classes.sizes)))
 
 
-def _chunklets_apart(P: Floats, pairs: Pairs) -> tuple[Groups, Matrix]:
+def _chunklets_apart(P: Any, pairs: Pairs) -> tuple[Groups, Matrix]:
     codes = to_chunklets(P, pairs).ids.copy()
     apart = pairs.index[~pairs.similar]
     single = np.unique(apart[codes[apart] < 0])

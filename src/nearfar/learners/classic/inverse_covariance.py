@@ -17,7 +17,7 @@ from sklearn.utils.validation import validate_data
 from nearfar.learners.base import FitInput
 from nearfar.learners.classic.closed_form import ClosedFormLearner, Solution, Span
 from nearfar.learners.classic.scatter import Groups, with_ridge
-from nearfar.typing import Floats
+from nearfar.learners.rows_input import input_rows
 
 
 class InverseCovariance(ClosedFormLearner):
@@ -67,10 +67,13 @@ class InverseCovariance(ClosedFormLearner):
         values, axes = eigh(with_ridge(C))
         return Solution((axes / np.sqrt(values)).T[::-1])
 
-    def _validate(self, X: ArrayLike, y: Any, *, reset: bool = True) -> tuple[Floats, Any]:
+    def _validate(self, X: ArrayLike, y: Any, *, reset: bool = True) -> tuple[Any, Any]:
         """Check X; a fit ignores y, whatever it is."""
         if not reset:
             return super()._validate(X, y, reset=reset)
+        rows = input_rows(self, X, None)
+        if rows is not None:
+            return rows, None
         points = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
         return points, None
 

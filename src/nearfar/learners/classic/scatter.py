@@ -10,7 +10,7 @@ Sums over all pairs of rows need no pairs: with u = x_i - x_j,
     sum_{same class} u u' = sum_c n_c S_c
     sum_{other classes} u u' = sum_c (n - n_c) S_c + n sum_c n_c (m_c - m)(m_c - m)'
 
-Listed pairs are weighted Gram matrices (`Edges`). A covariance S of p features is shrunk to
+Listed pairs are weighted Gram matrices (`edges_of`). A covariance S of p features is shrunk to
 
     (1 - s) S + s (tr S / p) I
 
@@ -21,7 +21,7 @@ they count as n_c - 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -31,7 +31,8 @@ from scipy.linalg import eigh
 from scipy.sparse import csr_array
 
 from nearfar.constraints import Pairs, checked_labels, given_pairs, to_chunklets
-from nearfar.numerics.edges import Edges
+from nearfar.numerics.tiled_edges import edges_of
+from nearfar.rows import Points, Rows
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 Shrinkage = float | Literal["auto"]
@@ -53,7 +54,7 @@ class Groups:
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
+    X : array or Rows of shape (n_samples, n_features)
         Points, float32 or float64; not copied.
     codes : array of int of shape (n_samples,), optional
         Group of each row from 0, or -1 for none; by default all rows are one group.
@@ -72,22 +73,16 @@ class Groups:
     (array([1., 5.]), array([[2.]]))
     """
 
-    def __init__(self, X: Floats, codes: Ints | None = None) -> None:
+    def __init__(self, X: Points, codes: Ints | None = None) -> None:
         self.X = X
         self.codes = np.zeros(len(X), dtype=np.intp) if codes is None else codes
         self.sizes = np.bincount(self.codes[self.codes >= 0]).astype(np.float64)
-        self.means = np.zeros((len(self.sizes), X.shape[1]))
-        for members, block in self._blocks():
-            self.means += _indicator(members, len(self.sizes)) @ block
+        self.means = self._reduce(_sums, len(self.sizes))
         self.means /= np.maximum(self.sizes, 1.0)[:, None]
 
     def scatter(self, weight: Vector) -> Matrix:
         """sum_c w_c S_c."""
-        S = np.zeros((self.X.shape[1], self.X.shape[1]))
-        for members, centered in self._centered():
-            centered *= np.sqrt(weight[members])[:, None]
-            S += centered.T @ centered
-        return S
+        return np.asarray(self._reduce(_scatter, self.means, weight))
 
     def within(self, weight: Vector | None = None) -> Matrix:
         """Return the covariance about the means; groups have weight 1 by default."""
@@ -100,8 +95,7 @@ class Groups:
         share, free = self._share(weight), self._free
         factor = share**2 * self.sizes / np.maximum(free, 1.0)
         noise = -float((S**2).sum()) * float(share**2 @ free)
-        for members, centered in self._centered():
-            noise += float(factor[members] @ np.einsum("ij,ij->i", centered, centered) ** 2)
+        noise += float(self._reduce(_fourth_moment, self.means, factor))
         distance = float((S**2).sum() - np.trace(S) ** 2 / len(S))
         return min(1.0, max(0.0, noise) / distance) if distance > 0 else 0.0
 
@@ -139,18 +133,44 @@ class Groups:
         spread = self.means - weight @ self.means / weight.sum()
         return (spread.T * weight) @ spread
 
-    def _centered(self) -> Iterator[tuple[Ints, Matrix]]:
-        for members, block in self._blocks():
-            block -= self.means[members]
-            yield members, block
-
-    def _blocks(self) -> Iterator[tuple[Ints, Matrix]]:
-        """Yield the groups of some rows, and copies of these rows in float64."""
+    def _reduce(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Sum what a function of some rows and their groups returns, block by block."""
+        if isinstance(self.X, Rows):
+            return self.X.reduce(function, *args, along=(self.codes,))
+        total: Any = None
         for top in range(0, len(self.X), _BLOCK_ROWS):
-            members = self.codes[top : top + _BLOCK_ROWS]
-            inside = members >= 0
-            rows = self.X[top : top + _BLOCK_ROWS][inside]
-            yield members[inside], rows.astype(np.float64, copy=False)
+            part = slice(top, top + _BLOCK_ROWS)
+            found = function(self.X[part], self.codes[part], *args)
+            total = found if total is None else total + found
+        return total
+
+
+def _sums(block: Floats, members: Ints, n_groups: int) -> Matrix:
+    """Return the sum of the rows of each group."""
+    inside = members >= 0
+    rows = block[inside].astype(np.float64, copy=False)
+    return np.asarray(_indicator(members[inside], n_groups) @ rows)
+
+
+def _scatter(block: Floats, members: Ints, means: Matrix, weight: Vector) -> Matrix:
+    """Return the weighted scatter of rows about the means of their groups."""
+    inside, centered = _centered(block, members, means)
+    centered *= np.sqrt(weight[inside])[:, None]
+    return centered.T @ centered
+
+
+def _fourth_moment(block: Floats, members: Ints, means: Matrix, factor: Vector) -> Vector:
+    """Return the weighted sum of the fourth powers of distances to the means."""
+    inside, centered = _centered(block, members, means)
+    return np.asarray(factor[inside] @ np.einsum("ij,ij->i", centered, centered) ** 2)
+
+
+def _centered(block: Floats, members: Ints, means: Matrix) -> tuple[Ints, Matrix]:
+    """Return the groups of the rows that have one, and these rows less the means, in float64."""
+    inside = members >= 0
+    rows = block[inside].astype(np.float64, copy=False)
+    rows -= means[members[inside]]
+    return members[inside], rows
 
 
 def _indicator(members: Ints, n_groups: int) -> csr_array:
@@ -173,7 +193,7 @@ class PairScatter:
     dissimilar: Matrix
 
     @classmethod
-    def of(cls, X: Floats, supervision: Any, shrinkage: Shrinkage) -> PairScatter:
+    def of(cls, X: Any, supervision: Any, shrinkage: Shrinkage) -> PairScatter:
         """Return the scatter of listed pairs, or of all pairs that labels make.
 
         Both are shrunk by the same share. "auto" estimates it from the rows, in the groups that
@@ -194,9 +214,9 @@ class PairScatter:
         return cls(*(shrunk(S, intensity) for S in means))
 
 
-def _pair_means(X: Floats, pairs: Pairs) -> tuple[Matrix, Matrix]:
+def _pair_means(X: Any, pairs: Pairs) -> tuple[Matrix, Matrix]:
     """Return the mean outer products of the differences of similar and of dissimilar pairs."""
-    edges = Edges(X.astype(np.float64, copy=False), *pairs.index.T)
+    edges = edges_of(X.astype(np.float64, copy=False), *pairs.index.T)
     weight = np.ones(len(pairs)) if pairs.weight is None else pairs.weight / pairs.weight.max()
 
     def mean(kind: NDArray[np.bool_]) -> Matrix:

@@ -59,11 +59,12 @@ from nearfar.learners.max_margin.psd_split import PsdSplit
 from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.metrics.kernel_map import Kernel, KernelMap
 from nearfar.metrics.metric import Metric
+from nearfar.rows import Points
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iterations
 from nearfar.runtime.parameters import choice, integer, number
 from nearfar.runtime.threads import with_single_threaded_blas
-from nearfar.typing import Floats, Ints, Matrix, Vector
+from nearfar.typing import Ints, Matrix, Vector
 
 _SMALLEST_RESIDUAL = 1e-10
 _FEW_PAIRS_PER_FEATURE = 10
@@ -249,7 +250,7 @@ class MaxMarginMetric(ConstraintLearner):
         if self.kernel is not None and isinstance(self.prior, Metric):
             raise ValueError('With a kernel the prior must be "identity" or None.')
 
-    def _chosen_scale(self, X: Floats, supervision: Any) -> str | None:
+    def _chosen_scale(self, X: Points, supervision: Any) -> str | None:
         if self.kernel is not None and self.scale == "auto":
             return "standard"
         return super()._chosen_scale(X, supervision)

@@ -1,0 +1,7 @@
+"""Rows of X that are not an array in memory: files, folders and Dask arrays, read in blocks."""
+
+from nearfar.rows.base import MappedRows, Points, Rows
+from nearfar.rows.moments import Moments
+from nearfar.rows.opening import as_rows, open_rows
+
+__all__ = ["MappedRows", "Moments", "Points", "Rows", "as_rows", "open_rows"]

@@ -1,0 +1,80 @@
+"""`Moments`: sizes, means and variances of columns, in one pass over blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nearfar.rows.base import Rows
+from nearfar.typing import Floats, Vector
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Statistics of the columns of some rows.
+
+    Attributes
+    ----------
+    n : int
+        Number of rows.
+    smallest, largest, mean : array of shape (n_features,)
+    squares : array of shape (n_features,)
+        Sum of squared deviations from the mean.
+    finite : bool
+        Whether all numbers are finite.
+    """
+
+    n: int
+    smallest: Vector
+    largest: Vector
+    mean: Vector
+    squares: Vector
+    finite: bool
+
+    @classmethod
+    def of(cls, rows: Rows) -> Moments:
+        """Return the statistics of all rows, which are remembered with them."""
+        if "_moments" not in rows.__dict__:
+            rows.__dict__["_moments"] = rows.reduce(_of_block, combine=_merged)
+        found: Moments = rows.__dict__["_moments"]
+        return found
+
+    @property
+    def variance(self) -> Vector:
+        """Variance of each column."""
+        return self.squares / self.n
+
+    @property
+    def spread(self) -> Vector:
+        """Standard deviation of each column; 1 for a constant one, whatever its rounding errors.
+
+        The bound of rounding errors is that of scikit-learn's StandardScaler.
+        """
+        eps = np.finfo(np.float64).eps
+        bound = self.n * eps * self.variance + (self.n * self.mean * eps) ** 2
+        return np.where(self.variance <= bound, 1.0, np.sqrt(self.variance))
+
+
+def _of_block(block: Floats) -> Moments:
+    values = block.astype(np.float64, copy=False)
+    finite = bool(np.isfinite(values.sum())) or bool(np.isfinite(values).all())
+    if not finite:
+        values = np.zeros_like(values)
+    mean = values.mean(axis=0)
+    squares = ((values - mean) ** 2).sum(axis=0)
+    return Moments(len(values), values.min(axis=0), values.max(axis=0), mean, squares, finite)
+
+
+def _merged(left: Moments, right: Moments) -> Moments:
+    """Merge statistics of two sets of rows (Chan, Golub, LeVeque 1983)."""
+    n = left.n + right.n
+    step = right.mean - left.mean
+    return Moments(
+        n,
+        np.minimum(left.smallest, right.smallest),
+        np.maximum(left.largest, right.largest),
+        left.mean + step * (right.n / n),
+        left.squares + right.squares + step**2 * (left.n * right.n / n),
+        left.finite and right.finite,
+    )
