@@ -10,7 +10,6 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from dask.base import futures_of
 
 from nearfar.rows.grouped import GroupedRows
 from nearfar.runtime.executors import Executor, chosen_executor, current_executor
@@ -40,7 +39,7 @@ class DaskRows(GroupedRows):
             raise ValueError("X must be a two-dimensional Dask array of numbers.")
         if np.isnan(array.shape).any():
             raise ValueError("The Dask array has unknown sizes; call compute_chunk_sizes() first.")
-        if futures_of(array):
+        if _is_persisted(array):
             raise ValueError(
                 "The Dask array is persisted; pass it as it was before persist(), so that workers "
                 "can compute blocks again."
@@ -61,11 +60,20 @@ class DaskRows(GroupedRows):
         return np.asarray(block, dtype=self.dtype)
 
 
+def _is_persisted(array: Any) -> bool:
+    """Return whether blocks of the array are futures, which only a cluster can resolve."""
+    try:
+        from distributed import Future
+    except ImportError:
+        return False
+    return any(isinstance(value, Future) for value in dict(array.dask).values())
+
+
 def _default_executor() -> Executor:
     try:
-        from distributed import default_client
+        from distributed import Client
 
-        client = default_client()
+        client = Client.current()
     except (ImportError, ValueError):
         return current_executor()
     if client not in _executors:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from abc import abstractmethod
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ class GroupedRows(Rows):
         bounds = self.bounds.tolist()
         return [
             part
-            for start, stop in zip(bounds, bounds[1:], strict=False)
+            for start, stop in pairwise(bounds)
             for part in cut(start, stop, self._piece_rows)
         ]
 
