@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -116,6 +116,14 @@ class Rows(ABC):
     ) -> MappedRows:
         """Return rows to which a function is applied as they are read."""
         return MappedRows(self, function, n_features or self.shape[1], dtype or self.dtype)
+
+    def __truediv__(self, size: float) -> MappedRows:
+        """Return the rows divided by a number, as they are read."""
+        return self.mapped(partial(_quotient, size=size))
+
+    def __matmul__(self, V: Floats) -> MappedRows:
+        """Return the rows times a matrix, as they are read; `project` computes the product."""
+        return self.mapped(partial(_product, V=V), V.shape[1], np.result_type(self.dtype, V.dtype))
 
     def project(self, V: Floats) -> Floats:
         """X V, of shape (n_samples,) or (n_samples, k)."""
@@ -241,6 +249,10 @@ def _as_is(block: Floats) -> Floats:
 
 def _product(block: Floats, V: Floats) -> Floats:
     return block @ V
+
+
+def _quotient(block: Floats, size: float) -> Floats:
+    return block / size
 
 
 def _transposed_product(block: Floats, Y: Floats) -> Floats:

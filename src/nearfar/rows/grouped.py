@@ -46,9 +46,7 @@ class GroupedRows(Rows):
     def _pieces(self) -> list[slice]:
         bounds = self.bounds.tolist()
         return [
-            part
-            for start, stop in pairwise(bounds)
-            for part in cut(start, stop, self._piece_rows)
+            part for start, stop in pairwise(bounds) for part in cut(start, stop, self._piece_rows)
         ]
 
     @cached_property

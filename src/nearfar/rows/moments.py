@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearfar.rows.base import Rows
-from nearfar.typing import Floats, Vector
+from nearfar.rows.base import Points, Rows
+from nearfar.typing import Floats, Matrix, Vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +54,28 @@ class Moments:
         eps = np.finfo(np.float64).eps
         bound = self.n * eps * self.variance + (self.n * self.mean * eps) ** 2
         return np.where(self.variance <= bound, 1.0, np.sqrt(self.variance))
+
+
+def column_variances(X: Points) -> Vector:
+    """Return the variance of each column."""
+    return Moments.of(X).variance if isinstance(X, Rows) else X.var(axis=0, dtype=np.float64)
+
+
+def column_ranges(X: Points) -> Vector:
+    """Return the largest less the smallest value of each column."""
+    if isinstance(X, Rows):
+        moments = Moments.of(X)
+        return moments.largest - moments.smallest
+    return np.asarray(np.ptp(X, axis=0))
+
+
+def gram(X: Points) -> Matrix:
+    """X' X."""
+    return X.reduce(_gram) if isinstance(X, Rows) else np.asarray(X.T @ X, dtype=np.float64)
+
+
+def _gram(block: Floats) -> Matrix:
+    return np.asarray(block.T @ block, dtype=np.float64)
 
 
 def _of_block(block: Floats) -> Moments:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,11 +20,11 @@ from nearfar.learners.classic.scatter import Groups, Shrinkage
 from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.metrics.metric import Metric
-from nearfar.rows import Moments, Points, Rows
+from nearfar.rows import Points, column_variances
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import choice, either, number
-from nearfar.typing import Floats, Matrix, Vector
+from nearfar.typing import Floats, Matrix
 
 _UNIT_VARIANCE_TOLERANCE = 1e-6
 
@@ -168,18 +167,11 @@ class Span:
         V = _axes_of_few_rows(Z[:]) if len(Z) <= Z.shape[1] else _axes_of_many_rows(Z)
         if V is not None and V.shape[1] == 0:
             V = np.zeros((Z.shape[1], 1))
-        if isinstance(Z, Rows):
-            return cls._of_rows(Z, V)
-        P = Z if V is None else Z @ V
-        unit = _unit(P.var(axis=0, dtype=np.float64))
+        P: Any = Z if V is None else Z @ V
+        unit = float(column_variances(P).mean())
+        if unit == 0 or abs(unit - 1.0) < _UNIT_VARIANCE_TOLERANCE:
+            unit = 1.0
         return cls(P if unit == 1.0 else P / P.dtype.type(np.sqrt(unit)), V, unit)
-
-    @classmethod
-    def _of_rows(cls, Z: Rows, V: Matrix | None) -> Span:
-        P = Z if V is None else Z.mapped(partial(_product, V=V), V.shape[1], V.dtype)
-        unit = _unit(Moments.of(P).variance)
-        size = P.dtype.type(np.sqrt(unit))
-        return cls(P if unit == 1.0 else P.mapped(partial(_quotient, size=size)), V, unit)
 
     @property
     def is_point(self) -> bool:
@@ -193,20 +185,6 @@ class Span:
     def map_of_coordinates(self, L: Matrix) -> Matrix:
         """Return a map of features as one of coordinates."""
         return np.sqrt(self.unit) * (L if self.V is None else L @ self.V)
-
-
-def _unit(variance: Vector) -> float:
-    """Return the mean variance, or 1 if it is that or zero."""
-    mean = float(variance.mean())
-    return 1.0 if mean == 0 or abs(mean - 1.0) < _UNIT_VARIANCE_TOLERANCE else mean
-
-
-def _product(block: Floats, V: Matrix) -> Floats:
-    return block @ V
-
-
-def _quotient(block: Floats, size: float) -> Floats:
-    return block / size
 
 
 def _axes_of_few_rows(Z: Floats) -> Matrix:

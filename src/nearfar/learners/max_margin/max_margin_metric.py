@@ -57,9 +57,10 @@ from nearfar.learners.max_margin.matching_pursuit import Pursuit, kernel_paramet
 from nearfar.learners.max_margin.pair_operator import PairOperator, Plane, Solution
 from nearfar.learners.max_margin.psd_split import PsdSplit
 from nearfar.learners.metric_builder import MetricBuilder
+from nearfar.learners.rows_input import ignores_rows
 from nearfar.metrics.kernel_map import Kernel, KernelMap
 from nearfar.metrics.metric import Metric
-from nearfar.rows import Points
+from nearfar.rows import Moments, Points, Rows
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iterations
 from nearfar.runtime.parameters import choice, integer, number
@@ -255,6 +256,10 @@ class MaxMarginMetric(ConstraintLearner):
             return "standard"
         return super()._chosen_scale(X, supervision)
 
+    def _reads_rows(self, kind: str) -> bool:
+        drawn = self.constraints is None or ignores_rows(self.constraints)
+        return self.kernel is None and (kind == "pairs" or (kind == "labels" and drawn))
+
     def _most_components(self, n_features: int) -> int:
         return n_features if self.kernel is None else self.n_basis
 
@@ -271,9 +276,8 @@ class MaxMarginMetric(ConstraintLearner):
             solver = "planes"
         problem = MaxMarginProblem(objective, solver, self.max_iter)
         if self.warm_start:
-            problem.digest = digest(
-                features, operator.unit, pairs.index, pairs.similar, pairs.weight
-            )
+            known = Moments.of(features).squares if isinstance(features, Rows) else features
+            problem.digest = digest(known, operator.unit, pairs.index, pairs.similar, pairs.weight)
         if basis is not None:
             scaler = data.scaler
             problem.features, problem.basis = features, basis.indices

@@ -34,13 +34,18 @@ from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.learners.nca.base import NeighborhoodLearner, NeighborhoodProblem, nonzero_rows
 from nearfar.learners.nca.mixture_nca import Mixture
 from nearfar.learners.nca.mixture_problem import MixtureProblem
-from nearfar.learners.nca.soft_neighbors import SoftNeighbors, has_enough_classes
+from nearfar.learners.nca.soft_neighbors import (
+    SoftNeighbors,
+    check_classes,
+    has_enough_classes,
+)
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.lbfgs import lbfgs
+from nearfar.rows import Points, Rows
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations, map_iterations
 from nearfar.runtime.parameters import choice, integer, number, optional
-from nearfar.typing import Floats, Ints, Matrix, Vector
+from nearfar.typing import Ints, Matrix, Vector
 
 _STEP = 0.03
 _MOMENTS = (0.9, 0.999)
@@ -63,17 +68,26 @@ class _SingleMapLearner(NeighborhoodLearner):
         codes = self._labels(data.supervision)
         Z, unit = self._in_units(data.Z)
         start = self._first_map(Z, data, unit)
-        if self.batch_size is not None and self.batch_size < len(Z):
-            batches = Batches(Z, codes, self.batch_size, data.random_state)
-            return NCAProblem(self, SoftNeighbors(Z, codes), start, unit, batches)
-        return NCAProblem(self, SoftNeighbors(Z, codes), start, unit, None)
+        if self.batch_size is None or self.batch_size >= len(Z):
+            return NCAProblem(self, SoftNeighbors(Z[:], codes), start, unit)
+        check_classes(codes)
+        if isinstance(Z, Rows) and not Z.random_access:
+            raise ValueError(
+                "Batches are drawn at random, for which Parquet files and Dask arrays are too "
+                "slow; save X as a .npy file."
+            )
+        return NCAProblem(self, Batches(Z, codes, self.batch_size, data.random_state), start, unit)
+
+    def _reads_rows(self, kind: str) -> bool:
+        plain = self.batch_size is not None and self.variant != "paper"
+        return kind == "labels" and plain
 
 
 @dataclass(frozen=True)
 class Batches:
     """Points and labels in random parts of about `size`."""
 
-    Z: Floats
+    Z: Points
     codes: Ints
     size: int
     random_state: np.random.RandomState
@@ -92,37 +106,35 @@ class NCAProblem(NeighborhoodProblem):
     ----------
     learner : _SingleMapLearner
         Its objective and parameters.
-    points : SoftNeighbors
+    points : SoftNeighbors or Batches
+        All points at once, or in batches.
     start : array of shape (k, n_features)
         The first map.
     unit : float
-    batches : Batches or None
-        What to learn from instead of all points at once.
     """
 
     def __init__(
         self,
         learner: _SingleMapLearner,
-        points: SoftNeighbors,
+        points: SoftNeighbors | Batches,
         start: Matrix,
         unit: float,
-        batches: Batches | None,
     ) -> None:
-        self.learner, self.points, self.start, self.batches = learner, points, start, batches
+        self.learner, self.points, self.start = learner, points, start
         self.unit, self.max_iter = unit, learner.max_iter
-        self.fixed_iterations = batches is not None
+        self.fixed_iterations = isinstance(points, Batches)
 
     def solve(self) -> Iterations:
         """Minimise by L-BFGS, or by Adam on batches."""
-        if self.batches is not None:
-            return self._solve_in_batches(self.batches)
-        shape = self.start.shape
+        points, shape = self.points, self.start.shape
+        if isinstance(points, Batches):
+            return self._solve_in_batches(points)
 
         def objective(flat: Vector) -> tuple[float, Vector]:
-            value, gradient = self.value(self.points, flat.reshape(shape))
+            value, gradient = self.value(points, flat.reshape(shape))
             return value, gradient.ravel()
 
-        tol = self.learner._tolerance(len(self.points.X))
+        tol = self.learner._tolerance(len(points.X))
         steps = lbfgs(objective, self.start.ravel(), max_iter=self.max_iter, tol=tol)
         return map_iterations(steps, lambda at: Iteration(at[0], model=at[1].reshape(shape)))
 
