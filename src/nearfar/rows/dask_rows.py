@@ -73,7 +73,7 @@ def _default_executor() -> Executor:
     try:
         from distributed import Client
 
-        client = Client.current()  # type: ignore[no-untyped-call]
+        client = Client.current()
     except (ImportError, ValueError):
         return current_executor()
     if client not in _executors:
