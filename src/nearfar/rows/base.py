@@ -21,7 +21,7 @@ from numpy.typing import DTypeLike, NDArray
 from nearfar.runtime.executors import Executor, current_executor
 from nearfar.typing import Floats, Ints
 
-_PIECE_BYTES = 1 << 23
+_PIECE_BYTES = 1 << 22
 _PIECES_PER_TASK = 8
 _TASKS = 16
 

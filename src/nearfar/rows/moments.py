@@ -83,9 +83,10 @@ def _of_block(block: Floats) -> Moments:
     finite = bool(np.isfinite(values.sum())) or bool(np.isfinite(values).all())
     if not finite:
         values = np.zeros_like(values)
-    mean = values.mean(axis=0)
-    squares = ((values - mean) ** 2).sum(axis=0)
-    return Moments(len(values), values.min(axis=0), values.max(axis=0), mean, squares, finite)
+    mean, smallest, largest = values.mean(axis=0), values.min(axis=0), values.max(axis=0)
+    values -= mean
+    squares = np.einsum("ij,ij->j", values, values)
+    return Moments(len(values), smallest, largest, mean, squares, finite)
 
 
 def _merged(left: Moments, right: Moments) -> Moments:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from mmap import mmap
 from pathlib import Path
 from typing import IO, Any, ClassVar
@@ -93,9 +94,9 @@ class NpyRows(Rows):
         """Read rows by number, runs of consecutive ones at once."""
         numbers, place = np.unique(np.asarray(index, dtype=np.intp), return_inverse=True)
         rows = np.empty((len(numbers), self.shape[1]), dtype=self.stored)
-        runs = np.flatnonzero(np.diff(numbers, prepend=-2) != 1).tolist()
+        runs = np.flatnonzero(np.diff(numbers, prepend=-2, append=-2) != 1).tolist()
         with Path(self.path).open("rb", buffering=0) as file:
-            for first, last in zip(runs, [*runs[1:], len(numbers)], strict=True):
+            for first, last in pairwise(runs):
                 self._fill(file, rows[first:last], int(numbers[first]))
         return self._in_precision(rows)[place]
 
