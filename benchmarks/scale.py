@@ -86,7 +86,7 @@ def cluster(workers: int) -> Iterator[None]:
 
     with ExitStack() as stack:
         local = stack.enter_context(
-            LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+            LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0")
         )
         client = stack.enter_context(Client(local))
         stack.enter_context(nearfar.executor(client))

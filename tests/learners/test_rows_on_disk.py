@@ -192,7 +192,7 @@ def test_wrong_input_from_disk(tmp_path):
     with pytest.raises(ValueError, match="NaN or infinite"):
         BoostMetric().fit(saved(X, tmp_path), triplets)
     X[3, 3] = 1e200
-    with pytest.raises(ValueError, match="Column 3.*overflow"):
+    with pytest.raises(ValueError, match=r"Column 3.*overflow"):
         BoostMetric().fit(saved(X, tmp_path), triplets)
     with pytest.raises(ValueError, match="features"):
         RCA().fit(X[:, :3] * 0 + labelled_rows("float64")[0][:, :3], y).transform(

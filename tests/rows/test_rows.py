@@ -19,8 +19,8 @@ def small_pieces(monkeypatch):
     monkeypatch.setattr(base, "_TASKS", 3)
 
 
-@pytest.fixture(params=["float32", "float64"])
-def X(request):
+@pytest.fixture(name="X", params=["float32", "float64"])
+def points(request):
     return np.random.default_rng(0).standard_normal((203, 5)).astype(request.param)
 
 
@@ -162,7 +162,7 @@ def test_what_cannot_be_read(X, tmp_path):
     with pytest.raises(ValueError, match=r"\.npy file"):
         open_rows(tmp_path / "X.txt")
     pq.write_table(pa.table({"a": [1.0], "name": ["x"]}), tmp_path / "X.parquet")
-    with pytest.raises(ValueError, match="'name'.*no numbers"):
+    with pytest.raises(ValueError, match=r"'name'.*no numbers"):
         open_rows(tmp_path / "X.parquet")
     with pytest.raises(ValueError, match="no column 'b'"):
         ParquetRows(tmp_path / "X.parquet", columns=["b"])

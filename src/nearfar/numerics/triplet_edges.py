@@ -90,7 +90,9 @@ class TripletEdges:
         return self.differences(self.edges.squared_distances(P)) / self.unit
 
     def factor_margins(self, L: Matrix) -> Vector:
-        """Margins of the metric L'L, a few rows of L at a time."""
+        """Margins of the metric L'L, a few rows of L at a time if X is in memory."""
+        if self.edges.n_reads:
+            return self.differences(self.edges.mapped_distances(L)) / self.unit
         margins = np.zeros(self.n_triplets)
         for top in range(0, len(L), _FACTOR_ROWS):
             margins += self.embedding_margins(self.embed(L[top : top + _FACTOR_ROWS]))
@@ -105,7 +107,8 @@ class TripletEdges:
         n_edges = len(self.edges)
         stretched = np.bincount(self.far, weights=u, minlength=n_edges)
         shrunk = np.bincount(self.near, weights=u, minlength=n_edges)
-        return np.subtract(stretched, shrunk, dtype=np.float64)
+        stretched -= shrunk
+        return np.asarray(stretched, dtype=np.float64)
 
     def mean(self, z: Vector) -> float:
         """Weighted mean of a quantity of edges over the two edges of every triplet."""

@@ -36,7 +36,9 @@ class Moments:
     def of(cls, rows: Rows) -> Moments:
         """Return the statistics of all rows, which are remembered with them."""
         if "_moments" not in rows.__dict__:
-            rows.__dict__["_moments"] = rows.reduce(_of_block, combine=_merged)
+            # Squares of very large numbers overflow; who needs them checks `largest` first.
+            with np.errstate(over="ignore", invalid="ignore"):
+                rows.__dict__["_moments"] = rows.reduce(_of_block, combine=_merged)
         found: Moments = rows.__dict__["_moments"]
         return found
 
@@ -78,6 +80,7 @@ def _gram(block: Floats) -> Matrix:
     return np.asarray(block.T @ block, dtype=np.float64)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _of_block(block: Floats) -> Moments:
     values = block.astype(np.float64, copy=False)
     finite = bool(np.isfinite(values.sum())) or bool(np.isfinite(values).all())

@@ -282,18 +282,20 @@ class BoostMetricProblem(BoostingProblem):
         """Warn where nothing was learned, or where the optimum is not certified."""
         if len(history) == 0 and self.rule.v >= self.rule.largest > 0:
             return "Nothing was learned: the penalty is too large."
+        if not (len(history) and self.corrective):
+            return super().shortcoming(history, metric)
         reasons = {
             "separated": "the penalty is too small to bound the problem",
             "max_iter": f"max_iter={self.max_iter} was reached",
             "evaluations": f"{_MOST_EVALUATIONS:,} evaluations were not enough",
             "stalled": f"rounding ends the search at gap_={self._gap(history):.1e}",
         }
-        if len(history) and self.corrective and history.stopped in reasons:
-            return (
-                "BoostMetric(corrective=True) did not certify the optimum to tol: "
-                f"{reasons[history.stopped]}."
-            )
-        return super().shortcoming(history, metric)
+        if history.stopped not in reasons:
+            return super().shortcoming(history, metric)
+        return (
+            "BoostMetric(corrective=True) did not certify the optimum to tol: "
+            f"{reasons[history.stopped]}."
+        )
 
 
 @dataclass(frozen=True)
