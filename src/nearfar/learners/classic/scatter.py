@@ -23,6 +23,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any, Literal
 
 import numpy as np
@@ -136,13 +138,14 @@ class Groups:
     def _reduce(self, function: Callable[..., Any], *args: Any) -> Any:
         """Sum what a function of some rows and their groups returns, block by block."""
         if isinstance(self.X, Rows):
-            return self.X.reduce(function, *args, along=(self.codes,))
-        total: Any = None
-        for top in range(0, len(self.X), _BLOCK_ROWS):
-            part = slice(top, top + _BLOCK_ROWS)
-            found = function(self.X[part], self.codes[part], *args)
-            total = found if total is None else total + found
-        return total
+            return self.X.reduce(_in_blocks, function, *args, along=(self.codes,))
+        return _in_blocks(self.X, self.codes, function, *args)
+
+
+def _in_blocks(X: Floats, codes: Ints, function: Callable[..., Any], *args: Any) -> Any:
+    """Sum what a function of a few rows and their groups returns."""
+    parts = [slice(top, top + _BLOCK_ROWS) for top in range(0, len(X), _BLOCK_ROWS)]
+    return reduce(add, (function(X[part], codes[part], *args) for part in parts))
 
 
 def _sums(block: Floats, members: Ints, n_groups: int) -> Matrix:
