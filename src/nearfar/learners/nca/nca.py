@@ -22,6 +22,7 @@ Where nearfar departs from the paper, and why:
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -41,6 +42,7 @@ from nearfar.learners.nca.soft_neighbors import (
 )
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.lbfgs import lbfgs
+from nearfar.numerics.span import axes_of_span
 from nearfar.rows import Points, Rows
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations, map_iterations
@@ -68,19 +70,63 @@ class _SingleMapLearner(NeighborhoodLearner):
         codes = self._labels(data.supervision)
         Z, unit = self._in_units(data.Z)
         start = self._first_map(Z, data, unit)
-        if self.batch_size is None or self.batch_size >= len(Z):
+        if self.batch_size is not None and self.batch_size < len(Z):
+            check_classes(codes)
+            if isinstance(Z, Rows) and not Z.random_access:
+                raise ValueError(
+                    "Batches are drawn at random, for which Parquet files and Dask arrays are too "
+                    "slow; save X as a .npy file."
+                )
+            batches = Batches(Z, codes, self.batch_size, data.random_state)
+            return NCAProblem(self, batches, start, unit)
+        span = self._span(Z, data)
+        if span is None:
             return NCAProblem(self, SoftNeighbors(Z[:], codes), start, unit)
-        check_classes(codes)
-        if isinstance(Z, Rows) and not Z.random_access:
-            raise ValueError(
-                "Batches are drawn at random, for which Parquet files and Dask arrays are too "
-                "slow; save X as a .npy file."
-            )
-        return NCAProblem(self, Batches(Z, codes, self.batch_size, data.random_state), start, unit)
+        points = SoftNeighbors((Z - Z.mean(axis=0)) @ span.astype(Z.dtype), codes)
+        inner = float(start[0].max()) * np.eye(span.shape[1])
+        lift = Lift(span, inner, None if self.sparsity > 0 else start)
+        return NCAProblem(self, points, inner, unit, lift)
 
     def _reads_rows(self, kind: str) -> bool:
         plain = self.batch_size is not None and self.variant != "paper"
         return kind == "labels" and plain
+
+    def _span(self, Z: Any, data: FitInput) -> Matrix | None:
+        """Return axes of the points, if they are few and the first map treats all axes alike."""
+        alike = self.init == "identity" and data.warm is None and self.n_components is None
+        if not alike or self.batch_size is not None:
+            return None
+        return axes_of_span(np.asarray(Z, dtype=np.float64))
+
+
+@dataclass(frozen=True)
+class Lift:
+    """From maps of the space that the points span to maps of all features.
+
+    Objective and gradient do not know directions in which no points differ: a map stays there what
+    it was at first, or vanishes under a penalty.
+
+    Attributes
+    ----------
+    span : array of shape (n_features, n_axes)
+        Orthonormal axes.
+    inner : array of shape (n_axes, n_axes)
+        The first map of the span, a multiple of the identity.
+    outer : array of shape (k, n_features) or None
+        The first map of all features, the same multiple on features that vary; None if other
+        directions vanish.
+    """
+
+    span: Matrix
+    inner: Matrix
+    outer: Matrix | None
+
+    def __call__(self, L: Matrix) -> Matrix:
+        """Return the map of all features."""
+        if self.outer is None:
+            return L @ self.span.T
+        varying = self.outer.any(axis=0)
+        return self.outer + self.span[varying] @ (L - self.inner) @ self.span.T
 
 
 @dataclass(frozen=True)
@@ -111,6 +157,8 @@ class NCAProblem(NeighborhoodProblem):
     start : array of shape (k, n_features)
         The first map.
     unit : float
+    lift : callable, optional
+        What maps of the points become in the end.
     """
 
     def __init__(
@@ -119,8 +167,9 @@ class NCAProblem(NeighborhoodProblem):
         points: SoftNeighbors | Batches,
         start: Matrix,
         unit: float,
+        lift: Callable[[Matrix], Matrix] = np.asarray,
     ) -> None:
-        self.learner, self.points, self.start = learner, points, start
+        self.learner, self.points, self.start, self.lift = learner, points, start, lift
         self.unit, self.max_iter = unit, learner.max_iter
         self.fixed_iterations = isinstance(points, Batches)
 
@@ -166,7 +215,7 @@ class NCAProblem(NeighborhoodProblem):
     def builder(self, **parts: Any) -> MetricBuilder:
         """Return a builder that drops directions which have vanished."""
         kind = SparseMapBuilder if self.learner.sparsity > 0 else MapBuilder
-        return kind(**parts)
+        return kind(**parts, lift=self.lift)
 
 
 class SparseMapBuilder(MapBuilder):
@@ -175,7 +224,7 @@ class SparseMapBuilder(MapBuilder):
     def metric(self, history: History) -> Metric:
         """Return the metric of what is left of the last map."""
         L = history[-1].model
-        return self.build(nonzero_rows(L, float(np.linalg.norm(L, 2)) ** 2))
+        return self.build(self.lift(nonzero_rows(L, float(np.linalg.norm(L, 2)) ** 2)))
 
 
 @dataclass(frozen=True)
