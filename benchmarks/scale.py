@@ -9,8 +9,9 @@ would add the size of the file, and as much again for scaled rows.
     python benchmarks/scale.py [--rows 1000000] [--workers 0 1 2] [--toy]
 
 0 workers are the threads of the process; other numbers are worker processes of a local Dask
-cluster, whose memory is not counted. The exponent is that of time in the number of rows, from the
-smallest size to the largest.
+cluster, whose memory is not counted. With workers, the arrays that BoostMetric sends and receives
+in an iteration are shown beside the formula in docs/scale.md. The exponent is that of time in the
+number of rows, from the smallest size to the largest.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -32,7 +33,20 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 import nearfar
-from nearfar import NCA, RCA, BoostMetric, MaxMarginMetric, RandomPairs, RandomTriplets
+from nearfar import (
+    NCA,
+    RCA,
+    BoostMetric,
+    MaxMarginMetric,
+    RandomPairs,
+    RandomTriplets,
+    Triplets,
+    open_rows,
+)
+from nearfar.numerics.tiled_edges import TiledEdges
+from nearfar.runtime.executors import Executor, ThreadExecutor
+from nearfar.runtime.history import Iteration
+from nearfar.runtime.progress import FitInProgress, watching
 from nearfar.runtime.threads import limited_threads
 from protocol import record
 
@@ -76,34 +90,86 @@ def peak() -> float:
     return kilobytes * 1024 / MB
 
 
+class Counted:
+    """An executor that counts the bytes of the arrays that it sends and receives."""
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor, self.traffic = executor, 0
+
+    def map(
+        self, function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], *, memory: int = 0
+    ) -> Iterator[Any]:
+        """Yield results, and count."""
+        self.traffic += size(tasks)
+        for found in self.executor.map(function, tasks, memory=memory):
+            self.traffic += size(found)
+            yield found
+
+    def hold(self, value: Any) -> Any:
+        """Hold a value; not counted."""
+        return self.executor.hold(value)
+
+
+def size(value: Any) -> int:
+    """Bytes of the arrays in nested lists and tuples."""
+    if isinstance(value, list | tuple):
+        return sum(map(size, value))
+    return value.nbytes if isinstance(value, np.ndarray) else 0
+
+
+def expected_traffic(path: Path, triplets: Triplets) -> int:
+    """Bytes of an iteration of BoostMetric by the formula in docs/scale.md."""
+    rows, (anchor, near, far) = open_rows(path), triplets.index.T
+    edges = TiledEdges(rows, np.concatenate([anchor, anchor]), np.concatenate([near, far]))
+    weights, directions = 4 * (len(edges) + len(rows)), 4 * len(rows)
+    return weights + directions + 8 * len(edges.bands) * WIDTH**2
+
+
 @contextmanager
-def cluster(workers: int) -> Iterator[None]:
+def cluster(workers: int) -> Iterator[Counted]:
     """Run fits on so many worker processes; on threads if there are none."""
     if workers == 0:
-        yield
+        counted = Counted(ThreadExecutor())
+        with nearfar.executor(counted):
+            yield counted
         return
     from distributed import Client, LocalCluster
+
+    from nearfar.runtime.dask_executor import DaskExecutor
 
     with ExitStack() as stack:
         local = stack.enter_context(
             LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0")
         )
         client = stack.enter_context(Client(local))
-        stack.enter_context(nearfar.executor(client))
-        yield
+        counted = Counted(DaskExecutor(client))
+        stack.enter_context(nearfar.executor(counted))
+        yield counted
 
 
 def measure(name: str, path: Path, y: Any, iterations: int, workers: int) -> dict[str, Any]:
     learner, supervision = task(name, y, iterations)
     cores = len(os.sched_getaffinity(0))
-    with cluster(workers), limited_threads(cores), warnings.catch_warnings():
+    traffic: list[int] = []
+
+    def note(iterations: Iterable[Iteration], _: FitInProgress) -> Iterator[Iteration]:
+        for iteration in iterations:
+            traffic.append(counted.traffic)
+            yield iteration
+
+    with (
+        cluster(workers) as counted,
+        watching(note),
+        limited_threads(cores),
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("ignore", ConvergenceWarning)
         peak()
         before = peak()
         start = time.perf_counter()
         learner.fit(path, supervision)
         seconds = time.perf_counter() - start
-    return {
+    row = {
         "seconds": seconds,
         "iterations": learner.n_iter_,
         "seconds_per_iteration": float(np.median(learner.history_.seconds)),
@@ -111,6 +177,10 @@ def measure(name: str, path: Path, y: Any, iterations: int, workers: int) -> dic
         "before": before,
         "matrix": learner.metric_.matrix,
     }
+    if name == "BoostMetric" and len(traffic) > 1:
+        row["traffic"] = float(np.median(np.diff(traffic)))
+        row["expected_traffic"] = expected_traffic(path, supervision)
+    return row
 
 
 def run(
@@ -125,6 +195,9 @@ def run(
     if reference is not None:
         row["difference"] = float(np.linalg.norm(M - reference) / np.linalg.norm(reference))
     same = "" if reference is None else f", {row['difference']:.0e} from the fit in memory"
+    if workers and "traffic" in row:
+        sent, expected = row["traffic"] / MB, row["expected_traffic"] / MB
+        same += f", {sent:.2f} MB per iteration ({expected:.2f} by the formula)"
     where = "threads" if workers == 0 else f"{workers} workers"
     print(
         f"{name}, {len(y):,} rows ({row['size']:.0f} MB), {where}: {row['seconds']:.1f} s, "
