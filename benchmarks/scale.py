@@ -224,7 +224,7 @@ def main() -> None:
     options = parser.parse_args()
     smallest, iterations = (2_000, 3) if options.toy else (100_000, 30)
     largest = 8_000 if options.toy else max(smallest, options.rows)
-    steps = 1 if options.toy else max(0, round(math.log10(largest / smallest)))
+    steps = 1 if options.toy else max(1, round(math.log10(largest / smallest)))
     sizes = sorted({round(s) for s in np.geomspace(smallest, largest, steps + 1)})
     found: list[dict[str, Any]] = []
     for n_rows in sizes:

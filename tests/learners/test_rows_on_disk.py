@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -29,6 +30,8 @@ from nearfar import (
     SparseNCA,
     open_rows,
 )
+from nearfar.learners import rows_input
+from nearfar.learners.base import MetricLearner
 from nearfar.rows import base, opening
 
 N, D = 1500, 6
@@ -146,6 +149,27 @@ def test_a_warm_start_goes_on_from_disk(tmp_path):
     np.testing.assert_allclose(parts.metric_.matrix, whole.metric_.matrix, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("learner", [BoostMetric(max_iter=8), MaxMarginMetric()])
+def test_constraints_on_few_rows(learner, tmp_path):
+    X, y = labelled_rows("float64")
+    kind = "pairs" if isinstance(learner, MaxMarginMetric) else "triplets"
+    known = supervision(kind, X[:150], y[:150])
+    M = learner.fit(X, known).metric_.matrix
+    found = learner.fit(saved(X, tmp_path), known).metric_.matrix
+    assert np.linalg.norm(found - M) <= 1e-10 * np.linalg.norm(M)
+
+
+def test_the_message_names_all_learners_that_read_rows():
+    for name in nearfar.__all__:
+        learner = getattr(nearfar, name)
+        if isinstance(learner, type) and issubclass(learner, MetricLearner):
+            batches = {"batch_size": 100} if "batch_size" in learner().get_params() else {}
+            kinds = ("labels", "chunklets", "pairs", "triplets", "numbers")
+            reads = any(learner(**batches)._reads_rows(kind) for kind in kinds)
+            assert reads == (re.search(rf"\b{name}\b", rows_input._WHO_CAN) is not None), name
+
+
 def test_large_memmaps_are_read_in_blocks(tmp_path, monkeypatch):
     X, y = labelled_rows("float64")
     monkeypatch.setattr(opening, "_SMALL_BYTES", 1000)
@@ -238,9 +262,8 @@ for top in range(0, n, 20_000):
     X[top : top + 20_000] = rng.standard_normal((20_000, 64), dtype=np.float32)
 del X
 y = np.arange(n) % 5
-few = y[:2000]
-triplets = RandomTriplets(2000)(None, few, np.random.RandomState(0))
-pairs = RandomPairs(2000)(None, few, np.random.RandomState(0))
+triplets = RandomTriplets(30_000)(None, y, np.random.RandomState(0))
+pairs = RandomPairs(60_000)(None, y, np.random.RandomState(0))
 Path("/proc/self/clear_refs").write_text("5")
 before = peak()
 with limited_threads(2):

@@ -70,7 +70,7 @@ def test_a_row_without_edges_is_not_read(tmp_path, monkeypatch):
     monkeypatch.setattr(base, "_PIECE_BYTES", 8 * 10)
     np.save(tmp_path / "X.npy", np.arange(100.0)[:, None])
     rows = open_rows(tmp_path / "X.npy")
-    edges = edges_of(rows, np.array([0]), np.array([99]))
+    edges = TiledEdges(rows, np.array([0]), np.array([99]))
     read = []
     monkeypatch.setattr(
         type(rows), "read", lambda self, part: (read.append(part), np.zeros((10, 1)))[1]
@@ -79,6 +79,21 @@ def test_a_row_without_edges_is_not_read(tmp_path, monkeypatch):
     assert slice(90, 100) in read
     first = edges.bands[0]
     assert [part for part, _ in first.tiles()] == [slice(90, 100), slice(0, 10)]
+
+
+def test_few_rows_are_kept(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((N, D))
+    np.save(tmp_path / "X.npy", X)
+    a, b = rng.integers(0, N // 20, (2, 40)) * 20
+    plain, kept = Edges(X, a, b), edges_of(open_rows(tmp_path / "X.npy"), a, b)
+    assert type(kept) is Edges
+    assert len(kept.X) <= N // 8
+    w, v = rng.standard_normal(len(plain)), rng.standard_normal(D)
+    np.testing.assert_allclose(kept.matrix(w), plain.matrix(w), atol=1e-12)
+    np.testing.assert_allclose(kept.lengths(v), plain.lengths(v), atol=1e-12)
+    many = rng.integers(0, N, (2, N))
+    assert type(edges_of(open_rows(tmp_path / "X.npy"), *many)) is TiledEdges
 
 
 def test_arrays_have_plain_edges():

@@ -26,6 +26,10 @@ from nearfar.rows import Points, Rows
 from nearfar.runtime.threads import Threads
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
+_KEPT_BYTES = 1 << 27
+_MANY_ROWS = 8
+"""Rows are kept in memory if they are no more than one in so many."""
+
 _BAND_BYTES = 1 << 28
 _BANDS = 8
 _GEMM_ROWS = 4096
@@ -34,8 +38,20 @@ _BLOCK_EDGES = 1 << 20
 
 
 def edges_of(X: Points, a: Ints, b: Ints) -> Edges:
-    """Return the edges between rows of X, in tiles if X is not in memory."""
-    return TiledEdges(X, a, b) if isinstance(X, Rows) else Edges(X, a, b)
+    """Return the edges between rows of X.
+
+    If X is not in memory, they are in tiles; or, if they have few ends, between these rows only,
+    which are read and kept.
+    """
+    if not isinstance(X, Rows):
+        return Edges(X, a, b)
+    is_end = np.zeros(len(X), dtype=np.bool_)
+    is_end[a] = is_end[b] = True
+    ends = np.flatnonzero(is_end)
+    n_bytes = len(ends) * X.shape[1] * X.dtype.itemsize
+    if n_bytes > _KEPT_BYTES or len(ends) * _MANY_ROWS > len(X):
+        return TiledEdges(X, a, b)
+    return Edges(X.take(ends), np.searchsorted(ends, a), np.searchsorted(ends, b))
 
 
 @dataclass(frozen=True, eq=False)
