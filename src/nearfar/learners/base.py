@@ -15,7 +15,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
@@ -276,11 +276,18 @@ class MetricLearner(
         -------
         self
         """
-        before = self.__dict__.copy()
-        try:
+        with self._kept_if_it_fails():
             self._check_parameters()
             with limited_threads(self.n_jobs):
                 self._fit(X, y)
+        return self
+
+    @contextmanager
+    def _kept_if_it_fails(self) -> Iterator[None]:
+        """Restore the learner if a fit fails, and explain numbers that are out of range."""
+        before = self.__dict__.copy()
+        try:
+            yield
         except BaseException as error:
             kept = {k: v for k, v in self.__dict__.items() if k.startswith(_CALLBACK_ATTRIBUTES)}
             self.__dict__ = before | kept
@@ -290,7 +297,6 @@ class MetricLearner(
                     "or try scale='standard'."
                 ) from error
             raise
-        return self
 
     def _fit(self, X: ArrayLike, y: Any) -> None:
         points, supervision = self._validate(X, y)

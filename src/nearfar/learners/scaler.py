@@ -57,7 +57,7 @@ class Scaler:
                 rows = X[top : top + _BLOCK_ROWS]
                 center += unit_length(rows).sum(axis=0, dtype=np.float64)
             return cls(center / len(X), np.ones(X.shape[1]), unit_rows=True)
-        size = _power_of_two(max(float(X.max()), -float(X.min())))
+        size = power_of_two(max(float(X.max()), -float(X.min())))
         scaler = StandardScaler(with_std=scale == "standard")
         for top in range(0, len(X), _BLOCK_ROWS):
             scaler.partial_fit(np.asarray(X[top : top + _BLOCK_ROWS], dtype=np.float64) / size)
@@ -76,6 +76,6 @@ class Scaler:
         return Metric(np.diag(1.0 / self.scale), unit_rows=self.unit_rows)
 
 
-def _power_of_two(size: float) -> float:
+def power_of_two(size: float) -> float:
     """Return the power of two next to `size`; dividing by it is exact."""
     return 2.0 ** min(1020, max(-1020, math.frexp(size)[1])) if size > 0 else 1.0
