@@ -201,6 +201,7 @@ class Span(Axes):
     @classmethod
     def of(cls, Z: Floats) -> Span:
         """Find the span of centred rows."""
+        V: Matrix | None
         if len(Z) <= Z.shape[1]:
             V = _nonempty(_axes_of_few_rows(Z))
         else:

@@ -69,8 +69,8 @@ class InverseCovariance(SummedClosedForm):
 
     def _formula(self, evidence: Evidence, axes: Axes, scaler: Scaler) -> Solution:
         C = evidence.groups.shrunk_within(self.shrinkage)
-        values, axes = eigh(with_ridge(C))
-        return Solution((axes / np.sqrt(values)).T[::-1])
+        values, vectors = eigh(with_ridge(C))
+        return Solution((vectors / np.sqrt(values)).T[::-1])
 
     def _validate(self, X: ArrayLike, y: Any, *, reset: bool = True) -> tuple[Floats, Any]:
         """Check X; a fit ignores y, whatever it is."""

@@ -104,9 +104,9 @@ class KISSME(SummedClosedForm):
     def _formula(self, evidence: Evidence, axes: Axes, scaler: Scaler) -> Solution:
         pairs = PairScatter.of(evidence, self.shrinkage)
         values, W = discriminants(with_ridge(pairs.dissimilar), pairs.similar)
-        weights, axes = eigh((W.T * (1.0 - 1.0 / values)) @ W)
+        weights, vectors = eigh((W.T * (1.0 - 1.0 / values)) @ W)
         positive = weights > _ROUNDING * np.abs(weights).max()
-        L = (axes[:, positive] * np.sqrt(weights[positive])).T
+        L = (vectors[:, positive] * np.sqrt(weights[positive])).T
         return Solution(by_spread(L, evidence.groups.total.within()))
 
 

@@ -1,9 +1,11 @@
 """Running sums of rows in groups: what `partial_fit` of closed forms keeps instead of the rows.
 
-A closed form needs the scatter S of each group and, to estimate its shrinkage, the fourth moments of
-its rows after scaling. With d the rows of a group about its mean and d^2 their squares by feature,
+A closed form needs the scatter S of each group and, to estimate its shrinkage, the fourth moments
+of its rows after scaling. With d the rows of a group about its mean, and d^2 their squares by
+feature,
 
-    S = sum d d'        T = sum d^2 d'        Q = sum d^2 (d^2)'        sum_i |diag(w) d_i|^4 = w^2' Q w^2
+    S = sum d d'        T = sum d^2 d'        Q = sum d^2 (d^2)'
+    sum_i |diag(w) d_i|^4 = (w^2)' Q w^2
 
 for any scale w of the features. All three can be moved to another mean, so that two parts of a
 group are added exactly. Groups that cannot grow any more, such as those of pairs, are added up by

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from typing import Any, ClassVar, Self
 
@@ -74,7 +75,7 @@ class SummedClosedForm(ClosedFormLearner):
         -----
         The first part decides ``scale="auto"``, and later changes of `scale` have no effect. Other
         scales, and the shrinkage, are those of all rows so far. Nothing is held out:
-        `validation_fraction` must be None.
+        `validation_fraction` must be None. After `fit`, `partial_fit` starts anew.
 
         Memory is three D x D matrices for each class, and one if `shrinkage` is a number.
 
@@ -98,9 +99,10 @@ class SummedClosedForm(ClosedFormLearner):
     def _learn_part(self, X: ArrayLike, y: Any) -> None:
         first = self._sums is None
         if first and hasattr(self, "metric_"):
-            raise ValueError(
-                "fit keeps no sums that partial_fit could continue from. Use partial_fit from the "
-                "first part on, or a new learner."
+            warnings.warn(
+                "fit keeps no sums, so that partial_fit forgets its rows. Use partial_fit from the "
+                "first part on.",
+                stacklevel=3,
             )
         if self.validation_fraction is not None:
             raise ValueError("partial_fit holds out no rows; set validation_fraction=None.")
