@@ -1,0 +1,286 @@
+"""One map by soft neighbours: `NCAProblem` and its solvers, L-BFGS and Adam on batches.
+
+Batches also are what `partial_fit` learns from. It takes one pass of Adam over the batches of new
+rows, in the units of the first part, and keeps Adam's moments for the next part.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+
+from nearfar.learners.base import FitInput, Problem, WarmStart, check_magnitude
+from nearfar.learners.map_learner import MapBuilder
+from nearfar.learners.metric_builder import MetricBuilder
+from nearfar.learners.nca.base import NeighborhoodLearner, NeighborhoodProblem, nonzero_rows
+from nearfar.learners.nca.soft_neighbors import SoftNeighbors, has_enough_classes
+from nearfar.learners.scaler import Scaler
+from nearfar.learners.validation import Plan
+from nearfar.metrics.metric import Metric
+from nearfar.numerics.lbfgs import lbfgs
+from nearfar.runtime import parameters
+from nearfar.runtime.history import History, Iteration, Iterations, map_iterations
+from nearfar.runtime.parameters import integer, optional
+from nearfar.runtime.threads import limited_threads
+from nearfar.typing import Floats, Ints, Matrix, Vector
+
+_STEP = 0.03
+_MOMENTS = (0.9, 0.999)
+
+
+class SingleMapLearner(NeighborhoodLearner):
+    """NCA with one map, with or without a penalty on rank."""
+
+    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+        "batch_size": optional(integer(at_least=2)),
+    }
+    batch_size: int | None
+    sparsity = 0.0
+    _stream: Stream | None = None
+
+    @abstractmethod
+    def _gain(self, log_p: Vector) -> tuple[float, Vector]:
+        """Return the sum that is maximised, and its derivatives by log p."""
+
+    def _build_problem(self, data: FitInput) -> Problem:
+        codes = self._labels(data.supervision)
+        Z, unit = self._in_units(data.Z)
+        start = Adam.start(self._first_map(Z, data, unit))
+        batches = None
+        if self.batch_size is not None and self.batch_size < len(Z):
+            batches = Batches(Z, codes, self.batch_size, data.random_state)
+        points = SoftNeighbors(Z, codes)
+        return NCAProblem(self, points, start, unit, batches, self.max_iter)
+
+    def _fit(self, X: ArrayLike, y: Any) -> None:
+        super()._fit(X, y)
+        self._stream = None
+
+    def _learns_in_parts(self) -> bool:
+        """Whether there is a `partial_fit`."""
+        if self.batch_size is None:
+            raise AttributeError("partial_fit learns in batches; set batch_size.")
+        return self.variant != "paper"
+
+    @available_if(_learns_in_parts)
+    def partial_fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Continue from the map so far with one pass over new rows, in batches.
+
+        Only with `batch_size`. Rows are compared within their batch, so that a part needs at least
+        two classes, and two rows of one of them. The first part decides the scale. After `fit`,
+        learning continues from its metric. Nothing is held out, and `validation_fraction` has no
+        effect.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            New rows.
+        y : array-like of shape (n_samples,)
+            Their labels.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from nearfar import NCA
+        >>> X, y = load_digits(return_X_y=True)
+        >>> learner = NCA(batch_size=50, random_state=0)
+        >>> for part in (slice(0, 900), slice(900, None)):
+        ...     learner = learner.partial_fit(X[part], y[part])
+        >>> learner.transform(X).shape
+        (1797, 64)
+        """
+        with self._kept_if_it_fails():
+            self._check_parameters()
+            with limited_threads(self.n_jobs):
+                self._learn_part(X, y)
+        return self
+
+    def _learn_part(self, X: ArrayLike, y: Any) -> None:
+        points, supervision = self._validate(X, y, reset=not hasattr(self, "metric_"))
+        check_magnitude(points)
+        codes, random_state = self._labels(supervision), check_random_state(self.random_state)
+        stream = self._stream or self._new_stream(points, codes, random_state)
+        Z = stream.scaler.transform(points)
+        assert self.batch_size is not None
+        batches = Batches(
+            Z / Z.dtype.type(np.sqrt(stream.unit)), codes, self.batch_size, random_state
+        )
+        data = FitInput(Z, stream.scaler, codes, random_state, None)
+        problem = NCAProblem(self, None, stream.at, stream.unit, batches, max_iter=1)
+        builder = self._builder_of(problem, data)
+        history = History()
+        self._consume(history, problem.solve(), problem, builder, X, y)
+        self._set_fitted_attributes(problem, builder, data, points, history, Plan())
+        self.scale_ = stream.scale
+        self._stream = Stream(stream.scale, stream.scaler, stream.unit, problem.at)
+
+    def _new_stream(
+        self, points: Floats, codes: Ints, random_state: np.random.RandomState
+    ) -> Stream:
+        """Return where the first part begins: at the metric of a fit, or at `init`."""
+        metric = getattr(self, "metric_", None)
+        scale = self._chosen_scale(points, codes) if metric is None else self.scale_
+        scaler = Scaler.fit(points, scale)
+        warm = None if metric is None else WarmStart(metric)
+        data = FitInput(scaler.transform(points), scaler, codes, random_state, warm)
+        Z, unit = self._in_units(data.Z)
+        return Stream(scale, scaler, unit, Adam.start(self._first_map(Z, data, unit)))
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Points and labels in random parts of about `size`."""
+
+    Z: Floats
+    codes: Ints
+    size: int
+    random_state: np.random.RandomState
+
+    def draw(self) -> list[Ints]:
+        """Return the rows of each part."""
+        number = max(1, round(len(self.Z) / self.size))
+        parts = np.array_split(self.random_state.permutation(len(self.Z)), number)
+        return [rows for rows in parts if has_enough_classes(self.codes[rows])]
+
+
+class NCAProblem(NeighborhoodProblem):
+    """NCA over maps of a given number of rows.
+
+    Parameters
+    ----------
+    learner : SingleMapLearner
+        Its objective and parameters.
+    points : SoftNeighbors or None
+        All points; not needed with batches.
+    at : Adam
+        The first map, with k rows, and the moments of earlier gradients.
+    unit : float
+    batches : Batches or None
+        What to learn from instead of all points at once.
+    max_iter : int
+
+    Attributes
+    ----------
+    at : Adam
+        With batches, where the last pass ended.
+    """
+
+    def __init__(
+        self,
+        learner: SingleMapLearner,
+        points: SoftNeighbors | None,
+        at: Adam,
+        unit: float,
+        batches: Batches | None,
+        max_iter: int,
+    ) -> None:
+        self.learner, self.points, self.at, self.batches = learner, points, at, batches
+        self.unit, self.max_iter = unit, max_iter
+        self.fixed_iterations = batches is not None
+
+    def solve(self) -> Iterations:
+        """Minimise by L-BFGS, or by Adam on batches."""
+        if self.batches is not None:
+            return self._solve_in_batches(self.batches)
+        points, start = self.points, self.at.L
+        assert points is not None
+
+        def objective(flat: Vector) -> tuple[float, Vector]:
+            value, gradient = self.value(points, flat.reshape(start.shape))
+            return value, gradient.ravel()
+
+        tol = self.learner._tolerance(len(points.X))
+        steps = lbfgs(objective, start.ravel(), max_iter=self.max_iter, tol=tol)
+        return map_iterations(steps, lambda at: Iteration(at[0], model=at[1].reshape(start.shape)))
+
+    def value(self, points: SoftNeighbors, L: Matrix) -> tuple[float, Matrix]:
+        """Return the objective, to be minimised, and its gradient."""
+        found = points.evaluate([L], lambda _, log_p: self.learner._gain(log_p))
+        n, sparsity = int(points.counted.sum()), self.learner.sparsity
+        gradient = -found.by_map[0] / n + 2 * sparsity * L
+        return -found.value / n + sparsity * float((L**2).sum()), gradient
+
+    def _solve_in_batches(self, batches: Batches) -> Iterations:
+        """Adam; an iteration is a pass over all points."""
+        for _ in range(self.max_iter):
+            values = []
+            for rows in batches.draw():
+                part = SoftNeighbors(batches.Z[rows], batches.codes[rows])
+                value, gradient = self.value(part, self.at.L)
+                values.append(value)
+                self.at = self.at.moved(gradient)
+            if not values:
+                raise ValueError(
+                    f"No batch of {batches.size} has two classes and two members of one; "
+                    "use a larger batch_size."
+                )
+            yield Iteration(float(np.mean(values)), model=self.at.L)
+        return "max_iter"
+
+    def builder(self, **parts: Any) -> MetricBuilder:
+        """Return a builder that drops directions which have vanished."""
+        kind = SparseMapBuilder if self.learner.sparsity > 0 else MapBuilder
+        return kind(**parts)
+
+
+class SparseMapBuilder(MapBuilder):
+    """Builds a metric from the last map, without directions that have vanished."""
+
+    def metric(self, history: History) -> Metric:
+        """Return the metric of what is left of the last map."""
+        L = history[-1].model
+        return self.build(nonzero_rows(L, float(np.linalg.norm(L, 2)) ** 2))
+
+
+@dataclass(frozen=True)
+class Adam:
+    """A map, the running moments of its gradients, and how many there were."""
+
+    L: Matrix
+    first: Matrix
+    second: Matrix
+    number: int
+
+    @classmethod
+    def start(cls, L: Matrix) -> Adam:
+        """Begin at a map."""
+        return cls(L, np.zeros_like(L), np.zeros_like(L), 0)
+
+    def moved(self, gradient: Matrix) -> Adam:
+        """Take a step."""
+        number = self.number + 1
+        first = _MOMENTS[0] * self.first + (1 - _MOMENTS[0]) * gradient
+        second = _MOMENTS[1] * self.second + (1 - _MOMENTS[1]) * gradient**2
+        size = np.sqrt(second / (1 - _MOMENTS[1] ** number)) + 1e-12
+        step = _STEP / len(self.L) ** 0.5 * first / (1 - _MOMENTS[0] ** number) / size
+        return Adam(self.L - step, first, second, number)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Where `partial_fit` continues.
+
+    Attributes
+    ----------
+    scale : {"standard", "unit", "cosine"} or None
+    scaler : Scaler
+        Units of the first part, which all parts are scaled with.
+    unit : float
+        Mean variance of the first part's scaled points.
+    at : Adam
+    """
+
+    scale: str | None
+    scaler: Scaler
+    unit: float
+    at: Adam
