@@ -362,6 +362,6 @@ def test_small_classes_are_noted(run):
 
 
 def test_one_of_a_kind(run):
-    Path("one.csv").write_text("a,y\n" + "".join(f"{i},{i % 2}\n" for i in range(40)))
+    Path("one.csv").write_text("a,y\n" + "".join(f"{i * i},{i % 2}\n" for i in range(40)))
     result = run("learn", "one.csv", "--label", "y", "--method", "lda", "--folds", 2)
     assert "40 rows x 1 feature, 2 classes" in result.stdout

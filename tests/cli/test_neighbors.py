@@ -82,6 +82,26 @@ def test_a_full_disk_is_one_line(fail, monkeypatch):
     assert "out.parquet cannot be written: no space left" in fail(*METRIC, "--out", "out.parquet")
 
 
+def test_queries_show_their_label_and_text(run, document):
+    asked = pl.read_csv("iris.csv")[[0, 60]]
+    asked.write_csv("asked.csv")
+    options = ["--queries", "asked.csv", "--label", "species", "--text", "name", "--neighbors", 1]
+    result = run(*METRIC, *options)
+    assert "asked, row 0, setosa: flower 0" in result.stdout
+    assert "asked, row 1, versicolor: flower 60" in result.stdout
+    found = document(*METRIC, *options)
+    assert [line["query_label"] for line in found] == ["setosa", "versicolor"]
+    assert [line["query_text"] for line in found] == ["flower 0", "flower 60"]
+
+
+def test_queries_may_lack_labels(run):
+    asked = pl.read_csv("iris.csv")[[0, 60]]
+    asked.with_columns(pl.Series("species", ["setosa", None])).write_csv("asked.csv")
+    result = run(*METRIC, "--queries", "asked.csv", "--label", "species", "--neighbors", 1)
+    assert "asked, row 0, setosa" in result.stdout
+    assert "asked, row 1 " in result.stdout
+
+
 def test_plain_distances(document, fail, iris):
     X, _ = iris
     found = document("neighbors", "rows.npy", "--distance", "cosine", "--neighbors", 2)

@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from nearfar import GatedMetric, Metric
-from nearfar.cli import table_formats, transform
+from nearfar.cli import csv_reader, table_formats, transform
+from nearfar.cli.csv_reader import SEPARATORS
 from nearfar.cli.errors import UserError
-from nearfar.cli.table_formats import SEPARATORS
 from nearfar.cli.transform import transform_file
 from nearfar.metrics.kernel_map import KernelMap
 
@@ -22,7 +22,7 @@ TARGETS = [*TABLES, "npy"]
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch):
     """Batches, blocks and slabs of a few rows."""
-    monkeypatch.setattr(table_formats, "_CSV_BLOCK_BYTES", 97)
+    monkeypatch.setattr(csv_reader, "_CSV_BLOCK_BYTES", 97)
     monkeypatch.setattr(table_formats, "_BATCH_BYTES", 500)
     monkeypatch.setattr(table_formats, "_PARQUET_MAX_PAGES_BYTES", 300)
     monkeypatch.setattr(table_formats, "_PARQUET_GROUP_PAGES_BYTES", 200)
@@ -219,7 +219,7 @@ def test_dialects(tmp_path, metric, text):
 
 @pytest.mark.parametrize("size", [*range(1, 40), 1000])
 def test_blocks_end_where_records_end(tmp_path, monkeypatch, size):
-    monkeypatch.setattr(table_formats, "_CSV_BLOCK_BYTES", size)
+    monkeypatch.setattr(csv_reader, "_CSV_BLOCK_BYTES", size)
     texts = ["a", "", 'say "hi"', "x,\ny", "\n\n", '"', "é", ",", "\r\n", "end"]
     frame = pl.DataFrame({"t": texts, "a": np.arange(10.0)})
     frame.write_csv(tmp_path / "in.csv")
@@ -230,7 +230,7 @@ def test_blocks_end_where_records_end(tmp_path, monkeypatch, size):
 
 
 def test_decimals_after_many_integers(tmp_path, monkeypatch):
-    monkeypatch.setattr(table_formats, "_CSV_BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(csv_reader, "_CSV_BLOCK_BYTES", 1 << 12)
     values = [*range(12_000), 0.5]
     (tmp_path / "in.csv").write_text("a,id\n" + "".join(f"{v},{v}\n" for v in values))
     transform_file(Metric([[1.0]]), tmp_path / "in.csv", tmp_path / "out.npy", drop=["id"])
@@ -332,7 +332,7 @@ def test_text_among_numbers_is_named(tmp_path, metric, X, keep):
     ],
 )
 def test_broken_text(tmp_path, metric, monkeypatch, text, message):
-    monkeypatch.setattr(table_formats, "_CSV_MAX_RECORD_BYTES", 300)
+    monkeypatch.setattr(csv_reader, "_CSV_MAX_RECORD_BYTES", 300)
     (tmp_path / "in.csv").write_bytes(text)
     with pytest.raises(UserError, match=message) as caught:
         transform_file(metric, tmp_path / "in.csv", tmp_path / "out.csv")
@@ -390,7 +390,7 @@ def test_missing_features_are_named(tmp_path, metric, X):
     named = metric.named(["f0", "height", "width"])
     with pytest.raises(UserError, match="height, width"):
         transform_file(named, source, tmp_path / "out.csv")
-    with pytest.raises(UserError, match="dropped: f2"):
+    with pytest.raises(UserError, match="needs column f2; do not --drop f2"):
         transform_file(metric.named(["f0", "f1", "f2"]), source, tmp_path / "o.csv", drop=["f2"])
 
 

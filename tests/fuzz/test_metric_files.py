@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from fuzz.inputs import cases, check_message
 from nearfar import GatedMetric, MaxMarginMetric, Metric
+from nearfar.columns import Columns
+from nearfar.columns.kinds import Category, Number
 
 
 def saved(metric):
@@ -29,7 +31,9 @@ def contents():
     plain = Metric(rng.standard_normal((2, 3)), ["a", "b", "c"])
     gated = GatedMetric([plain, plain], np.eye(2, 3), np.zeros(2))
     kernel = MaxMarginMetric(kernel="rbf", random_state=0).fit(X, y).metric_
-    return [saved(metric) for metric in (plain, gated, kernel)]
+    columns = Columns((Number("a", (1.5,), True), Category("b", ("x",), False)))
+    with_columns = plain.with_columns(columns)
+    return [saved(metric) for metric in (plain, gated, kernel, with_columns)]
 
 
 @cases

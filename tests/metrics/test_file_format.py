@@ -15,6 +15,8 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from nearfar import GatedMetric, Metric
+from nearfar.columns import Columns
+from nearfar.columns.kinds import Boolean, Category, Date, Number, Vector
 from nearfar.metrics.file_format import read_metadata
 from nearfar.metrics.kernel_map import KernelMap
 from nearfar.metrics.votes import Votes
@@ -348,3 +350,48 @@ def test_the_size_limit_can_be_set(metric, tmp_path):
     with pytest.raises(ValueError, match="more than the limit of 100"):
         Metric.load(path, max_bytes=100)
     Metric.load(path, max_bytes=path.stat().st_size)
+
+
+COLUMNS = Columns(
+    (
+        Number("age", (30.5,), True),
+        Boolean("paid", (1.0,), False),
+        Category("city", ("Köln", "Ulm"), True, 3),
+        Date("joined", (2021.0, 6.5, 2.0, 100.25), False, "2020-02-29"),
+        Vector("emb", (0.1, 1 / 3), False),
+    ),
+    {"id": "looks like ids"},
+)
+WITH_COLUMNS = Metric(np.arange(24.0).reshape(2, 12) / 7).with_columns(COLUMNS)
+
+
+def test_files_with_columns_stay_readable(tmp_path):
+    """`version-5.safetensors` was written by the first version that had columns."""
+    old = OLD_FILES / "version-5.safetensors"
+    loaded = Metric.load(old)
+    assert loaded.columns == COLUMNS
+    assert loaded.L.tobytes() == WITH_COLUMNS.L.tobytes()
+    WITH_COLUMNS.save(tmp_path / "new.safetensors")
+    assert (tmp_path / "new.safetensors").read_bytes() == old.read_bytes()
+
+
+@pytest.mark.parametrize("columns", ["junk", "{}", "[]", "null", None, "{}" * 1000])
+def test_damaged_columns_are_refused(tmp_path, columns):
+    old = OLD_FILES / "version-5.safetensors"
+    with safe_open(old, framework="numpy") as file:
+        metadata = file.metadata()
+    del metadata["columns"]
+    if columns is not None:
+        metadata["columns"] = columns
+    save_file(load_file(old), tmp_path / "bad.safetensors", metadata=metadata)
+    with pytest.raises(ValueError, match=r"bad\.safetensors: not a valid metric"):
+        Metric.load(tmp_path / "bad.safetensors")
+
+
+def test_columns_of_other_features_are_refused(tmp_path):
+    old = OLD_FILES / "version-5.safetensors"
+    with safe_open(old, framework="numpy") as file:
+        metadata = file.metadata()
+    save_file({"L": np.eye(3)}, tmp_path / "bad.safetensors", metadata=metadata)
+    with pytest.raises(ValueError, match="not a valid metric"):
+        Metric.load(tmp_path / "bad.safetensors")

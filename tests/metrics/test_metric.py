@@ -6,9 +6,11 @@ import pickle
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 from nearfar import Metric, Pairs, Triplets
+from nearfar.neighbors import kneighbors
 
 
 @pytest.fixture
@@ -82,12 +84,15 @@ def test_constraints_are_as_good_as_arrays(metric, rng):
         metric.prefers(X, [0, 1, 2])
 
 
-def test_columns_in_another_order_are_refused():
+@pytest.mark.parametrize("library", [pd, pl])
+def test_columns_are_found_by_name(library):
     metric = Metric(np.diag([1.0, 2.0]), ["a", "b"])
-    frame = pd.DataFrame({"b": [1.0], "a": [0.0]})
-    with pytest.raises(ValueError, match="columns a, b in this order"):
-        metric.transform(frame)
-    assert metric.transform(frame[["a", "b"]]).tolist() == [[0.0, 2.0]]
+    frame = library.DataFrame({"b": [1.0, 5.0], "word": ["x", "y"], "a": [0.0, 3.0]})
+    assert metric.transform(frame).tolist() == [[0.0, 2.0], [3.0, 10.0]]
+    assert metric.transform(frame[["a", "b"]]).tolist() == [[0.0, 2.0], [3.0, 10.0]]
+    assert kneighbors(metric, frame, rows=[1], n_neighbors=1)[1].tolist() == [[0]]
+    with pytest.raises(ValueError, match="needs the columns a, b; the table lacks a"):
+        metric.transform(frame[["b", "word"]])
 
 
 def test_frozen_after_pickling(metric):

@@ -173,7 +173,7 @@ class TestBeforeAndAfter:
         with pytest.raises(ValueError, match="13 features"):
             plots.before_and_after(PLAIN, X[:, :4], Y)
         frame = pd.DataFrame(X).rename(columns=str)
-        with pytest.raises(ValueError, match="in this order"):
+        with pytest.raises(ValueError, match="the table lacks"):
             plots.before_and_after(PLAIN.named([f"f{j}" for j in range(13)]), frame)
 
 

@@ -8,6 +8,7 @@ import pytest
 from sklearn.datasets import load_digits, load_iris, load_wine
 from typer.testing import CliRunner
 
+from cli.customers import customers
 from nearfar import Metric
 from nearfar.cli.app import app
 from nearfar.cli.errors import UserError
@@ -34,6 +35,12 @@ class TestCommand:
         assert "Metric written to iris-metric.safetensors" in result.stdout
         assert (tmp_path / "iris.html").exists()
         assert Metric.load("iris-metric.safetensors").n_features == 4
+
+    def test_the_appendix_says_what_columns_became(self, run, tmp_path):
+        customers().write_csv(tmp_path / "customers.csv")
+        run("customers.csv", "--label", "segment", "--method", "lda", "--folds", 2)
+        page = (tmp_path / "customers.html").read_text()
+        assert "left out customer_id (looks like ids)" in page
 
     def test_without_time(self, run, tmp_path):
         result = run("iris", "--budget", "0s", "--folds", 2, code=2)

@@ -79,7 +79,13 @@ class Checkpoint:
         if self.path is not None and self.path.exists():
             _read(self.path, None if learner is None else FitIdentity.of(learner, X, y))
 
-    def fit(self, learner: MetricLearner, X: Any, y: Any, names: Any = None) -> int:
+    def fit(
+        self,
+        learner: MetricLearner,
+        X: Any,
+        y: Any,
+        describe: Callable[[Metric], Metric] = lambda metric: metric,
+    ) -> int:
         """Fit a learner, from where FILE is if it exists; FILE follows.
 
         A learner that cannot continue is fitted from the start, without FILE.
@@ -89,8 +95,8 @@ class Checkpoint:
         learner : MetricLearner
         X, y : object
             What to fit it to.
-        names : sequence of str, optional
-            Feature names of the metric in FILE.
+        describe : callable, optional
+            Gives the metric in FILE its feature names.
 
         Returns
         -------
@@ -113,7 +119,7 @@ class Checkpoint:
 
         def save(metric: Metric, iterations: int) -> None:
             about = {**vars(identity), "iterations": done + iterations}
-            metric.named(names).save(path, metadata={_METADATA_KEY: json.dumps(about)})
+            describe(metric).save(path, metadata={_METADATA_KEY: json.dumps(about)})
 
         with watching(_saving(save)):
             return done + int(learner.fit(X, y).n_iter_)

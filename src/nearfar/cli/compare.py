@@ -14,6 +14,7 @@ from nearfar.cli.checkpoint import Checkpoint
 from nearfar.cli.constraints import check_one_supervision, read_judgements
 from nearfar.cli.errors import UserError
 from nearfar.cli.methods import METHOD_NAMES, compared_learners, find_method
+from nearfar.cli.preparation import ColumnRules, Imputation
 from nearfar.cli.rows import Rows, read_rows
 from nearfar.cli.terminal import bars, command, counted, note, say, show_json
 from nearfar.comparison import Comparison
@@ -27,6 +28,9 @@ def compare(
     source: options.Source,
     label: options.Label = None,
     drop: options.Drop = None,
+    numeric: options.Numeric = None,
+    categorical: options.Categorical = None,
+    impute: options.Impute = Imputation.auto,
     triplets: options.TripletsPath = None,
     pairs: options.PairsPath = None,
     ids: options.Id = None,
@@ -53,7 +57,8 @@ def compare(
     check_one_supervision(label, triplets, pairs)
     learners = compared_learners(method or [], seed)
     labelled = triplets is None and pairs is None
-    rows = read_rows(source, label=label, drop=drop, ids=ids, labelled=labelled)
+    rules = ColumnRules(drop, numeric, categorical, impute)
+    rows = read_rows(source, label=label, rules=rules, ids=ids, labelled=labelled)
     judgements = read_judgements(rows, triplets, pairs)
     known = rows.labels if judgements is None else judgements
     for name in method or []:

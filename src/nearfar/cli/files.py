@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from nearfar.cli.errors import UserError
+from nearfar.cli.streams import STREAM
 from nearfar.metrics.file_format import read_metadata
 from nearfar.metrics.importance import feature_spreads
 from nearfar.metrics.metric import Metric
@@ -78,6 +79,8 @@ def check_output(
     path: Path, formats: tuple[str, ...] | None, inputs: Iterable[str | Path | None] = ()
 ) -> None:
     """Raise UserError unless a file of one of the formats can be written, and is not an input."""
+    if str(path) == STREAM and formats is not None and ".csv" in formats:
+        return
     if formats is not None and path.suffix.lower() not in formats:
         raise UserError(f"{path} cannot be written in this format; use {', '.join(formats)}.")
     if path.is_dir():

@@ -23,8 +23,10 @@ from nearfar.cli.errors import UserError
 from nearfar.cli.files import check_output, save_metric
 from nearfar.cli.held_out import held_out_regression, show_held_out
 from nearfar.cli.methods import AUTO, Goal, MethodChoice, MethodFit, find_method, fit_method
+from nearfar.cli.preparation import ColumnRules, Imputation
 from nearfar.cli.rows import Rows, read_rows
-from nearfar.cli.table_formats import FORMATS, TABLE_FORMATS
+from nearfar.cli.streams import shown_name
+from nearfar.cli.table_formats import FORMATS, TABLE_FORMATS, kind_of, stem_of
 from nearfar.cli.terminal import (
     NOT_HELPFUL,
     UNDECIDED,
@@ -53,6 +55,9 @@ def learn(
     source: options.Source,
     label: options.Label = None,
     drop: options.Drop = None,
+    numeric: options.Numeric = None,
+    categorical: options.Categorical = None,
+    impute: options.Impute = Imputation.auto,
     triplets: options.TripletsPath = None,
     pairs: options.PairsPath = None,
     ids: options.Id = None,
@@ -94,17 +99,20 @@ def learn(
     if only_if_significant and not comparison:
         raise UserError("--only-if-significant needs the comparison; leave out --no-comparison.")
     limit = options.seconds(budget)
-    path = save_as or Path(f"{Path(source).stem}.safetensors")
+    path = save_as or Path(f"{stem_of(Path(source))}.safetensors")
     inputs = [source, label, triplets, pairs]
     check_output(path, None, inputs)
     if checkpoint is not None and checkpoint.resolve() == path.resolve():
         raise UserError("--checkpoint and --out name the same file.")
     kept = Checkpoint(checkpoint, inputs)
-    numeric = choice.needs_numbers
-    rows = read_rows(source, label=label, drop=drop, ids=ids, labelled=labelled, numeric=numeric)
+    regression = choice.needs_numbers
+    rules = ColumnRules(drop, numeric, categorical, impute)
+    rows = read_rows(
+        source, label=label, rules=rules, ids=ids, labelled=labelled, numeric=regression
+    )
     supervision: Any = read_judgements(rows, triplets, pairs)
     if supervision is None:
-        supervision = rows.numbers if numeric else rows.labels
+        supervision = rows.numbers if regression else rows.labels
     choice.check(supervision)
     task = Task(source, rows, supervision, choice, goal, only_if_significant, limit)
     if not json:
@@ -318,8 +326,8 @@ class Task:
 
     def _next_command(self) -> str:
         """Return a command that uses the metric."""
-        metric, source = shlex.quote(str(self.path)), shlex.quote(self.source)
-        kind = Path(self.source).suffix.lower()
+        metric, source = shlex.quote(str(self.path)), shlex.quote(shown_name(self.source))
+        kind = kind_of(Path(self.source))
         if kind not in FORMATS:
             return f"nearfar show {metric}"
         ending = ".parquet" if kind in TABLE_FORMATS else ".npy"

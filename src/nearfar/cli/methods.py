@@ -270,13 +270,12 @@ class MethodFit:
 def fit_method(method: Method, rows: Rows, supervision: Any, checkpoint: Checkpoint) -> MethodFit:
     """Learn from all rows, with progress on the terminal."""
     start = time.perf_counter()
-    names = rows.feature_names
     with bars(), convergence_notes():
         if not isinstance(method.estimator, MetricLearner):
             metric = method.learn(rows.X, supervision)
-            named = None if metric is None else metric.named(names)
+            named = None if metric is None else rows.described(metric)
             return MethodFit(method, named, time.perf_counter() - start)
         learner = clone(method.estimator)
-        iterations = checkpoint.fit(learner, rows.X, supervision, names)
-    metric = learner.metric_.named(names)
+        iterations = checkpoint.fit(learner, rows.X, supervision, rows.described)
+    metric = rows.described(learner.metric_)
     return MethodFit(method, metric, time.perf_counter() - start, learner, iterations)

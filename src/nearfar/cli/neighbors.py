@@ -14,8 +14,10 @@ from nearfar.cli import options
 from nearfar.cli.errors import UserError
 from nearfar.cli.files import check_output, load_metric
 from nearfar.cli.rows import Rows, read_rows
-from nearfar.cli.table_formats import TABLE_FORMATS, column_names
-from nearfar.cli.table_writers import write_frame
+from nearfar.cli.streams import shown_target, spooled
+from nearfar.cli.table_formats import TABLE_FORMATS, column_names, kind_of
+from nearfar.cli.table_writers import WRITTEN_TABLES, write_frame
+from nearfar.cli.tables import named_columns
 from nearfar.cli.terminal import bars, command, say, show_json, show_table
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
@@ -39,8 +41,9 @@ def neighbors(
         list[str],
         typer.Argument(
             metavar="[METRIC] SOURCE",
-            help="Metric file, unless --distance is given; then a table (.csv, .tsv, .parquet), an "
-            "array (.npy, .npz), or the name of a dataset.",
+            callback=spooled,
+            help="Metric file, unless --distance is given; then a table, an array, the name of a "
+            "dataset, or - for stdin.",
         ),
     ],
     distance: Annotated[
@@ -58,7 +61,10 @@ def neighbors(
         ),
     ] = None,
     queries: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Take the query rows from another file.")
+        str | None,
+        typer.Option(
+            metavar="FILE", callback=spooled, help="Take the query rows from another file."
+        ),
     ] = None,
     number: Annotated[int, typer.Option("--neighbors", min=1, help="Number of neighbours.")] = 5,
     save_as: Annotated[
@@ -69,18 +75,15 @@ def neighbors(
     """Find the nearest rows of some rows, of all rows, or of the rows of another file."""
     metric, source = _metric_and_source(inputs, distance)
     if save_as is not None:
-        check_output(save_as, TABLE_FORMATS, [*inputs, queries])
+        check_output(save_as, WRITTEN_TABLES, [*inputs, queries])
     found = None if metric is None else load_metric(metric)
     gallery = read_rows(source, label=label, drop=drop, ids=ids, text=text, metric=found)
     if found is None:
-        features = gallery.feature_names
-        found = Metric.identity(gallery.X.shape[1]).named(features)
-        if distance is PlainDistance.cosine:
-            found = Metric(found.L, features, unit_rows=True)
+        cosine = distance is PlainDistance.cosine
+        found = gallery.described(Metric(np.eye(gallery.X.shape[1]), unit_rows=cosine))
     asked = gallery
     if queries is not None:
-        unused = _unused_columns(queries, [label, text, *(drop or [])])
-        asked = read_rows(queries, drop=unused, ids=ids, metric=found)
+        asked = _read_queries(queries, found, label, text, ids, drop)
     query_rows = _query_rows(row, asked, every=save_as is not None)
     most = len(gallery) - (queries is None)
     if number > most:
@@ -95,7 +98,8 @@ def neighbors(
     if json:
         show_json(table.to_dicts())
     elif save_as is not None:
-        say(f"Neighbours of {len(query_rows)} rows, {number} each, written to {save_as}")
+        where = shown_target(save_as)
+        say(f"Neighbours of {len(query_rows)} rows, {number} each, written to {where}")
     else:
         _show(gallery, asked, query_rows, distances, indices)
 
@@ -130,12 +134,27 @@ def _search(
     return np.concatenate(distances), np.concatenate(indices)
 
 
-def _unused_columns(queries: str, names: list[str | None]) -> list[str]:
-    """Return the columns of the queries that are not features, those that they have."""
-    if Path(queries).suffix.lower() not in TABLE_FORMATS:
-        return []
+def _read_queries(
+    queries: str,
+    metric: Metric,
+    label: str | None,
+    text: str | None,
+    ids: str | None,
+    drop: list[str] | None,
+) -> Rows:
+    """Read queries, with the labels and texts that they have."""
+    if kind_of(Path(queries)) not in TABLE_FORMATS:
+        return read_rows(queries, metric=metric)
     columns = column_names(Path(queries))
-    return [name for name in names if name in columns]
+    return read_rows(
+        queries,
+        label=label if label in columns else None,
+        text=text if text in columns else None,
+        ids=ids,
+        drop=[name for name in named_columns(drop, columns) if name in columns],
+        metric=metric,
+        complete=False,
+    )
 
 
 def _query_rows(row: list[str] | None, asked: Rows, *, every: bool) -> Ints:
@@ -169,6 +188,10 @@ def _table(
         columns["neighbor"] = indices.ravel()
     if asked.ids is None:
         columns["query"] = np.repeat(rows, number)
+    if asked is not gallery and asked.y is not None:
+        columns["query_label"] = np.repeat(asked.y[rows], number)
+    if asked is not gallery and asked.texts is not None:
+        columns["query_text"] = [asked.texts[row] for row in rows for _ in range(number)]
     if gallery.y is not None:
         columns["label"] = gallery.y[indices.ravel()]
     if gallery.texts is not None:
@@ -194,7 +217,7 @@ def _show(
             line += [] if gallery.texts is None else [_short(gallery.texts[neighbor])]
             lines.append(line)
         title = f"{asked.name}, row {asked.row_name(row)}"
-        title += "" if asked.y is None else f", {asked.y[row]}"
+        title += "" if asked.y is None or asked.y[row] == "" else f", {asked.y[row]}"
         title += "" if asked.texts is None else f": {_short(asked.texts[row])}"
         show_table(["neighbour", "distance", *extra], lines, title=title)
 

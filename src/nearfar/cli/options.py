@@ -9,10 +9,16 @@ from typing import Annotated
 import typer
 
 from nearfar.cli.methods import METHOD_NAMES
+from nearfar.cli.preparation import Imputation
+from nearfar.cli.streams import spooled
 
 Source = Annotated[
     str,
-    typer.Argument(help="Table (.csv, .tsv, .parquet), array (.npy, .npz), or name of a dataset."),
+    typer.Argument(
+        callback=spooled,
+        help="Table (.csv, .tsv, .parquet, .jsonl, .xlsx), array (.npy, .npz), name of a dataset, "
+        "or - for stdin.",
+    ),
 ]
 MetricPath = Annotated[
     Path, typer.Argument(metavar="METRIC", help="Metric file, as written by `nearfar learn`.")
@@ -28,7 +34,20 @@ Label = Annotated[
     str | None,
     typer.Option(help="Column of labels; for .npz the name of an array, for .npy another file."),
 ]
-Drop = Annotated[list[str] | None, typer.Option(help="Column to leave out; repeatable.")]
+Drop = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN,...", help="Columns to leave out; repeatable.")
+]
+Numeric = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN,...", help="Columns that are numbers, not ids; repeatable."),
+]
+Categorical = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN,...", help="Columns that are categories; repeatable."),
+]
+Impute = Annotated[
+    Imputation, typer.Option(help="Fill in missing values (auto), or refuse them (none).")
+]
 Id = Annotated[
     str | None, typer.Option("--id", help="Column of row names, for constraints and results.")
 ]

@@ -18,7 +18,9 @@ from nearfar.cli.constraints import check_one_supervision, read_judgements
 from nearfar.cli.errors import UserError
 from nearfar.cli.files import check_output, load_metric, save_metric
 from nearfar.cli.methods import AUTO, MethodChoice, find_method, fit_method
+from nearfar.cli.preparation import ColumnRules, Imputation
 from nearfar.cli.rows import Rows, read_rows
+from nearfar.cli.table_formats import stem_of
 from nearfar.cli.terminal import bars, command, convergence_notes, say, show_json
 from nearfar.comparison import Comparison, Method
 from nearfar.comparison.results import NO_TIME
@@ -36,6 +38,9 @@ def report(
     source: options.Source,
     label: options.Label = None,
     drop: options.Drop = None,
+    numeric: options.Numeric = None,
+    categorical: options.Categorical = None,
+    impute: options.Impute = Imputation.auto,
     triplets: options.TripletsPath = None,
     pairs: options.PairsPath = None,
     ids: options.Id = None,
@@ -58,7 +63,7 @@ def report(
     Unless --metric is given, a metric is learned and written beside the report.
     """
     check_one_supervision(label, triplets, pairs)
-    path = save_as or Path(f"{Path(source).stem}.html")
+    path = save_as or Path(f"{stem_of(Path(source))}.html")
     metric_path = path.with_name(f"{path.stem}-metric.safetensors")
     inputs = [source, label, triplets, pairs]
     check_output(path, (".html", ".htm"), [*inputs, metric])
@@ -68,8 +73,9 @@ def report(
     choice = find_method(method, seed=seed)
     given = None if metric is None else load_metric(metric)
     labelled = triplets is None and pairs is None
+    rules = ColumnRules(drop, numeric, categorical, impute)
     rows = read_rows(
-        source, label=label, drop=drop, ids=ids, text=text, metric=given, labelled=labelled
+        source, label=label, rules=rules, ids=ids, text=text, metric=given, labelled=labelled
     )
     judgements = read_judgements(rows, triplets, pairs)
     known = rows.labels if judgements is None else judgements
@@ -132,6 +138,7 @@ def _study(
         texts=rows.texts,
         image_shape=shape,
         random_state=seed,
+        notes=() if rows.columns is None else [("Columns", str(rows.columns))],
         **subject,
     )
 

@@ -13,16 +13,20 @@ from numpy.typing import NDArray
 
 from nearfar import datasets
 from nearfar.cli.errors import UserError
+from nearfar.cli.preparation import ColumnRules, prepare, warn_of_giveaways
 from nearfar.cli.table_formats import (
     ARRAY_FORMATS,
     FORMATS,
     TABLE_FORMATS,
     array_names,
     column_names,
+    kind_of,
     load_array,
     open_table,
+    stem_of,
 )
 from nearfar.cli.tables import ColumnChoice, columns_named, listed
+from nearfar.columns import Columns
 from nearfar.metrics.metric import Metric
 from nearfar.typing import Floats, Vector
 
@@ -46,6 +50,8 @@ class Rows:
         Names of the rows.
     texts : list of str or None
         What to show for the rows.
+    columns : Columns or None
+        What the columns of the table became, unless they were numbers as they are.
     """
 
     name: str
@@ -54,6 +60,7 @@ class Rows:
     feature_names: tuple[str, ...] | None = None
     ids: list[str] | None = None
     texts: list[str] | None = None
+    columns: Columns | None = None
 
     def __len__(self) -> int:
         return len(self.X)
@@ -77,6 +84,12 @@ class Rows:
         except (TypeError, ValueError):
             raise UserError("The labels are not numbers, which the method needs.") from None
 
+    def described(self, metric: Metric) -> Metric:
+        """Return a metric with the names of these features, and the columns they are from."""
+        if self.columns is not None:
+            return metric.with_columns(self.columns)
+        return metric.named(self.feature_names)
+
     def row_name(self, row: int | np.integer[Any]) -> str:
         """Return the name of a row, or its number."""
         return str(row) if self.ids is None else self.ids[row]
@@ -90,8 +103,10 @@ def read_rows(
     ids: str | None = None,
     text: str | None = None,
     metric: Metric | None = None,
+    rules: ColumnRules | None = None,
     labelled: bool = False,
     numeric: bool = False,
+    complete: bool = True,
 ) -> Rows:
     """Read rows.
 
@@ -104,21 +119,26 @@ def read_rows(
         by default), for an .npy file it is the path of another.
     drop : sequence of str, optional
         Columns to leave out.
+    rules : ColumnRules, optional
+        What else is said about columns; instead of `drop`.
     metric : Metric, optional
         The metric whose features are wanted, by name if it has feature names.
     labelled : bool
         Whether a table must have labels.
     numeric : bool
         Whether labels are numbers, not classes.
+    complete : bool
+        Whether every row must have its label; otherwise labels are text, and may be empty.
     """
     path = Path(source)
-    kind = path.suffix.lower()
+    kind = kind_of(path)
+    rules = rules or ColumnRules(drop)
     if kind in TABLE_FORMATS:
         if labelled and label is None:
             columns = listed(column_names(path))
             raise UserError(f"Name the column of labels with --label; {path} has {columns}.")
-        rows = _from_table(path, label, tuple(drop or ()), ids, text, metric, numeric)
-    elif drop or ids or text:
+        rows = _from_table(path, (label, ids, text), rules, metric, numeric, complete)
+    elif rules.given or ids or text:
         raise UserError(
             f"Only tables ({', '.join(TABLE_FORMATS)}) have columns; {source} does not."
         )
@@ -137,29 +157,37 @@ def read_rows(
 
 def _from_table(
     path: Path,
-    label: str | None,
-    drop: tuple[str, ...],
-    ids: str | None,
-    text: str | None,
+    roles: tuple[str | None, str | None, str | None],
+    rules: ColumnRules,
     metric: Metric | None,
     numeric: bool,
+    complete: bool,
 ) -> Rows:
-    others = tuple(dict.fromkeys(name for name in (label, ids, text) if name is not None))
-    with open_table(path, ColumnChoice(others, drop, metric)) as table:
-        batch = table.read()
-        features = table.features
-    if not features:
+    label, ids, text = roles
+    others = tuple(dict.fromkeys(name for name in roles if name is not None))
+    found = prepare(path, others, rules, metric)
+    if not found.feature_names:
         raise UserError(f"{path} has no columns left for features.")
-    frame = pl.DataFrame(batch.others)
-    _check_size(batch.X, features, path)
+    _check_size(found.X, found.feature_names, path)
+    frame = found.others
+    y = None
+    if label is not None:
+        y = _labels(frame[label], path, numeric) if complete else _words(frame[label]).to_numpy()
+    if y is not None and metric is None and not numeric:
+        warn_of_giveaways(found, y)
     return Rows(
-        path.stem,
-        batch.X,
-        None if label is None else _labels(frame[label], path, numeric),
-        features,
+        stem_of(path),
+        found.X,
+        y,
+        found.feature_names,
         None if ids is None else _row_names(frame[ids], path),
-        None if text is None else frame[text].cast(pl.String).fill_null("").to_list(),
+        None if text is None else _words(frame[text]).to_list(),
+        found.columns,
     )
+
+
+def _words(column: pl.Series) -> pl.Series:
+    return column.cast(pl.String).fill_null("")
 
 
 def _check_size(X: Floats, features: Sequence[str], path: Path) -> None:
@@ -193,6 +221,10 @@ def _numbers(labels: pl.Series) -> NDArray[Any]:
 
 
 def _classes(labels: pl.Series) -> NDArray[Any]:
+    if labels.dtype == pl.Binary or labels.dtype.is_nested():
+        raise UserError(
+            f"Column {labels.name} has {labels.dtype}; labels must be text, numbers or booleans."
+        )
     if labels.dtype == pl.String:
         for number in (pl.Int64, pl.Float64):
             converted = labels.cast(number, strict=False)
@@ -218,7 +250,7 @@ def _from_array(path: Path, label: str | None, metric: Metric | None) -> Rows:
     with open_table(path, ColumnChoice(metric=metric)) as table:
         X, features = table.read().X, table.features
     _check_size(X, features, path)
-    if path.suffix.lower() == ".npz":
+    if kind_of(path) == ".npz":
         names = array_names(path)
         if label is not None and label not in names:
             raise UserError(f"{path} has no array {label!r}; it has {listed(names)}.")

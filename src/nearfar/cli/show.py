@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as json_module
 from typing import Any
 
 import numpy as np
@@ -30,10 +31,13 @@ def show(metric: options.MetricPath, json: options.Json = False) -> None:
     gated = len(found.parts) > 1
     documents = [_document(part, spreads) for part in found.parts]
     if json:
+        columns = None if found.columns is None else json_module.loads(found.columns.to_json())
         about = {"file": str(metric), "gated": gated, "standardised": spreads is not None}
-        show_json({**about, "threshold": threshold, "metrics": documents})
+        show_json({**about, "columns": columns, "threshold": threshold, "metrics": documents})
         return
     say(f"{metric}: {found!r}")
+    if found.columns is not None:
+        say(f"Columns: {found.columns}.")
     if threshold is not None:
         value = -np.inf if threshold["value"] is None else threshold["value"]
         say(f"Threshold for pairs: {value:.6g}, chosen for {threshold['criterion']}.")

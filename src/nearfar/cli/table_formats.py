@@ -1,14 +1,13 @@
-"""Table formats that are read: .csv, .tsv, .parquet, .npy and .npz.
+"""Table formats that are read: text, .parquet, .jsonl, .xlsx, .npy and .npz.
 
 Memory is bounded, whatever the size of the file: text is read in blocks and Parquet in pages. If
-the pages of all columns together are large, groups of columns go through a temporary file.
+the pages of all columns together are large, groups of columns go through a temporary file. Only
+.jsonl and .xlsx files are read at once.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-import os
+import gzip
 import shutil
 import tempfile
 import zipfile
@@ -16,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -24,19 +23,26 @@ import pyarrow as pa
 import pyarrow.parquet
 from numpy.typing import NDArray
 
+from nearfar.cli.csv_reader import SEPARATORS, CsvReader
 from nearfar.cli.errors import UserError
-from nearfar.cli.tables import Batch, ColumnChoice, TableReader, first_line, listed, reading
+from nearfar.cli.recipe_reader import RecipeReader
+from nearfar.cli.tables import (
+    Batch,
+    ColumnChoice,
+    TableReader,
+    listed,
+    polars_frame,
+    reading,
+)
 from nearfar.metrics.metric import Metric
 from nearfar.typing import Floats
 
-SEPARATORS = {".csv": ",", ".tsv": "\t"}
-TABLE_FORMATS = (*SEPARATORS, ".parquet")
+_PACKED = {f"{kind}.gz": kind for kind in SEPARATORS}
+_JSON_LINES = (".jsonl", ".ndjson")
+TABLE_FORMATS = (*SEPARATORS, *_PACKED, ".parquet", *_JSON_LINES, ".xlsx")
 ARRAY_FORMATS = (".npy", ".npz")
 FORMATS = (*TABLE_FORMATS, *ARRAY_FORMATS)
 
-_CSV_BLOCK_BYTES = 1 << 22
-_CSV_MAX_RECORD_BYTES = 1 << 26
-_CSV_TAIL_BYTES = 1 << 12
 _BATCH_BYTES = 1 << 23
 _PARQUET_BUFFER_BYTES = 1 << 16
 _PARQUET_PAGE_BYTES = 1 << 20
@@ -61,7 +67,7 @@ def open_table(
         Folder for temporary files, to read in bounded memory. By default everything is read at
         once.
     """
-    kind = path.suffix.lower()
+    kind = kind_of(path)
     if kind not in FORMATS:
         raise UserError(f"{path} is not in a supported format: {', '.join(FORMATS)}.")
     if not path.is_file():
@@ -70,21 +76,68 @@ def open_table(
         raise UserError(f"{path} is an array without named columns; use a table to name columns.")
     with ExitStack() as stack:
         with reading(path):
+            raw = choice.raw
+            reader: TableReader
             if kind in SEPARATORS:
-                reader: TableReader = CsvReader(path, choice)
+                reader = CsvReader(path, raw, kind=kind)
+            elif kind in _PACKED:
+                folder = stack.enter_context(_temporary_folder(scratch))
+                reader = CsvReader(path, raw, _decompressed(path, folder), _PACKED[kind])
             elif kind == ".parquet":
-                reader = ParquetReader(path, choice, scratch)
+                reader = ParquetReader(path, raw, scratch)
+            elif kind in TABLE_FORMATS:
+                reader = FrameReader(path, raw)
             else:
                 if kind == ".npz" and scratch is not None:
-                    unpacked = tempfile.TemporaryDirectory(prefix=".nearfar-", dir=scratch)
-                    scratch = Path(stack.enter_context(unpacked))
+                    scratch = Path(stack.enter_context(_temporary_folder(scratch)))
                 reader = ArrayReader(path, choice.metric, scratch)
+            if choice.columns is not None and kind in TABLE_FORMATS:
+                reader = RecipeReader(reader, choice.columns, choice.others)
         yield stack.enter_context(closing(reader))
+
+
+def kind_of(path: Path) -> str:
+    """Return the format that a file's name says, in lower case.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from nearfar.cli.table_formats import kind_of
+    >>> kind_of(Path("sales.2024.CSV.gz")), kind_of(Path("x.npy"))
+    ('.csv.gz', '.npy')
+    """
+    packed = next((kind for kind in _PACKED if path.name.lower().endswith(kind)), None)
+    return packed or path.suffix.lower()
+
+
+def stem_of(path: Path) -> str:
+    """Return a file's name without its format.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from nearfar.cli.table_formats import stem_of
+    >>> stem_of(Path("data/sales.2024.CSV.gz")), stem_of(Path("iris"))
+    ('sales.2024', 'iris')
+    """
+    return path.name[: len(path.name) - len(kind_of(path))]
+
+
+def _temporary_folder(parent: Path | None) -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix=".nearfar-", dir=parent)
+
+
+def _decompressed(path: Path, folder: str) -> Path:
+    """Decompress a file to one that can be read from the middle."""
+    target = Path(folder) / "text"
+    with gzip.open(path) as packed, target.open("wb") as file:
+        shutil.copyfileobj(packed, file, 1 << 20)
+    return target
 
 
 def column_names(path: Path) -> list[str]:
     """Return the names of a table's columns."""
-    if path.suffix.lower() not in TABLE_FORMATS:
+    if kind_of(path) not in TABLE_FORMATS:
         raise UserError(f"{path} is not a table: {', '.join(TABLE_FORMATS)}.")
     with open_table(path, ColumnChoice()) as table:
         return list(table.features)
@@ -93,8 +146,7 @@ def column_names(path: Path) -> list[str]:
 def read_frame(path: Path) -> pl.DataFrame:
     """Read all columns of a table as they are; those of text files are text."""
     with open_table(path, ColumnChoice(others=tuple(column_names(path)))) as table:
-        frame = pl.from_arrow(table.read().others)
-    assert isinstance(frame, pl.DataFrame)
+        frame = polars_frame(table.read().others)
     if len(frame) == 0:
         raise UserError(f"{path} has no rows.")
     return frame
@@ -112,145 +164,6 @@ def _matrix(table: pa.Table, names: Sequence[str], dtype: np.dtype[Any]) -> Floa
     return X
 
 
-class CsvReader(TableReader):
-    """A .csv or .tsv file. Features are float64; other columns stay the text they are.
-
-    Blocks of whole records are cut here and parsed by polars. pyarrow's incremental reader loses a
-    newline if a block ends between the CR and LF of a quoted value, cannot read a record that is
-    longer than a block, and takes everything after an unclosed quote as one value. That of polars
-    holds more of the file the more cores there are.
-    """
-
-    dtype = np.dtype(np.float64)
-
-    def __init__(self, path: Path, choice: ColumnChoice) -> None:
-        self.path = path
-        self._separator = SEPARATORS[path.suffix.lower()]
-        with path.open("rb") as file:
-            header = self._header(file)
-            self._start = file.tell()
-            self._end = _end_of_text(file, self._start)
-        self._columns = next(csv.reader(io.StringIO(header, newline=""), delimiter=self._separator))
-        self.features = choice.features(path, self._columns)
-        self.others = pa.schema([(name, pa.string()) for name in choice.others])
-        # A column that is both is read as text and converted later.
-        self._types: dict[str, Any] = dict.fromkeys(self.features, pl.Float64)
-        self._types |= dict.fromkeys(choice.others, pl.String)
-
-    def _header(self, file: BinaryIO) -> str:
-        """Return the first record, or say what is wrong with it."""
-        record = file.readline(_CSV_MAX_RECORD_BYTES)
-        if record.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise UserError(f"{self.path} is in UTF-16; save it in UTF-8.")
-        if self._separator == "," and b"," not in record and b";" in record:
-            raise UserError(
-                f"{self.path} is separated by ';'; save it with ',' (and '.' for decimals)."
-            )
-        while record.count(b'"') % 2 and len(record) < _CSV_MAX_RECORD_BYTES:
-            if not (more := file.readline(_CSV_MAX_RECORD_BYTES)):
-                break
-            record += more
-        if not record.strip():
-            raise UserError(f"{self.path} has no header; its first line must name the columns.")
-        return record.decode("utf-8-sig")
-
-    def _read_batches(self) -> Iterator[Batch]:
-        """Yield one batch per block; the total is estimated from the bytes read so far."""
-        size = self._end - self._start
-        rows = done = 0
-        for block in self._blocks():
-            try:
-                frame = self._parse(block, self._types)
-                X = frame.select(pl.col(self.features).cast(pl.Float64)).to_numpy(order="c")
-            except pl.exceptions.PolarsError as error:
-                raise self._explained(error, block, rows) from error
-            others = frame.select(self.others.names).to_arrow().cast(self.others)
-            rows += len(X)
-            done += len(block)
-            yield Batch(X, others, max(rows, rows * size // done))
-
-    def _blocks(self) -> Iterator[bytes]:
-        """Yield whole records, about as many bytes each time."""
-        with self.path.open("rb") as file:
-            file.seek(self._start)
-            rest = b""
-            while more := file.read(min(_CSV_BLOCK_BYTES, self._end - file.tell())):
-                block = rest + more
-                if file.tell() == self._end and block.count(b'"') % 2 == 0:
-                    yield block
-                    return
-                end = _end_of_records(block)
-                rest = block[end:]
-                if end:
-                    yield block[:end]
-                elif len(rest) > _CSV_MAX_RECORD_BYTES:
-                    break
-            if rest:
-                raise UserError(f"{self.path} has a quote that is not closed.")
-
-    def _parse(self, block: bytes, types: dict[str, Any]) -> pl.DataFrame:
-        """Parse some columns of whole records; short records are filled with nulls."""
-        # Names of our own need no quotes.
-        aliases = {name: f"c{number}" for number, name in enumerate(self._columns)}
-        wanted = {aliases[name]: kind for name, kind in types.items()}
-        frame = pl.read_csv(
-            self._separator.join(aliases.values()).encode() + b"\n" + block,
-            separator=self._separator,
-            columns=list(wanted),
-            schema_overrides=wanted,
-            infer_schema=False,
-        )
-        return frame.select(pl.col(aliases[name]).alias(name) for name in types)
-
-    def _explained(self, error: Exception, block: bytes, before: int) -> UserError:
-        """Name a row that is too long, columns of text, or the first cell that is not a number."""
-        text = io.StringIO(block.decode(errors="replace"), newline="")
-        for row, record in enumerate(csv.reader(text, delimiter=self._separator), start=before):
-            if len(record) > len(self._columns):
-                return UserError(
-                    f"{self.path} has {len(record)} values in row {row} (counting from 0), but "
-                    f"{len(self._columns)} columns."
-                )
-        try:
-            cells = self._parse(block, dict.fromkeys(self.features, pl.String))
-        except pl.exceptions.PolarsError:
-            return UserError(f"{self.path} cannot be read after row {before}: {first_line(error)}")
-        is_text = pl.all().is_not_null() & pl.all().cast(pl.Float64, strict=False).is_null()
-        wrong = cells.select(is_text)
-        words = [c.name for c in wrong if c.any() and c.sum() == cells[c.name].count()]
-        if words:
-            return self.not_numbers(words)
-        for column in wrong:
-            if column.any():
-                row = int(column.to_numpy().argmax())
-                return UserError(
-                    f"{self.path} has {cells[column.name][row]!r} in column {column.name}, row "
-                    f"{before + row} (counting from 0), which is not a number. Correct it, or "
-                    "leave out the row or the column."
-                )
-        return UserError(f"{self.path} cannot be read after row {before}: {first_line(error)}")
-
-
-def _end_of_text(file: BinaryIO, start: int) -> int:
-    """Return where the text ends, without newlines: a blank line at the end is not a row."""
-    size = file.seek(0, os.SEEK_END)
-    file.seek(max(start, size - _CSV_TAIL_BYTES))
-    tail = file.read()
-    return size - len(tail) + len(tail.rstrip(b"\r\n"))
-
-
-def _end_of_records(block: bytes) -> int:
-    """Return where the last whole record ends: after a newline with an even number of quotes."""
-    end, quotes = len(block), block.count(b'"')
-    while end > 0:
-        start = block.rfind(b"\n", 0, end) + 1
-        quotes -= block.count(b'"', start, end)
-        if quotes % 2 == 0:
-            return start
-        end = start - 1
-    return 0
-
-
 def _is_number(kind: pa.DataType) -> bool:
     types = pa.types
     return bool(
@@ -261,7 +174,53 @@ def _is_number(kind: pa.DataType) -> bool:
     )
 
 
-class ParquetReader(TableReader):
+class _ArrowReader(TableReader):
+    """A table that has types: numbers, text and others."""
+
+    _schema: pa.Schema
+
+    def _choose(self, schema: pa.Schema, choice: ColumnChoice) -> None:
+        self._schema = schema
+        self.features = choice.features(self.path, schema.names)
+        self.needed = choice.needed
+        self.others = pa.schema([schema.field(name) for name in choice.others])
+        single = {schema.field(name).type for name in self.features} == {pa.float32()}
+        self.dtype = np.dtype(np.float32 if single else np.float64)
+
+    def _check_numbers(self) -> None:
+        text = [n for n in self.features if not _is_number(self._schema.field(n).type)]
+        if text:
+            raise self.not_numbers(text)
+
+
+class FrameReader(_ArrowReader):
+    """A .jsonl or .xlsx file, read at once."""
+
+    def __init__(self, path: Path, choice: ColumnChoice) -> None:
+        self.path = path
+        self._table = _read_whole(path).to_arrow()
+        self._choose(self._table.schema.remove_metadata(), choice)
+
+    def _read_batches(self) -> Iterator[Batch]:
+        self._check_numbers()
+        X = _matrix(self._table, self.features, self.dtype)
+        others = self._table.select(self.others.names).cast(self.others)
+        yield Batch(X, others, len(self._table))
+
+
+def _read_whole(path: Path) -> pl.DataFrame:
+    if kind_of(path) in _JSON_LINES:
+        return pl.read_ndjson(path, infer_schema_length=None)
+    try:
+        return pl.read_excel(path)
+    except ImportError:
+        raise UserError(
+            f'{path}: reading Excel needs a package; run: pip install "fastexcel", or save the '
+            "sheet as .csv."
+        ) from None
+
+
+class ParquetReader(_ArrowReader):
     """A .parquet file, read page by page."""
 
     def __init__(self, path: Path, choice: ColumnChoice, scratch: Path | None) -> None:
@@ -269,25 +228,20 @@ class ParquetReader(TableReader):
         self._file = pa.parquet.ParquetFile(
             path, pre_buffer=False, buffer_size=_PARQUET_BUFFER_BYTES
         )
-        self._schema = self._file.schema_arrow.remove_metadata()
-        self.features = choice.features(path, self._schema.names)
-        self.others = pa.schema([self._schema.field(name) for name in choice.others])
-        single = {self._schema.field(name).type for name in self.features} == {pa.float32()}
-        self.dtype = np.dtype(np.float32 if single else np.float64)
+        self._choose(self._file.schema_arrow.remove_metadata(), choice)
+        self._width = choice.width or len(self.features)
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
 
     def _read_batches(self) -> Iterator[Batch]:
-        text = [n for n in self.features if not _is_number(self._schema.field(n).type)]
-        if text:
-            raise self.not_numbers(text)
+        self._check_numbers()
         width = len(self.features)
         if self._scratch is None:
             rows, at_once = max(1, self._file.metadata.num_rows), width
         else:
-            rows = max(1, _BATCH_BYTES // (8 * max(1, width)))
+            rows = max(1, _BATCH_BYTES // (8 * max(1, self._width)))
             page = self._page_bytes()
             fits = width * page <= _PARQUET_MAX_PAGES_BYTES
             at_once = width if fits else max(1, _PARQUET_GROUP_PAGES_BYTES // page)
@@ -310,6 +264,8 @@ class ParquetReader(TableReader):
         """Yield some columns, a few rows at a time."""
         options |= {"batch_size": rows, "columns": list(names), "use_threads": False}
         for columns in self._file.iter_batches(**options):
+            # polars panics on the invalid text and offsets of damaged files.
+            columns.validate(full=True)
             yield pa.Table.from_batches([columns])
 
     def _direct(self, rows: int) -> Iterator[Batch]:
@@ -386,8 +342,8 @@ def load_array(path: Path, name: str | None = None) -> NDArray[Any]:
     """Read an array of an .npy file, or one of an .npz file; never one that runs code."""
     if not path.is_file():
         raise UserError(f"There is no file {path}.")
-    with reading(path):
-        found = np.load(path, allow_pickle=False)
+    with reading(path), path.open("rb") as file:
+        found = np.load(file, allow_pickle=False)
         return np.asarray(found if name is None else found[name])
 
 

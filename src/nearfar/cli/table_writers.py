@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,13 +15,18 @@ import pyarrow as pa
 import pyarrow.parquet
 from numpy.typing import NDArray
 
+from nearfar.cli.csv_reader import SEPARATORS
 from nearfar.cli.errors import UserError
-from nearfar.cli.table_formats import SEPARATORS, TABLE_FORMATS
-from nearfar.cli.tables import first_line
+from nearfar.cli.streams import STREAM
+from nearfar.cli.tables import first_line, polars_frame
+from nearfar.cli.terminal import copy_to_stdout
 from nearfar.runtime.atomic_write import atomic_write
 from nearfar.typing import Floats
 
-WRITTEN_FORMATS = (*TABLE_FORMATS, ".npy")
+WRITTEN_TABLES = (*SEPARATORS, ".parquet")
+WRITTEN_FORMATS = (*WRITTEN_TABLES, ".npy")
+VECTOR = "nearfar"
+"""Name of the column of lists that has all coordinates."""
 
 _ROW_GROUP_BYTES = 1 << 24
 
@@ -33,8 +40,24 @@ def writing(path: Path) -> Iterator[None]:
         raise UserError(f"{path} cannot be written: {first_line(error)}") from error
 
 
+@contextmanager
+def stdout_file(path: Path) -> Iterator[Path]:
+    """Give a path to write to; if it is ``-``, that of a .csv file that then goes to stdout."""
+    if str(path) != STREAM:
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        temporary = Path(folder) / "stdout.csv"
+        yield temporary
+        with temporary.open("rb") as file:
+            copy_to_stdout(file)
+
+
 def write_frame(frame: pl.DataFrame, path: Path) -> None:
-    """Write a whole table."""
+    """Write a whole table; ``-`` is .csv to stdout."""
+    if str(path) == STREAM:
+        copy_to_stdout(io.BytesIO(frame.write_csv().encode()))
+        return
     with writing(path), atomic_write(path) as temporary:
         if path.suffix.lower() == ".parquet":
             pa.parquet.write_table(frame.to_arrow(), temporary)
@@ -59,7 +82,13 @@ class TableWriter(Protocol):
 
 
 def open_writer(
-    temporary: Path, kind: str, others: pa.Schema, names: Sequence[str], dtype: np.dtype[Any]
+    temporary: Path,
+    kind: str,
+    others: pa.Schema,
+    names: Sequence[str],
+    dtype: np.dtype[Any],
+    *,
+    as_vector: bool = False,
 ) -> TableWriter:
     """Open a file for rows.
 
@@ -75,19 +104,28 @@ def open_writer(
         Names of the coordinates.
     dtype : dtype
         Type of the coordinates.
+    as_vector : bool, default=False
+        Whether a Parquet file has all coordinates in one column of lists.
     """
     if kind == ".npy":
         return _ArrayWriter(temporary, dtype, len(names))
+    number = pa.from_numpy_dtype(dtype)
     schema = others
-    for name in names:
-        schema = schema.append(pa.field(name, pa.from_numpy_dtype(dtype)))
+    for name in () if as_vector else names:
+        schema = schema.append(pa.field(name, number))
+    if as_vector:
+        schema = schema.append(pa.field(VECTOR, pa.list_(number, len(names))))
     if kind == ".parquet":
-        return _ParquetWriter(temporary, schema, others.names)
+        return _ParquetWriter(temporary, schema, others.names, len(names))
     return _CsvWriter(temporary, schema, SEPARATORS[kind])
 
 
 def _joined(others: pa.Table, Y: Floats, schema: pa.Schema) -> pa.Table:
-    coordinates = [pa.array(np.ascontiguousarray(column)) for column in Y.T]
+    if len(schema) == len(others.columns) + 1 and pa.types.is_fixed_size_list(schema[-1].type):
+        flat = pa.array(np.ascontiguousarray(Y).ravel())
+        coordinates = [pa.FixedSizeListArray.from_arrays(flat, Y.shape[1])]
+    else:
+        coordinates = [pa.array(np.ascontiguousarray(column)) for column in Y.T]
     return pa.Table.from_arrays([*others.columns, *coordinates], schema=schema)
 
 
@@ -103,9 +141,7 @@ class _CsvWriter:
         self._append(_joined(others, Y, self._schema))
 
     def _append(self, table: pa.Table) -> None:
-        frame = pl.from_arrow(table)
-        assert isinstance(frame, pl.DataFrame)
-        text = frame.write_csv(include_header=self._header, separator=self._separator)
+        text = polars_frame(table).write_csv(include_header=self._header, separator=self._separator)
         self._file.write(text.encode())
         self._header = False
 
@@ -121,9 +157,11 @@ class _CsvWriter:
 class _ParquetWriter:
     """Writes row groups of bounded size."""
 
-    def __init__(self, path: Path, schema: pa.Schema, copied: Sequence[str]) -> None:
+    def __init__(
+        self, path: Path, schema: pa.Schema, copied: Sequence[str], n_coordinates: int
+    ) -> None:
         self._schema = schema
-        self._rows = max(1, _ROW_GROUP_BYTES // (8 * len(schema)))
+        self._rows = max(1, _ROW_GROUP_BYTES // (8 * (len(copied) + n_coordinates)))
         self._waiting: list[pa.Table] = []
         # Coordinates hardly repeat, so that a dictionary of them is no use.
         encoding: dict[str, Any] = {"compression": "zstd", "use_dictionary": list(copied)}

@@ -6,6 +6,9 @@ batches of bounded size or everything at once, and gets the same errors.
 
 from __future__ import annotations
 
+import gzip
+import shlex
+import tokenize
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
@@ -19,7 +22,8 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from nearfar.cli.errors import UserError
+from nearfar.cli.errors import NotNumbersError, UserError
+from nearfar.columns import Columns
 from nearfar.metrics.metric import Metric
 from nearfar.typing import Floats
 
@@ -32,6 +36,10 @@ _READ_ERRORS = (
     NotImplementedError,
     zipfile.BadZipFile,
     zlib.error,
+    tokenize.TokenError,
+    SyntaxError,
+    gzip.BadGzipFile,
+    pl.exceptions.PanicException,
 )
 
 
@@ -48,6 +56,8 @@ class ColumnChoice:
     metric : Metric or None
         The metric whose features are wanted. Without feature names, and without a metric, all
         columns but `others` and `drop` are features.
+    width : int
+        Number of features that the columns in `others` become later, if they do.
 
     Examples
     --------
@@ -60,18 +70,32 @@ class ColumnChoice:
     others: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     metric: Metric | None = None
+    width: int = 0
+
+    @property
+    def columns(self) -> Columns | None:
+        """What columns become features in the way that the metric has learned."""
+        return None if self.metric is None else self.metric.columns
+
+    @property
+    def needed(self) -> bool:
+        """Whether a metric names the features that it needs."""
+        return self.metric is not None and self.metric.feature_names is not None
+
+    @property
+    def raw(self) -> ColumnChoice:
+        """The same choice, with the columns that become features later as they are."""
+        if self.columns is None:
+            return self
+        others = tuple(dict.fromkeys([*self.others, *self.columns.names]))
+        return _RawChoice(others, self.drop, self.metric, len(self.columns.feature_names))
 
     def features(self, path: Path, columns: Sequence[str]) -> tuple[str, ...]:
         """Return the columns that are features, in order, or raise UserError."""
-        if len(set(columns)) < len(columns):
-            twice = next(name for name in columns if columns.count(name) > 1)
-            raise UserError(f"{path} has several columns named {twice!r}; rename all but one.")
-        require_columns(path, columns, [*self.others, *self.drop])
-        both = next((name for name in self.drop if name in self.others), None)
-        if both is not None:
-            raise UserError(f"Column {both!r} is needed and cannot be dropped.")
+        self._check_names(path, columns)
         if self.metric is not None and self.metric.feature_names is not None:
-            return self._named_features(path, columns, self.metric.feature_names)
+            self._check_needed(path, columns, self.metric.feature_names)
+            return self.metric.feature_names
         features = tuple(name for name in columns if name not in {*self.others, *self.drop})
         if self.metric is not None and len(features) != self.metric.n_features:
             hint = "; --drop the others" if len(features) > self.metric.n_features else ""
@@ -81,16 +105,34 @@ class ColumnChoice:
             )
         return features
 
-    def _named_features(
-        self, path: Path, columns: Sequence[str], names: tuple[str, ...]
-    ) -> tuple[str, ...]:
+    def _check_names(self, path: Path, columns: Sequence[str]) -> None:
+        if len(set(columns)) < len(columns):
+            twice = next(name for name in columns if columns.count(name) > 1)
+            raise UserError(f"{path} has several columns named {twice!r}; rename all but one.")
+        require_columns(path, columns, [*self.others, *self.drop])
+        both = next((name for name in self.drop if name in self.others), None)
+        if both is not None:
+            raise UserError(f"Column {both!r} is needed and cannot be dropped.")
+
+    def _check_needed(self, path: Path, columns: Sequence[str], names: tuple[str, ...]) -> None:
         missing = [name for name in names if name not in columns]
         if missing:
             raise UserError(f"{path} lacks columns that the metric needs: {listed(missing)}.")
         dropped = [name for name in names if name in self.drop]
         if dropped:
-            raise UserError(f"The metric needs columns that are dropped: {listed(dropped)}.")
-        return names
+            them = columns_named(dropped)
+            raise UserError(f"The metric needs {them}; do not {option('--drop', dropped)}.")
+
+
+class _RawChoice(ColumnChoice):
+    """Columns as they are, without features."""
+
+    def features(self, path: Path, columns: Sequence[str]) -> tuple[str, ...]:
+        """Return nothing, after checking that the columns are there."""
+        assert self.columns is not None
+        self._check_needed(path, columns, self.columns.names)
+        self._check_names(path, columns)
+        return ()
 
 
 @dataclass(frozen=True)
@@ -158,12 +200,15 @@ class TableReader(ABC):
         Names and types of the other columns.
     dtype : dtype
         float32 if all features are, otherwise float64.
+    needed : bool
+        Whether a metric needs the features, so that none can be left out.
     """
 
     path: Path
     features: tuple[str, ...]
     others: pa.Schema
     dtype: np.dtype[Any]
+    needed: bool = False
 
     @abstractmethod
     def _read_batches(self) -> Iterator[Batch]:
@@ -199,15 +244,21 @@ class TableReader(ABC):
             return
         row = before + int(finite.all(axis=1).argmin())
         names = [self.features[column] for column in np.flatnonzero(~finite.all(axis=0))]
-        raise UserError(
+        remedy = "those rows" if self.needed else "those rows or columns"
+        raise NotNumbersError(
             f"{self.path} has missing or infinite values in {columns_named(names)}, first in row "
-            f"{row} (counting from 0). Fill them in, or leave out those rows or columns."
+            f"{row} (counting from 0). Fill them in, or leave out {remedy}."
         )
 
     def not_numbers(self, names: Sequence[str]) -> UserError:
         """Return the error for columns of text."""
-        drop = " ".join(f"--drop {name}" for name in names[:_MOST_NAMES])
-        return UserError(
+        if self.needed:
+            return NotNumbersError(
+                f"{self.path} has text in {columns_named(names)}, where the metric needs numbers. "
+                "Write numbers, or learn the metric again from this table."
+            )
+        drop = option("--drop", names[:_MOST_NAMES])
+        return NotNumbersError(
             f"{self.path} has text in {columns_named(names)}. Leave it out with {drop}."
         )
 
@@ -219,6 +270,21 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except _READ_ERRORS as error:
         raise UserError(f"{path} cannot be read: {first_line(error)}") from error
+    except OSError as error:
+        # Those of pyarrow about damaged files have no number.
+        if error.errno is not None:
+            raise
+        raise UserError(f"{path} cannot be read: {first_line(error)}") from error
+
+
+def polars_frame(table: pa.Table) -> pl.DataFrame:
+    """Return a table of pyarrow as one of polars, with the same names."""
+    # polars renames columns without a name, and panics on damaged metadata.
+    names = [str(number) for number in range(table.num_columns)]
+    frame = pl.from_arrow(pa.Table.from_arrays(table.columns, names=names))
+    assert isinstance(frame, pl.DataFrame)
+    frame.columns = table.column_names
+    return frame
 
 
 def first_line(error: BaseException) -> str:
@@ -236,12 +302,41 @@ def listed(names: Sequence[str]) -> str:
     'a, b'
     """
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(names[:_MOST_NAMES]) + more
+    return ", ".join(name or "''" for name in names[:_MOST_NAMES]) + more
 
 
 def columns_named(names: Sequence[str]) -> str:
     """Return "column a" or "columns a, b"."""
     return f"column{'s' if len(names) > 1 else ''} {listed(names)}"
+
+
+def named_columns(given: Iterable[str] | None, columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns that an option names; several may be separated by commas.
+
+    Examples
+    --------
+    >>> from nearfar.cli.tables import named_columns
+    >>> named_columns(["a,b", "x, y"], ["a", "b", "x, y"])
+    ('a', 'b', 'x, y')
+    """
+    names: list[str] = []
+    for text in given or ():
+        names += [text] if text in columns else [part.strip() for part in text.split(",")]
+    return tuple(dict.fromkeys(names))
+
+
+def option(name: str, columns: Sequence[str]) -> str:
+    """Return an option that names columns, as a shell takes it.
+
+    Examples
+    --------
+    >>> from nearfar.cli.tables import option
+    >>> option("--drop", ["a", "b"]), option("--drop", ["a, b", "c"])
+    ('--drop a,b', "--drop 'a, b' --drop c")
+    """
+    if any("," in column for column in columns):
+        return " ".join(f"{name} {shlex.quote(column)}" for column in columns)
+    return f"{name} {shlex.quote(','.join(columns))}"
 
 
 def require_columns(path: Path, columns: Sequence[str], names: Iterable[str]) -> None:

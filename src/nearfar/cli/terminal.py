@@ -10,13 +10,16 @@ import functools
 import json
 import math
 import os
+import shutil
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ParamSpec
+from contextvars import ContextVar
+from typing import Any, BinaryIO, ParamSpec
 
+import polars as pl
 import typer
 from rich.console import Console
 from rich.progress import (
@@ -52,9 +55,13 @@ class _Console(Console):
         os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
 
 
+_stdout_taken = ContextVar("_stdout_taken", default=False)
+"""Whether a table went to stdout, so that messages go to stderr."""
+
+
 def out() -> Console:
     """Where results go."""
-    return _Console(stderr=False)
+    return _Console(stderr=_stdout_taken.get())
 
 
 def err() -> Console:
@@ -67,12 +74,15 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
 
     @functools.wraps(function)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+        _stdout_taken.set(False)
         try:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message="The number of unique classes")
                 function(*args, **kwargs)
         except (UserError, ValueError, ImportError, MemoryError) as error:
             fail(" ".join(str(error).split()) or type(error).__name__)
+        except pl.exceptions.PanicException as error:
+            fail(f"a file cannot be read: {' '.join(str(error).split())}")
         except OSError as error:
             reason = error.strerror or str(error)
             fail(f"{error.filename}: {reason}" if error.filename else reason)
@@ -105,6 +115,16 @@ def fail(message: str) -> None:
 def say(text: str) -> None:
     """Print a line of the result."""
     out().print(text, soft_wrap=True)
+
+
+def copy_to_stdout(file: BinaryIO) -> None:
+    """Copy a table to stdout; messages go to stderr from now on."""
+    _stdout_taken.set(True)
+    try:
+        shutil.copyfileobj(file, sys.stdout.buffer)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def note(text: str) -> None:

@@ -16,9 +16,17 @@ import typer
 from nearfar.cli import options
 from nearfar.cli.errors import UserError
 from nearfar.cli.files import check_output, load_metric
-from nearfar.cli.table_formats import open_table
-from nearfar.cli.table_writers import WRITTEN_FORMATS, TableWriter, open_writer, writing
-from nearfar.cli.tables import ColumnChoice, TableReader, rebatched
+from nearfar.cli.streams import shown_target, spooled
+from nearfar.cli.table_formats import TABLE_FORMATS, column_names, kind_of, open_table
+from nearfar.cli.table_writers import (
+    VECTOR,
+    WRITTEN_FORMATS,
+    TableWriter,
+    open_writer,
+    stdout_file,
+    writing,
+)
+from nearfar.cli.tables import ColumnChoice, TableReader, named_columns, rebatched
 from nearfar.cli.terminal import bars, command, say, show_json
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.atomic_write import always_cleaned_up, atomic_write
@@ -31,11 +39,25 @@ _BLAS_TILE_ROWS = 1024
 def transform(
     metric: options.MetricPath,
     source: Annotated[
-        Path, typer.Argument(help="Table (.csv, .tsv, .parquet) or array (.npy, .npz).")
+        Path,
+        typer.Argument(callback=spooled, help="Table or array, as for learn, or - for stdin."),
     ],
-    target: Annotated[Path, typer.Argument(help="File to write: .csv, .tsv, .parquet or .npy.")],
-    keep: Annotated[list[str] | None, typer.Option(help="Column to copy; repeatable.")] = None,
+    target: Annotated[
+        Path,
+        typer.Argument(help="File to write: .csv, .tsv, .parquet or .npy; - is .csv to stdout."),
+    ],
+    keep: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN,...", help="Columns to copy; repeatable.")
+    ] = None,
     drop: options.Drop = None,
+    ids: options.Id = None,
+    as_vector: Annotated[
+        bool,
+        typer.Option(
+            "--as-vector",
+            help=f"Write the coordinates as one column of lists, {VECTOR!r}; for .parquet.",
+        ),
+    ] = False,
     json: options.Json = False,
 ) -> None:
     """Map the rows of a file so that Euclidean distance is the metric.
@@ -43,20 +65,21 @@ def transform(
     Memory is bounded, however large the file is.
     """
     start = time.perf_counter()
-    with bars() as shown:
+    with bars() as shown, stdout_file(target) as path:
         rows = transform_file(
             load_metric(metric),
             source,
-            target,
-            keep=keep or [],
+            path,
+            keep=[*([] if ids is None else [ids]), *(keep or [])],
             drop=drop or [],
+            as_vector=as_vector,
             progress=lambda done, total: shown.update(done, total, "rows"),
         )
     seconds = time.perf_counter() - start
     if json:
         show_json({"rows": rows, "written": str(target), "seconds": seconds})
     else:
-        say(f"Mapped {rows} rows in {seconds:.2f} s; written to {target}")
+        say(f"Mapped {rows} rows in {seconds:.2f} s; written to {shown_target(target)}")
 
 
 def transform_file(
@@ -66,6 +89,7 @@ def transform_file(
     *,
     keep: Sequence[str] = (),
     drop: Sequence[str] = (),
+    as_vector: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> int:
     r"""Map every row of a table, and write the result in the same order.
@@ -75,7 +99,7 @@ def transform_file(
     metric : Metric
         With feature names, these columns are mapped; otherwise all but `keep` and `drop`.
     source : Path
-        Table (.csv, .tsv, .parquet) or 2-d array (.npy; .npz: its array X, or its only one).
+        Table or 2-d array (.npy; .npz: its array X, or its only one).
     target : Path
         Table (.csv, .tsv, .parquet) or array (.npy) of the coordinates. An existing file is
         replaced only once the new one is complete.
@@ -83,6 +107,8 @@ def transform_file(
         Columns to copy before the coordinates. Those of a .csv or .tsv stay the text they are.
     drop : sequence of str
         Columns to leave out.
+    as_vector : bool, default=False
+        Whether to write one column of lists; for .parquet.
     progress : callable, optional
         Called with the number of rows done and their total, an estimate for .csv and .tsv.
 
@@ -109,16 +135,27 @@ def transform_file(
     ...     print(rows, target.read_text().split())
     2 ['id,nearfar_0', 'a,3.0', 'b,6.0']
     """
-    choice = ColumnChoice(tuple(dict.fromkeys(keep)), tuple(dict.fromkeys(drop)), metric)
+    table_columns = column_names(source) if (keep or drop) and _is_table(source) else []
+    kept, dropped = (named_columns(given, table_columns) for given in (keep, drop))
+    choice = ColumnChoice(kept, dropped, metric)
     names = [f"nearfar_{number}" for number in range(metric.n_components)]
-    _check(metric, source, target, choice, names)
+    _check(metric, source, target, choice, [VECTOR] if as_vector else names)
+    if as_vector and target.suffix.lower() != ".parquet":
+        raise UserError(
+            f"--as-vector writes a column of lists, which needs .parquet, not {target}."
+        )
     with (
         atomic_write(target) as temporary,
         open_table(source, choice, scratch=target.resolve().parent) as table,
     ):
-        writer = open_writer(temporary, target.suffix.lower(), table.others, names, table.dtype)
+        kind = target.suffix.lower()
+        writer = open_writer(temporary, kind, table.others, names, table.dtype, as_vector=as_vector)
         with always_cleaned_up(writer.close):
             return _map_rows(metric, table, writer, target, progress or (lambda *_: None))
+
+
+def _is_table(source: Path) -> bool:
+    return kind_of(source) in TABLE_FORMATS and source.is_file()
 
 
 def _map_rows(

@@ -17,8 +17,7 @@ from nearfar.cli.constraints import read_queries
 from nearfar.cli.errors import UserError
 from nearfar.cli.files import check_output, load_metric, save_threshold, stored_threshold
 from nearfar.cli.rows import Rows, read_rows
-from nearfar.cli.table_formats import TABLE_FORMATS
-from nearfar.cli.table_writers import write_frame
+from nearfar.cli.table_writers import WRITTEN_TABLES, write_frame
 from nearfar.cli.terminal import command, note, say, show_json, show_table
 from nearfar.comparison.checkpoint import digest
 from nearfar.constraints import Pairs
@@ -72,7 +71,7 @@ def verify(
     saved in the metric file. Its accuracy is that of thresholds chosen on other pairs.
     """
     if save_as is not None:
-        check_output(save_as, TABLE_FORMATS, [metric, source, pairs])
+        check_output(save_as, WRITTEN_TABLES, [metric, source, pairs])
     if threshold is not None and not 0 <= threshold < float("inf"):
         raise UserError(f"--threshold must be a distance of 0 or more; got {threshold}.")
     found = load_metric(metric)

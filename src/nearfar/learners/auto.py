@@ -517,7 +517,7 @@ class AutoProblem(Problem):
         if outer.whole_groups or self.goal == "ranking":
             return expect_ranking(metrics, self.Z[rows], y[rows])
         X, known = self.Z[outer.rows], y[outer.rows]
-        return expect_error(metrics, X, known, self.Z[rows], y[rows])
+        return expect_error(metrics, X, known, self.Z[rows], y[rows], len(self.Z))
 
     def attributes(self, builder: MetricBuilder, history: History) -> dict[str, Any]:
         """Weights, leaderboard, and what to expect."""

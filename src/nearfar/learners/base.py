@@ -16,7 +16,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -399,7 +399,7 @@ class MetricLearner(
     def _path(self, data: FitInput) -> Iterator[tuple[int, Any]]:
         """Yield metrics along a fit, each with the number of iterations that it took."""
         problem = self._build_problem(data)
-        builder = self._builder_of(problem, data)
+        builder = replace(self._builder_of(problem, data), shortest=False)
         history, shown, number = History(), 0, _FIRST_STAGE
         solver = problem.solve()
         with closing(solver):

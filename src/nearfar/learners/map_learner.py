@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -40,12 +42,21 @@ class MapProblem(Problem):
         return ""
 
 
+@dataclass(frozen=True)
 class MapBuilder(MetricBuilder):
-    """Builds a metric from the last map."""
+    """Builds a metric from the last map.
+
+    Attributes
+    ----------
+    lift : callable
+        The solver's map -> map of all features.
+    """
+
+    lift: Callable[[Matrix], Matrix] = np.asarray
 
     def metric(self, history: History) -> Metric:
         """Return the metric of the last map."""
-        return self.build(history[-1].model)
+        return self.build(self.lift(history[-1].model))
 
 
 class MapLearner(MetricLearner):

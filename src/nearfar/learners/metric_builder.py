@@ -33,6 +33,9 @@ class MetricBuilder:
         Centre of the scaled points, in units of X.
     unit_rows : bool
         Whether points are first divided by their length.
+    shortest : bool
+        Whether the map gets orthogonal rows, and no more than the rank of the metric. That costs
+        an eigendecomposition, which metrics along a fit do without.
     """
 
     scale: Vector
@@ -43,6 +46,7 @@ class MetricBuilder:
     center: Vector
     kernel_map: KernelMap | None = None
     unit_rows: bool = False
+    shortest: bool = True
 
     def metric(self, history: History) -> Any:
         """Return the metric after the iterations; by default, that of the last one's factor."""
@@ -56,8 +60,9 @@ class MetricBuilder:
         With `n_components` the coordinates kept are the principal axes of the mapped training
         points: the best approximation of their distances in that many dimensions.
         """
-        factor = learned if self.base is None else np.vstack([self.base, learned])
-        L = Metric.from_matrix(factor.T @ factor).L
+        L = learned if self.base is None else np.vstack([self.base, learned])
+        if self.shortest:
+            L = Metric.from_matrix(L.T @ L).L
         if self.n_components is not None and self.covariance is not None:
             axes = np.linalg.eigh(L @ self.covariance @ L.T)[1][:, ::-1]
             L = axes[:, : self.n_components].T @ L

@@ -7,12 +7,15 @@ version     arrays (float64)                                                    
 2           as 1; basis.points, basis.whitening, basis.center, basis.scale           kernel
 3           L.0, L.1, ... (one per metric), gate.V, gate.b
 4           as 1, 2 or 3                                                             rows: "unit"
+5           as 1, 2 or 3                                                             columns
 ==========  =======================================================================  ==============
 
 The metadata always has "format" and "version". "feature_names" is a JSON list, and "kernel" a JSON
 list of the kernel's name and its parameters. In version 4, points are divided by their length
-before everything else. All other metadata is the caller's; the command line keeps the spreads of
-the features ("feature_spreads") and a threshold for pairs ("threshold") there, as JSON.
+before everything else. In version 5, "columns" is the JSON of `nearfar.columns.Columns`: what the
+columns of a table become before that; it may have "rows" too. All other metadata is the caller's;
+the command line keeps the spreads of the features ("feature_spreads") and a threshold for pairs
+("threshold") there, as JSON.
 
 Reading a file runs no code, and safetensors checks sizes and offsets against the length of the
 file before an array is allocated.
@@ -34,6 +37,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from nearfar.columns import Columns
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.kernel_map import KERNELS, KernelMap
 from nearfar.metrics.metric import MAX_FILE_BYTES, Metric
@@ -42,10 +46,10 @@ from nearfar.runtime.atomic_write import atomic_write
 from nearfar.typing import Matrix
 
 _FORMAT = "nearfar.metric"
-_LINEAR, _KERNEL, _GATED, _UNIT_ROWS = "1", "2", "3", "4"
+_LINEAR, _KERNEL, _GATED, _UNIT_ROWS, _COLUMNS = "1", "2", "3", "4", "5"
 _VOTES = ("votes.directions", "votes.alphas", "votes.thresholds")
 _BASIS = ("basis.points", "basis.whitening", "basis.center", "basis.scale")
-_RESERVED = frozenset({"format", "version", "feature_names", "kernel", "rows"})
+_RESERVED = frozenset({"format", "version", "feature_names", "kernel", "rows", "columns"})
 _INVALID = (
     ValueError,
     TypeError,
@@ -70,6 +74,8 @@ def write_metric(path: str | os.PathLike[str], metric: Metric, metadata: Mapping
     header |= {"format": _FORMAT, **metadata}
     if metric.unit_rows:
         header |= {"version": _UNIT_ROWS, "rows": "unit"}
+    if metric.columns is not None:
+        header |= {"version": _COLUMNS, "columns": metric.columns.to_json()}
     if metric.feature_names is not None:
         header["feature_names"] = json.dumps(metric.feature_names)
     # safetensors writes the memory of an array as it is, whatever its strides.
@@ -164,7 +170,10 @@ class _File:
 
     @property
     def unit_rows(self) -> bool:
-        return self.metadata["version"] == _UNIT_ROWS and self.metadata.get("rows") == "unit"
+        return (
+            self.metadata["version"] in {_UNIT_ROWS, _COLUMNS}
+            and self.metadata.get("rows") == "unit"
+        )
 
     def __contains__(self, name: str) -> bool:
         return name in self.tensors.keys()  # noqa: SIM118
@@ -222,6 +231,14 @@ def _decode_gated(file: _File) -> Metric:
 def _decode_unit_rows(file: _File) -> Metric:
     if not file.unit_rows:
         raise ValueError(f"its rows are {file.metadata.get('rows')!r}, not 'unit'")
+    return _decode_any(file)
+
+
+def _decode_columns(file: _File) -> Metric:
+    return _decode_any(file).with_columns(Columns.from_json(file.metadata["columns"]))
+
+
+def _decode_any(file: _File) -> Metric:
     if "gate.V" in file:
         return _decode_gated(file)
     return _decode_kernel(file) if "basis.points" in file else _decode_linear(file)
@@ -232,4 +249,5 @@ _DECODERS: dict[str, Callable[[_File], Metric]] = {
     _KERNEL: _decode_kernel,
     _GATED: _decode_gated,
     _UNIT_ROWS: _decode_unit_rows,
+    _COLUMNS: _decode_columns,
 }

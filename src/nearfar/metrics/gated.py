@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
+from nearfar.columns import Columns
 from nearfar.metrics.metric import Metric
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
@@ -61,6 +62,8 @@ class GatedMetric(Metric):
         n_features, names = metrics[0].n_features, metrics[0].feature_names
         if any(m.n_features != n_features or m.feature_names != names for m in metrics):
             raise ValueError("The metrics of a gated metric must have the same features.")
+        if any(m.columns != metrics[0].columns for m in metrics):
+            raise ValueError("The metrics of a gated metric must have the same columns.")
         if len({m.unit_rows for m in metrics}) > 1:
             raise ValueError("Either all metrics of a gated metric have unit rows, or none.")
         if any(not m.is_linear or m.votes is not None for m in metrics):
@@ -82,6 +85,7 @@ class GatedMetric(Metric):
         object.__setattr__(self, "b", offsets)
         object.__setattr__(self, "feature_names", names)
         object.__setattr__(self, "unit_rows", metrics[0].unit_rows)
+        object.__setattr__(self, "columns", metrics[0].columns)
 
     def __getattr__(self, name: str) -> Any:
         if name in {"L", "matrix"}:
@@ -99,8 +103,12 @@ class GatedMetric(Metric):
         return False
 
     def named(self, feature_names: Sequence[str] | None) -> GatedMetric:
-        """Return the same metric with other feature names."""
+        """Return the same metric of features with other names, without `columns`."""
         return GatedMetric([m.named(feature_names) for m in self.metrics], self.V, self.b)
+
+    def with_columns(self, columns: Columns | None) -> GatedMetric:
+        """Return the same metric, for tables whose columns become its features."""
+        return GatedMetric([m.with_columns(columns) for m in self.metrics], self.V, self.b)
 
     @property
     def n_features(self) -> int:
@@ -144,7 +152,7 @@ class GatedMetric(Metric):
         array of shape (n_samples, n_components)
             Padded with zeros for metrics with fewer components.
         """
-        points = self._check_points(X)
+        points = self.features_of(X)
         out = np.zeros((len(points), self.n_components), dtype=points.dtype)
         for rows, metric in self.spaces(points):
             out[rows, : metric.n_components] = metric.transform(points[rows])
@@ -152,8 +160,8 @@ class GatedMetric(Metric):
 
     def distances(self, X: ArrayLike, Y: ArrayLike | None = None) -> Matrix:
         """Return all distances from the rows of X, by their metrics, to those of Y (default: X)."""
-        queries = self._check_points(X)
-        others = queries if Y is None else self._check_points(Y)
+        queries = self.features_of(X)
+        others = queries if Y is None else self.features_of(Y)
         out = np.empty((len(queries), len(others)))
         for rows, metric in self.spaces(queries):
             out[rows] = metric.distances(queries[rows], others)
@@ -186,7 +194,7 @@ class GatedMetric(Metric):
         probabilities : array of shape (n_queries, n_classes)
             Means over the metrics, weighted by the gate's probabilities.
         """
-        points, sought = self._check_points(X), self._check_points(queries)
+        points, sought = self.features_of(X), self.features_of(queries)
         classes, codes = np.unique(np.asarray(y), return_inverse=True)
         members = np.eye(len(classes))[codes]
         gate = self.gate(sought)
@@ -208,7 +216,7 @@ class GatedMetric(Metric):
         assignment : array of shape (n_samples,)
             The number of each point's metric.
         """
-        points = self._check_points(X)
+        points = self.features_of(X)
         out = np.zeros((len(points), n_components), dtype=points.dtype)
         for rows, metric in self.spaces(points):
             embedded = metric.transform(points[rows])

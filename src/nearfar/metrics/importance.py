@@ -204,8 +204,7 @@ def _centered(metric: Metric, X: ArrayLike | None) -> Matrix | None:
     """Return X minus its mean, after checking its shape and column names."""
     if X is None:
         return None
-    metric.rows_of(X)
-    points = metric.rows_of(check_array(X, dtype=np.float64, input_name="X"))
+    points = check_array(metric.rows_of(X), dtype=np.float64, input_name="X")
     return np.asarray(points - points.mean(axis=0))
 
 

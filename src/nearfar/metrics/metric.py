@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
+from nearfar.columns import Columns
 from nearfar.metrics.kernel_map import KernelMap
 from nearfar.metrics.points import check_points, check_rows, unit_length
 from nearfar.metrics.votes import Votes, triplet_scores
@@ -48,6 +49,9 @@ class Metric:
         A feature map that is applied before L.
     unit_rows : bool, default=False
         Whether points are divided by their length before everything else.
+    columns : Columns, optional
+        What the columns of a table become before everything else. Methods then take the table as
+        it is: a pandas or polars DataFrame. Arrays have the features that `columns` gives.
 
     Examples
     --------
@@ -65,6 +69,7 @@ class Metric:
     votes: Votes | None = None
     kernel_map: KernelMap | None = None
     unit_rows: bool = False
+    columns: Columns | None = None
 
     def __init__(
         self,
@@ -73,6 +78,7 @@ class Metric:
         votes: Votes | None = None,
         kernel_map: KernelMap | None = None,
         unit_rows: bool = False,
+        columns: Columns | None = None,
     ) -> None:
         factor = np.array(L, dtype=np.float64, order="C")
         if factor.ndim != 2 or 0 in factor.shape:
@@ -89,7 +95,11 @@ class Metric:
                     f"{n_features}."
                 )
             n_features = kernel_map.n_features
+        if feature_names is None and columns is not None:
+            feature_names = columns.feature_names
         names = None if feature_names is None else tuple(str(name) for name in feature_names)
+        if columns is not None and columns.feature_names != names:
+            raise ValueError("A metric's columns must give the features of the metric.")
         if names is not None and len(names) != n_features:
             raise ValueError(f"Got {len(names)} feature names for {n_features} features.")
         if votes is not None and votes.directions.shape[1] != factor.shape[1]:
@@ -100,6 +110,7 @@ class Metric:
         object.__setattr__(self, "votes", votes)
         object.__setattr__(self, "kernel_map", kernel_map)
         object.__setattr__(self, "unit_rows", bool(unit_rows))
+        object.__setattr__(self, "columns", columns)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -141,12 +152,31 @@ class Metric:
         return cls(L[::-1], feature_names)
 
     def named(self, feature_names: Sequence[str] | None) -> Metric:
-        """Return the same metric with other feature names."""
+        """Return the same metric of features with other names, without `columns`."""
         return Metric(self.L, feature_names, self.votes, self.kernel_map, self.unit_rows)
+
+    def with_columns(self, columns: Columns | None) -> Metric:
+        """Return the same metric, for tables whose columns become its features.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from nearfar import Metric
+        >>> from nearfar.columns import Columns
+        >>> table = pd.DataFrame({"age": [20, 30], "paid": [True, False]})
+        >>> metric = Metric([[0.1, 0.0], [0.0, 1.0]]).with_columns(Columns.fit(table))
+        >>> metric.transform(table)
+        array([[2., 1.],
+               [3., 0.]])
+        """
+        names = None if columns is None else columns.feature_names
+        return Metric(self.L, names, self.votes, self.kernel_map, self.unit_rows, columns)
 
     def with_votes(self, votes: Votes | None) -> Metric:
         """Return the same metric with votes."""
-        return Metric(self.L, self.feature_names, votes, self.kernel_map, self.unit_rows)
+        return Metric(
+            self.L, self.feature_names, votes, self.kernel_map, self.unit_rows, self.columns
+        )
 
     @property
     def matrix(self) -> Matrix:
@@ -183,7 +213,9 @@ class Metric:
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), or DataFrame
+            Columns of a DataFrame are found by name, if the metric has feature names. If it has
+            `columns`, they may be categories, dates and so on, with missing values.
 
         Returns
         -------
@@ -197,7 +229,7 @@ class Metric:
 
     def rows_of(self, X: ArrayLike) -> Floats:
         """Return points as the linear map takes them: checked, and of unit length if need be."""
-        points = self._check_points(X)
+        points = self.features_of(X)
         return unit_length(points) if self.unit_rows else points
 
     def distances(self, X: ArrayLike, Y: ArrayLike | None = None) -> Matrix:
@@ -220,7 +252,7 @@ class Metric:
         index : Pairs, or array-like of int of shape (n_pairs, 2)
             Row numbers. A gated metric uses the part of the first row of each pair.
         """
-        points = self._check_points(X)
+        points = self.features_of(X)
         i, j = check_rows(index, 2, len(points))
         return np.sqrt(self._squared_distances(points, i, j))
 
@@ -239,7 +271,7 @@ class Metric:
             1 where near is nearer than far, 0 where far is nearer, 1/2 for ties. If the metric has
             `votes`, they decide, and the distance breaks their ties.
         """
-        points = self._check_points(X)
+        points = self.features_of(X)
         a, near, far = check_rows(triplets, 3, len(points))
         both = self._squared_distances(points, np.concatenate([a, a]), np.concatenate([far, near]))
         votes = None
@@ -249,11 +281,11 @@ class Metric:
 
     def assign(self, X: ArrayLike) -> Ints:
         """Return which of the `parts` applies to each point: all zeros unless there is a gate."""
-        return np.zeros(len(self._check_points(X)), dtype=np.intp)
+        return np.zeros(len(self.features_of(X)), dtype=np.intp)
 
     def spaces(self, queries: ArrayLike) -> Iterator[tuple[Ints, Metric]]:
         """Yield row numbers of queries, and the part of the metric that applies to them."""
-        yield np.arange(len(self._check_points(queries))), self
+        yield np.arange(len(self.features_of(queries))), self
 
     def save(
         self, path: str | os.PathLike[str], *, metadata: Mapping[str, str] | None = None
@@ -296,8 +328,9 @@ class Metric:
 
         return read_metric(path, max_bytes=max_bytes)
 
-    def _check_points(self, X: ArrayLike) -> Floats:
-        return check_points(X, self.n_features, self.feature_names)
+    def features_of(self, X: ArrayLike) -> Floats:
+        """Return points as an array of features: those of a DataFrame by name, or of `columns`."""
+        return check_points(X, self.n_features, self.feature_names, self.columns)
 
     def _squared_distances(self, points: Floats, i: Ints, j: Ints) -> Vector:
         return squared_distances(self.transform(points), i, j)

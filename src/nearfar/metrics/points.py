@@ -5,31 +5,40 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from nearfar.columns import Columns
+from nearfar.columns.cells import column_keys, is_frame
 from nearfar.typing import Floats, Ints
 
 
 def check_points(
-    X: ArrayLike, n_features: int, feature_names: tuple[str, ...] | None = None
+    X: ArrayLike,
+    n_features: int,
+    feature_names: tuple[str, ...] | None = None,
+    columns: Columns | None = None,
 ) -> Floats:
-    """Return X as a 2-d float array; raise ValueError if its shape or column names do not match.
+    """Return X as a 2-d float array; raise ValueError if its shape does not match.
+
+    Parameters
+    ----------
+    X : array-like or DataFrame
+    n_features : int
+    feature_names : tuple of str, optional
+        Columns of a DataFrame to take, in this order.
+    columns : Columns, optional
+        What the columns of a DataFrame become. If it lacks some, it must have the features.
 
     Examples
     --------
+    >>> import pandas as pd
     >>> from nearfar.metrics.points import check_points
     >>> check_points([[1, 2]], n_features=2)
     array([[1., 2.]])
+    >>> check_points(pd.DataFrame({"b": [2], "c": [3], "a": [1]}), 2, ("a", "b"))
+    array([[1., 2.]])
     """
-    columns = getattr(X, "columns", None)
-    if feature_names is not None and columns is not None:
-        names = tuple(str(name) for name in columns)
-        if names != feature_names:
-            raise ValueError(
-                f"The metric expects the columns {', '.join(feature_names)} in this order; "
-                f"got {', '.join(names)}."
-            )
-    points = np.asarray(X)
+    points = _of_frame(X, feature_names, columns) if is_frame(X) else np.asarray(X)
     if points.dtype != np.float32:
         points = points.astype(np.float64, copy=False)
     if points.ndim != 2 or points.shape[1] != n_features:
@@ -37,6 +46,28 @@ def check_points(
             f"The metric expects a 2-d array with {n_features} features; got shape {points.shape}."
         )
     return points
+
+
+def _of_frame(
+    frame: Any, feature_names: tuple[str, ...] | None, columns: Columns | None
+) -> NDArray[Any]:
+    """Return the features of a table, by name if they have names."""
+    if feature_names is None:
+        return np.asarray(frame)
+    keys = column_keys(frame)
+    if columns is not None and (
+        all(name in keys for name in columns.names)
+        or not all(name in keys for name in feature_names)
+    ):
+        return columns.apply(frame)
+    lacking = [name for name in feature_names if name not in keys]
+    if lacking:
+        raise ValueError(
+            f"The metric needs the columns {', '.join(feature_names)}; "
+            f"the table lacks {', '.join(lacking)}."
+        )
+    wanted = [keys[name] for name in feature_names]
+    return np.asarray(frame if wanted == list(frame.columns) else frame[wanted])
 
 
 def unit_length(X: Floats) -> Floats:

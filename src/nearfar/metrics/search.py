@@ -24,6 +24,7 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 
+from nearfar.columns.cells import is_frame
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.points import check_rows
 from nearfar.metrics.votes import triplet_scores
@@ -153,7 +154,7 @@ class Gallery:
     """
 
     def __init__(self, metric: Metric | Distance, X: ArrayLike) -> None:
-        self.metric, self.X = metric, X
+        self.metric, self.X = metric, _points(metric, X)
         self.pairwise = metric.pairwise if isinstance(metric, Distance) else EUCLIDEAN
         self._spaces: dict[Metric | Distance, _Space] = {}
 
@@ -179,6 +180,11 @@ class Gallery:
         return self._spaces[part]
 
 
+def _points(metric: Metric | Distance, X: ArrayLike) -> ArrayLike:
+    """Return rows that can be indexed: the features of a table, or X as it is."""
+    return metric.features_of(X) if isinstance(metric, Metric) and is_frame(X) else X
+
+
 class Search:
     """Queries against a gallery; see `Gallery.search`.
 
@@ -199,7 +205,7 @@ class Search:
         if queries is None:
             self.own = np.arange(len(gallery)) if rows is None else np.asarray(rows, dtype=np.intp)
             queries = gallery.X if rows is None else np.asarray(gallery.X)[self.own]
-        self.queries = queries
+        self.queries = _points(gallery.metric, queries)
         self.n_queries = int(np.shape(queries)[0])
         self.n_candidates = len(gallery) - (self.own is not None)
 

@@ -7,8 +7,8 @@ import pytest
 from scipy.optimize import approx_fprime
 
 from nearfar.learners.classic.logdet import LogDetProblem, PriorSpace
-from nearfar.learners.classic.span import axes_of_span
 from nearfar.numerics.edges import Edges
+from nearfar.numerics.span import axes_of_span
 
 
 def problem_of(X, rng, prior=None, **parameters):

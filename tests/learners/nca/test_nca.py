@@ -12,7 +12,9 @@ from sklearn.neighbors import NearestNeighbors, NeighborhoodComponentsAnalysis
 
 from nearfar import NCA, Metric, MixtureNCA, SparseNCA
 from nearfar.learners import map_learner
+from nearfar.learners.nca import nca
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors
+from nearfar.numerics.span import axes_of_span
 
 
 @pytest.mark.parametrize("loader", [load_iris, load_wine])
@@ -162,3 +164,28 @@ def test_one_class_is_refused(learner):
     X = load_iris().data
     with pytest.raises(ValueError, match="two classes"):
         learner.fit(X, np.zeros(150))
+
+
+class TestFewPointsOfManyFeatures:
+    @pytest.fixture
+    def wide(self, rng):
+        X, y = rng.standard_normal((30, 60)), np.arange(30) % 3
+        X[:, 0] += y
+        X[:, 5] = 2.0
+        return X, y
+
+    @pytest.mark.filterwarnings("ignore:max_iter")
+    @pytest.mark.parametrize("scale", ["standard", "unit"])
+    def test_nca_is_the_same_in_the_span(self, wide, scale, monkeypatch):
+        learner = NCA(scale=scale, max_iter=20, tol=0.0)
+        inside = learner.fit(*wide).metric_.matrix
+        monkeypatch.setattr(nca, "axes_of_span", lambda Z: None)
+        np.testing.assert_allclose(learner.fit(*wide).metric_.matrix, inside, atol=1e-10)
+
+    def test_a_penalty_leaves_nothing_beyond_the_span(self, wide):
+        X, y = wide
+        learner = SparseNCA(scale="unit", random_state=0).fit(X, y)
+        span = axes_of_span(X)
+        np.testing.assert_allclose(
+            learner.components_ @ span @ span.T, learner.components_, atol=1e-9
+        )

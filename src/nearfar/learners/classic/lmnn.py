@@ -51,11 +51,11 @@ from nearfar.learners.base import (
 )
 from nearfar.learners.classic.impostors import GivenTriplets, Impostors, Sample, Source
 from nearfar.learners.classic.lmnn_problem import LMNNProblem, Objective
-from nearfar.learners.classic.span import axes_of_span
 from nearfar.learners.held_out import Validation
 from nearfar.learners.map_learner import Init
 from nearfar.learners.metric_builder import covariance_matrix
 from nearfar.metrics.metric import Metric
+from nearfar.numerics.span import axes_of_span
 from nearfar.runtime import parameters
 from nearfar.runtime.parameters import choice, either, instance, integer, number
 from nearfar.typing import Floats, Ints, Matrix

@@ -32,10 +32,10 @@ import numpy as np
 
 from nearfar.learners.base import ConstraintLearner, FitInput, Problem, factor_on_scaled_points
 from nearfar.learners.classic.certified_search import search, uncertified
-from nearfar.learners.classic.span import axes_of_span
 from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Edges
+from nearfar.numerics.span import axes_of_span
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import choice, either, instance, integer

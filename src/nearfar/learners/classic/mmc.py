@@ -48,12 +48,12 @@ from nearfar.learners.base import (
     factor_on_scaled_points,
 )
 from nearfar.learners.classic.certified_search import search, uncertified
-from nearfar.learners.classic.span import axes_of_span
 from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.distances import squared_distances
 from nearfar.numerics.edges import Edges
+from nearfar.numerics.span import axes_of_span
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import boolean, integer, number

@@ -7,6 +7,7 @@ rows, in the units of the first part, and keeps Adam's moments for the next part
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -19,11 +20,12 @@ from nearfar.learners.base import FitInput, Problem, WarmStart, check_magnitude
 from nearfar.learners.map_learner import MapBuilder
 from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.learners.nca.base import NeighborhoodLearner, NeighborhoodProblem, nonzero_rows
-from nearfar.learners.nca.soft_neighbors import SoftNeighbors, has_enough_classes
+from nearfar.learners.nca.soft_neighbors import SoftNeighbors, check_classes, has_enough_classes
 from nearfar.learners.scaler import Scaler
 from nearfar.learners.validation import Plan
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.lbfgs import lbfgs
+from nearfar.numerics.span import axes_of_span
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations, map_iterations
 from nearfar.runtime.parameters import integer, optional
@@ -51,12 +53,25 @@ class SingleMapLearner(NeighborhoodLearner):
     def _build_problem(self, data: FitInput) -> Problem:
         codes = self._labels(data.supervision)
         Z, unit = self._in_units(data.Z)
-        start = Adam.start(self._first_map(Z, data, unit))
-        batches = None
+        start = self._first_map(Z, data, unit)
+        span = self._span(Z, data)
+        if span is not None:
+            points = SoftNeighbors((Z - Z.mean(axis=0)) @ span.astype(Z.dtype), codes)
+            inner = float(start[0].max()) * np.eye(span.shape[1])
+            lift = Lift(span, inner, None if self.sparsity > 0 else start)
+            return NCAProblem(self, points, Adam.start(inner), unit, self.max_iter, lift)
         if self.batch_size is not None and self.batch_size < len(Z):
+            check_classes(codes)
             batches = Batches(Z, codes, self.batch_size, data.random_state)
-        points = SoftNeighbors(Z, codes)
-        return NCAProblem(self, points, start, unit, batches, self.max_iter)
+            return NCAProblem(self, batches, Adam.start(start), unit, self.max_iter)
+        return NCAProblem(self, SoftNeighbors(Z, codes), Adam.start(start), unit, self.max_iter)
+
+    def _span(self, Z: Floats, data: FitInput) -> Matrix | None:
+        """Return axes of the points, if they are few and the first map treats all axes alike."""
+        alike = self.init == "identity" and data.warm is None and self.n_components is None
+        if not alike or self.batch_size is not None:
+            return None
+        return axes_of_span(np.asarray(Z, dtype=np.float64))
 
     def _fit(self, X: ArrayLike, y: Any) -> None:
         super()._fit(X, y)
@@ -116,7 +131,7 @@ class SingleMapLearner(NeighborhoodLearner):
             Z / Z.dtype.type(np.sqrt(stream.unit)), codes, self.batch_size, random_state
         )
         data = FitInput(Z, stream.scaler, codes, random_state, None)
-        problem = NCAProblem(self, None, stream.at, stream.unit, batches, max_iter=1)
+        problem = NCAProblem(self, batches, stream.at, stream.unit, max_iter=1)
         builder = self._builder_of(problem, data)
         history = History()
         self._consume(history, problem.solve(), problem, builder, X, y)
@@ -135,6 +150,36 @@ class SingleMapLearner(NeighborhoodLearner):
         data = FitInput(scaler.transform(points), scaler, codes, random_state, warm)
         Z, unit = self._in_units(data.Z)
         return Stream(scale, scaler, unit, Adam.start(self._first_map(Z, data, unit)))
+
+
+@dataclass(frozen=True)
+class Lift:
+    """From maps of the space that the points span to maps of all features.
+
+    Objective and gradient do not know directions in which no points differ: a map stays there what
+    it was at first, or vanishes under a penalty.
+
+    Attributes
+    ----------
+    span : array of shape (n_features, n_axes)
+        Orthonormal axes.
+    inner : array of shape (n_axes, n_axes)
+        The first map of the span, a multiple of the identity.
+    outer : array of shape (k, n_features) or None
+        The first map of all features, the same multiple on features that vary; None if other
+        directions vanish.
+    """
+
+    span: Matrix
+    inner: Matrix
+    outer: Matrix | None
+
+    def __call__(self, L: Matrix) -> Matrix:
+        """Return the map of all features."""
+        if self.outer is None:
+            return L @ self.span.T
+        varying = self.outer.any(axis=0)
+        return self.outer + self.span[varying] @ (L - self.inner) @ self.span.T
 
 
 @dataclass(frozen=True)
@@ -160,14 +205,14 @@ class NCAProblem(NeighborhoodProblem):
     ----------
     learner : SingleMapLearner
         Its objective and parameters.
-    points : SoftNeighbors or None
-        All points; not needed with batches.
+    points : SoftNeighbors or Batches
+        All points at once, or in batches.
     at : Adam
         The first map, with k rows, and the moments of earlier gradients.
     unit : float
-    batches : Batches or None
-        What to learn from instead of all points at once.
     max_iter : int
+    lift : callable, optional
+        What maps of the points become in the end.
 
     Attributes
     ----------
@@ -178,22 +223,21 @@ class NCAProblem(NeighborhoodProblem):
     def __init__(
         self,
         learner: SingleMapLearner,
-        points: SoftNeighbors | None,
+        points: SoftNeighbors | Batches,
         at: Adam,
         unit: float,
-        batches: Batches | None,
         max_iter: int,
+        lift: Callable[[Matrix], Matrix] = np.asarray,
     ) -> None:
-        self.learner, self.points, self.at, self.batches = learner, points, at, batches
+        self.learner, self.points, self.at, self.lift = learner, points, at, lift
         self.unit, self.max_iter = unit, max_iter
-        self.fixed_iterations = batches is not None
+        self.fixed_iterations = isinstance(points, Batches)
 
     def solve(self) -> Iterations:
         """Minimise by L-BFGS, or by Adam on batches."""
-        if self.batches is not None:
-            return self._solve_in_batches(self.batches)
         points, start = self.points, self.at.L
-        assert points is not None
+        if isinstance(points, Batches):
+            return self._solve_in_batches(points)
 
         def objective(flat: Vector) -> tuple[float, Vector]:
             value, gradient = self.value(points, flat.reshape(start.shape))
@@ -230,7 +274,7 @@ class NCAProblem(NeighborhoodProblem):
     def builder(self, **parts: Any) -> MetricBuilder:
         """Return a builder that drops directions which have vanished."""
         kind = SparseMapBuilder if self.learner.sparsity > 0 else MapBuilder
-        return kind(**parts)
+        return kind(**parts, lift=self.lift)
 
 
 class SparseMapBuilder(MapBuilder):
@@ -239,7 +283,7 @@ class SparseMapBuilder(MapBuilder):
     def metric(self, history: History) -> Metric:
         """Return the metric of what is left of the last map."""
         L = history[-1].model
-        return self.build(nonzero_rows(L, float(np.linalg.norm(L, 2)) ** 2))
+        return self.build(self.lift(nonzero_rows(L, float(np.linalg.norm(L, 2)) ** 2)))
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ def axes_of_span(X: Matrix) -> Matrix | None:
     Examples
     --------
     >>> import numpy as np
-    >>> from nearfar.learners.classic.span import axes_of_span
+    >>> from nearfar.numerics.span import axes_of_span
     >>> np.abs(axes_of_span(np.array([[0.0, 0.0, 7.0], [3.0, 4.0, 7.0]]))).ravel()
     array([0.6, 0.8, 0. ])
     """

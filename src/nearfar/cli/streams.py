@@ -1,0 +1,73 @@
+"""``-`` for stdin and stdout: rows that come through a pipe, and tables that go into one."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import TypeVar
+
+import typer
+
+STREAM = "-"
+
+_FOLDER = "nearfar-stdin-"
+_MAGIC = {b"PAR1": ".parquet", b"\x93NUMPY": ".npy", b"\x1f\x8b": ".csv.gz"}
+_LONGEST_MAGIC = 1 << 12
+
+Source = TypeVar("Source", str, Path, str | None, list[str])
+
+
+def spooled(context: typer.Context, source: Source) -> Source:
+    """Copy stdin to a temporary file if a source is ``-``; it is deleted after the command.
+
+    A pipe can be read only once, and not from the middle.
+    """
+    if isinstance(source, list):
+        return [spooled(context, each) for each in source]
+    if str(source) != STREAM:
+        return source
+    folder = tempfile.TemporaryDirectory(prefix=_FOLDER)
+    context.call_on_close(folder.cleanup)
+    first = sys.stdin.buffer.read(_LONGEST_MAGIC)
+    path = Path(folder.name) / f"stdin{_kind(first)}"
+    with path.open("wb") as file:
+        file.write(first)
+        shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
+    return path if isinstance(source, Path) else str(path)
+
+
+def shown_name(source: str) -> str:
+    """Return what the user wrote for a source.
+
+    Examples
+    --------
+    >>> from nearfar.cli.streams import shown_name
+    >>> shown_name("table.csv"), shown_name("/tmp/nearfar-stdin-7x/stdin.csv")
+    ('table.csv', '-')
+    """
+    return STREAM if Path(source).parent.name.startswith(_FOLDER) else source
+
+
+def shown_target(path: Path) -> str:
+    """Return where a table is written, in words.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from nearfar.cli.streams import shown_target
+    >>> shown_target(Path("-")), shown_target(Path("out.csv"))
+    ('stdout', 'out.csv')
+    """
+    return "stdout" if str(path) == STREAM else str(path)
+
+
+def _kind(first: bytes) -> str:
+    """Tell the format from the first bytes; text is a table with a separator."""
+    for magic, kind in _MAGIC.items():
+        if first.startswith(magic):
+            return kind
+    if first.startswith(b"PK\x03\x04"):
+        return ".npz" if b".npy" in first[:200] else ".xlsx"
+    return ".jsonl" if first.lstrip().startswith(b"{") else ".csv"

@@ -1,0 +1,268 @@
+"""Cells of a column as an array, from a pandas or polars DataFrame, whatever their type.
+
+`column_values` returns one of these; `None`, NaN and NaT are missing values:
+
+==================================  ========================================
+array                               column
+==================================  ========================================
+float or int                        numbers; lengths of time, in days
+bool, or object of bool             true or false
+datetime64                          dates and times, in UTC
+float, 2-d                          lists of numbers of one length
+object of str                       text, without spaces at both ends
+object                              anything else
+==================================  ========================================
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar.typing import Matrix, Vector
+
+MISSING_WORDS = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "?", "-"})
+"""Text that stands for a missing value, in lower case."""
+TRUTH = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "1": 1.0, "0": 0.0}
+"""Text that stands for true or false, in lower case."""
+
+_DATE_FORMATS = ("%Y/%m/%d", "%d.%m.%Y")
+_WHOLE = re.compile(r"^([+-]?\d+)\.0$")
+_DAY = np.timedelta64(1, "D")
+_LISTS = (list, tuple, np.ndarray)
+
+Cells = NDArray[Any]
+
+
+def is_frame(X: Any) -> bool:
+    """Tell whether X is a table with named columns.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from nearfar.columns.cells import is_frame
+    >>> is_frame(pd.DataFrame({"a": [1]})), is_frame([[1]])
+    (True, False)
+    """
+    return hasattr(X, "columns") and hasattr(X, "__getitem__")
+
+
+def column_keys(frame: Any) -> dict[str, Any]:
+    """Return the names of the columns as text, with the keys that the table has for them."""
+    keys = {str(key): key for key in frame.columns}
+    if len(keys) < len(frame.columns):
+        raise ValueError("The table has several columns of one name; rename all but one.")
+    return keys
+
+
+def is_declared_category(frame: Any, key: Any) -> bool:
+    """Tell whether pandas declares a column a category, whatever its values."""
+    return str(frame[key].dtype) == "category"
+
+
+def column_values(frame: Any, key: Any) -> Cells:
+    """Return the cells of a column; the module's docstring lists the types.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from nearfar.columns.cells import column_values
+    >>> column_values(pd.DataFrame({"city": ["Bonn ", "n/a"]}), "city")
+    array(['Bonn', None], dtype=object)
+    """
+    column = frame[key]
+    if getattr(column.dtype, "fields", None):
+        return np.array([*column.to_list(), None], dtype=object)[:-1]
+    values = np.asarray(column.to_numpy())
+    if values.dtype.kind == "m":
+        return np.asarray(values / _DAY)
+    if values.dtype.kind in "fiubM":
+        return values
+    missing = column.isna() if hasattr(column, "isna") else column.is_null()
+    cells = np.empty(len(values), dtype=object)
+    cells[:] = list(values)
+    cells[np.asarray(missing, dtype=bool)] = None
+    return _typed(cells)
+
+
+def is_text(values: Cells) -> bool:
+    """Tell whether cells are text, or all missing."""
+    return values.dtype == object and all(v is None or isinstance(v, str) for v in values)
+
+
+def is_truth(values: Cells) -> bool:
+    """Tell whether cells are true, false or missing."""
+    found = values.dtype == object and all(v is None or isinstance(v, bool) for v in values)
+    return values.dtype == bool or found
+
+
+def is_missing(values: Cells) -> NDArray[np.bool_]:
+    """Return which cells are missing; of vectors, those with a missing entry."""
+    if values.dtype == object:
+        return np.array([value is None for value in values], dtype=bool)
+    if values.dtype.kind == "M":
+        return np.asarray(np.isnat(values))
+    if values.dtype.kind != "f":
+        return np.zeros(len(values), dtype=bool)
+    gaps: NDArray[np.bool_] = np.isnan(values)
+    return np.asarray(gaps.any(axis=1)) if gaps.ndim == 2 else gaps
+
+
+def numbers(values: Cells) -> Vector:
+    """Return cells as numbers; missing ones are nan. Raise `CellError` for other text."""
+    if values.dtype != object:
+        return values.astype(np.float64)
+    if is_truth(values):
+        return np.array([np.nan if value is None else float(value) for value in values])
+    known = ~is_missing(values)
+    out = np.full(len(values), np.nan)
+    try:
+        out[known] = values[known].astype(str).astype(np.float64)
+    except ValueError:
+        out[known] = _each(values, known, float, "a number")
+    return out
+
+
+def truths(values: Cells) -> Vector:
+    """Return 1 for true, 0 for false and nan for missing; raise `CellError` for other text."""
+    if not is_text(values) or is_truth(values):
+        return numbers(values)
+    known = ~is_missing(values)
+    out = np.full(len(values), np.nan)
+    out[known] = _each(values, known, lambda word: TRUTH[word.lower()], "true or false")
+    return out
+
+
+def dates(values: Cells) -> NDArray[np.datetime64]:
+    """Return cells as datetime64; missing ones are NaT. Raise `CellError` for other text."""
+    if values.dtype.kind == "M":
+        return values.astype("datetime64[us]")
+    known = ~is_missing(values)
+    out = np.full(len(values), "NaT", dtype="datetime64[us]")
+    out[known] = _each(values, known, _date, "a date")
+    return out
+
+
+def texts(values: Cells) -> Cells:
+    """Return cells as text; missing ones are None. Whole numbers have no decimal point.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.columns.cells import texts
+    >>> texts(np.array([3.0, np.nan, 0.5])).tolist()
+    ['3', None, '0.5']
+    """
+    out = np.empty(len(values), dtype=object)
+    missing = is_missing(values)
+    for row, value in enumerate(values.tolist()):
+        out[row] = None if missing[row] else _WHOLE.sub(r"\1", str(value))
+    return out
+
+
+class CellError(ValueError):
+    """A cell that does not fit its column.
+
+    Parameters
+    ----------
+    row : int
+        Its row, from 0.
+    value : object
+        What it has.
+    wanted : str
+        What it should have.
+    """
+
+    def __init__(self, row: int, value: Any, wanted: str) -> None:
+        place = f"in row {row} (counting from 0)"
+        known = f"{value!r} {place} is not {wanted}"
+        super().__init__(f"the value {place} is missing" if value is None else known)
+        self.row, self.value, self.wanted = row, value, wanted
+
+
+def _each(
+    values: Cells, known: NDArray[np.bool_], convert: Callable[[Any], Any], wanted: str
+) -> list[Any]:
+    """Convert the known cells, each different one once."""
+    converted: dict[Any, Any] = {}
+    for row in np.flatnonzero(known):
+        value = values[row]
+        if value not in converted:
+            try:
+                converted[value] = convert(value)
+            except (ValueError, TypeError, LookupError, AttributeError):
+                raise CellError(int(row), value, wanted) from None
+    return [converted[value] for value in values[known]]
+
+
+def _date(value: Any) -> np.datetime64:
+    """Read a date from an object or from text: ISO 8601, 2024/12/31 or 31.12.2024."""
+    if isinstance(value, str):
+        value = _parsed(value)
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        value = value.astimezone(UTC).replace(tzinfo=None)
+    return np.datetime64(value, "us")
+
+
+def _parsed(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        for form in _DATE_FORMATS:
+            try:
+                return datetime.strptime(text, form)
+            except ValueError:
+                continue
+        raise
+
+
+def _typed(cells: Cells) -> Cells:
+    """Turn objects of one type into an array of that type."""
+    known = [value for value in cells if value is not None]
+    types = {type(value) for value in known}
+    if types <= {str, np.str_}:
+        return _stripped(cells)
+    if all(issubclass(kind, bool | np.bool_) for kind in types):
+        return np.array([None if v is None else bool(v) for v in cells], dtype=object)
+    if all(issubclass(kind, int | float | np.integer | np.floating | Decimal) for kind in types):
+        return np.array([np.nan if v is None else float(v) for v in cells])
+    if all(issubclass(kind, date | np.datetime64) for kind in types):
+        return dates(cells)
+    if all(issubclass(kind, _LISTS) for kind in types):
+        return _stacked(cells, known)
+    return cells
+
+
+def _stripped(cells: Cells) -> Cells:
+    out = np.empty(len(cells), dtype=object)
+    for row, text in enumerate(cells):
+        if text is not None and (word := str(text).strip()).lower() not in MISSING_WORDS:
+            out[row] = word
+    return out
+
+
+def _stacked(cells: Cells, known: list[Any]) -> Cells | Matrix:
+    """Return lists of numbers as rows, or the cells as they are if they are not such lists."""
+    try:
+        rows = [np.asarray(value) for value in known]
+        kinds = {row.dtype for row in rows}
+        single = kinds == {np.dtype(np.float32)}
+        rows = [row.astype(np.float32 if single else np.float64, copy=False) for row in rows]
+    except (ValueError, TypeError):
+        return cells
+    if any(row.ndim != 1 for row in rows):
+        return cells
+    lengths = {len(row) for row in rows}
+    if len(lengths) > 1:
+        usual = len(rows[0])
+        place = next(n for n, v in enumerate(cells) if v is not None and len(v) != usual)
+        raise CellError(place, f"a list of {len(cells[place])}", f"a list of {usual} numbers")
+    out = np.full((len(cells), lengths.pop()), np.nan, rows[0].dtype)
+    out[~is_missing(cells)] = rows
+    return out

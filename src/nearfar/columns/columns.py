@@ -1,0 +1,263 @@
+"""`Columns`: what the columns of a table become, learned once and used on every table after it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.compose import ColumnTransformer
+
+from nearfar.columns.cells import (
+    CellError,
+    Cells,
+    column_keys,
+    column_values,
+    is_declared_category,
+    is_missing,
+)
+from nearfar.columns.guess import guess
+from nearfar.columns.kinds import KINDS, Category, Kind, Number, Vector
+from nearfar.typing import Floats
+
+_MOST_NAMES = 8
+_UNNAMED = "the column without a name"
+_WORDS = {
+    "number": ("a number", "numbers"),
+    "boolean": ("0 or 1", "0 or 1"),
+    "date": ("a date", "dates"),
+    "vector": ("a vector", "vectors"),
+    "category": ("a category", "categories"),
+}
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of a table become.
+
+    ========== =================================================  ================================
+    column     features                                           missing values
+    ========== =================================================  ================================
+    number     itself                                             median, and an indicator
+    boolean    0 or 1                                             most frequent, and an indicator
+    category   one per level; rare levels are one                 a level of their own
+    date       year, month, weekday, days since the first date    medians, and an indicator
+    vector     one per entry                                      medians, and an indicator
+    ========== =================================================  ================================
+
+    Ids, free text and columns without values are left out. There is an indicator only if values
+    were missing when the columns were fitted; later ones are replaced without it. A level that was
+    not seen counts as a rare level; if there is none, all features of the column are 0.
+
+    Parameters
+    ----------
+    kinds : sequence of Kind
+        The columns that are used, in order.
+    left_out : mapping of str to str
+        The columns that are not, and why.
+    impute : bool, default=True
+        Whether missing values are replaced; otherwise they are an error.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from nearfar.columns import Columns
+    >>> table = pd.DataFrame({"age": [20, None, 40], "plan": ["basic", "pro", "basic"]})
+    >>> columns = Columns.fit(table)
+    >>> columns.feature_names
+    ('age', 'age=(missing)', 'plan=basic', 'plan=(other)')
+    >>> columns.apply(table)
+    array([[20.,  0.,  1.,  0.],
+           [30.,  1.,  0.,  1.],
+           [40.,  0.,  1.,  0.]])
+    """
+
+    kinds: tuple[Kind, ...]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    impute: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kinds", tuple(self.kinds))
+        object.__setattr__(self, "left_out", dict(self.left_out))
+        if not self.kinds:
+            raise ValueError("No columns are left for features.")
+        if len(set(self.names)) < len(self.names):
+            raise ValueError("A column is used twice.")
+
+    @classmethod
+    def fit(
+        cls,
+        frame: Any,
+        *,
+        numeric: Sequence[str] = (),
+        categorical: Sequence[str] = (),
+        drop: Sequence[str] = (),
+        impute: bool = True,
+    ) -> Columns:
+        """Find out what the columns of a table are, and learn medians and levels.
+
+        Parameters
+        ----------
+        frame : pandas or polars DataFrame
+        numeric, categorical : sequence of str
+            Columns that are numbers or categories, whatever they look like.
+        drop : sequence of str
+            Columns to leave out.
+        impute : bool, default=True
+            Whether missing values are replaced; otherwise they are an error.
+        """
+        keys = column_keys(frame)
+        unknown = next((n for n in (*numeric, *categorical, *drop) if n not in keys), None)
+        if unknown is not None:
+            raise ValueError(f"There is no column {unknown!r}; there are {', '.join(keys)}.")
+        twice = next((n for n in numeric if n in categorical), None)
+        if twice is not None:
+            raise ValueError(f"Column {twice!r} is either numeric or categorical, not both.")
+        forced: dict[str, type[Kind]] = dict.fromkeys(numeric, Number)
+        declared = [n for n in keys if n not in numeric and is_declared_category(frame, keys[n])]
+        forced |= dict.fromkeys([*categorical, *declared], Category)
+        kinds: list[Kind] = []
+        left_out = {}
+        for name in [name for name in keys if name not in drop]:
+            with _naming(name):
+                values = column_values(frame, keys[name])
+                found = forced[name] if name in forced else guess(name, values)
+                if isinstance(found, str):
+                    left_out[name] = found
+                    continue
+                if not impute:
+                    _refuse_missing(values)
+                kinds.append(found.fit(name, values))
+        return cls(tuple(kinds), left_out, impute)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns that are used."""
+        return tuple(kind.name for kind in self.kinds)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features, in order."""
+        return tuple(name for kind in self.kinds for name in kind.feature_names)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The column of each feature."""
+        return tuple(kind.name for kind in self.kinds for _ in kind.feature_names)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Columns that had missing values when they were fitted."""
+        ends = "=(missing)"
+        return tuple(k.name for k in self.kinds if any(f.endswith(ends) for f in k.feature_names))
+
+    def apply(self, frame: Any, *, first_row: int = 0) -> Floats:
+        """Return the features of a table; its columns are found by name.
+
+        Parameters
+        ----------
+        frame : pandas or polars DataFrame
+        first_row : int, default=0
+            Number of the first row, for messages.
+
+        Returns
+        -------
+        array of shape (n_rows, n_features)
+            float64; float32 if all columns are vectors of float32.
+        """
+        keys = column_keys(frame)
+        lacking = [name for name in self.names if name not in keys]
+        if lacking:
+            raise ValueError(f"The table lacks columns that are needed: {', '.join(lacking)}.")
+        blocks = []
+        for kind in self.kinds:
+            with _naming(kind.name, first_row):
+                values = column_values(frame, keys[kind.name])
+                if not self.impute:
+                    _refuse_missing(values)
+                blocks.append(kind.apply(values))
+        return blocks[0] if len(blocks) == 1 else np.hstack(blocks)
+
+    def column_transformer(self) -> ColumnTransformer:
+        """Return scikit-learn's transformer that gives the same features, unfitted.
+
+        Examples
+        --------
+        >>> import numpy as np, pandas as pd
+        >>> from nearfar.columns import Columns
+        >>> table = pd.DataFrame({"age": [20, None, 40], "paid": [True, False, True]})
+        >>> columns = Columns.fit(table)
+        >>> same = columns.column_transformer().fit_transform(table)
+        >>> np.array_equal(same, columns.apply(table))
+        True
+        """
+        pieces = [(kind.name, kind.transformer(), [kind.name]) for kind in self.kinds]
+        return ColumnTransformer(pieces, sparse_threshold=0.0, verbose_feature_names_out=False)
+
+    def to_json(self) -> str:
+        """Return the columns as JSON; `from_json` reads it."""
+        kinds = [kind.document() for kind in self.kinds]
+        document = {"impute": self.impute, "columns": kinds, "left_out": dict(self.left_out)}
+        return json.dumps(document, ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Columns:
+        """Read columns that `to_json` wrote; raise ValueError if they are not valid."""
+        try:
+            document = json.loads(text)
+            kinds = []
+            for known in document["columns"]:
+                parts = dict(known)
+                kinds.append(KINDS[parts.pop("kind")](**parts))
+            left_out = {str(name): str(why) for name, why in document["left_out"].items()}
+            return cls(tuple(kinds), left_out, bool(document["impute"]))
+        except (LookupError, TypeError, AttributeError) as error:
+            raise ValueError(f"its columns are not valid: {error}") from error
+
+    def __str__(self) -> str:
+        groups: dict[str, list[Kind]] = {}
+        for kind in self.kinds:
+            groups.setdefault(kind.kind, []).append(kind)
+        parts = [_described(name, kinds) for name, kinds in groups.items()]
+        if self.missing:
+            parts.append(f"missing values in {_some(self.missing)} are filled in")
+        if self.left_out:
+            reasons = [f"{name or _UNNAMED} ({why})" for name, why in self.left_out.items()]
+            parts.append(f"left out {_some(reasons)}")
+        return "; ".join(parts)
+
+
+def _described(name: str, kinds: Sequence[Kind]) -> str:
+    one, many = _WORDS[name]
+    text = f"{_some([kind.name for kind in kinds])} as {one if len(kinds) == 1 else many}"
+    if isinstance(kinds[0], Category | Vector):
+        size = sum(len(kind.feature_names) for kind in kinds)
+        one, many = ("level", "levels") if name == "category" else ("entry", "entries")
+        text += f" ({size} {one if size == 1 else many})"
+    return text
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
+
+
+def _refuse_missing(values: Cells) -> None:
+    missing = is_missing(values)
+    if missing.any():
+        raise CellError(int(missing.argmax()), None, "a value")
+
+
+@contextmanager
+def _naming(name: str, first_row: int = 0) -> Iterator[None]:
+    """Name the column in errors about its cells."""
+    try:
+        yield
+    except CellError as error:
+        moved = CellError(error.row + first_row, error.value, error.wanted)
+        raise ValueError(f"Column {name}: {moved}.") from error
+    except ValueError as error:
+        raise ValueError(f"Column {name}: {str(error).rstrip('.')}.") from error

@@ -1,0 +1,40 @@
+"""Columns that tell the class of every row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nearfar.columns.giveaways import giveaways
+
+Y = np.arange(600) % 3
+RNG = np.random.default_rng(0)
+COLUMNS = {
+    "codes": (np.array([7.0, 1.0, 3.0])[Y], True),
+    "ranges": (10.0 * np.array([2, 0, 1])[Y] + RNG.random(600), True),
+    "nearly": (10.0 * np.array([2, 0, 1])[Y] + RNG.random(600), False),
+    "noise": (RNG.random(600), False),
+    "constant": (np.zeros(600), False),
+    "two classes in one range": (np.array([0.0, 0.0, 9.0])[Y], False),
+    "two ranges of a class": (np.array([0.0, 1.0, 2.0])[Y] + 5 * (np.arange(600) > 300), False),
+}
+COLUMNS["nearly"][0][301] = 25.5
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_numbers(name):
+    values, expected = COLUMNS[name]
+    assert giveaways(values[:, None], Y, [name]) == [name] * expected
+
+
+def test_categories():
+    one_hot = np.eye(3)[(Y + 1) % 3]
+    assert giveaways(one_hot, Y, ["c"] * 3) == ["c"]
+    one_hot[301] = one_hot[300]
+    assert giveaways(one_hot, Y, ["c"] * 3) == []
+    finer = np.eye(6)[2 * Y + RNG.integers(2, size=600)]
+    assert giveaways(finer, Y, ["c"] * 6) == []
+
+
+def test_few_rows_prove_nothing():
+    assert giveaways(np.arange(10.0)[:, None], np.arange(10) // 5, ["x"]) == []
