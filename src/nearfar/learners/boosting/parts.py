@@ -33,12 +33,9 @@ class LearnsInParts(BoostingLearner):
 
     def _plan(self, X: Floats, supervision: Any, scale: str | None) -> Plan:
         plan = super()._plan(X, supervision, scale)
-        known = self._n_known_before + len(_counted(supervision))
-        return replace(plan, shrinkage=max(plan.shrinkage, self._n_known_before / known))
-
-    def _fit(self, X: ArrayLike, y: Any) -> None:
-        super()._fit(X, y)
-        self._n_known = self._n_known_before + len(_counted(y))
+        over = isinstance(supervision, ConstraintsOver)
+        self._n_known = self._n_known_before + len(supervision.constraints if over else supervision)
+        return replace(plan, shrinkage=max(plan.shrinkage, self._n_known_before / self._n_known))
 
     def _adds_to_a_metric(self) -> bool:
         """Whether there is a `partial_fit`: the result of a fit must be a metric to add to."""
@@ -94,8 +91,3 @@ class LearnsInParts(BoostingLearner):
             if name not in parameters and name != "_n_known_before":
                 setattr(self, name, value)
         return self
-
-
-def _counted(supervision: Any) -> Any:
-    """Return what counts as known: labels or constraints."""
-    return supervision.constraints if isinstance(supervision, ConstraintsOver) else supervision
