@@ -5,22 +5,24 @@ phases of a fit grow differently, so that each is extrapolated on its own:
 
     seconds(n) = validation(min(n, 2000)) + preparation(n) + iterations(n) * iteration(n)
 
-The size n is the number of rows, or the number of constraints if y are triplets or pairs. A phase
-is c0 + c1 n, or c0 + c1 n + c2 n^2 if a line does not fit its times. Trial fits on held-out data
-see at most 2,000 rows. The number of iterations follows a power of n, up to `max_iter`.
+A phase is c0 + c1 n in the number of rows n, or c0 + c1 n + c2 n^2 if a line does not fit its
+times. With m triplets or pairs it is c0 + c1 n + c2 m. Trial fits on held-out data see at most
+2,000 rows. The number of iterations follows a power of the size, up to `max_iter`.
 
-Memory is the peak of what NumPy and Python allocate (`tracemalloc`) in fits of two iterations.
-Nothing is extrapolated in the number of features: samples have them all.
+Memory is the peak of what NumPy and Python allocate (`tracemalloc`), in trial fits and in fits of
+two iterations. Nothing is extrapolated in the number of features: samples have them all.
 """
 
 from __future__ import annotations
 
+import math
 import time
 import tracemalloc
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,8 +42,11 @@ _FIRST_SIZE = 250
 _LARGEST_SHARE = 0.3
 """Share of the budget that a fit takes at the largest size."""
 _MEMORY_ITERATIONS = 2
+_VALIDATED_SIZE = 1000
+"""Samples up to this size are also validated; larger ones take as many iterations."""
 _MISFIT = 0.15
 """Relative error of a line above which a phase grows faster than that."""
+_SHORTEST = 1e-9
 _SAMPLE_BUDGET = 0.5
 """Seconds that a learner with a budget of its own has for a sample."""
 
@@ -94,15 +99,17 @@ class Measured:
     Attributes
     ----------
     size : int
-        Rows or constraints.
+        Constraints if they are listed, or rows.
+    n_rows : int
     validation, preparation, iteration : float
-        Seconds; `iteration` is for one of them.
+        Seconds; `iteration` is for one of them, and `validation` is NaN if it was left out.
     n_iterations : int
     max_iter : int
         The most iterations.
     """
 
     size: int
+    n_rows: int
     validation: float
     preparation: float
     iteration: float
@@ -111,8 +118,8 @@ class Measured:
 
     @property
     def seconds(self) -> float:
-        """Seconds of the whole fit."""
-        return self.validation + self.preparation + self.n_iterations * self.iteration
+        """Seconds of the fit, without validation."""
+        return self.preparation + self.n_iterations * self.iteration
 
 
 def estimate_fit(
@@ -139,17 +146,20 @@ def estimate_fit(
     planned = getattr(learner, "budget", None)
     if planned is not None:
         learner = clone(learner).set_params(budget=_SAMPLE_BUDGET)
-    everything = _size(X, supervision)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         measured = _growing_fits(learner, X, supervision, budget, clock)
         sizes = [fit.size for fit in measured[-2:]]
-        if 2 * sizes[-1] <= everything:
+        if 2 * sizes[-1] <= _size(X, supervision):
             sizes.append(2 * sizes[-1])
-        peaks = [measure_memory(learner, *_sample(X, supervision, size)) for size in sizes]
-    memory = _memory(sizes, peaks, everything, X)
-    labelled = not isinstance(supervision, Triplets | Pairs | Chunklets)
-    seconds, iterations = extrapolate(measured, everything, capped=labelled)
+        samples = [_sample(X, supervision, size) for size in sizes]
+        peaks = [measure_memory(learner, *sample) for sample in samples]
+        at = [(len(rows), size) for (rows, _), size in zip(samples, sizes, strict=True)]
+        memory = _memory(peaks, at, (len(X), _size(X, supervision)), X)
+        trials = _trial_memory(learner, X, supervision, measured[0].size)
+    if trials > sum(memory.values()):
+        memory = {**dict.fromkeys(memory, 0.0), "trial fits on held-out data": trials}
+    seconds, iterations = extrapolate(measured, _size(X, supervision), len(X))
     return Estimate(
         type(learner).__name__,
         (X.shape[0], X.shape[1]),
@@ -167,26 +177,33 @@ def _growing_fits(
     everything = _size(X, supervision)
     measured: list[Measured] = []
     size, start = min(_FIRST_SIZE, everything), clock()
+    plan: Plan | None = None
     while True:
         try:
-            fit = measure_time(learner, *_sample(X, supervision, size), clock)
+            sample = _sample(X, supervision, size)
+            known = plan if size > _VALIDATED_SIZE else None
+            plan, fit = measure_time(learner, *sample, known, clock)
         except ValueError:
             # A small sample may have nothing to learn from.
             if size == everything:
                 raise
         else:
-            measured.append(replace(fit, size=size))
-            late = clock() - start > budget / 2 or fit.seconds > _LARGEST_SHARE * budget
+            measured.append(fit)
+            late = clock() - start > budget or fit.seconds > _LARGEST_SHARE * budget
             if late or size == everything:
                 return measured
         size = min(2 * size, everything)
 
 
-def measure_time(learner: MetricLearner, X: Floats, supervision: Any, clock: Clock) -> Measured:
-    """Fit a sample, and time the phases."""
+def measure_time(
+    learner: MetricLearner, X: Floats, supervision: Any, plan: Plan | None, clock: Clock
+) -> tuple[Plan, Measured]:
+    """Fit a sample, and time the phases; a given plan is not validated again."""
     start = clock()
     scale = learner._chosen_scale(X, supervision)
-    plan = learner._plan(X, supervision, scale)
+    validated = plan is None
+    if plan is None:
+        plan = learner._plan(X, supervision, scale)
     planned = clock()
     problem, builder = learner._prepared(X, supervision, scale, 0)
     prepared = clock()
@@ -199,9 +216,10 @@ def measure_time(learner: MetricLearner, X: Floats, supervision: Any, clock: Clo
     builder.metric(history)
     number = max(1, len(history))
     rest = clock() - solved
-    return Measured(
+    return plan, Measured(
         _size(X, supervision),
-        planned - start,
+        len(X),
+        planned - start if validated else math.nan,
         prepared - planned + rest,
         (solved - prepared) / number,
         number,
@@ -211,71 +229,86 @@ def measure_time(learner: MetricLearner, X: Floats, supervision: Any, clock: Clo
 
 def measure_memory(learner: MetricLearner, X: Floats, supervision: Any) -> float:
     """Return the peak memory of a fit of two iterations, in bytes."""
+
+    def fit() -> None:
+        scale = learner._chosen_scale(X, supervision)
+        learner._learn(X, supervision, scale, 0, Plan(_MEMORY_ITERATIONS))
+
+    return peak_of(fit)
+
+
+def peak_of(work: Callable[[], Any]) -> float:
+    """Return the peak memory of a call, in bytes."""
     tracing = tracemalloc.is_tracing()
     if not tracing:
         tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
         tracemalloc.reset_peak()
-        scale = learner._chosen_scale(X, supervision)
-        learner._learn(X, supervision, scale, 0, Plan(_MEMORY_ITERATIONS))
+        work()
         return float(max(0, tracemalloc.get_traced_memory()[1] - before))
     finally:
         if not tracing:
             tracemalloc.stop()
 
 
-def extrapolate(measured: Sequence[Measured], size: int, *, capped: bool) -> tuple[float, float]:
+def extrapolate(measured: Sequence[Measured], size: int, n_rows: int) -> tuple[float, float]:
     """Return seconds and iterations of a fit of this size.
-
-    Parameters
-    ----------
-    measured : list of Measured
-    size : int
-    capped : bool
-        Whether trial fits on held-out data see at most 2,000 rows.
 
     Examples
     --------
     >>> from nearfar.learners.estimate import Measured, extrapolate
-    >>> fits = [Measured(n, 0.0, 1e-3 * n, 1e-6 * n**2, 10, 99) for n in (250, 500, 1000)]
-    >>> seconds, iterations = extrapolate(fits, 10_000, capped=True)
+    >>> fits = [Measured(n, n, 0.0, 1e-3 * n, 1e-6 * n**2, 10, 99) for n in (250, 500, 1000)]
+    >>> seconds, iterations = extrapolate(fits, 10_000, 10_000)
     >>> round(seconds), round(iterations)
     (1010, 10)
     """
+    at, to = [(fit.n_rows, fit.size) for fit in measured], (n_rows, size)
+    validated = [fit for fit in measured if not math.isnan(fit.validation)]
+    trials = [(fit.n_rows, fit.size) for fit in validated]
+    most = min(n_rows, MAX_TRIAL_ROWS), min(size, MAX_TRIAL_ROWS) if size == n_rows else size
+    validation = grown(trials, [fit.validation for fit in validated], most)
     last = measured[-1]
     if last.size == size:
-        return last.seconds, last.n_iterations
-    most = MAX_TRIAL_ROWS if capped else size
-    trial_sizes = [min(fit.size, most) for fit in measured]
-    sizes = [fit.size for fit in measured]
-    validation = grown(trial_sizes, [fit.validation for fit in measured], min(size, most))
-    preparation = grown(sizes, [fit.preparation for fit in measured], size)
-    iteration = grown(sizes, [fit.iteration for fit in measured], size)
+        return validation + last.seconds, last.n_iterations
+    preparation = grown(at, [fit.preparation for fit in measured], to)
+    iteration = grown(at, [fit.iteration for fit in measured], to)
     iterations = _iterations(measured, size)
     return validation + preparation + iterations * iteration, iterations
 
 
-def grown(sizes: Sequence[int], values: Sequence[float], size: int) -> float:
-    """Extrapolate values by a line, or by a parabola where a line does not fit.
+def grown(at: Sequence[tuple[int, int]], values: Sequence[float], to: tuple[int, int]) -> float:
+    """Extrapolate what was measured at numbers of rows and of constraints.
+
+    Without constraints, both numbers are that of rows. Then values are on a line, or on a parabola
+    where a line does not fit.
 
     Examples
     --------
     >>> from nearfar.learners.estimate import grown
-    >>> round(grown([1, 2, 4], [3.0, 5.0, 9.0], 100), 6)
+    >>> round(grown([(1, 1), (2, 2), (4, 4)], [3.0, 5.0, 9.0], (100, 100)), 6)
     201.0
+    >>> round(grown([(1, 5), (2, 10), (2, 20)], [6.0, 12.0, 22.0], (2, 100)), 6)
+    102.0
     """
-    x, y = np.array(sizes, dtype=np.float64), np.array(values)
+    x, y = np.array(at, dtype=np.float64), np.array(values)
     if not y.any():
         return 0.0
+    one = np.ones((len(x), 1))
+    rows, size = x[:, :1], x[:, 1:]
+    if (rows != size).any():
+        bases, goals = [np.hstack([one, x])], [np.array([1.0, *to])]
+    else:
+        bases = [np.hstack([one, rows]), np.hstack([one, rows, rows**2])]
+        goals = [np.array([1.0, to[0]]), np.array([1.0, to[0], to[0] ** 2])]
     found = 0.0
-    for degree in (1, 2):
+    for basis, goal in zip(bases, goals, strict=True):
         # Relative errors count, and the largest sizes most.
-        weight = np.sqrt(x / x[-1]) / np.maximum(y, 1e-12)
-        basis = (x / x[-1])[:, None] ** np.arange(degree + 1)
-        coefficients, _ = nnls(basis * weight[:, None], y * weight)
-        found = float((size / x[-1]) ** np.arange(degree + 1) @ coefficients)
-        misfit = np.abs(basis @ coefficients - y)[-2:] / np.maximum(y[-2:], 1e-12)
+        weight = np.sqrt(size.ravel() / size.max()) / np.maximum(y, _SHORTEST)
+        unit = basis.max(axis=0)
+        coefficients = nnls(basis / unit * weight[:, None], y * weight)[0] / unit
+        found = float(goal @ coefficients)
+        misfit = np.abs(basis @ coefficients - y)[-2:] / np.maximum(y[-2:], _SHORTEST)
         if misfit.max() <= _MISFIT:
             break
     return found
@@ -322,16 +355,29 @@ def _iterations(measured: Sequence[Measured], size: int) -> float:
     return float(min(number, last.max_iter))
 
 
-def _memory(sizes: Sequence[int], peaks: Sequence[float], size: int, X: Floats) -> dict[str, float]:
-    """Return what takes the memory of a fit of this size."""
-    total = peaks[-1] if sizes[-1] == size else max(peaks[-1], grown(sizes, peaks, size))
+def _memory(
+    peaks: Sequence[float], at: Sequence[tuple[int, int]], to: tuple[int, int], X: Floats
+) -> dict[str, float]:
+    """Return what takes the memory of a fit to X, from the peaks of fits to samples."""
+    total = peaks[-1] if at[-1] == to else max(peaks[-1], grown(at, peaks, to))
     rows = min(total, float(X.size * X.dtype.itemsize))
-    constant = min(total - rows, grown(sizes, peaks, 0) if len(sizes) > 1 else 0.0)
+    constant = min(total - rows, grown(at, peaks, (0, 0)) if len(at) > 1 else 0.0)
     return {
         "scaled rows": rows,
         "constraints and what is known of rows": total - rows - constant,
         "the rest": constant,
     }
+
+
+def _trial_memory(learner: MetricLearner, X: Floats, supervision: Any, first: int) -> float:
+    """Return the peak memory of trial fits on held-out data."""
+    everything = _size(X, supervision)
+    sizes = [size for size in (first, 2 * first) if size <= everything]
+    samples = [_sample(X, supervision, size) for size in sizes]
+    peaks = [peak_of(partial(learner._plan, *sample, "unit")) for sample in samples]
+    at = [(len(rows), _size(rows, known)) for rows, known in samples]
+    most = min(len(X), MAX_TRIAL_ROWS)
+    return grown(at, peaks, (most, most if everything == len(X) else everything))
 
 
 def _size(X: Floats, supervision: Any) -> int:
