@@ -46,6 +46,10 @@ _VALIDATED_SIZE = 1000
 """Samples up to this size are also validated; larger ones take as many iterations."""
 _MISFIT = 0.15
 """Relative error of a line above which a phase grows faster than that."""
+_SCALED_SIZE = 10_000
+"""The choice of a scale looks at no more constraints, and at fewer rows."""
+_LARGEST_TRIAL = 2 * MAX_TRIAL_ROWS
+"""Rows that trial fits learn from and are judged by."""
 _SHORTEST = 1e-9
 _SAMPLE_BUDGET = 0.5
 """Seconds that a learner with a budget of its own has for a sample."""
@@ -149,16 +153,7 @@ def estimate_fit(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         measured = _growing_fits(learner, X, supervision, budget, clock)
-        sizes = [fit.size for fit in measured[-2:]]
-        if 2 * sizes[-1] <= _size(X, supervision):
-            sizes.append(2 * sizes[-1])
-        samples = [_sample(X, supervision, size) for size in sizes]
-        peaks = [measure_memory(learner, *sample) for sample in samples]
-        at = [(len(rows), size) for (rows, _), size in zip(samples, sizes, strict=True)]
-        memory = _memory(peaks, at, (len(X), _size(X, supervision)), X)
-        trials = _trial_memory(learner, X, supervision, measured[0].size)
-    if trials > sum(memory.values()):
-        memory = {**dict.fromkeys(memory, 0.0), "trial fits on held-out data": trials}
+        memory = _memory(learner, X, supervision, [fit.size for fit in measured])
     seconds, iterations = extrapolate(measured, _size(X, supervision), len(X))
     return Estimate(
         type(learner).__name__,
@@ -225,16 +220,6 @@ def measure_time(
         number,
         max(number, problem.max_iter),
     )
-
-
-def measure_memory(learner: MetricLearner, X: Floats, supervision: Any) -> float:
-    """Return the peak memory of a fit of two iterations, in bytes."""
-
-    def fit() -> None:
-        scale = learner._chosen_scale(X, supervision)
-        learner._learn(X, supervision, scale, 0, Plan(_MEMORY_ITERATIONS))
-
-    return peak_of(fit)
 
 
 def peak_of(work: Callable[[], Any]) -> float:
@@ -356,28 +341,57 @@ def _iterations(measured: Sequence[Measured], size: int) -> float:
 
 
 def _memory(
-    peaks: Sequence[float], at: Sequence[tuple[int, int]], to: tuple[int, int], X: Floats
+    learner: MetricLearner, X: Floats, supervision: Any, sizes: Sequence[int]
 ) -> dict[str, float]:
-    """Return what takes the memory of a fit to X, from the peaks of fits to samples."""
-    total = peaks[-1] if at[-1] == to else max(peaks[-1], grown(at, peaks, to))
-    rows = min(total, float(X.size * X.dtype.itemsize))
-    constant = min(total - rows, grown(at, peaks, (0, 0)) if len(at) > 1 else 0.0)
+    """Return what takes the memory of a fit to X, in bytes: the stage that needs most.
+
+    The choice of a scale and trial fits look at a bounded number of rows or constraints.
+    """
+    everything = _size(X, supervision)
+    sample = _sample(X, supervision, min(_SCALED_SIZE, everything))
+    choice = peak_of(partial(learner._chosen_scale, *sample))
+    trials = _trial_memory(learner, X, supervision, [s for s in sizes if s <= _VALIDATED_SIZE])
+    fit = _fit_memory(learner, X, supervision, sizes)
+    stages = {"the choice of a scale": choice, "trial fits on held-out data": trials}
+    largest = max(stages, key=lambda stage: stages[stage])
+    return {largest: stages[largest]} if stages[largest] > sum(fit.values()) else fit
+
+
+def _fit_memory(
+    learner: MetricLearner, X: Floats, supervision: Any, sizes: Sequence[int]
+) -> dict[str, float]:
+    """Return what takes the memory of the fit itself, from fits of two iterations to samples."""
+    everything = _size(X, supervision)
+    sizes = [*sizes[-2:], *([2 * sizes[-1]] if 2 * sizes[-1] <= everything else [])]
+    at, peaks = [], []
+    for size in sizes:
+        rows, known = _sample(X, supervision, size)
+        scale = learner._chosen_scale(rows, known)
+        at.append((len(rows), size))
+        peaks.append(
+            peak_of(partial(learner._learn, rows, known, scale, 0, Plan(_MEMORY_ITERATIONS)))
+        )
+    total = max(peaks[-1], grown(at, peaks, (len(X), everything)))
+    scaled = min(total, float(X.size * X.dtype.itemsize))
+    constant = min(total - scaled, grown(at, peaks, (0, 0)) if len(at) > 1 else 0.0)
     return {
-        "scaled rows": rows,
-        "constraints and what is known of rows": total - rows - constant,
+        "scaled rows": scaled,
+        "constraints and what is known of rows": total - scaled - constant,
         "the rest": constant,
     }
 
 
-def _trial_memory(learner: MetricLearner, X: Floats, supervision: Any, first: int) -> float:
-    """Return the peak memory of trial fits on held-out data."""
-    everything = _size(X, supervision)
-    sizes = [size for size in (first, 2 * first) if size <= everything]
-    samples = [_sample(X, supervision, size) for size in sizes]
+def _trial_memory(
+    learner: MetricLearner, X: Floats, supervision: Any, sizes: Sequence[int]
+) -> float:
+    """Return the peak memory of trial fits on held-out data, by the line through two sizes."""
+    samples = [_sample(X, supervision, size) for size in sizes[-2:]]
     peaks = [peak_of(partial(learner._plan, *sample, "unit")) for sample in samples]
-    at = [(len(rows), _size(rows, known)) for rows, known in samples]
-    most = min(len(X), MAX_TRIAL_ROWS)
-    return grown(at, peaks, (most, most if everything == len(X) else everything))
+    if len(peaks) < 2:
+        return max(peaks, default=0.0)
+    slope = (peaks[1] - peaks[0]) / (sizes[-1] - sizes[-2])
+    most = min(_size(X, supervision), _LARGEST_TRIAL)
+    return max(peaks[1], peaks[1] + slope * (most - sizes[-1]))
 
 
 def _size(X: Floats, supervision: Any) -> int:
