@@ -23,11 +23,12 @@ def check_cost(learner: MetricLearner | None, X: Floats, supervision: Any) -> No
     Parameters
     ----------
     learner : MetricLearner or None
-        None for methods without a learner, which are quick.
+        None for methods without a learner, which are quick. Learners with a budget of their own
+        are not estimated.
     X : array of shape (n_samples, n_features)
     supervision : array of labels or numbers, Triplets or Pairs
     """
-    if learner is None or len(X) <= _SMALL:
+    if learner is None or len(X) <= _SMALL or "budget" in learner.get_params():
         return
     found = learner.estimate(X, supervision, budget=_BUDGET)
     memory = machine_memory()
