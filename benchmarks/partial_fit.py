@@ -76,8 +76,8 @@ def main() -> None:
             row = {key: float(np.mean([each[key] for each in found])) for key in found[0]}
             rows.append({"learner": name, "parts of": kind, **row})
             print(
-                f"{name:17} {kind:8} Euclidean {row['euclidean']:.2f} %, one fit {row['fit']:.2f} %, "
-                f"ten parts {row['parts']:.2f} %, metrics differ by {row['difference']:.0e}",
+                f"{name:17} {kind:8} Euclidean {row['euclidean']:.2f} %, one fit "
+                f"{row['fit']:.2f} %, ten parts {row['parts']:.2f} %, metrics differ by {row['difference']:.0e}",
                 flush=True,
             )
     record("partial_fit", rows)
