@@ -10,6 +10,7 @@ columns "worse" and "better" count the halves and tables at which it is signific
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 import warnings
 from typing import Any
@@ -25,7 +26,9 @@ from nearfar.learners.auto_scale import choose_scale
 from nearfar.learners.scaler import Scaler
 from protocol import Array, load, record
 
-TABLES = {"clinc150_emb256": 30, "orl_32x32": 10, "letter": 60}
+TABLES = {"letter": 60, "orl_32x32": 10, "clinc150_emb256": 20}
+"""Rows of each class."""
+
 NOTHING = "nothing"
 LEFT_OUT = ("AutoMetric", "MLKR")
 
@@ -106,6 +109,7 @@ def measure(table: str, seed: int, arguments: argparse.Namespace) -> list[dict[s
                 "cpu": cpu,
             }
         )
+        print(rows[-1], file=sys.stderr, flush=True)
     return rows
 
 

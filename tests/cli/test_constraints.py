@@ -94,3 +94,10 @@ def test_names_that_no_row_has(rows):
 def test_names_that_two_rows_have(folder):
     with pytest.raises(UserError, match="not unique"):
         read_rows("iris.csv", drop=["name"], ids="species")
+
+
+def test_pairs_that_verify_has_written(numbered, tmp_path):
+    for name in ("similar", "same"):
+        path = tmp_path / f"{name}.csv"
+        pl.DataFrame({"a": [0, 1], "b": [2, 3], name: [True, False]}).write_csv(path)
+        assert read_pairs(path, numbered).similar.tolist() == [True, False]

@@ -117,3 +117,17 @@ def test_plain_distances(document, fail, iris):
     assert "no metric file" in fail(
         "neighbors", "metric.safetensors", "iris.csv", "--distance", "cosine"
     )
+
+
+def test_the_terminal_shows_the_first_queries_and_says_so(run, document):
+    arguments = (
+        "neighbors",
+        "metric.safetensors",
+        "iris.csv",
+        "--label",
+        "species",
+        "--drop",
+        "name",
+    )
+    assert "first 5 of 150 rows; --out has all" in run(*arguments).stderr
+    assert len({found["query"] for found in document(*arguments)}) == 150

@@ -124,13 +124,15 @@ def _check_judgements(known: Triplets | Pairs, folds: int) -> None:
 
 def _check_labels(labels: NDArray[Any], folds: int, neighbors: int) -> None:
     sizes = np.unique(labels, return_counts=True)[1]
+    if sizes.max() < 2:
+        raise UserError("Every row has a class of its own; there is nothing to learn from.")
     if folds > sizes.max():
         raise UserError(
             f"--folds {folds} is more than the rows of the largest class ({sizes.max()}); "
-            f"use at most --folds {max(2, sizes.max())}."
+            f"use at most --folds {sizes.max()}."
         )
     most = len(labels) - int(np.ceil(len(labels) / folds))
     if neighbors > most:
         raise UserError(f"--neighbors {neighbors} is more than the {most} training rows of a fold.")
     if sizes.min() < folds:
-        note(f"the smallest class has {sizes.min()} rows, fewer than the {folds} folds.")
+        note(f"the smallest class has {counted(sizes.min(), 'row')}, fewer than the {folds} folds.")

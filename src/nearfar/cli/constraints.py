@@ -18,6 +18,9 @@ from nearfar.typing import Ints, Vector
 
 _TRIPLET = ("anchor", "near", "far")
 _PAIR = ("a", "b")
+_SAME = ("similar", "same")
+"""Names of the column that says which pairs are similar; `verify --out` writes the second."""
+
 _SIMILAR = dict.fromkeys(["true", "1", "yes", "similar", "same"], True)
 _SIMILAR |= dict.fromkeys(["false", "0", "-1", "no", "dissimilar", "different"], False)
 
@@ -46,15 +49,16 @@ def read_triplets(path: Path, rows: Rows) -> Triplets:
 def read_pairs(path: Path, rows: Rows) -> Pairs:
     """Read pairs: columns a, b, similar and optionally weight."""
     table = read_frame(path)
-    require_columns(path, table.columns, ["similar"])
+    known = next((name for name in _SAME if name in table.columns), _SAME[0])
+    require_columns(path, table.columns, [known])
     index = _row_numbers(table, path, _PAIR, rows)
-    return Pairs(index, _similar(table["similar"], path), _weights(table, path))
+    return Pairs(index, _similar(table[known], path), _weights(table, path))
 
 
 def read_queries(path: Path, rows: Rows) -> tuple[Ints, Pairs | None]:
     """Read pairs that may or may not say which are similar: row numbers, and pairs if they do."""
     table = read_frame(path)
-    if "similar" not in table.columns:
+    if not set(_SAME) & set(table.columns):
         return _row_numbers(table, path, _PAIR, rows), None
     pairs = read_pairs(path, rows)
     return pairs.index, pairs
@@ -105,7 +109,7 @@ def _similar(values: pl.Series, path: Path) -> NDArray[np.bool_]:
     unknown = next((word for word in words if word not in _SIMILAR), None)
     if unknown is not None:
         raise UserError(
-            f"{path} has {unknown!r} in column similar; write true or false, or 1 or 0."
+            f"{path} has {unknown!r} in column {values.name}; write true or false, or 1 or 0."
         )
     return np.array([_SIMILAR[word] for word in words], dtype=bool)
 

@@ -142,7 +142,7 @@ class CsvReader(TableReader):
         try:
             cells = self._parse(block, dict.fromkeys(self.features, pl.String))
         except pl.exceptions.PolarsError:
-            return UserError(f"{self.path} cannot be read after row {before}: {first_line(error)}")
+            return self._unreadable(before, error)
         is_text = pl.all().is_not_null() & pl.all().cast(pl.Float64, strict=False).is_null()
         wrong = cells.select(is_text)
         words = [c.name for c in wrong if c.any() and c.sum() == cells[c.name].count()]
@@ -156,6 +156,12 @@ class CsvReader(TableReader):
                     f"{before + row} (counting from 0), which is not a number. Correct it, or "
                     "leave out the row or the column."
                 )
+        return self._unreadable(before, error)
+
+    def _unreadable(self, before: int, error: Exception) -> UserError:
+        """Say that the text cannot be read, and what to do about its encoding."""
+        if "utf-8" in str(error):
+            return UserError(f"{self.path} is not in UTF-8; save it again in that encoding.")
         return UserError(f"{self.path} cannot be read after row {before}: {first_line(error)}")
 
 

@@ -47,7 +47,7 @@ def evaluate(
         (measure, *(f"{100 * found[measure]:.2f}" for found in scores.values()))
         for measure in scores[LEARNED]
     ]
-    show_table(["%", *scores], lines, title=f"{rows.name}: {len(rows)} rows")
+    show_table(["%", *scores], lines, title=f"{rows.name}: {len(rows)} rows among each other")
 
 
 def _scores(

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from nearfar.cli.errors import UserError
 from nearfar.cli.streams import STREAM
+from nearfar.cli.table_formats import FORMATS, kind_of
 from nearfar.metrics.file_format import read_metadata
 from nearfar.metrics.importance import feature_spreads
 from nearfar.metrics.metric import Metric
@@ -73,6 +74,15 @@ def _stored(path: Path, key: str, kind: type[T]) -> T | None:
     if not isinstance(found, kind):
         raise UserError(f"{path} has a damaged entry {key!r}; learn the metric again.")
     return found
+
+
+def check_metric_output(path: Path, inputs: Iterable[str | Path | None] = ()) -> None:
+    """Raise UserError unless a metric can be written there."""
+    if str(path) == STREAM:
+        raise UserError("A metric is written to a file, not to stdout; name it with --out.")
+    check_output(path, None, inputs)
+    if kind_of(path) in FORMATS:
+        raise UserError(f"{path} has the name of a table; name the metric .safetensors.")
 
 
 def check_output(

@@ -21,7 +21,7 @@ from nearfar.cli.compare import run_comparison
 from nearfar.cli.constraints import check_one_supervision, read_judgements
 from nearfar.cli.cost import check_cost
 from nearfar.cli.errors import UserError
-from nearfar.cli.files import check_output, save_metric
+from nearfar.cli.files import check_metric_output, save_metric
 from nearfar.cli.held_out import held_out_regression, show_held_out
 from nearfar.cli.methods import AUTO, Goal, MethodChoice, MethodFit, find_method, fit_method
 from nearfar.cli.preparation import ColumnRules, Imputation
@@ -102,7 +102,7 @@ def learn(
     limit = options.seconds(budget)
     path = save_as or Path(f"{stem_of(Path(source))}.safetensors")
     inputs = [source, label, triplets, pairs]
-    check_output(path, None, inputs)
+    check_metric_output(path, inputs)
     if checkpoint is not None and checkpoint.resolve() == path.resolve():
         raise UserError("--checkpoint and --out name the same file.")
     kept = Checkpoint(checkpoint, inputs)
@@ -298,7 +298,7 @@ class Task:
             say(self._nothing_learned(self.result))
             return
         say(f"Learned from all rows in {self.result.seconds:.2f} s{_detail(self.result)}.")
-        if self.result.expected is not None:
+        if self.result.expected is not None and self.comparison is None:
             say(f"On new data, expect {self.result.expected}.")
         say(f"Metric written to {self.path}")
         say(f"Next: {self._next_command()}")

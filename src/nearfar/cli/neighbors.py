@@ -18,7 +18,7 @@ from nearfar.cli.streams import shown_target, spooled
 from nearfar.cli.table_formats import TABLE_FORMATS, column_names, kind_of
 from nearfar.cli.table_writers import WRITTEN_TABLES, write_frame
 from nearfar.cli.tables import named_columns
-from nearfar.cli.terminal import bars, command, say, show_json, show_table
+from nearfar.cli.terminal import bars, command, note, say, show_json, show_table
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
 from nearfar.typing import Ints, Matrix
@@ -68,7 +68,8 @@ def neighbors(
     ] = None,
     number: Annotated[int, typer.Option("--neighbors", min=1, help="Number of neighbours.")] = 5,
     save_as: Annotated[
-        Path | None, options.output("Table to write; has all rows unless --row is given.")
+        Path | None,
+        options.output("Table to write. It has all rows unless --row is given, as has --json."),
     ] = None,
     json: options.Json = False,
 ) -> None:
@@ -84,7 +85,7 @@ def neighbors(
     asked = gallery
     if queries is not None:
         asked = _read_queries(queries, found, label, text, ids, drop)
-    query_rows = _query_rows(row, asked, every=save_as is not None)
+    query_rows = _query_rows(row, asked, every=json or save_as is not None)
     most = len(gallery) - (queries is None)
     if number > most:
         raise UserError(f"--neighbors {number} is more than the {most} rows to search.")
@@ -102,6 +103,8 @@ def neighbors(
         say(f"Neighbours of {len(query_rows)} rows, {number} each, written to {where}")
     else:
         _show(gallery, asked, query_rows, distances, indices)
+        if not row and len(query_rows) < len(asked):
+            note(f"these are the first {len(query_rows)} of {len(asked)} rows; --out has all.")
 
 
 def _metric_and_source(

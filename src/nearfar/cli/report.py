@@ -16,7 +16,7 @@ from nearfar.cli.checkpoint import Checkpoint
 from nearfar.cli.compare import run_comparison
 from nearfar.cli.constraints import check_one_supervision, read_judgements
 from nearfar.cli.errors import UserError
-from nearfar.cli.files import check_output, load_metric, save_metric
+from nearfar.cli.files import check_metric_output, check_output, load_metric, save_metric
 from nearfar.cli.methods import AUTO, MethodChoice, find_method, fit_method
 from nearfar.cli.preparation import ColumnRules, Imputation
 from nearfar.cli.rows import Rows, read_rows
@@ -67,7 +67,7 @@ def report(
     metric_path = path.with_name(f"{path.stem}-metric.safetensors")
     inputs = [source, label, triplets, pairs]
     check_output(path, (".html", ".htm"), [*inputs, metric])
-    check_output(metric_path, None, inputs)
+    check_metric_output(metric_path, inputs)
     kept = Checkpoint(checkpoint, [*inputs, metric, path, metric_path])
     limit = options.seconds(budget)
     choice = find_method(method, seed=seed)

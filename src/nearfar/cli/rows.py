@@ -26,11 +26,13 @@ from nearfar.cli.table_formats import (
     stem_of,
 )
 from nearfar.cli.tables import ColumnChoice, columns_named, listed
+from nearfar.cli.terminal import note
 from nearfar.columns import Columns
 from nearfar.metrics.metric import Metric
 from nearfar.typing import Floats, Vector
 
 _LARGEST_VALUE = 1e150
+_PROBABLY_MISSING = {"NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "?"}
 """Squares of larger values overflow."""
 
 
@@ -146,10 +148,10 @@ def read_rows(
         rows = _from_array(path, label, metric)
     elif path.is_file():
         raise UserError(f"{source} is not in a supported format: {', '.join(FORMATS)}.")
-    elif label is not None:
-        raise UserError(f"--label is for files, not for the dataset {source}.")
     else:
         rows = _from_dataset(source, metric)
+        if label is not None:
+            raise UserError(f"--label is for files, not for the dataset {source}.")
     if len(rows) == 0:
         raise UserError(f"{source} has no rows.")
     return rows
@@ -226,6 +228,9 @@ def _classes(labels: pl.Series) -> NDArray[Any]:
             f"Column {labels.name} has {labels.dtype}; labels must be text, numbers or booleans."
         )
     if labels.dtype == pl.String:
+        odd = sorted(set(labels.str.strip_chars().unique()) & _PROBABLY_MISSING)
+        if odd:
+            note(f"{odd[0]!r} in column {labels.name} counts as a class of its own.")
         for number in (pl.Int64, pl.Float64):
             converted = labels.cast(number, strict=False)
             if not converted.null_count():

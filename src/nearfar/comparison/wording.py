@@ -42,8 +42,9 @@ class Wording:
     def undecided(self, chosen: MethodResult, gain: Gain) -> str:
         """Say that a method may be better."""
         reference, found = paired(self.reference, chosen) or (self.reference, chosen)
+        doubt = f"Too few {self._cases}" if found.complete else "Too little was tried"
         return (
-            f"Too few {self._cases} to tell: {self._measure(reference)} with "
+            f"{doubt} to tell: {self._measure(reference)} with "
             f"{described(reference)}, {self._figure(found)} with {chosen.name}{_on(found)} "
             f"(better: {_percent(gain)}). {self._expected(gain)}"
         )

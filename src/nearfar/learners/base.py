@@ -328,6 +328,11 @@ class MetricLearner(
         except BaseException as error:
             kept = {k: v for k, v in self.__dict__.items() if k.startswith(_CALLBACK_ATTRIBUTES)}
             self.__dict__ = before | kept
+            if isinstance(error, ValueError) and "could not convert string" in str(error):
+                raise ValueError(
+                    f"X has columns that are not numbers ({error}). Encode them, for example with "
+                    "Columns.fit(X).column_transformer() of nearfar.columns."
+                ) from error
             if isinstance(error, np.linalg.LinAlgError):
                 raise ValueError(
                     "Values of X differ too much in size for double precision; look for outliers, "
