@@ -215,8 +215,10 @@ def test_wrong_input_from_disk(tmp_path):
         BoostMetric().fit(open_rows(saved(X[:20], tmp_path)), triplets)
     with pytest.raises(ValueError, match="validation_fraction=None"):
         BoostMetric(validation_fraction=0.2).fit(saved(X, tmp_path), triplets)
-    with pytest.raises(ValueError, match="score needs rows in memory"):
+    with pytest.raises(ValueError, match="need rows in memory"):
         RCA().fit(X, y).score(path, y)
+    with pytest.raises(ValueError, match="need rows in memory"):
+        NCA(batch_size=100).partial_fit(path, y)
     with pytest.raises(ValueError, match="at least one row"):
         RCA().fit(saved(X[:0], tmp_path), y)
     X[3, 3] = np.nan

@@ -15,13 +15,18 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    clone,
+)
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
 from sklearn.utils import check_random_state
@@ -37,9 +42,10 @@ from nearfar.constraints import (
     to_triplets,
 )
 from nearfar.learners.auto_scale import SCALES, choose_scale
+from nearfar.learners.estimate import Estimate, estimate_fit
 from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder, covariance_matrix
-from nearfar.learners.rows_input import input_rows, labels_of
+from nearfar.learners.rows_input import check_in_memory, input_rows, labels_of
 from nearfar.learners.scaler import Scaler
 from nearfar.learners.validation import Plan, Shrinkage, choose_plan
 from nearfar.metrics.kernel_map import KernelMap
@@ -286,11 +292,50 @@ class MetricLearner(
         -------
         self
         """
-        before = self.__dict__.copy()
-        try:
+        with self._kept_if_it_fails():
             self._check_parameters()
             with limited_threads(self.n_jobs):
                 self._fit(X, y)
+        return self
+
+    def estimate(self, X: ArrayLike, y: Any = None, *, budget: float = 5.0) -> Estimate:
+        """Return the time and memory that `fit` will take, from fits to small samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), Triplets, Pairs or Chunklets
+        budget : float, default=5.0
+            About how many seconds the samples may take. More of them make the estimate better.
+
+        Returns
+        -------
+        Estimate
+            With `seconds`, `bytes` (peak memory beyond X) and `memory` (what takes it). ``print``
+            shows it as a sentence. Data that take less than the budget are fitted whole.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from nearfar import NCA
+        >>> found = NCA().estimate(*load_digits(return_X_y=True), budget=0.5)
+        >>> found.seconds > 0, found.bytes > 0
+        (True, True)
+        """
+        learner = clone(self)
+        learner._check_parameters()
+        points, supervision = learner._validate(X, y)
+        check_in_memory(points)
+        check_magnitude(points)
+        with limited_threads(self.n_jobs):
+            return estimate_fit(learner, points, supervision, budget=budget)
+
+    @contextmanager
+    def _kept_if_it_fails(self) -> Iterator[None]:
+        """Restore the learner if a fit fails, and explain numbers that are out of range."""
+        before = self.__dict__.copy()
+        try:
+            yield
         except BaseException as error:
             kept = {k: v for k, v in self.__dict__.items() if k.startswith(_CALLBACK_ATTRIBUTES)}
             self.__dict__ = before | kept
@@ -305,7 +350,6 @@ class MetricLearner(
                     "or try scale='standard'."
                 ) from error
             raise
-        return self
 
     def _fit(self, X: ArrayLike, y: Any) -> None:
         points, supervision = self._validate(X, y)
@@ -399,16 +443,23 @@ class MetricLearner(
 
     def _learn(self, X: Floats, supervision: Any, scale: str | None, seed: int, plan: Plan) -> Any:
         """Return the metric of a fit to X that nobody watches, without shrinkage."""
-        random_state = np.random.RandomState(seed)
-        data = FitInput.scaled(X, scale, self._consecutive(supervision), random_state)
-        problem = self._build_problem(data)
+        problem, builder = self._prepared(X, supervision, scale, seed)
         history = History()
         solver = plan.limit(history, problem.solve())
         with closing(solver):
             for _ in history.record(solver):
                 if should_stop():
                     break
-        return self._builder_of(problem, data).metric(history)
+        return builder.metric(history)
+
+    def _prepared(
+        self, X: Floats, supervision: Any, scale: str | None, seed: int
+    ) -> tuple[Problem, MetricBuilder]:
+        """Return the problem of a fit to X that nobody watches, and what builds its metric."""
+        random_state = np.random.RandomState(seed)
+        data = FitInput.scaled(X, scale, self._consecutive(supervision), random_state)
+        problem = self._build_problem(data)
+        return problem, self._builder_of(problem, data)
 
     def _path(self, data: FitInput) -> Iterator[tuple[int, Any]]:
         """Yield metrics along a fit, each with the number of iterations that it took."""
@@ -573,7 +624,7 @@ class MetricLearner(
         rows = input_rows(self, X, y)
         if rows is not None:
             if not reset:
-                raise ValueError("score needs rows in memory; pass a sample of them.")
+                check_in_memory(rows)
             return rows, y if isinstance(y, _CONSTRAINTS) else self._target(labels_of(rows, y))
         if isinstance(y, _CONSTRAINTS):
             points = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from nearfar.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
-from nearfar.rows import Moments, Rows, as_rows
+from nearfar.rows import Moments, Points, Rows, as_rows
 from nearfar.runtime.executors import chosen_executor
 
 if TYPE_CHECKING:
@@ -51,6 +51,14 @@ def input_rows(learner: MetricLearner, X: Any, y: Any) -> Rows | None:
     elif hasattr(learner, "feature_names_in_"):
         del learner.feature_names_in_
     return rows
+
+
+def check_in_memory(X: Points) -> None:
+    """Raise ValueError for rows that are not in memory."""
+    if isinstance(X, Rows):
+        raise ValueError(
+            "score, partial_fit and estimate need rows in memory; pass a sample or a part of them."
+        )
 
 
 def labels_of(rows: Rows, y: Any) -> NDArray[Any]:

@@ -60,7 +60,7 @@ class Scaler:
                 rows = X[top : top + _BLOCK_ROWS]
                 center += unit_length(rows).sum(axis=0, dtype=np.float64)
             return cls(center / len(X), np.ones(X.shape[1]), unit_rows=True)
-        size = _power_of_two(max(float(X.max()), -float(X.min())))
+        size = power_of_two(max(float(X.max()), -float(X.min())))
         scaler = StandardScaler(with_std=scale == "standard")
         for top in range(0, len(X), _BLOCK_ROWS):
             scaler.partial_fit(np.asarray(X[top : top + _BLOCK_ROWS], dtype=np.float64) / size)
@@ -73,7 +73,7 @@ class Scaler:
             total = X.reduce(_sum_of_directions)
             return cls(total / len(X), np.ones(X.shape[1]), unit_rows=True)
         moments = Moments.of(X)
-        size = _power_of_two(max(float(moments.largest.max()), -float(moments.smallest.min())))
+        size = power_of_two(max(float(moments.largest.max()), -float(moments.smallest.min())))
         if scale == "standard":
             return cls(moments.mean, moments.spread)
         return cls(moments.mean, np.full(X.shape[1], 1.0 if scale is None else size))
@@ -98,6 +98,6 @@ def _sum_of_directions(block: Floats) -> Vector:
     return np.asarray(unit_length(block).sum(axis=0, dtype=np.float64))
 
 
-def _power_of_two(size: float) -> float:
+def power_of_two(size: float) -> float:
     """Return the power of two next to `size`; dividing by it is exact."""
     return 2.0 ** min(1020, max(-1020, math.frexp(size)[1])) if size > 0 else 1.0

@@ -37,7 +37,9 @@ from nearfar.typing import Floats, Vector
 if TYPE_CHECKING:
     from nearfar.learners.base import MetricLearner
 
-_MAX_TRIAL_ROWS = 2000
+MAX_TRIAL_ROWS = 2000
+"""The most rows that a trial fit learns from."""
+
 _MAX_ROWS = 1000
 
 
@@ -140,7 +142,7 @@ def choose_plan(
         fraction=fraction,
         validation=learner.validation,
         random_state=np.random.RandomState(seed),
-        max_rows=_MAX_TRIAL_ROWS,
+        max_rows=MAX_TRIAL_ROWS,
     ):
         try:
             trials.append(Trial.of(learner, X[part.rows], part, scale, seed))

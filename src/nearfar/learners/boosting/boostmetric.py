@@ -42,7 +42,7 @@ from scipy.optimize import minimize
 
 from nearfar.constraints import NearestTriplets, TripletStrategy, to_triplets
 from nearfar.learners.base import FitInput, Prior, ValidationFraction, Variant
-from nearfar.learners.boosting.base import BoostingLearner, BoostingProblem, Start, Terms
+from nearfar.learners.boosting.base import BoostingProblem, Start, Terms
 from nearfar.learners.boosting.loop import (
     Operator,
     Rule,
@@ -50,6 +50,7 @@ from nearfar.learners.boosting.loop import (
     separation_threshold,
 )
 from nearfar.learners.boosting.losses import newton_step
+from nearfar.learners.boosting.parts import LearnsInParts
 from nearfar.learners.boosting.triplet_operator import Line, TripletOperator
 from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder
@@ -71,7 +72,7 @@ _MOST_EVALUATIONS = 20_000
 """Evaluations of the objective that corrective steps may take in all."""
 
 
-class BoostMetric(BoostingLearner):
+class BoostMetric(LearnsInParts):
     """Learn a metric by boosting rank-one matrices on triplets.
 
     Parameters

@@ -21,14 +21,14 @@ they count as n_c - 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse import csr_array
 
@@ -51,7 +51,93 @@ def shrunk(S: Matrix, intensity: float) -> Matrix:
     return result
 
 
-class Groups:
+class GroupScatter(ABC):
+    """Scatter of rows in groups, from the rows (`Groups`) or from sums (`SummedGroups`).
+
+    Groups of the same size may be listed together.
+
+    Attributes
+    ----------
+    sizes : array of shape (n_listed,)
+        Number of rows of a group.
+    counts : array of shape (n_listed,)
+        Number of groups that are listed together.
+    means : array of shape (n_listed, n_features)
+        Mean of each group; only for groups that are listed alone.
+    """
+
+    sizes: Vector
+    counts: Vector
+    means: Matrix
+
+    @abstractmethod
+    def scatter(self, weight: Vector) -> Matrix:
+        """sum_c w_c S_c."""
+
+    @abstractmethod
+    def fourth_moments(self, weight: Vector) -> float:
+        """sum_c w_c sum_{i in c} |x_i - m_c|^4."""
+
+    @property
+    @abstractmethod
+    def total(self) -> GroupScatter:
+        """All rows as one group, those in no group included."""
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups."""
+        return int(self.counts.sum())
+
+    def within(self, weight: Vector | None = None) -> Matrix:
+        """Return the covariance about the means; groups have weight 1 by default."""
+        return self.scatter(self._share(weight))
+
+    def intensity(self, shrinkage: Shrinkage, S: Matrix, weight: Vector | None = None) -> float:
+        """Return the share to shrink ``S = within(weight)`` by: as given, or as estimated."""
+        if shrinkage != "auto":
+            return shrinkage
+        share = self._share(weight)
+        factor = share**2 * self.sizes / np.maximum(self.sizes - 1.0, 1.0)
+        noise = self.fourth_moments(factor) - float((S**2).sum()) * float(share**2 @ self._free)
+        distance = float((S**2).sum() - np.trace(S) ** 2 / len(S))
+        return min(1.0, max(0.0, noise) / distance) if distance > 0 else 0.0
+
+    def common_intensity(
+        self, shrinkage: Shrinkage, S: Matrix, weight: Vector | None = None
+    ) -> float:
+        """Return the share for what is within groups and for what is between them.
+
+        It is the smaller of the estimates for ``S = within(weight)`` and for all rows: one of them
+        is near 1 if it comes close to a multiple of the identity, which says nothing of the other.
+        """
+        if shrinkage != "auto":
+            return shrinkage
+        total = self.total
+        return min(self.intensity("auto", S, weight), total.intensity("auto", total.within()))
+
+    def shrunk_within(self, shrinkage: Shrinkage, weight: Vector | None = None) -> Matrix:
+        """Return `within` after shrinkage."""
+        S = self.within(weight)
+        return shrunk(S, self.intensity(shrinkage, S, weight))
+
+    def between(self, weight: Vector) -> Matrix:
+        """sum_c w_c (m_c - m)(m_c - m)'."""
+        spread = self.means - weight @ self.means / weight.sum()
+        return (spread.T * weight) @ spread
+
+    @property
+    def _free(self) -> Vector:
+        """Rows that the means leave free."""
+        return self.counts * np.maximum(self.sizes - 1.0, 0.0)
+
+    def _share(self, weight: Vector | None) -> Vector:
+        """Weights that make the sum of the scatters a covariance."""
+        weight = np.ones(len(self.sizes)) if weight is None else weight
+        total = float(weight @ self._free)
+        return weight / total if total > 0 else weight
+
+
+class Groups(GroupScatter):
     """Rows in groups: classes, chunklets, or all rows as one.
 
     Parameters
@@ -60,11 +146,6 @@ class Groups:
         Points, float32 or float64; not copied.
     codes : array of int of shape (n_samples,), optional
         Group of each row from 0, or -1 for none; by default all rows are one group.
-
-    Attributes
-    ----------
-    sizes : array of shape (n_groups,)
-    means : array of shape (n_groups, n_features)
 
     Examples
     --------
@@ -79,6 +160,7 @@ class Groups:
         self.X = X
         self.codes = np.zeros(len(X), dtype=np.intp) if codes is None else codes
         self.sizes = np.bincount(self.codes[self.codes >= 0]).astype(np.float64)
+        self.counts = np.ones(len(self.sizes))
         self.means = self._reduce(_sums, len(self.sizes))
         self.means /= np.maximum(self.sizes, 1.0)[:, None]
 
@@ -86,54 +168,20 @@ class Groups:
         """sum_c w_c S_c."""
         return np.asarray(self._reduce(_scatter, self.means, weight))
 
-    def within(self, weight: Vector | None = None) -> Matrix:
-        """Return the covariance about the means; groups have weight 1 by default."""
-        return self.scatter(self._share(weight))
-
-    def intensity(self, shrinkage: Shrinkage, S: Matrix, weight: Vector | None = None) -> float:
-        """Return the share to shrink ``S = within(weight)`` by: as given, or as estimated."""
-        if shrinkage != "auto":
-            return shrinkage
-        share, free = self._share(weight), self._free
-        factor = share**2 * self.sizes / np.maximum(free, 1.0)
-        noise = -float((S**2).sum()) * float(share**2 @ free)
-        noise += float(self._reduce(_fourth_moment, self.means, factor))
-        distance = float((S**2).sum() - np.trace(S) ** 2 / len(S))
-        return min(1.0, max(0.0, noise) / distance) if distance > 0 else 0.0
-
-    def common_intensity(
-        self, shrinkage: Shrinkage, S: Matrix, weight: Vector | None = None
-    ) -> float:
-        """Return the share for what is within groups and for what is between them.
-
-        It is the smaller of the estimates for ``S = within(weight)`` and for all rows: one of them
-        is near 1 if it comes close to a multiple of the identity, which says nothing of the other.
-        """
-        if shrinkage != "auto":
-            return shrinkage
-        total = Groups(self.X)
-        return min(self.intensity("auto", S, weight), total.intensity("auto", total.within()))
-
-    def shrunk_within(self, shrinkage: Shrinkage, weight: Vector | None = None) -> Matrix:
-        """Return `within` after shrinkage."""
-        S = self.within(weight)
-        return shrunk(S, self.intensity(shrinkage, S, weight))
+    def fourth_moments(self, weight: Vector) -> float:
+        """sum_c w_c sum_{i in c} |x_i - m_c|^4."""
+        return float(self._reduce(_fourth_moment, self.means, weight))
 
     @property
-    def _free(self) -> Vector:
-        """Rows of each group that its mean leaves free."""
-        return np.maximum(self.sizes - 1.0, 0.0)
+    def total(self) -> Groups:
+        """All rows as one group."""
+        return Groups(self.X)
 
-    def _share(self, weight: Vector | None) -> Vector:
-        """Weights that make the sum of the scatters a covariance."""
-        weight = np.ones(len(self.sizes)) if weight is None else weight
-        total = float(weight @ self._free)
-        return weight / total if total > 0 else weight
-
-    def between(self, weight: Vector) -> Matrix:
-        """sum_c w_c (m_c - m)(m_c - m)'."""
-        spread = self.means - weight @ self.means / weight.sum()
-        return (spread.T * weight) @ spread
+    def centered(self) -> Iterator[tuple[Ints, Matrix]]:
+        """Yield the groups of some rows, and these rows about the means of their groups."""
+        for top in range(0, len(self.X), _BLOCK_ROWS):
+            part = slice(top, top + _BLOCK_ROWS)
+            yield _centered(self.X[part], self.codes[part], self.means)
 
     def _reduce(self, function: Callable[..., Any], *args: Any) -> Any:
         """Sum what a function of some rows and their groups returns, block by block."""
@@ -183,6 +231,35 @@ def _indicator(members: Ints, n_groups: int) -> csr_array:
 
 
 @dataclass(frozen=True, eq=False)
+class Evidence:
+    """What closed forms are computed from.
+
+    Attributes
+    ----------
+    groups : GroupScatter
+        Classes, chunklets, or the rows that similar pairs join.
+    pair_means : (array, array) or None
+        Mean outer products of the differences of listed similar and dissimilar pairs.
+    apart : array of shape (n_features, n_features) or None
+        Sum of the outer products of the differences of groups that dissimilar pairs tell apart.
+    """
+
+    groups: GroupScatter
+    pair_means: tuple[Matrix, Matrix] | None = None
+    apart: Matrix | None = None
+
+    @classmethod
+    def of_pairs(cls, X: Floats, supervision: Any) -> Evidence:
+        """Return what is known from listed pairs, or from all pairs that labels make."""
+        pairs = given_pairs(X, supervision)
+        if pairs is None:
+            return cls(Groups(X, checked_labels(supervision)))
+        largest = 1.0 if pairs.weight is None else float(pairs.weight.max())
+        sums = PairSums.of(X, pairs, unit=largest)
+        return cls(Groups(X, to_chunklets(X, pairs).ids), sums.means)
+
+
+@dataclass(frozen=True, eq=False)
 class PairScatter:
     """Mean outer products of differences, shrunk.
 
@@ -196,37 +273,54 @@ class PairScatter:
     dissimilar: Matrix
 
     @classmethod
-    def of(cls, X: Any, supervision: Any, shrinkage: Shrinkage) -> PairScatter:
+    def of(cls, evidence: Evidence, shrinkage: Shrinkage) -> PairScatter:
         """Return the scatter of listed pairs, or of all pairs that labels make.
 
         Both are shrunk by the same share. "auto" estimates it from the rows, in the groups that
         similar pairs join: it is the same for labels and for the list of all their pairs.
         """
-        pairs = given_pairs(X, supervision)
-        if pairs is None:
-            codes, means = checked_labels(supervision), None
-        else:
-            codes, means = to_chunklets(X, pairs).ids, _pair_means(X, pairs)
-        groups = Groups(X, codes)
+        groups, means = evidence.groups, evidence.pair_means
         within = groups.within(groups.sizes)
         intensity = groups.common_intensity(shrinkage, within, groups.sizes)
         if means is None:
-            n, sizes = len(X), groups.sizes
+            sizes, n = groups.sizes, groups.sizes.sum()
             other = groups.scatter(n - sizes) + n * groups.between(sizes)
             means = 2.0 * within, 2.0 * other / (n**2 - sizes @ sizes)
         return cls(*(shrunk(S, intensity) for S in means))
 
 
-def _pair_means(X: Any, pairs: Pairs) -> tuple[Matrix, Matrix]:
-    """Return the mean outer products of the differences of similar and of dissimilar pairs."""
-    edges = edges_of(X.astype(np.float64, copy=False), *pairs.index.T)
-    weight = np.ones(len(pairs)) if pairs.weight is None else pairs.weight / pairs.weight.max()
+@dataclass(frozen=True, eq=False)
+class PairSums:
+    """Sums over listed pairs, of each kind.
 
-    def mean(kind: NDArray[np.bool_]) -> Matrix:
-        w = np.bincount(edges.of_pair, weights=weight * kind, minlength=len(edges))
-        return edges.matrix(w / w.sum())
+    Attributes
+    ----------
+    similar, dissimilar : array of shape (n_features, n_features)
+        Sums of w (x_i - x_j)(x_i - x_j)'.
+    weights : (float, float)
+        Sums of w over similar and over dissimilar pairs.
+    """
 
-    return mean(pairs.similar), mean(~pairs.similar)
+    similar: Matrix
+    dissimilar: Matrix
+    weights: tuple[float, float]
+
+    @classmethod
+    def of(cls, X: Any, pairs: Pairs, *, unit: float) -> PairSums:
+        """Add up pairs; their weights are divided by `unit`."""
+        edges = edges_of(X.astype(np.float64, copy=False), *pairs.index.T)
+        weight = np.ones(len(pairs)) if pairs.weight is None else pairs.weight / unit
+        w = [edges.sum_of_pairs(weight * kind) for kind in (pairs.similar, ~pairs.similar)]
+        return cls(edges.matrix(w[0]), edges.matrix(w[1]), (float(w[0].sum()), float(w[1].sum())))
+
+    def __add__(self, other: PairSums) -> PairSums:
+        weights = self.weights[0] + other.weights[0], self.weights[1] + other.weights[1]
+        return PairSums(self.similar + other.similar, self.dissimilar + other.dissimilar, weights)
+
+    @property
+    def means(self) -> tuple[Matrix, Matrix]:
+        """Means over similar and over dissimilar pairs."""
+        return self.similar / self.weights[0], self.dissimilar / self.weights[1]
 
 
 def discriminants(between: Matrix, within: Matrix) -> tuple[Vector, Matrix]:
