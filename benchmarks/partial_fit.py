@@ -77,7 +77,8 @@ def main() -> None:
             rows.append({"learner": name, "parts of": kind, **row})
             print(
                 f"{name:17} {kind:8} Euclidean {row['euclidean']:.2f} %, one fit "
-                f"{row['fit']:.2f} %, ten parts {row['parts']:.2f} %, metrics differ by {row['difference']:.0e}",
+                f"{row['fit']:.2f} %, ten parts {row['parts']:.2f} %, metrics differ by "
+                f"{row['difference']:.0e}",
                 flush=True,
             )
     record("partial_fit", rows)

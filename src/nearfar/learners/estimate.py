@@ -42,6 +42,8 @@ _FIRST_SIZE = 250
 _LARGEST_SHARE = 0.3
 """Share of the budget that a fit takes at the largest size."""
 _MEMORY_ITERATIONS = 2
+_MEMORY_ROWS, _MEMORY_CONSTRAINTS = 1000, 5000
+"""The smallest samples for memory, of rows or of constraints."""
 _VALIDATED_SIZE = 1000
 """Samples up to this size are also validated; larger ones take as many iterations."""
 _MISFIT = 0.15
@@ -262,11 +264,17 @@ def extrapolate(measured: Sequence[Measured], size: int, n_rows: int) -> tuple[f
     return validation + preparation + iterations * iteration, iterations
 
 
-def grown(at: Sequence[tuple[int, int]], values: Sequence[float], to: tuple[int, int]) -> float:
+def grown(
+    at: Sequence[tuple[int, int]],
+    values: Sequence[float],
+    to: tuple[int, int],
+    *,
+    curved: bool = True,
+) -> float:
     """Extrapolate what was measured at numbers of rows and of constraints.
 
-    Without constraints, both numbers are that of rows. Then values are on a line, or on a parabola
-    where a line does not fit.
+    Without constraints, both numbers are that of rows. Then values are on a line or, if they may be
+    `curved`, on a parabola where a line does not fit.
 
     Examples
     --------
@@ -294,7 +302,7 @@ def grown(at: Sequence[tuple[int, int]], values: Sequence[float], to: tuple[int,
         coefficients = nnls(basis / unit * weight[:, None], y * weight)[0] / unit
         found = float(goal @ coefficients)
         misfit = np.abs(basis @ coefficients - y)[-2:] / np.maximum(y[-2:], _SHORTEST)
-        if misfit.max() <= _MISFIT:
+        if misfit.max() <= _MISFIT or not curved:
             break
     return found
 
@@ -351,29 +359,30 @@ def _memory(
     sample = _sample(X, supervision, min(_SCALED_SIZE, everything))
     choice = peak_of(partial(learner._chosen_scale, *sample))
     trials = _trial_memory(learner, X, supervision, [s for s in sizes if s <= _VALIDATED_SIZE])
-    fit = _fit_memory(learner, X, supervision, sizes)
+    fit = _fit_memory(learner, X, supervision)
     stages = {"the choice of a scale": choice, "trial fits on held-out data": trials}
     largest = max(stages, key=lambda stage: stages[stage])
     return {largest: stages[largest]} if stages[largest] > sum(fit.values()) else fit
 
 
-def _fit_memory(
-    learner: MetricLearner, X: Floats, supervision: Any, sizes: Sequence[int]
-) -> dict[str, float]:
-    """Return what takes the memory of the fit itself, from fits of two iterations to samples."""
-    everything = _size(X, supervision)
-    sizes = [*sizes[-2:], *([2 * sizes[-1]] if 2 * sizes[-1] <= everything else [])]
-    at, peaks = [], []
-    for size in sizes:
+def _fit_memory(learner: MetricLearner, X: Floats, supervision: Any) -> dict[str, float]:
+    """Return what takes the memory of the fit itself, from fits of two iterations to samples.
+
+    Tiles of pairs have their full size in the samples; beyond that, memory grows linearly.
+    """
+    everything, at, peaks = _size(X, supervision), [], []
+    listed = isinstance(supervision, Triplets | Pairs)
+    first = _MEMORY_CONSTRAINTS if listed else _MEMORY_ROWS
+    for size in sorted({min(factor * first, everything) for factor in (1, 2, 4)}):
         rows, known = _sample(X, supervision, size)
         scale = learner._chosen_scale(rows, known)
         at.append((len(rows), size))
         peaks.append(
             peak_of(partial(learner._learn, rows, known, scale, 0, Plan(_MEMORY_ITERATIONS)))
         )
-    total = max(peaks[-1], grown(at, peaks, (len(X), everything)))
+    total = max(peaks[-1], grown(at, peaks, (len(X), everything), curved=False))
     scaled = min(total, float(X.size * X.dtype.itemsize))
-    constant = min(total - scaled, grown(at, peaks, (0, 0)) if len(at) > 1 else 0.0)
+    constant = min(total - scaled, grown(at, peaks, (0, 0), curved=False) if len(at) > 1 else 0.0)
     return {
         "scaled rows": scaled,
         "constraints and what is known of rows": total - scaled - constant,

@@ -88,7 +88,7 @@ class SummedClosedForm(ClosedFormLearner):
         >>> for part in (slice(0, 178, 2), slice(1, 178, 2)):
         ...     learner = learner.partial_fit(X[part], y[part])
         >>> whole = RCA(scale="standard").fit(X, y)
-        >>> abs(learner.metric_.matrix - whole.metric_.matrix).max() < 1e-10
+        >>> bool(abs(learner.metric_.matrix - whole.metric_.matrix).max() < 1e-10)
         True
         """
         with self._kept_if_it_fails():
