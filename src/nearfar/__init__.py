@@ -43,6 +43,8 @@ from nearfar.learners.nca import NCA, MixtureNCA, SparseNCA
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import MetricNeighborsClassifier
+from nearfar.rows import open_rows
+from nearfar.runtime.executors import executor
 from nearfar.verification import PairVerifier
 
 __version__ = "0.1.0"
@@ -91,6 +93,8 @@ __all__ = [
     "compare",
     "datasets",
     "evaluate",
+    "executor",
     "neighbors",
+    "open_rows",
     "plots",
 ]

@@ -124,7 +124,13 @@ def weakest(learner):
 
 
 @pytest.mark.filterwarnings("ignore:Nothing was learned")
-@parametrize_with_checks([*map(quick, ALL_LEARNERS), MetricNeighborsClassifier(quick(BoostMetric))])
+@parametrize_with_checks(
+    [
+        *map(quick, ALL_LEARNERS),
+        quick(NCA, batch_size=20),
+        MetricNeighborsClassifier(quick(BoostMetric)),
+    ]
+)
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
 

@@ -19,6 +19,7 @@ from nearfar.cli import options
 from nearfar.cli.checkpoint import Checkpoint, can_continue
 from nearfar.cli.compare import run_comparison
 from nearfar.cli.constraints import check_one_supervision, read_judgements
+from nearfar.cli.cost import check_cost
 from nearfar.cli.errors import UserError
 from nearfar.cli.files import check_metric_output, save_metric
 from nearfar.cli.held_out import held_out_regression, show_held_out
@@ -122,6 +123,7 @@ def learn(
         if checkpoint is not None and choice.learner and not can_continue(choice.learner):
             what = "only the comparison is kept"
             note(f"a fit of {choice.name} cannot continue; {what}, in {kept.comparison}.")
+        check_cost(choice.learner, rows.X, supervision)
         if comparison:
             task.validate(folds, neighbors, seed, kept.comparison)
         task.fit(kept, path)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -118,6 +119,8 @@ class RandomTriplets:
         member, the others uniformly from those that fit.
     """
 
+    ignores_rows: ClassVar[bool] = True
+
     m: int
 
     def __post_init__(self) -> None:
@@ -156,6 +159,8 @@ class AllTriplets:
            [1, 0, 2]])
     """
 
+    ignores_rows: ClassVar[bool] = True
+
     def __call__(
         self, X: Floats, y: Ints, random_state: np.random.RandomState | None = None
     ) -> Triplets:
@@ -179,6 +184,8 @@ class RandomPairs:
     similar : float, default=0.5
         Share of similar pairs.
     """
+
+    ignores_rows: ClassVar[bool] = True
 
     m: int | None = None
     similar: float = 0.5

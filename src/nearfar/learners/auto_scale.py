@@ -24,6 +24,7 @@ import numpy as np
 from nearfar.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
 from nearfar.learners.scaler import Scaler
 from nearfar.numerics.distances import squared_distances
+from nearfar.rows import Points
 from nearfar.typing import Floats, Ints, Vector
 
 SCALES = ("unit", "standard", "cosine")
@@ -39,12 +40,12 @@ Score = Callable[[Floats], Vector]
 """Scaled rows -> what is averaged to judge them, a number for each row or constraint."""
 
 
-def choose_scale(X: Floats, supervision: Any, among: Iterable[str] = SCALES) -> str:
+def choose_scale(X: Points, supervision: Any, among: Iterable[str] = SCALES) -> str:
     """Return the scale with which Euclidean distance does best.
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
+    X : array or Rows of shape (n_samples, n_features)
     supervision : array of class codes or numbers, constraints or their `over` form, or None
         Without it, and where it cannot be judged, features are standardised.
     among : iterable of str
@@ -66,9 +67,10 @@ def choose_scale(X: Floats, supervision: Any, among: Iterable[str] = SCALES) -> 
     rows, score = _judgement(X, supervision)
     if len(among) == 1 or score is None:
         return "standard" if "standard" in among else among[0]
+    sample = X[rows]
     best, chosen = None, among[0]
     for scale in among:
-        found = score(Scaler.fit(X, scale).transform(X[rows]))
+        found = score(Scaler.fit(X, scale).transform(sample))
         if best is None or _is_better(found - best, cautious=scale == "cosine"):
             best, chosen = found, scale
     return chosen
@@ -81,7 +83,7 @@ def _is_better(gain: Vector, *, cautious: bool) -> bool:
     return float(gain.mean()) > 2 * noise + _SMALLEST_GAIN
 
 
-def _judgement(X: Floats, supervision: Any) -> tuple[Any, Score | None]:
+def _judgement(X: Points, supervision: Any) -> tuple[Any, Score | None]:
     """Return which rows are judged, and what judges them, scaled."""
     everything = slice(None)
     if supervision is None:

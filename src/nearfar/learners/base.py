@@ -15,13 +15,18 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    clone,
+)
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
 from sklearn.utils import check_random_state
@@ -37,12 +42,15 @@ from nearfar.constraints import (
     to_triplets,
 )
 from nearfar.learners.auto_scale import SCALES, choose_scale
+from nearfar.learners.estimate import Estimate, estimate_fit
 from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder, covariance_matrix
+from nearfar.learners.rows_input import check_in_memory, input_rows, labels_of
 from nearfar.learners.scaler import Scaler
 from nearfar.learners.validation import Plan, Shrinkage, choose_plan
 from nearfar.metrics.kernel_map import KernelMap
 from nearfar.metrics.metric import Metric
+from nearfar.rows import Moments, Points, Rows, as_rows
 from nearfar.runtime.deadline import check_time, should_stop
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import (
@@ -100,15 +108,15 @@ class FitInput:
 
     Attributes
     ----------
-    Z : array of shape (n_samples, n_features)
-        Scaled points.
+    Z : array or Rows of shape (n_samples, n_features)
+        Scaled points; Rows only for learners that accept them (`reads_rows`).
     scaler : Scaler
     supervision : array of class codes or numbers, Triplets, Pairs, or their `over` form
     random_state : RandomState
     warm : WarmStart or None
     """
 
-    Z: Floats
+    Z: Any
     scaler: Scaler
     supervision: Any
     random_state: np.random.RandomState
@@ -117,7 +125,7 @@ class FitInput:
     @classmethod
     def scaled(
         cls,
-        X: Floats,
+        X: Points,
         scale: str | None,
         supervision: Any,
         random_state: np.random.RandomState,
@@ -125,7 +133,7 @@ class FitInput:
     ) -> FitInput:
         """Scale X."""
         scaler = Scaler.fit(X, scale)
-        return cls(scaler.transform(X), scaler, supervision, random_state, warm)
+        return cls(scaler.scaled(X), scaler, supervision, random_state, warm)
 
 
 class Problem(ABC):
@@ -206,6 +214,9 @@ class MetricLearner(
     shrinks_without_prior: ClassVar[bool] = False
     """Whether held-out data choose a shrinkage to Euclidean distance even if `prior` is None."""
 
+    reads_rows: ClassVar[tuple[str, ...]] = ()
+    """Kinds of supervision with which the learner accepts rows that are not in memory."""
+
     auto_scales: ClassVar[tuple[str, ...]] = SCALES
     """What ``scale="auto"`` chooses from."""
 
@@ -256,6 +267,10 @@ class MetricLearner(
             rules = vars(cls).get("parameter_rules", {})
             check_parameters(rules, {name: getattr(self, name) for name in rules})
 
+    def _reads_rows(self, kind: str) -> bool:
+        """Return whether the learner accepts rows that are not in memory, for labels etc."""
+        return kind in self.reads_rows
+
     def _most_components(self, n_features: int) -> int:
         """Return the largest possible `n_components`."""
         return n_features
@@ -266,8 +281,9 @@ class MetricLearner(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Points; float32 stays float32.
+        X : array-like of shape (n_samples, n_features), path, Dask array or Rows
+            Points; float32 stays float32. Some learners read a ``.npy`` file, Parquet files or a
+            Dask array in blocks, so that they need not fit in memory.
         y : array-like of shape (n_samples,), Triplets, Pairs or Chunklets
             Class labels, or constraints as row numbers of X; `supervision` lists what the learner
             learns from. Triplets and pairs may have weights.
@@ -276,11 +292,50 @@ class MetricLearner(
         -------
         self
         """
-        before = self.__dict__.copy()
-        try:
+        with self._kept_if_it_fails():
             self._check_parameters()
             with limited_threads(self.n_jobs):
                 self._fit(X, y)
+        return self
+
+    def estimate(self, X: ArrayLike, y: Any = None, *, budget: float = 5.0) -> Estimate:
+        """Return the time and memory that `fit` will take, from fits to small samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), Triplets, Pairs or Chunklets
+        budget : float, default=5.0
+            About how many seconds the samples may take. More of them make the estimate better.
+
+        Returns
+        -------
+        Estimate
+            With `seconds`, `bytes` (peak memory beyond X) and `memory` (what takes it). ``print``
+            shows it as a sentence. Data that take less than the budget are fitted whole.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from nearfar import NCA
+        >>> found = NCA().estimate(*load_digits(return_X_y=True), budget=0.5)
+        >>> found.seconds > 0, found.bytes > 0
+        (True, True)
+        """
+        learner = clone(self)
+        learner._check_parameters()
+        points, supervision = learner._validate(X, y)
+        check_in_memory(points)
+        check_magnitude(points)
+        with limited_threads(self.n_jobs):
+            return estimate_fit(learner, points, supervision, budget=budget)
+
+    @contextmanager
+    def _kept_if_it_fails(self) -> Iterator[None]:
+        """Restore the learner if a fit fails, and explain numbers that are out of range."""
+        before = self.__dict__.copy()
+        try:
+            yield
         except BaseException as error:
             kept = {k: v for k, v in self.__dict__.items() if k.startswith(_CALLBACK_ATTRIBUTES)}
             self.__dict__ = before | kept
@@ -295,7 +350,6 @@ class MetricLearner(
                     "or try scale='standard'."
                 ) from error
             raise
-        return self
 
     def _fit(self, X: ArrayLike, y: Any) -> None:
         points, supervision = self._validate(X, y)
@@ -315,7 +369,7 @@ class MetricLearner(
         self._set_fitted_attributes(problem, builder, data, points, history, plan)
         self.scale_ = scale
 
-    def _chosen_scale(self, X: Floats, supervision: Any) -> str | None:
+    def _chosen_scale(self, X: Points, supervision: Any) -> str | None:
         """Return the scale to use, chosen by the data if it is "auto"."""
         scale: str | None = self._setting("scale")
         given = self._given_metric()
@@ -357,7 +411,7 @@ class MetricLearner(
         last: WarmStart | None = getattr(self, "_last_fit", None)
         return last if last is not None and last.metric is metric else WarmStart(metric)
 
-    def _plan(self, X: Floats, supervision: Any, scale: str | None) -> Plan:
+    def _plan(self, X: Points, supervision: Any, scale: str | None) -> Plan:
         """Choose iterations and shrinkage on held-out data, unless that is turned off.
 
         "auto" does so for labels if the scale is left to the data too, there is a prior to shrink
@@ -372,6 +426,11 @@ class MetricLearner(
             fraction = _AUTO_FRACTION if untuned and shrinks and labelled else None
         if fraction is None or supervision is None:
             return Plan()
+        if isinstance(X, Rows) and isinstance(supervision, _CONSTRAINTS):
+            raise ValueError(
+                "Constraints over rows that are not in memory are not validated; use "
+                "validation_fraction=None."
+            )
         return choose_plan(self, X, supervision, scale, fraction)
 
     def _trial(
@@ -384,16 +443,23 @@ class MetricLearner(
 
     def _learn(self, X: Floats, supervision: Any, scale: str | None, seed: int, plan: Plan) -> Any:
         """Return the metric of a fit to X that nobody watches, without shrinkage."""
-        random_state = np.random.RandomState(seed)
-        data = FitInput.scaled(X, scale, self._consecutive(supervision), random_state)
-        problem = self._build_problem(data)
+        problem, builder = self._prepared(X, supervision, scale, seed)
         history = History()
         solver = plan.limit(history, problem.solve())
         with closing(solver):
             for _ in history.record(solver):
                 if should_stop():
                     break
-        return self._builder_of(problem, data).metric(history)
+        return builder.metric(history)
+
+    def _prepared(
+        self, X: Floats, supervision: Any, scale: str | None, seed: int
+    ) -> tuple[Problem, MetricBuilder]:
+        """Return the problem of a fit to X that nobody watches, and what builds its metric."""
+        random_state = np.random.RandomState(seed)
+        data = FitInput.scaled(X, scale, self._consecutive(supervision), random_state)
+        problem = self._build_problem(data)
+        return problem, self._builder_of(problem, data)
 
     def _path(self, data: FitInput) -> Iterator[tuple[int, Any]]:
         """Yield metrics along a fit, each with the number of iterations that it took."""
@@ -468,7 +534,7 @@ class MetricLearner(
         problem: Problem,
         builder: MetricBuilder,
         data: FitInput,
-        X: Floats,
+        X: Points,
         history: History,
         plan: Plan,
     ) -> None:
@@ -506,13 +572,16 @@ class MetricLearner(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), path, Dask array or Rows
 
         Returns
         -------
         array of shape (n_samples, n_components)
         """
         check_is_fitted(self)
+        rows = as_rows(X)
+        if rows is not None:
+            return rows.transformed(self.metric_.transform)
         points = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         return self.metric_.transform(points)
 
@@ -550,8 +619,13 @@ class MetricLearner(
         distance = self.metric_.pair_distances(X, pairs.index)
         return float(roc_auc_score(pairs.similar, -distance, sample_weight=pairs.weight))
 
-    def _validate(self, X: ArrayLike, y: Any, *, reset: bool = True) -> tuple[Floats, Any]:
+    def _validate(self, X: ArrayLike, y: Any, *, reset: bool = True) -> tuple[Any, Any]:
         """Check X and the supervision; labels become class codes (`_target`)."""
+        rows = input_rows(self, X, y)
+        if rows is not None:
+            if not reset:
+                check_in_memory(rows)
+            return rows, y if isinstance(y, _CONSTRAINTS) else self._target(labels_of(rows, y))
         if isinstance(y, _CONSTRAINTS):
             points = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
             if isinstance(y, ConstraintsOver) and len(y) != len(points):
@@ -634,9 +708,13 @@ class ConstraintLearner(MetricLearner):
         return factor_on_scaled_points(prior, scaler, "prior")
 
 
-def check_magnitude(X: Floats) -> None:
+def check_magnitude(X: Points) -> None:
     """Refuse columns whose squares would overflow, or vanish."""
-    largest = np.maximum(X.max(axis=0), -X.min(axis=0)).astype(np.float64)
+    if isinstance(X, Rows):
+        moments = Moments.of(X)
+        largest = np.maximum(moments.largest, -moments.smallest)
+    else:
+        largest = np.maximum(X.max(axis=0), -X.min(axis=0)).astype(np.float64)
     column = int(largest.argmax())
     if largest[column] > _LARGEST_VALUE:
         raise ValueError(

@@ -27,6 +27,7 @@ from scipy.special import expit
 from nearfar.constraints import Chunklets, Pairs, Triplets
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.class_order import ClassOrder
+from nearfar.rows import Points
 from nearfar.typing import Floats, Ints, Vector
 
 Validation = Literal["rows", "classes"]
@@ -82,7 +83,7 @@ class HeldOutRows(HeldOut):
 
     @classmethod
     def among(
-        cls, X: Floats, y: Ints, queries: Ints, gallery: Ints, goal: Goal
+        cls, X: Points, y: Ints, queries: Ints, gallery: Ints, goal: Goal
     ) -> HeldOutRows | None:
         """Pick rows of X; queries without both kinds of rows to find are left out."""
         near = (y[queries][:, None] == y[gallery]).astype(np.float32)
@@ -297,7 +298,7 @@ class Split:
 
 
 def splits(
-    X: Floats,
+    X: Points,
     supervision: Any,
     n_folds: int,
     validation: Validation,
@@ -352,7 +353,7 @@ class Part:
 
 
 def held_out_parts(
-    X: Floats,
+    X: Points,
     supervision: Any,
     *,
     fraction: float,
@@ -389,7 +390,7 @@ def held_out_parts(
 
 
 def _part(
-    X: Floats,
+    X: Any,
     supervision: Any,
     split: Split,
     goal: Goal | None,

@@ -11,10 +11,11 @@ import numpy as np
 from nearfar.learners.base import FitInput, MetricLearner, Problem, factor_on_scaled_points
 from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.metrics.metric import Metric
+from nearfar.rows import Points, column_ranges, column_variances, gram
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History
 from nearfar.runtime.parameters import choice, either, instance, integer, number, optional
-from nearfar.typing import Floats, Matrix
+from nearfar.typing import Matrix
 
 Init = Literal["identity"] | Metric
 
@@ -85,32 +86,32 @@ class MapLearner(MetricLearner):
             return self.tol
         return self.small_tol if n_rows <= EXACT_ROWS else _LOOSE_TOLERANCE
 
-    def _in_units(self, Z: Floats) -> tuple[Floats, float]:
+    def _in_units(self, Z: Any) -> tuple[Any, float]:
         """Return points with a mean variance of one, and the variance they were divided by.
 
         Many points are converted to float32, in which sums over pairs are accurate enough.
         """
         if len(Z) > EXACT_ROWS:
             Z = Z.astype(np.float32, copy=False)
-        variance = Z.var(axis=0, dtype=np.float64)
+        variance = column_variances(Z)
         mean = float(variance.sum() / max(1, np.count_nonzero(variance)))
         if self.scale is None or mean == 0 or abs(mean - 1) < _UNIT_VARIANCE_TOLERANCE:
             return Z, 1.0
         return Z / Z.dtype.type(np.sqrt(mean)), mean
 
-    def _first_map(self, Z: Floats, data: FitInput, unit: float) -> Matrix:
+    def _first_map(self, Z: Points, data: FitInput, unit: float) -> Matrix:
         """Return where to begin: the last fit, `init`, or the identity with |M|_F = 1."""
         given = self.init if data.warm is None else data.warm.metric
         if isinstance(given, Metric) and (len(given.parts) == 1 or not self.local_metrics):
             L = factor_on_scaled_points(given, data.scaler, "metric to begin with")
             L = L * np.sqrt(unit)
         else:
-            varying = np.ptp(Z, axis=0) > 0
+            varying = column_ranges(Z) > 0
             L = np.eye(Z.shape[1])
             if varying.any():
                 L = L[varying] / varying.sum() ** 0.25
         if self.n_components is None or self.n_components >= len(L):
             return L
-        covariance = np.asarray(Z.T @ Z, dtype=np.float64) / len(Z)
+        covariance = gram(Z) / len(Z)
         axes = np.linalg.eigh(L @ covariance @ L.T)[1][:, ::-1]
         return np.asarray(axes[:, : self.n_components].T @ L)

@@ -9,6 +9,7 @@ import numpy as np
 
 from nearfar.metrics.kernel_map import KernelMap
 from nearfar.metrics.metric import Metric
+from nearfar.rows import Moments, Points, Rows
 from nearfar.runtime.history import History
 from nearfar.typing import Floats, Matrix, Vector
 
@@ -74,7 +75,14 @@ class MetricBuilder:
         )
 
 
-def covariance_matrix(X: Floats) -> Matrix:
+def covariance_matrix(X: Points) -> Matrix:
     """Return the covariance of the columns."""
+    if isinstance(X, Rows):
+        return np.asarray(X.reduce(_scatter, Moments.of(X).mean)) / len(X)
     centered = X - X.mean(axis=0)
     return np.asarray(centered.T @ centered, dtype=np.float64) / len(X)
+
+
+def _scatter(block: Floats, center: Vector) -> Matrix:
+    centered = block - center
+    return centered.T @ centered

@@ -10,6 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.points import unit_length
+from nearfar.rows import Moments, Points, Rows
 from nearfar.typing import Floats, Vector
 
 _BLOCK_ROWS = 1 << 14
@@ -40,29 +41,46 @@ class Scaler:
     unit_rows: bool = False
 
     @classmethod
-    def fit(cls, X: Floats, scale: str | None) -> Scaler:
+    def fit(cls, X: Points, scale: str | None) -> Scaler:
         """Find the statistics of X.
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features)
+        X : array or Rows of shape (n_samples, n_features)
         scale : {"standard", "unit", "cosine"} or None
             "standard" divides each feature by its standard deviation, and a constant one by 1.
             "unit" divides all by the same power of two, near the largest entry. "cosine" divides
             each row by its length. None leaves rows as they are, except for the mean.
         """
+        if isinstance(X, Rows):
+            return cls._fit_rows(X, scale)
         if scale == "cosine":
             center = np.zeros(X.shape[1])
             for top in range(0, len(X), _BLOCK_ROWS):
                 rows = X[top : top + _BLOCK_ROWS]
                 center += unit_length(rows).sum(axis=0, dtype=np.float64)
             return cls(center / len(X), np.ones(X.shape[1]), unit_rows=True)
-        size = _power_of_two(max(float(X.max()), -float(X.min())))
+        size = power_of_two(max(float(X.max()), -float(X.min())))
         scaler = StandardScaler(with_std=scale == "standard")
         for top in range(0, len(X), _BLOCK_ROWS):
             scaler.partial_fit(np.asarray(X[top : top + _BLOCK_ROWS], dtype=np.float64) / size)
         spread = np.ones(X.shape[1]) if scaler.scale_ is None else scaler.scale_
         return cls(scaler.mean_ * size, spread if scale is None else spread * size)
+
+    @classmethod
+    def _fit_rows(cls, X: Rows, scale: str | None) -> Scaler:
+        if scale == "cosine":
+            total = X.reduce(_sum_of_directions)
+            return cls(total / len(X), np.ones(X.shape[1]), unit_rows=True)
+        moments = Moments.of(X)
+        size = power_of_two(max(float(moments.largest.max()), -float(moments.smallest.min())))
+        if scale == "standard":
+            return cls(moments.mean, moments.spread)
+        return cls(moments.mean, np.full(X.shape[1], 1.0 if scale is None else size))
+
+    def scaled(self, X: Points) -> Points:
+        """Return X in the learner's units; rows that are not in memory are scaled when read."""
+        return X.mapped(self.transform) if isinstance(X, Rows) else self.transform(X)
 
     def transform(self, X: Floats) -> Floats:
         """Return X in the learner's units."""
@@ -76,6 +94,10 @@ class Scaler:
         return Metric(np.diag(1.0 / self.scale), unit_rows=self.unit_rows)
 
 
-def _power_of_two(size: float) -> float:
+def _sum_of_directions(block: Floats) -> Vector:
+    return np.asarray(unit_length(block).sum(axis=0, dtype=np.float64))
+
+
+def power_of_two(size: float) -> float:
     """Return the power of two next to `size`; dividing by it is exact."""
     return 2.0 ** min(1020, max(-1020, math.frexp(size)[1])) if size > 0 else 1.0

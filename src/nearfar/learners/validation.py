@@ -30,13 +30,16 @@ from nearfar.learners.held_out import (
 )
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
+from nearfar.rows import Points
 from nearfar.runtime.history import History, Iterations
 from nearfar.typing import Floats, Vector
 
 if TYPE_CHECKING:
     from nearfar.learners.base import MetricLearner
 
-_MAX_TRIAL_ROWS = 2000
+MAX_TRIAL_ROWS = 2000
+"""The most rows that a trial fit learns from."""
+
 _MAX_ROWS = 1000
 
 
@@ -67,7 +70,7 @@ class Plan:
                 if self.n_iterations is not None and len(history) >= self.n_iterations:
                     return "validation"
 
-    def shrinkage_to(self, prior: Metric, X: Floats, n_components: int | None) -> Shrinkage:
+    def shrinkage_to(self, prior: Metric, X: Points, n_components: int | None) -> Shrinkage:
         """Return what shrinks a metric that was learned from the rows X."""
         rows = sample(np.arange(len(X)), _MAX_ROWS, np.random.RandomState(0))
         return Shrinkage(self.shrinkage, prior, X[rows], n_components)
@@ -116,7 +119,7 @@ class Shrinkage:
 
 
 def choose_plan(
-    learner: MetricLearner, X: Floats, supervision: Any, scale: str | None, fraction: float
+    learner: MetricLearner, X: Points, supervision: Any, scale: str | None, fraction: float
 ) -> Plan:
     """Choose the number of iterations and the shrinkage on held-out parts.
 
@@ -139,7 +142,7 @@ def choose_plan(
         fraction=fraction,
         validation=learner.validation,
         random_state=np.random.RandomState(seed),
-        max_rows=_MAX_TRIAL_ROWS,
+        max_rows=MAX_TRIAL_ROWS,
     ):
         try:
             trials.append(Trial.of(learner, X[part.rows], part, scale, seed))

@@ -73,9 +73,22 @@ class Edges:
         """Number of entries of the half Laplacian."""
         return len(self._columns)
 
+    @property
+    def n_reads(self) -> float:
+        """How often `matrix` reads X from where it is stored; 0 for an array in memory."""
+        return 0.0
+
+    def project(self, V: Floats) -> Floats:
+        """X V."""
+        return np.asarray(self.X @ V.astype(self.X.dtype, copy=False))
+
+    def pull(self, Y: Floats) -> Matrix:
+        """X' Y, of shape (n_features, k)."""
+        return np.asarray(Y.T @ self.X, dtype=np.float64).T
+
     def lengths(self, v: Vector) -> Vector:
         """(E X v)^2: squared lengths along v."""
-        p = np.asarray(self.X @ v.astype(self.X.dtype, copy=False), dtype=np.float64)
+        p = np.asarray(self.project(v), dtype=np.float64)
         z = p[self.i]
         z -= p[self.j]
         z *= z
@@ -88,6 +101,10 @@ class Edges:
             return squared_distances(P, self.i[rows], self.j[rows], dtype=dtype)
 
         return np.concatenate(list(self.threads.map(block, len(self), _BLOCK_EDGES)))
+
+    def mapped_distances(self, L: Matrix | None = None) -> Vector:
+        """Squared Euclidean distances between the rows of X, or between those of X L'."""
+        return self.squared_distances(self.X if L is None else self.project(L.T))
 
     def sum_of_pairs(self, values: Vector) -> Vector:
         """For each edge, the sum over the pairs that it is."""
@@ -119,6 +136,11 @@ class Edges:
 
         D = self.X.shape[1]
         return LinearOperator((D, D), matvec=product, dtype=self.X.dtype)
+
+    def laplacian_product(self, w: Vector, P: Floats) -> Floats:
+        """E' diag(w) E P."""
+        half = self.half_laplacian(w)
+        return np.asarray(half @ P + half.T @ P)
 
     def half_laplacian(self, w: Vector) -> csr_array:
         """P with Laplacian = P + P': minus the edge weights, and half of the degrees."""

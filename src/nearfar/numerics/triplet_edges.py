@@ -11,11 +11,12 @@ that triplets share are stored once. Both are in units of a squared distance.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from nearfar.numerics.edges import Edges
+from nearfar.numerics.tiled_edges import edges_of
+from nearfar.rows import Points
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 Unit = Literal["mean", "long", "longest"]
@@ -28,7 +29,7 @@ class TripletEdges:
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
+    X : array or Rows of shape (n_samples, n_features)
         Points, float32 or float64; not copied.
     index : array of int of shape (n_triplets, 3)
         Rows (anchor, near, far); at least one triplet.
@@ -57,20 +58,20 @@ class TripletEdges:
 
     def __init__(
         self,
-        X: Floats,
+        X: Points,
         index: Ints,
         weight: Vector | None = None,
         *,
         unit: float | Unit = "mean",
     ) -> None:
-        self.X = X
+        self.X: Any = X
         self.n_triplets = m = len(index)
         anchor, near, far = index.T
-        self.edges = Edges(X, np.concatenate([anchor, anchor]), np.concatenate([near, far]))
+        self.edges = edges_of(X, np.concatenate([anchor, anchor]), np.concatenate([near, far]))
         self.near, self.far = self.edges.of_pair[:m], self.edges.of_pair[m:]
         self.weight = weight
         if isinstance(unit, str):
-            z = self.edges.squared_distances(X)
+            z = self.edges.mapped_distances()
             share = {"long": 0.9, "longest": 1.0}
             chosen = 0.0 if unit == "mean" else float(np.quantile(z, share[unit]))
             unit = chosen or self.mean(z)
@@ -82,14 +83,16 @@ class TripletEdges:
 
     def embed(self, L: Matrix) -> Floats:
         """Map X by L."""
-        return self.X @ L.T.astype(self.X.dtype, copy=False)
+        return self.edges.project(L.T)
 
     def embedding_margins(self, P: Floats) -> Vector:
         """Margins of squared Euclidean distance between the rows of P, an embedding of X."""
         return self.differences(self.edges.squared_distances(P)) / self.unit
 
     def factor_margins(self, L: Matrix) -> Vector:
-        """Margins of the metric L'L, a few rows of L at a time."""
+        """Margins of the metric L'L, a few rows of L at a time if X is in memory."""
+        if self.edges.n_reads:
+            return self.differences(self.edges.mapped_distances(L)) / self.unit
         margins = np.zeros(self.n_triplets)
         for top in range(0, len(L), _FACTOR_ROWS):
             margins += self.embedding_margins(self.embed(L[top : top + _FACTOR_ROWS]))
@@ -104,7 +107,8 @@ class TripletEdges:
         n_edges = len(self.edges)
         stretched = np.bincount(self.far, weights=u, minlength=n_edges)
         shrunk = np.bincount(self.near, weights=u, minlength=n_edges)
-        return np.subtract(stretched, shrunk, dtype=np.float64)
+        stretched -= shrunk
+        return np.asarray(stretched, dtype=np.float64)
 
     def mean(self, z: Vector) -> float:
         """Weighted mean of a quantity of edges over the two edges of every triplet."""

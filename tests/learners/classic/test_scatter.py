@@ -6,7 +6,14 @@ from sklearn.covariance import ledoit_wolf_shrinkage
 
 from nearfar import Pairs
 from nearfar.learners.classic import scatter
-from nearfar.learners.classic.scatter import Groups, PairScatter, by_spread, discriminants, shrunk
+from nearfar.learners.classic.scatter import (
+    Evidence,
+    Groups,
+    PairScatter,
+    by_spread,
+    discriminants,
+    shrunk,
+)
 from problems import labelled, points_with_a_single
 from references.closed_forms import all_pairs, pair_means, shrink, within_covariance
 
@@ -14,6 +21,10 @@ from references.closed_forms import all_pairs, pair_means, shrink, within_covari
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     monkeypatch.setattr(scatter, "_BLOCK_ROWS", 7)
+
+
+def scatter_of(X, supervision, shrinkage):
+    return PairScatter.of(Evidence.of_pairs(X, supervision), shrinkage)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -90,8 +101,8 @@ def test_labels_are_all_their_pairs(shrinkage):
     X, y, _ = points_with_a_single(1)
     codes = np.unique(y, return_inverse=True)[1]
     index, similar = all_pairs(y)
-    found = PairScatter.of(X, codes, shrinkage)
-    listed = PairScatter.of(X, Pairs(index, similar), shrinkage)
+    found = scatter_of(X, codes, shrinkage)
+    listed = scatter_of(X, Pairs(index, similar), shrinkage)
     np.testing.assert_allclose(found.similar, listed.similar, rtol=1e-10)
     np.testing.assert_allclose(found.dissimilar, listed.dissimilar, rtol=1e-10)
     if shrinkage != "auto":
@@ -105,8 +116,8 @@ def test_weights_of_pairs_are_repetitions():
     X, y, rng = labelled(n=12)
     index, similar = all_pairs(y)
     weight = rng.integers(0, 4, len(index))
-    weighted = PairScatter.of(X, Pairs(index, similar, weight.astype(float)), 0.0)
-    repeated = PairScatter.of(X, Pairs(index.repeat(weight, 0), similar.repeat(weight)), 0.0)
+    weighted = scatter_of(X, Pairs(index, similar, weight.astype(float)), 0.0)
+    repeated = scatter_of(X, Pairs(index.repeat(weight, 0), similar.repeat(weight)), 0.0)
     expected = pair_means(X, index, similar, weight)
     for found in (weighted, repeated):
         np.testing.assert_allclose(found.similar, expected[0])

@@ -42,7 +42,7 @@ from scipy.optimize import minimize
 
 from nearfar.constraints import NearestTriplets, TripletStrategy, to_triplets
 from nearfar.learners.base import FitInput, Prior, ValidationFraction, Variant
-from nearfar.learners.boosting.base import BoostingLearner, BoostingProblem, Start, Terms
+from nearfar.learners.boosting.base import BoostingProblem, Start, Terms
 from nearfar.learners.boosting.loop import (
     Operator,
     Rule,
@@ -50,9 +50,11 @@ from nearfar.learners.boosting.loop import (
     separation_threshold,
 )
 from nearfar.learners.boosting.losses import newton_step
+from nearfar.learners.boosting.parts import LearnsInParts
 from nearfar.learners.boosting.triplet_operator import Line, TripletOperator
 from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder
+from nearfar.learners.rows_input import ignores_rows
 from nearfar.runtime import parameters
 from nearfar.runtime.deadline import check_time
 from nearfar.runtime.history import History, Iteration, Iterations
@@ -70,7 +72,7 @@ _MOST_EVALUATIONS = 20_000
 """Evaluations of the objective that corrective steps may take in all."""
 
 
-class BoostMetric(BoostingLearner):
+class BoostMetric(LearnsInParts):
     """Learn a metric by boosting rank-one matrices on triplets.
 
     Parameters
@@ -161,6 +163,7 @@ class BoostMetric(BoostingLearner):
     True
     """
 
+    reads_rows: ClassVar[tuple[str, ...]] = ("triplets", "pairs")
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "max_iter": integer(at_least=1),
         "penalty": number(at_least=0.0),
@@ -207,6 +210,9 @@ class BoostMetric(BoostingLearner):
         self.penalty = penalty
         self.corrective = corrective
         self.variant = variant
+
+    def _reads_rows(self, kind: str) -> bool:
+        return super()._reads_rows(kind) or (kind == "labels" and ignores_rows(self.constraints))
 
     def _build_problem(self, data: FitInput) -> BoostMetricProblem:
         strategy = NearestTriplets() if self.constraints is None else self.constraints
@@ -277,18 +283,20 @@ class BoostMetricProblem(BoostingProblem):
         """Warn where nothing was learned, or where the optimum is not certified."""
         if len(history) == 0 and self.rule.v >= self.rule.largest > 0:
             return "Nothing was learned: the penalty is too large."
+        if not (len(history) and self.corrective):
+            return super().shortcoming(history, metric)
         reasons = {
             "separated": "the penalty is too small to bound the problem",
             "max_iter": f"max_iter={self.max_iter} was reached",
             "evaluations": f"{_MOST_EVALUATIONS:,} evaluations were not enough",
             "stalled": f"rounding ends the search at gap_={self._gap(history):.1e}",
         }
-        if len(history) and self.corrective and history.stopped in reasons:
-            return (
-                "BoostMetric(corrective=True) did not certify the optimum to tol: "
-                f"{reasons[history.stopped]}."
-            )
-        return super().shortcoming(history, metric)
+        if history.stopped not in reasons:
+            return super().shortcoming(history, metric)
+        return (
+            "BoostMetric(corrective=True) did not certify the optimum to tol: "
+            f"{reasons[history.stopped]}."
+        )
 
 
 @dataclass(frozen=True)

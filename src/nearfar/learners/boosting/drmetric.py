@@ -56,6 +56,7 @@ from nearfar.constraints import (
 )
 from nearfar.learners.base import FitInput, Prior, ValidationFraction, Variant
 from nearfar.learners.boosting.base import Terms
+from nearfar.learners.boosting.parts import LearnsInParts
 from nearfar.learners.boosting.soft_margin import SoftMargin, best_terms_by_lp
 from nearfar.learners.boosting.trace_one import SpannedTriplets, TraceOneLearner, TraceOneProblem
 from nearfar.learners.held_out import Validation
@@ -70,7 +71,7 @@ from nearfar.typing import Matrix, Vector
 _SMALLEST_WEIGHT = 1e-200
 
 
-class DRMetric(TraceOneLearner):
+class DRMetric(TraceOneLearner, LearnsInParts):
     """Learn a trace-one metric with a large soft margin.
 
     Parameters

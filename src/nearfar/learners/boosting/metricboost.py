@@ -51,7 +51,6 @@ from nearfar.learners.base import FitInput, Prior, ValidationFraction, Variant
 from nearfar.learners.boosting.all_triplets_operator import AllTripletsOperator
 from nearfar.learners.boosting.base import (
     BoostedMetricBuilder,
-    BoostingLearner,
     BoostingProblem,
     Start,
     Terms,
@@ -64,6 +63,7 @@ from nearfar.learners.boosting.loop import (
     separation_threshold,
 )
 from nearfar.learners.boosting.losses import newton_step
+from nearfar.learners.boosting.parts import LearnsInParts
 from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine, TripletOperator
 from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder
@@ -89,7 +89,7 @@ _EXACT_ROWS = 1000
 _BLOCK_SIZE = 10
 
 
-class MetricBoost(BoostingLearner):
+class MetricBoost(LearnsInParts):
     """Learn a metric by AdaBoost on rank-one matrices, from all triplets that labels imply.
 
     Parameters
@@ -241,6 +241,11 @@ class MetricBoost(BoostingLearner):
         check_is_fitted(self)
         self.metric_.transform  # noqa: B018
         return super().get_feature_names_out(input_features)
+
+    def _adds_to_a_metric(self) -> bool:
+        if self.response == "binary":
+            raise AttributeError("partial_fit adds to a metric; binary weak models add votes.")
+        return super()._adds_to_a_metric()
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

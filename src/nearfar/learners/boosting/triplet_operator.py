@@ -22,6 +22,7 @@ from nearfar.learners.boosting.losses import Slope, exponential_loss, exponentia
 from nearfar.learners.boosting.thresholds import best_threshold, gaussian_threshold
 from nearfar.numerics.eigen import leading, signed
 from nearfar.numerics.triplet_edges import TripletEdges, Unit
+from nearfar.rows import Points
 from nearfar.runtime.threads import single_threaded_blas
 from nearfar.typing import Floats, Matrix, Vector
 
@@ -37,6 +38,7 @@ _SECONDS = {
     "gemv": 0.1e-9,
     "edge": 1.5e-9,
     "call": 60e-6,
+    "read": 1e-9,
 }
 """Measured seconds for an elementary operation; only their ratios matter."""
 
@@ -91,7 +93,7 @@ class TripletOperator(TripletEdges):
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
+    X : array or Rows of shape (n_samples, n_features)
         Points, float32 or float64; not copied.
     triplets : Triplets
         At least one.
@@ -118,7 +120,7 @@ class TripletOperator(TripletEdges):
 
     def __init__(
         self,
-        X: Floats,
+        X: Points,
         triplets: Triplets,
         *,
         unit: float | Unit = "mean",
@@ -154,7 +156,7 @@ class TripletOperator(TripletEdges):
         factor : float
             Factor that the prior's squared distances were multiplied by.
         """
-        z = self.edges.squared_distances(self.X if L is None else self.embed(L))
+        z = self.edges.mapped_distances(L)
         z /= self.unit
         mean = self.mean(z)
         factor = weight / mean if mean > 0 else weight
@@ -242,10 +244,9 @@ class TripletOperator(TripletEdges):
 
     def pull(self, u: Vector, P: Floats) -> Matrix:
         """P' (Laplacian of u) X: for P = X L' this is L A(u)."""
-        half = self.edges.half_laplacian(self.edge_weights(u))
-        Y = half @ P + half.T @ P
+        Y = self.edges.laplacian_product(self.edge_weights(u), P)
         with self._blas():
-            return np.asarray(Y.T @ self.X, dtype=np.float64) / self.unit
+            return self.edges.pull(Y).T / self.unit
 
     def _matrix_minus(self, u: Vector, minus: Matrix | None) -> Matrix:
         return self.matrix(u) if minus is None else self.matrix(u) - minus.T @ minus
@@ -264,6 +265,9 @@ class TripletOperator(TripletEdges):
         cost = _SECONDS
         dense = cost["sparse"] * stored * D + cost["gemm"] * n * D**2 + cost["eigh"] * D**3
         product = cost["call"] + 2 * cost["gemv"] * n * D + 2 * cost["edge"] * stored
+        if self.edges.n_reads:
+            dense += cost["read"] * n * D * self.edges.n_reads
+            product += 2 * cost["read"] * n * D
         return D <= _LANCZOS_BASIS or dense < self._products * product
 
     def _lanczos(self, u: Vector, minus: Matrix | None) -> tuple[float, Vector]:

@@ -8,7 +8,7 @@ do no harm. There the mean variance of the rows is one. Directions outside the s
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -20,6 +20,7 @@ from nearfar.learners.classic.scatter import Groups, Shrinkage
 from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.metrics.metric import Metric
+from nearfar.rows import Points, column_variances
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import choice, either, number
@@ -32,6 +33,7 @@ class ClosedFormLearner(MetricLearner):
     """Base of the learners whose metric is a formula of scatter matrices."""
 
     shrinks_without_prior: ClassVar[bool] = True
+    reads_rows: ClassVar[tuple[str, ...]] = ("labels", "chunklets", "pairs")
     auto_scales: ClassVar[tuple[str, ...]] = ("unit", "standard")
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "shrinkage": either(choice("auto"), number(at_least=0.0, at_most=1.0)),
@@ -58,7 +60,8 @@ class ClosedFormLearner(MetricLearner):
         """Evaluate the formula for coordinates in the span."""
 
     def _build_problem(self, data: FitInput) -> Problem:
-        return ClosedFormProblem(self, data)
+        span = Span.of(data.Z)
+        return ClosedFormProblem(span, lambda: self._solution(span, data))
 
     def _builder_of(self, problem: Problem, data: FitInput) -> MetricBuilder:
         return ClosedFormBuilder(
@@ -93,21 +96,21 @@ class ClosedFormProblem(Problem):
 
     Parameters
     ----------
-    learner : ClosedFormLearner
-    data : FitInput
+    axes : Axes
+    formula : callable
+        Returns the `Solution` in coordinates of the axes.
     """
 
     max_iter = 1
 
-    def __init__(self, learner: ClosedFormLearner, data: FitInput) -> None:
-        self.learner, self.data = learner, data
-        self.span = Span.of(data.Z)
-        self.unit = self.span.unit
+    def __init__(self, axes: Axes, formula: Callable[[], Solution]) -> None:
+        self.axes, self.formula = axes, formula
+        self.unit = axes.unit
 
     def solve(self) -> Iterations:
         """Evaluate the formula."""
-        solution = self.learner._solution(self.span, self.data)
-        yield Iteration(0.0, model=replace(solution, L=self.span.map_of_features(solution.L)))
+        solution = self.formula()
+        yield Iteration(0.0, model=replace(solution, L=self.axes.map_of_features(solution.L)))
         return "solved"
 
     def attributes(self, builder: MetricBuilder, history: History) -> dict[str, Any]:
@@ -118,7 +121,7 @@ class ClosedFormProblem(Problem):
         """Warn where there is nothing to learn from."""
         if metric.L.any():
             return ""
-        if self.span.is_point:
+        if self.axes.is_point:
             return "Nothing was learned: all rows are equal."
         return "Nothing was learned: rows of the same kind are as far apart as others."
 
@@ -134,42 +137,35 @@ class ClosedFormBuilder(MetricBuilder):
 
 
 @dataclass(frozen=True, eq=False)
-class Span:
-    """Coordinates of rows in the space that they span.
+class Axes:
+    """Axes of the space that rows span.
 
     Attributes
     ----------
-    P : array of shape (n_samples, n_coordinates)
-        Coordinates, with a mean variance of one; their covariance is not singular.
     V : array of shape (n_features, n_coordinates) or None
         Orthonormal axes; None if the coordinates are the features. Rows that are all equal have one
         coordinate, on an axis of length zero.
     unit : float
         Squared length of a unit of the coordinates.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.learners.classic.closed_form import Span
-    >>> Span.of(np.array([[0.0, 5.0, 0.0], [1.0, 5.0, 1.0], [3.0, 5.0, 3.0]])).P.shape
-    (3, 1)
     """
 
-    P: Floats
     V: Matrix | None
     unit: float
 
     @classmethod
-    def of(cls, Z: Floats) -> Span:
-        """Find the span of centred rows."""
-        V = _axes_of_few_rows(Z) if len(Z) <= Z.shape[1] else _axes_of_many_rows(Z)
-        if V is not None and V.shape[1] == 0:
-            V = np.zeros((Z.shape[1], 1))
-        P = Z if V is None else Z @ V
-        unit = float(P.var(axis=0, dtype=np.float64).mean())
-        if unit == 0 or abs(unit - 1.0) < _UNIT_VARIANCE_TOLERANCE:
-            unit = 1.0
-        return cls(P if unit == 1.0 else P / P.dtype.type(np.sqrt(unit)), V, unit)
+    def of_covariance(cls, C: Matrix, n_rows: float, tolerance: float) -> Axes:
+        """Find axes from the covariance of all rows, instead of from the rows.
+
+        Parameters
+        ----------
+        C : array of shape (n_features, n_features)
+        n_rows : float
+        tolerance : float
+            Relative length below which a direction is rounding error.
+        """
+        V = _axes_of_covariance(C, tolerance)
+        spread = float(np.trace(C if V is None else V.T @ C @ V)) * (n_rows - 1) / n_rows
+        return cls(V, _unit(spread / (len(C) if V is None else V.shape[1])))
 
     @property
     def is_point(self) -> bool:
@@ -185,6 +181,43 @@ class Span:
         return np.sqrt(self.unit) * (L if self.V is None else L @ self.V)
 
 
+@dataclass(frozen=True, eq=False)
+class Span(Axes):
+    """Coordinates of rows in the space that they span.
+
+    Attributes
+    ----------
+    P : array or Rows of shape (n_samples, n_coordinates)
+        Coordinates, with a mean variance of one; their covariance is not singular.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.learners.classic.closed_form import Span
+    >>> Span.of(np.array([[0.0, 5.0, 0.0], [1.0, 5.0, 1.0], [3.0, 5.0, 3.0]])).P.shape
+    (3, 1)
+    """
+
+    P: Any
+
+    @classmethod
+    def of(cls, Z: Points) -> Span:
+        """Find the span of centred rows."""
+        V: Matrix | None
+        if len(Z) <= Z.shape[1]:
+            V = _nonempty(_axes_of_few_rows(Z[:]))
+        else:
+            V = _axes_of_covariance(Groups(Z).within(), _rank_tolerance(Z))
+        P: Any = Z if V is None else Z @ V
+        unit = _unit(float(column_variances(P).mean()))
+        return cls(V, unit, P if unit == 1.0 else P / P.dtype.type(np.sqrt(unit)))
+
+
+def _unit(variance: float) -> float:
+    """Return the mean variance of coordinates, or 1 if it is about that, or zero."""
+    return 1.0 if variance == 0 or abs(variance - 1.0) < _UNIT_VARIANCE_TOLERANCE else variance
+
+
 def _axes_of_few_rows(Z: Floats) -> Matrix:
     """Return axes of the span of at most as many rows as features."""
     centered = Z - Z.mean(axis=0, dtype=np.float64)
@@ -193,15 +226,19 @@ def _axes_of_few_rows(Z: Floats) -> Matrix:
     return Q[:, size > size.max() * _rank_tolerance(Z)]
 
 
-def _axes_of_many_rows(Z: Floats) -> Matrix | None:
-    """Return axes of the span of more rows than features; None if it is the whole space."""
-    covariance = Groups(Z).within()
-    values, vectors = eigh(covariance)
-    rounding = max(_rank_tolerance(Z) ** 2, len(values) * np.finfo(np.float64).eps)
+def _axes_of_covariance(C: Matrix, tolerance: float) -> Matrix | None:
+    """Return axes of the span of rows with a covariance; None if it is the whole space."""
+    values, vectors = eigh(C)
+    rounding = max(tolerance**2, len(values) * np.finfo(np.float64).eps)
     kept = values > values[-1] * rounding
-    return None if kept.all() else vectors[:, kept]
+    return None if kept.all() else _nonempty(vectors[:, kept])
 
 
-def _rank_tolerance(Z: Floats) -> float:
+def _nonempty(V: Matrix) -> Matrix:
+    """Return axes, or one of length zero if there are none."""
+    return V if V.shape[1] else np.zeros((len(V), 1))
+
+
+def _rank_tolerance(Z: Points) -> float:
     """Relative length below which a direction is rounding error."""
     return min(Z.shape) * float(np.finfo(Z.dtype).eps)

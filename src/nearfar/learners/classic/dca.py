@@ -26,16 +26,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nearfar.constraints import Pairs, checked_labels, given_pairs, to_chunklets
-from nearfar.learners.base import FitInput
-from nearfar.learners.classic.closed_form import ClosedFormLearner, Solution, Span
-from nearfar.learners.classic.scatter import Groups, discriminants
+from nearfar.learners.classic.closed_form import Axes, Solution
+from nearfar.learners.classic.scatter import Evidence, Groups, discriminants
+from nearfar.learners.classic.summed import SummedClosedForm
+from nearfar.learners.scaler import Scaler
 from nearfar.numerics.edges import Edges
-from nearfar.typing import Floats, Matrix
 
 _ROUNDING = 1e-10
 
 
-class DCA(ClosedFormLearner):
+class DCA(SummedClosedForm):
     """Discriminative component analysis: small differences within groups, large ones between them.
 
     Parameters
@@ -94,25 +94,24 @@ class DCA(ClosedFormLearner):
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
 
-    def _solution(self, span: Span, data: FitInput) -> Solution:
-        groups, between = _groups_apart(span.P, data.supervision)
+    def _evidence(self, P: Any, supervision: Any) -> Evidence:
+        pairs = given_pairs(P, supervision)
+        if pairs is None:
+            return Evidence(Groups(P, checked_labels(supervision)))
+        return _chunklets_apart(P, pairs)
+
+    def _formula(self, evidence: Evidence, axes: Axes, scaler: Scaler) -> Solution:
+        groups, between = evidence.groups, evidence.apart
+        if between is None:
+            between = groups.between(np.ones(len(groups.sizes)))
         within = groups.shrunk_within(self.shrinkage, 1.0 / groups.sizes)
         values, L = discriminants(between, within)
         kept = values > _ROUNDING * values[0]
-        kept[len(groups.sizes) - 1 :] = False
+        kept[groups.n_groups - 1 :] = False
         return Solution(L[kept])
 
 
-def _groups_apart(P: Floats, supervision: Any) -> tuple[Groups, Matrix]:
-    """Return classes or chunklets, and a multiple of C_b."""
-    pairs = given_pairs(P, supervision)
-    if pairs is not None:
-        return _chunklets_apart(P, pairs)
-    classes = Groups(P, checked_labels(supervision))
-    return classes, classes.between(np.ones(len(classes.sizes)))
-
-
-def _chunklets_apart(P: Floats, pairs: Pairs) -> tuple[Groups, Matrix]:
+def _chunklets_apart(P: Any, pairs: Pairs) -> Evidence:
     codes = to_chunklets(P, pairs).ids.copy()
     apart = pairs.index[~pairs.similar]
     single = np.unique(apart[codes[apart] < 0])
@@ -122,4 +121,4 @@ def _chunklets_apart(P: Floats, pairs: Pairs) -> tuple[Groups, Matrix]:
         raise ValueError("Every dissimilar pair joins rows that similar pairs put together.")
     groups = Groups(P, codes)
     edges = Edges(groups.means, i[i != j], j[i != j])
-    return groups, edges.matrix(np.ones(len(edges)))
+    return Evidence(groups, apart=edges.matrix(np.ones(len(edges))))

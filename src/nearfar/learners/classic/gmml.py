@@ -27,34 +27,35 @@ Where nearfar departs from the paper, and why:
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import cholesky, eigh, inv, solve_triangular
 
 from nearfar.learners.base import (
     ConstraintLearner,
-    FitInput,
     Prior,
     ValidationFraction,
     factor_on_scaled_points,
 )
-from nearfar.learners.classic.closed_form import ClosedFormLearner, Solution, Span
+from nearfar.learners.classic.closed_form import Axes, Solution
 from nearfar.learners.classic.scatter import (
-    Groups,
+    Evidence,
     PairScatter,
     Shrinkage,
     by_spread,
     with_ridge,
 )
+from nearfar.learners.classic.summed import SummedClosedForm
 from nearfar.learners.held_out import Validation
+from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.runtime import parameters
 from nearfar.runtime.parameters import number
-from nearfar.typing import Matrix
+from nearfar.typing import Floats, Matrix
 
 
-class GMML(ClosedFormLearner):
+class GMML(SummedClosedForm):
     """Geometric mean metric learning: between the inverse scatter of similar pairs and the other.
 
     Parameters
@@ -141,23 +142,26 @@ class GMML(ClosedFormLearner):
         self.prior = prior
         self.prior_weight = prior_weight
 
-    def _solution(self, span: Span, data: FitInput) -> Solution:
-        pairs = PairScatter.of(span.P, data.supervision, self.shrinkage)
+    def _evidence(self, P: Floats, supervision: Any) -> Evidence:
+        return Evidence.of_pairs(P, supervision)
+
+    def _formula(self, evidence: Evidence, axes: Axes, scaler: Scaler) -> Solution:
+        pairs = PairScatter.of(evidence, self.shrinkage)
         S, D = with_ridge(pairs.similar), with_ridge(pairs.dissimilar)
         if self.prior is not None:
-            A0 = self._prior_matrix(span, data)
+            A0 = self._prior_matrix(axes, scaler, len(S))
             inverse = inv(A0)
             factor = np.sqrt(np.sum(inverse * D) / np.sum(A0 * S))
             S = S + self.prior_weight / factor * inverse
             D = D + self.prior_weight * factor * A0
-        L = by_spread(geodesic_factor(S, D, self.t), Groups(span.P).within())
-        return Solution(L * span.unit**self.t if self.scale is None else L)
+        L = by_spread(geodesic_factor(S, D, self.t), evidence.groups.total.within())
+        return Solution(L * axes.unit**self.t if self.scale is None else L)
 
-    def _prior_matrix(self, span: Span, data: FitInput) -> Matrix:
+    def _prior_matrix(self, axes: Axes, scaler: Scaler, n_coordinates: int) -> Matrix:
         """Return A0 in coordinates of the span, of mean eigenvalue one."""
         if not isinstance(self.prior, Metric):
-            return np.eye(span.P.shape[1])
-        L = span.map_of_coordinates(factor_on_scaled_points(self.prior, data.scaler, "prior"))
+            return np.eye(n_coordinates)
+        L = axes.map_of_coordinates(factor_on_scaled_points(self.prior, scaler, "prior"))
         A0 = L.T @ L
         return with_ridge(A0 * (len(A0) / np.trace(A0)))
 

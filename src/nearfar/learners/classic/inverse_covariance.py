@@ -14,13 +14,14 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 from sklearn.utils.validation import validate_data
 
-from nearfar.learners.base import FitInput
-from nearfar.learners.classic.closed_form import ClosedFormLearner, Solution, Span
-from nearfar.learners.classic.scatter import Groups, with_ridge
-from nearfar.typing import Floats
+from nearfar.learners.classic.closed_form import Axes, Solution
+from nearfar.learners.classic.scatter import Evidence, Groups, with_ridge
+from nearfar.learners.classic.summed import SummedClosedForm
+from nearfar.learners.rows_input import input_rows
+from nearfar.learners.scaler import Scaler
 
 
-class InverseCovariance(ClosedFormLearner):
+class InverseCovariance(SummedClosedForm):
     """Use the inverse of the covariance as metric; labels are not needed.
 
     Parameters
@@ -61,16 +62,23 @@ class InverseCovariance(ClosedFormLearner):
     """
 
     supervision: ClassVar[tuple[str, ...]] = ("labels",)
+    learns_from_rows_alone: ClassVar[bool] = True
 
-    def _solution(self, span: Span, data: FitInput) -> Solution:
-        C = Groups(span.P).shrunk_within(self.shrinkage)
-        values, axes = eigh(with_ridge(C))
-        return Solution((axes / np.sqrt(values)).T[::-1])
+    def _evidence(self, P: Any, supervision: Any) -> Evidence:
+        return Evidence(Groups(P))
 
-    def _validate(self, X: ArrayLike, y: Any, *, reset: bool = True) -> tuple[Floats, Any]:
+    def _formula(self, evidence: Evidence, axes: Axes, scaler: Scaler) -> Solution:
+        C = evidence.groups.shrunk_within(self.shrinkage)
+        values, vectors = eigh(with_ridge(C))
+        return Solution((vectors / np.sqrt(values)).T[::-1])
+
+    def _validate(self, X: ArrayLike, y: Any, *, reset: bool = True) -> tuple[Any, Any]:
         """Check X; a fit ignores y, whatever it is."""
         if not reset:
             return super()._validate(X, y, reset=reset)
+        rows = input_rows(self, X, None)
+        if rows is not None:
+            return rows, None
         points = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
         return points, None
 

@@ -24,25 +24,27 @@ Where nearfar departs from the papers, and why:
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import eigh
 
-from nearfar.learners.base import FitInput
-from nearfar.learners.classic.closed_form import ClosedFormLearner, Solution, Span
+from nearfar.learners.classic.closed_form import Axes, Solution
 from nearfar.learners.classic.scatter import (
-    Groups,
+    Evidence,
     PairScatter,
     by_spread,
     discriminants,
     with_ridge,
 )
+from nearfar.learners.classic.summed import SummedClosedForm
+from nearfar.learners.scaler import Scaler
+from nearfar.typing import Floats
 
 _ROUNDING = 1e-10
 
 
-class KISSME(ClosedFormLearner):
+class KISSME(SummedClosedForm):
     """Keep it simple and straightforward: difference of two inverse covariances of pairs.
 
     Parameters
@@ -96,16 +98,19 @@ class KISSME(ClosedFormLearner):
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
 
-    def _solution(self, span: Span, data: FitInput) -> Solution:
-        pairs = PairScatter.of(span.P, data.supervision, self.shrinkage)
+    def _evidence(self, P: Floats, supervision: Any) -> Evidence:
+        return Evidence.of_pairs(P, supervision)
+
+    def _formula(self, evidence: Evidence, axes: Axes, scaler: Scaler) -> Solution:
+        pairs = PairScatter.of(evidence, self.shrinkage)
         values, W = discriminants(with_ridge(pairs.dissimilar), pairs.similar)
-        weights, axes = eigh((W.T * (1.0 - 1.0 / values)) @ W)
+        weights, vectors = eigh((W.T * (1.0 - 1.0 / values)) @ W)
         positive = weights > _ROUNDING * np.abs(weights).max()
-        L = (axes[:, positive] * np.sqrt(weights[positive])).T
-        return Solution(by_spread(L, Groups(span.P).within()))
+        L = (vectors[:, positive] * np.sqrt(weights[positive])).T
+        return Solution(by_spread(L, evidence.groups.total.within()))
 
 
-class XQDA(ClosedFormLearner):
+class XQDA(SummedClosedForm):
     """Cross-view quadratic discriminant analysis: KISSME in the most discriminative subspace.
 
     Parameters
@@ -159,8 +164,11 @@ class XQDA(ClosedFormLearner):
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
 
-    def _solution(self, span: Span, data: FitInput) -> Solution:
-        pairs = PairScatter.of(span.P, data.supervision, self.shrinkage)
+    def _evidence(self, P: Floats, supervision: Any) -> Evidence:
+        return Evidence.of_pairs(P, supervision)
+
+    def _formula(self, evidence: Evidence, axes: Axes, scaler: Scaler) -> Solution:
+        pairs = PairScatter.of(evidence, self.shrinkage)
         values, W = discriminants(pairs.dissimilar, pairs.similar)
         kept = values > 1.0 + _ROUNDING
         return Solution(np.sqrt(1.0 - 1.0 / values[kept])[:, None] * W[kept])

@@ -105,6 +105,7 @@ class LFDA(ClosedFormLearner):
     (178, 2)
     """
 
+    reads_rows: ClassVar[tuple[str, ...]] = ()
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "n_neighbors": integer(at_least=1),
         "embedding": choice("weighted", "orthonormalized", "plain"),

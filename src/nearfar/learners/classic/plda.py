@@ -30,22 +30,33 @@ on sentence vectors of unseen classes.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.constraints import Pairs, checked_labels
-from nearfar.learners.base import FitInput
-from nearfar.learners.classic.closed_form import ClosedFormLearner, Solution, Span
-from nearfar.learners.classic.scatter import Groups, Shrinkage, discriminants, shrunk, with_ridge
+from nearfar.learners.classic.closed_form import Axes, Solution
+from nearfar.learners.classic.scatter import (
+    Evidence,
+    Groups,
+    GroupScatter,
+    Shrinkage,
+    discriminants,
+    shrunk,
+    with_ridge,
+)
+from nearfar.learners.classic.summed import SummedClosedForm
+from nearfar.learners.scaler import Scaler
 from nearfar.metrics.points import check_rows
 from nearfar.numerics.distances import squared_distances
-from nearfar.typing import Matrix, Vector
+from nearfar.typing import Floats, Matrix, Vector
 
 _ROUNDING = 1e-10
 
 
-class PLDA(ClosedFormLearner):
+class PLDA(SummedClosedForm):
     """Probabilistic linear discriminant analysis: a Gaussian model of classes and of their rows.
 
     It gives a metric, and for verification the log-likelihood ratio of pairs, which also depends on
@@ -132,18 +143,20 @@ class PLDA(ClosedFormLearner):
         offset = float((np.log1p(b) - np.log1p(2.0 * b) / 2).sum())
         return offset - squared_distances(embedded, i, j) + sums
 
-    def _solution(self, span: Span, data: FitInput) -> Solution:
-        classes = Groups(span.P, checked_labels(self._labels(data.supervision)))
-        W, B = two_covariances(classes, self.shrinkage)
+    def _evidence(self, P: Floats, supervision: Any) -> Evidence:
+        return Evidence(Groups(P, checked_labels(self._labels(supervision))))
+
+    def _formula(self, evidence: Evidence, axes: Axes, scaler: Scaler) -> Solution:
+        W, B = two_covariances(evidence.groups, self.shrinkage)
         b, T = discriminants(B, W)
         kept = b[: self.n_components] > _ROUNDING
         kept[0] = True
         b, T = np.maximum(0.0, b[: self.n_components][kept]), T[: self.n_components][kept]
         L = np.sqrt(b / (4 * (1 + b)))[:, None] * T
-        return Solution(L, {"ratios_": b, "mean_": data.scaler.center})
+        return Solution(L, {"ratios_": b, "mean_": scaler.center})
 
 
-def two_covariances(classes: Groups, shrinkage: Shrinkage) -> tuple[Matrix, Matrix]:
+def two_covariances(classes: GroupScatter, shrinkage: Shrinkage) -> tuple[Matrix, Matrix]:
     """Return W and B."""
     sizes, n_rows = classes.sizes, classes.sizes.sum()
     S, free = classes.within(), len(sizes) - 1

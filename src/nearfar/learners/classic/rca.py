@@ -21,15 +21,17 @@ Where nearfar departs from the paper, and why:
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from nearfar.constraints import to_chunklets
-from nearfar.learners.base import FitInput
-from nearfar.learners.classic.closed_form import ClosedFormLearner, Solution, Span
-from nearfar.learners.classic.scatter import Groups, discriminants
+from nearfar.learners.classic.closed_form import Axes, Solution
+from nearfar.learners.classic.scatter import Evidence, Groups, discriminants
+from nearfar.learners.classic.summed import SummedClosedForm
+from nearfar.learners.scaler import Scaler
+from nearfar.typing import Floats
 
 
-class RCA(ClosedFormLearner):
+class RCA(SummedClosedForm):
     """Relevant component analysis: use the inverse of the covariance within classes as metric.
 
     Parameters
@@ -90,7 +92,9 @@ class RCA(ClosedFormLearner):
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "chunklets", "pairs")
 
-    def _solution(self, span: Span, data: FitInput) -> Solution:
-        chunklets = to_chunklets(span.P, data.supervision)
-        within = Groups(span.P, chunklets.ids).shrunk_within(self.shrinkage)
-        return Solution(discriminants(Groups(span.P).within(), within)[1])
+    def _evidence(self, P: Floats, supervision: Any) -> Evidence:
+        return Evidence(Groups(P, to_chunklets(P, supervision).ids))
+
+    def _formula(self, evidence: Evidence, axes: Axes, scaler: Scaler) -> Solution:
+        within = evidence.groups.shrunk_within(self.shrinkage)
+        return Solution(discriminants(evidence.groups.total.within(), within)[1])

@@ -10,7 +10,7 @@ Sums over all pairs of rows need no pairs: with u = x_i - x_j,
     sum_{same class} u u' = sum_c n_c S_c
     sum_{other classes} u u' = sum_c (n - n_c) S_c + n sum_c n_c (m_c - m)(m_c - m)'
 
-Listed pairs are weighted Gram matrices (`Edges`). A covariance S of p features is shrunk to
+Listed pairs are weighted Gram matrices (`edges_of`). A covariance S of p features is shrunk to
 
     (1 - s) S + s (tr S / p) I
 
@@ -21,17 +21,20 @@ they count as n_c - 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse import csr_array
 
 from nearfar.constraints import Pairs, checked_labels, given_pairs, to_chunklets
-from nearfar.numerics.edges import Edges
+from nearfar.numerics.tiled_edges import edges_of
+from nearfar.rows import Points, Rows
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 Shrinkage = float | Literal["auto"]
@@ -48,46 +51,42 @@ def shrunk(S: Matrix, intensity: float) -> Matrix:
     return result
 
 
-class Groups:
-    """Rows in groups: classes, chunklets, or all rows as one.
+class GroupScatter(ABC):
+    """Scatter of rows in groups, from the rows (`Groups`) or from sums (`SummedGroups`).
 
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-        Points, float32 or float64; not copied.
-    codes : array of int of shape (n_samples,), optional
-        Group of each row from 0, or -1 for none; by default all rows are one group.
+    Groups of the same size may be listed together.
 
     Attributes
     ----------
-    sizes : array of shape (n_groups,)
-    means : array of shape (n_groups, n_features)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.learners.classic.scatter import Groups
-    >>> groups = Groups(np.array([[0.0], [2.0], [5.0], [9.0]]), np.array([0, 0, 1, -1]))
-    >>> groups.means.ravel(), groups.within()
-    (array([1., 5.]), array([[2.]]))
+    sizes : array of shape (n_listed,)
+        Number of rows of a group.
+    counts : array of shape (n_listed,)
+        Number of groups that are listed together.
+    means : array of shape (n_listed, n_features)
+        Mean of each group; only for groups that are listed alone.
     """
 
-    def __init__(self, X: Floats, codes: Ints | None = None) -> None:
-        self.X = X
-        self.codes = np.zeros(len(X), dtype=np.intp) if codes is None else codes
-        self.sizes = np.bincount(self.codes[self.codes >= 0]).astype(np.float64)
-        self.means = np.zeros((len(self.sizes), X.shape[1]))
-        for members, block in self._blocks():
-            self.means += _indicator(members, len(self.sizes)) @ block
-        self.means /= np.maximum(self.sizes, 1.0)[:, None]
+    sizes: Vector
+    counts: Vector
+    means: Matrix
 
+    @abstractmethod
     def scatter(self, weight: Vector) -> Matrix:
         """sum_c w_c S_c."""
-        S = np.zeros((self.X.shape[1], self.X.shape[1]))
-        for members, centered in self._centered():
-            centered *= np.sqrt(weight[members])[:, None]
-            S += centered.T @ centered
-        return S
+
+    @abstractmethod
+    def fourth_moments(self, weight: Vector) -> float:
+        """sum_c w_c sum_{i in c} |x_i - m_c|^4."""
+
+    @property
+    @abstractmethod
+    def total(self) -> GroupScatter:
+        """All rows as one group, those in no group included."""
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups."""
+        return int(self.counts.sum())
 
     def within(self, weight: Vector | None = None) -> Matrix:
         """Return the covariance about the means; groups have weight 1 by default."""
@@ -97,11 +96,9 @@ class Groups:
         """Return the share to shrink ``S = within(weight)`` by: as given, or as estimated."""
         if shrinkage != "auto":
             return shrinkage
-        share, free = self._share(weight), self._free
-        factor = share**2 * self.sizes / np.maximum(free, 1.0)
-        noise = -float((S**2).sum()) * float(share**2 @ free)
-        for members, centered in self._centered():
-            noise += float(factor[members] @ np.einsum("ij,ij->i", centered, centered) ** 2)
+        share = self._share(weight)
+        factor = share**2 * self.sizes / np.maximum(self.sizes - 1.0, 1.0)
+        noise = self.fourth_moments(factor) - float((S**2).sum()) * float(share**2 @ self._free)
         distance = float((S**2).sum() - np.trace(S) ** 2 / len(S))
         return min(1.0, max(0.0, noise) / distance) if distance > 0 else 0.0
 
@@ -115,7 +112,7 @@ class Groups:
         """
         if shrinkage != "auto":
             return shrinkage
-        total = Groups(self.X)
+        total = self.total
         return min(self.intensity("auto", S, weight), total.intensity("auto", total.within()))
 
     def shrunk_within(self, shrinkage: Shrinkage, weight: Vector | None = None) -> Matrix:
@@ -123,10 +120,15 @@ class Groups:
         S = self.within(weight)
         return shrunk(S, self.intensity(shrinkage, S, weight))
 
+    def between(self, weight: Vector) -> Matrix:
+        """sum_c w_c (m_c - m)(m_c - m)'."""
+        spread = self.means - weight @ self.means / weight.sum()
+        return (spread.T * weight) @ spread
+
     @property
     def _free(self) -> Vector:
-        """Rows of each group that its mean leaves free."""
-        return np.maximum(self.sizes - 1.0, 0.0)
+        """Rows that the means leave free."""
+        return self.counts * np.maximum(self.sizes - 1.0, 0.0)
 
     def _share(self, weight: Vector | None) -> Vector:
         """Weights that make the sum of the scatters a covariance."""
@@ -134,29 +136,127 @@ class Groups:
         total = float(weight @ self._free)
         return weight / total if total > 0 else weight
 
-    def between(self, weight: Vector) -> Matrix:
-        """sum_c w_c (m_c - m)(m_c - m)'."""
-        spread = self.means - weight @ self.means / weight.sum()
-        return (spread.T * weight) @ spread
 
-    def _centered(self) -> Iterator[tuple[Ints, Matrix]]:
-        for members, block in self._blocks():
-            block -= self.means[members]
-            yield members, block
+class Groups(GroupScatter):
+    """Rows in groups: classes, chunklets, or all rows as one.
 
-    def _blocks(self) -> Iterator[tuple[Ints, Matrix]]:
-        """Yield the groups of some rows, and copies of these rows in float64."""
+    Parameters
+    ----------
+    X : array or Rows of shape (n_samples, n_features)
+        Points, float32 or float64; not copied.
+    codes : array of int of shape (n_samples,), optional
+        Group of each row from 0, or -1 for none; by default all rows are one group.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.learners.classic.scatter import Groups
+    >>> groups = Groups(np.array([[0.0], [2.0], [5.0], [9.0]]), np.array([0, 0, 1, -1]))
+    >>> groups.means.ravel(), groups.within()
+    (array([1., 5.]), array([[2.]]))
+    """
+
+    def __init__(self, X: Points, codes: Ints | None = None) -> None:
+        self.X = X
+        self.codes = np.zeros(len(X), dtype=np.intp) if codes is None else codes
+        self.sizes = np.bincount(self.codes[self.codes >= 0]).astype(np.float64)
+        self.counts = np.ones(len(self.sizes))
+        self.means = self._reduce(_sums, len(self.sizes))
+        self.means /= np.maximum(self.sizes, 1.0)[:, None]
+
+    def scatter(self, weight: Vector) -> Matrix:
+        """sum_c w_c S_c."""
+        return np.asarray(self._reduce(_scatter, self.means, weight))
+
+    def fourth_moments(self, weight: Vector) -> float:
+        """sum_c w_c sum_{i in c} |x_i - m_c|^4."""
+        return float(self._reduce(_fourth_moment, self.means, weight))
+
+    @property
+    def total(self) -> Groups:
+        """All rows as one group."""
+        return Groups(self.X)
+
+    def centered(self) -> Iterator[tuple[Ints, Matrix]]:
+        """Yield the groups of some rows, and these rows about the means of their groups."""
         for top in range(0, len(self.X), _BLOCK_ROWS):
-            members = self.codes[top : top + _BLOCK_ROWS]
-            inside = members >= 0
-            rows = self.X[top : top + _BLOCK_ROWS][inside]
-            yield members[inside], rows.astype(np.float64, copy=False)
+            part = slice(top, top + _BLOCK_ROWS)
+            yield _centered(self.X[part], self.codes[part], self.means)
+
+    def _reduce(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Sum what a function of some rows and their groups returns, block by block."""
+        if isinstance(self.X, Rows):
+            return self.X.reduce(_in_blocks, function, *args, along=(self.codes,))
+        return _in_blocks(self.X, self.codes, function, *args)
+
+
+def _in_blocks(X: Floats, codes: Ints, function: Callable[..., Any], *args: Any) -> Any:
+    """Sum what a function of a few rows and their groups returns."""
+    parts = [slice(top, top + _BLOCK_ROWS) for top in range(0, len(X), _BLOCK_ROWS)]
+    return reduce(add, (function(X[part], codes[part], *args) for part in parts))
+
+
+def _sums(block: Floats, members: Ints, n_groups: int) -> Matrix:
+    """Return the sum of the rows of each group."""
+    inside = members >= 0
+    rows = block[inside].astype(np.float64, copy=False)
+    return np.asarray(_indicator(members[inside], n_groups) @ rows)
+
+
+def _scatter(block: Floats, members: Ints, means: Matrix, weight: Vector) -> Matrix:
+    """Return the weighted scatter of rows about the means of their groups."""
+    inside, centered = _centered(block, members, means)
+    centered *= np.sqrt(weight[inside])[:, None]
+    return centered.T @ centered
+
+
+def _fourth_moment(block: Floats, members: Ints, means: Matrix, factor: Vector) -> Vector:
+    """Return the weighted sum of the fourth powers of distances to the means."""
+    inside, centered = _centered(block, members, means)
+    return np.asarray(factor[inside] @ np.einsum("ij,ij->i", centered, centered) ** 2)
+
+
+def _centered(block: Floats, members: Ints, means: Matrix) -> tuple[Ints, Matrix]:
+    """Return the groups of the rows that have one, and these rows less the means, in float64."""
+    inside = members >= 0
+    rows = block[inside].astype(np.float64, copy=False)
+    rows -= means[members[inside]]
+    return members[inside], rows
 
 
 def _indicator(members: Ints, n_groups: int) -> csr_array:
     """Return which rows belong to which group, of shape (n_groups, n_rows)."""
     rows = np.arange(len(members))
     return csr_array((np.ones(len(rows)), (members, rows)), shape=(n_groups, len(rows)))
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What closed forms are computed from.
+
+    Attributes
+    ----------
+    groups : GroupScatter
+        Classes, chunklets, or the rows that similar pairs join.
+    pair_means : (array, array) or None
+        Mean outer products of the differences of listed similar and dissimilar pairs.
+    apart : array of shape (n_features, n_features) or None
+        Sum of the outer products of the differences of groups that dissimilar pairs tell apart.
+    """
+
+    groups: GroupScatter
+    pair_means: tuple[Matrix, Matrix] | None = None
+    apart: Matrix | None = None
+
+    @classmethod
+    def of_pairs(cls, X: Floats, supervision: Any) -> Evidence:
+        """Return what is known from listed pairs, or from all pairs that labels make."""
+        pairs = given_pairs(X, supervision)
+        if pairs is None:
+            return cls(Groups(X, checked_labels(supervision)))
+        largest = 1.0 if pairs.weight is None else float(pairs.weight.max())
+        sums = PairSums.of(X, pairs, unit=largest)
+        return cls(Groups(X, to_chunklets(X, pairs).ids), sums.means)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,37 +273,54 @@ class PairScatter:
     dissimilar: Matrix
 
     @classmethod
-    def of(cls, X: Floats, supervision: Any, shrinkage: Shrinkage) -> PairScatter:
+    def of(cls, evidence: Evidence, shrinkage: Shrinkage) -> PairScatter:
         """Return the scatter of listed pairs, or of all pairs that labels make.
 
         Both are shrunk by the same share. "auto" estimates it from the rows, in the groups that
         similar pairs join: it is the same for labels and for the list of all their pairs.
         """
-        pairs = given_pairs(X, supervision)
-        if pairs is None:
-            codes, means = checked_labels(supervision), None
-        else:
-            codes, means = to_chunklets(X, pairs).ids, _pair_means(X, pairs)
-        groups = Groups(X, codes)
+        groups, means = evidence.groups, evidence.pair_means
         within = groups.within(groups.sizes)
         intensity = groups.common_intensity(shrinkage, within, groups.sizes)
         if means is None:
-            n, sizes = len(X), groups.sizes
+            sizes, n = groups.sizes, groups.sizes.sum()
             other = groups.scatter(n - sizes) + n * groups.between(sizes)
             means = 2.0 * within, 2.0 * other / (n**2 - sizes @ sizes)
         return cls(*(shrunk(S, intensity) for S in means))
 
 
-def _pair_means(X: Floats, pairs: Pairs) -> tuple[Matrix, Matrix]:
-    """Return the mean outer products of the differences of similar and of dissimilar pairs."""
-    edges = Edges(X.astype(np.float64, copy=False), *pairs.index.T)
-    weight = np.ones(len(pairs)) if pairs.weight is None else pairs.weight / pairs.weight.max()
+@dataclass(frozen=True, eq=False)
+class PairSums:
+    """Sums over listed pairs, of each kind.
 
-    def mean(kind: NDArray[np.bool_]) -> Matrix:
-        w = np.bincount(edges.of_pair, weights=weight * kind, minlength=len(edges))
-        return edges.matrix(w / w.sum())
+    Attributes
+    ----------
+    similar, dissimilar : array of shape (n_features, n_features)
+        Sums of w (x_i - x_j)(x_i - x_j)'.
+    weights : (float, float)
+        Sums of w over similar and over dissimilar pairs.
+    """
 
-    return mean(pairs.similar), mean(~pairs.similar)
+    similar: Matrix
+    dissimilar: Matrix
+    weights: tuple[float, float]
+
+    @classmethod
+    def of(cls, X: Any, pairs: Pairs, *, unit: float) -> PairSums:
+        """Add up pairs; their weights are divided by `unit`."""
+        edges = edges_of(X.astype(np.float64, copy=False), *pairs.index.T)
+        weight = np.ones(len(pairs)) if pairs.weight is None else pairs.weight / unit
+        w = [edges.sum_of_pairs(weight * kind) for kind in (pairs.similar, ~pairs.similar)]
+        return cls(edges.matrix(w[0]), edges.matrix(w[1]), (float(w[0].sum()), float(w[1].sum())))
+
+    def __add__(self, other: PairSums) -> PairSums:
+        weights = self.weights[0] + other.weights[0], self.weights[1] + other.weights[1]
+        return PairSums(self.similar + other.similar, self.dissimilar + other.dissimilar, weights)
+
+    @property
+    def means(self) -> tuple[Matrix, Matrix]:
+        """Means over similar and over dissimilar pairs."""
+        return self.similar / self.weights[0], self.dissimilar / self.weights[1]
 
 
 def discriminants(between: Matrix, within: Matrix) -> tuple[Vector, Matrix]:

@@ -57,13 +57,15 @@ from nearfar.learners.max_margin.matching_pursuit import Pursuit, kernel_paramet
 from nearfar.learners.max_margin.pair_operator import PairOperator, Plane, Solution
 from nearfar.learners.max_margin.psd_split import PsdSplit
 from nearfar.learners.metric_builder import MetricBuilder
+from nearfar.learners.rows_input import ignores_rows
 from nearfar.metrics.kernel_map import Kernel, KernelMap
 from nearfar.metrics.metric import Metric
+from nearfar.rows import Moments, Points, Rows
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iterations
 from nearfar.runtime.parameters import choice, integer, number
 from nearfar.runtime.threads import with_single_threaded_blas
-from nearfar.typing import Floats, Ints, Matrix, Vector
+from nearfar.typing import Ints, Matrix, Vector
 
 _SMALLEST_RESIDUAL = 1e-10
 _FEW_PAIRS_PER_FEATURE = 10
@@ -249,10 +251,14 @@ class MaxMarginMetric(ConstraintLearner):
         if self.kernel is not None and isinstance(self.prior, Metric):
             raise ValueError('With a kernel the prior must be "identity" or None.')
 
-    def _chosen_scale(self, X: Floats, supervision: Any) -> str | None:
+    def _chosen_scale(self, X: Points, supervision: Any) -> str | None:
         if self.kernel is not None and self.scale == "auto":
             return "standard"
         return super()._chosen_scale(X, supervision)
+
+    def _reads_rows(self, kind: str) -> bool:
+        drawn = self.constraints is None or ignores_rows(self.constraints)
+        return self.kernel is None and (kind == "pairs" or (kind == "labels" and drawn))
 
     def _most_components(self, n_features: int) -> int:
         return n_features if self.kernel is None else self.n_basis
@@ -270,9 +276,8 @@ class MaxMarginMetric(ConstraintLearner):
             solver = "planes"
         problem = MaxMarginProblem(objective, solver, self.max_iter)
         if self.warm_start:
-            problem.digest = digest(
-                features, operator.unit, pairs.index, pairs.similar, pairs.weight
-            )
+            known = Moments.of(features).squares if isinstance(features, Rows) else features
+            problem.digest = digest(known, operator.unit, pairs.index, pairs.similar, pairs.weight)
         if basis is not None:
             scaler = data.scaler
             problem.features, problem.basis = features, basis.indices

@@ -15,8 +15,9 @@ import numpy as np
 
 from nearfar.constraints import Pairs
 from nearfar.learners.max_margin.psd_split import PsdSplit
-from nearfar.numerics.edges import Edges
-from nearfar.typing import Floats, Matrix, Vector
+from nearfar.numerics.tiled_edges import edges_of
+from nearfar.rows import Points
+from nearfar.typing import Matrix, Vector
 
 _LARGEST_RATIO = 1e5
 """Largest ratio between the mean squared distance and one at which the problem is solved."""
@@ -74,7 +75,7 @@ class PairOperator:
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
+    X : array or Rows of shape (n_samples, n_features)
     pairs : Pairs
         At least one, of positive total weight.
     unit : float or None
@@ -89,12 +90,12 @@ class PairOperator:
         1 for similar, -1 for dissimilar pairs.
     """
 
-    def __init__(self, X: Floats, pairs: Pairs, unit: float | None = None) -> None:
-        self.edges = Edges(X, *pairs.index.T)
+    def __init__(self, X: Points, pairs: Pairs, unit: float | None = None) -> None:
+        self.edges = edges_of(X, *pairs.index.T)
         weight = np.ones(len(pairs)) if pairs.weight is None else pairs.weight / pairs.weight.max()
         self.p = weight / weight.sum()
         self.y = np.where(pairs.similar, 1.0, -1.0)
-        mean = float(self.p @ self.edges.squared_distances(X)[self.edges.of_pair])
+        mean = float(self.p @ self.edges.mapped_distances()[self.edges.of_pair])
         if unit is not None and mean > 0 and not 1 / _LARGEST_RATIO < mean / unit < _LARGEST_RATIO:
             raise ValueError(
                 f"The mean squared distance of the pairs is {mean / unit:.1e}, too far from one "
@@ -109,11 +110,9 @@ class PairOperator:
 
     def distances(self, L: Matrix) -> Vector:
         """Squared distances of the pairs under L'L."""
-        X = self.edges.X
         if len(L) == 0:
             return np.zeros(len(self.p))
-        embedded = X @ (L.T / np.sqrt(self.unit)).astype(X.dtype)
-        return self.edges.squared_distances(embedded)[self.edges.of_pair]
+        return self.edges.mapped_distances(L / np.sqrt(self.unit))[self.edges.of_pair]
 
     def gram(self, weights: Vector) -> Matrix:
         """Sum of weighted outer products of the pairs' differences."""

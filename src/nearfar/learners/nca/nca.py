@@ -21,224 +21,23 @@ Where nearfar departs from the paper, and why:
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from nearfar.learners.base import FitInput, Problem, ValidationFraction, Variant
 from nearfar.learners.held_out import Validation
-from nearfar.learners.map_learner import Init, MapBuilder
-from nearfar.learners.metric_builder import MetricBuilder
-from nearfar.learners.nca.base import NeighborhoodLearner, NeighborhoodProblem, nonzero_rows
+from nearfar.learners.map_learner import Init
 from nearfar.learners.nca.mixture_nca import Mixture
 from nearfar.learners.nca.mixture_problem import MixtureProblem
-from nearfar.learners.nca.soft_neighbors import SoftNeighbors, has_enough_classes
-from nearfar.metrics.metric import Metric
-from nearfar.numerics.lbfgs import lbfgs
-from nearfar.numerics.span import axes_of_span
+from nearfar.learners.nca.single_map import SingleMapLearner
+from nearfar.learners.nca.soft_neighbors import SoftNeighbors
 from nearfar.runtime import parameters
-from nearfar.runtime.history import History, Iteration, Iterations, map_iterations
-from nearfar.runtime.parameters import choice, integer, number, optional
-from nearfar.typing import Floats, Ints, Matrix, Vector
-
-_STEP = 0.03
-_MOMENTS = (0.9, 0.999)
+from nearfar.runtime.parameters import choice, number
+from nearfar.typing import Vector
 
 
-class _SingleMapLearner(NeighborhoodLearner):
-    """NCA with one map, with or without a penalty on rank."""
-
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
-        "batch_size": optional(integer(at_least=2)),
-    }
-    batch_size: int | None
-    sparsity = 0.0
-
-    @abstractmethod
-    def _gain(self, log_p: Vector) -> tuple[float, Vector]:
-        """Return the sum that is maximised, and its derivatives by log p."""
-
-    def _build_problem(self, data: FitInput) -> Problem:
-        codes = self._labels(data.supervision)
-        Z, unit = self._in_units(data.Z)
-        start = self._first_map(Z, data, unit)
-        span = self._span(Z, data)
-        if span is not None:
-            points = SoftNeighbors((Z - Z.mean(axis=0)) @ span.astype(Z.dtype), codes)
-            inner = float(start[0].max()) * np.eye(span.shape[1])
-            lift = Lift(span, inner, None if self.sparsity > 0 else start)
-            return NCAProblem(self, points, inner, unit, None, lift)
-        if self.batch_size is not None and self.batch_size < len(Z):
-            batches = Batches(Z, codes, self.batch_size, data.random_state)
-            return NCAProblem(self, SoftNeighbors(Z, codes), start, unit, batches)
-        return NCAProblem(self, SoftNeighbors(Z, codes), start, unit, None)
-
-    def _span(self, Z: Floats, data: FitInput) -> Matrix | None:
-        """Return axes of the points, if they are few and the first map treats all axes alike."""
-        alike = self.init == "identity" and data.warm is None and self.n_components is None
-        if not alike or self.batch_size is not None:
-            return None
-        return axes_of_span(np.asarray(Z, dtype=np.float64))
-
-
-@dataclass(frozen=True)
-class Lift:
-    """From maps of the space that the points span to maps of all features.
-
-    Objective and gradient do not know directions in which no points differ: a map stays there what
-    it was at first, or vanishes under a penalty.
-
-    Attributes
-    ----------
-    span : array of shape (n_features, n_axes)
-        Orthonormal axes.
-    inner : array of shape (n_axes, n_axes)
-        The first map of the span, a multiple of the identity.
-    outer : array of shape (k, n_features) or None
-        The first map of all features, the same multiple on features that vary; None if other
-        directions vanish.
-    """
-
-    span: Matrix
-    inner: Matrix
-    outer: Matrix | None
-
-    def __call__(self, L: Matrix) -> Matrix:
-        """Return the map of all features."""
-        if self.outer is None:
-            return L @ self.span.T
-        varying = self.outer.any(axis=0)
-        return self.outer + self.span[varying] @ (L - self.inner) @ self.span.T
-
-
-@dataclass(frozen=True)
-class Batches:
-    """Points and labels in random parts of about `size`."""
-
-    Z: Floats
-    codes: Ints
-    size: int
-    random_state: np.random.RandomState
-
-    def draw(self) -> list[Ints]:
-        """Return the rows of each part."""
-        number = max(1, round(len(self.Z) / self.size))
-        parts = np.array_split(self.random_state.permutation(len(self.Z)), number)
-        return [rows for rows in parts if has_enough_classes(self.codes[rows])]
-
-
-class NCAProblem(NeighborhoodProblem):
-    """NCA over maps of a given number of rows.
-
-    Parameters
-    ----------
-    learner : _SingleMapLearner
-        Its objective and parameters.
-    points : SoftNeighbors
-    start : array of shape (k, n_features)
-        The first map.
-    unit : float
-    batches : Batches or None
-        What to learn from instead of all points at once.
-    lift : callable, optional
-        What maps of the points become in the end.
-    """
-
-    def __init__(
-        self,
-        learner: _SingleMapLearner,
-        points: SoftNeighbors,
-        start: Matrix,
-        unit: float,
-        batches: Batches | None,
-        lift: Callable[[Matrix], Matrix] = np.asarray,
-    ) -> None:
-        self.learner, self.points, self.start, self.batches = learner, points, start, batches
-        self.lift = lift
-        self.unit, self.max_iter = unit, learner.max_iter
-        self.fixed_iterations = batches is not None
-
-    def solve(self) -> Iterations:
-        """Minimise by L-BFGS, or by Adam on batches."""
-        if self.batches is not None:
-            return self._solve_in_batches(self.batches)
-        shape = self.start.shape
-
-        def objective(flat: Vector) -> tuple[float, Vector]:
-            value, gradient = self.value(self.points, flat.reshape(shape))
-            return value, gradient.ravel()
-
-        tol = self.learner._tolerance(len(self.points.X))
-        steps = lbfgs(objective, self.start.ravel(), max_iter=self.max_iter, tol=tol)
-        return map_iterations(steps, lambda at: Iteration(at[0], model=at[1].reshape(shape)))
-
-    def value(self, points: SoftNeighbors, L: Matrix) -> tuple[float, Matrix]:
-        """Return the objective, to be minimised, and its gradient."""
-        found = points.evaluate([L], lambda _, log_p: self.learner._gain(log_p))
-        n, sparsity = int(points.counted.sum()), self.learner.sparsity
-        gradient = -found.by_map[0] / n + 2 * sparsity * L
-        return -found.value / n + sparsity * float((L**2).sum()), gradient
-
-    def _solve_in_batches(self, batches: Batches) -> Iterations:
-        """Adam; an iteration is a pass over all points."""
-        at = _Adam.start(self.start)
-        for _ in range(self.max_iter):
-            values = []
-            for rows in batches.draw():
-                part = SoftNeighbors(batches.Z[rows], batches.codes[rows])
-                value, gradient = self.value(part, at.L)
-                values.append(value)
-                at = at.moved(gradient)
-            if not values:
-                raise ValueError(
-                    f"No batch of {batches.size} has two classes and two members of one; "
-                    "use a larger batch_size."
-                )
-            yield Iteration(float(np.mean(values)), model=at.L)
-        return "max_iter"
-
-    def builder(self, **parts: Any) -> MetricBuilder:
-        """Return a builder that drops directions which have vanished."""
-        kind = SparseMapBuilder if self.learner.sparsity > 0 else MapBuilder
-        return kind(**parts, lift=self.lift)
-
-
-class SparseMapBuilder(MapBuilder):
-    """Builds a metric from the last map, without directions that have vanished."""
-
-    def metric(self, history: History) -> Metric:
-        """Return the metric of what is left of the last map."""
-        L = history[-1].model
-        return self.build(self.lift(nonzero_rows(L, float(np.linalg.norm(L, 2)) ** 2)))
-
-
-@dataclass(frozen=True)
-class _Adam:
-    """A map, the running moments of its gradients, and how many there were."""
-
-    L: Matrix
-    first: Matrix
-    second: Matrix
-    number: int
-
-    @classmethod
-    def start(cls, L: Matrix) -> _Adam:
-        return cls(L, np.zeros_like(L), np.zeros_like(L), 0)
-
-    def moved(self, gradient: Matrix) -> _Adam:
-        """Take a step."""
-        number = self.number + 1
-        first = _MOMENTS[0] * self.first + (1 - _MOMENTS[0]) * gradient
-        second = _MOMENTS[1] * self.second + (1 - _MOMENTS[1]) * gradient**2
-        size = np.sqrt(second / (1 - _MOMENTS[1] ** number)) + 1e-12
-        step = _STEP / len(self.L) ** 0.5 * first / (1 - _MOMENTS[0] ** number) / size
-        return _Adam(self.L - step, first, second, number)
-
-
-class NCA(_SingleMapLearner):
+class NCA(SingleMapLearner):
     """Neighbourhood components analysis: learn a map under which points find their own class.
 
     Parameters
@@ -249,7 +48,8 @@ class NCA(_SingleMapLearner):
     max_iter : int, default=200
         The most iterations of L-BFGS, or, with `batch_size`, passes over the points.
     batch_size : int, optional
-        Learn from random batches of about this size, for very many points.
+        Learn from random batches of about this size, for very many points, and in parts
+        (`partial_fit`).
     init : {"identity"} or Metric, default="identity"
         Where to begin: Euclidean distance between scaled points, with |M|_F = 1, or a metric of
         your own.
@@ -353,7 +153,7 @@ class NCA(_SingleMapLearner):
         return float(p.sum()), p
 
 
-class SparseNCA(_SingleMapLearner):
+class SparseNCA(SingleMapLearner):
     """Neighbourhood components analysis with a penalty on rank: a metric of few directions.
 
     Parameters

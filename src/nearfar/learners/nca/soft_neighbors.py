@@ -82,11 +82,7 @@ class SoftNeighbors:
         self.X = np.ascontiguousarray(X[self.classes.order])
         self.counted = self.classes.size_of_each > 1
         self._shifts: dict[int, Matrix] = {}
-        if not has_enough_classes(y):
-            raise ValueError(
-                "Soft neighbours need at least two classes, and at least one class with two "
-                "members."
-            )
+        check_classes(y)
 
     def log_probabilities(self, L: Matrix) -> Vector:
         """Return the log of the probability to find the own class; 0 for points not counted."""
@@ -203,6 +199,14 @@ class _SoftBand:
         """W of the rows, for derivatives g by log p."""
         u = g * self.wrong
         return self.weights.merged(-u / self.near, u / self.far)
+
+
+def check_classes(y: Ints) -> None:
+    """Raise ValueError unless there are two classes, and one of them has two members."""
+    if not has_enough_classes(y):
+        raise ValueError(
+            "Soft neighbours need at least two classes, and at least one class with two members."
+        )
 
 
 def has_enough_classes(y: Ints) -> bool:

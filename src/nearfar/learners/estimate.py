@@ -1,0 +1,444 @@
+"""`Estimate`: the time and memory that a fit will take, from fits to small samples.
+
+The learner is fitted to samples of growing size until a fit takes a share of the time budget. The
+phases of a fit grow differently, so that each is extrapolated on its own:
+
+    seconds(n) = validation(min(n, 2000)) + preparation(n) + iterations(n) * iteration(n)
+
+A phase is c0 + c1 n in the number of rows n, or c0 + c1 n + c2 n^2 if a line does not fit its
+times. With m triplets or pairs it is c0 + c1 n + c2 m. Trial fits on held-out data see at most
+2,000 rows. The number of iterations follows a power of the size, up to `max_iter`.
+
+Memory is the peak of what NumPy and Python allocate (`tracemalloc`), in trial fits and in fits of
+two iterations. Nothing is extrapolated in the number of features: samples have them all.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import tracemalloc
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.optimize import nnls
+from sklearn.base import clone
+
+from nearfar.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
+from nearfar.learners.validation import MAX_TRIAL_ROWS, Plan
+from nearfar.runtime.deadline import Clock
+from nearfar.runtime.history import History
+from nearfar.typing import Floats, Ints
+
+if TYPE_CHECKING:
+    from nearfar.learners.base import MetricLearner
+
+_FIRST_SIZE = 250
+_LARGEST_SHARE = 0.3
+"""Share of the budget that a fit takes at the largest size."""
+_MEMORY_ITERATIONS = 2
+_MEMORY_ROWS, _MEMORY_CONSTRAINTS = 1000, 5000
+"""The smallest samples for memory, of rows or of constraints."""
+_VALIDATED_SIZE = 1000
+"""Samples up to this size are also validated; larger ones take as many iterations."""
+_MISFIT = 0.15
+"""Relative error of a line above which a phase grows faster than that."""
+_SCALED_SIZE = 10_000
+"""The choice of a scale looks at no more constraints, and at fewer rows."""
+_LARGEST_TRIAL = 2 * MAX_TRIAL_ROWS
+"""Rows that trial fits learn from and are judged by."""
+_SHORTEST = 1e-9
+_SAMPLE_BUDGET = 0.5
+"""Seconds that a learner with a budget of its own has for a sample."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a fit will take.
+
+    Attributes
+    ----------
+    learner : str
+        Name of the learner.
+    shape : (int, int)
+        Rows and features.
+    seconds : float
+    bytes : float
+        Peak memory, beyond X and y.
+    iterations : float
+    memory : dict of str to float
+        What takes the memory, in bytes.
+
+    Examples
+    --------
+    >>> from nearfar.learners.estimate import Estimate
+    >>> memory = {"scaled rows": 4e8, "constraints and what is known of rows": 1e8, "the rest": 2e7}
+    >>> print(Estimate("RCA", (1_000_000, 50), 140.0, 5.2e8, 1.0, memory))
+    RCA on 1,000,000 rows x 50 features: about 2 min and 520 MB beyond X, mostly scaled rows.
+    """
+
+    learner: str
+    shape: tuple[int, int]
+    seconds: float
+    bytes: float
+    iterations: float
+    memory: dict[str, float]
+
+    def __str__(self) -> str:
+        rows, features = self.shape
+        return (
+            f"{self.learner} on {rows:,} rows x {features:,} features: about "
+            f"{duration(self.seconds)} and {amount(self.bytes)} beyond X, mostly "
+            f"{max(self.memory, key=lambda part: self.memory[part])}."
+        )
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A fit to a sample.
+
+    Attributes
+    ----------
+    size : int
+        Constraints if they are listed, or rows.
+    n_rows : int
+    validation, preparation, iteration : float
+        Seconds; `iteration` is for one of them, and `validation` is NaN if it was left out.
+    n_iterations : int
+    max_iter : int
+        The most iterations.
+    """
+
+    size: int
+    n_rows: int
+    validation: float
+    preparation: float
+    iteration: float
+    n_iterations: int
+    max_iter: int
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the fit, without validation."""
+        return self.preparation + self.n_iterations * self.iteration
+
+
+def estimate_fit(
+    learner: MetricLearner,
+    X: Floats,
+    supervision: Any,
+    *,
+    budget: float,
+    clock: Clock = time.perf_counter,
+) -> Estimate:
+    """Fit samples, and extrapolate.
+
+    Parameters
+    ----------
+    learner : MetricLearner
+    X : array of shape (n_samples, n_features)
+    supervision : array of class codes or numbers, or constraints
+    budget : float
+        About how many seconds the samples may take.
+    clock : callable
+    """
+    if isinstance(supervision, ConstraintsOver):
+        supervision = supervision.constraints
+    planned = getattr(learner, "budget", None)
+    if planned is not None:
+        learner = clone(learner).set_params(budget=_SAMPLE_BUDGET)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        measured = _growing_fits(learner, X, supervision, budget, clock)
+        memory = _memory(learner, X, supervision, [fit.size for fit in measured])
+    seconds, iterations = extrapolate(measured, _size(X, supervision), len(X))
+    return Estimate(
+        type(learner).__name__,
+        (X.shape[0], X.shape[1]),
+        seconds if planned is None else float(planned),
+        sum(memory.values()),
+        iterations,
+        memory,
+    )
+
+
+def _growing_fits(
+    learner: MetricLearner, X: Floats, supervision: Any, budget: float, clock: Clock
+) -> list[Measured]:
+    """Fit samples of twice the size each, until that takes a share of the budget."""
+    everything = _size(X, supervision)
+    measured: list[Measured] = []
+    size, start = min(_FIRST_SIZE, everything), clock()
+    plan: Plan | None = None
+    while True:
+        try:
+            sample = _sample(X, supervision, size)
+            known = plan if size > _VALIDATED_SIZE else None
+            plan, fit = measure_time(learner, *sample, known, clock)
+        except ValueError:
+            # A small sample may have nothing to learn from.
+            if size == everything:
+                raise
+        else:
+            measured.append(fit)
+            late = clock() - start > budget or fit.seconds > _LARGEST_SHARE * budget
+            if late or size == everything:
+                return measured
+        size = min(2 * size, everything)
+
+
+def measure_time(
+    learner: MetricLearner, X: Floats, supervision: Any, plan: Plan | None, clock: Clock
+) -> tuple[Plan, Measured]:
+    """Fit a sample, and time the phases; a given plan is not validated again."""
+    start = clock()
+    scale = learner._chosen_scale(X, supervision)
+    validated = plan is None
+    if plan is None:
+        plan = learner._plan(X, supervision, scale)
+    planned = clock()
+    problem, builder = learner._prepared(X, supervision, scale, 0)
+    prepared = clock()
+    history = History()
+    solver = plan.limit(history, problem.solve())
+    with closing(solver):
+        for _ in history.record(solver):
+            pass
+    solved = clock()
+    builder.metric(history)
+    number = max(1, len(history))
+    rest = clock() - solved
+    return plan, Measured(
+        _size(X, supervision),
+        len(X),
+        planned - start if validated else math.nan,
+        prepared - planned + rest,
+        (solved - prepared) / number,
+        number,
+        max(number, problem.max_iter),
+    )
+
+
+def peak_of(work: Callable[[], Any]) -> float:
+    """Return the peak memory of a call, in bytes."""
+    tracing = tracemalloc.is_tracing()
+    if not tracing:
+        tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
+        work()
+        return float(max(0, tracemalloc.get_traced_memory()[1] - before))
+    finally:
+        if not tracing:
+            tracemalloc.stop()
+
+
+def extrapolate(measured: Sequence[Measured], size: int, n_rows: int) -> tuple[float, float]:
+    """Return seconds and iterations of a fit of this size.
+
+    Examples
+    --------
+    >>> from nearfar.learners.estimate import Measured, extrapolate
+    >>> fits = [Measured(n, n, 0.0, 1e-3 * n, 1e-6 * n**2, 10, 99) for n in (250, 500, 1000)]
+    >>> seconds, iterations = extrapolate(fits, 10_000, 10_000)
+    >>> round(seconds), round(iterations)
+    (1010, 10)
+    """
+    at, to = [(fit.n_rows, fit.size) for fit in measured], (n_rows, size)
+    validated = [fit for fit in measured if not math.isnan(fit.validation)]
+    trials = [(fit.n_rows, fit.size) for fit in validated]
+    most = min(n_rows, MAX_TRIAL_ROWS), min(size, MAX_TRIAL_ROWS) if size == n_rows else size
+    validation = grown(trials, [fit.validation for fit in validated], most)
+    last = measured[-1]
+    if last.size == size:
+        return validation + last.seconds, last.n_iterations
+    preparation = grown(at, [fit.preparation for fit in measured], to)
+    iteration = grown(at, [fit.iteration for fit in measured], to)
+    iterations = _iterations(measured, size)
+    return validation + preparation + iterations * iteration, iterations
+
+
+def grown(
+    at: Sequence[tuple[int, int]],
+    values: Sequence[float],
+    to: tuple[int, int],
+    *,
+    curved: bool = True,
+) -> float:
+    """Extrapolate what was measured at numbers of rows and of constraints.
+
+    Without constraints, both numbers are that of rows. Then values are on a line or, if they may be
+    `curved`, on a parabola where a line does not fit.
+
+    Examples
+    --------
+    >>> from nearfar.learners.estimate import grown
+    >>> round(grown([(1, 1), (2, 2), (4, 4)], [3.0, 5.0, 9.0], (100, 100)), 6)
+    201.0
+    >>> round(grown([(1, 5), (2, 10), (2, 20)], [6.0, 12.0, 22.0], (2, 100)), 6)
+    102.0
+    """
+    x, y = np.array(at, dtype=np.float64), np.array(values)
+    if not y.any():
+        return 0.0
+    one = np.ones((len(x), 1))
+    rows, size = x[:, :1], x[:, 1:]
+    if (rows != size).any():
+        bases, goals = [np.hstack([one, x])], [np.array([1.0, *to])]
+    else:
+        bases = [np.hstack([one, rows]), np.hstack([one, rows, rows**2])]
+        goals = [np.array([1.0, to[0]]), np.array([1.0, to[0], to[0] ** 2])]
+    found = 0.0
+    for basis, goal in zip(bases, goals, strict=True):
+        # Relative errors count, and the largest sizes most.
+        weight = np.sqrt(size.ravel() / size.max()) / np.maximum(y, _SHORTEST)
+        unit = basis.max(axis=0)
+        coefficients = nnls(basis / unit * weight[:, None], y * weight)[0] / unit
+        found = float(goal @ coefficients)
+        misfit = np.abs(basis @ coefficients - y)[-2:] / np.maximum(y[-2:], _SHORTEST)
+        if misfit.max() <= _MISFIT or not curved:
+            break
+    return found
+
+
+def duration(seconds: float) -> str:
+    """Write a duration.
+
+    Examples
+    --------
+    >>> from nearfar.learners.estimate import duration
+    >>> duration(0.2), duration(42), duration(500), duration(90_000)
+    ('less than 1 s', '42 s', '8 min', '25 h')
+    """
+    if seconds < 1:
+        return "less than 1 s"
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 2 * 3600 else f"{seconds / 3600:.0f} h"
+
+
+def amount(n_bytes: float) -> str:
+    """Write an amount of memory.
+
+    Examples
+    --------
+    >>> from nearfar.learners.estimate import amount
+    >>> amount(3e5), amount(2.5e8), amount(1.2e10)
+    ('less than 1 MB', '250 MB', '12 GB')
+    """
+    if n_bytes < 1e6:
+        return "less than 1 MB"
+    return f"{n_bytes / 1e6:.0f} MB" if n_bytes < 1e9 else f"{n_bytes / 1e9:.3g} GB"
+
+
+def _iterations(measured: Sequence[Measured], size: int) -> float:
+    """Return the number of iterations: a power of the size that the last two fits show."""
+    last = measured[-1]
+    if len(measured) == 1 or last.size == measured[-2].size:
+        return last.n_iterations
+    before = measured[-2]
+    power = np.log(last.n_iterations / before.n_iterations) / np.log(last.size / before.size)
+    number = last.n_iterations * (size / last.size) ** np.clip(power, 0.0, 0.5)
+    return float(min(number, last.max_iter))
+
+
+def _memory(
+    learner: MetricLearner, X: Floats, supervision: Any, sizes: Sequence[int]
+) -> dict[str, float]:
+    """Return what takes the memory of a fit to X, in bytes: the stage that needs most.
+
+    The choice of a scale and trial fits look at a bounded number of rows or constraints.
+    """
+    everything = _size(X, supervision)
+    sample = _sample(X, supervision, min(_SCALED_SIZE, everything))
+    choice = peak_of(partial(learner._chosen_scale, *sample))
+    trials = _trial_memory(learner, X, supervision, [s for s in sizes if s <= _VALIDATED_SIZE])
+    fit = _fit_memory(learner, X, supervision)
+    stages = {"the choice of a scale": choice, "trial fits on held-out data": trials}
+    largest = max(stages, key=lambda stage: stages[stage])
+    return {largest: stages[largest]} if stages[largest] > sum(fit.values()) else fit
+
+
+def _fit_memory(learner: MetricLearner, X: Floats, supervision: Any) -> dict[str, float]:
+    """Return what takes the memory of the fit itself, from fits of two iterations to samples.
+
+    Tiles of pairs have their full size in the samples; beyond that, memory grows linearly.
+    """
+    everything, at, peaks = _size(X, supervision), [], []
+    listed = isinstance(supervision, Triplets | Pairs)
+    first = _MEMORY_CONSTRAINTS if listed else _MEMORY_ROWS
+    for size in sorted({min(factor * first, everything) for factor in (1, 2, 4)}):
+        rows, known = _sample(X, supervision, size)
+        scale = learner._chosen_scale(rows, known)
+        at.append((len(rows), size))
+        peaks.append(
+            peak_of(partial(learner._learn, rows, known, scale, 0, Plan(_MEMORY_ITERATIONS)))
+        )
+    total = max(peaks[-1], grown(at, peaks, (len(X), everything), curved=False))
+    scaled = min(total, float(X.size * X.dtype.itemsize))
+    constant = min(total - scaled, grown(at, peaks, (0, 0), curved=False) if len(at) > 1 else 0.0)
+    return {
+        "scaled rows": scaled,
+        "constraints and what is known of rows": total - scaled - constant,
+        "the rest": constant,
+    }
+
+
+def _trial_memory(
+    learner: MetricLearner, X: Floats, supervision: Any, sizes: Sequence[int]
+) -> float:
+    """Return the peak memory of trial fits on held-out data, by the line through two sizes."""
+    samples = [_sample(X, supervision, size) for size in sizes[-2:]]
+    peaks = [peak_of(partial(learner._plan, *sample, "unit")) for sample in samples]
+    if len(peaks) < 2:
+        return max(peaks, default=0.0)
+    slope = (peaks[1] - peaks[0]) / (sizes[-1] - sizes[-2])
+    most = min(_size(X, supervision), _LARGEST_TRIAL)
+    return max(peaks[1], peaks[1] + slope * (most - sizes[-1]))
+
+
+def _size(X: Floats, supervision: Any) -> int:
+    """Return what counts as the size of a problem: constraints, or rows."""
+    listed = isinstance(supervision, Triplets | Pairs)
+    return len(supervision) if listed else len(X)
+
+
+def _sample(X: Floats, supervision: Any, size: int) -> tuple[Floats, Any]:
+    """Return a random sample of a size, always the same one."""
+    if size == _size(X, supervision):
+        return X, supervision
+    random_state = np.random.RandomState(0)
+    if isinstance(supervision, Triplets | Pairs):
+        chosen = np.sort(random_state.choice(len(supervision), size, replace=False))
+        taken = supervision.take(chosen)
+        rows = np.unique(taken.index)
+        wanted = round(len(X) * size / len(supervision))
+        if len(rows) < wanted:
+            others = np.setdiff1d(np.arange(len(X)), rows)
+            rows = np.append(rows, random_state.choice(others, wanted - len(rows), replace=False))
+        rows = np.sort(rows)
+        return X[rows], taken.restrict(rows)
+    rows = np.sort(_rows(supervision, len(X), size, random_state))
+    if isinstance(supervision, Chunklets):
+        return X[rows], supervision.restrict(rows)
+    return X[rows], None if supervision is None else supervision[rows]
+
+
+def _rows(supervision: Any, n: int, size: int, random_state: np.random.RandomState) -> Ints:
+    """Return random rows, in whole classes or chunklets if these are small."""
+    order = random_state.permutation(n)
+    codes = supervision.ids if isinstance(supervision, Chunklets) else supervision
+    if codes is None or codes.dtype.kind == "f":
+        return order[:size]
+    sizes = np.bincount(codes[codes >= 0])
+    if np.median(sizes[sizes > 0]) * size / n >= 4:
+        return order[:size]
+    place = random_state.permutation(len(sizes))
+    rank = np.where(codes >= 0, place[codes], len(sizes))
+    return np.argsort(rank, kind="stable")[:size]

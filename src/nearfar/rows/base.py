@@ -1,0 +1,291 @@
+"""`Rows`: rows of X that are read in blocks.
+
+A subclass says how many rows there are and reads some of them. Everything else is a map over blocks
+and a sum of small results in a fixed order, which an executor runs:
+
+    project(V) = X V        pull(Y) = X' Y        reduce(f) = sum of f(block)
+
+Rows are small to pickle: a worker gets the name of a file, and reads its blocks itself.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial, reduce
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from nearfar.runtime.executors import Executor, current_executor
+from nearfar.typing import Floats, Ints
+
+_PIECE_BYTES = 1 << 22
+_PIECES_PER_TASK = 8
+_TASKS = 16
+
+Combine = Callable[[Any, Any], Any]
+
+
+class Rows(ABC):
+    """Rows that are read in blocks.
+
+    Subclasses set `shape` and `dtype` (float32 or float64), and implement `read`.
+    """
+
+    ndim: ClassVar[int] = 2
+    random_access: ClassVar[bool] = False
+    """Whether reading a few rows anywhere is cheap."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    feature_names: tuple[str, ...] | None = None
+
+    @abstractmethod
+    def read(self, part: slice) -> Floats:
+        """Return consecutive rows as a new array; `part` has a start and a stop."""
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, index: Any) -> Floats:
+        """Read rows: a slice, a mask or row numbers."""
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            if step == 1:
+                return self.read(slice(start, max(start, stop)))
+            return self.take(np.arange(start, stop, step))
+        chosen = np.asarray(index)
+        return self.take(np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        raise TypeError("These rows are not in memory; read them in blocks.")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what is only remembered."""
+        return {name: v for name, v in self.__dict__.items() if not name.startswith("_")}
+
+    @property
+    def executor(self) -> Executor:
+        """What runs the work on these rows."""
+        return current_executor()
+
+    @property
+    def handle(self) -> Any:
+        """What stands for these rows in the arguments of tasks."""
+        executor = self.executor
+        held = self.__dict__.get("_held")
+        if held is None or held[0] is not executor:
+            held = (executor, executor.hold(self))
+            self.__dict__["_held"] = held
+        return held[1]
+
+    def take(self, index: Ints) -> Floats:
+        """Return rows by number, in the given order; each block that has some is read once."""
+        numbers, place = np.unique(np.asarray(index, dtype=np.intp), return_inverse=True)
+        found = np.empty((len(numbers), self.shape[1]), dtype=self.dtype)
+        for part in self.pieces:
+            low, high = np.searchsorted(numbers, [part.start, part.stop])
+            if low < high:
+                found[low:high] = self.read(part)[numbers[low:high] - part.start]
+        return found[place]
+
+    @property
+    def pieces(self) -> list[slice]:
+        """Consecutive slices of a few megabytes, as they are best read."""
+        return self._pieces
+
+    @cached_property
+    def _pieces(self) -> list[slice]:
+        return list(cut(0, len(self), self._piece_rows))
+
+    @property
+    def _piece_rows(self) -> int:
+        return max(1, _PIECE_BYTES // max(1, self.shape[1] * self.dtype.itemsize))
+
+    def astype(self, dtype: DTypeLike, *, copy: bool = False) -> Rows:
+        """Return the same rows in another precision, converted as they are read."""
+        return self if np.dtype(dtype) == self.dtype else self.mapped(_as_is, dtype=dtype)
+
+    def mapped(
+        self,
+        function: Callable[[Floats], Floats],
+        n_features: int | None = None,
+        dtype: DTypeLike | None = None,
+    ) -> MappedRows:
+        """Return rows to which a function is applied as they are read."""
+        return MappedRows(self, function, n_features or self.shape[1], dtype or self.dtype)
+
+    def __truediv__(self, size: float) -> MappedRows:
+        """Return the rows divided by a number, as they are read."""
+        return self.mapped(partial(_quotient, size=size))
+
+    def __matmul__(self, V: Floats) -> MappedRows:
+        """Return the rows times a matrix, as they are read; `project` computes the product."""
+        return self.mapped(partial(_product, V=V), V.shape[1], np.result_type(self.dtype, V.dtype))
+
+    def project(self, V: Floats) -> Floats:
+        """X V, of shape (n_samples,) or (n_samples, k)."""
+        V = V.astype(self.dtype, copy=False)
+        out = np.empty((len(self), *V.shape[1:]), dtype=self.dtype)
+        for parts, found in self._map(_concatenated, _product, V):
+            out[parts[0].start : parts[-1].stop] = found
+        return out
+
+    def transformed(self, function: Callable[[Floats], Floats]) -> Floats:
+        """Return what a function makes of each block, as one array."""
+        return np.concatenate([found for _, found in self._map(_concatenated, function)])
+
+    def pull(self, Y: Floats) -> Floats:
+        """X' Y, summed in float64; Y has shape (n_samples,) or (n_samples, k)."""
+        return np.asarray(self.reduce(_transposed_product, along=(Y,)))
+
+    def reduce(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        along: Sequence[NDArray[Any]] = (),
+        combine: Combine | None = None,
+    ) -> Any:
+        """Combine what a function returns for each block, in the order of the blocks.
+
+        Parameters
+        ----------
+        function : callable
+            Called with a block, the rows of `along` that belong to it, and `args`. Like `combine`,
+            a function of a module, so that it can be sent to workers.
+        along : sequence of arrays of n_samples
+        combine : callable, optional
+            By default the sum, of arrays or of tuples of them.
+        """
+        combine = combine or add
+        found = self._map(_combined, function, combine, *args, along=along)
+        return reduce(combine, (result for _, result in found))
+
+    def _map(
+        self, work: Callable[..., Any], *args: Any, along: Sequence[NDArray[Any]] = ()
+    ) -> Iterator[tuple[list[slice], Any]]:
+        """Yield the slices of each task, and what became of them."""
+        size = max(1, min(_PIECES_PER_TASK, len(self.pieces) // _TASKS))
+        groups = [self.pieces[k : k + size] for k in range(0, len(self.pieces), size)]
+        tasks = [
+            (self.handle, parts, [tuple(a[p] for a in along) for p in parts], *args)
+            for parts in groups
+        ]
+        memory = 2 * _PIECE_BYTES
+        yield from zip(groups, self.executor.map(work, tasks, memory=memory), strict=True)
+
+
+class MappedRows(Rows):
+    """Rows to which a function is applied as they are read.
+
+    Parameters
+    ----------
+    source : Rows
+    function : callable
+        Block -> block of as many rows; it can be pickled.
+    n_features : int
+        Number of columns afterwards.
+    dtype : type
+        Precision afterwards.
+    """
+
+    def __init__(
+        self,
+        source: Rows,
+        function: Callable[[Floats], Floats],
+        n_features: int,
+        dtype: DTypeLike,
+    ) -> None:
+        self.source, self.function = source, function
+        self.shape, self.dtype = (len(source), n_features), np.dtype(dtype)
+        self.feature_names = source.feature_names
+
+    @property
+    def random_access(self) -> bool:  # type: ignore[override]
+        """As the source has it."""
+        return self.source.random_access
+
+    @property
+    def executor(self) -> Executor:
+        """That of the source."""
+        return self.source.executor
+
+    @property
+    def pieces(self) -> list[slice]:
+        """Those of the source."""
+        return self.source.pieces
+
+    def read(self, part: slice) -> Floats:
+        """Read and apply the function."""
+        return self.function(self.source.read(part)).astype(self.dtype, copy=False)
+
+    def take(self, index: Ints) -> Floats:
+        """Read rows by number and apply the function."""
+        return self.function(self.source.take(index)).astype(self.dtype, copy=False)
+
+
+Points = Floats | Rows
+"""Points in memory, or rows that are read in blocks."""
+
+
+def cut(start: int, stop: int, size: int) -> Iterator[slice]:
+    """Yield consecutive slices of at most `size`."""
+    for top in range(start, stop, size):
+        yield slice(top, min(top + size, stop))
+
+
+def add(left: Any, right: Any) -> Any:
+    """Add arrays, or tuples of arrays, in float64."""
+    if isinstance(left, tuple):
+        return tuple(add(a, b) for a, b in zip(left, right, strict=True))
+    return np.add(left, right, dtype=np.float64)
+
+
+def _as_is(block: Floats) -> Floats:
+    return block
+
+
+def _product(block: Floats, V: Floats) -> Floats:
+    return block @ V
+
+
+def _quotient(block: Floats, size: float) -> Floats:
+    return block / size
+
+
+def _transposed_product(block: Floats, Y: Floats) -> Floats:
+    return np.asarray(block.T @ Y.astype(block.dtype, copy=False), dtype=np.float64)
+
+
+def _concatenated(
+    rows: Rows,
+    parts: list[slice],
+    along: list[tuple[Any, ...]],
+    function: Callable[..., Floats],
+    *args: Any,
+) -> Floats:
+    return np.concatenate(list(_results(rows, parts, along, function, args)))
+
+
+def _combined(
+    rows: Rows,
+    parts: list[slice],
+    along: list[tuple[Any, ...]],
+    function: Callable[..., Any],
+    combine: Combine,
+    *args: Any,
+) -> Any:
+    return reduce(combine, _results(rows, parts, along, function, args))
+
+
+def _results(
+    rows: Rows,
+    parts: list[slice],
+    along: list[tuple[Any, ...]],
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+) -> Iterator[Any]:
+    for part, values in zip(parts, along, strict=True):
+        yield function(rows.read(part), *values, *args)

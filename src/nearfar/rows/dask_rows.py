@@ -1,0 +1,83 @@
+"""`DaskRows`: rows of a Dask array, computed one block at a time.
+
+The array is a recipe: a worker gets it and computes the blocks that it needs, as it would read them
+from a file. Blocks are not kept. Work runs on the array's client, if there is one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from nearfar.rows.grouped import GroupedRows
+from nearfar.runtime.executors import Executor, chosen_executor, current_executor
+from nearfar.typing import Floats
+
+_executors: WeakKeyDictionary[Any, Executor] = WeakKeyDictionary()
+
+
+class DaskRows(GroupedRows):
+    """Rows of a Dask array.
+
+    Parameters
+    ----------
+    array : dask.array.Array of shape (n_samples, n_features)
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from nearfar.rows.dask_rows import DaskRows
+    >>> DaskRows(da.ones((100, 2), chunks=(30, 1)))[98:]
+    array([[1., 1.],
+           [1., 1.]])
+    """
+
+    def __init__(self, array: Any) -> None:
+        if getattr(array, "ndim", 0) != 2 or array.dtype.kind not in "fiub":
+            raise ValueError("X must be a two-dimensional Dask array of numbers.")
+        if np.isnan(array.shape).any():
+            raise ValueError("The Dask array has unknown sizes; call compute_chunk_sizes() first.")
+        if _is_persisted(array):
+            raise ValueError(
+                "The Dask array is persisted; pass it as it was before persist(), so that workers "
+                "can compute blocks again."
+            )
+        self.array = array
+        self.bounds = np.concatenate([[0], np.cumsum(array.chunks[0])]).astype(np.intp)
+        self.shape = (int(array.shape[0]), int(array.shape[1]))
+        self.dtype = np.dtype(np.float32 if array.dtype == np.float32 else np.float64)
+
+    @property
+    def executor(self) -> Executor:
+        """The chosen executor, or the default client."""
+        return chosen_executor() or _default_executor()
+
+    def load(self, group: int) -> Floats:
+        """Compute a block of rows."""
+        block = self.array.blocks[group, :].compute(scheduler="synchronous")
+        return np.asarray(block, dtype=self.dtype)
+
+
+def _is_persisted(array: Any) -> bool:
+    """Return whether blocks of the array are futures, which only a cluster can resolve."""
+    try:
+        from distributed import Future
+    except ImportError:
+        return False
+    return any(isinstance(value, Future) for value in dict(array.dask).values())
+
+
+def _default_executor() -> Executor:
+    try:
+        from distributed import Client
+
+        client = Client.current()
+    except (ImportError, ValueError):
+        return current_executor()
+    if client not in _executors:
+        from nearfar.runtime.dask_executor import DaskExecutor
+
+        _executors[client] = DaskExecutor(client)
+    return _executors[client]

@@ -1,0 +1,94 @@
+"""`ParquetRows`: rows of Parquet files, read one row group at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearfar.rows.grouped import GroupedRows
+from nearfar.typing import Floats
+
+
+class ParquetRows(GroupedRows):
+    """Rows of a Parquet file, or of the files of a folder in the order of their names.
+
+    Parameters
+    ----------
+    path : path
+    columns : sequence of str, optional
+        The features; by default all columns, which must be numbers. They are float32 if all
+        columns are.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import pyarrow as pa, pyarrow.parquet as pq
+    >>> from nearfar.rows.parquet import ParquetRows
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "X.parquet")
+    ...     pq.write_table(pa.table({"a": [1.0, 2.0, 3.0], "b": [4, 5, 6]}), path)
+    ...     rows = ParquetRows(path)
+    ...     rows.feature_names, rows[1:]
+    (('a', 'b'), array([[2., 5.],
+                        [3., 6.]]))
+    """
+
+    def __init__(self, path: str | Path, columns: Any = None) -> None:
+        pq = _pyarrow_parquet()
+        files = _files(Path(path))
+        schema = pq.read_schema(files[0])
+        names = [str(name) for name in (schema.names if columns is None else columns)]
+        self.groups: list[tuple[str, int]] = []
+        sizes = []
+        for file in files:
+            with pq.ParquetFile(file) as found:
+                _check_columns(found.schema_arrow, names, file)
+                for number in range(found.metadata.num_row_groups):
+                    self.groups.append((str(file.resolve()), number))
+                    sizes.append(found.metadata.row_group(number).num_rows)
+        self.columns = names
+        self.bounds = np.concatenate([[0], np.cumsum(sizes, dtype=np.intp)]).astype(np.intp)
+        self.shape = (int(self.bounds[-1]), len(names))
+        narrow = all(str(schema.field(name).type) == "float" for name in names)
+        self.dtype = np.dtype(np.float32 if narrow else np.float64)
+        self.feature_names = tuple(names)
+
+    def load(self, group: int) -> Floats:
+        """Read a row group."""
+        file, number = self.groups[group]
+        with _pyarrow_parquet().ParquetFile(file) as found:
+            table = found.read_row_group(number, columns=self.columns, use_threads=False)
+        rows = np.empty((len(table), len(self.columns)), dtype=self.dtype)
+        for k, name in enumerate(self.columns):
+            rows[:, k] = table.column(name).to_numpy()
+        return rows
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    files = sorted([*path.glob("*.parquet"), *path.glob("*.pq")])
+    if not files:
+        raise ValueError(f"{path} has no Parquet files.")
+    return files
+
+
+def _check_columns(schema: Any, names: list[str], file: Path) -> None:
+    import pyarrow.types as kinds
+
+    for name in names:
+        if name not in schema.names:
+            raise ValueError(f"{file} has no column {name!r}.")
+        kind = schema.field(name).type
+        if not (kinds.is_floating(kind) or kinds.is_integer(kind)):
+            raise ValueError(f"Column {name!r} of {file} has no numbers, but {kind}.")
+
+
+def _pyarrow_parquet() -> Any:
+    try:
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise ImportError("Parquet files need pyarrow: pip install 'nearfar[cli]'.") from error
+    return pq
