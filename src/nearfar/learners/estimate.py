@@ -359,21 +359,23 @@ def _memory(
     sample = _sample(X, supervision, min(_SCALED_SIZE, everything))
     choice = peak_of(partial(learner._chosen_scale, *sample))
     trials = _trial_memory(learner, X, supervision, [s for s in sizes if s <= _VALIDATED_SIZE])
-    fit = _fit_memory(learner, X, supervision)
+    fit = _fit_memory(learner, X, supervision, sizes[-1])
     stages = {"the choice of a scale": choice, "trial fits on held-out data": trials}
     largest = max(stages, key=lambda stage: stages[stage])
     return {largest: stages[largest]} if stages[largest] > sum(fit.values()) else fit
 
 
-def _fit_memory(learner: MetricLearner, X: Floats, supervision: Any) -> dict[str, float]:
+def _fit_memory(learner: MetricLearner, X: Floats, supervision: Any, last: int) -> dict[str, float]:
     """Return what takes the memory of the fit itself, from fits of two iterations to samples.
 
-    Tiles of pairs have their full size in the samples; beyond that, memory grows linearly.
+    Samples are at least so large that tiles of pairs have their full size, and otherwise twice as
+    large as the `last` one that was timed. Beyond that, memory grows linearly.
     """
     everything, at, peaks = _size(X, supervision), [], []
     listed = isinstance(supervision, Triplets | Pairs)
     first = _MEMORY_CONSTRAINTS if listed else _MEMORY_ROWS
-    for size in sorted({min(factor * first, everything) for factor in (1, 2, 4)}):
+    sizes = {min(size, everything) for size in (first, 2 * first, 4 * first, last, 2 * last)}
+    for size in sorted(sizes)[-3:]:
         rows, known = _sample(X, supervision, size)
         scale = learner._chosen_scale(rows, known)
         at.append((len(rows), size))
