@@ -127,7 +127,7 @@ WINNERS = {
     "a sample that is hardly better": (
         {"NCA": (1, 39)},
         None,
-        "Too few rows to tell: error 40.0 % with Euclidean distance, 39.0 % with NCA"
+        "Too little was tried to tell: error 40.0 % with Euclidean distance, 39.0 % with NCA"
         f"{ON_SAMPLE} (better: ",
     ),
 }
