@@ -36,7 +36,7 @@ from nearfar.constraints import (
     to_pairs,
     to_triplets,
 )
-from nearfar.learners.base import FitInput, MetricLearner, Problem
+from nearfar.learners.base import MetricLearner
 from nearfar.learners.expectation import (
     Expected,
     expect_error,
@@ -56,6 +56,7 @@ from nearfar.learners.held_out import (
     weigh,
 )
 from nearfar.learners.metric_builder import MetricBuilder
+from nearfar.learners.problem import FitInput, Problem
 from nearfar.learners.validation import Plan, Trial, best_plan
 from nearfar.metrics.metric import Metric
 from nearfar.runtime import parameters

@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from nearfar.learners.base import FitInput, MetricLearner, Problem, factor_on_scaled_points
+from nearfar.learners.base import MetricLearner, factor_on_scaled_points
 from nearfar.learners.metric_builder import MetricBuilder
+from nearfar.learners.problem import FitInput, Problem
 from nearfar.metrics.metric import Metric
 from nearfar.rows import Points, column_ranges, column_variances, gram
 from nearfar.runtime import parameters

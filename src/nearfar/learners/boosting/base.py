@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from nearfar.learners.base import ConstraintLearner, FitInput, Problem, factor_on_scaled_points
+from nearfar.learners.base import ConstraintLearner, factor_on_scaled_points
 from nearfar.learners.boosting.loop import Operator
 from nearfar.learners.metric_builder import MetricBuilder
+from nearfar.learners.problem import FitInput, Problem
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.history import History
 from nearfar.typing import Matrix, Vector

@@ -41,7 +41,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from nearfar.constraints import NearestTriplets, TripletStrategy, to_triplets
-from nearfar.learners.base import FitInput, Prior, ValidationFraction, Variant
+from nearfar.learners.base import Prior, ValidationFraction, Variant
 from nearfar.learners.boosting.base import BoostingProblem, Start, Terms
 from nearfar.learners.boosting.loop import (
     Operator,
@@ -54,6 +54,7 @@ from nearfar.learners.boosting.parts import LearnsInParts
 from nearfar.learners.boosting.triplet_operator import Line, TripletOperator
 from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder
+from nearfar.learners.problem import FitInput
 from nearfar.learners.rows_input import ignores_rows
 from nearfar.runtime import parameters
 from nearfar.runtime.deadline import check_time

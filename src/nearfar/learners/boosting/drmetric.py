@@ -54,13 +54,14 @@ from nearfar.constraints import (
     Triplets,
     TripletStrategy,
 )
-from nearfar.learners.base import FitInput, Prior, ValidationFraction, Variant
+from nearfar.learners.base import Prior, ValidationFraction, Variant
 from nearfar.learners.boosting.base import Terms
 from nearfar.learners.boosting.parts import LearnsInParts
 from nearfar.learners.boosting.soft_margin import SoftMargin, best_terms_by_lp
 from nearfar.learners.boosting.trace_one import SpannedTriplets, TraceOneLearner, TraceOneProblem
 from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder
+from nearfar.learners.problem import FitInput
 from nearfar.numerics.triplet_edges import Unit
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations

@@ -47,7 +47,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from nearfar.constraints import AllTriplets, TripletStrategy, to_triplets
-from nearfar.learners.base import FitInput, Prior, ValidationFraction, Variant
+from nearfar.learners.base import Prior, ValidationFraction, Variant
 from nearfar.learners.boosting.all_triplets_operator import AllTripletsOperator
 from nearfar.learners.boosting.base import (
     BoostedMetricBuilder,
@@ -67,6 +67,7 @@ from nearfar.learners.boosting.parts import LearnsInParts
 from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine, TripletOperator
 from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder
+from nearfar.learners.problem import FitInput
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.signed_form import SignedForm
 from nearfar.metrics.votes import Votes

@@ -35,7 +35,8 @@ class LearnsInParts(BoostingLearner):
         plan = super()._plan(X, supervision, scale)
         over = isinstance(supervision, ConstraintsOver)
         self._n_known = self._n_known_before + len(supervision.constraints if over else supervision)
-        return replace(plan, shrinkage=max(plan.shrinkage, self._n_known_before / max(1, self._n_known)))
+        kept = self._n_known_before / max(1, self._n_known)
+        return replace(plan, shrinkage=max(plan.shrinkage, kept))
 
     def _adds_to_a_metric(self) -> bool:
         """Whether there is a `partial_fit`: the result of a fit must be a metric to add to."""

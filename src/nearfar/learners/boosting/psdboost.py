@@ -41,11 +41,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nearfar.constraints import NearestTriplets, TripletStrategy
-from nearfar.learners.base import FitInput, Prior, ValidationFraction
+from nearfar.learners.base import Prior, ValidationFraction
 from nearfar.learners.boosting.soft_margin import best_terms_by_lp, worst_weights
 from nearfar.learners.boosting.trace_one import SpannedTriplets, TraceOneLearner, TraceOneProblem
 from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder
+from nearfar.learners.problem import FitInput
 from nearfar.numerics.eigen import leading_block
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from nearfar.constraints import Triplets, TripletStrategy, to_triplets
-from nearfar.learners.base import FitInput, factor_on_scaled_points
+from nearfar.learners.base import factor_on_scaled_points
 from nearfar.learners.boosting.base import BoostingLearner, BoostingProblem, Start, Terms
 from nearfar.learners.boosting.triplet_operator import TripletOperator
+from nearfar.learners.problem import FitInput
 from nearfar.numerics.eigen import row_space
 from nearfar.numerics.triplet_edges import Unit
 from nearfar.typing import Matrix, Vector

@@ -15,10 +15,11 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import eigh, qr
 
-from nearfar.learners.base import FitInput, MetricLearner, Problem, ValidationFraction
+from nearfar.learners.base import MetricLearner, ValidationFraction
 from nearfar.learners.classic.scatter import Groups, Shrinkage
 from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder
+from nearfar.learners.problem import FitInput, Problem
 from nearfar.metrics.metric import Metric
 from nearfar.rows import Points, column_variances
 from nearfar.runtime import parameters

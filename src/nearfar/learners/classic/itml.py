@@ -37,10 +37,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nearfar.constraints import PairStrategy, RandomPairs, to_pairs
-from nearfar.learners.base import FitInput, Prior, ValidationFraction
+from nearfar.learners.base import Prior, ValidationFraction
 from nearfar.learners.classic.logdet import LogDetLearner, LogDetProblem
 from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder
+from nearfar.learners.problem import FitInput
 from nearfar.numerics.edges import Edges
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History

@@ -32,10 +32,11 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from nearfar.constraints import checked_labels
-from nearfar.learners.base import FitInput, ValidationFraction
+from nearfar.learners.base import ValidationFraction
 from nearfar.learners.classic.closed_form import ClosedFormLearner, Solution, Span
 from nearfar.learners.classic.scatter import Groups, Shrinkage, discriminants, shrunk
 from nearfar.learners.held_out import Validation
+from nearfar.learners.problem import FitInput
 from nearfar.numerics.class_order import ClassOrder
 from nearfar.runtime import parameters
 from nearfar.runtime.deadline import check_time

@@ -43,17 +43,13 @@ from nearfar.constraints import (
     Triplets,
     to_triplets,
 )
-from nearfar.learners.base import (
-    FitInput,
-    MetricLearner,
-    ValidationFraction,
-    factor_on_scaled_points,
-)
+from nearfar.learners.base import MetricLearner, ValidationFraction, factor_on_scaled_points
 from nearfar.learners.classic.impostors import GivenTriplets, Impostors, Sample, Source
 from nearfar.learners.classic.lmnn_problem import LMNNProblem, Objective
 from nearfar.learners.held_out import Validation
 from nearfar.learners.map_learner import Init
 from nearfar.learners.metric_builder import covariance_matrix
+from nearfar.learners.problem import FitInput
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.span import axes_of_span
 from nearfar.runtime import parameters

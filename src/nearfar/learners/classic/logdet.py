@@ -30,9 +30,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nearfar.learners.base import ConstraintLearner, FitInput, Problem, factor_on_scaled_points
+from nearfar.learners.base import ConstraintLearner, factor_on_scaled_points
 from nearfar.learners.classic.certified_search import search, uncertified
 from nearfar.learners.metric_builder import MetricBuilder
+from nearfar.learners.problem import FitInput, Problem
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Edges
 from nearfar.numerics.span import axes_of_span

@@ -29,9 +29,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar.constraints import RandomTriplets, TripletStrategy, to_triplets
-from nearfar.learners.base import FitInput, Prior, ValidationFraction
+from nearfar.learners.base import Prior, ValidationFraction
 from nearfar.learners.classic.logdet import LogDetLearner, LogDetProblem
 from nearfar.learners.held_out import Validation
+from nearfar.learners.problem import FitInput
 from nearfar.numerics.edges import Edges
 from nearfar.runtime import parameters
 from nearfar.runtime.parameters import number

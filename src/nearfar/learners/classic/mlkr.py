@@ -34,8 +34,8 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
 from nearfar.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
-from nearfar.learners.base import FitInput
 from nearfar.learners.map_learner import Init, MapLearner, MapProblem
+from nearfar.learners.problem import FitInput
 from nearfar.numerics.lbfgs import lbfgs
 from nearfar.numerics.pair_tiles import Band, Embedded, PairTiles
 from nearfar.runtime import parameters

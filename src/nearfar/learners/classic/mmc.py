@@ -41,15 +41,14 @@ from scipy.linalg import solve_triangular
 from nearfar.constraints import Pairs, PairStrategy, RandomPairs, to_pairs
 from nearfar.learners.base import (
     ConstraintLearner,
-    FitInput,
     Prior,
-    Problem,
     ValidationFraction,
     factor_on_scaled_points,
 )
 from nearfar.learners.classic.certified_search import search, uncertified
 from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder
+from nearfar.learners.problem import FitInput, Problem
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.distances import squared_distances
 from nearfar.numerics.edges import Edges

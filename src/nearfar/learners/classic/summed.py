@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from nearfar.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
-from nearfar.learners.base import FitInput, check_magnitude
+from nearfar.learners.base import check_magnitude
 from nearfar.learners.classic.closed_form import (
     Axes,
     ClosedFormLearner,
@@ -22,6 +22,7 @@ from nearfar.learners.classic.closed_form import (
 )
 from nearfar.learners.classic.running_sums import RunningSums, powers_of_two
 from nearfar.learners.classic.scatter import Evidence
+from nearfar.learners.problem import FitInput
 from nearfar.learners.scaler import Scaler
 from nearfar.learners.validation import Plan
 from nearfar.metrics.points import unit_length

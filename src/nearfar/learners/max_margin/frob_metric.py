@@ -36,17 +36,15 @@ import numpy as np
 from nearfar.constraints import NearestTriplets, Triplets, TripletStrategy, to_triplets
 from nearfar.learners.base import (
     ConstraintLearner,
-    FitInput,
     Prior,
-    Problem,
     ValidationFraction,
-    WarmStart,
     factor_on_scaled_points,
 )
 from nearfar.learners.held_out import Validation
 from nearfar.learners.max_margin.box_dual import DualPoint, ascend_box, digest
 from nearfar.learners.max_margin.psd_split import PsdSplit
 from nearfar.learners.metric_builder import MetricBuilder
+from nearfar.learners.problem import FitInput, Problem, WarmStart
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.eigen import row_space
 from nearfar.numerics.triplet_edges import TripletEdges

@@ -42,12 +42,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from nearfar.constraints import Pairs, PairStrategy, RandomPairs, to_pairs
 from nearfar.learners.base import (
     ConstraintLearner,
-    FitInput,
     Prior,
-    Problem,
     ValidationFraction,
     Variant,
-    WarmStart,
     factor_on_scaled_points,
 )
 from nearfar.learners.held_out import Validation
@@ -57,6 +54,7 @@ from nearfar.learners.max_margin.matching_pursuit import Pursuit, kernel_paramet
 from nearfar.learners.max_margin.pair_operator import PairOperator, Plane, Solution
 from nearfar.learners.max_margin.psd_split import PsdSplit
 from nearfar.learners.metric_builder import MetricBuilder
+from nearfar.learners.problem import FitInput, Problem, WarmStart
 from nearfar.learners.rows_input import ignores_rows
 from nearfar.metrics.kernel_map import Kernel, KernelMap
 from nearfar.metrics.metric import Metric

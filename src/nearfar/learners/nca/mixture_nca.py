@@ -38,12 +38,13 @@ from scipy.special import log_softmax, logsumexp
 from sklearn.cluster import KMeans
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from nearfar.learners.base import FitInput, ValidationFraction, Variant
+from nearfar.learners.base import ValidationFraction, Variant
 from nearfar.learners.held_out import Validation
 from nearfar.learners.map_learner import Init
 from nearfar.learners.nca.base import NeighborhoodLearner
 from nearfar.learners.nca.mixture_problem import MixtureProblem, coarse_to_fine
 from nearfar.learners.nca.soft_neighbors import Evaluation, SoftNeighbors
+from nearfar.learners.problem import FitInput
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.lbfgs import Bounds, lbfgs

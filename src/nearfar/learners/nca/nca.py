@@ -25,13 +25,14 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from nearfar.learners.base import FitInput, Problem, ValidationFraction, Variant
+from nearfar.learners.base import ValidationFraction, Variant
 from nearfar.learners.held_out import Validation
 from nearfar.learners.map_learner import Init
 from nearfar.learners.nca.mixture_nca import Mixture
 from nearfar.learners.nca.mixture_problem import MixtureProblem
 from nearfar.learners.nca.single_map import SingleMapLearner
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors
+from nearfar.learners.problem import FitInput, Problem
 from nearfar.runtime import parameters
 from nearfar.runtime.parameters import choice, number
 from nearfar.typing import Vector

@@ -16,11 +16,12 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
-from nearfar.learners.base import FitInput, Problem, WarmStart, check_magnitude
+from nearfar.learners.base import check_magnitude
 from nearfar.learners.map_learner import MapBuilder
 from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.learners.nca.base import NeighborhoodLearner, NeighborhoodProblem, nonzero_rows
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors, check_classes, has_enough_classes
+from nearfar.learners.problem import FitInput, Problem, WarmStart
 from nearfar.learners.rows_input import check_in_memory
 from nearfar.learners.scaler import Scaler
 from nearfar.learners.validation import Plan
