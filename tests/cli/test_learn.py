@@ -10,7 +10,7 @@ import pytest
 from nearfar import MLKR, AutoMetric, BoostMetric, Metric, Triplets
 from nearfar.cli.methods import AUTO, LEARNERS
 from nearfar.comparison.verdict import GoalComparison
-from nearfar.learners.auto import PRIOR
+from nearfar.learners.auto_problem import PRIOR
 
 from .conftest import LABELS, NAMES, NCA_ONLY, QUICK
 

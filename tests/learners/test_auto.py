@@ -13,7 +13,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from nearfar import NCA, AutoMetric, BoostMetric, DRMetric, MixtureNCA, RandomPairs, RandomTriplets
 from nearfar.constraints import Chunklets
-from nearfar.learners import auto as module
+from nearfar.learners import auto_problem as module
 from nearfar.learners.expectation import expect_pairs, wilson
 from nearfar.learners.held_out import mean_squared_distance
 from nearfar.learners.scaler import Scaler

@@ -40,7 +40,7 @@ from nearfar.cli.terminal import (
 )
 from nearfar.comparison import Comparison, Method
 from nearfar.constraints import Pairs, Triplets
-from nearfar.learners.auto import PRIOR
+from nearfar.learners.auto_problem import PRIOR
 from nearfar.typing import Vector
 
 _COMPARISON_SHARE = 0.7

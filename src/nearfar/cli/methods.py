@@ -22,7 +22,8 @@ from nearfar.cli.terminal import bars, convergence_notes
 from nearfar.comparison import Comparison, Method, default_methods, learned_method
 from nearfar.comparison.methods import ALL, Learners, seeded
 from nearfar.constraints import Pairs, Triplets
-from nearfar.learners.auto import PRIOR, AutoMetric, known_learners
+from nearfar.learners.auto import AutoMetric, known_learners
+from nearfar.learners.auto_problem import PRIOR
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.classic import InverseCovariance
 from nearfar.learners.expectation import Expected
