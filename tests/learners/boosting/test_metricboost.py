@@ -20,7 +20,7 @@ from nearfar import (
     Triplets,
 )
 from nearfar.evaluate import triplet_accuracy
-from nearfar.learners.boosting import metricboost
+from nearfar.learners.boosting import all_triplets_operator, metricboost
 from nearfar.learners.boosting.all_triplets_operator import AllTripletsOperator
 from problems import half_of
 from references import metricboost as reference
@@ -410,3 +410,12 @@ def test_bad_parameters():
         (name,) = parameters
         with pytest.raises(ValueError, match=f"{name} must be"):
             MetricBoost(**parameters).fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore:max_iter")
+def test_spare_rows_of_the_map_change_nothing(monkeypatch):
+    X, y = load_wine(return_X_y=True)
+    learner = MetricBoost(max_iter=5, scale="standard", random_state=0)
+    matrix = learner.fit(X, y).metric_.matrix
+    monkeypatch.setattr(all_triplets_operator, "_MANY_FEATURES", 1)
+    np.testing.assert_allclose(learner.fit(X, y).metric_.matrix, matrix, rtol=1e-8, atol=1e-10)

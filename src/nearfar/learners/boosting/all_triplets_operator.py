@@ -49,6 +49,7 @@ from nearfar.typing import Floats, Ints, Matrix, Vector
 MAX_SORTED = 1 << 24
 """Most pairs that are sorted for an exact threshold: 4,096 points, about 1.1 GB."""
 
+_MANY_FEATURES = 200
 _SAFE_GROWTH = {4: 60.0, 8: 500.0}
 """By bytes of the type: how far exponents may move before sums are shifted anew."""
 
@@ -117,6 +118,12 @@ class AllTripletsOperator:
         self.total_weight = float(self.n_triplets)
         self.unit = (normalize and self._mean_square(self.X)) or 1.0
 
+    @property
+    def most_rows(self) -> int:
+        """The most rows of a map; with many features, some more than needed save eigenproblems."""
+        D = len(self)
+        return D if D < _MANY_FEATURES else D + D // 4
+
     def start(self) -> AllTripletsState:
         """All distances zero."""
         return self.state(np.empty((0, len(self))))
@@ -130,7 +137,7 @@ class AllTripletsOperator:
 
     def state(self, L: Matrix, signs: Vector | None = None) -> AllTripletsState:
         """Distances |L x - L y|^2 in the operator's units, coordinates counted with their signs."""
-        if len(L) > len(self):
+        if len(L) > self.most_rows:
             L, signs = _compact(L, np.ones(len(L)) if signs is None else signs)
         form = self.form(L, signs)
         return AllTripletsState(form, self.sums(form), L)
@@ -167,7 +174,7 @@ class AllTripletsOperator:
 
         Sums `about` which the new ones are known to lie save another pass.
         """
-        if len(L) > len(self):
+        if len(L) > self.most_rows:
             L = _compact(L, np.ones(len(L)))[0]
         form = self.form(L)
         shift = self.sums(form) if about is None else about
@@ -433,7 +440,7 @@ class _AllTripletsLine:
         form = _embedded(self.state).extended(self.p, w)
         sums = self._sums(w)
         L = np.vstack([self.state.L, np.sqrt(abs(w)) * self.v])
-        if len(L) > len(self.operator):
+        if len(L) > self.operator.most_rows:
             L, signs = _compact(L, form.signs)
             form = self.operator.form(L, signs)
         return AllTripletsState(form, sums, L)
