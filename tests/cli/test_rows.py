@@ -109,7 +109,7 @@ ERRORS = {
     "empty file": ("empty.csv", {"label": "y"}, "no header"),
     "no rows": ("norows.csv", {"label": "y"}, "has no rows"),
     "columns of one name": ("twice.csv", {"label": "y"}, "several columns named 'a'"),
-    "large values": ("large.csv", {"label": "y"}, r"beyond 1e\+150 in column b"),
+    "large values": ("large.csv", {"label": "y"}, r"beyond 1e\+145 in column b"),
     "an open quote": ("quote.csv", {"label": "y"}, "quote that is not closed"),
     "UTF-16": ("utf16.csv", {"label": "y"}, "UTF-16"),
     "columns of an array": ("rows.npy", {"drop": ["a"]}, "Only tables"),

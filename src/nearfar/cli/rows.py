@@ -28,10 +28,10 @@ from nearfar.cli.table_formats import (
 from nearfar.cli.tables import ColumnChoice, columns_named, listed
 from nearfar.cli.terminal import note
 from nearfar.columns import Columns
+from nearfar.learners.base import LARGEST_VALUE
 from nearfar.metrics.metric import Metric
 from nearfar.typing import Floats, Vector
 
-_LARGEST_VALUE = 1e150
 _PROBABLY_MISSING = {"NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "?"}
 """Squares of larger values overflow."""
 
@@ -195,11 +195,11 @@ def _words(column: pl.Series) -> pl.Series:
 def _check_size(X: Floats, features: Sequence[str], path: Path) -> None:
     largest = np.abs(X).max(axis=0, initial=0)
     large = [
-        name for name, size in zip(features, largest, strict=True) if float(size) > _LARGEST_VALUE
+        name for name, size in zip(features, largest, strict=True) if float(size) > LARGEST_VALUE
     ]
     if large:
         names = columns_named(large)
-        raise UserError(f"{path} has values beyond {_LARGEST_VALUE:g} in {names}; rescale them.")
+        raise UserError(f"{path} has values beyond {LARGEST_VALUE:g} in {names}; rescale them.")
 
 
 def _labels(labels: pl.Series, path: Path, numeric: bool) -> NDArray[Any]:

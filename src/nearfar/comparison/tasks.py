@@ -23,14 +23,13 @@ from nearfar.comparison.shared_rows import SharedRows
 from nearfar.comparison.splits import Cell, Folds, Splits
 from nearfar.constraints import Pairs, Triplets
 from nearfar.constraints.base import group_splitter
+from nearfar.learners.base import LARGEST_VALUE
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import Distance
 from nearfar.typing import Floats, Ints, Vector
 
 Judgements = Triplets | Pairs
-
-_LARGEST_VALUE = 1e150
 
 
 class Task(ABC):
@@ -202,8 +201,8 @@ def judged(X: Floats, judgements: Judgements, cv: Any, groups: Any, random_state
     """Return the task of triplets or pairs, split in folds by anchor or connected group."""
     unit = type(judgements).__name__.lower()
     judgements.check(len(X))
-    if float(np.abs(X).max()) > _LARGEST_VALUE:
-        raise ValueError(f"X has values beyond {_LARGEST_VALUE:g}, whose squares overflow.")
+    if float(np.abs(X).max()) > LARGEST_VALUE:
+        raise ValueError(f"X has values beyond {LARGEST_VALUE:g}, whose squares overflow.")
     if judgements.weight is not None:
         judgements = judgements.take(judgements.weight > 0)
     kinds = np.zeros(len(judgements), dtype=np.intp)

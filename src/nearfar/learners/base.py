@@ -81,7 +81,9 @@ ValidationFraction = float | Literal["auto"] | None
 _CALLBACK_ATTRIBUTES = ("_callback", "_skl_callbacks")
 _AUTO_FRACTION = 0.2
 _FIRST_STAGE = 4
-_LARGEST_VALUE = 1e145
+LARGEST_VALUE = 1e145
+"""The largest value of X whose squares, and sums of them, do not overflow."""
+
 _CONSTRAINTS = (Triplets, Pairs, Chunklets, ConstraintsOver)
 
 
@@ -612,12 +614,12 @@ def check_magnitude(X: Points) -> None:
     else:
         largest = np.maximum(X.max(axis=0), -X.min(axis=0)).astype(np.float64)
     column = int(largest.argmax())
-    if largest[column] > _LARGEST_VALUE:
+    if largest[column] > LARGEST_VALUE:
         raise ValueError(
             f"Column {column} of X has values up to {largest[column]:.0e}, whose squares overflow; "
             "divide it by a constant."
         )
-    small = np.flatnonzero((largest > 0) & (largest < 1 / _LARGEST_VALUE))
+    small = np.flatnonzero((largest > 0) & (largest < 1 / LARGEST_VALUE))
     if len(small):
         raise ValueError(
             f"Column {small[0]} of X has no value above {largest[small[0]]:.0e}, and squares of "
