@@ -6,8 +6,10 @@ import numpy as np
 from sklearn.datasets import load_iris, load_wine
 from sklearn.preprocessing import StandardScaler
 
-from nearfar import NearestTriplets, Pairs, RandomPairs
+from nearfar import NearestTriplets, Pairs, RandomPairs, Triplets
 from nearfar.numerics import pair_tiles
+from references.boostmetric import triplet_matrices
+from references.triplets import shares
 
 
 def half_of(name):
@@ -43,6 +45,18 @@ def random_pairs(seed, n=50, n_features=4, N=30, weighted=False):
     if weighted:
         pairs = Pairs(pairs.index, pairs.similar, rng.uniform(0.1, 2.0, n))
     return X, pairs
+
+
+def posed_triplets(seed, *, n=24, n_features=3, m=60, weighted=False):
+    """Random points, mostly consistent triplets over them, and what the reference needs."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, n_features))
+    index = np.array([rng.choice(n, 3, replace=False) for _ in range(m)])
+    first = np.abs(X[index[:, 0], 0] - X[index[:, 1], 0])
+    swapped = first > np.abs(X[index[:, 0], 0] - X[index[:, 2], 0])
+    index[swapped] = index[swapped][:, [0, 2, 1]]
+    triplets = Triplets(index, rng.uniform(0.5, 2.0, m) if weighted else None)
+    return X, triplets, triplet_matrices(X, index), shares(m, triplets.weight)
 
 
 DEGENERATE = ["constant", "collinear", "wide", "equal rows", "tiny spread"]

@@ -9,22 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from nearfar import Metric, NearestTriplets, PSDBoost, Triplets
 from nearfar.learners.boosting.triplet_operator import TripletOperator
-from problems import DEGENERATE, degenerate_points, half_of
+from problems import DEGENERATE, degenerate_points, half_of, posed_triplets
 from references import triplets as reference
-from references.boostmetric import triplet_matrices
-
-
-def posed(seed, *, n=24, n_features=3, m=60, weighted=False):
-    """Random points, mostly consistent triplets over them, and what the reference needs."""
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, n_features))
-    index = np.array([rng.choice(n, 3, replace=False) for _ in range(m)])
-    first = np.abs(X[index[:, 0], 0] - X[index[:, 1], 0])
-    swapped = first > np.abs(X[index[:, 0], 0] - X[index[:, 2], 0])
-    index[swapped] = index[swapped][:, [0, 2, 1]]
-    triplets = Triplets(index, rng.uniform(0.5, 2.0, m) if weighted else None)
-    return X, triplets, triplet_matrices(X, index), reference.shares(m, triplets.weight)
-
 
 PROBLEMS = {
     "plain": ({"seed": 0}, {"nu": 0.3, "prior": None}),
@@ -38,7 +24,7 @@ PROBLEMS = {
 @pytest.fixture(scope="module", params=PROBLEMS)
 def solved(request):
     problem, settings = PROBLEMS[request.param]
-    X, triplets, A, p = posed(**problem)
+    X, triplets, A, p = posed_triplets(**problem)
     D = X.shape[1]
     P = settings.get("prior_weight", 0.0) / D * np.eye(D)
     learner = PSDBoost(scale=None, tol=1e-8, **settings).fit(X, triplets)
@@ -78,7 +64,7 @@ class TestOptimum:
 
 
 def test_a_short_fit_is_bounded_by_its_gap():
-    X, triplets, A, p = posed(5, n_features=5)
+    X, triplets, A, p = posed_triplets(5, n_features=5)
     value, _ = reference.best_soft_margin(A, p, 0.2, np.zeros((5, 5)))
     with pytest.warns(ConvergenceWarning, match="max_iter=2 was reached; the soft margin"):
         short = PSDBoost(nu=0.2, prior=None, scale=None, max_iter=2, tol=0.0).fit(X, triplets)
@@ -86,7 +72,7 @@ def test_a_short_fit_is_bounded_by_its_gap():
 
 
 def test_the_first_iteration_has_the_leading_eigenvector_of_the_paper():
-    X, triplets, A, p = posed(6)
+    X, triplets, A, p = posed_triplets(6)
     ((value, eigenvalue),) = reference.generate_matrices(A, p, 0.3, 1)
     with pytest.warns(ConvergenceWarning):
         learner = PSDBoost(nu=0.3, prior=None, scale=None, max_iter=1, tol=0.0).fit(X, triplets)
@@ -98,7 +84,7 @@ def test_the_first_iteration_has_the_leading_eigenvector_of_the_paper():
 
 
 def test_fewer_iterations_than_matrix_generation_as_published():
-    X, triplets, A, p = posed(7, n_features=6, m=150)
+    X, triplets, A, p = posed_triplets(7, n_features=6, m=150)
     learner = PSDBoost(nu=0.2, prior=None, scale=None, tol=1e-6).fit(X, triplets)
     published = reference.generate_matrices(A, p, 0.2, 2 * learner.n_iter_)
     assert published[-1][0] <= learner.margin_ + 1e-6
@@ -130,7 +116,7 @@ def test_one_direction_at_nu_one():
 
 
 def test_a_doubled_weight_is_a_repeated_triplet():
-    X, triplets, *_ = posed(8)
+    X, triplets, *_ = posed_triplets(8)
     weight = np.where(np.arange(60) % 7 == 0, 2.0, 1.0)
     repeated = Triplets(np.concatenate([triplets.index, triplets.index[::7]]))
     learner = PSDBoost(scale="standard", tol=1e-9)
@@ -140,7 +126,7 @@ def test_a_doubled_weight_is_a_repeated_triplet():
 
 
 def test_a_triplet_without_weight_does_not_count():
-    X, triplets, *_ = posed(9)
+    X, triplets, *_ = posed_triplets(9)
     weight = np.r_[np.zeros(20), np.ones(40)]
     learner = PSDBoost(tol=1e-9, scale=None)
     some = learner.fit(X, triplets.take(np.arange(20, 60))).metric_.matrix
@@ -186,7 +172,7 @@ def test_degenerate_points_give_finite_metrics(kind, scale, dtype, prior, rng):
 
 
 def test_a_prior_of_ones_own_counts_in_the_margins():
-    X, triplets, A, p = posed(10, n_features=4)
+    X, triplets, A, p = posed_triplets(10, n_features=4)
     own = Metric(np.diag([1.0, 2.0, 3.0, 4.0]))
     learner = PSDBoost(prior=own, prior_weight=0.5, scale=None, tol=1e-8).fit(X, triplets)
     P = 0.5 * own.matrix / np.trace(own.matrix)

@@ -8,21 +8,8 @@ from sklearn.datasets import load_iris, load_wine, make_blobs
 from sklearn.exceptions import ConvergenceWarning
 
 from nearfar import FrobMetric, Metric, NearestTriplets, Pairs, Triplets
-from problems import DEGENERATE, degenerate_points
+from problems import DEGENERATE, degenerate_points, posed_triplets
 from references import triplets as reference
-from references.boostmetric import triplet_matrices
-
-
-def posed(seed, *, n=24, n_features=3, m=60, weighted=False):
-    """Random points and triplets, and what the reference needs."""
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, n_features))
-    index = np.array([rng.choice(n, 3, replace=False) for _ in range(m)])
-    first = np.abs(X[index[:, 0], 0] - X[index[:, 1], 0])
-    swapped = first > np.abs(X[index[:, 0], 0] - X[index[:, 2], 0])
-    index[swapped] = index[swapped][:, [0, 2, 1]]
-    triplets = Triplets(index, rng.uniform(0.5, 2.0, m) if weighted else None)
-    return X, triplets, triplet_matrices(X, index), reference.shares(m, triplets.weight)
 
 
 def identity_prior(X, triplets, weight):
@@ -46,7 +33,7 @@ PROBLEMS = {
 @pytest.fixture(scope="module", params=PROBLEMS)
 def solved(request):
     problem, settings = PROBLEMS[request.param]
-    X, triplets, A, p = posed(**problem)
+    X, triplets, A, p = posed_triplets(**problem)
     P = np.zeros((X.shape[1], X.shape[1]))
     if settings["prior"] is not None:
         P = identity_prior(X, triplets, settings.get("prior_weight", 1.0))
@@ -137,7 +124,7 @@ class TestWideData:
 
 
 def test_a_doubled_weight_is_a_repeated_triplet():
-    X, triplets, *_ = posed(8)
+    X, triplets, *_ = posed_triplets(8)
     weight = np.where(np.arange(60) % 7 == 0, 2.0, 1.0)
     repeated = Triplets(np.concatenate([triplets.index, triplets.index[::7]]))
     learner = FrobMetric(scale="standard", C=20.0, tol=1e-7)
