@@ -53,3 +53,4 @@ def test_damaged_file(contents, data):
             check_message(str(error))
         else:
             assert metric.n_features == 3 or places
+            assert all(np.isfinite(part.L).all() for part in metric.parts)

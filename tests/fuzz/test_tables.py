@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -27,7 +28,7 @@ NAMES = st.lists(
 
 
 def learn(path, *options):
-    """Learn from a table, and check what is left behind."""
+    """Learn from a table, check what is left behind, and return the exit code."""
     out = path.with_name("out.safetensors")
     arguments = ["learn", path, "--label", "label", "--method", "lda", "--folds", "2", *options]
     result = CliRunner().invoke(app, [*map(str, arguments), "--out", str(out)])
@@ -38,6 +39,7 @@ def learn(path, *options):
     if out.exists():
         assert np.isfinite(Metric.load(out).matrix).all()
     assert {each.name for each in path.parent.iterdir()} <= {path.name, out.name}
+    return result.exit_code
 
 
 @cases
@@ -62,16 +64,20 @@ def written(suffix):
     X, y = rng.standard_normal((20, 3)), np.arange(20) % 2
     buffer = io.BytesIO()
     if suffix == ".npz":
-        np.savez(buffer, X=X, y=y)
-    elif suffix == ".npy":
-        np.save(buffer, X)
+        np.savez(buffer, X=X, label=y)
     else:
         frame = pl.DataFrame(X, schema=["a", "b", "c"]).with_columns(label=pl.Series(y))
-        frame.write_parquet(buffer) if suffix == ".parquet" else frame.write_ipc(buffer)
+        frame.write_parquet(buffer) if suffix == ".parquet" else frame.write_csv(buffer)
     return buffer.getvalue()
 
 
-GOOD = {suffix: written(suffix) for suffix in (".npz", ".npy", ".parquet", ".arrow")}
+GOOD = {suffix: written(suffix) for suffix in (".npz", ".parquet", ".csv")}
+
+
+@pytest.mark.parametrize("suffix", GOOD)
+def test_good_table(suffix, tmp_path):
+    (tmp_path / f"t{suffix}").write_bytes(GOOD[suffix])
+    assert learn(tmp_path / f"t{suffix}") != 2
 
 
 @cases
