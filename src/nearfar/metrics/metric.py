@@ -23,6 +23,8 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
 from nearfar.columns import Columns
+from nearfar.deploy.linear_map import LinearMap
+from nearfar.deploy.sql import SqlMap, sql_map
 from nearfar.metrics.kernel_map import KernelMap
 from nearfar.metrics.points import check_points, check_rows, unit_length
 from nearfar.metrics.votes import Votes, triplet_scores
@@ -194,6 +196,20 @@ class Metric:
         return self.kernel_map is None
 
     @property
+    def linear_map(self) -> LinearMap:
+        """The map as other programs need it; it is applied to features, after `columns`.
+
+        A gated metric and a metric with a kernel have none.
+        """
+        if not self.is_linear:
+            what = "a kernel" if len(self.parts) == 1 else "several maps"
+            raise ValueError(
+                f"A metric with {what} cannot be exported, because it is not one linear map; "
+                "use transform or kneighbors."
+            )
+        return LinearMap(self.L, np.zeros(self.n_components), self.unit_rows, self.feature_names)
+
+    @property
     def n_features(self) -> int:
         """Number of features of the points."""
         return self.L.shape[1] if self.kernel_map is None else self.kernel_map.n_features
@@ -327,6 +343,62 @@ class Metric:
         from nearfar.metrics.file_format import read_metric
 
         return read_metric(path, max_bytes=max_bytes)
+
+    def to_faiss(self, X: ArrayLike | None = None, index: str = "flat") -> Any:
+        """Return a faiss index that maps rows itself: add and search rows as they are.
+
+        Its distances are squared, as faiss's are.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), optional
+            Rows to put into the index. They also centre the map and train the index.
+        index : {"flat", "hnsw", "ivf"} or str, default="flat"
+            Exact search, a graph, or lists; or a string for `faiss.index_factory`.
+        """
+        from nearfar.deploy.faiss import faiss_index
+
+        return faiss_index(self.linear_map, None if X is None else self.features_of(X), index)
+
+    def to_onnx(self, path: str | os.PathLike[str], *, dtype: str = "float32") -> None:
+        """Write `transform` as an ONNX model, from the input "X" to the output "mapped".
+
+        Parameters
+        ----------
+        path : path-like
+        dtype : {"float32", "float64"}, default="float32"
+            Type of the input, the output and the arithmetic.
+        """
+        from nearfar.deploy.onnx import write_onnx
+
+        write_onnx(self.linear_map, path, dtype)
+
+    def to_sql(
+        self, column: str | Sequence[str] | None = None, *, dialect: str = "duckdb"
+    ) -> SqlMap:
+        """Return the metric in SQL: mapped vectors, distances, and a column of mapped vectors.
+
+        Parameters
+        ----------
+        column : str or sequence of str, optional
+            A column of vectors, or a column of numbers for each feature (default: those with the
+            names of the features).
+        dialect : {"duckdb", "pgvector"}, default="duckdb"
+        """
+        return sql_map(self.linear_map, column, dialect)
+
+    def to_numpy(self, path: str | os.PathLike[str]) -> None:
+        """Write the map for programs without nearfar.
+
+        Parameters
+        ----------
+        path : path-like
+            A .py file becomes a module with a function `transform`, which needs only NumPy. A .npz
+            file gets the arrays L, b and unit_rows.
+        """
+        from nearfar.deploy.numpy_module import write_numpy
+
+        write_numpy(self.linear_map, path)
 
     def features_of(self, X: ArrayLike) -> Floats:
         """Return points as an array of features: those of a DataFrame by name, or of `columns`."""

@@ -1,0 +1,114 @@
+"""`LinearMap`: what is deployed of a metric, an adapter or a bridge.
+
+    x -> L u + b,     u = x, or x / |x| with `unit_rows`; rows of zeros stay zero
+
+Distances between mapped rows do not depend on b. An adapter has two maps, one for queries and one
+for documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nearfar.typing import Floats, Matrix, Vector
+
+_CHECKED_ROWS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class LinearMap:
+    """A linear map of rows, perhaps after division by their length.
+
+    Attributes
+    ----------
+    L : array of shape (n_components, n_features)
+    b : array of shape (n_components,)
+    unit_rows : bool
+        Whether rows are divided by their length first.
+    feature_names : tuple of str or None
+
+    Examples
+    --------
+    >>> from nearfar import Metric
+    >>> metric = Metric([[1.0, 0.0], [0.0, 2.0]], unit_rows=True)
+    >>> metric.linear_map.b, metric.linear_map.unit_rows
+    (array([0., 0.]), True)
+    """
+
+    L: Matrix
+    b: Vector
+    unit_rows: bool = False
+    feature_names: tuple[str, ...] | None = None
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of a row."""
+        return self.L.shape[1]
+
+    @property
+    def n_components(self) -> int:
+        """Number of coordinates of a mapped row."""
+        return self.L.shape[0]
+
+    @classmethod
+    def of_function(cls, transform: Callable[[Floats], Any], n_features: int) -> LinearMap:
+        """Find the map that a function of rows computes; raise ValueError if it is not linear.
+
+        Examples
+        --------
+        >>> from nearfar.deploy.linear_map import LinearMap
+        >>> LinearMap.of_function(lambda X: 3 * X + 1, 2).L
+        array([[3., 0.],
+               [0., 3.]])
+        """
+        b = np.asarray(transform(np.zeros((1, n_features))), dtype=np.float64)[0]
+        L = (np.asarray(transform(np.eye(n_features)), dtype=np.float64) - b).T
+        rows = np.random.default_rng(0).standard_normal((_CHECKED_ROWS, n_features))
+        found = np.asarray(transform(rows), dtype=np.float64)
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        for unit_rows in (False, True):
+            expected = (rows / lengths if unit_rows else rows) @ L.T + b
+            if np.allclose(found, expected, rtol=1e-5, atol=1e-6 * float(np.abs(found).max())):
+                return cls(np.ascontiguousarray(L), b, unit_rows)
+        raise ValueError("The model is not a linear map of the vectors, so it cannot be exported.")
+
+
+def linear_maps(model: Any) -> tuple[LinearMap, LinearMap]:
+    """Return a model's maps of queries and of documents.
+
+    Parameters
+    ----------
+    model : Metric, Bridge or adapter
+        With `linear_map`, or with `transform_queries`, `transform_documents` and
+        `n_features_in_`.
+    """
+    if hasattr(model, "transform_queries") and hasattr(model, "transform_documents"):
+        width = int(model.n_features_in_)
+        return (
+            LinearMap.of_function(model.transform_queries, width),
+            LinearMap.of_function(model.transform_documents, width),
+        )
+    if hasattr(type(model), "linear_map"):
+        return model.linear_map, model.linear_map
+    raise TypeError(_NOT_A_MODEL.format(type(model).__name__))
+
+
+def transforms(model: Any) -> tuple[Callable[[Floats], Floats], Callable[[Floats], Floats]]:
+    """Return the functions that map a model's queries and documents."""
+    if hasattr(model, "transform_queries") and hasattr(model, "transform_documents"):
+        return model.transform_queries, model.transform_documents
+    if len(getattr(model, "parts", ())) > 1:
+        raise ValueError(
+            "A gated metric has several maps, whose coordinates cannot be compared; use a metric "
+            "with one map."
+        )
+    if hasattr(model, "transform"):
+        return model.transform, model.transform
+    raise TypeError(_NOT_A_MODEL.format(type(model).__name__))
+
+
+_NOT_A_MODEL = "Expected a metric, a bridge or an adapter; got {}."

@@ -1,0 +1,82 @@
+"""ONNX models of a map: one matrix product, after division by the length of rows if need be."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import numpy as np
+
+from nearfar.deploy.linear_map import LinearMap
+from nearfar.runtime.atomic_write import atomic_write
+
+INPUT, OUTPUT = "X", "mapped"
+"""Names of the model's input and output."""
+
+_OPSET = 13
+_IR_VERSION = 8
+"""Old versions, so that old runtimes can read the files."""
+
+
+def write_onnx(linear_map: LinearMap, path: str | os.PathLike[str], dtype: str) -> None:
+    """Write a map as an ONNX model; `Metric.to_onnx` is the public way to call it."""
+    try:
+        import onnx
+    except ImportError as error:
+        raise ImportError("to_onnx needs onnx; run pip install onnx.") from error
+    if dtype not in ("float32", "float64"):
+        raise ValueError(f"dtype must be 'float32' or 'float64'; got {dtype!r}.")
+    content = _model(onnx, linear_map, np.dtype(dtype)).SerializeToString()
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def _model(onnx: Any, linear_map: LinearMap, dtype: np.dtype[Any]) -> Any:
+    make = onnx.helper
+    kind = make.np_dtype_to_tensor_dtype(dtype)
+    constants = {"L": linear_map.L, "b": linear_map.b}
+    nodes = []
+    rows = INPUT
+    if linear_map.unit_rows:
+        constants |= {"zero": np.zeros(()), "one": np.ones(())}
+        nodes, rows = _unit_length(make), "unit"
+    nodes.append(make.make_node("Gemm", [rows, "L", "b"], [OUTPUT], transB=1))
+    graph = make.make_graph(
+        nodes,
+        "nearfar",
+        [make.make_tensor_value_info(INPUT, kind, ["rows", linear_map.n_features])],
+        [make.make_tensor_value_info(OUTPUT, kind, ["rows", linear_map.n_components])],
+        [
+            onnx.numpy_helper.from_array(np.asarray(value, dtype=dtype), name)
+            for name, value in constants.items()
+        ],
+    )
+    model = make.make_model(
+        graph,
+        producer_name="nearfar",
+        opset_imports=[make.make_opsetid("", _OPSET)],
+        ir_version=_IR_VERSION,
+    )
+    if linear_map.feature_names is not None:
+        make.set_model_props(model, {"feature_names": json.dumps(linear_map.feature_names)})
+    onnx.checker.check_model(model)
+    return model
+
+
+def _unit_length(make: Any) -> list[Any]:
+    """Divide rows by their largest entry, then by their length: squares do not overflow."""
+
+    def node(kind: str, inputs: list[str], output: str, **attributes: Any) -> Any:
+        return make.make_node(kind, inputs, [output], **attributes)
+
+    return [
+        node("Abs", [INPUT], "absolute"),
+        node("ReduceMax", ["absolute"], "largest", axes=[1], keepdims=1),
+        node("Greater", ["largest", "zero"], "nonzero"),
+        node("Where", ["nonzero", "largest", "one"], "divisor"),
+        node("Div", [INPUT, "divisor"], "scaled"),
+        node("ReduceL2", ["scaled"], "length", axes=[1], keepdims=1),
+        node("Where", ["nonzero", "length", "one"], "positive"),
+        node("Div", ["scaled", "positive"], "unit"),
+    ]

@@ -1,0 +1,214 @@
+"""SQL for DuckDB and for PostgreSQL with pgvector: a map as an expression of a vector column.
+
+Each coordinate is an inner product of the column with a row of L. Numbers have all their digits.
+DuckDB computes in float64, pgvector in float32. Rows with NULL are mapped to NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from nearfar.deploy.linear_map import LinearMap
+from nearfar.typing import Vector
+
+
+@dataclass(frozen=True, eq=False)
+class SqlMap:
+    """A metric in SQL.
+
+    Attributes
+    ----------
+    linear_map : LinearMap
+    columns : tuple of str
+        One column of vectors, or a column of numbers for each feature.
+    dialect : str
+        "duckdb" or "pgvector".
+
+    Examples
+    --------
+    >>> from nearfar import Metric
+    >>> sql = Metric([[1.0, 2.0]]).to_sql("v", dialect="pgvector")
+    >>> print(sql.mapped)
+    CASE WHEN "v" IS NOT NULL THEN ARRAY[("v") <#> '[-1e+00,-2e+00]'::vector]::vector(1) END
+    """
+
+    linear_map: LinearMap
+    columns: tuple[str, ...]
+    dialect: str
+
+    @property
+    def mapped(self) -> str:
+        """Expression of the mapped vector of a row."""
+        names = [_quoted(name) for name in self.columns]
+        known = " AND ".join(f"{name} IS NOT NULL" for name in names)
+        vector = self._dialect.of_numbers(names) if self._wide else names[0]
+        return self._mapped(vector, known)
+
+    def distance(self, query: str, stored: str | None = None) -> str:
+        """Return an expression of the distance between a row and a query.
+
+        Parameters
+        ----------
+        query : str
+            SQL expression of the query's vector, which is not mapped yet, such as ``$1`` or a
+            column. It occurs more than once in the result, so a parameter must have a number or a
+            name.
+        stored : str, optional
+            Name of a column with the mapped vectors, as `add_column` makes it. By default, rows
+            are mapped as they are read.
+        """
+        left = self.mapped if stored is None else _quoted(stored)
+        return self._dialect.distance(left, self._mapped(query, f"{query} IS NOT NULL"))
+
+    def add_column(self, table: str, name: str) -> str:
+        """Return a statement that adds a column of mapped vectors to a table.
+
+        PostgreSQL keeps the column up to date and can index it. DuckDB fills it once.
+        """
+        return self._dialect.add_column(
+            _quoted(table), _quoted(name), self.mapped, self.linear_map.n_components
+        )
+
+    @property
+    def _wide(self) -> bool:
+        """Whether each feature has a column of its own."""
+        return len(self.columns) > 1
+
+    @property
+    def _dialect(self) -> Dialect:
+        return DIALECTS[self.dialect]
+
+    def _mapped(self, vector: str, known: str) -> str:
+        dialect = self._dialect
+        products = [dialect.inner_product(vector, row) for row in self.linear_map.L]
+        if self.linear_map.unit_rows:
+            length = f"coalesce(nullif({dialect.length(vector)}, 0), 1)"
+            products = [f"({product}) / {length}" for product in products]
+        products = [
+            f"{product} + {_number(shift)}" if shift else product
+            for product, shift in zip(products, self.linear_map.b, strict=True)
+        ]
+        return f"CASE WHEN {known} THEN {dialect.of_products(products)} END"
+
+
+def sql_map(linear_map: LinearMap, column: str | Sequence[str] | None, dialect: str) -> SqlMap:
+    """Return a map in SQL; `Metric.to_sql` is the public way to call it."""
+    if dialect not in DIALECTS:
+        names = " or ".join(repr(name) for name in DIALECTS)
+        raise ValueError(f"dialect must be {names}; got {dialect!r}.")
+    if column is None:
+        if linear_map.feature_names is None:
+            raise ValueError("The metric has no feature names; name the column of vectors.")
+        column = linear_map.feature_names
+    columns = (column,) if isinstance(column, str) else tuple(column)
+    if len(columns) not in (1, linear_map.n_features):
+        raise ValueError(
+            f"Name one column of vectors, or {linear_map.n_features} columns of numbers; "
+            f"got {len(columns)}."
+        )
+    return SqlMap(linear_map, columns, dialect)
+
+
+class Dialect(Protocol):
+    """How a database writes vectors; all arguments are SQL except arrays and widths."""
+
+    def of_numbers(self, names: Sequence[str]) -> str:
+        """Return a vector of numbers."""
+
+    def of_products(self, products: Sequence[str]) -> str:
+        """Return a mapped vector."""
+
+    def inner_product(self, vector: str, row: Vector) -> str:
+        """Return the inner product of a vector and a row of L."""
+
+    def length(self, vector: str) -> str:
+        """Return the length of a vector."""
+
+    def distance(self, left: str, right: str) -> str:
+        """Return the Euclidean distance of two vectors."""
+
+    def add_column(self, table: str, name: str, mapped: str, width: int) -> str:
+        """Return the statement that adds mapped vectors to a table."""
+
+
+class DuckDB:
+    """Vectors are lists or arrays of numbers."""
+
+    def of_numbers(self, names: Sequence[str]) -> str:
+        """Return a list."""
+        return f"[{', '.join(names)}]"
+
+    def of_products(self, products: Sequence[str]) -> str:
+        """Return a list."""
+        return f"[{', '.join(products)}]"
+
+    def inner_product(self, vector: str, row: Vector) -> str:
+        """Return the inner product of two lists."""
+        return f"list_inner_product(({vector})::DOUBLE[], [{_numbers(row)}])"
+
+    def length(self, vector: str) -> str:
+        """Return the root of a list's inner product with itself."""
+        return f"sqrt(list_inner_product(({vector})::DOUBLE[], ({vector})::DOUBLE[]))"
+
+    def distance(self, left: str, right: str) -> str:
+        """Return the distance of two lists."""
+        return f"list_distance({left}, {right})"
+
+    def add_column(self, table: str, name: str, mapped: str, width: int) -> str:
+        """Return a column of lists, filled by an update."""
+        return (
+            f"ALTER TABLE {table} ADD COLUMN {name} DOUBLE[];\nUPDATE {table} SET {name} = {mapped}"
+        )
+
+
+class Pgvector:
+    """Vectors have pgvector's type `vector`."""
+
+    def of_numbers(self, names: Sequence[str]) -> str:
+        """Return an array as a vector."""
+        return f"ARRAY[{', '.join(names)}]::vector"
+
+    def of_products(self, products: Sequence[str]) -> str:
+        """Return an array as a vector of fixed width, which can be indexed."""
+        return f"ARRAY[{', '.join(products)}]::vector({len(products)})"
+
+    def inner_product(self, vector: str, row: Vector) -> str:
+        """Return an inner product; pgvector's operator gives its negative."""
+        return f"({vector}) <#> '[{_numbers(-row)}]'::vector"
+
+    def length(self, vector: str) -> str:
+        """Return the length of a vector."""
+        return f"vector_norm({vector})"
+
+    def distance(self, left: str, right: str) -> str:
+        """Return the distance of two vectors, by the operator that indexes know."""
+        return f"{left} <-> {right}"
+
+    def add_column(self, table: str, name: str, mapped: str, width: int) -> str:
+        """Return a generated column."""
+        return (
+            f"ALTER TABLE {table} ADD COLUMN {name} vector({width}) "
+            f"GENERATED ALWAYS AS ({mapped}) STORED"
+        )
+
+
+DIALECTS: dict[str, Dialect] = {"duckdb": DuckDB(), "pgvector": Pgvector()}
+
+
+def _quoted(name: str) -> str:
+    if not name or "\0" in name:
+        raise ValueError(f"{name!r} is not a name of a column or table.")
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _numbers(values: Vector) -> str:
+    return ",".join(_number(value) for value in values)
+
+
+def _number(value: float) -> str:
+    """Write a number with an exponent, so that it is a float in every dialect."""
+    return str(np.format_float_scientific(value, trim="-"))
