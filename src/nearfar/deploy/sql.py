@@ -23,8 +23,8 @@ class SqlMap:
     Attributes
     ----------
     linear_map : LinearMap
-    columns : tuple of str
-        One column of vectors, or a column of numbers for each feature.
+    columns : str or tuple of str
+        A column of vectors, or a column of numbers for each feature.
     dialect : str
         "duckdb" or "pgvector".
 
@@ -37,16 +37,18 @@ class SqlMap:
     """
 
     linear_map: LinearMap
-    columns: tuple[str, ...]
+    columns: str | tuple[str, ...]
     dialect: str
 
     @property
     def mapped(self) -> str:
         """Expression of the mapped vector of a row."""
+        if isinstance(self.columns, str):
+            vector = _quoted(self.columns)
+            return self._mapped(vector, f"{vector} IS NOT NULL")
         names = [_quoted(name) for name in self.columns]
         known = " AND ".join(f"{name} IS NOT NULL" for name in names)
-        vector = self._dialect.of_numbers(names) if self._wide else names[0]
-        return self._mapped(vector, known)
+        return self._mapped(self._dialect.of_numbers(names), known)
 
     def distance(self, query: str, stored: str | None = None) -> str:
         """Return an expression of the distance between a row and a query.
@@ -74,11 +76,6 @@ class SqlMap:
         )
 
     @property
-    def _wide(self) -> bool:
-        """Whether each feature has a column of its own."""
-        return len(self.columns) > 1
-
-    @property
     def _dialect(self) -> Dialect:
         return DIALECTS[self.dialect]
 
@@ -104,11 +101,11 @@ def sql_map(linear_map: LinearMap, column: str | Sequence[str] | None, dialect: 
         if linear_map.feature_names is None:
             raise ValueError("The metric has no feature names; name the column of vectors.")
         column = linear_map.feature_names
-    columns = (column,) if isinstance(column, str) else tuple(column)
-    if len(columns) not in (1, linear_map.n_features):
+    columns = column if isinstance(column, str) else tuple(column)
+    if not isinstance(columns, str) and len(columns) != linear_map.n_features:
         raise ValueError(
-            f"Name one column of vectors, or {linear_map.n_features} columns of numbers; "
-            f"got {len(columns)}."
+            f"Name a column of vectors, or {linear_map.n_features} columns of numbers; "
+            f"got {len(columns)} names."
         )
     return SqlMap(linear_map, columns, dialect)
 

@@ -1,0 +1,190 @@
+"""Mapped vectors, distances and order in the databases are the metric's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import psycopg
+import pytest
+
+from deploy.conftest import WIDTH
+from nearfar import Metric
+from nearfar.neighbors import kneighbors
+
+K = 10
+TABLE, QUOTED = 'a "table"', '"a ""table"""'
+NAMES = [f"x{i}" for i in range(WIDTH)]
+
+
+class Duck:
+    dialect, vector, parameter = "duckdb", f"FLOAT[{WIDTH}]", "$query"
+
+    def __init__(self):
+        self.connection = duckdb.connect()
+
+    def run(self, statement, query=None):
+        values = {} if query is None else {"query": query.tolist()}
+        found = self.connection.execute(statement, values)
+        return found.fetchall()
+
+    def fill(self, X):
+        numbers = ", ".join(f"{name} DOUBLE" for name in NAMES)
+        self.run(f'CREATE TABLE {QUOTED} (id INTEGER, "v v" {self.vector}, {numbers})')
+        marks = ", ".join("?" * (WIDTH + 2))
+        values = [[i, row.tolist(), *row.tolist()] for i, row in enumerate(X)]
+        self.connection.executemany(f"INSERT INTO {QUOTED} VALUES ({marks})", values)
+
+
+class Postgres:
+    dialect, vector, parameter = "pgvector", f"vector({WIDTH})", "%(query)s::vector"
+
+    def __init__(self, socket):
+        self.connection = psycopg.connect(
+            host=socket, user="postgres", dbname="postgres", autocommit=True
+        )
+        self.run(f"DROP TABLE IF EXISTS {QUOTED}")
+        self.run("CREATE EXTENSION IF NOT EXISTS vector")
+
+    def run(self, statement, query=None):
+        values = None if query is None else {"query": str(query.tolist())}
+        cursor = self.connection.execute(statement, values)
+        return cursor.fetchall() if cursor.description else []
+
+    def fill(self, X):
+        numbers = ", ".join(f"{name} real" for name in NAMES)
+        self.run(f'CREATE TABLE {QUOTED} (id integer, "v v" {self.vector}, {numbers})')
+        marks = ", ".join(["%s"] * (WIDTH + 2))
+        with self.connection.cursor() as cursor:
+            cursor.executemany(
+                f"INSERT INTO {QUOTED} VALUES ({marks})",
+                [[i, str(row.tolist()), *row.tolist()] for i, row in enumerate(X)],
+            )
+
+
+def programs():
+    """Return the folder of PostgreSQL's programs, if pgvector is installed."""
+    controls = sorted(Path("/usr/share/postgresql").glob("*/extension/vector.control"))
+    if controls:
+        return Path("/usr/lib/postgresql") / controls[-1].parts[4] / "bin"
+    found = shutil.which("pg_config")
+    if found is None:
+        return None
+    shared = subprocess.check_output([found, "--sharedir"], text=True).strip()
+    folder = subprocess.check_output([found, "--bindir"], text=True).strip()
+    return Path(folder) if (Path(shared) / "extension/vector.control").exists() else None
+
+
+@pytest.fixture(scope="module")
+def socket(tmp_path_factory):
+    """Start a PostgreSQL server of our own, without a port."""
+    folder = programs()
+    if folder is None:
+        pytest.skip("PostgreSQL with pgvector is not installed; .ci/pgvector builds it")
+    # The path of a socket is at most 107 characters long.
+    cluster = Path(subprocess.check_output(["mktemp", "-d"], text=True).strip())
+    user = []
+    if os.geteuid() == 0:
+        shutil.chown(cluster, "postgres")
+        user = ["runuser", "-u", "postgres", "--"]
+
+    def call(*command):
+        subprocess.run([*user, *map(str, command)], check=True, stdout=subprocess.DEVNULL, cwd="/")
+
+    data = cluster / "data"
+    call(folder / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "--no-sync")
+    options = f"-c listen_addresses= -c unix_socket_directories={cluster} -c fsync=off"
+    log = cluster / "log"
+    call(folder / "pg_ctl", "-D", data, "-o", options, "-l", log, "-w", "start")
+    yield str(cluster)
+    call(folder / "pg_ctl", "-D", data, "-m", "immediate", "-w", "stop")
+    shutil.rmtree(cluster)
+
+
+@pytest.fixture(params=["duckdb", "pgvector"])
+def database(request, rows):
+    if request.param == "duckdb":
+        found = Duck()
+    else:
+        found = Postgres(request.getfixturevalue("socket"))
+    found.fill(rows[:300])
+    yield found
+    found.connection.close()
+
+
+def numbers(vector):
+    return np.fromstring(vector[1:-1], sep=",") if isinstance(vector, str) else np.array(vector)
+
+
+def test_mapped_vectors(database, metric, rows):
+    sql = metric.to_sql("v v", dialect=database.dialect)
+    found = database.run(f"SELECT {sql.mapped} FROM {QUOTED} ORDER BY id")
+    expected = metric.transform(rows[:300])
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose([numbers(row[0]) for row in found], expected, atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_order_and_distances(database, metric, rows, queries, stored):
+    sql = metric.to_sql("v v", dialect=database.dialect)
+    if stored:
+        database.run(sql.add_column(TABLE, "mapped"))
+    distance = sql.distance(database.parameter, stored="mapped" if stored else None)
+    statement = f"SELECT id, {distance} AS d FROM {QUOTED} ORDER BY d LIMIT {K}"
+    for query in queries[:5]:
+        found = database.run(statement, query)
+        expected, indices = kneighbors(metric, rows[:300], query[None], n_neighbors=K)
+        np.testing.assert_allclose([row[1] for row in found], expected[0], rtol=1e-4)
+        assert [row[0] for row in found] == indices[0].tolist()
+
+
+def test_columns_of_numbers(database, metric, rows):
+    named = metric.named(NAMES)
+    for sql in (
+        named.to_sql(dialect=database.dialect),
+        metric.to_sql(NAMES, dialect=database.dialect),
+    ):
+        found = database.run(f"SELECT {sql.mapped} FROM {QUOTED} ORDER BY id LIMIT 5")
+        expected = metric.transform(rows[:5])
+        np.testing.assert_allclose([numbers(row[0]) for row in found], expected, atol=1e-4)
+
+
+def test_missing_vectors_stay_missing(database, metric, queries):
+    database.run(f'UPDATE {QUOTED} SET "v v" = NULL WHERE id < 3')
+    sql = metric.to_sql("v v", dialect=database.dialect)
+    database.run(sql.add_column(TABLE, "mapped"))
+    distance = sql.distance(database.parameter, stored="mapped")
+    found = database.run(f"SELECT id FROM {QUOTED} WHERE ({distance}) IS NULL", queries[0])
+    assert sorted(row[0] for row in found) == [0, 1, 2]
+
+
+def test_pgvector_indexes_new_rows(socket, rows, queries):
+    database = Postgres(socket)
+    database.fill(rows[:200])
+    metric = Metric.identity(WIDTH)
+    sql = metric.to_sql("v v", dialect="pgvector")
+    database.run(sql.add_column(TABLE, "mapped"))
+    database.run(f"CREATE INDEX ON {QUOTED} USING hnsw (mapped vector_l2_ops)")
+    database.run(f'INSERT INTO {QUOTED} (id, "v v") VALUES (999, %(query)s)', queries[0])
+    database.run("SET enable_seqscan = off")
+    distance = sql.distance(database.parameter, stored="mapped")
+    statement = f"SELECT id FROM {QUOTED} ORDER BY {distance} LIMIT 1"
+    assert "Index Scan" in str(database.run(f"EXPLAIN {statement}", queries[0]))
+    assert database.run(statement, queries[0]) == [(999,)]
+    database.connection.close()
+
+
+def test_errors():
+    metric = Metric.identity(3)
+    with pytest.raises(ValueError, match="dialect must be 'duckdb' or 'pgvector'; got 'mysql'"):
+        metric.to_sql("v", dialect="mysql")
+    with pytest.raises(ValueError, match="no feature names; name the column of vectors"):
+        metric.to_sql()
+    with pytest.raises(ValueError, match="or 3 columns of numbers; got 2 names"):
+        metric.to_sql(["a", "b"])
+    with pytest.raises(ValueError, match="not a name of a column"):
+        _ = metric.to_sql("").mapped
