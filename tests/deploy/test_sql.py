@@ -107,10 +107,7 @@ def socket(tmp_path_factory):
 
 @pytest.fixture(params=["duckdb", "pgvector"])
 def database(request, rows):
-    if request.param == "duckdb":
-        found = Duck()
-    else:
-        found = Postgres(request.getfixturevalue("socket"))
+    found = Duck() if request.param == "duckdb" else Postgres(request.getfixturevalue("socket"))
     found.fill(rows[:300])
     yield found
     found.connection.close()

@@ -12,6 +12,7 @@ from scipy.spatial.distance import cdist
 from nearfar import GatedMetric, Metric
 from nearfar.metrics import search as module
 from nearfar.metrics.search import MANHATTAN, Distance, Gallery, Pairwise
+from nearfar.numerics import nearest_rows
 from nearfar.runtime.deadline import OutOfTimeError, deadline
 
 RNG = np.random.default_rng(0)
@@ -41,10 +42,17 @@ def gallery_and_distances(request):
     return Gallery(metric, X), distances
 
 
-@pytest.fixture(params=["whole", "heaps", "tables"])
+@pytest.fixture(params=["whole", "heaps", "tables", "tiles"])
 def route(request, monkeypatch):
-    """Take every path: as it comes, in small chunks of heaps, in small tables."""
-    if request.param != "whole":
+    """Take every path: as it comes, in small chunks of heaps, in small tables or tiles."""
+    if request.param == "tiles":
+        monkeypatch.setattr(module, "_FEW", 1)
+        monkeypatch.setattr(nearest_rows, "_TILE_COLUMNS", 7)
+        monkeypatch.setattr(nearest_rows, "_BLOCK_QUERIES", 4)
+        monkeypatch.setattr(nearest_rows, "_FIRST_COLUMNS", 1)
+        monkeypatch.setattr(nearest_rows, "_MAX_CANDIDATES", 60)
+    elif request.param != "whole":
+        monkeypatch.setattr(module, "_FEW", 10**9)
         monkeypatch.setattr(module, "_MAX_ELEMENTS", 100)
         monkeypatch.setattr(module, "_DISTANCES_PER_CHECK", 500)
         monkeypatch.setattr(module, "_HEAP_ADVANTAGE", 0 if request.param == "heaps" else 10**9)

@@ -1,13 +1,14 @@
 """Exact nearest-neighbour search in bounded memory.
 
 A `Gallery` holds the rows that are searched, mapped by each part of a metric; a `Search` finds the
-rows nearest to queries. Each query is searched in the space of the part that it uses. scikit-learn
-does the work: its heaps (`NearestNeighbors`) where few of many rows are wanted, tables of distances
-otherwise.
+rows nearest to queries. Each query is searched in the space of the part that it uses. Where few of
+many rows are wanted, `NearestRows` finds them for Euclidean distance, and scikit-learn's heaps
+(`NearestNeighbors`) for other distances. Where many are wanted, heaps or tables of distances do.
 
-Euclidean distances come from inner products. Mapped rows are centred first, because smaller norms
-lose fewer digits to cancellation. Rows at equal distances come in no particular order. A row of
-the gallery that is its own query is excluded by row number, so that it still finds its duplicates.
+Euclidean distances in heaps and tables come from inner products. Mapped rows are centred first,
+because smaller norms lose fewer digits to cancellation. Rows at equal distances come in no
+particular order. A row of the gallery that is its own query is excluded by row number, so that it
+still finds its duplicates.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from nearfar.columns.cells import is_frame
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.points import check_rows
 from nearfar.metrics.votes import triplet_scores
+from nearfar.numerics.nearest_rows import NearestRows
 from nearfar.runtime.deadline import check_time
 from nearfar.typing import Floats, Ints, Vector
 
@@ -41,6 +43,8 @@ _PAIR_ELEMENTS = 1 << 20
 """Coordinates of pairs held at a time."""
 _HEAP_ADVANTAGE = 100
 """Heaps are faster than tables if a gallery has this many times the rows that are wanted."""
+_FEW = 8
+"""`NearestRows` is faster than heaps if a gallery has this many times the rows that are wanted."""
 
 _LARGEST_COORDINATE = 1e150
 """Squares of larger numbers may overflow."""
@@ -289,6 +293,19 @@ class _Space:
         self.rows = self._centred(mapped)
         if pairwise.name is not None:
             self.heaps = NearestNeighbors(algorithm="brute", metric=pairwise.name).fit(self.rows)
+        self._nearest_rows: NearestRows | None = None
+
+    def is_fast(self, k: int) -> bool:
+        """Whether `NearestRows` is the fastest way to find k rows."""
+        return self.pairwise is EUCLIDEAN and k * _FEW <= len(self.rows)
+
+    def nearest_rows(self, queries: Floats, k: int) -> NearestRows | None:
+        """Return the fast search, if it suits these queries."""
+        if not self.is_fast(k):
+            return None
+        if self._nearest_rows is None:
+            self._nearest_rows = NearestRows(self.rows)
+        return self._nearest_rows if self._nearest_rows.reaches(queries) else None
 
     def place(self, X: ArrayLike) -> Floats:
         """Map and centre other rows."""
@@ -326,7 +343,7 @@ class _Part:
         """Cut positions of queries into chunks of bounded memory, checking the deadline."""
         n = len(self.space.rows)
         size = _MAX_ELEMENTS // (k + 1 if heaps else n)
-        if heaps:
+        if heaps and not self.space.is_fast(k):
             width = max(1, self.points.shape[1])
             size = min(size, _DISTANCES_PER_CHECK // n, _COORDINATES_PER_CHECK // (n * width))
         size = max(1, size)
@@ -340,10 +357,14 @@ class _Part:
             table = self.table(chunk)
             found = _smallest(table, k)
             return np.take_along_axis(table, found, axis=1), found
+        queries = self.points[chunk]
+        fast = self.space.nearest_rows(queries, k)
+        if fast is not None:
+            return fast.nearest(queries, k, None if self.own is None else self.own[chunk])
         if self.own is None:
-            distances, found = self.space.heaps.kneighbors(self.points[chunk], k)
+            distances, found = self.space.heaps.kneighbors(queries, k)
             return distances, found
-        distances, found = self.space.heaps.kneighbors(self.points[chunk], k + 1)
+        distances, found = self.space.heaps.kneighbors(queries, k + 1)
         others = found != self.own[chunk, None]
         # Duplicates may have crowded out the query: then drop the last of them.
         others[others.all(axis=1), -1] = False
