@@ -82,10 +82,13 @@ def linear_maps(model: Any) -> tuple[LinearMap, LinearMap]:
 
     Parameters
     ----------
-    model : Metric, Bridge or adapter
+    model : Metric, Bridge, adapter, or tuple of two LinearMap
         With `linear_map`, or with `transform_queries`, `transform_documents` and
         `n_features_in_`.
     """
+    if isinstance(model, tuple):
+        queries, documents = model
+        return queries, documents
     if hasattr(model, "transform_queries") and hasattr(model, "transform_documents"):
         width = int(model.n_features_in_)
         return (

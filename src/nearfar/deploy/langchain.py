@@ -1,0 +1,62 @@
+"""A metric, bridge or adapter behind LangChain's interface of embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from langchain_core.embeddings import Embeddings
+
+from nearfar.deploy.linear_map import transforms
+
+
+class MetricEmbeddings(Embeddings):
+    """Embeddings of another model, mapped so that Euclidean distance is the metric.
+
+    Parameters
+    ----------
+    embeddings : langchain_core.embeddings.Embeddings
+        The model that embeds texts.
+    model : Metric, Bridge or adapter
+        What maps its vectors. An adapter has `transform_queries` and `transform_documents`.
+
+    Examples
+    --------
+    >>> from langchain_core.embeddings import DeterministicFakeEmbedding
+    >>> from nearfar import Metric
+    >>> from nearfar.deploy.langchain import MetricEmbeddings
+    >>> embeddings = MetricEmbeddings(DeterministicFakeEmbedding(size=3), Metric([[1.0, 1.0, 1.0]]))
+    >>> len(embeddings.embed_query("a text"))
+    1
+    """
+
+    def __init__(self, embeddings: Embeddings, model: Any) -> None:
+        self.embeddings = embeddings
+        self._map_queries, self._map_documents = transforms(model)
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Embed and map documents."""
+        return self._documents(self.embeddings.embed_documents(texts))
+
+    def embed_query(self, text: str) -> list[float]:
+        """Embed and map a query."""
+        return self._query(self.embeddings.embed_query(text))
+
+    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Embed and map documents, by the model's own asynchronous method."""
+        return self._documents(await self.embeddings.aembed_documents(texts))
+
+    async def aembed_query(self, text: str) -> list[float]:
+        """Embed and map a query, by the model's own asynchronous method."""
+        return self._query(await self.embeddings.aembed_query(text))
+
+    def _documents(self, vectors: Sequence[Sequence[float]]) -> list[list[float]]:
+        mapped: list[list[float]] = []
+        if vectors:
+            mapped = np.asarray(self._map_documents(np.asarray(vectors))).tolist()
+        return mapped
+
+    def _query(self, vector: Sequence[float]) -> list[float]:
+        mapped: list[float] = np.asarray(self._map_queries(np.asarray([vector])))[0].tolist()
+        return mapped

@@ -1,0 +1,110 @@
+"""Wrappers of LangChain's and LlamaIndex's embeddings, around their own stand-in models."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
+from langchain_core.vectorstores import InMemoryVectorStore
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.embeddings import MockEmbedding
+
+from deploy.adapters import Adapter
+from nearfar import GatedMetric, Metric
+from nearfar.deploy.langchain import MetricEmbeddings
+from nearfar.deploy.linear_map import LinearMap
+from nearfar.deploy.llama_index import MetricEmbedding
+
+WIDTH = 6
+TEXTS = ["a red wine", "a white wine", "a stout"]
+MODELS = {
+    "metric": Metric(np.random.default_rng(0).standard_normal((3, WIDTH))),
+    "unit rows": Metric(np.random.default_rng(0).standard_normal((3, WIDTH)), unit_rows=True),
+    "adapter": Adapter(WIDTH),
+}
+
+
+class Letters(MockEmbedding):
+    """Counts of letters, as LlamaIndex's own models are written."""
+
+    def _get_text_embedding(self, text: str) -> list[float]:
+        return [float(text.count(letter)) for letter in "aeiout"]
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        return self._get_text_embedding(query)
+
+    async def _aget_text_embedding(self, text: str) -> list[float]:
+        return self._get_text_embedding(text)
+
+    async def _aget_query_embedding(self, query: str) -> list[float]:
+        return self._get_text_embedding(query)
+
+
+@pytest.fixture(params=MODELS)
+def model(request):
+    return MODELS[request.param]
+
+
+def mapped(model, X):
+    """Return queries and documents as the model maps them."""
+    if isinstance(model, Adapter):
+        return model.transform_queries(X), model.transform_documents(X)
+    return model.transform(X), model.transform(X)
+
+
+def test_langchain(model):
+    plain = DeterministicFakeEmbedding(size=WIDTH)
+    wrapped = MetricEmbeddings(plain, model)
+    assert isinstance(wrapped, Embeddings)
+    queries, documents = mapped(model, np.array(plain.embed_documents(TEXTS)))
+    np.testing.assert_allclose(wrapped.embed_documents(TEXTS), documents)
+    np.testing.assert_allclose(asyncio.run(wrapped.aembed_documents(TEXTS)), documents)
+    np.testing.assert_allclose(wrapped.embed_query(TEXTS[1]), queries[1])
+    np.testing.assert_allclose(asyncio.run(wrapped.aembed_query(TEXTS[1])), queries[1])
+    assert wrapped.embed_documents([]) == []
+
+
+def test_langchain_store_finds_texts():
+    store = InMemoryVectorStore(
+        MetricEmbeddings(DeterministicFakeEmbedding(size=WIDTH), MODELS["metric"])
+    )
+    store.add_texts(TEXTS)
+    assert store.similarity_search(TEXTS[2], k=1)[0].page_content == TEXTS[2]
+
+
+def test_llama_index(model):
+    plain = Letters(embed_dim=WIDTH)
+    wrapped = MetricEmbedding(plain, model, embed_batch_size=2)
+    assert isinstance(wrapped, BaseEmbedding)
+    queries, documents = mapped(model, np.array(plain.get_text_embedding_batch(TEXTS)))
+    np.testing.assert_allclose(wrapped.get_text_embedding_batch(TEXTS), documents)
+    np.testing.assert_allclose(wrapped.get_text_embedding(TEXTS[0]), documents[0])
+    np.testing.assert_allclose(wrapped.get_query_embedding(TEXTS[1]), queries[1])
+    found = asyncio.run(wrapped.aget_text_embedding_batch(TEXTS))
+    np.testing.assert_allclose(found, documents)
+    np.testing.assert_allclose(asyncio.run(wrapped.aget_query_embedding(TEXTS[1])), queries[1])
+    np.testing.assert_allclose(asyncio.run(wrapped.aget_text_embedding(TEXTS[1])), documents[1])
+
+
+def test_what_cannot_be_wrapped():
+    metric = Metric.identity(WIDTH)
+    gated = GatedMetric([metric, metric], np.zeros((2, WIDTH)), [0, 0])
+    for wrap in (
+        lambda model: MetricEmbeddings(DeterministicFakeEmbedding(size=WIDTH), model),
+        lambda model: MetricEmbedding(Letters(embed_dim=WIDTH), model),
+    ):
+        with pytest.raises(ValueError, match="gated metric has several maps"):
+            wrap(gated)
+        with pytest.raises(TypeError, match="a metric, a bridge or an adapter; got str"):
+            wrap("metric")
+
+
+def test_maps_of_functions():
+    metric = MODELS["unit rows"]
+    found = LinearMap.of_function(metric.transform, WIDTH)
+    assert found.unit_rows
+    np.testing.assert_allclose(found.L, metric.L)
+    with pytest.raises(ValueError, match="not a linear map"):
+        LinearMap.of_function(np.tanh, WIDTH)
