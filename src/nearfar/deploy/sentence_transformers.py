@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from sentence_transformers.models import Module
+from sentence_transformers.base.modules import Module
 
 from nearfar.deploy.linear_map import LinearMap, linear_maps
 
@@ -63,10 +63,6 @@ class MetricModule(Module):
         return features
 
     def get_embedding_dimension(self) -> int:
-        """Return the number of coordinates after the map."""
-        return self.n_components
-
-    def get_sentence_embedding_dimension(self) -> int:
         """Return the number of coordinates after the map."""
         return self.n_components
 
