@@ -14,7 +14,7 @@ from tokenizers.pre_tokenizers import Whitespace
 from deploy.adapters import Adapter
 from nearfar import GatedMetric, Metric
 from nearfar.deploy import sentence_transformers as module
-from nearfar.deploy.sentence_transformers import MetricModule
+from nearfar.deploy.sentence_transformers import metric_modules
 
 WORDS = ["near", "far", "same", "other", "red", "blue"]
 TEXTS = ["near red", "far blue", "same same other"]
@@ -35,7 +35,7 @@ def words():
 def test_a_metric_at_the_end(words, tmp_path, unit_rows):
     metric = Metric(RNG.standard_normal((3, WIDTH)), unit_rows=unit_rows)
     plain = SentenceTransformer(modules=[words], device="cpu").encode(TEXTS)
-    model = SentenceTransformer(modules=[words, MetricModule(metric)], device="cpu")
+    model = SentenceTransformer(modules=[words, *metric_modules(metric)], device="cpu")
     expected = metric.transform(plain)
     np.testing.assert_allclose(model.encode(TEXTS), expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(model.encode_query(TEXTS), expected, rtol=1e-5, atol=1e-6)
@@ -48,7 +48,7 @@ def test_a_metric_at_the_end(words, tmp_path, unit_rows):
 def test_an_adapter(words, tmp_path):
     adapter = Adapter(WIDTH)
     plain = SentenceTransformer(modules=[words], device="cpu").encode(TEXTS)
-    SentenceTransformer(modules=[words, MetricModule(adapter)], device="cpu").save(
+    SentenceTransformer(modules=[words, *metric_modules(adapter)], device="cpu").save(
         str(tmp_path / "model")
     )
     model = SentenceTransformer(str(tmp_path / "model"), device="cpu")
@@ -65,6 +65,6 @@ def test_example():
 def test_what_is_not_linear():
     metric = Metric.identity(WIDTH)
     with pytest.raises(ValueError, match="several maps cannot be exported"):
-        MetricModule(GatedMetric([metric, metric], np.zeros((2, WIDTH)), [0, 0]))
+        metric_modules(GatedMetric([metric, metric], np.zeros((2, WIDTH)), [0, 0]))
     with pytest.raises(TypeError, match="a metric, a bridge or an adapter; got str"):
-        MetricModule("metric")
+        metric_modules("metric")

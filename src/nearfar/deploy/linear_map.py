@@ -82,13 +82,10 @@ def linear_maps(model: Any) -> tuple[LinearMap, LinearMap]:
 
     Parameters
     ----------
-    model : Metric, Bridge, adapter, or tuple of two LinearMap
+    model : Metric, Bridge or adapter
         With `linear_map`, or with `transform_queries`, `transform_documents` and
         `n_features_in_`.
     """
-    if isinstance(model, tuple):
-        queries, documents = model
-        return queries, documents
     if hasattr(model, "transform_queries") and hasattr(model, "transform_documents"):
         width = int(model.n_features_in_)
         return (
@@ -96,7 +93,8 @@ def linear_maps(model: Any) -> tuple[LinearMap, LinearMap]:
             LinearMap.of_function(model.transform_documents, width),
         )
     if hasattr(type(model), "linear_map"):
-        return model.linear_map, model.linear_map
+        both = model.linear_map
+        return both, both
     raise TypeError(_NOT_A_MODEL.format(type(model).__name__))
 
 
