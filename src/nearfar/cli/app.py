@@ -9,6 +9,7 @@ import typer
 from nearfar import __version__
 from nearfar.cli.compare import compare
 from nearfar.cli.evaluate import evaluate
+from nearfar.cli.export import export
 from nearfar.cli.learn import learn
 from nearfar.cli.neighbors import neighbors
 from nearfar.cli.report import report
@@ -24,7 +25,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-for function in (learn, compare, transform, neighbors, verify, evaluate, report, show):
+for function in (learn, compare, transform, neighbors, verify, evaluate, report, export, show):
     app.command()(function)
 
 

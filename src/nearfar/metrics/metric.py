@@ -385,6 +385,11 @@ class Metric:
             names of the features).
         dialect : {"duckdb", "pgvector"}, default="duckdb"
         """
+        if column is None and self.columns is not None:
+            raise ValueError(
+                "The metric's features are computed from columns of a table, which SQL does not "
+                "do; store the features as vectors and name their column."
+            )
         return sql_map(self.linear_map, column, dialect)
 
     def to_numpy(self, path: str | os.PathLike[str]) -> None:
