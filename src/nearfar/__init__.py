@@ -9,6 +9,7 @@
 """
 
 from nearfar import datasets, evaluate, neighbors, plots
+from nearfar.bridge import Bridge
 from nearfar.comparison import Comparison, compare
 from nearfar.constraints import (
     AllTriplets,
@@ -66,6 +67,7 @@ __all__ = [
     "AllTriplets",
     "AutoMetric",
     "BoostMetric",
+    "Bridge",
     "CPath",
     "C_path",
     "Chunklets",

@@ -1,0 +1,226 @@
+"""`Bridge`: new queries search old vectors.
+
+A new embedding model gives other vectors than the old one, so that an index of old vectors cannot
+be searched with new queries. From vectors of the same items by both models, a bridge learns a map
+of new vectors into the space of the old ones. Items that were held out tell how many of the old
+neighbours it keeps.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as encoded
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from nearfar.bridge.maps import Centred, Ridge, orthogonal
+from nearfar.bridge.recall import OldNeighbors, Recall
+from nearfar.deploy.linear_map import LinearMap
+from nearfar.runtime.atomic_write import atomic_write
+from nearfar.runtime.parameters import Rule, check_parameters, choice, integer, number
+from nearfar.typing import Floats, Ints
+
+_FORMAT, _VERSION = "nearfar.bridge", "1"
+_FEWEST_ITEMS = 20
+_MOST_SEARCHED = 2000
+"""Held-out items whose neighbours are searched."""
+_RANK_SHARES = (1 / 8, 1 / 4, 1 / 2)
+
+
+class Bridge(BaseEstimator):
+    """A map from the vectors of a new model to those of an old one.
+
+    Parameters
+    ----------
+    form : {"auto", "orthogonal", "linear", "low-rank"}, default="auto"
+        A rotation with one scale, ridge regression, or the same with a lower rank. "auto" takes the
+        one that keeps most neighbours of items that are held out for this choice.
+    n_neighbors : int, default=10
+        Neighbours of an item that are counted.
+    test_fraction : float, default=0.2
+        Share of the items that `recall_` is measured on. The final map is learned from all items.
+    random_state : int, RandomState instance or None, default=0
+        Chooses the items that are held out.
+
+    Attributes
+    ----------
+    linear_map_ : LinearMap
+        The map, learned from all items.
+    form_ : str
+        Its form: "orthogonal", "linear", or "low-rank" with its rank.
+    recall_ : Recall
+        What a map that was learned from the other items keeps of the neighbours of the items that
+        were held out, with an interval. ``print(bridge.recall_)`` writes a sentence.
+    n_features_in_ : int
+        Number of features of new vectors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar import Bridge
+    >>> rng = np.random.default_rng(0)
+    >>> old = rng.standard_normal((500, 8))
+    >>> new = old @ np.linalg.qr(rng.standard_normal((8, 8)))[0] + 1
+    >>> bridge = Bridge().fit(new, old)
+    >>> bridge.form_, bridge.recall_.value
+    ('orthogonal', 1.0)
+    >>> np.allclose(bridge.transform(new), old)
+    True
+    """
+
+    _parameter_rules: dict[str, Rule] = {  # noqa: RUF012
+        "form": choice("auto", "orthogonal", "linear", "low-rank"),
+        "n_neighbors": integer(at_least=1),
+        "test_fraction": number(above=0.0, below=1.0),
+    }
+
+    def __init__(
+        self,
+        form: Literal["auto", "orthogonal", "linear", "low-rank"] = "auto",
+        *,
+        n_neighbors: int = 10,
+        test_fraction: float = 0.2,
+        random_state: Any = 0,
+    ) -> None:
+        self.form = form
+        self.n_neighbors = n_neighbors
+        self.test_fraction = test_fraction
+        self.random_state = random_state
+
+    def fit(self, new: ArrayLike, old: ArrayLike) -> Self:
+        """Learn the map.
+
+        Parameters
+        ----------
+        new : array-like of shape (n_samples, n_new)
+            Vectors of the items by the new model.
+        old : array-like of shape (n_samples, n_old)
+            Vectors of the same items by the old model, in the same order.
+        """
+        check_parameters(self._parameter_rules, self.get_params())
+        new, old = _checked(new, "new"), _checked(old, "old")
+        if len(new) != len(old):
+            raise ValueError(
+                f"New and old vectors must be of the same items; got {len(new)} and {len(old)}."
+            )
+        if len(new) < max(_FEWEST_ITEMS, self.n_neighbors + 1):
+            raise ValueError(
+                f"A bridge needs at least {max(_FEWEST_ITEMS, self.n_neighbors + 1)} items; "
+                f"got {len(new)}."
+            )
+        items = check_random_state(self.random_state).permutation(len(new))
+        n_test = max(2, round(self.test_fraction * len(items)))
+        test, rest = items[:n_test], items[n_test:]
+        form = self._choose(new, old, rest)
+        partial = _forms(Centred.of(new[rest], old[rest]), self.form)[form]()
+        self.recall_ = self._recall(new, old, test, partial)
+        self.linear_map_ = _forms(Centred.of(new, old), self.form)[form]()
+        self.form_ = form
+        self.n_features_in_ = new.shape[1]
+        return self
+
+    def transform(self, new: ArrayLike) -> Floats:
+        """Map new vectors to the space of the old ones; the result is float32 if they are."""
+        check_is_fitted(self)
+        vectors = _checked(new, "new")
+        if vectors.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"The bridge expects vectors of {self.n_features_in_} features; "
+                f"got {vectors.shape[1]}."
+            )
+        mapped = vectors @ self.linear_map_.L.T + self.linear_map_.b
+        return mapped.astype(vectors.dtype, copy=False)
+
+    @property
+    def linear_map(self) -> LinearMap:
+        """The map, as the functions in `nearfar.deploy` take it."""
+        check_is_fitted(self)
+        return self.linear_map_
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the map to a safetensors file with the arrays L and b.
+
+        An existing file is replaced only once the new one is complete.
+        """
+        check_is_fitted(self)
+        arrays = {"L": self.linear_map_.L, "b": self.linear_map_.b}
+        recall = {name: repr(value) for name, value in vars(self.recall_).items()}
+        header = {"format": _FORMAT, "version": _VERSION, "form": self.form_, **recall}
+        with atomic_write(path) as temporary:
+            temporary.write_bytes(encoded(arrays, metadata=header))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a bridge that `save` wrote."""
+        try:
+            with safe_open(path, framework="numpy") as file:
+                header = file.metadata() or {}
+                if header.get("format") != _FORMAT or header.get("version") != _VERSION:
+                    raise ValueError("it has another format")
+                linear_map = LinearMap(file.get_tensor("L"), file.get_tensor("b"))
+                values = (float(header[name]) for name in ("value", "low", "high"))
+                counts = (int(header[name]) for name in ("n_items", "n_neighbors"))
+                recall, form = Recall(*values, *counts), header["form"]
+            if linear_map.L.shape[:1] != linear_map.b.shape or linear_map.L.ndim != 2:
+                raise ValueError("its arrays do not fit together")
+        except (SafetensorError, KeyError, ValueError) as error:
+            raise ValueError(f"{path}: not a valid bridge: {error}.") from error
+        bridge = cls(n_neighbors=recall.n_neighbors)
+        bridge.linear_map_, bridge.form_, bridge.recall_ = linear_map, form, recall
+        bridge.n_features_in_ = linear_map.n_features
+        return bridge
+
+    def _choose(self, new: Floats, old: Floats, items: Ints) -> str:
+        """Return the form that keeps most neighbours of some of the items; of several, the first."""
+        n_held_out = max(2, len(items) // 5)
+        held_out, rest = items[:n_held_out][:_MOST_SEARCHED], items[n_held_out:]
+        forms = _forms(Centred.of(new[rest], old[rest]), self.form)
+        if len(forms) == 1:
+            return next(iter(forms))
+        neighbors = OldNeighbors(old, held_out, self.n_neighbors)
+        kept = {
+            name: neighbors.shares(_mapped(find(), new[held_out])).mean()
+            for name, find in forms.items()
+        }
+        return max(kept, key=lambda name: float(kept[name]))
+
+    def _recall(self, new: Floats, old: Floats, test: Ints, linear_map: LinearMap) -> Recall:
+        searched = test[:_MOST_SEARCHED]
+        neighbors = OldNeighbors(old, searched, self.n_neighbors)
+        shares = neighbors.shares(_mapped(linear_map, new[searched]))
+        return Recall.of(shares, self.n_neighbors)
+
+
+def _forms(data: Centred, form: str) -> dict[str, Callable[[], LinearMap]]:
+    """Return what learns a map of each form to be tried, the simplest first."""
+    forms: dict[str, Callable[[], LinearMap]] = {}
+    if form in ("auto", "orthogonal"):
+        forms["orthogonal"] = lambda: orthogonal(data)
+    if form == "orthogonal":
+        return forms
+    ridge = Ridge(data)
+    if form in ("auto", "low-rank"):
+        most = min(data.X.shape[1], data.Y.shape[1])
+        for rank in sorted({max(1, round(share * most)) for share in _RANK_SHARES}):
+            forms[f"low-rank {rank}"] = lambda rank=rank: ridge.low_rank(rank)  # type: ignore[misc]
+    if form in ("auto", "linear"):
+        forms["linear"] = ridge.linear
+    return forms
+
+
+def _mapped(linear_map: LinearMap, vectors: Floats) -> Floats:
+    return np.asarray(vectors @ linear_map.L.T + linear_map.b)
+
+
+def _checked(vectors: ArrayLike, name: str) -> Floats:
+    found: Floats = check_array(
+        vectors, dtype=[np.float64, np.float32], input_name=name, ensure_min_samples=0
+    )
+    return found

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from nearfar import Bridge, Metric
+from nearfar.bridge import Recall
+from nearfar.deploy.onnx import write_onnx
+
+RNG = np.random.default_rng(0)
+OLD = RNG.standard_normal((600, 12))
+TURN = np.linalg.qr(RNG.standard_normal((12, 12)))[0]
+NOISY = OLD @ RNG.standard_normal((20, 12)).T + 2 * RNG.standard_normal((600, 20))
+
+
+def test_a_rotation_keeps_everything():
+    bridge = Bridge().fit(3 * OLD @ TURN + 5, OLD)
+    assert bridge.form_ == "orthogonal"
+    assert bridge.recall_.value == 1.0
+    np.testing.assert_allclose(bridge.transform(3 * OLD @ TURN + 5), OLD, atol=1e-12)
+
+
+def test_truncated_vectors():
+    spread = OLD * np.logspace(0, -2, 12)
+    bridge = Bridge().fit((spread @ TURN.T)[:, :12] @ np.eye(12, 9), spread)
+    assert bridge.transform(np.zeros((1, 9))).shape == (1, 12)
+    assert 0.5 < bridge.recall_.value < 1
+
+
+def test_a_linear_map():
+    new = OLD @ RNG.standard_normal((15, 12)).T
+    bridge = Bridge().fit(new, OLD)
+    assert bridge.form_ == "linear"
+    assert bridge.recall_.value > 0.99
+
+
+@pytest.mark.parametrize("form", ["orthogonal", "linear", "low-rank"])
+def test_forms(form):
+    bridge = Bridge(form).fit(NOISY, OLD)
+    assert bridge.form_.startswith(form)
+    assert 0.05 < bridge.recall_.value < 0.95
+
+
+def test_recall_is_that_of_new_items():
+    """Held-out items say how other items fare, also where a map fits its own items too well."""
+    new, old = RNG.standard_normal((2, 60, 40))
+    bridge = Bridge("linear", n_neighbors=5).fit(new, old)
+    assert bridge.recall_.value < 0.3
+
+
+def test_the_interval_covers_other_items():
+    rng = np.random.default_rng(5)
+    covered = 0
+    for seed in range(20):
+        old = rng.standard_normal((400, 6))
+        new = old + 0.3 * rng.standard_normal((400, 6))
+        low_high = Bridge("orthogonal", random_state=seed).fit(new, old).recall_
+        reverse = Bridge("orthogonal", random_state=seed + 100, test_fraction=0.5).fit(new, old)
+        covered += low_high.low <= reverse.recall_.value <= low_high.high
+    assert covered >= 16
+
+
+def test_recall_by_hand():
+    found = Bridge("orthogonal", n_neighbors=3, test_fraction=0.5).fit(NOISY, OLD)
+    items = np.random.RandomState(0).permutation(600)
+    test, rest = items[:300], items[300:]
+    partial = Bridge("orthogonal").fit(NOISY[rest], OLD[rest])
+    table = Metric.identity(12).distances(OLD[test], OLD)
+    mapped = Metric.identity(12).distances(partial.transform(NOISY[test]), OLD)
+    shares = []
+    for i, a, b in zip(test, table, mapped, strict=True):
+        a[i] = b[i] = np.inf
+        shares.append(len(set(np.argsort(a)[:3]) & set(np.argsort(b)[:3])) / 3)
+    assert found.recall_.value == pytest.approx(np.mean(shares))
+    assert found.recall_.n_items == 300
+
+
+def test_a_sentence():
+    sentence = str(Recall(0.875, 0.85, 0.9, 200, 10))
+    assert sentence == (
+        "New vectors find 87.5 % (85.0 % to 90.0 %) of the 10 nearest old vectors, on 200 items "
+        "that were not learned from."
+    )
+
+
+def test_files(tmp_path):
+    bridge = Bridge(n_neighbors=7).fit(NOISY, OLD)
+    bridge.save(tmp_path / "bridge")
+    again = Bridge.load(tmp_path / "bridge")
+    np.testing.assert_array_equal(again.transform(NOISY), bridge.transform(NOISY))
+    assert again.recall_ == bridge.recall_
+    assert again.form_ == bridge.form_
+    Metric.identity(3).save(tmp_path / "metric")
+    (tmp_path / "text").write_text("no bridge")
+    for name in ("metric", "text"):
+        with pytest.raises(ValueError, match=f"{name}: not a valid bridge"):
+            Bridge.load(tmp_path / name)
+
+
+def test_types_and_copies():
+    bridge = Bridge("linear").fit(NOISY.astype(np.float32), OLD.astype(np.float32))
+    assert bridge.transform(NOISY.astype(np.float32)).dtype == np.float32
+    assert bridge.transform(NOISY).dtype == np.float64
+    assert clone(bridge).get_params() == bridge.get_params()
+
+
+def test_export(tmp_path):
+    write_onnx(Bridge("linear").fit(NOISY, OLD).linear_map, tmp_path / "bridge.onnx", "float32")
+    assert (tmp_path / "bridge.onnx").stat().st_size > 0
+
+
+def test_bad_input():
+    with pytest.raises(ValueError, match="same items; got 600 and 599"):
+        Bridge().fit(NOISY, OLD[1:])
+    with pytest.raises(ValueError, match="at least 20 items; got 19"):
+        Bridge().fit(NOISY[:19], OLD[:19])
+    with pytest.raises(ValueError, match="at least 41 items; got 40"):
+        Bridge(n_neighbors=40).fit(NOISY[:40], OLD[:40])
+    with pytest.raises(ValueError, match="new contains NaN"):
+        Bridge().fit(np.where(NOISY > 3, np.nan, NOISY), OLD)
+    with pytest.raises(ValueError, match='form must be "auto", "orthogonal"'):
+        Bridge("cubic").fit(NOISY, OLD)
+    with pytest.raises(ValueError, match="vectors of 20 features; got 12"):
+        Bridge().fit(NOISY, OLD).transform(OLD)
