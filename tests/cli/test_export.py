@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import duckdb
 import faiss
 import numpy as np
@@ -48,8 +50,7 @@ def test_numpy(run, metric, iris, name):
         np.testing.assert_array_equal(np.load(name)["L"], metric.L)
         return
     module = {}
-    with open(name) as file:
-        exec(file.read(), module)
+    exec(Path(name).read_text(), module)
     np.testing.assert_allclose(module["transform"](iris[0]), metric.transform(iris[0]))
 
 

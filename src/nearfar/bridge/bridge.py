@@ -178,7 +178,7 @@ class Bridge(BaseEstimator):
         return bridge
 
     def _choose(self, new: Floats, old: Floats, items: Ints) -> str:
-        """Return the form that keeps most neighbours of some of the items; of several, the first."""
+        """Return the form that keeps most neighbours of held-out items; of several, the first."""
         n_held_out = max(2, len(items) // 5)
         held_out, rest = items[:n_held_out][:_MOST_SEARCHED], items[n_held_out:]
         forms = _forms(Centred.of(new[rest], old[rest]), self.form)

@@ -2,8 +2,8 @@
 
 With X the centred new vectors (n x p) and Y the centred old ones (n x q), x is mapped to W x:
 
-- orthogonal: W = c U V' from the singular value decomposition Y'X = U S V' minimises |X W' - Y| over
-  scaled (semi-)orthogonal maps, with c = trace(S) / |X V|^2;
+- orthogonal: W = c U V' from the singular value decomposition Y'X = U S V', with
+  c = trace(S) / |X V|^2; of equal sizes, no scaled rotation has a smaller |X W' - Y|;
 - linear: W = Y'X (X'X + a I)^-1, with a chosen by leave-one-out cross-validation, whose residuals
   are r_i / (1 - h_i) with the leverages h_i;
 - low rank: the linear map, followed by a projection on the leading principal axes of its values.

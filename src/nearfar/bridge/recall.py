@@ -39,10 +39,10 @@ class Recall:
         >>> import numpy as np
         >>> from nearfar.bridge import Recall
         >>> print(Recall.of(np.array([0.8, 0.9, 1.0, 0.9]), 10))
-        New vectors find 90.0 % (82.0 % to 98.0 %) of the 10 nearest old vectors, on 4 items that were not learned from.
+        New vectors find 90.0 % (82.0 % to 98.0 %) of the 10 nearest old vectors, on 4 items ...
         """
         value, n = float(shares.mean()), len(shares)
-        error = 1.96 * float(shares.std(ddof=1)) / np.sqrt(n) if n > 1 else 1.0
+        error = 1.96 * float(shares.std(ddof=1) / np.sqrt(n)) if n > 1 else 1.0
         return cls(value, max(0.0, value - error), min(1.0, value + error), n, n_neighbors)
 
     def __str__(self) -> str:
