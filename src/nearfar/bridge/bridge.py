@@ -165,9 +165,9 @@ class Bridge(BaseEstimator):
                 if header.get("format") != _FORMAT or header.get("version") != _VERSION:
                     raise ValueError("it has another format")
                 linear_map = LinearMap(file.get_tensor("L"), file.get_tensor("b"))
-                values = (float(header[name]) for name in ("value", "low", "high"))
-                counts = (int(header[name]) for name in ("n_items", "n_neighbors"))
-                recall, form = Recall(*values, *counts), header["form"]
+                value, low, high = (float(header[name]) for name in ("value", "low", "high"))
+                n_items, n_neighbors = int(header["n_items"]), int(header["n_neighbors"])
+                recall, form = Recall(value, low, high, n_items, n_neighbors), header["form"]
             if linear_map.L.shape[:1] != linear_map.b.shape or linear_map.L.ndim != 2:
                 raise ValueError("its arrays do not fit together")
         except (SafetensorError, KeyError, ValueError) as error:

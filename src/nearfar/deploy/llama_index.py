@@ -39,8 +39,9 @@ class MetricEmbedding(BaseEmbedding):
 
     def __init__(self, embed_model: BaseEmbedding, model: Any, **options: Any) -> None:
         maps = transforms(model)
-        name, size = embed_model.model_name, embed_model.embed_batch_size
-        super().__init__(**{"model_name": name, "embed_batch_size": size} | options)
+        options.setdefault("model_name", embed_model.model_name)
+        options.setdefault("embed_batch_size", embed_model.embed_batch_size)
+        super().__init__(**options)
         self._embed_model, self._transforms = embed_model, maps
 
     @classmethod
