@@ -57,7 +57,8 @@ def measure(n: int, n_queries: int, width: int, repeats: int) -> list[dict[str, 
     table = cdist(queries[:CHECKED].astype(np.float64), X.astype(np.float64))
     expected = np.argsort(table, axis=1)[:, :K]
     times: dict[str, list[float]] = {name: [] for name in METHODS}
-    right, memory = {}, {}
+    right: dict[str, float] = {}
+    memory: dict[str, float] = {}
     for _ in range(repeats):
         for name, search in METHODS.items():
             start = time.perf_counter()
