@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_wine
 from sklearn.model_selection import train_test_split
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
 from nearfar import (
     BoostMetric,
@@ -18,7 +18,7 @@ from nearfar import (
     Triplets,
 )
 from nearfar.evaluate import knn_error
-from nearfar.neighbors import kneighbors
+from nearfar.neighbors import MetricNeighbors, kneighbors
 
 
 def test_kneighbors_equals_sorting_all_distances(rng):
@@ -90,3 +90,46 @@ def test_forms_that_are_not_metrics():
         MetricNeighborsClassifier(learner).fit(*wine)
     with pytest.raises(ValueError, match="learns a form that is not a metric"):
         PairVerifier(learner, random_state=0).fit(*wine)
+
+
+class TestMetricNeighbors:
+    """Its methods against scikit-learn's, on mapped rows."""
+
+    @pytest.fixture(scope="class")
+    def both(self):
+        rng = np.random.default_rng(0)
+        metric, X = Metric(rng.standard_normal((3, 5))), rng.standard_normal((200, 5))
+        ours = MetricNeighbors(metric, n_neighbors=4, radius=1.5).fit(X)
+        return ours, NearestNeighbors(n_neighbors=4, radius=1.5).fit(metric.transform(X)), metric
+
+    @pytest.mark.parametrize("queries", [None, np.random.default_rng(1).standard_normal((30, 5))])
+    def test_methods(self, both, queries):
+        ours, theirs, metric = both
+        mapped = None if queries is None else metric.transform(queries)
+        for found, expected in zip(
+            ours.kneighbors(queries, 7), theirs.kneighbors(mapped, 7), strict=True
+        ):
+            np.testing.assert_allclose(found, expected)
+        for mode in ("connectivity", "distance"):
+            found = ours.kneighbors_graph(queries, mode=mode)
+            expected = theirs.kneighbors_graph(mapped, mode=mode)
+            np.testing.assert_allclose(found.toarray(), expected.toarray())
+        found = ours.radius_neighbors(queries, sort_results=True)
+        expected = theirs.radius_neighbors(mapped, sort_results=True)
+        for ours_, theirs_ in zip(found, expected, strict=True):
+            for a, b in zip(ours_, theirs_, strict=True):
+                np.testing.assert_allclose(a, b)
+        indices = ours.radius_neighbors(queries, return_distance=False)
+        assert [set(row) for row in indices] == [set(row) for row in expected[1]]
+
+    def test_without_a_metric(self):
+        X = [[0.0, 0.0], [3.0, 4.0]]
+        assert MetricNeighbors(n_neighbors=1).fit(X).kneighbors()[0].tolist() == [[5.0], [5.0]]
+
+    def test_errors(self, both):
+        with pytest.raises(ValueError, match='"connectivity" or "distance"'):
+            both[0].kneighbors_graph(mode="graph")
+        with pytest.raises(ValueError, match="3 features"):
+            MetricNeighbors(Metric.identity(3)).fit([[1.0, 2.0]])
+        with pytest.raises(ValueError, match="expecting 5 features"):
+            both[0].kneighbors([[1.0]])

@@ -1,4 +1,4 @@
-"""Nearest neighbours under a metric: exact search and a classifier."""
+"""Nearest neighbours under a metric: exact search, as a function and an estimator; a classifier."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -14,7 +15,7 @@ from nearfar.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.boosting import BoostMetric
 from nearfar.metrics.metric import Metric
-from nearfar.metrics.search import Gallery
+from nearfar.metrics.search import Gallery, Search
 from nearfar.metrics.signed_form import as_metric
 
 
@@ -56,6 +57,123 @@ def kneighbors(
     array([2, 2, 0])
     """
     return Gallery(metric, X).search(queries, rows=rows).nearest(n_neighbors)
+
+
+class MetricNeighbors(BaseEstimator):
+    """Exact search under a metric, with the methods of scikit-learn's `NearestNeighbors`.
+
+    Memory is bounded: no table of all distances is formed, except for the queries at hand.
+
+    Parameters
+    ----------
+    metric : Metric, optional
+        By default Euclidean distance.
+    n_neighbors : int, default=5
+    radius : float, default=1.0
+
+    Attributes
+    ----------
+    gallery_ : Gallery
+        The rows, ready to be searched.
+    n_features_in_ : int
+    n_samples_fit_ : int
+
+    Examples
+    --------
+    >>> from nearfar import Metric
+    >>> from nearfar.neighbors import MetricNeighbors
+    >>> search = MetricNeighbors(Metric([[0.0, 1.0]]), n_neighbors=1)
+    >>> search.fit([[0, 0], [0, 5], [9, 1]]).kneighbors([[7, 4]])
+    (array([[1.]]), array([[1]]))
+    >>> search.kneighbors_graph().toarray()
+    array([[0., 0., 1.],
+           [0., 0., 1.],
+           [1., 0., 0.]])
+    """
+
+    def __init__(
+        self, metric: Metric | None = None, n_neighbors: int = 5, radius: float = 1.0
+    ) -> None:
+        self.metric = metric
+        self.n_neighbors = n_neighbors
+        self.radius = radius
+
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Keep the rows to search; y is ignored."""
+        points = validate_data(self, X, dtype=[np.float64, np.float32])
+        metric = Metric.identity(points.shape[1]) if self.metric is None else self.metric
+        self.gallery_ = Gallery(metric, metric.features_of(points))
+        self.n_samples_fit_ = len(points)
+        return self
+
+    def kneighbors(
+        self,
+        X: ArrayLike | None = None,
+        n_neighbors: int | None = None,
+        return_distance: bool = True,
+    ) -> Any:
+        """Find the nearest rows to each query, or to each row among the others if X is None.
+
+        Returns
+        -------
+        distances : array of shape (n_queries, n_neighbors)
+            Only if `return_distance`. Nearest first.
+        indices : array of shape (n_queries, n_neighbors)
+        """
+        number = self.n_neighbors if n_neighbors is None else n_neighbors
+        distances, indices = self._search(X).nearest(number)
+        return (distances, indices) if return_distance else indices
+
+    def kneighbors_graph(
+        self,
+        X: ArrayLike | None = None,
+        n_neighbors: int | None = None,
+        mode: Literal["connectivity", "distance"] = "connectivity",
+    ) -> csr_matrix:
+        """Return the nearest rows as a sparse matrix, with ones or distances."""
+        if mode not in ("connectivity", "distance"):
+            raise ValueError(f'mode must be "connectivity" or "distance"; got {mode!r}.')
+        distances, indices = self.kneighbors(X, n_neighbors)
+        values = np.ones(indices.size) if mode == "connectivity" else distances.ravel()
+        starts = np.arange(len(indices) + 1) * indices.shape[1]
+        shape = (len(indices), self.n_samples_fit_)
+        return csr_matrix((values, indices.ravel(), starts), shape=shape)
+
+    def radius_neighbors(
+        self,
+        X: ArrayLike | None = None,
+        radius: float | None = None,
+        return_distance: bool = True,
+        sort_results: bool = False,
+    ) -> Any:
+        """Find the rows within a distance of each query, or of each row if X is None.
+
+        Returns
+        -------
+        distances : array of shape (n_queries,) of arrays
+            Only if `return_distance`.
+        indices : array of shape (n_queries,) of arrays
+            By distance if `sort_results`, else by row number.
+        """
+        limit = self.radius if radius is None else radius
+        search = self._search(X)
+        distances = np.empty(search.n_queries, dtype=object)
+        indices = np.empty(search.n_queries, dtype=object)
+        for numbers, table in search.tables():
+            roots = np.sqrt(table)
+            for number, row in zip(numbers, roots, strict=True):
+                found = np.flatnonzero(row <= limit)
+                if sort_results:
+                    found = found[np.argsort(row[found], kind="stable")]
+                distances[number], indices[number] = row[found], found
+        return (distances, indices) if return_distance else indices
+
+    def _search(self, X: ArrayLike | None) -> Search:
+        check_is_fitted(self)
+        if X is None:
+            return self.gallery_.search()
+        points = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        return self.gallery_.search(points)
 
 
 class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):

@@ -202,7 +202,7 @@ class Metric:
         A gated metric and a metric with a kernel have none.
         """
         if not self.is_linear:
-            what = "a kernel" if len(self.parts) == 1 else "several maps"
+            what = "several maps" if self.kernel_map is None else "a kernel"
             raise ValueError(
                 f"A metric with {what} cannot be exported, because it is not one linear map; "
                 "use transform or kneighbors."
