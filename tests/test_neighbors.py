@@ -95,7 +95,7 @@ def test_forms_that_are_not_metrics():
 class TestMetricNeighbors:
     """Its methods against scikit-learn's, on mapped rows."""
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def both(self):
         rng = np.random.default_rng(0)
         metric, X = Metric(rng.standard_normal((3, 5))), rng.standard_normal((200, 5))
