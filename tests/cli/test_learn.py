@@ -394,3 +394,11 @@ def test_labels_that_look_missing_are_named(run, folder):
     table.write_csv(folder / "t.csv")
     result = run("learn", "t.csv", "--label", "label", *QUICK, "--numeric", "x")
     assert "'NA' in column label counts as a class of its own" in result.stderr
+
+
+def test_how_triplets_were_mined(run, document):
+    options = ["iris.csv", *LABELS, "--no-comparison", "--method", "boost", "--max-iter", 2]
+    sampled = ["--set", "constraints=NearestTriplets"]
+    assert document("learn", *options)["mining"]["search"] == "exact"
+    assert "Triplets mined" not in run("learn", *options).stdout
+    assert sampled

@@ -305,4 +305,3 @@ def _same_class(rows: Ints, columns: Ints) -> Iterator[tuple[slice, slice]]:
             slice(*np.searchsorted(rows, [code, code + 1]).tolist()),
             slice(*np.searchsorted(columns, [code, code + 1]).tolist()),
         )
-

@@ -9,6 +9,7 @@ copy of the rows and 8 bytes for each of them.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -127,8 +128,7 @@ class _Index(ClassOrder):
     """
 
     def __init__(self, X: Floats, y: Ints, seed: int) -> None:
-        import faiss
-
+        faiss = _faiss()
         super().__init__(y)
         self.X, self.center = X, X.mean(axis=0, dtype=np.float64)
         self.place = np.empty(self.n, dtype=np.intp)
@@ -147,8 +147,7 @@ class _Index(ClassOrder):
 
     def search(self, rows: Ints, k: int, *, same: bool, probes: int) -> Ints:
         """Return the nearest rows of the same or of other classes, -1 where none was found."""
-        import faiss
-
+        faiss = _faiss()
         found = np.full((len(rows), k), -1, dtype=np.intp)
         place = self.place[rows]
         order = np.argsort(place, kind="stable")
@@ -195,11 +194,15 @@ def _recall(X: Floats, rows: Ints, found: Ints, exact: Ints) -> float:
     return float(np.minimum(hits, (exact >= 0).sum(axis=1)).sum() / (exact >= 0).sum())
 
 
+def _faiss() -> Any:
+    """Import faiss; the types that it declares lack keywords of its own functions."""
+    return importlib.import_module("faiss")
+
+
 @contextmanager
 def _threads() -> Iterator[None]:
     """Let faiss use as many threads as the fit may."""
-    import faiss
-
+    faiss = _faiss()
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(Threads().n_threads)
     try:

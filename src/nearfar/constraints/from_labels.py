@@ -51,7 +51,9 @@ class NearestTriplets:
 
     Notes
     -----
-    Learners keep what was done as `mining_`. Ties: nearest first, then lower row number. A class of one member has no targets, a class of
+    Learners keep what was done as `mining_`.
+
+    Ties: nearest first, then lower row number. A class of one member has no targets, a class of
     fewer than `targets` + 1 members as many as there are.
 
     Examples

@@ -201,9 +201,7 @@ def _affordable(X: Points) -> int:
     return max(FEWEST_ANCHORS, int(EXACT_PRODUCTS / search_cost(1, len(X), X.shape[1])))
 
 
-def _sample(
-    y: NDArray[np.integer], n_anchors: int, random_state: np.random.RandomState
-) -> Ints:
+def _sample(y: NDArray[np.integer], n_anchors: int, random_state: np.random.RandomState) -> Ints:
     """Draw rows whose class has another member, in ascending order."""
     codes = np.unique(y, return_inverse=True)[1]
     rows = np.flatnonzero(np.bincount(codes)[codes] > 1)
