@@ -5,6 +5,10 @@ the rest of an iteration is the client's. These times are replayed through the m
 (`simulated_cluster.py`) with 1, 2 and 4 workers, and compared with fits on so many. Then measured
 constants give the iterations of 10^9 rows x 64 features on 100 machines.
 
+The machine must be quiet: other work changes measured times between the run on one worker and the
+others. The load before each run is shown, and what the model makes of the run's own task times,
+which other work changes less. Task times of a run with more workers than cores are longer already.
+
     python benchmarks/cluster_model.py [--rows 1000000] [--workers 1 2 4] [--toy]
 
 Machines of the prediction have 8 workers, 8 cores and disks of 2 GB/s each; the client's link has
@@ -156,6 +160,22 @@ def replayed(iteration: list[Any]) -> list[Stage]:
     return [*(Stage(tasks) for _, tasks, _ in stages), Stage((), serial)]
 
 
+def compared(
+    path: Path, triplets: Any, iterations: int, model: Cluster, alone: list[list[Any]]
+) -> dict[str, Any]:
+    """Fit on as many workers as the model has, and replay the tasks of one worker."""
+    load = os.getloadavg()[0]
+    with started(model.workers) as executor:
+        runs = fit(path, triplets, iterations, Recorder(executor, []))[1:]
+    return {
+        "workers": model.workers,
+        "load": load,
+        "measured": float(np.median([each[-1] for each in runs])),
+        "model": float(np.median([model.seconds(replayed(each)) for each in alone])),
+        "same_run": float(np.median([model.seconds(replayed(each)) for each in runs])),
+    }
+
+
 def constants_of(path: Path, y: Any, triplets: Any, iterations: list[list[Any]]) -> Constants:
     """Return seconds for elementary operations, from the run on one worker."""
     rows = open_rows(path)
@@ -286,17 +306,16 @@ def main() -> None:
             alone = fit(path, triplets, iterations, Recorder(executor, []))[1:]
         constants = constants_of(path, y, triplets, alone)
         print(f"{link}\n{constants}\n")
-        print("| workers | measured | model | ratio |\n| --- | --- | --- | --- |")
+        print("| workers | load | measured | model | ratio | model, times of the same run |")
+        print("| --- | --- | --- | --- | --- | --- |")
         for workers in counts:
-            model = replace(link, workers=workers)
-            expected = float(np.median([model.seconds(replayed(each)) for each in alone]))
-            with started(workers) as executor:
-                runs = fit(path, triplets, iterations, Recorder(executor, []))[1:]
-            measured = float(np.median([each[-1] for each in runs]))
+            row = compared(path, triplets, iterations, replace(link, workers=workers), alone)
             print(
-                f"| {workers} | {measured:.3f} s | {expected:.3f} s | {expected / measured:.2f} |"
+                f"| {workers} | {row['load']:.1f} | {row['measured']:.3f} s | {row['model']:.3f} s "
+                f"| {row['model'] / row['measured']:.2f} | {row['same_run']:.3f} s |",
+                flush=True,
             )
-            results.append({"workers": workers, "measured": measured, "model": expected})
+            results.append(row)
     print(f"\n10^9 rows x {WIDTH} features, {MACHINES} machines, one iteration:\n")
     predicted = prediction(constants, link.overhead)
     show(predicted)
