@@ -23,7 +23,7 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -66,13 +66,18 @@ class Recorder:
     stages: list[tuple[str, list[Task], float]]
 
     def map(
-        self, function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], *, memory: int = 0
+        self, function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], *, memory: int = 0
     ) -> Iterator[Any]:
         """Yield results, and keep times."""
-        start, timed = time.perf_counter(), []
-        found = self.executor.map(run_timed, [(function, *task) for task in tasks], memory=memory)
-        for task, (seconds, result) in zip(tasks, found, strict=True):
-            timed.append(Task(seconds, size(task), size(result)))
+        start, sent, timed = time.perf_counter(), [], []
+
+        def noted() -> Iterator[tuple[Any, ...]]:
+            for task in tasks:
+                sent.append(size(task))
+                yield function, *task
+
+        for seconds, result in self.executor.map(run_timed, noted(), memory=memory):
+            timed.append(Task(seconds, sent[len(timed)], size(result)))
             yield result
         name = getattr(function, "__name__", "")
         self.stages.append((name, timed, time.perf_counter() - start))
@@ -208,8 +213,7 @@ def constants_of(path: Path, y: Any, triplets: Any, iterations: list[list[Any]])
 
 def tiled(path: Path, triplets: Any) -> TiledEdges:
     anchor, near, far = triplets.index.T
-    a, b = np.concatenate([anchor, anchor]), np.concatenate([near, far])
-    return TiledEdges(open_rows(path), a, b)
+    return TiledEdges(open_rows(path), anchor, far, near)
 
 
 def prediction(constants: Constants, overhead: float, n: float = 1e9) -> list[dict[str, Any]]:
@@ -231,7 +235,7 @@ def prediction(constants: Constants, overhead: float, n: float = 1e9) -> list[di
                 "what": what,
                 "seconds": cluster.seconds(stages),
                 "traffic": traffic(stages),
-                "client": client_bytes(rows_read, m, edges),
+                "client": client_bytes(rows_read, m),
             }
         )
 
@@ -248,7 +252,7 @@ def prediction(constants: Constants, overhead: float, n: float = 1e9) -> list[di
             "what": f"BoostMetric, {anchors:,.0f} anchors in memory",
             "seconds": in_memory,
             "traffic": 0.0,
-            "client": client_bytes(kept, m, 6 * anchors) + 4 * kept * D,
+            "client": client_bytes(kept, m) + 4 * kept * D,
         }
     )
     tasks = math.ceil(4 * n * D / 2**25)

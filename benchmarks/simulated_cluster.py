@@ -145,7 +145,7 @@ def boosting_iteration(
     edges: float,
     constants: Constants,
     *,
-    band_bytes: float = 2.0**28,
+    band_bytes: float = 5 * 2.0**25,
     task_bytes: float = 2.0**25,
 ) -> list[Stage]:
     """Return an iteration of BoostMetric on float32 rows that are not in memory.
@@ -176,11 +176,10 @@ def boosting_iteration(
     return [Stage(scatter), Stage(products, serial=constants.triplet * triplets)]
 
 
-def client_bytes(n: float, triplets: float, edges: float) -> float:
-    """Return the memory that BoostMetric's client needs for its vectors.
+def client_bytes(n: float, triplets: float) -> float:
+    """Return the memory that BoostMetric's client needs for its vectors, of float32 rows.
 
-    For each triplet: its three rows, two edges, margins, weights and a line (5 numbers of 8 bytes).
-    For each edge: two ends, a weight and a length. For each row: a degree and a projection.
+    For each triplet its three row numbers and six numbers of 4 bytes, for each row three of these.
+    Edges are in a temporary file.
     """
-    index = 4 if max(n, 2 * triplets) < 2**31 else 8
-    return triplets * (24 + 2 * index + 24) + edges * (2 * index + 16) + n * 16
+    return triplets * (24 + 6 * 4) + n * 3 * 4
