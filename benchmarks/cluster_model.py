@@ -69,7 +69,9 @@ class Recorder:
         self, function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], *, memory: int = 0
     ) -> Iterator[Any]:
         """Yield results, and keep times."""
-        start, sent, timed = time.perf_counter(), [], []
+        start = time.perf_counter()
+        sent: list[int] = []
+        timed: list[Task] = []
 
         def noted() -> Iterator[tuple[Any, ...]]:
             for task in tasks:
