@@ -1,5 +1,7 @@
 """Search with judged results: what is relevant, and how good a search is."""
 
+from nearfar.retrieval.measures import JudgedRanking
+from nearfar.retrieval.ranking import Ranking, search
 from nearfar.retrieval.readers import (
     Collection,
     from_clicks,
@@ -8,12 +10,18 @@ from nearfar.retrieval.readers import (
     read_qrels,
 )
 from nearfar.retrieval.relevance import Relevance
+from nearfar.retrieval.runs import write_qrels, write_run
 
 __all__ = [
     "Collection",
+    "JudgedRanking",
+    "Ranking",
     "Relevance",
     "from_clicks",
     "from_columns",
     "read_beir",
     "read_qrels",
+    "search",
+    "write_qrels",
+    "write_run",
 ]
