@@ -1,5 +1,6 @@
 """Search with judged results: what is relevant, and how good a search is."""
 
+from nearfar.retrieval.adapter import RetrievalAdapter
 from nearfar.retrieval.measures import JudgedRanking
 from nearfar.retrieval.ranking import Ranking, search
 from nearfar.retrieval.readers import (
@@ -17,6 +18,7 @@ __all__ = [
     "JudgedRanking",
     "Ranking",
     "Relevance",
+    "RetrievalAdapter",
     "from_clicks",
     "from_columns",
     "read_beir",

@@ -103,7 +103,9 @@ class Candidates:
         return Candidates(self.n_queries, query[order], document[order], target[order], self.pool)
 
 
-def shared_pool(relevance: Relevance, n_documents: int, random_state: np.random.RandomState) -> Ints:
+def shared_pool(
+    relevance: Relevance, n_documents: int, random_state: np.random.RandomState
+) -> Ints:
     """Choose the documents that all queries share.
 
     Examples

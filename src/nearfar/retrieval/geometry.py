@@ -87,5 +87,6 @@ class Whitening:
     map: Matrix
 
     def __call__(self, X: Floats) -> Floats:
+        """Map rows."""
         center, matrix = self.center.astype(X.dtype), self.map.astype(X.dtype)
         return unit_length((X - center) @ matrix)
