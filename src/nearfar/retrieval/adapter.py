@@ -35,7 +35,7 @@ from nearfar.runtime.parameters import (
 from nearfar.runtime.threads import limited_threads
 from nearfar.typing import Floats, Ints, Matrix
 
-_STRENGTHS = (40.0, 150.0, 600.0)
+_STRENGTHS = (60.0, 200.0, 600.0)
 """Candidates, times 1 / n_queries: the weight of one mean squared change, in queries."""
 
 _TEMPERATURE = 0.5
@@ -236,7 +236,7 @@ class RetrievalAdapter(BaseEstimator):
         return choose(
             corpora,
             strengths=strengths,
-            numbers=sorted({-(-self.max_iter // share) for share in (4, 2, 1)}),
+            numbers=sorted({-(-self.max_iter // share) for share in (2, 1)}),
             finish=finish,
             n_folds=self.cv,
             by_document=self.groups == "document",
