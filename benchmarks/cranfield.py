@@ -67,11 +67,11 @@ def folds(queries: Array, n_folds: int) -> list[tuple[Array, Array]]:
 
 def run(
     name: str,
-    side: str,
+    side: Any,
     data: tuple[Array, Array, Relevance],
     splits: list[tuple[Array, Array]],
     n_train: int | None = None,
-    groups: str = "query",
+    groups: Any = "query",
 ) -> dict[str, Any]:
     """Learn from the first training queries of each split, and measure the test queries."""
     Q, X, relevance = data
