@@ -1,5 +1,6 @@
 """Search with judged results: what is relevant, and how good a search is."""
 
+from nearfar.retrieval.comparison import compare_retrieval
 from nearfar.retrieval.measures import JudgedRanking
 from nearfar.retrieval.ranking import Ranking, search
 from nearfar.retrieval.readers import (
@@ -10,6 +11,7 @@ from nearfar.retrieval.readers import (
     read_qrels,
 )
 from nearfar.retrieval.relevance import Relevance
+from nearfar.retrieval.results import SearchComparison, SearchResult
 from nearfar.retrieval.runs import write_qrels, write_run
 
 __all__ = [
@@ -17,6 +19,9 @@ __all__ = [
     "JudgedRanking",
     "Ranking",
     "Relevance",
+    "SearchComparison",
+    "SearchResult",
+    "compare_retrieval",
     "from_clicks",
     "from_columns",
     "read_beir",
