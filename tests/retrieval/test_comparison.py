@@ -83,7 +83,8 @@ def test_doing_nothing_is_no_gain() -> None:
 
 
 def test_a_good_adapter_helps_and_a_bad_one_does_harm() -> None:
-    Q, X, relevance, weights = noisy_searches()
+    # The test by folds is weak where folds have few queries.
+    Q, X, relevance, weights = noisy_searches(400)
     good = compare_retrieval(Q, X, relevance, Stretched(weights))
     assert good.verdict.category == "clearly better"
     assert good.verdict.helps
