@@ -29,7 +29,7 @@ from nearfar.cli.table_formats import (
     stem_of,
 )
 from nearfar.cli.tables import columns_named, listed, reading
-from nearfar.cli.terminal import counted, note
+from nearfar.cli.terminal import note
 from nearfar.retrieval import Relevance, read_qrels
 from nearfar.retrieval.comparison import checked_vectors
 from nearfar.retrieval.readers import Unknown, beir_files, read_texts
@@ -161,7 +161,8 @@ def read_search(
         raise UserError(f"{error}{remedy}") from error
     unused = len(Q) - len(relevance.queries)
     if unused:
-        note(f"{counted(unused, 'row')} of {len(Q)} queries have no relevant document, not used.")
+        has, is_ = ("has", "is") if unused == 1 else ("have", "are")
+        note(f"{unused} of {len(Q)} queries {has} no relevant document and {is_} not used.")
     name = stem_of(Path(documents))
     return SearchInput(name, Q, X, relevance, query_ids, document_ids, asked.texts, searched.texts)
 
@@ -271,7 +272,7 @@ def _of_lists(column: pl.Series, path: Path) -> NDArray[Any]:
         )
     with reading(path):
         flat = values.explode().fill_null(np.nan).to_numpy()
-    narrow = column.dtype.inner == pl.Float32  # type: ignore[union-attr]
+    narrow = column.dtype.inner == pl.Float32
     return flat.reshape(len(column), -1).astype(np.float32 if narrow else np.float64)
 
 
