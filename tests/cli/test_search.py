@@ -107,7 +107,7 @@ def test_the_same_command_gives_the_same_files(run: Any, weights: Floats, adapti
     assert Path("one.trec").read_bytes() == Path("two.trec").read_bytes()
 
 
-def test_mistakes_end_in_one_line(fail: Any, weights: Floats, folder: Path) -> None:
+def test_mistakes_end_in_one_line(run: Any, fail: Any, weights: Floats, folder: Path) -> None:
     assert "either --qrels FILE or --beir FOLDER" in fail("adapt", "q.npz", "d.npz")
     Path("bad.txt").write_text("0 0 d1 1\n0 0 nothing 1\n")
     text = fail("adapt", "q.npz", "d.npz", "--qrels", "bad.txt")
@@ -116,7 +116,8 @@ def test_mistakes_end_in_one_line(fail: Any, weights: Floats, folder: Path) -> N
     judged = ["q.npz", "d.npz", "--qrels", "qrels.html"]
     assert "is an input" in fail("search-report", *judged, "--out", "qrels.html")
     Path("few.txt").write_text("0 0 d1 1\n1 0 d2 1\n")
-    text = fail("adapt", "q.npz", "d.npz", "--qrels", "few.txt")
+    text = run("adapt", "q.npz", "d.npz", "--qrels", "few.txt", code=2).stderr
+    assert "Note: 78 of 80 queries have no relevant document and are not used." in text
     assert "5 folds need at least 5 queries with a relevant document; got 2" in text
     text = fail("search-report", *INPUT, "--run-out", "run.csv")
     assert "run.csv has the name of a table" in text
