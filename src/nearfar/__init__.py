@@ -43,7 +43,7 @@ from nearfar.learners.nca import NCA, MixtureNCA, SparseNCA
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import MetricNeighborsClassifier
-from nearfar.retrieval import Relevance, compare_retrieval
+from nearfar.retrieval import Relevance, RetrievalAdapter, compare_retrieval
 from nearfar.rows import open_rows
 from nearfar.runtime.executors import executor
 from nearfar.verification import PairVerifier
@@ -89,6 +89,7 @@ __all__ = [
     "RandomPairs",
     "RandomTriplets",
     "Relevance",
+    "RetrievalAdapter",
     "SparseNCA",
     "Triplets",
     "__version__",

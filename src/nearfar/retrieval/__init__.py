@@ -1,5 +1,6 @@
 """Search with judged results: what is relevant, and how good a search is."""
 
+from nearfar.retrieval.adapter import RetrievalAdapter
 from nearfar.retrieval.comparison import compare_retrieval
 from nearfar.retrieval.measures import JudgedRanking
 from nearfar.retrieval.ranking import Ranking, search
@@ -19,6 +20,7 @@ __all__ = [
     "JudgedRanking",
     "Ranking",
     "Relevance",
+    "RetrievalAdapter",
     "SearchComparison",
     "SearchResult",
     "compare_retrieval",
