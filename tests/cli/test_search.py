@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from ir_measures import RR, nDCG
 
+from nearfar import RetrievalAdapter
 from nearfar.cli import adapt, search_report
 from nearfar.retrieval import write_qrels
 from nearfar.typing import Floats
@@ -75,6 +76,17 @@ def test_adapt_prints_json(document: Any, weights: Floats, adapting: Any) -> Non
     assert found["comparison"]["verdict"]["category"] == "clearly better"
     adapting(1 - weights)
     assert document("adapt", *INPUT, code=3)["adapter"] is None
+
+
+@pytest.mark.parametrize("side", ["query", "both"])
+def test_adapt_saves_a_retrieval_adapter(run: Any, weights: Floats, side: str) -> None:
+    text = run("adapt", *INPUT, "--side", side, "--folds", "2", "--out", "a.safetensors").stdout
+    assert "Adapter written to a.safetensors" in text
+    adapter = RetrievalAdapter.load("a.safetensors")
+    assert (adapter.side, adapter.score) == (side, "cosine")
+    with np.load("q.npz") as queries, np.load("d.npz") as documents:
+        scores, _ = adapter.kneighbors(queries["Q"], documents["X"], k=3)
+    assert scores.shape == (N_QUERIES, 3)
 
 
 def test_search_report_writes_a_page_and_runs(run: Any, weights: Floats, adapting: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nearfar import Relevance, compare_retrieval
+from nearfar import Relevance, RetrievalAdapter, compare_retrieval
 from nearfar.metrics.points import unit_length
 from nearfar.retrieval import JudgedRanking, search
 from nearfar.typing import Floats
@@ -107,6 +107,24 @@ def test_the_better_of_two_is_named() -> None:
     assert found.p_values["good"] >= alone.p_values["adapted"]
 
 
+def test_the_default_is_a_retrieval_adapter_with_the_same_score() -> None:
+    Q, X, relevance, _ = noisy_searches(60)
+    found = compare_retrieval(Q, 3 * X, relevance, score="cosine", cv=2)
+    same = RetrievalAdapter(score="cosine", random_state=0)
+    expected = compare_retrieval(Q, 3 * X, relevance, same, cv=2)
+    for name in ("untouched", "adapted"):
+        np.testing.assert_array_equal(
+            found[name].ranking.documents, expected[name].ranking.documents
+        )
+
+
+def test_adapters_with_different_scores_need_a_usual_one() -> None:
+    Q, X, relevance, _ = noisy_searches(20)
+    named = {score: RetrievalAdapter(score=score) for score in ("dot", "cosine")}  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="The adapters have different scores"):
+        compare_retrieval(Q, X, relevance, named)
+
+
 def test_groups_stay_together() -> None:
     Q, X, relevance, weights = noisy_searches(40)
     groups = np.arange(40) // 4
@@ -182,10 +200,10 @@ NOT_A_NUMBER[3, 1] = np.nan
     ("change", "message"),
     [
         ({"Q": np.ones((10, 3))}, "Q has 3 columns and X has 2; both must come from the same"),
-        ({"Q": NOT_A_NUMBER}, "Q has missing or infinite values, first in row 3"),
-        ({"X": NOT_A_NUMBER}, "X has missing or infinite values, first in row 3"),
-        ({"X": np.ones(4)}, r"X must be a table with rows and columns; got \(4,\)"),
-        ({"X": np.ones((0, 2))}, "X must be a table with rows and columns"),
+        ({"Q": NOT_A_NUMBER}, "Row 3 of Q has missing or infinite values"),
+        ({"X": NOT_A_NUMBER}, "Row 3 of X has missing or infinite values"),
+        ({"X": np.ones(4)}, r"X must be a 2-d array, a vector per row; got \(4,\)"),
+        ({"X": np.ones((0, 2))}, "X must be a 2-d array"),
         ({"Q": [["a", "b"]] * 10}, "Q must have numbers"),
         ({"relevance": Relevance([30], [0])}, "query 30, but Q has only 10 rows"),
         ({"relevance": Relevance([0], [0], [0])}, "No document is relevant to any query"),

@@ -31,7 +31,7 @@ from nearfar.cli.table_formats import (
 from nearfar.cli.tables import columns_named, listed, reading
 from nearfar.cli.terminal import note
 from nearfar.retrieval import Relevance, read_qrels
-from nearfar.retrieval.comparison import checked_vectors
+from nearfar.retrieval.adapter import as_vectors
 from nearfar.retrieval.readers import Unknown, beir_files, read_texts
 from nearfar.typing import Floats
 
@@ -175,13 +175,13 @@ def _checked(
     Q: NDArray[Any], X: NDArray[Any], queries: str, documents: str
 ) -> tuple[Floats, Floats]:
     """Return finite vectors of the same length; errors name the files."""
-    try:
-        return checked_vectors(Q, X)
-    except ValueError as error:
-        start, _, rest = str(error).partition(" ")
-        file = shown_name(queries if start == "Q" else documents)
-        rest = rest.replace(" and X has ", f" and {shown_name(documents)} has ")
-        raise UserError(f"{file} {rest}") from error
+    Q, X = as_vectors(Q, shown_name(queries)), as_vectors(X, shown_name(documents))
+    if Q.shape[1] != X.shape[1]:
+        raise UserError(
+            f"{shown_name(queries)} has vectors of length {Q.shape[1]} and "
+            f"{shown_name(documents)} of length {X.shape[1]}; both must come from the same model."
+        )
+    return Q, X
 
 
 def _read_side(

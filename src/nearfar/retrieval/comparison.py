@@ -9,7 +9,7 @@ be found in every fold, as in an index that does not change.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -18,6 +18,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold
 
 from nearfar.metrics.points import unit_length
+from nearfar.retrieval.adapter import RetrievalAdapter, as_vectors
 from nearfar.retrieval.measures import JudgedRanking
 from nearfar.retrieval.ranking import Ranking, search
 from nearfar.retrieval.relevance import Relevance
@@ -49,12 +50,12 @@ def compare_retrieval(
     Q: ArrayLike,
     X: ArrayLike,
     relevance: Relevance,
-    adapters: Adapter | Mapping[str, Adapter],
+    adapters: Adapter | Mapping[str, Adapter] | None = None,
     *,
     cv: int = 5,
     k: int = 10,
     groups: ArrayLike | None = None,
-    score: Score = "cosine",
+    score: Score | None = None,
     query_names: Sequence[str] | None = None,
     random_state: int | None = 0,
     progress: Progress | None = None,
@@ -68,8 +69,9 @@ def compare_retrieval(
     X : array-like of shape (n_documents, n_features)
         Vectors of documents.
     relevance : Relevance
-    adapters : adapter or dict of str to adapter
-        What to compare with untouched vectors; an empty dict only measures those.
+    adapters : adapter or dict of str to adapter, optional
+        What to compare with untouched vectors; by default a `RetrievalAdapter`. An empty dict only
+        measures untouched vectors.
     cv : int, default=5
         Number of folds.
     k : int, default=10
@@ -77,8 +79,9 @@ def compare_retrieval(
     groups : array-like of shape (n_queries,), optional
         Queries of the same group are held out together: those about the same document, or by the
         same person.
-    score : {"cosine", "dot"}, default="cosine"
-        What ranks documents for untouched vectors.
+    score : {"cosine", "dot"}, optional
+        What ranks documents for untouched vectors. By default the `score` of the adapters, or inner
+        products.
     query_names : sequence of str, optional
         Texts or ids of all queries, to name those that change most.
     random_state : int or None, default=0
@@ -96,13 +99,17 @@ def compare_retrieval(
     >>> from nearfar import Relevance, compare_retrieval
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(200, 8))
-    >>> Q = X[:60] + rng.normal(size=(60, 8))
-    >>> found = compare_retrieval(Q, X, Relevance(range(60), range(60)), {})
-    >>> found.verdict.headline
-    'Nothing to compare: nDCG@10 0.450 with the vectors as they are.'
+    >>> Q = X[:100] + rng.normal(size=(100, 8)) * [0, 0, 0, 0, 2, 2, 2, 2]
+    >>> found = compare_retrieval(Q, X, Relevance(range(100), range(100)), score="cosine")
+    >>> found.verdict.helps
+    True
+    >>> list(found)
+    ['untouched', 'adapted']
     """
     Q, X = checked_vectors(Q, X)
     relevance.check(len(Q), len(X))
+    named = _named(adapters, score, random_state)
+    score = _common_score(named.values()) if score is None else score
     rules = {"cv": integer(at_least=2), "k": integer(at_least=1), "score": choice("cosine", "dot")}
     check_parameters(rules, {"cv": cv, "k": k, "score": score})
     if k > len(X):
@@ -114,10 +121,7 @@ def compare_retrieval(
     mapped = (unit_length(Q), unit_length(X)) if score == "cosine" else (Q, X)
     untouched = JudgedRanking(search(*mapped, depth, queries=queries), relevance)
     results = [scored(UNTOUCHED, untouched, k)]
-    named = adapters if isinstance(adapters, Mapping) else {"adapted": adapters}
     for number, (name, adapter) in enumerate(named.items()):
-        if name == UNTOUCHED:
-            raise ValueError(f"{name!r} is the name of the vectors as they are; choose another.")
         parts, seconds = [], 0.0
         for fold in range(cv):
             if progress is not None:
@@ -137,6 +141,26 @@ def compare_retrieval(
     )
 
 
+def _named(
+    adapters: Adapter | Mapping[str, Adapter] | None, score: Score | None, random_state: int | None
+) -> Mapping[str, Adapter]:
+    """Return adapters by name."""
+    if adapters is None:
+        adapters = RetrievalAdapter(score=score or "dot", random_state=random_state)
+    named = adapters if isinstance(adapters, Mapping) else {"adapted": adapters}
+    if UNTOUCHED in named:
+        raise ValueError(f"{UNTOUCHED!r} is the name of the vectors as they are; choose another.")
+    return named
+
+
+def _common_score(adapters: Iterable[Adapter]) -> Score:
+    """Return the score that adapters begin with."""
+    found: set[Score] = {getattr(adapter, "score", "dot") for adapter in adapters} or {"dot"}
+    if len(found) > 1:
+        raise ValueError("The adapters have different scores; say which is the usual one: score=.")
+    return found.pop()
+
+
 def checked_vectors(Q: ArrayLike, X: ArrayLike) -> tuple[Floats, Floats]:
     """Return queries and documents as finite arrays of the same width, or raise ValueError.
 
@@ -148,31 +172,13 @@ def checked_vectors(Q: ArrayLike, X: ArrayLike) -> tuple[Floats, Floats]:
     ...
     ValueError: Q has 2 columns and X has 1; both must come from the same model.
     """
-    queries, documents = _vectors(Q, "Q"), _vectors(X, "X")
+    queries, documents = as_vectors(Q, "Q"), as_vectors(X, "X")
     if queries.shape[1] != documents.shape[1]:
         raise ValueError(
             f"Q has {queries.shape[1]} columns and X has {documents.shape[1]}; "
             "both must come from the same model."
         )
     return queries, documents
-
-
-def _vectors(values: ArrayLike, name: str) -> Floats:
-    vectors = np.asarray(values)
-    if vectors.ndim != 2 or 0 in vectors.shape:
-        raise ValueError(f"{name} must be a table with rows and columns; got {vectors.shape}.")
-    try:
-        vectors = vectors.astype(np.result_type(vectors, np.float32), copy=False)
-        if vectors.dtype not in (np.float32, np.float64):
-            vectors = vectors.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must have numbers; got {vectors.dtype}.") from error
-    finite = np.isfinite(vectors).all(axis=1)
-    if not finite.all():
-        raise ValueError(
-            f"{name} has missing or infinite values, first in row {int(finite.argmin())}."
-        )
-    return vectors
 
 
 def _folds(
