@@ -43,7 +43,7 @@ from nearfar.learners.nca import NCA, MixtureNCA, SparseNCA
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import MetricNeighborsClassifier
-from nearfar.retrieval import Relevance, RetrievalAdapter
+from nearfar.retrieval import Relevance, RetrievalAdapter, compare_retrieval
 from nearfar.rows import open_rows
 from nearfar.runtime.executors import executor
 from nearfar.verification import PairVerifier
@@ -94,6 +94,7 @@ __all__ = [
     "Triplets",
     "__version__",
     "compare",
+    "compare_retrieval",
     "datasets",
     "evaluate",
     "executor",

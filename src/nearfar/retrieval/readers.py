@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -64,19 +64,34 @@ def read_beir(
     Collection
         All queries of the folder, whether they are judged in this split or not.
     """
+    files = beir_files(folder, split)
+    query_ids, query_texts = read_texts(files.queries)
+    document_ids, document_texts = read_texts(files.documents)
+    relevance = read_qrels(files.qrels, query_ids, document_ids, unknown=unknown)
+    return Collection(query_ids, document_ids, query_texts, document_texts, relevance)
+
+
+class BeirFiles(NamedTuple):
+    """Files of a folder in the layout of BEIR."""
+
+    queries: Path
+    documents: Path
+    qrels: Path
+
+
+def beir_files(folder: str | os.PathLike[str], split: str = "test") -> BeirFiles:
+    """Find the files of a folder in the layout of BEIR, or raise FileNotFoundError."""
     place = Path(folder)
     if not place.is_dir():
         raise FileNotFoundError(f"There is no folder {place}.")
-    query_ids, query_texts = read_texts(_existing(place / "queries.jsonl"))
-    document_ids, document_texts = read_texts(_existing(place / "corpus.jsonl"))
+    queries, documents = _existing(place / "queries.jsonl"), _existing(place / "corpus.jsonl")
     qrels = place / "qrels" / f"{split}.tsv"
     if not qrels.is_file():
         found = sorted(file.stem for file in qrels.parent.glob("*.tsv"))
         raise FileNotFoundError(
             f"There is no {qrels}; the splits of this folder are: {', '.join(found) or 'none'}."
         )
-    relevance = read_qrels(qrels, query_ids, document_ids, unknown=unknown)
-    return Collection(query_ids, document_ids, query_texts, document_texts, relevance)
+    return BeirFiles(queries, documents, qrels)
 
 
 def read_texts(path: str | os.PathLike[str]) -> tuple[list[str], list[str]]:

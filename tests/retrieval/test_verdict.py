@@ -1,0 +1,44 @@
+"""Verdicts on searches, in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from nearfar.comparison.gains import Gain
+from nearfar.retrieval.verdict import category, judge, untried
+
+
+@pytest.mark.parametrize(
+    ("after", "probability", "p_value", "expected"),
+    [
+        (0.5, 0.96, 0.001, "clearly better"),
+        (0.5, 0.80, 0.04, "probably better"),
+        (0.5, 0.50, 0.2, "too few searches to tell"),
+        (0.5, 0.10, 0.2, "no clear gain"),
+        (0.4, 0.50, 1.0, "no clear gain"),
+        (0.3, 0.50, 0.2, "no clear gain"),
+        (0.3, 0.01, 0.01, "worse"),
+    ],
+)
+def test_categories(after: float, probability: float, p_value: float, expected: str) -> None:
+    assert category(0.4, after, Gain(0.0, 0.0, 0.0, probability), p_value) == expected
+
+
+def test_sentences_have_the_figures() -> None:
+    gain = Gain(0.051, 0.02, 0.08, 0.999)
+    found = judge("both", "nDCG@10", 0.412, 0.463, gain, 0.001, alone=True)
+    assert found.headline == (
+        "It helps: nDCG@10 0.412 -> 0.463 on searches it has not seen (clearly better: over 99 %). "
+        "Expected gain 0.051 (0.020 to 0.080)."
+    )
+    assert judge("both", "nDCG@10", 0.412, 0.463, gain, 0.001, alone=False).headline.startswith(
+        "both helps: "
+    )
+    assert found.to_dict()["after"] == 0.463
+    assert str(found) == found.headline
+
+
+def test_nothing_to_compare() -> None:
+    found = untried("nDCG@10", 0.4)
+    assert found.category == "nothing to compare"
+    assert not found.helps
