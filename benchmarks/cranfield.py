@@ -42,8 +42,8 @@ def clinc(seed: int, n_intents: int | None) -> tuple[Array, Array, Relevance, Ar
     rng = np.random.RandomState(seed)
     intents = rng.permutation(150)[:n_intents]
     rows = [rng.permutation(np.flatnonzero(y == intent)) for intent in intents]
-    queries = np.concatenate([some[:6] for some in rows])
-    documents = np.concatenate([some[6:26] for some in rows])
+    queries = np.concatenate([some[:10] for some in rows])
+    documents = np.concatenate([some[10:30] for some in rows])
     relevance = Relevance(*np.nonzero(y[queries][:, None] == y[documents]))
     unseen = np.isin(y[queries], intents[len(intents) // 2 :])
     return X[queries].astype(np.float32), X[documents].astype(np.float32), relevance, unseen

@@ -68,7 +68,7 @@ def test_low_rank_is_judged_beside_the_leading_components():
     Q, X, relevance = topic_search()
     adapter = RetrievalAdapter(form="low_rank", rank=4).fit(Q, X, relevance)
     assert adapter.chosen_.helps
-    variances, axes = np.linalg.eigh(np.cov(X.T))
+    _, axes = np.linalg.eigh(np.cov(X.T))
     leading = axes[:, -4:] @ axes[:, -4:].T
     expected = untouched(Q @ leading, X, relevance)
     assert adapter.chosen_.before == pytest.approx(expected, abs=1e-9)
@@ -83,11 +83,21 @@ def test_too_few_queries_leave_the_vectors_alone():
 
 def test_begins_at_the_untouched_score():
     Q, X, relevance = topic_search()
-    strong = RetrievalAdapter(cv=None, strength=1e9).fit(Q, X, relevance)
+    strong = RetrievalAdapter(cv=None, start="identity", strength=1e9).fit(Q, X, relevance)
     np.testing.assert_allclose(strong.W_, np.eye(8), atol=1e-6)
-    weak = RetrievalAdapter(cv=None).fit(Q, X, relevance)
+    weak = RetrievalAdapter(cv=None, start="identity").fit(Q, X, relevance)
     assert np.abs(weak.W_ - np.eye(8)).max() > 0.1
     assert np.all(np.diff(weak.history_.objective) < 0)
+
+
+def test_begins_at_the_covariance_of_relevant_pairs():
+    Q, X, relevance = topic_search()
+    W = RetrievalAdapter(cv=None, strength=1e9).fit(Q, X, relevance).W_
+    apart = (Q[:, None] - X)[relevance.query, relevance.document]
+    S = np.cov(apart.T, bias=True)
+    S = (S * 8 / np.trace(S) + np.eye(8)) / 2
+    np.testing.assert_allclose(W @ S @ W, np.eye(8), atol=1e-6)
+    assert np.diag(W)[:4].min() > np.diag(W)[4:].max()
 
 
 @pytest.mark.parametrize("side", ["query", "both"])
@@ -257,6 +267,7 @@ def test_bad_input_is_one_sentence(change, message):
         {"form": "diagonal"},
         {"rank": 0},
         {"score": "l2"},
+        {"start": "random"},
         {"strength": 0.0},
         {"max_iter": 0},
         {"cv": 1},

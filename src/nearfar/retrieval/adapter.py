@@ -35,8 +35,8 @@ from nearfar.runtime.parameters import (
 from nearfar.runtime.threads import limited_threads
 from nearfar.typing import Floats, Ints, Matrix
 
-_STRENGTHS = (120.0, 500.0)
-"""Candidates, times 1 / n_queries: the weight of one mean squared change, in queries."""
+_STRENGTHS = (0.5, 2.0)
+"""Candidates, times n_features / n_queries."""
 
 _TEMPERATURE = 0.5
 """In standard deviations of a query's scores."""
@@ -47,9 +47,9 @@ _RANK = 64
 class RetrievalAdapter(BaseEstimator):
     """Adapt the vectors of a search to judged queries.
 
-    Learns the score q' W x of a query and a document. Learning begins at the untouched vectors,
-    W = I, and held-out queries choose how far to go from there. If no adapter is better than the
-    untouched vectors beyond noise, they stay as they are; `chosen_` says so.
+    Learns the score q' W x of a query and a document. W = I are the untouched vectors, and held-out
+    queries choose how far to go from there. If no adapter is better than the untouched vectors
+    beyond noise, they stay as they are; `chosen_` says so.
 
     Parameters
     ----------
@@ -64,6 +64,9 @@ class RetrievalAdapter(BaseEstimator):
     score : {"dot", "cosine"}, default="dot"
         The score of the untouched vectors. For vectors of unit length these are the same. "cosine"
         divides vectors by their length first.
+    start : {"pairs", "identity"}, default="pairs"
+        Where the search for W begins: at S^(-1/2), with S the covariance of the differences between
+        queries and their relevant documents, or at the untouched vectors.
     strength : float or "auto", default="auto"
         Strength of the penalty on changes; see `docs/retrieval.md` for its units.
     max_iter : int, default=12
@@ -116,6 +119,7 @@ class RetrievalAdapter(BaseEstimator):
         "form": choice("full", "low_rank", "identity_plus_low_rank"),
         "rank": optional(integer(at_least=1)),
         "score": choice("dot", "cosine"),
+        "start": choice("pairs", "identity"),
         "strength": either(choice("auto"), number(above=0.0)),
         "max_iter": integer(at_least=1),
         "cv": optional(integer(at_least=2)),
@@ -130,6 +134,7 @@ class RetrievalAdapter(BaseEstimator):
         form: Literal["full", "low_rank", "identity_plus_low_rank"] = "full",
         rank: int | None = None,
         score: Literal["dot", "cosine"] = "dot",
+        start: Literal["pairs", "identity"] = "pairs",
         strength: float | Literal["auto"] = "auto",
         max_iter: int = 12,
         cv: int | None = 5,
@@ -142,6 +147,7 @@ class RetrievalAdapter(BaseEstimator):
         self.form = form
         self.rank = rank
         self.score = score
+        self.start = start
         self.strength = strength
         self.max_iter = max_iter
         self.cv = cv
@@ -196,47 +202,64 @@ class RetrievalAdapter(BaseEstimator):
     def _fit(self, Q: Floats, X: Floats, relevance: Relevance) -> None:
         random_state = check_random_state(0 if self.random_state is None else self.random_state)
         Q, X = self._scored(Q), self._scored(X)
-        plain = self._corpus(Q, X, relevance, shared_pool(relevance, len(X), random_state))
-        whitening = plain.geometry.whitening
-        corpora = [plain]
-        if self.side == "both":
-            corpora.append(self._corpus(whitening(Q), whitening(X), relevance, plain.pool))
+        pool = shared_pool(relevance, len(X), random_state)
+        corpora = self._corpora(Q, X, relevance, pool)
         finish = [_Form(self.form, self._rank(X.shape[1]), corpus.geometry) for corpus in corpora]
         chosen = self._choose(corpora, finish, random_state)
 
         place = int(chosen.helps and chosen.whitened)
-        corpus, history, change = corpora[place], History(), np.zeros((X.shape[1],) * 2)
+        history, change = History(), np.zeros((X.shape[1],) * 2)
         if chosen.helps:
-            problem = corpus.problem(relevance.queries).mined(chosen.strength, chosen.n_iter)
+            problem = corpora[place].problem(relevance.queries)
+            problem = problem.mined(chosen.strength, chosen.n_iter)
             ((_, change),) = problem.path(chosen.strength, [chosen.n_iter], history)
         self.W_ = finish[place](chosen.blend * change)
         self.chosen_ = chosen
         self.history_ = history
-        self.temperature_ = corpus.temperature
+        self.temperature_ = corpora[place].temperature
         self.n_features_in_ = X.shape[1]
-        self._set_maps(whitening if place else None)
+        self._set_maps(corpora[0].geometry.whitening if place else None)
+
+    def _corpora(self, Q: Floats, X: Floats, relevance: Relevance, pool: Ints) -> list[Corpus]:
+        """Return the tables to choose from: as they are and, for both sides, whitened."""
+        plain = self._corpus(Q, X, relevance, pool)
+        if self.side == "query":
+            return [plain]
+        whitening = plain.geometry.whitening
+        return [plain, self._corpus(whitening(Q), whitening(X), relevance, pool)]
 
     def _corpus(self, Q: Floats, X: Floats, relevance: Relevance, pool: Ints) -> Corpus:
         temperature = _TEMPERATURE * score_spread(Q[relevance.queries], X)
         if not temperature > 0:
             raise ValueError("All scores of judged queries are equal; check the vectors in Q.")
-        return Corpus(Q, X, relevance, Geometry.of(X), pool, temperature, self.n_negatives)
+        return Corpus(
+            Q,
+            X,
+            relevance,
+            Geometry.of(X),
+            pool,
+            temperature,
+            self.n_negatives,
+            matched=self.start == "pairs",
+        )
 
     def _choose(
         self, corpora: list[Corpus], finish: Sequence[Finish], random_state: np.random.RandomState
     ) -> Choice:
         n = len(corpora[0].relevance.queries)
         if self.strength == "auto":
-            strengths = [strength / n for strength in _STRENGTHS]
+            unit = corpora[0].n_features / n
+            strengths = [strength * unit for strength in _STRENGTHS]
         else:
             strengths = [float(self.strength)]
         if self.cv is None:
-            strength = strengths[len(strengths) // 2]
-            return Choice(True, strength, self.max_iter, 1.0, whitened=len(corpora) > 1)
+            strength = strengths[0]
+            whitened = self.side == "both"
+            return Choice(True, strength, self.max_iter, 1.0, whitened)
         return choose(
             corpora,
             strengths=strengths,
-            numbers=sorted({-(-self.max_iter // share) for share in (2, 1)}),
+            numbers=sorted({0, -(-self.max_iter // 2), self.max_iter}),
             finish=finish,
             n_folds=self.cv,
             by_document=self.groups == "document",
