@@ -101,7 +101,7 @@ def test_the_better_of_two_is_named() -> None:
     named = {"bad": Stretched(1 - weights), "good": Stretched(weights)}
     found = compare_retrieval(Q, X, relevance, named)
     assert found.verdict.method == "good"
-    assert found.verdict.headline.startswith("good helps:")
+    assert found.verdict.headline.startswith("Use good: ")
     assert list(found) == ["untouched", "bad", "good"]
     alone = compare_retrieval(Q, X, relevance, Stretched(weights))
     assert found.p_values["good"] >= alone.p_values["adapted"]

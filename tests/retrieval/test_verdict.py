@@ -32,10 +32,34 @@ def test_sentences_have_the_figures() -> None:
         "Expected gain 0.051 (0.020 to 0.080)."
     )
     assert judge("both", "nDCG@10", 0.412, 0.463, gain, 0.001, alone=False).headline.startswith(
-        "both helps: "
+        "Use both: nDCG@10 0.412 -> 0.463"
     )
     assert found.to_dict()["after"] == 0.463
     assert str(found) == found.headline
+
+
+@pytest.mark.parametrize(
+    ("after", "probability", "start", "named"),
+    [
+        (0.45, 0.80, "It helps: nDCG@10 0.400 -> 0.450", "Use both: "),
+        (
+            0.41,
+            0.50,
+            "Too few judged searches to tell: ",
+            "Too few judged searches to tell (both): ",
+        ),
+        (0.39, 0.10, "No clear gain: ", "No clear gain (both): "),
+        (0.20, 0.00, "It does harm: ", "Adapting does harm (both): "),
+    ],
+)
+def test_sentences_of_other_verdicts(
+    after: float, probability: float, start: str, named: str
+) -> None:
+    gain, p_value = Gain(0.0, -0.01, 0.01, probability), 0.01 if after < 0.3 else 0.2
+    for alone, expected in ((True, start), (False, named)):
+        found = judge("both", "nDCG@10", 0.4, after, gain, p_value, alone=alone)
+        assert found.headline.startswith(expected)
+        assert found.headline.endswith("Keep the vectors as they are.") == (after < 0.4)
 
 
 def test_nothing_to_compare() -> None:
