@@ -35,7 +35,7 @@ from nearfar.runtime.parameters import (
 from nearfar.runtime.threads import limited_threads
 from nearfar.typing import Floats, Ints, Matrix
 
-_STRENGTHS = (60.0, 200.0, 600.0)
+_STRENGTHS = (120.0, 500.0)
 """Candidates, times 1 / n_queries: the weight of one mean squared change, in queries."""
 
 _TEMPERATURE = 0.5
