@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from nearfar.comparison.gains import Gain
+from nearfar.comparison.gains import Gain, expected_gains, observe_rows
 from nearfar.retrieval.verdict import category, judge, untried
 
 
@@ -66,3 +67,16 @@ def test_nothing_to_compare() -> None:
     found = untried("nDCG@10", 0.4)
     assert found.category == "nothing to compare"
     assert not found.helps
+
+
+@pytest.mark.parametrize("n_queries", [30, 225])
+def test_noise_is_hardly_ever_called_better(n_queries: int) -> None:
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(300):
+        changed = rng.random(n_queries) < 0.5
+        difference = np.where(changed, rng.normal(0.0, 0.2, n_queries), 0.0)
+        gain = expected_gains([observe_rows(difference, "search")], 0.6, "search")[0]
+        found.append(category(0.4, 0.4 + float(difference.mean()), gain, p_value=1.0))
+    assert found.count("clearly better") <= 3
+    assert found.count("probably better") <= 15
