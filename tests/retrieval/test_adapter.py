@@ -7,6 +7,7 @@ from sklearn.base import clone
 from nearfar import Relevance, RetrievalAdapter
 from nearfar.retrieval import JudgedRanking, candidates, search
 from nearfar.retrieval.adapter_choice import document_groups
+from retrieval.cranfield import read_cranfield
 from retrieval.problems import topic_search
 
 
@@ -50,6 +51,27 @@ def test_noise_leaves_the_vectors_alone():
             np.testing.assert_array_equal(adapter.transform_queries(Q), Q)
             assert len(adapter.history_) == 0
     assert n_changed <= 1
+
+
+@pytest.mark.parametrize("side", ["query", "both"])
+def test_cranfield(data_folder, side):
+    Q, X, relevance = read_cranfield(data_folder)
+    new = relevance.subset(np.arange(0, 225, 3))
+    seen = relevance.subset(np.setdiff1d(np.arange(225), np.arange(0, 225, 3)))
+    adapter = RetrievalAdapter(side=side).fit(Q, X, seen)
+    assert ndcg(adapter, Q, X, new) > untouched(Q, X, new) + 0.02
+    few = RetrievalAdapter(side=side).fit(Q, X, seen.subset(seen.queries[:10]))
+    assert ndcg(few, Q, X, new) > untouched(Q, X, new) - 0.005
+
+
+def test_low_rank_is_judged_beside_the_leading_components():
+    Q, X, relevance = topic_search()
+    adapter = RetrievalAdapter(form="low_rank", rank=4).fit(Q, X, relevance)
+    assert adapter.chosen_.helps
+    variances, axes = np.linalg.eigh(np.cov(X.T))
+    leading = axes[:, -4:] @ axes[:, -4:].T
+    expected = untouched(Q @ leading, X, relevance)
+    assert adapter.chosen_.before == pytest.approx(expected, abs=1e-9)
 
 
 def test_too_few_queries_leave_the_vectors_alone():

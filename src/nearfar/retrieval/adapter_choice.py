@@ -121,18 +121,17 @@ def choose(
     random_state : RandomState
     """
     relevance = corpora[0].relevance
-    nothing = Choice(False, float("nan"), 0, 0.0)
-    queries = relevance.queries
-    if len(queries) < FEWEST_QUERIES:
-        return nothing
+    if len(relevance.queries) < FEWEST_QUERIES:
+        return Choice(False, float("nan"), 0, 0.0)
     pairs = _folds(relevance, n_folds, by_document, random_state)
     documents = _documents(corpora[0], random_state)
     judge = _Judge(relevance, documents)
+    nothing_learned = np.zeros((corpora[0].n_features,) * 2)
     untouched: list[Vector] = []
     trials: list[list[Vector]] = []
     options: list[Choice] = []
     for train, test in pairs:
-        untouched.append(judge(corpora[0], test, np.eye(corpora[0].n_features)))
+        untouched.append(judge(corpora[0], test, finish[0](nothing_learned)))
         options, scores = _trial(corpora, train, test, judge, strengths, numbers, finish)
         trials.append(scores)
     before = np.concatenate(untouched)
