@@ -13,6 +13,7 @@ from ir_measures import RR, nDCG
 from nearfar import RetrievalAdapter
 from nearfar.cli import adapt, search_report
 from nearfar.retrieval import write_qrels
+from nearfar.retrieval.adapter_choice import Choice
 from nearfar.typing import Floats
 from retrieval.adapters import Stretched, noisy_searches
 
@@ -21,6 +22,8 @@ N_QUERIES = 80
 
 class Saved(Stretched):
     """A stand-in that can be saved."""
+
+    chosen_ = Choice(True, 1.0, 1, 1.0)
 
     def save(self, path: Path) -> None:
         path.write_bytes(b"adapter")
@@ -87,6 +90,14 @@ def test_adapt_saves_a_retrieval_adapter(run: Any, weights: Floats, side: str) -
     with np.load("q.npz") as queries, np.load("d.npz") as documents:
         scores, _ = adapter.kneighbors(queries["Q"], documents["X"], k=3)
     assert scores.shape == (N_QUERIES, 3)
+
+
+def test_an_adapter_that_changes_nothing_is_noted(run: Any, weights: Floats) -> None:
+    rng = np.random.default_rng(0)
+    np.savez("q.npz", Q=rng.normal(size=(N_QUERIES, len(weights))))
+    result = run("adapt", *INPUT, "--no-comparison")
+    assert "Note: Unchanged: no adapter raises nDCG@10" in result.stderr
+    assert "Adapter written to d-adapter.safetensors" in result.stdout
 
 
 def test_search_report_writes_a_page_and_runs(run: Any, weights: Floats, adapting: Any) -> None:

@@ -101,7 +101,7 @@ def test_the_better_of_two_is_named() -> None:
     named = {"bad": Stretched(1 - weights), "good": Stretched(weights)}
     found = compare_retrieval(Q, X, relevance, named)
     assert found.verdict.method == "good"
-    assert found.verdict.headline.startswith("good helps:")
+    assert found.verdict.headline.startswith("Use good: ")
     assert list(found) == ["untouched", "bad", "good"]
     alone = compare_retrieval(Q, X, relevance, Stretched(weights))
     assert found.p_values["good"] >= alone.p_values["adapted"]
@@ -131,6 +131,13 @@ def test_groups_stay_together() -> None:
     found = compare_retrieval(Q, X, relevance, Stretched(weights), groups=groups)
     for group in range(10):
         assert len(np.unique(found.folds[groups == group])) == 1
+
+
+def test_equal_queries_are_held_out_together() -> None:
+    Q, X, _, _ = noisy_searches(30)
+    twice = np.concatenate([Q, Q])
+    found = compare_retrieval(twice, X, Relevance(range(60), range(60)), {})
+    np.testing.assert_array_equal(found.folds[:30], found.folds[30:])
 
 
 def test_the_same_seed_gives_the_same_folds() -> None:
@@ -208,6 +215,7 @@ NOT_A_NUMBER[3, 1] = np.nan
         ({"relevance": Relevance([30], [0])}, "query 30, but Q has only 10 rows"),
         ({"relevance": Relevance([0], [0], [0])}, "No document is relevant to any query"),
         ({"relevance": Relevance([0, 1], [0, 0])}, "5 folds need at least 5 queries with a"),
+        ({"Q": np.ones((10, 2))}, "5 folds need at least 5 groups of queries; got 1"),
         ({"groups": [0] * 10}, "5 folds need at least 5 groups of queries; got 1"),
         ({"groups": [0]}, r"10 queries need one group each; got shape \(1,\)"),
         ({"k": 11}, "k is 11, but there are only 10 documents"),
@@ -220,7 +228,7 @@ NOT_A_NUMBER[3, 1] = np.nan
 )
 def test_mistakes_are_named(change: dict[str, Any], message: str) -> None:
     given = {
-        "Q": np.ones((10, 2)),
+        "Q": np.arange(20.0).reshape(10, 2),
         "X": np.ones((10, 2)),
         "relevance": Relevance(range(10), range(10)),
         "adapters": {},

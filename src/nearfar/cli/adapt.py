@@ -13,7 +13,15 @@ from nearfar.cli import options, search_input
 from nearfar.cli.files import check_metric_output
 from nearfar.cli.search_input import SearchInput, read_search
 from nearfar.cli.table_formats import stem_of
-from nearfar.cli.terminal import NOT_HELPFUL, bars, command, convergence_notes, say, show_json
+from nearfar.cli.terminal import (
+    NOT_HELPFUL,
+    bars,
+    command,
+    convergence_notes,
+    note,
+    say,
+    show_json,
+)
 from nearfar.retrieval import RetrievalAdapter, SearchComparison, compare_retrieval
 
 
@@ -98,6 +106,8 @@ def adapt(
         adapter.fit(data.Q, data.X, data.relevance)
     seconds = time.perf_counter() - start
     adapter.save(path)
+    if not adapter.chosen_.helps:
+        note(str(adapter.chosen_))
     if json:
         compared = None if found is None else found.to_dict()
         show_json({"adapter": str(path), "seconds": seconds, "comparison": compared})

@@ -78,7 +78,7 @@ def compare_retrieval(
         Number of results that count.
     groups : array-like of shape (n_queries,), optional
         Queries of the same group are held out together: those about the same document, or by the
-        same person.
+        same person. By default, only queries with equal vectors are.
     score : {"cosine", "dot"}, optional
         What ranks documents for untouched vectors. By default the `score` of the adapters, or inner
         products.
@@ -117,7 +117,7 @@ def compare_retrieval(
     if query_names is not None and len(query_names) != len(Q):
         raise ValueError(f"{len(Q)} queries need one name each; got {len(query_names)}.")
     queries, depth = relevance.queries, min(len(X), max(k, _DEPTH))
-    folds = _folds(queries, len(Q), groups, cv, random_state)
+    folds = _folds(queries, _groups(Q, queries, groups), cv, random_state)
     mapped = (unit_length(Q), unit_length(X)) if score == "cosine" else (Q, X)
     untouched = JudgedRanking(search(*mapped, depth, queries=queries), relevance)
     results = [scored(UNTOUCHED, untouched, k)]
@@ -181,22 +181,25 @@ def checked_vectors(Q: ArrayLike, X: ArrayLike) -> tuple[Floats, Floats]:
     return queries, documents
 
 
-def _folds(
-    queries: Ints, n_rows: int, groups: ArrayLike | None, cv: int, random_state: int | None
-) -> Ints:
+def _groups(Q: Floats, queries: Ints, groups: ArrayLike | None) -> Ints:
+    """Return the group of each query; by default, queries with equal vectors are one."""
+    if groups is None:
+        return np.unique(Q[queries], axis=0, return_inverse=True)[1].ravel()
+    every = np.asarray(groups)
+    if every.shape != (len(Q),):
+        raise ValueError(f"{len(Q)} queries need one group each; got shape {every.shape}.")
+    return np.unique(every[queries], return_inverse=True)[1]
+
+
+def _folds(queries: Ints, groups: Ints, cv: int, random_state: int | None) -> Ints:
     """Return the fold in which each query is held out."""
-    splitter: KFold | GroupKFold = KFold(cv, shuffle=True, random_state=random_state)
-    known = None
-    what, number = "queries with a relevant document", len(queries)
-    if groups is not None:
-        every = np.asarray(groups)
-        if every.shape != (n_rows,):
-            raise ValueError(f"{n_rows} queries need one group each; got shape {every.shape}.")
-        known = every[queries]
-        splitter = GroupKFold(cv, shuffle=True, random_state=random_state)
-        what, number = "groups of queries", len(np.unique(known))
+    number = int(groups.max()) + 1
+    single = number == len(queries)
     if number < cv:
+        what = "queries with a relevant document" if single else "groups of queries"
         raise ValueError(f"{cv} folds need at least {cv} {what}; got {number}.")
+    kind, known = (KFold, None) if single else (GroupKFold, groups)
+    splitter = kind(cv, shuffle=True, random_state=random_state)
     folds = np.empty(len(queries), dtype=np.intp)
     for fold, (_, held_out) in enumerate(splitter.split(queries, groups=known)):
         folds[held_out] = fold

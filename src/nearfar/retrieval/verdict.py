@@ -81,20 +81,21 @@ def judge(
 ) -> SearchVerdict:
     """Return the verdict on one adapter; `alone` says that no other was tried."""
     found = category(before, after, gain, p_value)
-    subject = "It" if alone else name
+    helps, harms, which = "It helps", "It does harm", ""
+    if not alone:
+        helps, harms, which = f"Use {name}", f"Adapting does harm ({name})", f" ({name})"
     figures = f"{measure} {before:.3f} -> {after:.3f} on searches it has not seen"
     expected = f"Expected gain {gain.gain:z.3f} ({gain.low:z.3f} to {gain.high:z.3f})."
     sure = "over 99 %" if gain.probability > _ALMOST_SURE else f"{100 * gain.probability:.0f} %"
+    keep = "Keep the vectors as they are."
     headline = {
-        "clearly better": f"{subject} helps: {figures} (clearly better: {sure}). {expected}",
-        "probably better": f"{subject} probably helps: {figures} (better: {sure}). {expected}",
+        "clearly better": f"{helps}: {figures} (clearly better: {sure}). {expected}",
+        "probably better": f"{helps}: {figures} (probably better: {sure}). {expected}",
         "too few searches to tell": (
-            f"Too few judged searches to tell: {figures} (better: {sure}). {expected}"
+            f"Too few judged searches to tell{which}: {figures} (better: {sure}). {expected}"
         ),
-        "no clear gain": f"No clear gain: {figures}. Keep the vectors as they are.",
-        "worse": (
-            f"{subject} does harm: {figures} (p = {p_value:.2g}). Keep the vectors as they are."
-        ),
+        "no clear gain": f"No clear gain{which}: {figures}. {keep}",
+        "worse": f"{harms}: {figures} (p = {p_value:.2g}). {keep}",
     }[found]
     return SearchVerdict(
         name,
