@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,10 @@ MEASURES = ("nDCG@10", "MRR", "recall@10")
 
 def cranfield() -> tuple[Array, Array, Relevance]:
     """Return queries, documents and judgements; grade 4 is best, 0 is not relevant."""
-    with np.load(Path(os.environ["NEARFAR_DATA"]) / "cranfield_emb256.npz") as data:
+    folder = os.environ.get("NEARFAR_DATA")
+    if folder is None:
+        sys.exit("Set NEARFAR_DATA to the folder of cranfield_emb256.npz.")
+    with np.load(Path(folder) / "cranfield_emb256.npz") as data:
         query, document, grade = data["qrels"].astype(np.intp).T
         keys = query * 10_000 + document
         first = np.unique(keys, return_index=True)[1]

@@ -166,7 +166,9 @@ def _trial(
         problem = corpus.problem(train)
         problem = problem.mined(float(np.median(strengths)), max(numbers))
         for strength in strengths:
-            for number, change in problem.path(strength, list(numbers)):
+            # Without an iteration, the strength does not matter.
+            wanted = [number for number in numbers if number or strength == strengths[0]]
+            for number, change in problem.path(strength, wanted):
                 for blend in _BLENDS:
                     options.append(Choice(True, strength, number, blend, whitened=place > 0))
                     scores.append(judge(corpus, test, finish[place](blend * change)))
