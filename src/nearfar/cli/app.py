@@ -7,12 +7,14 @@ from typing import Annotated
 import typer
 
 from nearfar import __version__
+from nearfar.cli.adapt import adapt
 from nearfar.cli.compare import compare
 from nearfar.cli.evaluate import evaluate
 from nearfar.cli.export import export
 from nearfar.cli.learn import learn
 from nearfar.cli.neighbors import neighbors
 from nearfar.cli.report import report
+from nearfar.cli.search_report import search_report
 from nearfar.cli.show import show
 from nearfar.cli.terminal import say
 from nearfar.cli.transform import transform
@@ -25,7 +27,19 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-for function in (learn, compare, transform, neighbors, verify, evaluate, report, export, show):
+for function in (
+    learn,
+    compare,
+    transform,
+    neighbors,
+    verify,
+    evaluate,
+    report,
+    export,
+    show,
+    adapt,
+    search_report,
+):
     app.command()(function)
 
 
