@@ -12,9 +12,9 @@ from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.embeddings import MockEmbedding
 
 from deploy.adapters import Adapter
-from nearfar import GatedMetric, Metric
+from nearfar import GatedMetric, Metric, Relevance, RetrievalAdapter
 from nearfar.deploy.langchain import MetricEmbeddings
-from nearfar.deploy.linear_map import LinearMap
+from nearfar.deploy.linear_map import LinearMap, linear_maps
 from nearfar.deploy.llama_index import MetricEmbedding
 
 WIDTH = 6
@@ -108,3 +108,20 @@ def test_maps_of_functions():
     np.testing.assert_allclose(found.L, metric.L)
     with pytest.raises(ValueError, match="not a linear map"):
         LinearMap.of_function(np.tanh, WIDTH)
+
+
+@pytest.mark.parametrize("score", ["dot", "cosine"])
+def test_a_learned_adapter(score):
+    rng = np.random.default_rng(0)
+    topics = rng.standard_normal((20, WIDTH))
+    X = np.repeat(topics, 5, axis=0) + rng.standard_normal((100, WIDTH))
+    Q = np.repeat(topics, 2, axis=0) + 2 * rng.standard_normal((40, WIDTH)) * [0, 0, 0, 1, 1, 1]
+    query, document = np.nonzero(np.arange(40)[:, None] // 2 == np.arange(100) // 5)
+    adapter = RetrievalAdapter(score=score, random_state=0).fit(Q, X, Relevance(query, document))
+    queries, documents = linear_maps(adapter)
+    assert queries.unit_rows == documents.unit_rows == (score == "cosine")
+    rows = Q / np.linalg.norm(Q, axis=1, keepdims=True) if score == "cosine" else Q
+    np.testing.assert_allclose(rows @ queries.L.T + queries.b, adapter.transform_queries(Q))
+    plain = DeterministicFakeEmbedding(size=WIDTH)
+    found = MetricEmbeddings(plain, adapter).embed_query(TEXTS[0])
+    np.testing.assert_allclose(found, adapter.transform_queries([plain.embed_query(TEXTS[0])])[0])
