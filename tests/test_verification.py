@@ -23,6 +23,7 @@ from nearfar import (
 from nearfar.constraints import Chunklets
 from nearfar.evaluate import verification_curve
 from nearfar.verification import threshold_on
+from nearfar.verification.parts import split_labels, split_pairs
 
 X, Y = load_wine(return_X_y=True)
 PAIRS = RandomPairs(600)(X, Y, np.random.RandomState(0))
@@ -120,13 +121,15 @@ def test_probabilities_fall_with_distance_and_are_calibrated():
 
 def test_the_threshold_is_found_on_pairs_that_the_metric_has_not_seen():
     few = PAIRS.take(np.arange(0, 600, 3))
-    seen, unseen = PairVerifier(calibration=0.3)._split(X, few, np.random.RandomState(0))
+    parts = split_pairs(few, "rows", 0.3, np.random.RandomState(0))
+    seen, unseen = parts.seen, parts.held_out
     assert len(unseen) == 60
     together = np.concatenate([seen.index, unseen.index])
     assert sorted(map(tuple, together.tolist())) == sorted(map(tuple, few.index.tolist()))
     verifier = PairVerifier(calibration=0.3, random_state=0).fit(X, few)
     assert len(verifier.curve_.thresholds) <= 61
-    seen, unseen = PairVerifier()._split(X, Y, np.random.RandomState(0))
+    parts = split_labels(Y, "rows", 0.25, None, np.random.RandomState(0))
+    seen, unseen = parts.seen, parts.held_out
     assert not np.intersect1d(seen.index, unseen.index).size
     assert (Y[seen.index[:, 0]] == Y[seen.index[:, 1]]).tolist() == seen.similar.tolist()
     assert (Y[unseen.index[:, 0]] == Y[unseen.index[:, 1]]).tolist() == unseen.similar.tolist()
