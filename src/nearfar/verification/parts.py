@@ -34,13 +34,16 @@ class Parts:
     classes : array of shape (n_held_out, 2)
         Class numbers of the rows of each pair that is held out.
     rows : array of int or None
-        Rows of the classes to learn from, if whole classes are held out.
+        Rows of the classes to learn from, if there are labels and whole classes are held out.
+    whole_classes : bool
+        Whether the two parts have no class in common.
     """
 
     seen: Pairs
     held_out: Pairs
     classes: Ints
     rows: Ints | None = None
+    whole_classes: bool = True
 
 
 def split_labels(
@@ -62,7 +65,7 @@ def split_labels(
     if split == "rows":
         held_out = _some_rows(codes, share, rng)
         parts = [_drawn(codes, rows, n_pairs, rng) for rows in _parted(held_out)]
-        return Parts(parts[0], parts[1], codes[parts[1].index])
+        return Parts(parts[0], parts[1], codes[parts[1].index], whole_classes=False)
     classes = rng.permutation(int(codes.max()) + 1)
     number = min(max(round(share * len(classes)), 2), len(classes) - 2)
     if number < 2:
@@ -99,7 +102,7 @@ def split_pairs(pairs: Pairs, split: Split, share: float, rng: np.random.RandomS
     if split == "rows":
         shuffled = StratifiedShuffleSplit(1, test_size=share, random_state=rng)
         seen, unseen = next(shuffled.split(pairs.index, pairs.similar))
-        return Parts(pairs.take(seen), pairs.take(unseen), classes[unseen])
+        return Parts(pairs.take(seen), pairs.take(unseen), classes[unseen], whole_classes=False)
     groups = _connected(classes)
     largest = np.bincount(groups).max()
     units = np.column_stack([groups, groups]) if 2 * largest <= len(pairs) else classes

@@ -1,9 +1,9 @@
 """Thresholds that are shown to meet a target, with a stated confidence.
 
-An error q (the false match rate, 1 - precision or 1 - recall) measured on m pairs of C classes is
-less certain than on m independent pairs. As in surveys of clusters (E. L. Korn, B. I. Graubard:
-Confidence intervals for proportions with small expected number of positive counts estimated from
-survey data, Survey Methodology 24, 1998), the pairs are worth
+An error q (the false match rate, or 1 - recall) measured on m pairs of C classes is less certain
+than on m independent pairs. As in surveys of clusters (E. L. Korn, B. I. Graubard: Confidence
+intervals for proportions with small expected number of positive counts estimated from survey data,
+Survey Methodology 24, 1998), the pairs are worth
 
     n = m / d (z / t)^2,        d = v m / (q (1 - q)),
 
@@ -26,8 +26,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import beta, norm
 from scipy.stats import t as student
 
@@ -38,6 +40,8 @@ from nearfar.verification.targets import Bound, Costs, EqualErrors, Target
 _CANDIDATES = 200
 """The most thresholds that are tried on each side."""
 _FEWEST_CLASSES = 3
+_MORE = np.geomspace(1.05, 1e5, 100)
+"""Multiples of the classes that a refusal tries."""
 
 
 class TargetNotShownError(ValueError):
@@ -134,8 +138,32 @@ def choose_threshold(
     return _smallest_cost(evidence, target, prior, confidence)
 
 
+@dataclass(frozen=True)
+class _Look:
+    """What is seen at a threshold.
+
+    Attributes
+    ----------
+    error : float
+        Share of pairs that are wrong.
+    allowed : float
+        The largest error that meets the target.
+    design_effect : float
+        How much larger the variance of the error is than that of independent pairs.
+    """
+
+    error: float
+    allowed: float
+    design_effect: float
+
+
 class _Shown:
-    """The search for a threshold that is shown to meet a bound."""
+    """The search for a threshold that is shown to meet a bound.
+
+    A precision is a bound on the false match rate that depends on the recall: it is at least P if
+    fmr <= recall * odds, where odds = prevalence / (1 - prevalence) * (1 - P) / P. The design
+    effect is then that of fmr / recall.
+    """
 
     def __init__(
         self, evidence: Evidence, target: Bound, prevalence: float, confidence: float
@@ -144,93 +172,98 @@ class _Shown:
         self.prevalence, self.confidence = prevalence, confidence
         quantile = student.ppf(confidence, evidence.n_classes - 1)
         self.few_classes = float((norm.ppf(confidence) / quantile) ** 2)
-        self.allowed = target.error
+        self.odds = prevalence / (1 - prevalence) * target.error / (1 - target.error)
         self.grows = target.measure != "recall"
+        kind = evidence.dissimilar if self.grows else evidence.similar
+        self.n_pairs = len(kind.distances)
 
     def choose(self) -> OperatingPoint:
         met = self._just_met()
-        self.design_effect = self._design_effect(met)
+        self.design_effect = self._look(met).design_effect
         place = int(np.searchsorted(self.evidence.thresholds, met))
         below, above = np.arange(place, -1, -1), np.arange(place, len(self.evidence.thresholds))
         safe, other = (below, above) if self.grows else (above, below)
-        shown = next((t for t in self._some(safe) if self._upper(t) <= self.allowed), None)
-        if shown is None:
-            raise self._refusal(met)
-        open_end = next((t for t in self._some(other) if self._lower(t) > self.allowed), None)
-        if open_end is None:
-            open_end = float(self.evidence.thresholds[other[-1]])
-        error, n, _ = self._worth(shown)
-        bound = _clopper_pearson_upper(error, n, self.confidence)
-        flip = self.target.measure != "fmr"
+        looks = []
+        for shown in self._some(safe):
+            look = self._look(shown)
+            upper = clopper_pearson(look.error, self._worth(look), self.confidence)[1]
+            if upper <= look.allowed:
+                break
+            looks.append(look)
+        else:
+            raise self._refusal(looks)
+        open_end = self._refuted(other)
+        rates = self.evidence.rates(shown)[0]
+        estimate, bound = (self._figure(rates, error) for error in (look.error, upper))
         return _point(
             self.evidence,
             shown,
             interval=(min(shown, open_end), max(shown, open_end)),
-            estimate=1 - error if flip else error,
-            bound=1 - bound if flip else bound,
+            estimate=estimate,
+            bound=bound,
             prevalence=self.prevalence,
             confidence=self.confidence,
-            effective_pairs=n,
+            effective_pairs=self._worth(look),
         )
 
     def _just_met(self) -> float:
         """Return the last threshold at which the calibration pairs themselves meet the target."""
         thresholds = self.evidence.thresholds
-        errors = self._errors(thresholds)
-        met = np.flatnonzero(errors <= self.allowed)
+        curve = self.evidence.curve(thresholds)
+        error, allowed = self._error(curve), self._allowed(curve)
+        met = np.flatnonzero((error <= allowed) & (curve.recall > 0))
         if len(met):
             return float(thresholds[met[-1 if self.grows else 0]])
         if self.target.measure == "fmr":
             return float(thresholds[0])
-        best = thresholds[int(np.nanargmin(errors))]
+        precision = curve.precision(self.prevalence)
+        best = int(np.nanargmax(precision))
         raise TargetNotShownError(
-            f"{self.target} cannot be met: the largest {self.target.measure} of the calibration "
-            f"pairs is {1 - float(np.nanmin(errors)):.3g}, at the threshold {best:.4g} and a "
-            f"prevalence of {self.prevalence:.3g}; choose a weaker target or a better metric."
+            f"{self.target} cannot be met: the largest precision of the calibration pairs is "
+            f"{precision[best]:.3g}, at the threshold {thresholds[best]:.4g} and a prevalence of "
+            f"{self.prevalence:.3g}; choose a weaker target or a better metric."
         )
 
-    def _errors(self, thresholds: Vector) -> Vector:
-        """Errors at many thresholds."""
-        return np.asarray(self._error(self.evidence.curve(thresholds)))
-
     def _error(self, rates: Rates) -> Floats:
-        if self.target.measure == "fmr":
-            return rates.fmr
-        if self.target.measure == "recall":
-            return 1 - rates.recall
-        return 1 - rates.precision(self.prevalence)
+        return rates.fmr if self.grows else 1 - rates.recall
 
-    def _size(self, threshold: float) -> int:
-        """Return the number of pairs that the error is a share of."""
-        dissimilar, similar = self.evidence.dissimilar, self.evidence.similar
-        if self.target.measure == "fmr":
-            return len(dissimilar.distances)
-        if self.target.measure == "recall":
-            return len(similar.distances)
-        return dissimilar.count(threshold) + similar.count(threshold)
+    def _allowed(self, rates: Rates) -> Floats:
+        if self.target.measure == "precision":
+            return np.asarray(rates.recall * self.odds)
+        return np.asarray(self.target.error)
 
-    def _design_effect(self, threshold: float) -> float:
+    def _figure(self, rates: Rates, error: float) -> float:
+        """Return what the target is about, if the error is this large."""
+        if self.target.measure == "precision":
+            assumed = Rates(np.asarray(error), rates.recall)
+            return float(assumed.precision(self.prevalence))
+        return error if self.target.measure == "fmr" else 1 - error
+
+    def _look(self, threshold: float) -> _Look:
         rates, without = self.evidence.rates(threshold)
-        error = float(self._error(rates))
+        error, allowed = float(self._error(rates)), float(self._allowed(rates))
         if not 0 < error < 1:
-            return 1.0
-        v = jackknife_variance(self._error(without))
-        return max(1.0, v * self._size(threshold) / (error * (1 - error)))
+            return _Look(error, allowed, 1.0)
+        changes = self._error(without)
+        if self.target.measure == "precision":
+            with np.errstate(invalid="ignore", divide="ignore"):
+                changes = np.where(without.recall > 0, changes / without.recall, np.nan)
+            changes = changes * rates.recall
+        effect = jackknife_variance(changes) * self.n_pairs / (error * (1 - error))
+        return _Look(error, allowed, max(1.0, effect))
 
-    def _worth(self, threshold: float) -> tuple[float, float, float]:
-        """Return the error at a threshold, the independent pairs it is worth, and per pair."""
-        error = float(self._error(self.evidence.rates(threshold)[0]))
-        effect = max(self.design_effect, self._design_effect(threshold))
-        each = self.few_classes / effect
-        return error, self._size(threshold) * each, each
+    def _worth(self, look: _Look) -> float:
+        """Return the number of independent pairs that the pairs are worth."""
+        return self.n_pairs * self.few_classes / max(self.design_effect, look.design_effect)
 
-    def _upper(self, threshold: float) -> float:
-        error, n, _ = self._worth(threshold)
-        return _clopper_pearson_upper(error, n, self.confidence)
-
-    def _lower(self, threshold: float) -> float:
-        error, n, _ = self._worth(threshold)
-        return _clopper_pearson_lower(error, n, self.confidence)
+    def _refuted(self, places: Ints) -> float:
+        """Return the first threshold that is shown to miss the target, or the last of all."""
+        for threshold in self._some(places):
+            look = self._look(threshold)
+            lower = clopper_pearson(look.error, self._worth(look), self.confidence)[0]
+            if lower > look.allowed:
+                return threshold
+        return float(self.evidence.thresholds[places[-1]])
 
     def _some(self, places: Ints) -> Iterable[float]:
         """Return some of the thresholds, close to each other at the start."""
@@ -241,19 +274,23 @@ class _Shown:
             steps = np.unique(np.concatenate([even, near]).astype(np.intp))
         return map(float, self.evidence.thresholds[places[steps]])
 
-    def _refusal(self, met: float) -> TargetNotShownError:
-        needed = math.log(1 - self.confidence) / math.log1p(-self.allowed)
-        _, n, each = self._worth(met)
-        n = max(n, 1e-9)
-        classes = max(math.ceil(self.evidence.n_classes * needed / n), self.evidence.n_classes + 1)
-        pairs = max(math.ceil(needed / each), self._size(met) + 1)
-        kinds = {"fmr": "dissimilar pairs", "recall": "similar pairs"}
-        kind = kinds.get(self.target.measure, "pairs called the same")
+    def _refusal(self, looks: list[_Look]) -> TargetNotShownError:
+        """Say how many classes are needed if they are like these."""
+        worth = np.array([self._worth(look) for look in looks])
+        error, allowed = np.array([(look.error, look.allowed) for look in looks]).T
+        if self.target.measure == "fmr":
+            error = np.append(error, 0.0)
+            allowed, worth = np.append(allowed, self.target.error), np.append(worth, worth[0])
+        for more in _MORE:
+            if (clopper_pearson(error, more * worth, self.confidence)[1] <= allowed).any():
+                break
+        classes, pairs = (math.ceil(more * n) for n in (self.evidence.n_classes, self.n_pairs))
+        kind = "dissimilar" if self.grows else "similar"
         return TargetNotShownError(
             f"{self.target} cannot be shown at {100 * self.confidence:g} % confidence with "
-            f"{self.evidence}: their {self._size(met)} {kind} are worth about {n:.0f} independent "
-            f"ones, and {needed:.0f} without an error are needed; give at least about {classes} "
-            f"classes ({pairs} {kind}), or choose a weaker target.",
+            f"{self.evidence}: the {kind} pairs share classes and are worth about {worth[0]:.0f} "
+            f"independent ones; give at least about {classes} classes ({pairs} {kind} pairs), or "
+            "choose a weaker target.",
             classes,
             pairs,
         )
@@ -266,16 +303,29 @@ def jackknife_variance(without: Floats) -> float:
     return float((n - 1) / n * ((known - known.mean()) ** 2).sum()) if n > 1 else math.inf
 
 
-def _clopper_pearson_upper(share: float, n: float, confidence: float) -> float:
-    if not share < 1 or n <= 0:
-        return 1.0
-    return float(beta.ppf(confidence, n * share + 1, n * (1 - share)))
+def clopper_pearson(share: ArrayLike, n: ArrayLike, confidence: float) -> tuple[Any, Any]:
+    """Return bounds on a share, from below and from above, each with the confidence.
 
+    Parameters
+    ----------
+    share : float or array
+        Observed.
+    n : float or array
+        Number of independent cases, not necessarily an integer.
+    confidence : float
 
-def _clopper_pearson_lower(share: float, n: float, confidence: float) -> float:
-    if not share > 0 or n <= 0:
-        return 0.0
-    return float(beta.ppf(1 - confidence, n * share, n * (1 - share) + 1))
+    Examples
+    --------
+    >>> from nearfar.verification.thresholds import clopper_pearson
+    >>> low, high = clopper_pearson(0.0, 300, 0.95)
+    >>> float(low), round(float(high), 4)
+    (0.0, 0.0099)
+    """
+    share, n = np.asarray(share, dtype=np.float64), np.asarray(n, dtype=np.float64)
+    with np.errstate(invalid="ignore"):
+        low = beta.ppf(1 - confidence, n * share, n * (1 - share) + 1)
+        high = beta.ppf(confidence, n * share + 1, n * (1 - share))
+    return np.where(share > 0, low, 0.0), np.where(share < 1, high, 1.0)
 
 
 def _equal_errors(evidence: Evidence, prevalence: float, confidence: float) -> OperatingPoint:

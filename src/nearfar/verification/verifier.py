@@ -172,7 +172,8 @@ class PairVerifier(BaseEstimator):
             )
             self.operating_point_ = point
             self.threshold_, self.threshold_interval_ = point.threshold, point.interval
-        self.likelihood_ratios_ = LikelihoodRatios.fit(distances, held_out, evidence.one_class)
+        extra = evidence.one_class if parts.whole_classes else (1.0, 1.0)
+        self.likelihood_ratios_ = LikelihoodRatios.fit(distances, held_out, extra)
         return self
 
     def decision_function(self, X: ArrayLike, pairs: Pairs | ArrayLike) -> Vector:
