@@ -109,6 +109,14 @@ class Method:
         estimator = clone(self.estimator).set_params(budget=budget)
         return replace(self, fit=partial(_fit_learner, estimator), estimator=estimator)
 
+    def for_new_classes(self) -> Method:
+        """Return the method, with what it validates validated on classes it did not learn from."""
+        learner = self.estimator
+        if not isinstance(learner, MetricLearner) or "validation" not in learner.get_params():
+            return self
+        learner = clone(learner).set_params(validation="classes")
+        return replace(self, fit=partial(_fit_learner, learner), estimator=learner)
+
     def unsuitable(self, X: Floats) -> str:
         """Return why the method cannot be used on these rows, or an empty string."""
         if self.non_negative and X.min() < 0:
