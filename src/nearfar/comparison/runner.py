@@ -66,8 +66,9 @@ def compare(
     split : {"rows", "classes"}, default="rows"
         What folds of labels hold out. With "classes", methods learn from some classes, and rows of
         the others are classified and ranked by each other: it is how a metric does on classes that
-        it has never seen. Learners then choose what they validate on held-out classes, too
-        (`validation="classes"`), and significance counts classes instead of rows.
+        it has never seen. Learners are then validated on held-out classes, too
+        (`validation="classes"`, with `validation_fraction=0.2` where that is None), and
+        significance counts classes instead of rows.
     n_neighbors : int, default=3
         Number of neighbours that vote.
     budget : float, optional

@@ -163,7 +163,7 @@ def class_folds(y: Ints, cv: Any, groups: Any, random_state: int | None) -> Fold
     >>> from nearfar.comparison.splits import class_folds
     >>> y = np.repeat(np.arange(4), 3)
     >>> [np.unique(y[test]).tolist() for _, test in class_folds(y, 2, None, 0)]
-    [[2, 3], [0, 1]]
+    [[1, 2], [0, 3]]
     """
     most = (int(y.max()) + 1) // 2
     if groups is not None or not isinstance(cv, int | np.integer) or not 2 <= cv <= most:

@@ -1,11 +1,14 @@
 """What a threshold is chosen for: a bound on an error, equal errors, or the smallest cost.
 
-precision>=0.99     of the pairs called the same, so many are
-fmr<=1e-3           false match rate: share of dissimilar pairs called the same
-recall>=0.9         share of similar pairs called the same
-eer                 equal false match and false non-match rates
-{"false_match": 10, "false_non_match": 1, "prior": 0.01}
-smallest expected cost of a pair, where pairs are similar with the prior
+A target is one of
+
+- ``precision>=0.99``: of the pairs called the same, so many are;
+- ``fmr<=1e-3``, the false match rate: share of dissimilar pairs called the same;
+- ``recall>=0.9``: share of similar pairs called the same;
+- ``eer``: equal false match and false non-match rates;
+- ``{"false_match": 10, "false_non_match": 1, "prior": 0.01}``: the smallest expected cost of a
+  pair, where pairs are similar with the prior. As text,
+  ``false_match=10,false_non_match=1,prior=0.01``.
 """
 
 from __future__ import annotations
@@ -74,7 +77,8 @@ class Costs:
     prior: float | None = None
 
     def __str__(self) -> str:
-        return f"costs {self.false_match:g} and {self.false_non_match:g}"
+        prior = "" if self.prior is None else f",prior={self.prior:g}"
+        return f"false_match={self.false_match:g},false_non_match={self.false_non_match:g}{prior}"
 
 
 Target = Bound | EqualErrors | Costs
@@ -97,6 +101,8 @@ def parse_target(target: Any) -> Target:
         return _costs(target)
     if isinstance(target, str) and target.strip() == "eer":
         return EqualErrors()
+    if isinstance(target, str) and target.lstrip().startswith("false_"):
+        return _costs(_listed(target))
     found = _BOUND.fullmatch(target) if isinstance(target, str) else None
     if found is not None and _SIGNS[found[1]] == found[2]:
         try:
@@ -109,6 +115,18 @@ def parse_target(target: Any) -> Target:
         'target must be "precision>=P", "fmr<=P" or "recall>=P" with P between 0 and 1, "eer", or '
         f'costs such as {{"false_match": 10, "false_non_match": 1}}; got {target!r}.'
     )
+
+
+def _listed(target: str) -> dict[str, Any]:
+    """Read NAME=NUMBER, ... ; what is not a number stays text, and is refused by its rule."""
+    found: dict[str, Any] = {}
+    for item in target.split(","):
+        name, _, value = item.partition("=")
+        try:
+            found[name.strip()] = float(value)
+        except ValueError:
+            found[name.strip()] = value.strip()
+    return found
 
 
 def _costs(target: Mapping[str, Any]) -> Costs:
