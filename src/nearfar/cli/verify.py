@@ -322,5 +322,5 @@ def _shown(point: dict[str, Any], target: str) -> str:
         f"On {point['n_pairs']} pairs of {point['n_classes']} classes: false match rate "
         f"{point['fmr']:.3g}, recall {100 * point['recall']:.1f} %, precision "
         f"{100 * point['precision']:.1f} % if {prevalence}.\n"
-        f"Threshold that exactly meets the target: {low:.6g} to {high:.6g}."
+        f"Interval of the threshold: {low:.6g} to {high:.6g}."
     )
