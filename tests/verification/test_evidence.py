@@ -34,7 +34,7 @@ def test_rates_with_and_without_each_class(weighted):
         assert without.fmr[c] == pytest.approx(share(~similar & kept))
         assert without.recall[c] == pytest.approx(share(similar & kept))
     curve = evidence.curve(np.array([threshold]))
-    assert (curve.fmr[0], curve.recall[0]) == pytest.approx((rates.fmr, rates.recall))
+    np.testing.assert_allclose([curve.fmr[0], curve.recall[0]], rates)
     assert evidence.prevalence == pytest.approx(weight[similar].sum() / weight.sum())
 
 

@@ -8,7 +8,9 @@ The variance of an error rate q over C classes is that of the jackknife,
     v = (C - 1) / C  sum_c (q_(c) - mean q_(c))^2,
 
 where q_(c) is the rate of the pairs without class c. For dissimilar pairs, which have two classes
-each, it is the variance of a U-statistic of degree two.
+each, it is the variance of a U-statistic of degree two. What only the two classes of a pair have in
+common counts twice, so that the variance is too large rather than too small: dissimilar pairs that
+share no class at all are worth half as many.
 """
 
 from __future__ import annotations
