@@ -186,7 +186,7 @@ class _Shown:
         looks = []
         for shown in self._some(safe):
             look = self._look(shown)
-            upper = clopper_pearson(look.error, self._worth(look), self.confidence)[1]
+            upper = float(clopper_pearson(look.error, self._worth(look), self.confidence)[1])
             if upper <= look.allowed:
                 break
             looks.append(look)

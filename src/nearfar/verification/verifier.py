@@ -114,7 +114,7 @@ class PairVerifier(BaseEstimator):
     >>> X = rng.normal(size=(80, 6))[y] + 0.3 * rng.normal(size=(400, 6))
     >>> verifier = PairVerifier(RCA(), target="fmr<=0.05", calibration=0.5, random_state=0)
     >>> point = verifier.fit(X, y).operating_point_
-    >>> point.n_classes, bool(point.fmr < point.bound <= 0.05)
+    >>> point.n_classes, point.fmr < point.bound <= 0.05
     (40, True)
     """
 
