@@ -289,7 +289,7 @@ class _Shown:
         return TargetNotShownError(
             f"{self.target} cannot be shown at {100 * self.confidence:g} % confidence with "
             f"{self.evidence}: the {kind} pairs share classes and are worth about {worth[0]:.0f} "
-            f"independent ones; give at least about {classes} classes ({pairs} {kind} pairs), or "
+            f"independent ones; give about {classes} classes ({pairs} {kind} pairs), or "
             "choose a weaker target.",
             classes,
             pairs,
