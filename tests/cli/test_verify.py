@@ -181,6 +181,20 @@ def test_targets_that_are_refused(fail, people, options, message):
     assert message in fail(*people, *options)
 
 
+def test_labels_are_the_classes(document, fail, people):
+    """Pairs that join few rows of a person look like more persons than there are."""
+    table = pl.read_csv("known.csv")
+    table.filter(~pl.col("similar") | (pl.col("a") % 4 == 0) & (pl.col("b") % 4 == 1)).write_csv(
+        "known.csv"
+    )
+    np.save("persons.npy", np.repeat(np.arange(100), 4))
+    classes = [
+        document(*people, "--target", "eer", *label)["target"]["n_classes"]
+        for label in ([], ["--label", "persons.npy"])
+    ]
+    assert classes == [300, 100]
+
+
 def test_a_target_needs_known_pairs(fail, people):
     pl.read_csv("known.csv").drop("similar").write_csv("asked.csv")
     assert "--target needs pairs with a column" in fail(*people[:3], "asked.csv", "--target", "eer")

@@ -96,7 +96,8 @@ def verify(
 
     If the pairs have a column `similar` and the metric file has no threshold yet, one is chosen and
     saved in the metric file. Its accuracy is that of thresholds chosen on other pairs. With
-    --target, give pairs of rows that the metric was not learned from.
+    --target, give pairs of rows that the metric was not learned from. The confidence counts the
+    classes of --label, or else rows that similar pairs join.
     """
     wanted = _wanted(target, threshold, criterion, confidence, prevalence)
     if save_as is not None:
@@ -116,7 +117,7 @@ def verify(
     held_out, saved, point = None, False, None
     if wanted is not None:
         assert known is not None
-        point = wanted.choose(found, rows.X, known)
+        point = wanted.choose(found, rows, known)
         used = _Threshold(point.threshold, str(wanted.target), _identity(known, rows.X))
         saved = _save(metric, used)
     elif chosen_here:
@@ -180,8 +181,12 @@ class _Wanted:
     confidence: float
     prevalence: float | None
 
-    def choose(self, metric: Metric, X: Floats, known: Pairs) -> OperatingPoint:
-        evidence = Evidence(metric.pair_distances(X, known), known, joined_classes(known))
+    def choose(self, metric: Metric, rows: Rows, known: Pairs) -> OperatingPoint:
+        """Choose a threshold; classes are the labels, if there are any."""
+        classes = joined_classes(known)
+        if rows.y is not None:
+            classes = np.unique(rows.labels, return_inverse=True)[1][known.index]
+        evidence = Evidence(metric.pair_distances(rows.X, known), known, classes)
         return choose_threshold(
             evidence, self.target, confidence=self.confidence, prevalence=self.prevalence
         )

@@ -74,7 +74,8 @@ class PairVerifier(BaseEstimator):
         all pairs of the held-out rows.
     split : {"classes", "rows"}, optional
         What the metric and the calibration do not share. "classes": whole classes; for given pairs,
-        rows that are joined by similar pairs are one class. "rows": rows of the same classes; given
+        rows that are joined by similar pairs are one class, so that the pairs should join all rows
+        of a class. "rows": rows of the same classes; given
         pairs are split by pair, and may share rows. By default "classes" with a target, and "rows"
         without.
     random_state : int, RandomState or None, default=None
