@@ -23,7 +23,7 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -97,11 +97,16 @@ class Counted:
         self.executor, self.traffic = executor, 0
 
     def map(
-        self, function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], *, memory: int = 0
+        self, function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], *, memory: int = 0
     ) -> Iterator[Any]:
         """Yield results, and count."""
-        self.traffic += size(tasks)
-        for found in self.executor.map(function, tasks, memory=memory):
+
+        def counted() -> Iterator[tuple[Any, ...]]:
+            for task in tasks:
+                self.traffic += size(task)
+                yield task
+
+        for found in self.executor.map(function, counted(), memory=memory):
             self.traffic += size(found)
             yield found
 
@@ -120,7 +125,7 @@ def size(value: Any) -> int:
 def expected_traffic(path: Path, triplets: Triplets) -> int:
     """Bytes of an iteration of BoostMetric by the formula in docs/scale.md."""
     rows, (anchor, near, far) = open_rows(path), triplets.index.T
-    edges = TiledEdges(rows, np.concatenate([anchor, anchor]), np.concatenate([near, far]))
+    edges = TiledEdges(rows, anchor, far, near)
     weights, directions = 4 * (len(edges) + len(rows)), 4 * len(rows)
     return weights + directions + 8 * len(edges.bands) * WIDTH**2
 

@@ -1,27 +1,33 @@
-"""`TiledEdges`: `Edges` between rows that are not in memory.
+"""`TiledEdges`: `SignedEdges` between rows that are not in memory.
 
 Rows are read in pieces of a few megabytes. A band is a run of pieces. Edges (i, j), i < j, are
 sorted by the band of i and the piece of j, so that those of a band and a piece are a slice, a tile.
 With W the weights as a matrix and d the sums of its rows and columns,
 
-    matrix(w) = S + S'        S = sum over bands of X_b' T_b        T_b = diag(d_b / 2) X_b - W_b X
+    gram(u) = S + S'        S = sum over bands of X_b' T_b        T_b = diag(d_b / 2) X_b - W_b X
 
 T_b is accumulated piece by piece. Pieces come in descending order: once piece p has been read, its
 rows of T_b are complete, since i < j. A band therefore reads each piece from its own first one on
 once, and keeps no more than T_b.
+
+Edges, and the constraints that each belongs to, are in a temporary file. In memory are vectors of
+rows and of constraints, in the precision of X, and those of one band.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator
 
-from nearfar.numerics.edges import Edges
+from nearfar.numerics.signed_edges import SignedEdges
+from nearfar.numerics.stored_array import Scratch, StoredArray
 from nearfar.rows import Points, Rows
 from nearfar.runtime.threads import Threads
 from nearfar.typing import Floats, Ints, Matrix, Vector
@@ -30,28 +36,32 @@ _KEPT_BYTES = 1 << 27
 _MANY_ROWS = 8
 """Rows are kept in memory if they are no more than one in so many."""
 
-_BAND_BYTES = 1 << 28
+_BAND_BYTES = 5 << 25
 _BANDS = 8
 _GEMM_ROWS = 4096
+_TILE_EDGES = 2048
 _DIFFERENCES = 1 << 18
-_BLOCK_EDGES = 1 << 20
+_BLOCK = 1 << 18
+_SORTED_BLOCK = 1 << 20
+_SIGNS = (1.0, -1.0)
 
 
-def edges_of(X: Points, a: Ints, b: Ints) -> Edges:
-    """Return the edges between rows of X.
+def edges_of(X: Points, a: Ints, *others: Ints) -> SignedEdges | TiledEdges:
+    """Return constraints over rows of X: edges from `a` to the rows of `others`.
 
     If X is not in memory, they are in tiles; or, if they have few ends, between these rows only,
     which are read and kept.
     """
     if not isinstance(X, Rows):
-        return Edges(X, a, b)
+        return SignedEdges(X, a, *others)
     is_end = np.zeros(len(X), dtype=np.bool_)
-    is_end[a] = is_end[b] = True
+    for rows in (a, *others):
+        is_end[rows] = True
     ends = np.flatnonzero(is_end)
     n_bytes = len(ends) * X.shape[1] * X.dtype.itemsize
     if n_bytes > _KEPT_BYTES or len(ends) * _MANY_ROWS > len(X):
-        return TiledEdges(X, a, b)
-    return Edges(X.take(ends), np.searchsorted(ends, a), np.searchsorted(ends, b))
+        return TiledEdges(X, a, *others)
+    return SignedEdges(X.take(ends), *(np.searchsorted(ends, rows) for rows in (a, *others)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,13 +77,14 @@ class BandEdges:
     starts : array of int of shape (n_pieces + 1,)
         Where the edges of each piece begin.
     i, j : array of int of shape (n_edges,)
+        Ends, counted from the first row of the band and from that of the piece.
     """
 
     rows: slice
     pieces: list[slice]
     starts: Ints
-    i: Ints
-    j: Ints
+    i: Any
+    j: Any
 
     @property
     def height(self) -> int:
@@ -93,14 +104,7 @@ class BandEdges:
         S = np.zeros((rows.shape[1], rows.shape[1]))
         for part, edges in self.tiles():
             X = rows.read(part)
-            i = self.i[edges] - self.rows.start
-            if len(i):
-                first = np.flatnonzero(np.diff(i, prepend=-1))
-                starts = np.append(first, len(i)).astype(i.dtype)
-                W = csr_array(
-                    (w[edges], self.j[edges] - part.start, starts), shape=(len(first), len(X))
-                )
-                T[i[first]] -= W @ X
+            self._subtract(T, X, edges, w)
             if part.start >= self.rows.stop:
                 continue
             for top in range(0, len(X), _GEMM_ROWS):
@@ -110,6 +114,21 @@ class BandEdges:
                 Y += (degree[at : at + len(block)] / 2)[:, None] * block
                 S += block.T @ Y
         return S
+
+    def _subtract(self, T: Floats, X: Floats, edges: slice, w: Vector) -> None:
+        """T -= W X for a tile, a few edges at a time, which stay in the cache."""
+        i, j = self.i[edges], self.j[edges]
+        w = w[edges]
+        buffer = np.empty((min(_TILE_EDGES, len(i)), X.shape[1]), dtype=T.dtype)
+        for top in range(0, len(i), _TILE_EDGES):
+            some = slice(top, top + _TILE_EDGES)
+            first = np.flatnonzero(np.diff(i[some], prepend=-1))
+            starts = np.append(first, len(i[some])).astype(i.dtype)
+            W = csr_array((w[some], j[some], starts), shape=(len(first), len(X)))
+            at, kept = i[some][first], buffer[: len(first)]
+            np.take(T, at, axis=0, out=kept, mode="clip")
+            kept -= W @ X
+            T[at] = kept
 
     def distances(self, rows: Rows, L: Floats | None) -> Vector:
         """Squared distances of the edges between the rows of X, or between those of X L'."""
@@ -126,61 +145,164 @@ class BandEdges:
             X = inside[at : at + part.stop - part.start]
             if part.start >= self.rows.stop:
                 X = rows.read(part)
-            for top in range(edges.start, edges.stop, size):
-                some = slice(top, min(top + size, edges.stop))
-                difference = inside[self.i[some] - self.rows.start]
-                difference -= X[self.j[some] - part.start]
+            i, j = self.i[edges], self.j[edges]
+            for top in range(0, len(i), size):
+                some = slice(top, top + size)
+                difference = inside[i[some]]
+                difference -= X[j[some]]
                 if L is not None:
                     difference = difference @ L.T
                 wide = difference.astype(np.float64, copy=False)
-                z[some] = np.einsum("ij,ij->i", wide, wide)
+                z[edges][some] = np.einsum("ij,ij->i", wide, wide)
         return z
 
 
-class TiledEdges(Edges):
-    """Undirected edges between rows that are not in memory.
+@dataclass(frozen=True, eq=False)
+class BandMembers:
+    """Which constraints the edges of a band belong to.
+
+    Attributes
+    ----------
+    codes : array of int of shape (n_members,)
+        Numbers of constraints, sorted by edge; those of second edges plus `n_constraints`.
+    first : array of int of shape (n_edges,) or None
+        Where the members of each edge begin; None if each edge has one.
+    n_constraints : int
+    """
+
+    codes: StoredArray
+    first: StoredArray | None
+    n_constraints: int
+
+    def _read(self) -> tuple[Ints, NDArray[np.bool_]]:
+        """Numbers of the constraints, and which of them are at their second edge."""
+        numbers = self.codes[:]
+        second = numbers >= self.n_constraints
+        numbers[second] -= self.n_constraints
+        return numbers, second
+
+    def weights(self, u: Vector, dtype: DTypeLike) -> Vector:
+        """B'u for the edges of the band."""
+        numbers, second = self._read()
+        w = u[numbers]
+        np.negative(w, out=w, where=second)
+        if self.first is not None:
+            w = np.add.reduceat(w, self.first[:], dtype=np.float64)
+        return w.astype(dtype, copy=False)
+
+    def combine(self, z: Vector, margins: Vector) -> None:
+        """Add B z to the margins, for the edges of the band."""
+        numbers, second = self._read()
+        z = self._at_members(z)
+        margins[numbers[~second]] += z[~second]
+        margins[numbers[second]] -= z[second]
+
+    def total(self, z: Vector, weight: Vector | None) -> float:
+        """Sum of a quantity of edges over the members."""
+        z = self._at_members(z)
+        return float(z.sum() if weight is None else z @ weight[self._read()[0]])
+
+    def _at_members(self, z: Vector) -> Vector:
+        if self.first is None:
+            return z
+        return np.repeat(z, np.diff(self.first[:], append=len(self.codes)))
+
+
+class TiledEdges:
+    """Constraints over rows that are not in memory.
 
     Parameters
     ----------
     X : Rows
-    a, b : array of int of shape (n_pairs,)
-        Ends of the pairs, in any order, with repetitions.
+    a : array of int of shape (n_constraints,)
+    *others : one or two arrays of int of shape (n_constraints,)
+
+    Attributes
+    ----------
+    bands : list of BandEdges
     """
 
-    X: Any
-
-    def __init__(self, X: Rows, a: Ints, b: Ints) -> None:
-        self.X = X
+    def __init__(self, X: Rows, a: Ints, *others: Ints) -> None:
+        self.X: Any = X
+        self.a, self.others = a, others
         self.threads = Threads()
-        kind: Any = np.int32 if max(len(X), len(a)) < 2**31 else np.int64
-        low, high = np.minimum(a, b).astype(kind), np.maximum(a, b).astype(kind)
-        self.of_pair = np.empty(len(low), dtype=kind)
+        self._scratch = Scratch()
         self.bands: list[BandEdges] = []
-        n_edges = 0
-        for own, pieces in _bands(X):
-            chosen = np.flatnonzero((low >= own.start) & (low < own.stop))
-            band, of_pair = _sorted_into_tiles(own, pieces, low[chosen], high[chosen])
-            self.of_pair[chosen] = n_edges + of_pair
-            self.bands.append(band)
-            n_edges += len(band.i)
-        del low, high
-        self.i, self.j = np.empty(n_edges, dtype=kind), np.empty(n_edges, dtype=kind)
-        self._parts: list[slice] = []
-        self._join()
+        self._members: list[BandMembers] = []
+        for (own, pieces), unsorted in zip(_bands(X), self._by_band(), strict=True):
+            self._add(own, pieces, *(part[:] for part in unsorted))
         self._executor: Any = None
         self._held: list[Any] = []
 
-    def _join(self) -> None:
-        """Keep the ends of all edges in two arrays, of which bands have slices."""
-        top = 0
-        for number, band in enumerate(self.bands):
-            part = slice(top, top + len(band.i))
-            self.i[part], self.j[part] = band.i, band.j
-            self.bands[number] = BandEdges(
-                band.rows, band.pieces, band.starts, self.i[part], self.j[part]
+    def _by_band(self) -> list[tuple[StoredArray, StoredArray, StoredArray]]:
+        """Store the ends and the code of each edge of a constraint, by band."""
+        stops = np.array([own.stop for own, _ in _bands(self.X)])
+        m = len(self.a)
+        code_type = np.int32 if m * len(self.others) < 2**31 else np.int64
+
+        def blocks() -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
+            for number, other in enumerate(self.others):
+                for top in range(0, m, _SORTED_BLOCK):
+                    ends = self.a[top : top + _SORTED_BLOCK], other[top : top + _SORTED_BLOCK]
+                    low, high = np.minimum(*ends), np.maximum(*ends)
+                    codes = np.arange(len(low)) + (number * m + top)
+                    yield np.searchsorted(stops, low, side="right"), low, high, codes
+
+        counts = np.zeros(len(stops), dtype=np.intp)
+        for band, *_ in blocks():
+            counts += np.bincount(band, minlength=len(stops))
+        found = [
+            (
+                self._scratch.reserve(count, np.int64),
+                self._scratch.reserve(count, np.int64),
+                self._scratch.reserve(count, code_type),
             )
-            self._parts.append(part)
-            top = part.stop
+            for count in counts.tolist()
+        ]
+        filled = np.zeros(len(stops), dtype=np.intp)
+        for band, *values in blocks():
+            order = np.argsort(band.astype(np.uint16 if len(stops) < 2**16 else int), kind="stable")
+            bounds = np.searchsorted(band[order], np.arange(len(stops) + 1)).tolist()
+            for number, (start, stop) in enumerate(pairwise(bounds)):
+                at = slice(int(filled[number]), int(filled[number]) + stop - start)
+                for array, value in zip(found[number], values, strict=True):
+                    array[at] = value[order[start:stop]]
+            filled += np.diff(bounds)
+        return found
+
+    def _add(self, own: slice, pieces: list[slice], low: Ints, high: Ints, codes: Ints) -> None:
+        """Sort the edges of a band into tiles, and store them."""
+        tops = np.array([part.start for part in pieces])
+        height, width = own.stop - own.start, max(part.stop - part.start for part in pieces)
+        piece = np.searchsorted(tops, high, side="right") - 1
+        key = piece * height
+        key += low
+        key -= own.start
+        key *= width
+        high -= tops[piece]
+        key += high
+        del piece, low, high
+        order = np.argsort(key, kind="stable")
+        key = key[order]
+        store = self._scratch.store
+        stored = store(codes[order])
+        del order
+        is_new = np.diff(key, prepend=-1) != 0
+        first = None
+        if not is_new.all():
+            first = store(np.flatnonzero(is_new))
+            key = key[is_new]
+        self._members.append(BandMembers(stored, first, len(self.a)))
+        j = store((key % width).astype(np.int32))
+        key //= width
+        i = store((key % height).astype(np.int32))
+        key //= height
+        starts = np.searchsorted(key, np.arange(len(pieces) + 1))
+        self.bands.append(BandEdges(own, pieces, starts, i, j))
+
+    def __len__(self) -> int:
+        """Number of distinct edges."""
+        return sum(len(band.i) for band in self.bands)
 
     @property
     def n_stored(self) -> int:
@@ -189,83 +311,112 @@ class TiledEdges(Edges):
 
     @property
     def n_reads(self) -> float:
-        """How often `matrix` reads all rows."""
+        """How often `gram` reads all rows."""
         return (len(self.bands) + 1) / 2
 
     def project(self, V: Floats) -> Floats:
         """X V."""
-        return self.X.project(V)
+        return np.asarray(self.X.project(V))
 
     def pull(self, Y: Floats) -> Matrix:
         """X' Y."""
         return np.asarray(self.X.pull(Y))
 
-    def lengths(self, v: Vector) -> Vector:
-        """(E X v)^2: squared lengths along v."""
-        p = np.asarray(self.project(v), dtype=np.float64)
-        z = np.empty(len(self))
+    def margins(self, v: Vector) -> Vector:
+        """B (E X v)^2, in the precision of X."""
+        return self.embedding_distances(self.project(v)[:, None])
+
+    def embedding_distances(self, P: Floats) -> Vector:
+        """B z for the squared Euclidean distances z between the rows of P, an embedding of X."""
+        h = np.empty(len(self.a), dtype=self.X.dtype)
 
         def fill(part: slice) -> None:
-            np.subtract(p[self.i[part]], p[self.j[part]], out=z[part])
-            z[part] *= z[part]
+            inside = P[self.a[part]].astype(np.float64, copy=False)
+            values = [_squares(P[other[part]] - inside) for other in self.others]
+            h[part] = values[0] - sum(values[1:])
 
-        for _ in self.threads.map(fill, len(self), _BLOCK_EDGES):
+        for _ in self.threads.map(fill, len(h), max(1, _BLOCK // P.shape[1])):
             pass
-        return z
+        return h
 
-    def mapped_distances(self, L: Matrix | None = None) -> Vector:
-        """Squared Euclidean distances between the rows of X, or between those of X L'."""
+    def distances(
+        self, L: Matrix | None = None, weight: Vector | None = None
+    ) -> tuple[Vector, float]:
+        """Return B z for the squared distances z of the edges, and their mean over constraints."""
+        margins, total = np.zeros(len(self.a), dtype=self.X.dtype), 0.0
+        for members, z in zip(self._members, self._edge_distances(L), strict=True):
+            members.combine(z, margins)
+            total += members.total(z, weight)
+        return margins, self._mean(total, weight)
+
+    def mean_distance(self, weight: Vector | None = None) -> float:
+        """Return the mean of the squared distances over the constraints' edges."""
+        found = zip(self._members, self._edge_distances(None), strict=True)
+        return self._mean(sum(members.total(z, weight) for members, z in found), weight)
+
+    def _mean(self, total: float, weight: Vector | None) -> float:
+        n = len(self.a) if weight is None else float(weight.sum())
+        return total / (n * len(self.others))
+
+    def _edge_distances(self, L: Matrix | None) -> Iterator[Vector]:
+        """Yield the squared distances of the edges, band by band."""
         L = None if L is None else L.astype(self.X.dtype, copy=False)
-        z = np.empty(len(self))
-        tasks = [(band, self.X.handle, L) for band in self._handles()]
-        found = self.X.executor.map(BandEdges.distances, tasks, memory=self._band_bytes)
-        for part, values in zip(self._parts, found, strict=True):
-            z[part] = values
-        return z
+        tasks = ((band, self.X.handle, L) for band in self._handles())
+        return self.X.executor.map(BandEdges.distances, tasks, memory=self._band_bytes)
 
-    def matrix(self, w: Vector) -> Matrix:
-        """X' E' diag(w) E X, dense."""
-        degree = self._degrees(w).astype(self.X.dtype)
-        weights = w.astype(self.X.dtype, copy=False)
-        tasks = [
-            (handle, self.X.handle, weights[part], degree[band.rows])
-            for handle, part, band in zip(self._handles(), self._parts, self.bands, strict=True)
-        ]
+    def gram(self, u: Vector) -> Matrix:
+        """X' E' diag(B'u) E X, dense."""
+        degree = self._degrees(u).astype(self.X.dtype)
+        tasks = (
+            (handle, self.X.handle, members.weights(u, self.X.dtype), degree[band.rows])
+            for handle, members, band in zip(
+                self._handles(), self._members, self.bands, strict=True
+            )
+        )
         S = np.zeros((self.X.shape[1], self.X.shape[1]))
         for part in self.X.executor.map(BandEdges.scatter, tasks, memory=self._band_bytes):
             S += part
         return S + S.T
 
-    def operator(self, w: Vector) -> LinearOperator:
-        """`matrix` as a linear operator: two passes over X and one over the edges."""
+    def gram_operator(self, u: Vector) -> LinearOperator:
+        """`gram` as a linear operator: two passes over X and one over the constraints."""
 
         def product(v: Vector) -> Vector:
             p = self.project(v.ravel())
-            return self.pull(self.laplacian_product(w, p)).astype(self.X.dtype)
+            return self.pull(self.gram_product(u, p)).astype(self.X.dtype)
 
         D = self.X.shape[1]
         return LinearOperator((D, D), matvec=product, dtype=self.X.dtype)
 
-    def laplacian_product(self, w: Vector, P: Floats) -> Floats:
-        """E' diag(w) E P, column by column."""
+    def gram_product(self, u: Vector, P: Floats) -> Floats:
+        """E' diag(B'u) E P, column by column."""
         columns = P.reshape(len(P), -1).T
-        out = np.empty(columns.shape)
-        degree = self._degrees(w)
-        for row, p in zip(out, columns, strict=True):
-            row[:] = degree * p
-            row -= np.bincount(self.i, weights=w * p[self.j], minlength=len(p))
-            row -= np.bincount(self.j, weights=w * p[self.i], minlength=len(p))
+        out = np.zeros(columns.shape)
+        for row, p in zip(out, columns.astype(np.float64), strict=True):
+            for part, a, others in self._blocks():
+                for sign, b in zip(_SIGNS, others, strict=False):
+                    pull = sign * u[part] * (p[a] - p[b])
+                    np.add.at(row, a, pull)
+                    np.subtract.at(row, b, pull)
         return out.T.reshape(P.shape)
 
-    def half_laplacian(self, w: Vector) -> csr_array:
-        """Not kept for rows that are not in memory."""
-        raise NotImplementedError("Tiled edges have no half Laplacian; use laplacian_product.")
+    def _degrees(self, u: Vector) -> Vector:
+        """Sums of the weights of the edges at each row."""
+        degree = np.zeros(len(self.X))
+        for part, a, others in self._blocks():
+            values = u[part].astype(np.float64)
+            np.add.at(degree, others[0], values)
+            if len(others) == 1:
+                np.add.at(degree, a, values)
+            else:  # What the far row adds to the anchor, the near row takes away.
+                np.subtract.at(degree, others[1], values)
+        return degree
 
-    def _degrees(self, w: Vector) -> Vector:
-        """Sums of weights of the edges at each row."""
-        degree = np.bincount(self.i, weights=w, minlength=len(self.X))
-        degree += np.bincount(self.j, weights=w, minlength=len(self.X))
-        return np.asarray(degree, dtype=np.float64)
+    def _blocks(self) -> Iterator[tuple[slice, Ints, list[Ints]]]:
+        """Yield runs of constraints, and the rows that they join."""
+        for top in range(0, len(self.a), _BLOCK):
+            part = slice(top, top + _BLOCK)
+            yield part, self.a[part], [other[part] for other in self.others]
 
     @property
     def _band_bytes(self) -> int:
@@ -278,6 +429,10 @@ class TiledEdges(Edges):
         if self._executor is not executor:
             self._executor, self._held = executor, [executor.hold(band) for band in self.bands]
         return self._held
+
+
+def _squares(difference: Floats) -> Vector:
+    return np.einsum("ij,ij->i", difference, difference)
 
 
 def _bands(X: Rows) -> Iterator[tuple[slice, list[slice]]]:
@@ -295,22 +450,3 @@ def _bands(X: Rows) -> Iterator[tuple[slice, list[slice]]]:
         if last or pieces[number + 1].stop - pieces[first].start > height:
             yield slice(pieces[first].start, part.stop), pieces[first:]
             first = number + 1
-
-
-def _sorted_into_tiles(
-    rows: slice, pieces: list[slice], low: Ints, high: Ints
-) -> tuple[BandEdges, Ints]:
-    """Return the distinct edges of a band, and which of them each pair is."""
-    tops = np.array([part.start for part in pieces])
-    piece = np.searchsorted(tops, high, side="right") - 1
-    height, width = rows.stop - rows.start, max(part.stop - part.start for part in pieces)
-    key = piece * height
-    key += low - rows.start
-    key *= width
-    key += high - tops[piece]
-    keys, of_pair = np.unique(key, return_inverse=True)
-    rest, inside = np.divmod(keys, width)
-    piece, i = np.divmod(rest, height)
-    starts = np.searchsorted(piece, np.arange(len(pieces) + 1))
-    i, j = i + rows.start, inside + tops[piece]
-    return BandEdges(rows, pieces, starts, i.astype(low.dtype), j.astype(low.dtype)), of_pair

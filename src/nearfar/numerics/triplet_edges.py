@@ -22,6 +22,7 @@ from nearfar.typing import Floats, Ints, Matrix, Vector
 Unit = Literal["mean", "long", "longest"]
 
 _FACTOR_ROWS = 16
+_QUANTILES = {"long": 0.9, "longest": 1.0}
 
 
 class TripletEdges:
@@ -65,17 +66,29 @@ class TripletEdges:
         unit: float | Unit = "mean",
     ) -> None:
         self.X: Any = X
-        self.n_triplets = m = len(index)
+        self.n_triplets = len(index)
         anchor, near, far = index.T
-        self.edges = edges_of(X, np.concatenate([anchor, anchor]), np.concatenate([near, far]))
-        self.near, self.far = self.edges.of_pair[:m], self.edges.of_pair[m:]
+        edges: Any = edges_of(X, anchor, far, near)
+        self.edges = edges
         self.weight = weight
-        if isinstance(unit, str):
-            z = self.edges.mapped_distances()
-            share = {"long": 0.9, "longest": 1.0}
-            chosen = 0.0 if unit == "mean" else float(np.quantile(z, share[unit]))
-            unit = chosen or self.mean(z)
-        self.unit = unit or 1.0
+        self.unit = self._measured(unit) if isinstance(unit, str) else unit or 1.0
+
+    def _measured(self, unit: Unit) -> float:
+        """Return a squared distance of the triplets' edges; 1 if they have no length."""
+        if unit == "mean":
+            return self.edges.mean_distance(self.weight) or 1.0
+        z = self.edges.mapped_distances()
+        return float(np.quantile(z, _QUANTILES[unit])) or self.mean(z) or 1.0
+
+    @property
+    def near(self) -> Ints:
+        """The edge of each triplet to its near row; of rows in memory only."""
+        return self.edges.columns[1]
+
+    @property
+    def far(self) -> Ints:
+        """The edge of each triplet to its far row; of rows in memory only."""
+        return self.edges.columns[0]
 
     def __len__(self) -> int:
         """Number of features: A(u) is len x len."""
@@ -87,12 +100,12 @@ class TripletEdges:
 
     def embedding_margins(self, P: Floats) -> Vector:
         """Margins of squared Euclidean distance between the rows of P, an embedding of X."""
-        return self.differences(self.edges.squared_distances(P)) / self.unit
+        return self.edges.embedding_distances(P) / self.unit
 
     def factor_margins(self, L: Matrix) -> Vector:
         """Margins of the metric L'L, a few rows of L at a time if X is in memory."""
         if self.edges.n_reads:
-            return self.differences(self.edges.mapped_distances(L)) / self.unit
+            return self.edges.distances(L)[0] / self.unit
         margins = np.zeros(self.n_triplets)
         for top in range(0, len(L), _FACTOR_ROWS):
             margins += self.embedding_margins(self.embed(L[top : top + _FACTOR_ROWS]))
@@ -100,22 +113,16 @@ class TripletEdges:
 
     def matrix(self, u: Vector) -> Matrix:
         """A(u), dense."""
-        return self.edges.matrix(self.edge_weights(u)) / self.unit
+        return self.edges.gram(u) / self.unit
 
     def edge_weights(self, u: Vector) -> Vector:
         """B'u: the weight of each edge, positive if it is to be stretched."""
-        n_edges = len(self.edges)
-        stretched = np.bincount(self.far, weights=u, minlength=n_edges)
-        shrunk = np.bincount(self.near, weights=u, minlength=n_edges)
-        stretched -= shrunk
-        return np.asarray(stretched, dtype=np.float64)
+        return self.edges.edge_weights(u)
 
     def mean(self, z: Vector) -> float:
         """Weighted mean of a quantity of edges over the two edges of every triplet."""
-        return float(np.average(z[self.near] + z[self.far], weights=self.weight)) / 2
+        return self.edges.mean(z, self.weight)
 
     def differences(self, z: Vector) -> Vector:
         """B z: the value at the far edge minus that at the near edge, for each triplet."""
-        h = z[self.far]
-        h -= z[self.near]
-        return h
+        return self.edges.combined(z)

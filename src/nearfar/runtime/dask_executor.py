@@ -6,7 +6,7 @@ which the scheduler keeps: what a worker that dies had computed or held is compu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import dask
@@ -30,15 +30,14 @@ class DaskExecutor:
         self.client = client
 
     def map(
-        self, function: Callable[..., T], tasks: Sequence[tuple[Any, ...]], *, memory: int = 0
+        self, function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], *, memory: int = 0
     ) -> Iterator[T]:
         """Yield results in order, and release each once it is here."""
-        if not tasks:
+        arguments = [list(values) for values in zip(*tasks, strict=True)]
+        if not arguments:
             return
         with dask.config.set(_LARGE_GRAPHS):
-            futures: list[Any] = self.client.map(
-                function, *map(list, zip(*tasks, strict=True)), pure=False
-            )
+            futures: list[Any] = self.client.map(function, *arguments, pure=False)
         for number, future in enumerate(futures):
             yield future.result()
             futures[number] = None

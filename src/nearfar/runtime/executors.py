@@ -7,8 +7,9 @@ on the threads of this process; inside ``with executor(client)`` they run on a D
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -26,7 +27,7 @@ class Executor(Protocol):
     """What runs tasks."""
 
     def map(
-        self, function: Callable[..., T], tasks: Sequence[tuple[Any, ...]], *, memory: int = 0
+        self, function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], *, memory: int = 0
     ) -> Iterator[T]:
         """Yield the results of a pure function for each tuple of arguments, in order.
 
@@ -48,20 +49,26 @@ class ThreadExecutor:
     """
 
     def map(
-        self, function: Callable[..., T], tasks: Sequence[tuple[Any, ...]], *, memory: int = 0
+        self, function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], *, memory: int = 0
     ) -> Iterator[T]:
-        """Yield results in order; fewer threads work if tasks need much memory."""
-        width = min(Threads().n_threads, len(tasks), max(1, _MEMORY // max(1, memory)))
+        """Yield results in order; fewer threads work if tasks need much memory.
+
+        Tasks are made when a thread is about to be free, so that few of them wait.
+        """
+        width = min(Threads().n_threads, max(1, _MEMORY // max(1, memory)))
         with single_threaded_blas():
             if width <= 1:
                 yield from (function(*task) for task in tasks)
                 return
             with ThreadPoolExecutor(width) as pool:
-                futures = [pool.submit(function, *task) for task in tasks]
+                waiting: deque[Future[T]] = deque()
                 try:
-                    for number, future in enumerate(futures):
-                        yield future.result()
-                        futures[number] = None  # type: ignore[call-overload]
+                    for task in tasks:
+                        waiting.append(pool.submit(function, *task))
+                        if len(waiting) > width:
+                            yield waiting.popleft().result()
+                    while waiting:
+                        yield waiting.popleft().result()
                 finally:
                     pool.shutdown(cancel_futures=True)
 

@@ -143,11 +143,12 @@ def boost(
         step, last = rule.step(line, eigenvalue)
         if step == 0:
             return "converged"
-        state, previous = line.advance(step), v
+        state, previous, threshold = line.advance(step), v, line.threshold
+        del line
         trace += step
         loss, u = operator.loss_and_weights(state)
         before, objective = objective, rule.objective(loss, trace)
-        yield Iteration(objective, eigenvalue, step=step, direction=v, threshold=line.threshold)
+        yield Iteration(objective, eigenvalue, step=step, direction=v, threshold=threshold)
         if last:
             return "separated"
         if reason := rule.done(loss, before - objective):

@@ -55,7 +55,7 @@ def exponential_loss(log_weighted: Vector) -> tuple[float, Vector]:
     top = log_weighted.max()
     u = np.subtract(log_weighted, top)
     np.exp(u, out=u)
-    total = u.sum()
+    total = u.sum(dtype=np.float64)
     u /= total
     return float(top + np.log(total)), u
 

@@ -134,7 +134,7 @@ class TripletOperator(TripletEdges):
 
     def start(self) -> Vector:
         """Margins of no metric at all."""
-        return np.zeros(len(self.near))
+        return np.zeros(self.n_triplets)
 
     def state(self, L: Matrix) -> Vector:
         """Margins of the metric L'L."""
@@ -156,11 +156,10 @@ class TripletOperator(TripletEdges):
         factor : float
             Factor that the prior's squared distances were multiplied by.
         """
-        z = self.edges.mapped_distances(L)
-        z /= self.unit
-        mean = self.mean(z)
-        factor = weight / mean if mean > 0 else weight
-        return factor * (z[self.far] - z[self.near]), factor
+        margins, mean = self.edges.distances(L, self.weight)
+        factor = weight * self.unit / mean if mean > 0 else weight
+        margins *= factor / self.unit
+        return margins, factor
 
     def loss_and_weights(self, state: Vector) -> tuple[float, Vector]:
         """Exponential loss of the margins, and the weight that each triplet has in it."""
@@ -230,7 +229,8 @@ class TripletOperator(TripletEdges):
 
     def margins(self, v: Vector) -> Vector:
         """B (E X v)^2: squared distance to far minus that to near, along v."""
-        return self.differences(self._lengths(v))
+        with self._blas():
+            return self.edges.margins(v / np.sqrt(self.unit))
 
     def _lengths(self, v: Vector) -> Vector:
         """(E X v)^2: squared lengths of the edges along v."""
@@ -244,7 +244,7 @@ class TripletOperator(TripletEdges):
 
     def pull(self, u: Vector, P: Floats) -> Matrix:
         """P' (Laplacian of u) X: for P = X L' this is L A(u)."""
-        Y = self.edges.laplacian_product(self.edge_weights(u), P)
+        Y = self.edges.gram_product(u, P)
         with self._blas():
             return self.edges.pull(Y).T / self.unit
 
@@ -253,7 +253,7 @@ class TripletOperator(TripletEdges):
 
     def operator(self, u: Vector) -> LinearOperator:
         """A(u) as a linear operator."""
-        return self.edges.operator(self.edge_weights(u) / self.unit)
+        return self.edges.gram_operator(u / self.unit)
 
     def _blas(self) -> AbstractContextManager[object]:
         """Give BLAS all threads for the long products of Lanczos, one otherwise."""

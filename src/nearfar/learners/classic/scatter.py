@@ -310,8 +310,8 @@ class PairSums:
         """Add up pairs; their weights are divided by `unit`."""
         edges = edges_of(X.astype(np.float64, copy=False), *pairs.index.T)
         weight = np.ones(len(pairs)) if pairs.weight is None else pairs.weight / unit
-        w = [edges.sum_of_pairs(weight * kind) for kind in (pairs.similar, ~pairs.similar)]
-        return cls(edges.matrix(w[0]), edges.matrix(w[1]), (float(w[0].sum()), float(w[1].sum())))
+        w = [weight * kind for kind in (pairs.similar, ~pairs.similar)]
+        return cls(edges.gram(w[0]), edges.gram(w[1]), (float(w[0].sum()), float(w[1].sum())))
 
     def __add__(self, other: PairSums) -> PairSums:
         weights = self.weights[0] + other.weights[0], self.weights[1] + other.weights[1]

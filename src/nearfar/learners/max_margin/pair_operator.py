@@ -95,7 +95,7 @@ class PairOperator:
         weight = np.ones(len(pairs)) if pairs.weight is None else pairs.weight / pairs.weight.max()
         self.p = weight / weight.sum()
         self.y = np.where(pairs.similar, 1.0, -1.0)
-        mean = float(self.p @ self.edges.mapped_distances()[self.edges.of_pair])
+        mean = float(self.p @ self.edges.distances()[0])
         if unit is not None and mean > 0 and not 1 / _LARGEST_RATIO < mean / unit < _LARGEST_RATIO:
             raise ValueError(
                 f"The mean squared distance of the pairs is {mean / unit:.1e}, too far from one "
@@ -112,11 +112,11 @@ class PairOperator:
         """Squared distances of the pairs under L'L."""
         if len(L) == 0:
             return np.zeros(len(self.p))
-        return self.edges.mapped_distances(L / np.sqrt(self.unit))[self.edges.of_pair]
+        return self.edges.distances(L / np.sqrt(self.unit))[0]
 
     def gram(self, weights: Vector) -> Matrix:
         """Sum of weighted outer products of the pairs' differences."""
-        return self.edges.matrix(self.edges.sum_of_pairs(weights)) / self.unit
+        return self.edges.gram(weights) / self.unit
 
     def margins(self, solution: Solution) -> Vector:
         """Return m_k."""

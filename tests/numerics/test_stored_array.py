@@ -1,0 +1,26 @@
+import pickle
+
+import numpy as np
+
+from nearfar.numerics.stored_array import Scratch
+
+
+def test_arrays_are_read_and_written_by_slices():
+    scratch = Scratch()
+    first, second = scratch.reserve(5, np.int32), scratch.store(np.arange(4.0))
+    first[0:2], first[2:5] = np.array([7, 8]), np.array([1, 2, 3])
+    np.testing.assert_array_equal(first[:], [7, 8, 1, 2, 3])
+    np.testing.assert_array_equal(first[1:3], [8, 1])
+    np.testing.assert_array_equal(second[:], np.arange(4.0))
+    assert (first.dtype, len(first), first.nbytes) == (np.int32, 5, 20)
+
+
+def test_empty_arrays():
+    stored = Scratch().store(np.empty(0))
+    assert len(stored[:]) == len(stored) == 0
+
+
+def test_they_are_pickled_as_arrays():
+    found = pickle.loads(pickle.dumps(Scratch().store(np.arange(3))))
+    assert type(found) is np.ndarray
+    np.testing.assert_array_equal(found, [0, 1, 2])
