@@ -148,8 +148,19 @@ def test_a_precision_that_no_threshold_has():
 
 
 def test_two_classes_show_nothing():
-    with pytest.raises(TargetNotShownError, match="at least 3 classes"):
+    with pytest.raises(TargetNotShownError, match="at least 3 are needed"):
         choose_threshold(evidence_of(*population(2, 9, np.random.default_rng(0))), EqualErrors())
+
+
+def test_classes_without_similar_pairs_do_not_count_for_recall():
+    X, y = population(20, 4, np.random.default_rng(0))
+    alone = np.concatenate([y, 20 + np.arange(60)])
+    X = np.concatenate([X, population(60, 1, np.random.default_rng(1))[0]])
+    few, many = evidence_of(X[:80], y), evidence_of(X, alone)
+    target = Bound("recall", 0.7)
+    one, other = (choose_threshold(evidence, target) for evidence in (few, many))
+    assert other.n_classes == one.n_classes + 60
+    assert other.effective_pairs == pytest.approx(one.effective_pairs, rel=0.1)
 
 
 def test_precision_depends_on_the_prevalence():

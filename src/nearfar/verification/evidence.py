@@ -88,6 +88,11 @@ class Evidence:
         return Rates(self.dissimilar.curve(thresholds), self.similar.curve(thresholds))
 
     @property
+    def n_counted(self) -> int:
+        """Number of classes with similar pairs, or with dissimilar ones if that is smaller."""
+        return min(self.similar.n_classes, self.dissimilar.n_classes)
+
+    @property
     def one_class(self) -> tuple[float, float]:
         """How many similar pairs a class has, and dissimilar ones two classes, on average."""
         n = self.n_classes
@@ -131,6 +136,11 @@ class _Kind:
         order = np.flatnonzero(chosen)[np.argsort(distances[chosen], kind="stable")]
         total = _by_class(classes[order], weight[order], n)
         return cls(distances[order], weight[order], classes[order], total)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes that have such pairs."""
+        return int((self.total > 0).sum())
 
     def count(self, threshold: float) -> int:
         """Return the number of pairs at a threshold or nearer."""

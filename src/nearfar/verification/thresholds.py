@@ -123,12 +123,13 @@ def choose_threshold(
     TargetNotShownError
         If the pairs are too few to show that the target is met, or do not meet it.
     """
-    if evidence.n_classes < _FEWEST_CLASSES:
-        raise TargetNotShownError(
-            f"{target} cannot be shown with {evidence}; at least {_FEWEST_CLASSES} classes are "
-            "needed, and usually many more.",
-            _FEWEST_CLASSES,
-        )
+    for name, kind in (("similar", evidence.similar), ("dissimilar", evidence.dissimilar)):
+        if kind.n_classes < _FEWEST_CLASSES:
+            raise TargetNotShownError(
+                f"{target} cannot be shown with {evidence}: {kind.n_classes} of them have {name} "
+                f"pairs; at least {_FEWEST_CLASSES} are needed, and usually many more.",
+                _FEWEST_CLASSES,
+            )
     share = evidence.prevalence if prevalence is None else prevalence
     if isinstance(target, Bound):
         return _Shown(evidence, target, share, confidence).choose()
@@ -170,12 +171,12 @@ class _Shown:
     ) -> None:
         self.evidence, self.target = evidence, target
         self.prevalence, self.confidence = prevalence, confidence
-        quantile = student.ppf(confidence, evidence.n_classes - 1)
-        self.few_classes = float((norm.ppf(confidence) / quantile) ** 2)
         self.odds = prevalence / (1 - prevalence) * target.error / (1 - target.error)
         self.grows = target.measure != "recall"
         kind = evidence.dissimilar if self.grows else evidence.similar
         self.n_pairs = len(kind.distances)
+        quantile = student.ppf(confidence, kind.n_classes - 1)
+        self.few_classes = float((norm.ppf(confidence) / quantile) ** 2)
 
     def choose(self) -> OperatingPoint:
         met = self._just_met()
@@ -330,7 +331,7 @@ def clopper_pearson(share: ArrayLike, n: ArrayLike, confidence: float) -> tuple[
 
 def _equal_errors(evidence: Evidence, prevalence: float, confidence: float) -> OperatingPoint:
     """The threshold of equal errors, and those at which the errors may be equal."""
-    quantile = float(student.ppf(confidence, evidence.n_classes - 1))
+    quantile = float(student.ppf(confidence, evidence.n_counted - 1))
 
     def excess(threshold: float) -> tuple[float, float]:
         (fmr, recall), without = evidence.rates(threshold)
@@ -361,7 +362,7 @@ def _smallest_cost(
     evidence: Evidence, costs: Costs, prior: float, confidence: float
 ) -> OperatingPoint:
     """The threshold of the smallest cost, and those not shown to cost more."""
-    quantile = float(student.ppf(confidence, evidence.n_classes - 1))
+    quantile = float(student.ppf(confidence, evidence.n_counted - 1))
 
     def cost(rates: Rates) -> Floats:
         missed = prior * costs.false_non_match * (1 - rates.recall)
