@@ -8,7 +8,7 @@
 (1, 2)
 """
 
-from nearfar import datasets, evaluate, neighbors, plots
+from nearfar import datasets, evaluate, neighbors, plots, retrieval
 from nearfar.comparison import Comparison, compare
 from nearfar.constraints import (
     AllTriplets,
@@ -43,6 +43,7 @@ from nearfar.learners.nca import NCA, MixtureNCA, SparseNCA
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import MetricNeighborsClassifier
+from nearfar.retrieval import Relevance, RetrievalAdapter, compare_retrieval
 from nearfar.rows import open_rows
 from nearfar.runtime.executors import executor
 from nearfar.verification import PairVerifier
@@ -87,14 +88,18 @@ __all__ = [
     "Pairs",
     "RandomPairs",
     "RandomTriplets",
+    "Relevance",
+    "RetrievalAdapter",
     "SparseNCA",
     "Triplets",
     "__version__",
     "compare",
+    "compare_retrieval",
     "datasets",
     "evaluate",
     "executor",
     "neighbors",
     "open_rows",
     "plots",
+    "retrieval",
 ]

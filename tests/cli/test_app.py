@@ -13,7 +13,10 @@ def test_version(run):
     assert run("--version").output.strip() == f"nearfar {__version__}"
 
 
-@pytest.mark.parametrize("command", [c.callback.__name__ for c in app.registered_commands])
+COMMANDS = [c.callback.__name__.replace("_", "-") for c in app.registered_commands]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help(run, command):
     assert command in run("--help").output
     assert (

@@ -43,7 +43,8 @@ def test_commands_have_time():
 def test_every_command_has_a_transcript():
     shown = " ".join(page.read_text() for page in PAGES)
     for command in app.registered_commands:
-        assert f"$ nearfar {command.callback.__name__} " in shown
+        name = command.callback.__name__.replace("_", "-")
+        assert f"$ nearfar {name} " in shown
 
 
 def test_differences_are_seen():

@@ -7,11 +7,13 @@ from typing import Annotated
 import typer
 
 from nearfar import __version__
+from nearfar.cli.adapt import adapt
 from nearfar.cli.compare import compare
 from nearfar.cli.evaluate import evaluate
 from nearfar.cli.learn import learn
 from nearfar.cli.neighbors import neighbors
 from nearfar.cli.report import report
+from nearfar.cli.search_report import search_report
 from nearfar.cli.show import show
 from nearfar.cli.terminal import say
 from nearfar.cli.transform import transform
@@ -24,7 +26,18 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-for function in (learn, compare, transform, neighbors, verify, evaluate, report, show):
+for function in (
+    learn,
+    compare,
+    transform,
+    neighbors,
+    verify,
+    evaluate,
+    report,
+    show,
+    adapt,
+    search_report,
+):
     app.command()(function)
 
 

@@ -1,16 +1,17 @@
 """How much better methods are than a reference, and how sure that is.
 
 The gain of a method is the mean over rows of the reference's loss minus the method's loss: of its
-errors, of 1 - average precision, or of wrong judgements. With n rows, an observed gain g of
-variance s^2 over the rows, and the reference's loss l,
+errors, of 1 - average precision, of wrong judgements, or of 1 - nDCG. With n rows, an observed gain
+g of variance s^2 over the rows, and the reference's loss l,
 
     g ~ N(theta, v),                            v = c s^2 / n + 1 / n^2
     theta ~ N(tau l / 2, (tau l)^2),            tau unknown, one of a few values
 
 - c allows for what rows share. A row is a query and also a result in the rankings of other rows:
   a mean average precision is a U-statistic of degree two, whose variance is four times that of
-  independent rows. Errors are nearly independent. For triplets and pairs, which share rows, the
-  first term of v is that of `shared_rows`, and n is the number of anchors or connected groups.
+  independent rows. Errors are nearly independent, as are searches among documents. For triplets
+  and pairs, which share rows, the first term of v is that of `shared_rows`, and n is the number of
+  anchors or connected groups.
 - 1 / n^2 is the variance of one more row on which the methods differ: few such rows tell little.
 - tau says how much there is to gain in these data. It is the same for all methods, and this is
   what keeps the best of many from being overrated: where little can be gained, some methods still
@@ -35,7 +36,7 @@ from scipy.special import ndtr, softmax
 
 from nearfar.typing import Vector
 
-Goal = Literal["classification", "ranking", "triplets", "pairs"]
+Goal = Literal["classification", "ranking", "triplets", "pairs", "search"]
 
 SMALLEST_GAIN = 0.005
 SMALLEST_RELATIVE_GAIN = 0.05
@@ -46,13 +47,14 @@ CONFIDENCE = 0.9
 PRIOR_MEAN = 0.5
 """Mean of theta in units of tau l: most methods that people compare gain something."""
 
-_NOISE = {"classification": 1.25, "ranking": 4.0}
+_NOISE = {"classification": 1.25, "ranking": 4.0, "search": 1.25}
 """c by goal."""
 _SPREADS = {
     "classification": (0.15, 0.3, 0.6),
     "ranking": (0.05, 0.1, 0.2, 0.4),
     "triplets": (0.05, 0.1, 0.2, 0.4),
     "pairs": (0.15, 0.3, 0.6),
+    "search": (0.05, 0.1, 0.2, 0.4),
 }
 """Values of tau by goal if there is something to gain, all with the same probability."""
 _NO_SPREAD = 0.001
@@ -130,7 +132,7 @@ def expected_gains(
         For each method, how much smaller its loss was than that of the reference.
     loss : float
         Mean loss of the reference.
-    goal : {"classification", "ranking", "triplets", "pairs"}
+    goal : {"classification", "ranking", "triplets", "pairs", "search"}
     prior_mean : float, default=0.5
         Mean of theta in units of tau l. It is 0 if neither side is expected to be better.
 

@@ -11,6 +11,9 @@ Rankings must pass two tests on the mean difference in average precision:
   Nadeau, Y. Bengio: Inference for the generalization error, Machine Learning 52, 2003). It covers
   the variation between training sets.
 
+Searches with judged results must pass the same test by folds, and Student's test by queries, which
+are independent because they search among documents and not among each other.
+
 Judgements are compared by the test of `shared_rows`, which allows for the rows that they share.
 """
 
@@ -39,10 +42,32 @@ def row_test(difference: Vector) -> float:
     return _student_test(known, 4 / len(known)) if len(known) > 1 else 1.0
 
 
+def query_test(difference: Vector) -> float:
+    """p-value of the mean over independent queries."""
+    return _student_test(difference, 1 / len(difference)) if len(difference) > 1 else 1.0
+
+
 def fold_test(difference: Vector, test_share: float) -> float:
     """p-value of the mean over folds that share training rows; 0 for a single fold."""
     known = difference[~np.isnan(difference)]
     return _student_test(known, 1 / len(known) + test_share) if len(known) > 1 else 0.0
+
+
+def holm(p_values: Vector) -> Vector:
+    """Adjust p-values for their number (Holm).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.comparison.significance import holm
+    >>> holm(np.array([0.04, 0.01, 0.5]))
+    array([0.08, 0.03, 0.5 ])
+    """
+    order = np.argsort(p_values, kind="stable")
+    raised = np.minimum(1.0, p_values[order] * np.arange(len(p_values), 0, -1))
+    adjusted = np.empty(len(p_values))
+    adjusted[order] = np.maximum.accumulate(raised)
+    return adjusted
 
 
 def _student_test(difference: Vector, variance_factor: float) -> float:

@@ -22,7 +22,7 @@ import numpy as np
 from nearfar.comparison.gains import Gain, Goal, Observed, expected_gains, observe_rows
 from nearfar.comparison.results import MethodResult, paired
 from nearfar.comparison.shared_rows import SharedRows
-from nearfar.comparison.significance import fold_test, row_test, sign_test
+from nearfar.comparison.significance import fold_test, holm, row_test, sign_test
 from nearfar.comparison.wording import Wording
 from nearfar.typing import Ints, Vector
 
@@ -338,11 +338,7 @@ class GoalComparison:
         tested = [result for result in self.results if not result.stopped_early]
         others = [result for result in tested if result is not self.reference]
         p = np.array([self.p_value(result, self.reference) for result in others])
-        order = np.argsort(p, kind="stable")
-        raised = np.minimum(1.0, p[order] * np.arange(len(p), 0, -1))
-        adjusted = np.empty(len(p))
-        adjusted[order] = np.maximum.accumulate(raised)
-        return {result.name: float(v) for result, v in zip(others, adjusted, strict=True)}
+        return {result.name: float(v) for result, v in zip(others, holm(p), strict=True)}
 
 
 def categorise(probability: float, *, promising: bool = True) -> Category:

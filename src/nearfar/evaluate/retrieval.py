@@ -26,9 +26,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from nearfar.constraints import Triplets
+from nearfar.evaluate.dcg import discounts, ideal_dcg
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import Gallery, Search
-from nearfar.typing import Floats, Ints
+from nearfar.typing import Floats, Ints, Vector
 
 Score = Callable[[Ints, Ints], NDArray[Any]]
 """Query numbers and the rows that they rank -> a score for each query."""
@@ -389,9 +390,8 @@ def _mean_score(search: Search, worth: Ints | Floats, depth: Ints | int, score: 
     return float(total / np.count_nonzero(counted))
 
 
-def _discount(k: int | None, search: Search) -> Floats:
-    depth = search.n_candidates if k is None else search.check_depth(k, "k")
-    return 1.0 / np.log2(np.arange(2, depth + 2))
+def _discount(k: int | None, search: Search) -> Vector:
+    return discounts(search.n_candidates if k is None else search.check_depth(k, "k"))
 
 
 def _binary_gain(labels: _Labels, discount: Floats) -> tuple[Score, Floats]:
@@ -401,7 +401,7 @@ def _binary_gain(labels: _Labels, discount: Floats) -> tuple[Score, Floats]:
     return labels.hits, ideal
 
 
-def _graded_gain(relevance: Any, search: Search, discount: Floats) -> tuple[Score, Floats]:
+def _graded_gain(relevance: Any, search: Search, discount: Vector) -> tuple[Score, Floats]:
     """Gain read from a relevance table, and the largest DCG of each query."""
     table = sparse.coo_array(relevance)
     shape = search.n_queries, len(search.gallery)
@@ -415,9 +415,5 @@ def _graded_gain(relevance: Any, search: Search, discount: Floats) -> tuple[Scor
     entries = table.data[keep].astype(np.float64), (table.row[keep], table.col[keep])
     gains: Any = sparse.csr_array(entries, shape=shape)
     query = np.repeat(np.arange(shape[0]), np.diff(gains.indptr))
-    rank = np.arange(gains.nnz) - gains.indptr[query]
-    best_first = gains.data[np.lexsort((-gains.data, query))]
-    top = rank < len(discount)
-    weights = best_first[top] * discount[rank[top]]
-    ideal = np.bincount(query[top], weights=weights, minlength=shape[0]).astype(np.float64)
+    ideal = ideal_dcg(query, gains.data, shape[0], discount)
     return lambda rows, found: gains[rows[:, None], found].toarray(), ideal

@@ -85,7 +85,7 @@ def write_metric(path: str | os.PathLike[str], metric: Metric, metadata: Mapping
     except SafetensorError as error:
         raise ValueError(f"{path}: the metric can't be saved: {error}.") from error
     with atomic_write(path) as temporary, temporary.open("wb") as file:
-        file.writelines(_with_sorted_metadata(content))
+        file.writelines(with_sorted_metadata(content))
 
 
 def read_metric(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE_BYTES) -> Metric:
@@ -120,7 +120,7 @@ def read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
         return {key: text for key, text in file.metadata.items() if key not in _RESERVED}
 
 
-def _with_sorted_metadata(content: memoryview) -> tuple[bytes, bytes, memoryview]:
+def with_sorted_metadata(content: memoryview) -> tuple[bytes, bytes, memoryview]:
     """Sort the metadata, which safetensors writes in random order: equal metrics, equal files."""
     end = 8 + int.from_bytes(content[:8], "little")
     header = json.loads(bytes(content[8:end]))

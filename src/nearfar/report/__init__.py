@@ -1,4 +1,4 @@
-"""Reports on a metric as one self-contained HTML file.
+"""Reports on a metric, or on a search, as one self-contained HTML file.
 
     study        the rows, the metric, and a split into training and held-out data
     judgements   what a report says about triplets and pairs
@@ -10,6 +10,7 @@
     classes      the section of errors by class and of confusions
     neighbors    the section of neighbours before and after
     appendix     the command, seed, versions, parameters and p-values
+    search       a report on a judged search
     blocks       what sections are made of
     figures      plots as SVG that follows the page's light or dark colours
     page         the HTML file
@@ -18,6 +19,7 @@ Needs matplotlib and Jinja: ``pip install "nearfar[report]"``.
 """
 
 from nearfar.report.page import write_report
+from nearfar.report.search import SearchStudy, write_search_report
 from nearfar.report.study import Study
 
-__all__ = ["Study", "write_report"]
+__all__ = ["SearchStudy", "Study", "write_report", "write_search_report"]

@@ -24,7 +24,7 @@ def appendix_section(study: Study) -> Section:
         facts.append(("Comparison", compared))
     facts.append(("Baseline in this report", study.baseline))
     facts += study.notes
-    facts.append(("Versions", _versions()))
+    facts.append(("Versions", versions()))
     blocks.append(Facts(facts))
     if study.learner is not None:
         shown = [f"    {name}={value!r}," for name, value in study.learner.get_params().items()]
@@ -35,7 +35,8 @@ def appendix_section(study: Study) -> Section:
     return Section("Appendix", "appendix", blocks)
 
 
-def _versions() -> str:
+def versions() -> str:
+    """Return the versions of Python and of the packages that matter."""
     found = [f"Python {platform.python_version()}"]
     for package in _PACKAGES:
         try:

@@ -1,10 +1,12 @@
-"""Write a report: render the sections of a study as one HTML file."""
+"""Write a report: render headlines and sections as one HTML file."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
-from nearfar.report.headline import headlines, reason
+from nearfar.report.blocks import Section
+from nearfar.report.headline import Headline, headlines, reason
 from nearfar.report.sections import Progress, sections
 from nearfar.report.study import Study
 from nearfar.runtime.atomic_write import atomic_write
@@ -44,13 +46,51 @@ def write_report(
     """
     if len(study.X) < _MIN_ROWS:
         raise ValueError(f"A report needs at least {_MIN_ROWS} rows; got {len(study.X)}.")
-    text = render(study, progress)
+    write_page(path, render(study, progress))
+
+
+def write_page(path: str | os.PathLike[str], page: str) -> None:
+    """Write a page; an existing file is replaced once the new one is complete."""
     with atomic_write(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(page, encoding="utf-8")
 
 
 def render(study: Study, progress: Progress | None = None) -> str:
     """Return the page as HTML; see `write_report`."""
+    n_components = study.metric.n_components
+    coordinates = "coordinate" if n_components == 1 else "coordinates"
+    mapped = f"{study.metric.n_features} features mapped to {n_components} {coordinates}"
+    return render_page(
+        study.name,
+        title=f"{study.name}: a learned distance",
+        subject=f"{study.method}, {mapped}",
+        headlines=headlines(study),
+        reason=reason(study),
+        sections=sections(study, progress),
+    )
+
+
+def render_page(
+    name: str,
+    *,
+    title: str,
+    subject: str,
+    headlines: list[Headline],
+    reason: str,
+    sections: Iterable[Section],
+) -> str:
+    """Return a page as HTML.
+
+    Parameters
+    ----------
+    name, title, subject : str
+        Heading of the page, title of its window, and what it is about.
+    headlines : list of Headline
+        The first is the main one.
+    reason : str
+        Sentences below the headlines.
+    sections : iterable of Section
+    """
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:
@@ -65,9 +105,11 @@ def render(study: Study, progress: Progress | None = None) -> str:
     from nearfar import __version__
 
     return environment.get_template("page.html").render(
-        study=study,
-        headlines=headlines(study),
-        reason=reason(study),
-        sections=list(sections(study, progress)),
+        name=name,
+        title=title,
+        subject=subject,
+        headlines=headlines,
+        reason=reason,
+        sections=list(sections),
         version=__version__,
     )

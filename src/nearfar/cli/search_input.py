@@ -1,0 +1,289 @@
+"""Vectors of queries and documents, their ids and texts, and judgements of searches.
+
+Vectors come from an array or a table. A table has them in a column of lists, or in columns of
+numbers; ids and texts are other columns. Without ids, rows are named by their numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import polars as pl
+import typer
+from numpy.typing import NDArray
+
+from nearfar.cli.errors import UserError
+from nearfar.cli.streams import shown_name, spooled
+from nearfar.cli.table_formats import (
+    ARRAY_FORMATS,
+    FORMATS,
+    TABLE_FORMATS,
+    array_names,
+    kind_of,
+    load_array,
+    read_frame,
+    stem_of,
+)
+from nearfar.cli.tables import columns_named, listed, reading
+from nearfar.cli.terminal import note
+from nearfar.retrieval import Relevance, read_qrels
+from nearfar.retrieval.adapter import as_vectors
+from nearfar.retrieval.readers import Unknown, beir_files, read_texts
+from nearfar.typing import Floats
+
+Kind = Literal["query", "document"]
+
+_ARRAYS: dict[Kind, tuple[str, ...]] = {"query": ("Q", "X"), "document": ("X",)}
+_IDS: dict[Kind, tuple[str, ...]] = {
+    "query": ("query_id", "_id", "id"),
+    "document": ("document_id", "doc_id", "_id", "id"),
+}
+"""Names of arrays and columns, in the order in which they are looked for."""
+
+Queries = Annotated[
+    str,
+    typer.Argument(
+        callback=spooled, help="Vectors of queries: .npy, .npz, .parquet, .jsonl, .csv."
+    ),
+]
+Documents = Annotated[
+    str, typer.Argument(callback=spooled, help="Vectors of documents, in the same formats.")
+]
+Qrels = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Judgements: query, 0, document, grade (TREC), or as in BEIR."
+    ),
+]
+Beir = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Folder with corpus.jsonl, queries.jsonl and qrels: judgements, ids and texts.",
+    ),
+]
+Split = Annotated[str, typer.Option(help="Judgements of --beir to use.")]
+Id = Annotated[
+    str | None, typer.Option("--id", help="Column of ids [default: _id, id, query_id, doc_id].")
+]
+Text = Annotated[str | None, typer.Option(help="Column of texts [default: text, if there is one].")]
+Vector = Annotated[
+    str | None,
+    typer.Option(help="Column of vectors [default: the only one, or all columns of numbers]."),
+]
+IgnoreUnknown = Annotated[
+    bool,
+    typer.Option("--ignore-unknown", help="Leave out judgements of ids that have no vector."),
+]
+
+
+@dataclass(frozen=True, eq=False)
+class SearchInput:
+    """What is searched, and what is relevant.
+
+    Attributes
+    ----------
+    name : str
+        Name of the documents' file.
+    Q, X : array
+        Vectors of queries and documents.
+    relevance : Relevance
+    query_ids, document_ids : list of str
+    query_texts, document_texts : list of str or None
+    """
+
+    name: str
+    Q: Floats
+    X: Floats
+    relevance: Relevance
+    query_ids: list[str]
+    document_ids: list[str]
+    query_texts: list[str] | None = None
+    document_texts: list[str] | None = None
+
+    @property
+    def query_names(self) -> list[str]:
+        """Texts of the queries, or their ids."""
+        return self.query_texts or self.query_ids
+
+    @property
+    def document_names(self) -> list[str]:
+        """Texts of the documents, or their ids."""
+        return self.document_texts or self.document_ids
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """Vectors of queries or of documents, with what their file says about them."""
+
+    vectors: NDArray[Any]
+    ids: list[str] | None
+    texts: list[str] | None
+
+
+def read_search(
+    queries: str,
+    documents: str,
+    *,
+    qrels: Path | None,
+    beir: Path | None = None,
+    split: str = "test",
+    ids: str | None = None,
+    text: str | None = None,
+    vector: str | None = None,
+    ignore_unknown: bool = False,
+) -> SearchInput:
+    """Read vectors and judgements, or raise an error that names what is wrong."""
+    if (qrels is None) == (beir is None):
+        raise UserError("Say where the judgements are, with either --qrels FILE or --beir FOLDER.")
+    columns = ids, text, vector
+    asked = _read_side(queries, "query", columns)
+    searched = _read_side(documents, "document", columns)
+    if beir is not None:
+        files = beir_files(beir, split)
+        asked = _with_texts(asked, files.queries, shown_name(queries))
+        searched = _with_texts(searched, files.documents, shown_name(documents))
+        qrels = files.qrels
+    assert qrels is not None
+    Q, X = _checked(asked.vectors, searched.vectors, queries, documents)
+    query_ids, document_ids = _ids_or_numbers(asked), _ids_or_numbers(searched)
+    unknown: Unknown = "ignore" if ignore_unknown else "raise"
+    if not qrels.is_file():
+        raise UserError(f"There is no file {qrels}.")
+    try:
+        relevance = read_qrels(qrels, query_ids, document_ids, unknown=unknown)
+    except ValueError as error:
+        remedy = " Use --ignore-unknown to leave it out." if "has no vector" in str(error) else ""
+        raise UserError(f"{error}{remedy}") from error
+    unused = len(Q) - len(relevance.queries)
+    if unused:
+        has, is_ = ("has", "is") if unused == 1 else ("have", "are")
+        note(f"{unused} of {len(Q)} queries {has} no relevant document and {is_} not used.")
+    name = stem_of(Path(documents))
+    return SearchInput(name, Q, X, relevance, query_ids, document_ids, asked.texts, searched.texts)
+
+
+def _ids_or_numbers(side: _Side) -> list[str]:
+    return [str(row) for row in range(len(side.vectors))] if side.ids is None else side.ids
+
+
+def _checked(
+    Q: NDArray[Any], X: NDArray[Any], queries: str, documents: str
+) -> tuple[Floats, Floats]:
+    """Return finite vectors of the same length; errors name the files."""
+    Q, X = as_vectors(Q, shown_name(queries)), as_vectors(X, shown_name(documents))
+    if Q.shape[1] != X.shape[1]:
+        raise UserError(
+            f"{shown_name(queries)} has vectors of length {Q.shape[1]} and "
+            f"{shown_name(documents)} of length {X.shape[1]}; both must come from the same model."
+        )
+    return Q, X
+
+
+def _read_side(
+    source: str, kind: Kind, columns: tuple[str | None, str | None, str | None]
+) -> _Side:
+    path = Path(source)
+    if not path.is_file():
+        raise UserError(f"There is no file {source}.")
+    if kind_of(path) in ARRAY_FORMATS:
+        if kind_of(path) == ".npy":
+            return _Side(load_array(path), None, None)
+        return _from_npz(path, kind)
+    if kind_of(path) not in TABLE_FORMATS:
+        raise UserError(f"{source} is not in a supported format: {', '.join(FORMATS)}.")
+    return _from_table(path, kind, *columns)
+
+
+def _from_npz(path: Path, kind: Kind) -> _Side:
+    names = array_names(path)
+    found = next((name for name in _ARRAYS[kind] if name in names), None)
+    if found is None:
+        wanted = " or ".join(_ARRAYS[kind])
+        raise UserError(f"{path} has no array {wanted}; it has {listed(names)}.")
+    ids = next((name for name in _IDS[kind] if name in names), None)
+    vectors = load_array(path, found)
+    if ids is None:
+        return _Side(vectors, None, None)
+    named = load_array(path, ids)
+    if named.shape != vectors.shape[:1]:
+        raise UserError(
+            f"{path} has {len(vectors)} vectors, but its array {ids} has shape {named.shape}."
+        )
+    return _Side(vectors, [str(name) for name in named.tolist()], None)
+
+
+def _from_table(
+    path: Path, kind: Kind, ids: str | None, text: str | None, vector: str | None
+) -> _Side:
+    frame = read_frame(path)
+    for name in (ids, text, vector):
+        if name is not None and name not in frame.columns:
+            raise UserError(f"{path} has no column {name!r}; it has {listed(frame.columns)}.")
+    ids = ids or next((name for name in _IDS[kind] if name in frame.columns), None)
+    text = text or ("text" if "text" in frame.columns else None)
+    others = {ids, text}
+    return _Side(
+        _table_vectors(frame, path, vector, [n for n in frame.columns if n not in others]),
+        None if ids is None else _words(frame, ids, path),
+        None if text is None else frame[text].cast(pl.String).fill_null("").to_list(),
+    )
+
+
+def _words(frame: pl.DataFrame, name: str, path: Path) -> list[str]:
+    column = frame[name]
+    if column.null_count() or column.n_unique() != len(column):
+        raise UserError(f"The ids in column {name} of {path} are missing or not unique.")
+    return [str(value) for value in column.to_list()]
+
+
+def _table_vectors(
+    frame: pl.DataFrame, path: Path, vector: str | None, names: Sequence[str]
+) -> NDArray[Any]:
+    lists = [n for n in names if isinstance(frame[n].dtype, pl.List | pl.Array)]
+    if vector is None and len(lists) > 1:
+        raise UserError(f"{path} has lists in {columns_named(lists)}; choose one with --vector.")
+    chosen = vector or next(iter(lists), None)
+    if chosen is not None:
+        return _of_lists(frame[chosen], path)
+    numbers = {n: frame[n].cast(pl.Float64, strict=False) for n in names}
+    kept = [n for n in names if numbers[n].null_count() == frame[n].null_count() < len(frame)]
+    if not kept:
+        raise UserError(f"{path} has no vectors: a column of lists, or columns of numbers.")
+    return np.column_stack([numbers[n].fill_null(np.nan).to_numpy() for n in kept])
+
+
+def _of_lists(column: pl.Series, path: Path) -> NDArray[Any]:
+    if not isinstance(column.dtype, pl.List | pl.Array):
+        raise UserError(f"Column {column.name} of {path} has no lists of numbers.")
+    values = column.cast(pl.List(pl.Float64), strict=False)
+    sizes = values.list.len()
+    size = sizes.mode().sort()[0] if sizes.null_count() < len(sizes) else None
+    wrong = (sizes != size).fill_null(value=True)
+    if size is None or wrong.any():
+        row = int(wrong.arg_max() or 0)
+        raise UserError(
+            f"Row {row} of {path} (counting from 0) has {sizes[row]} numbers in column "
+            f"{column.name}, where others have {size}."
+        )
+    with reading(path):
+        flat = values.explode().fill_null(np.nan).to_numpy()
+    narrow = column.dtype.inner == pl.Float32
+    return flat.reshape(len(column), -1).astype(np.float32 if narrow else np.float64)
+
+
+def _with_texts(side: _Side, file: Path, source: str) -> _Side:
+    """Return vectors with the ids and texts of a BEIR folder."""
+    ids, texts = read_texts(file)
+    if side.ids is None:
+        if len(ids) != len(side.vectors):
+            raise UserError(
+                f"{source} has {len(side.vectors)} rows without ids, but {file} has {len(ids)}."
+            )
+        return _Side(side.vectors, ids, texts)
+    known = dict(zip(ids, texts, strict=True))
+    return _Side(side.vectors, side.ids, [known.get(name, name) for name in side.ids])

@@ -1,0 +1,258 @@
+"""A report on a search: whether adapted vectors find better results, and which queries change."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nearfar.report.appendix import versions
+from nearfar.report.blocks import (
+    Bar,
+    BarGroup,
+    Bars,
+    Block,
+    Code,
+    Facts,
+    Markup,
+    Neighbor,
+    Queries,
+    Query,
+    Section,
+    Table,
+    Text,
+)
+from nearfar.report.headline import Headline
+from nearfar.report.measures import Measure
+from nearfar.report.page import render_page, write_page
+from nearfar.retrieval import Relevance, SearchComparison, SearchResult
+from nearfar.retrieval.results import Change
+
+_CHANGES = 10
+_SHOWN_QUERIES = 4
+_SHOWN_RESULTS = 5
+_MAX_TEXT_LENGTH = 120
+_LOOKS = {
+    "clearly better": "good",
+    "probably better": "promising",
+    "too few searches to tell": "unsure",
+    "no clear gain": "same",
+    "nothing to compare": "same",
+    "worse": "bad",
+}
+_SENTENCES = {
+    "clearly better": "{method} vectors find better results.",
+    "probably better": "{method} vectors probably find better results.",
+    "too few searches to tell": "{method} vectors may find better results.",
+    "no clear gain": "Keep the vectors as they are: adapting them does not clearly help.",
+    "nothing to compare": "The vectors were searched as they are.",
+    "worse": "Keep the vectors as they are: adapting them does harm.",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class SearchStudy:
+    """What a report on a search is about.
+
+    Attributes
+    ----------
+    name : str
+        Heading of the page.
+    comparison : SearchComparison
+    relevance : Relevance
+    n_features : int
+        Length of the vectors.
+    document_names : sequence of str, optional
+        Texts or ids of the documents.
+    command : str
+        The command that wrote the report; empty if there was none.
+    notes : sequence of (str, str)
+        Names and values for the appendix.
+    """
+
+    name: str
+    comparison: SearchComparison
+    relevance: Relevance
+    n_features: int
+    document_names: Sequence[str] | None = None
+    command: str = ""
+    notes: Sequence[tuple[str, str]] = ()
+
+
+def write_search_report(path: str | os.PathLike[str], study: SearchStudy) -> None:
+    """Write a report on a search as one HTML file that needs no network.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np
+    >>> from nearfar import Relevance, compare_retrieval
+    >>> from nearfar.report import SearchStudy, write_search_report
+    >>> X = np.random.default_rng(0).normal(size=(50, 4))
+    >>> relevance = Relevance(range(20), range(20))
+    >>> study = SearchStudy("toy", compare_retrieval(X[:20], X, relevance, {}), relevance, 4)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "toy.html"
+    ...     write_search_report(path, study)
+    ...     path.read_text()[:15]
+    '<!DOCTYPE html>'
+    """
+    compared = study.comparison
+    page = render_page(
+        study.name,
+        title=f"{study.name}: a judged search",
+        subject=f"{len(compared.queries)} queries, {compared.n_documents} documents, "
+        f"vectors of length {study.n_features}",
+        headlines=[_headline(compared)],
+        reason=compared.notes[-1],
+        sections=_sections(study),
+    )
+    write_page(path, page)
+
+
+def _headline(compared: SearchComparison) -> Headline:
+    verdict = compared.verdict
+    method = verdict.method or "untouched"
+    gain = (
+        f"Expected gain {verdict.gain:z.3f} ({verdict.low:z.3f} to {verdict.high:z.3f}); "
+        f"probability that it makes a practical difference: {100 * verdict.probability:.0f} %."
+    )
+    return Headline(
+        Measure("Search", compared.measure, compared.measure),
+        "untouched vectors",
+        f"{method} vectors",
+        f"{verdict.before:.3f}",
+        f"{verdict.after:.3f}",
+        verdict.category,
+        _LOOKS[verdict.category],
+        _SENTENCES[verdict.category].format(method=method.capitalize()),
+        gain if compared.adapted else "",
+        f"Measured on {len(compared.queries)} searches, each held out in one of "
+        f"{compared.n_folds} folds.",
+    )
+
+
+def _sections(study: SearchStudy) -> Iterator[Section]:
+    yield _comparison(study.comparison)
+    if study.comparison.adapted:
+        yield _changes(study)
+    yield _appendix(study)
+
+
+def _comparison(compared: SearchComparison) -> Section:
+    blocks: list[Block] = [Text([compared.verdict.headline])]
+    blocks += [_bars(compared, measure) for measure in compared.untouched.values]
+    blocks.append(Markup(compared.to_html(), summary="All figures as a table"))
+    explained = (
+        "nDCG counts the grades of the first results, more at the top, relative to the best "
+        "possible order. MRR is the reciprocal rank of the first relevant result. Recall is the "
+        "share of the relevant documents that are found. AP is the mean precision at the ranks of "
+        "the relevant documents. Documents without a judgement count as not relevant."
+    )
+    blocks.append(Text([explained], summary="The measures"))
+    return Section("Does it help?", "comparison", blocks)
+
+
+def _bars(compared: SearchComparison, measure: str) -> Bars:
+    verdict = compared.verdict
+    recommended = verdict.method if verdict.helps else compared.untouched.name
+    bars = [
+        _bar(result, measure, best=result.name == recommended and bool(compared.adapted))
+        for result in compared.values()
+    ]
+    if measure == compared.measure:
+        value = compared.headroom
+        name = f"best order of the first {compared.depth}"
+        bars.append(Bar(name, f"{value:.3f}", 100 * value, 100 * value, 100 * value))
+    caption = (
+        "Longer is better. The lines are 90 % intervals. The same queries are searched, so that "
+        "differences are surer than the lines suggest."
+    )
+    folded = "" if measure == compared.measure else measure
+    return Bars(measure, [BarGroup("", bars)], caption, summary=folded)
+
+
+def _bar(result: SearchResult, measure: str, *, best: bool) -> Bar:
+    value = result.means[measure]
+    low, high = result.interval(measure)
+    return Bar(
+        result.name,
+        f"{value:.3f}",
+        100 * value,
+        100 * low,
+        100 * high,
+        "best" if best else "",
+        "recommended" if best else "",
+    )
+
+
+def _changes(study: SearchStudy) -> Section:
+    compared = study.comparison
+    gaining, losing = compared.changes(_CHANGES)
+    up, down = compared.counts()
+    same = len(compared.queries) - up - down
+    blocks: list[Block] = [
+        Text([f"{up} searches gain, {down} lose, and {same} stay the same ({compared.measure})."])
+    ]
+    for caption, changes in (
+        ("Searches that gain most", gaining),
+        ("Searches that lose most", losing),
+    ):
+        if changes:
+            blocks.append(_change_table(caption, changes))
+    half = _SHOWN_QUERIES // 2
+    shown = gaining[:half] + losing[:half]
+    if shown:
+        blocks.append(Text(["Their first results; a check mark is a relevant document."]))
+        blocks.append(Queries([_results(study, change) for change in shown]))
+    return Section("Which searches change?", "changes", blocks)
+
+
+def _change_table(caption: str, changes: Sequence[Change]) -> Table:
+    rows = [
+        [_short(change.text), f"{change.before:.3f}", f"{change.after:.3f}", f"{change.gain:+.3f}"]
+        for change in changes
+    ]
+    return Table(["query", "before", "after", "change"], rows, caption)
+
+
+def _results(study: SearchStudy, change: Change) -> Query:
+    """Return the first results of a query, before and after."""
+    compared = study.comparison
+    place = int(np.searchsorted(compared.queries, change.query))
+    documents, grades = study.relevance.of(change.query)
+    relevant = set(documents[grades > 0].tolist())
+    neighbors = {
+        result.name: [
+            Neighbor(_document(study, document), same_class=document in relevant)
+            for document in result.ranking.documents[place, :_SHOWN_RESULTS].tolist()
+        ]
+        for result in (compared.untouched, compared.best)
+    }
+    return Query(_short(change.text), neighbors)
+
+
+def _document(study: SearchStudy, document: int) -> str:
+    if study.document_names is None:
+        return f"document {document}"
+    return _short(study.document_names[document])
+
+
+def _appendix(study: SearchStudy) -> Section:
+    compared = study.comparison
+    blocks: list[Block] = [Code("Command", study.command)] if study.command else []
+    facts = [
+        ("Judgements", repr(study.relevance)[1:-1].removeprefix("Relevance: ")),
+        ("Comparison", f"{compared.n_folds} folds of {len(compared.queries)} queries"),
+        *((f"p-value, {name}", f"{p:.2g}") for name, p in compared.p_values.items()),
+        *study.notes,
+        ("Versions", versions()),
+    ]
+    return Section("Appendix", "appendix", [*blocks, Facts(facts)])
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_TEXT_LENGTH else f"{line[: _MAX_TEXT_LENGTH - 1]}…"

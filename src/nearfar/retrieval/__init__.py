@@ -1,0 +1,34 @@
+"""Search with judged results: what is relevant, and how good a search is."""
+
+from nearfar.retrieval.adapter import RetrievalAdapter
+from nearfar.retrieval.comparison import compare_retrieval
+from nearfar.retrieval.measures import JudgedRanking
+from nearfar.retrieval.ranking import Ranking, search
+from nearfar.retrieval.readers import (
+    Collection,
+    from_clicks,
+    from_columns,
+    read_beir,
+    read_qrels,
+)
+from nearfar.retrieval.relevance import Relevance
+from nearfar.retrieval.results import SearchComparison, SearchResult
+from nearfar.retrieval.runs import write_qrels, write_run
+
+__all__ = [
+    "Collection",
+    "JudgedRanking",
+    "Ranking",
+    "Relevance",
+    "RetrievalAdapter",
+    "SearchComparison",
+    "SearchResult",
+    "compare_retrieval",
+    "from_clicks",
+    "from_columns",
+    "read_beir",
+    "read_qrels",
+    "search",
+    "write_qrels",
+    "write_run",
+]

@@ -1,0 +1,411 @@
+"""`RetrievalAdapter`: a score for search, learned from judged queries."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from nearfar.metrics.points import unit_length
+from nearfar.retrieval.adapter_choice import Choice, Finish, choose
+from nearfar.retrieval.adapter_file import read_adapter, write_adapter
+from nearfar.retrieval.adapter_path import Corpus, score_spread
+from nearfar.retrieval.candidates import shared_pool
+from nearfar.retrieval.geometry import Geometry, Whitening
+from nearfar.retrieval.ranking import search
+from nearfar.retrieval.relevance import Relevance
+from nearfar.runtime.history import History
+from nearfar.runtime.parameters import (
+    Rule,
+    check_parameters,
+    choice,
+    either,
+    instance,
+    integer,
+    number,
+    optional,
+)
+from nearfar.runtime.threads import limited_threads
+from nearfar.typing import Floats, Ints, Matrix
+
+_STRENGTHS = (0.5, 2.0)
+"""Candidates, times n_features / n_queries."""
+
+_TEMPERATURE = 0.5
+"""In standard deviations of a query's scores."""
+
+_RANK = 64
+
+
+class RetrievalAdapter(BaseEstimator):
+    """Adapt the vectors of a search to judged queries.
+
+    Learns the score q' W x of a query and a document. W = I are the untouched vectors, and held-out
+    queries choose how far to go from there. If no adapter is better than the untouched vectors
+    beyond noise, they stay as they are; `chosen_` says so.
+
+    Parameters
+    ----------
+    side : {"query", "both"}, default="query"
+        "query" maps queries only, so that documents stay as they are indexed. "both" may also
+        whiten both tables (centre, scale the axes, divide by the length), and needs a new index.
+    form : {"full", "low_rank", "identity_plus_low_rank"}, default="full"
+        Which matrices W can be. The rank of W or of W - I is limited to `rank` by the approximation
+        that changes the scores of documents least.
+    rank : int, optional
+        By default 64, or half the number of features if that is less.
+    score : {"dot", "cosine"}, default="dot"
+        The score of the untouched vectors. For vectors of unit length these are the same. "cosine"
+        divides vectors by their length first.
+    start : {"pairs", "identity"}, default="pairs"
+        Where the search for W begins: at S^(-1/2), with S the covariance of the differences between
+        queries and their relevant documents, or at the untouched vectors.
+    strength : float or "auto", default="auto"
+        Strength of the penalty on changes; see `docs/retrieval.md` for its units.
+    max_iter : int, default=12
+        The most iterations of L-BFGS.
+    cv : int or None, default=5
+        Number of folds of the judged queries. Of more than 1,000 judged queries, only one fold is
+        held out. None learns without a check on held-out queries.
+    groups : {"query", "document"}, default="query"
+        With "document", queries that share a relevant document are held out together. Use it if
+        questions were generated from documents, or if new documents matter most.
+    n_negatives : int, default=50
+        Hard negatives of each query, mined from corpora of more than 4,096 documents. In smaller
+        ones, all documents are negatives.
+    random_state : int, RandomState or None, default=None
+        Draws the folds, and samples of large corpora. None is 0.
+    n_jobs : int, optional
+        Number of BLAS threads.
+
+    Attributes
+    ----------
+    W_ : array of shape (n_features, n_features)
+        The score's matrix, on whitened vectors if `chosen_.whitened`.
+    chosen_ : Choice
+        What held-out queries chose, with the gain that they saw. ``print(chosen_)`` is a sentence.
+    history_ : History
+        Iterations of the last fit; empty if nothing was learned.
+    temperature_ : float
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar import Relevance, RetrievalAdapter
+    >>> rng = np.random.RandomState(0)
+    >>> topics = rng.normal(size=(20, 8))
+    >>> X = np.repeat(topics, 10, axis=0) + rng.normal(size=(200, 8))
+    >>> Q = np.repeat(topics, 2, axis=0) + 2 * rng.normal(size=(40, 8)) * [0, 0, 0, 0, 1, 1, 1, 1]
+    >>> query, document = np.nonzero(np.arange(40)[:, None] // 2 == np.arange(200) // 10)
+    >>> relevance = Relevance(query, document)
+    >>> adapter = RetrievalAdapter(score="cosine").fit(Q, X, relevance)
+    >>> adapter.chosen_.helps
+    True
+    >>> scores, documents = adapter.kneighbors(Q[:3], X, k=5)
+    >>> documents.shape
+    (3, 5)
+    """
+
+    parameter_rules: ClassVar[dict[str, Rule]] = {
+        "side": choice("query", "both"),
+        "form": choice("full", "low_rank", "identity_plus_low_rank"),
+        "rank": optional(integer(at_least=1)),
+        "score": choice("dot", "cosine"),
+        "start": choice("pairs", "identity"),
+        "strength": either(choice("auto"), number(above=0.0)),
+        "max_iter": integer(at_least=1),
+        "cv": optional(integer(at_least=2)),
+        "groups": choice("query", "document"),
+        "n_negatives": integer(at_least=1),
+    }
+
+    def __init__(
+        self,
+        *,
+        side: Literal["query", "both"] = "query",
+        form: Literal["full", "low_rank", "identity_plus_low_rank"] = "full",
+        rank: int | None = None,
+        score: Literal["dot", "cosine"] = "dot",
+        start: Literal["pairs", "identity"] = "pairs",
+        strength: float | Literal["auto"] = "auto",
+        max_iter: int = 12,
+        cv: int | None = 5,
+        groups: Literal["query", "document"] = "query",
+        n_negatives: int = 50,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.side = side
+        self.form = form
+        self.rank = rank
+        self.score = score
+        self.start = start
+        self.strength = strength
+        self.max_iter = max_iter
+        self.cv = cv
+        self.groups = groups
+        self.n_negatives = n_negatives
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, Q: ArrayLike, X: ArrayLike, relevance: Relevance) -> Self:
+        """Learn from judged queries.
+
+        Parameters
+        ----------
+        Q : array-like of shape (n_queries, n_features)
+            Vectors of queries. Queries without a relevant document are not used.
+        X : array-like of shape (n_documents, n_features)
+            Vectors of the whole corpus.
+        relevance : Relevance
+            Which documents answer which queries, as row numbers of Q and X.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        with limited_threads(self.n_jobs):
+            self._fit(*self._checked(Q, X, relevance))
+        return self
+
+    def _check_parameters(self) -> None:
+        rules = self.parameter_rules
+        check_parameters(rules, {name: getattr(self, name) for name in rules})
+
+    def _checked(self, Q: ArrayLike, X: ArrayLike, relevance: Any) -> tuple[Floats, Floats, Any]:
+        check_parameters(
+            {"relevance": instance(Relevance, "a Relevance")}, {"relevance": relevance}
+        )
+        queries, documents = as_vectors(Q, "Q"), as_vectors(X, "X")
+        if queries.shape[1] != documents.shape[1]:
+            raise ValueError(
+                f"Queries have {queries.shape[1]} features and documents {documents.shape[1]}; "
+                "both need vectors of the same model."
+            )
+        relevance.check(len(queries), len(documents))
+        relevant = np.bincount(relevance.query[relevance.relevant])
+        if (relevant[relevance.queries] == len(documents)).all():
+            raise ValueError(
+                "Every document is relevant to every judged query; add documents that are not."
+            )
+        return queries, documents, relevance
+
+    def _fit(self, Q: Floats, X: Floats, relevance: Relevance) -> None:
+        random_state = check_random_state(0 if self.random_state is None else self.random_state)
+        Q, X = self._scored(Q), self._scored(X)
+        pool = shared_pool(relevance, len(X), random_state)
+        corpora = self._corpora(Q, X, relevance, pool)
+        finish = [_Form(self.form, self._rank(X.shape[1]), corpus.geometry) for corpus in corpora]
+        chosen = self._choose(corpora, finish, random_state)
+
+        place = int(chosen.helps and chosen.whitened)
+        history, change = History(), np.zeros((X.shape[1],) * 2)
+        if chosen.helps:
+            problem = corpora[place].problem(relevance.queries)
+            problem = problem.mined(chosen.strength, chosen.n_iter)
+            ((_, change),) = problem.path(chosen.strength, [chosen.n_iter], history)
+        self.W_ = finish[place](chosen.blend * change)
+        self.chosen_ = chosen
+        self.history_ = history
+        self.temperature_ = corpora[place].temperature
+        self.n_features_in_ = X.shape[1]
+        self._set_maps(corpora[0].geometry.whitening if place else None)
+
+    def _corpora(self, Q: Floats, X: Floats, relevance: Relevance, pool: Ints) -> list[Corpus]:
+        """Return the tables to choose from: as they are and, for both sides, whitened."""
+        plain = self._corpus(Q, X, relevance, pool)
+        if self.side == "query":
+            return [plain]
+        whitening = plain.geometry.whitening
+        return [plain, self._corpus(whitening(Q), whitening(X), relevance, pool)]
+
+    def _corpus(self, Q: Floats, X: Floats, relevance: Relevance, pool: Ints) -> Corpus:
+        temperature = _TEMPERATURE * score_spread(Q[relevance.queries], X)
+        if not temperature > 0:
+            raise ValueError("All scores of judged queries are equal; check the vectors in Q.")
+        return Corpus(
+            Q,
+            X,
+            relevance,
+            Geometry.of(X),
+            pool,
+            temperature,
+            self.n_negatives,
+            matched=self.start == "pairs",
+        )
+
+    def _choose(
+        self, corpora: list[Corpus], finish: Sequence[Finish], random_state: np.random.RandomState
+    ) -> Choice:
+        n = len(corpora[0].relevance.queries)
+        if self.strength == "auto":
+            unit = corpora[0].n_features / n
+            strengths = [strength * unit for strength in _STRENGTHS]
+        else:
+            strengths = [float(self.strength)]
+        if self.cv is None:
+            strength = strengths[0]
+            whitened = self.side == "both"
+            return Choice(True, strength, self.max_iter, 1.0, whitened)
+        return choose(
+            corpora,
+            strengths=strengths,
+            numbers=sorted({0, -(-self.max_iter // 2), self.max_iter}),
+            finish=finish,
+            n_folds=self.cv,
+            by_document=self.groups == "document",
+            random_state=random_state,
+        )
+
+    def _rank(self, n_features: int) -> int:
+        return min(n_features, self.rank or min(_RANK, max(1, n_features // 2)))
+
+    def _scored(self, vectors: Floats) -> Floats:
+        return unit_length(vectors) if self.score == "cosine" else vectors
+
+    def _set_maps(self, whitening: Whitening | None) -> None:
+        """Split W between queries and documents."""
+        self._whitening = whitening
+        self._query_map, self._document_map = self.W_, None
+        if self.side == "both" and self.form == "low_rank":
+            U, s, Vt = np.linalg.svd(self.W_)
+            s = np.sqrt(s[: self._rank(len(s))])
+            self._query_map, self._document_map = U[:, : len(s)] * s, Vt[: len(s)].T * s
+
+    def transform_queries(self, Q: ArrayLike) -> Floats:
+        """Map queries, so that inner products with `transform_documents` are the score.
+
+        Parameters
+        ----------
+        Q : array-like of shape (n_queries, n_features)
+
+        Returns
+        -------
+        array of shape (n_queries, n_features)
+            Or `rank` columns, with ``side="both"`` and ``form="low_rank"``.
+        """
+        vectors = self._prepared(Q, "Q")
+        unchanged = not self.chosen_.helps and self.form != "low_rank"
+        return vectors if unchanged else vectors @ self._query_map.astype(vectors.dtype)
+
+    def transform_documents(self, X: ArrayLike) -> Floats:
+        """Map documents; with ``side="query"``, they stay as they are.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_documents, n_features)
+            With ``score="cosine"``, vectors are divided by their length.
+        """
+        vectors = self._prepared(X, "X")
+        if self._document_map is None:
+            return vectors
+        return vectors @ self._document_map.astype(vectors.dtype)
+
+    def kneighbors(self, Q: ArrayLike, X: ArrayLike, k: int = 10) -> tuple[Floats, Ints]:
+        """Find the documents with the best scores.
+
+        Returns
+        -------
+        scores, indices : array of shape (n_queries, k)
+            Best first.
+        """
+        found = search(self.transform_queries(Q), self.transform_documents(X), k)
+        return found.scores, found.documents
+
+    def _prepared(self, rows: ArrayLike, name: str) -> Floats:
+        check_is_fitted(self)
+        vectors = as_vectors(rows, name)
+        if vectors.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"{name} has {vectors.shape[1]} features; "
+                f"the adapter was learned on {self.n_features_in_}."
+            )
+        vectors = self._scored(vectors)
+        return vectors if self._whitening is None else self._whitening(vectors)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the adapter to one safetensors file."""
+        check_is_fitted(self)
+        arrays = {"W": self.W_}
+        if self._whitening is not None:
+            arrays |= {"center": self._whitening.center, "whitening": self._whitening.map}
+        parameters = self.get_params()
+        if isinstance(self.random_state, np.random.RandomState):
+            parameters["random_state"] = None
+        state = {"parameters": parameters, "chosen": asdict(self.chosen_)}
+        write_adapter(path, arrays, state | {"temperature": self.temperature_})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read an adapter that `save` wrote; its history is empty."""
+        arrays, state = read_adapter(path)
+        try:
+            adapter = cls(**state["parameters"])
+            adapter._check_parameters()
+            adapter.chosen_ = Choice(**state["chosen"])
+            adapter.temperature_ = float(state["temperature"])
+        except (TypeError, LookupError, ValueError) as error:
+            raise ValueError(f"{path}: not a valid adapter: {error}.") from error
+        adapter.W_ = arrays["W"]
+        adapter.history_ = History()
+        adapter.n_features_in_ = len(adapter.W_)
+        whitened = "whitening" in arrays
+        adapter._set_maps(Whitening(arrays["center"], arrays["whitening"]) if whitened else None)
+        return adapter
+
+
+class _Form:
+    """From a change of the score to a matrix W of the form that is asked for."""
+
+    def __init__(self, form: str, rank: int, geometry: Geometry) -> None:
+        self.form, self.rank = form, rank
+        self.root, self.inverse_root = geometry.power(0.5), geometry.power(-0.5)
+
+    def __call__(self, change: Matrix) -> Matrix:
+        identity = np.eye(len(change))
+        if self.form == "full":
+            return identity + change
+        if self.form == "low_rank":
+            return self._truncated(identity + change)
+        return identity + self._truncated(change)
+
+    def _truncated(self, W: Matrix) -> Matrix:
+        """Return the matrix of this rank that changes the scores of documents least."""
+        U, s, Vt = np.linalg.svd(self.root @ W @ self.root, full_matrices=False)
+        best = (U[:, : self.rank] * s[: self.rank]) @ Vt[: self.rank]
+        return self.inverse_root @ best @ self.inverse_root
+
+
+def as_vectors(rows: ArrayLike, name: str) -> Floats:
+    """Return vectors as a 2-d array of finite float32 or float64 numbers.
+
+    Examples
+    --------
+    >>> from nearfar.retrieval.adapter import as_vectors
+    >>> as_vectors([[1.0, float("nan")]], "Q")
+    Traceback (most recent call last):
+    ...
+    ValueError: Row 0 of Q has missing or infinite values; remove it or fill them in.
+    """
+    vectors = np.asarray(rows)
+    if vectors.ndim != 2 or 0 in vectors.shape:
+        raise ValueError(f"{name} must be a 2-d array, a vector per row; got {vectors.shape}.")
+    if vectors.dtype.kind not in "fiub":
+        raise ValueError(f"{name} must have numbers; got {vectors.dtype}.")
+    small = vectors.dtype in (np.float16, np.float32)
+    vectors = vectors.astype(np.float32 if small else np.float64, copy=False)
+    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(bad):
+        raise ValueError(
+            f"Row {bad[0]} of {name} has missing or infinite values; remove it or fill them in."
+        )
+    return vectors

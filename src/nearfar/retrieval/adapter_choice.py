@@ -1,0 +1,241 @@
+"""How much of a learned score to use: chosen on held-out queries.
+
+Each fold of the judged queries is ranked by what the others teach, for several strengths, numbers
+of iterations and blends (1 - t) I + t W. The candidate with the largest lower bound on its mean
+gain in nDCG@10 over the untouched score wins (one-sided, 95 %, paired by query). If that bound is
+not above zero, the untouched score stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+from scipy.stats import t as student
+from sklearn.model_selection import GroupKFold
+
+from nearfar.retrieval.adapter_path import Corpus
+from nearfar.retrieval.measures import JudgedRanking
+from nearfar.retrieval.ranking import search
+from nearfar.retrieval.relevance import Relevance
+from nearfar.typing import Ints, Matrix, Vector
+
+Finish = Callable[[Matrix], Matrix]
+"""From the change of a score, W - I, to the W of the form that is asked for."""
+
+DEPTH = 10
+FEWEST_QUERIES = 4
+"""With fewer judged queries, nothing can be chosen on held-out ones."""
+
+_BLENDS = (0.25, 0.5, 0.75, 1.0)
+_CONFIDENCE = 0.95
+_ONE_FOLD = 1000
+_MAX_DOCUMENTS = 20_000
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What held-out queries chose, and what they saw.
+
+    Attributes
+    ----------
+    helps : bool
+        Whether a learned score is better than the untouched one beyond noise.
+    strength : float
+        Strength of the penalty.
+    n_iter : int
+        Number of iterations.
+    blend : float
+        Share t of the learned change.
+    whitened : bool
+        Whether both tables are whitened first.
+    n_queries : int
+        Number of held-out queries; 0 if nothing was held out.
+    before, after : float
+        Mean nDCG@10 of held-out queries, untouched and with the best candidate.
+    error : float
+        Standard error of the difference.
+    """
+
+    helps: bool
+    strength: float
+    n_iter: int
+    blend: float
+    whitened: bool = False
+    n_queries: int = 0
+    before: float = float("nan")
+    after: float = float("nan")
+    error: float = float("nan")
+
+    @property
+    def gain(self) -> float:
+        """Gain in nDCG@10; the best of several candidates, so that it is a little too large."""
+        return self.after - self.before
+
+    def __str__(self) -> str:
+        if self.n_queries == 0:
+            return (
+                "Adapted without a check on held-out queries."
+                if self.helps
+                else f"Unchanged: fewer than {FEWEST_QUERIES} judged queries are too few to learn."
+            )
+        seen = f"{self.n_queries} held-out queries"
+        if not self.helps:
+            return (
+                f"Unchanged: no adapter raises nDCG@{DEPTH} on {seen} beyond noise "
+                f"({self.before:.3f} untouched, {self.after:.3f} with the best adapter)."
+            )
+        return (
+            f"Adapted: nDCG@{DEPTH} on {seen} rises from {self.before:.3f} to {self.after:.3f} "
+            f"(gain {self.gain:.3f}, standard error {self.error:.3f})."
+        )
+
+
+def choose(
+    corpora: Sequence[Corpus],
+    *,
+    strengths: Sequence[float],
+    numbers: Sequence[int],
+    finish: Sequence[Finish],
+    n_folds: int,
+    by_document: bool,
+    random_state: np.random.RandomState,
+) -> Choice:
+    """Choose a strength, a number of iterations and a blend.
+
+    Parameters
+    ----------
+    corpora : sequence of Corpus
+        The tables, untouched and, optionally, whitened. All have the same judgements.
+    strengths : sequence of float
+    numbers : sequence of int
+        Numbers of iterations.
+    finish : sequence of callables
+        One for each corpus.
+    n_folds : int
+    by_document : bool
+        Keep queries that share a relevant document in the same fold.
+    random_state : RandomState
+    """
+    relevance = corpora[0].relevance
+    if len(relevance.queries) < FEWEST_QUERIES:
+        return Choice(False, float("nan"), 0, 0.0)
+    pairs = _folds(relevance, n_folds, by_document, random_state)
+    documents = _documents(corpora[0], random_state)
+    judge = _Judge(relevance, documents)
+    nothing_learned = np.zeros((corpora[0].n_features,) * 2)
+    untouched: list[Vector] = []
+    trials: list[list[Vector]] = []
+    options: list[Choice] = []
+    for train, test in pairs:
+        untouched.append(judge(corpora[0], test, finish[0](nothing_learned)))
+        options, scores = _trial(corpora, train, test, judge, strengths, numbers, finish)
+        trials.append(scores)
+    before = np.concatenate(untouched)
+    after = np.array([np.concatenate(scores) for scores in zip(*trials, strict=True)])
+    differences = after - before
+    n = len(before)
+    errors = differences.std(axis=1, ddof=1) / np.sqrt(n)
+    bounds = differences.mean(axis=1) - student.ppf(_CONFIDENCE, n - 1) * errors
+    best = int(np.argmax(bounds))
+    return replace(
+        options[best],
+        helps=bool(bounds[best] > 0),
+        n_queries=n,
+        before=float(before.mean()),
+        after=float(after[best].mean()),
+        error=float(errors[best]),
+    )
+
+
+def _trial(
+    corpora: Sequence[Corpus],
+    train: Ints,
+    test: Ints,
+    judge: _Judge,
+    strengths: Sequence[float],
+    numbers: Sequence[int],
+    finish: Sequence[Finish],
+) -> tuple[list[Choice], list[Vector]]:
+    """Learn from some queries and rank others, for every candidate."""
+    options, scores = [], []
+    for place, corpus in enumerate(corpora):
+        problem = corpus.problem(train)
+        problem = problem.mined(float(np.median(strengths)), max(numbers))
+        for strength in strengths:
+            # Without an iteration, the strength does not matter.
+            wanted = [number for number in numbers if number or strength == strengths[0]]
+            for number, change in problem.path(strength, wanted):
+                for blend in _BLENDS:
+                    options.append(Choice(True, strength, number, blend, whitened=place > 0))
+                    scores.append(judge(corpus, test, finish[place](blend * change)))
+    return options, scores
+
+
+@dataclass(frozen=True, eq=False)
+class _Judge:
+    """Measures a score on some queries: nDCG@10 among `documents`."""
+
+    relevance: Relevance
+    documents: Ints
+
+    def __call__(self, corpus: Corpus, queries: Ints, W: Matrix) -> Vector:
+        every = len(self.documents) == len(corpus.X)
+        X = corpus.X if every else corpus.X[self.documents]
+        V = corpus.Q[queries] @ W.astype(corpus.Q.dtype)
+        found = search(V, X, min(DEPTH, len(X)))
+        ranking = replace(found, queries=queries, documents=self.documents[found.documents])
+        return JudgedRanking(ranking, self.relevance).ndcg(DEPTH)
+
+
+def _documents(corpus: Corpus, random_state: np.random.RandomState) -> Ints:
+    """Return the documents to rank: all, or the judged ones, the best ones and a sample."""
+    n = len(corpus.X)
+    if n <= _MAX_DOCUMENTS:
+        return np.arange(n)
+    queries = corpus.relevance.queries
+    best = search(corpus.Q[queries], corpus.X, DEPTH * 10).documents
+    kept = np.union1d(corpus.relevance.document, best)
+    rest = np.setdiff1d(np.arange(n), kept)
+    sample = random_state.permutation(rest)[: max(0, _MAX_DOCUMENTS - len(kept))]
+    return np.union1d(kept, sample)
+
+
+def _folds(
+    relevance: Relevance, n_folds: int, by_document: bool, random_state: np.random.RandomState
+) -> list[tuple[Ints, Ints]]:
+    """Split the judged queries; with very many of them, one fold is enough."""
+    queries = relevance.queries
+    groups = document_groups(relevance) if by_document else np.arange(len(queries))
+    n_groups = int(groups.max()) + 1
+    if n_groups < 2:
+        raise ValueError(
+            "All judged queries share documents, so none can be held out by document; "
+            'use groups="query".'
+        )
+    shuffled = random_state.permutation(n_groups)[groups]
+    splitter = GroupKFold(min(n_folds, n_groups))
+    folds = [
+        (queries[train], queries[test]) for train, test in splitter.split(queries, groups=shuffled)
+    ]
+    return folds[:1] if len(queries) > _ONE_FOLD else folds
+
+
+def document_groups(relevance: Relevance) -> Ints:
+    """Number the groups of judged queries that share relevant documents.
+
+    Examples
+    --------
+    >>> from nearfar import Relevance
+    >>> from nearfar.retrieval.adapter_choice import document_groups
+    >>> document_groups(Relevance([0, 1, 1, 2], [5, 5, 6, 7]))
+    array([0, 0, 1], dtype=int32)
+    """
+    query = np.searchsorted(relevance.queries, relevance.query[relevance.relevant])
+    document = relevance.document[relevance.relevant]
+    shape = (len(relevance.queries), int(document.max()) + 1)
+    graph = sparse.csr_array((np.ones(len(query)), (query, document)), shape=shape)
+    return np.asarray(connected_components(graph @ graph.T, directed=False)[1])

@@ -1,0 +1,189 @@
+"""What a fit passes through: the change of the score after some iterations, by strength."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.utils import gen_batches
+
+from nearfar.numerics.lbfgs import lbfgs
+from nearfar.retrieval.candidates import Candidates
+from nearfar.retrieval.geometry import Geometry
+from nearfar.retrieval.ranking_loss import RankingLoss
+from nearfar.retrieval.relevance import Relevance
+from nearfar.runtime.history import History, Iteration, Iterations, map_iterations
+from nearfar.typing import Floats, Ints, Matrix
+
+_TOLERANCE = 1e-4
+"""Relative decrease of the objective at which a search ends."""
+
+_RIDGE = 1.0
+_PAIRS = 10_000
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """Two tables of vectors, and what all fits on them share.
+
+    Attributes
+    ----------
+    Q : array of shape (n_queries, n_features)
+    X : array of shape (n_documents, n_features)
+    relevance : Relevance
+    geometry : Geometry
+    pool : array of int
+        Documents that all queries are ranked against.
+    temperature : float
+        Differences of scores of this size matter.
+    n_negatives : int
+        Hard negatives of each query.
+    matched : bool
+        Whether learning starts at `pair_map` instead of the untouched score.
+    """
+
+    Q: Floats
+    X: Floats
+    relevance: Relevance
+    geometry: Geometry
+    pool: Ints
+    temperature: float
+    n_negatives: int
+    matched: bool
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of both tables."""
+        return int(self.X.shape[1])
+
+    def problem(self, queries: Ints) -> Problem:
+        """Pose the problem of some queries, with negatives mined by the score it starts at."""
+        start = np.eye(self.n_features)
+        if self.matched:
+            start = pair_map(self.Q, self.X, self.relevance.subset(queries))
+        candidates = Candidates.judged(self.relevance, queries, self.pool)
+        Q = self.Q[queries] @ start.astype(self.Q.dtype)
+        candidates = candidates.with_negatives(Q, self.X, self.n_negatives)
+        return Problem(self, start, Q, candidates)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """The queries to learn from, with the documents that they are ranked against.
+
+    Attributes
+    ----------
+    corpus : Corpus
+    start : array of shape (n_features, n_features)
+        The matrix of the score at which learning starts.
+    Q : array of shape (n_queries, n_features)
+        The queries, mapped by it.
+    candidates : Candidates
+    """
+
+    corpus: Corpus
+    start: Matrix
+    Q: Floats
+    candidates: Candidates
+
+    def mined(self, strength: float, max_iter: int) -> Problem:
+        """Add the negatives of the score that is learned with those so far."""
+        if len(self.candidates.pool) == len(self.corpus.X):
+            return self
+        *_, (_, change) = self._changes(strength, [max_iter], History())
+        V = self.Q + self.Q @ change.astype(self.Q.dtype)
+        more = self.candidates.with_negatives(V, self.corpus.X, self.corpus.n_negatives)
+        return Problem(self.corpus, self.start, self.Q, more)
+
+    def path(
+        self, strength: float, numbers: list[int], history: History | None = None
+    ) -> Iterator[tuple[int, Matrix]]:
+        """Yield the change W - I after each of some numbers of iterations.
+
+        A search that ends early stands for all later numbers. `history` keeps its iterations.
+        """
+        history = History() if history is None else history
+        beyond = self.start - np.eye(len(self.start))
+        for number, change in self._changes(strength, sorted(numbers), history):
+            yield number, beyond + self.start @ change
+
+    def _changes(
+        self, strength: float, numbers: list[int], history: History
+    ) -> Iterator[tuple[int, Matrix]]:
+        """Yield the changes of the score at the start."""
+        loss = RankingLoss(
+            self.Q,
+            self.corpus.X,
+            self.candidates,
+            self.corpus.geometry.power(-0.5),
+            temperature=self.corpus.temperature,
+            strength=strength,
+        )
+        last = np.zeros(loss.size)
+        left = list(numbers)
+        if left[0] == 0:
+            yield left.pop(0), loss.change(last)
+        if not left:
+            return
+        for iteration in history.record(_search(loss, left[-1])):
+            last = iteration.model
+            while left and len(history) == left[0]:
+                yield left.pop(0), loss.change(last)
+        for number in left:
+            yield number, loss.change(last)
+
+
+def _search(loss: RankingLoss, max_iter: int) -> Iterations:
+    """Search from the untouched score on."""
+    steps = lbfgs(loss, np.zeros(loss.size), max_iter=max_iter, tol=_TOLERANCE)
+    return map_iterations(steps, lambda step: Iteration(step[0], model=step[1]))
+
+
+def score_spread(Q: Floats, X: Floats) -> float:
+    """Return the mean over queries of the standard deviation of their scores.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.retrieval.adapter_path import score_spread
+    >>> score_spread(np.array([[1.0], [3.0]]), np.array([[1.0], [-1.0]]))
+    2.0
+    """
+    queries = Q[:: -(-len(Q) // 500)].astype(np.float64)
+    documents = X[:: -(-len(X) // 5000)].astype(np.float64)
+    return float((queries @ documents.T).std(axis=1).mean())
+
+
+def pair_map(Q: Floats, X: Floats, relevance: Relevance) -> Matrix:
+    """Return S^(-1/2), with S the covariance of q - x over relevant pairs, plus a ridge.
+
+    Directions in which queries differ from their documents count less. What it learns does not
+    depend on which topics the pairs are about, so that it carries over to others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar import Relevance
+    >>> from nearfar.retrieval.adapter_path import pair_map
+    >>> X = np.array([[0.0, 0.0], [5.0, 5.0], [2.0, 8.0]])
+    >>> W = pair_map(X + [[0, 3], [0, -3], [0, 0]], X, Relevance([0, 1, 2], [0, 1, 2]))
+    >>> bool(W[0, 0] > W[1, 1] > 0)
+    True
+    """
+    pairs = relevance.relevant
+    query, grade = relevance.query[pairs], relevance.grade[pairs]
+    weight = grade / np.bincount(query, grade)[query]
+    weight /= weight.sum()
+    size = X.shape[1]
+    mean, square = np.zeros(size), np.zeros((size, size))
+    for rows in gen_batches(len(query), _PAIRS):
+        apart = Q[query[rows]] - X[relevance.document[pairs][rows]].astype(np.float64)
+        mean += weight[rows] @ apart
+        square += (apart * weight[rows, None]).T @ apart
+    variances, axes = np.linalg.eigh(square - np.outer(mean, mean))
+    average = float(variances.mean())
+    if not average > 0:
+        return np.eye(size)
+    shares = (np.maximum(variances, 0.0) / average + _RIDGE) / (1 + _RIDGE)
+    return (axes * shares**-0.5) @ axes.T

@@ -1,0 +1,240 @@
+"""`compare_retrieval`: searches with adapted and with untouched vectors.
+
+Queries are divided into folds. An adapter learns from the queries of all folds but one, and makes
+its own choices within them; the queries of that fold are then searched with its vectors. Every
+figure is therefore from queries that were not used for learning or for a choice. All documents can
+be found in every fold, as in an index that does not change.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.model_selection import GroupKFold, KFold
+
+from nearfar.metrics.points import unit_length
+from nearfar.retrieval.adapter import RetrievalAdapter, as_vectors
+from nearfar.retrieval.measures import JudgedRanking
+from nearfar.retrieval.ranking import Ranking, search
+from nearfar.retrieval.relevance import Relevance
+from nearfar.retrieval.results import UNTOUCHED, SearchComparison, scored
+from nearfar.runtime.parameters import check_parameters, choice, integer
+from nearfar.typing import Floats, Ints
+
+Progress = Callable[[int, int, str], None]
+Score = Literal["cosine", "dot"]
+
+_DEPTH = 100
+"""Results found for each query, or all documents if there are fewer."""
+
+
+class Adapter(Protocol):
+    """What `compare_retrieval` needs of an adapter; `RetrievalAdapter` is one."""
+
+    def fit(self, Q: Floats, X: Floats, relevance: Relevance) -> Any:
+        """Learn from queries, documents and judgements."""
+
+    def transform_queries(self, Q: Floats) -> Floats:
+        """Map queries, so that inner products with mapped documents are scores."""
+
+    def transform_documents(self, X: Floats) -> Floats:
+        """Map documents."""
+
+
+def compare_retrieval(
+    Q: ArrayLike,
+    X: ArrayLike,
+    relevance: Relevance,
+    adapters: Adapter | Mapping[str, Adapter] | None = None,
+    *,
+    cv: int = 5,
+    k: int = 10,
+    groups: ArrayLike | None = None,
+    score: Score | None = None,
+    query_names: Sequence[str] | None = None,
+    random_state: int | None = 0,
+    progress: Progress | None = None,
+) -> SearchComparison:
+    """Compare searches with adapted and with untouched vectors, on queries that are held out.
+
+    Parameters
+    ----------
+    Q : array-like of shape (n_queries, n_features)
+        Vectors of queries. Those without a relevant document are not used.
+    X : array-like of shape (n_documents, n_features)
+        Vectors of documents.
+    relevance : Relevance
+    adapters : adapter or dict of str to adapter, optional
+        What to compare with untouched vectors; by default a `RetrievalAdapter`. An empty dict only
+        measures untouched vectors.
+    cv : int, default=5
+        Number of folds.
+    k : int, default=10
+        Number of results that count.
+    groups : array-like of shape (n_queries,), optional
+        Queries of the same group are held out together: those about the same document, or by the
+        same person. By default, only queries with equal vectors are.
+    score : {"cosine", "dot"}, optional
+        What ranks documents for untouched vectors. By default the `score` of the adapters, or inner
+        products.
+    query_names : sequence of str, optional
+        Texts or ids of all queries, to name those that change most.
+    random_state : int or None, default=0
+        Seed of the folds.
+    progress : callable, optional
+        Called with the number of finished fits, their total, and what is next.
+
+    Returns
+    -------
+    SearchComparison
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar import Relevance, compare_retrieval
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 8))
+    >>> Q = X[:100] + rng.normal(size=(100, 8)) * [0, 0, 0, 0, 2, 2, 2, 2]
+    >>> found = compare_retrieval(Q, X, Relevance(range(100), range(100)), score="cosine")
+    >>> found.verdict.helps
+    True
+    >>> list(found)
+    ['untouched', 'adapted']
+    """
+    Q, X = checked_vectors(Q, X)
+    relevance.check(len(Q), len(X))
+    named = _named(adapters, score, random_state)
+    score = _common_score(named.values()) if score is None else score
+    rules = {"cv": integer(at_least=2), "k": integer(at_least=1), "score": choice("cosine", "dot")}
+    check_parameters(rules, {"cv": cv, "k": k, "score": score})
+    if k > len(X):
+        raise ValueError(f"k is {k}, but there are only {len(X)} documents.")
+    if query_names is not None and len(query_names) != len(Q):
+        raise ValueError(f"{len(Q)} queries need one name each; got {len(query_names)}.")
+    queries, depth = relevance.queries, min(len(X), max(k, _DEPTH))
+    folds = _folds(queries, _groups(Q, queries, groups), cv, random_state)
+    mapped = (unit_length(Q), unit_length(X)) if score == "cosine" else (Q, X)
+    untouched = JudgedRanking(search(*mapped, depth, queries=queries), relevance)
+    results = [scored(UNTOUCHED, untouched, k)]
+    for number, (name, adapter) in enumerate(named.items()):
+        parts, seconds = [], 0.0
+        for fold in range(cv):
+            if progress is not None:
+                progress(number * cv + fold, len(named) * cv, f"{name}, fold {fold + 1}")
+            part, duration = _fitted_search(
+                adapter, Q, X, relevance, queries[folds != fold], queries[folds == fold], depth
+            )
+            parts.append(part)
+            seconds += duration / cv
+        results.append(scored(name, JudgedRanking(_joined(parts), relevance), k, seconds))
+    return SearchComparison(
+        results,
+        folds=folds,
+        headroom=float(untouched.best_ndcg(k).mean()),
+        n_documents=len(X),
+        query_names=query_names,
+    )
+
+
+def _named(
+    adapters: Adapter | Mapping[str, Adapter] | None, score: Score | None, random_state: int | None
+) -> Mapping[str, Adapter]:
+    """Return adapters by name."""
+    if adapters is None:
+        adapters = RetrievalAdapter(score=score or "dot", random_state=random_state)
+    named = adapters if isinstance(adapters, Mapping) else {"adapted": adapters}
+    if UNTOUCHED in named:
+        raise ValueError(f"{UNTOUCHED!r} is the name of the vectors as they are; choose another.")
+    return named
+
+
+def _common_score(adapters: Iterable[Adapter]) -> Score:
+    """Return the score that adapters begin with."""
+    found: set[Score] = {getattr(adapter, "score", "dot") for adapter in adapters} or {"dot"}
+    if len(found) > 1:
+        raise ValueError("The adapters have different scores; say which is the usual one: score=.")
+    return found.pop()
+
+
+def checked_vectors(Q: ArrayLike, X: ArrayLike) -> tuple[Floats, Floats]:
+    """Return queries and documents as finite arrays of the same width, or raise ValueError.
+
+    Examples
+    --------
+    >>> from nearfar.retrieval.comparison import checked_vectors
+    >>> checked_vectors([[1.0, 2.0]], [[3.0]])
+    Traceback (most recent call last):
+    ...
+    ValueError: Q has 2 columns and X has 1; both must come from the same model.
+    """
+    queries, documents = as_vectors(Q, "Q"), as_vectors(X, "X")
+    if queries.shape[1] != documents.shape[1]:
+        raise ValueError(
+            f"Q has {queries.shape[1]} columns and X has {documents.shape[1]}; "
+            "both must come from the same model."
+        )
+    return queries, documents
+
+
+def _groups(Q: Floats, queries: Ints, groups: ArrayLike | None) -> Ints:
+    """Return the group of each query; by default, queries with equal vectors are one."""
+    if groups is None:
+        return np.unique(Q[queries], axis=0, return_inverse=True)[1].ravel()
+    every = np.asarray(groups)
+    if every.shape != (len(Q),):
+        raise ValueError(f"{len(Q)} queries need one group each; got shape {every.shape}.")
+    return np.unique(every[queries], return_inverse=True)[1]
+
+
+def _folds(queries: Ints, groups: Ints, cv: int, random_state: int | None) -> Ints:
+    """Return the fold in which each query is held out."""
+    number = int(groups.max()) + 1
+    single = number == len(queries)
+    if number < cv:
+        what = "queries with a relevant document" if single else "groups of queries"
+        raise ValueError(f"{cv} folds need at least {cv} {what}; got {number}.")
+    kind, known = (KFold, None) if single else (GroupKFold, groups)
+    splitter = kind(cv, shuffle=True, random_state=random_state)
+    folds = np.empty(len(queries), dtype=np.intp)
+    for fold, (_, held_out) in enumerate(splitter.split(queries, groups=known)):
+        folds[held_out] = fold
+    return folds
+
+
+def _fitted_search(
+    adapter: Adapter,
+    Q: Floats,
+    X: Floats,
+    relevance: Relevance,
+    seen: Ints,
+    unseen: Ints,
+    depth: int,
+) -> tuple[Ranking, float]:
+    """Learn from some queries and search for others; return what is found, and the time to learn.
+
+    The adapter does not even get the vectors of the queries that are held out.
+    """
+    known = relevance.subset(seen)
+    learned_from = Relevance(np.searchsorted(seen, known.query), known.document, known.grade)
+    start = time.perf_counter()
+    fitted = clone(adapter).fit(Q[seen], X, learned_from)
+    seconds = time.perf_counter() - start
+    mapped = fitted.transform_queries(Q[unseen]), fitted.transform_documents(X)
+    found = search(*mapped, depth)
+    return Ranking(unseen, found.documents, found.scores), seconds
+
+
+def _joined(parts: Sequence[Ranking]) -> Ranking:
+    """Return the rankings of all folds, in the order of the queries."""
+    queries = np.concatenate([part.queries for part in parts])
+    order = np.argsort(queries)
+    documents, scores = (
+        np.concatenate([getattr(part, name) for part in parts])[order]
+        for name in ("documents", "scores")
+    )
+    return Ranking(queries[order], documents, scores)

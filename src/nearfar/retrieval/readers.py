@@ -1,0 +1,374 @@
+"""Judged searches from files and tables.
+
+`read_beir` reads a folder in the layout of BEIR and MTEB, and `read_qrels` a file of judgements as
+TREC and BEIR write them. `from_clicks` and `from_columns` make judgements from columns.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nearfar.retrieval.relevance import Relevance
+from nearfar.runtime.parameters import check_parameters, choice, number
+from nearfar.typing import Ints, Vector
+
+Unknown = Literal["raise", "ignore"]
+
+_BEIR_HEADER = "query-id"
+
+
+@dataclass(frozen=True, eq=False)
+class Collection:
+    """Queries, documents and judgements; row i of Q and X is query i and document i.
+
+    Attributes
+    ----------
+    query_ids, document_ids : list of str
+    query_texts, document_texts : list of str
+        A document's title, if it has one, comes before its text.
+    relevance : Relevance
+        Row numbers in these lists.
+    """
+
+    query_ids: list[str]
+    document_ids: list[str]
+    query_texts: list[str]
+    document_texts: list[str]
+    relevance: Relevance
+
+
+def read_beir(
+    folder: str | os.PathLike[str], split: str = "test", *, unknown: Unknown = "raise"
+) -> Collection:
+    """Read a folder with `corpus.jsonl`, `queries.jsonl` and `qrels/*.tsv`.
+
+    Parameters
+    ----------
+    folder : path
+    split : str, default="test"
+        Name of the file in `qrels`.
+    unknown : {"raise", "ignore"}, default="raise"
+        What to do with judgements of queries or documents that are not in the folder.
+
+    Returns
+    -------
+    Collection
+        All queries of the folder, whether they are judged in this split or not.
+    """
+    files = beir_files(folder, split)
+    query_ids, query_texts = read_texts(files.queries)
+    document_ids, document_texts = read_texts(files.documents)
+    relevance = read_qrels(files.qrels, query_ids, document_ids, unknown=unknown)
+    return Collection(query_ids, document_ids, query_texts, document_texts, relevance)
+
+
+class BeirFiles(NamedTuple):
+    """Files of a folder in the layout of BEIR."""
+
+    queries: Path
+    documents: Path
+    qrels: Path
+
+
+def beir_files(folder: str | os.PathLike[str], split: str = "test") -> BeirFiles:
+    """Find the files of a folder in the layout of BEIR, or raise FileNotFoundError."""
+    place = Path(folder)
+    if not place.is_dir():
+        raise FileNotFoundError(f"There is no folder {place}.")
+    queries, documents = _existing(place / "queries.jsonl"), _existing(place / "corpus.jsonl")
+    qrels = place / "qrels" / f"{split}.tsv"
+    if not qrels.is_file():
+        found = sorted(file.stem for file in qrels.parent.glob("*.tsv"))
+        raise FileNotFoundError(
+            f"There is no {qrels}; the splits of this folder are: {', '.join(found) or 'none'}."
+        )
+    return BeirFiles(queries, documents, qrels)
+
+
+def read_texts(path: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
+    """Read ids and texts from a file of JSON lines with `_id`, `text` and perhaps `title`."""
+    ids, texts = [], []
+    for where, line in _lines(path):
+        try:
+            entry = json.loads(line)
+            name, text = str(entry["_id"]), entry["text"]
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(
+                f'{where} is not a JSON object with "_id" and "text": {line[:40].strip()!r}.'
+            ) from error
+        ids.append(name)
+        texts.append(f"{entry.get('title') or ''} {text}".strip())
+    return ids, texts
+
+
+def read_qrels(
+    path: str | os.PathLike[str],
+    query_ids: Iterable[Any],
+    document_ids: Iterable[Any],
+    *,
+    unknown: Unknown = "raise",
+) -> Relevance:
+    r"""Read judgements, one a line.
+
+    Lines of TREC have four columns (query, a number that is not used, document, grade). Lines of
+    BEIR have three, separated by tabs (query, document, grade), after a header. Grades below 0 are
+    read as 0, as trec_eval does. The file may be compressed (`.gz`).
+
+    Parameters
+    ----------
+    path : path
+    query_ids, document_ids : iterable
+        Ids of the rows of Q and X; they are compared as text.
+    unknown : {"raise", "ignore"}, default="raise"
+        What to do with judgements of other queries or documents. Without a relevant document that
+        cannot be found, measures are higher than those of tools that count it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from nearfar.retrieval import read_qrels
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "qrels.txt"
+    ...     _ = path.write_text("q1 0 d2 1\nq1 0 d1 0\n")
+    ...     read_qrels(path, ["q1"], ["d1", "d2"]).grade
+    array([0., 1.])
+    """
+    check_parameters({"unknown": choice("raise", "ignore")}, {"unknown": unknown})
+    queries, documents = (
+        _Ids("query", map(str, query_ids)),
+        _Ids("document", map(str, document_ids)),
+    )
+    found: dict[tuple[int, int], float] = {}
+    for where, name, document_name, text in _judgements(path):
+        grade = max(0.0, _number(text, where))
+        query = queries.row(name, where, unknown)
+        document = documents.row(document_name, where, unknown)
+        if query is None or document is None:
+            continue
+        if found.setdefault((query, document), grade) != grade:
+            raise ValueError(
+                f"{where} grades document {document_name!r} of query {name!r} again, "
+                "with another grade; keep one of the lines."
+            )
+    if not any(grade > 0 for grade in found.values()):
+        raise ValueError(f"{path} judges no document as relevant (with a grade above 0).")
+    pairs = np.array(list(found), dtype=np.intp)
+    return Relevance(pairs[:, 0], pairs[:, 1], list(found.values()))
+
+
+def from_clicks(
+    table: Any,
+    *,
+    query_ids: Iterable[Any] | None = None,
+    document_ids: Iterable[Any] | None = None,
+    smoothing: float = 1.0,
+    min_clicks: float = 1,
+    min_impressions: float = 1,
+) -> Relevance:
+    """Make judgements from how often results were shown and clicked.
+
+    The grade of a document is clicks / (impressions + smoothing), after both are summed over the
+    rows of the table for the same query and document. It is 0 for fewer than `min_clicks`.
+
+    Parameters
+    ----------
+    table : DataFrame or dict of columns
+        With columns `query`, `document`, `clicks` and `impressions`.
+    query_ids, document_ids : iterable, optional
+        Ids of the rows of Q and X. By default the table has row numbers.
+    smoothing : float, default=1
+        Impressions without a click that each document is given in advance.
+    min_clicks : float, default=1
+        A document with fewer clicks is not relevant.
+    min_impressions : float, default=1
+        A document that was shown less often to a query is not judged.
+
+    Examples
+    --------
+    >>> from nearfar.retrieval import from_clicks
+    >>> log = {"query": [0, 0], "document": [4, 7], "clicks": [4, 0], "impressions": [7, 9]}
+    >>> from_clicks(log).grade
+    array([0.5, 0. ])
+    """
+    rules = {name: number(at_least=0) for name in ("smoothing", "min_clicks", "min_impressions")}
+    values = (smoothing, min_clicks, min_impressions)
+    check_parameters(rules, dict(zip(rules, values, strict=True)))
+    columns = [_column(table, name) for name in ("query", "document", "clicks", "impressions")]
+    queries = _rows_of(columns[0], query_ids, "query")
+    documents = _rows_of(columns[1], document_ids, "document")
+    clicks, impressions = _counts(columns[2], "clicks"), _counts(columns[3], "impressions")
+    pairs, place = np.unique(np.column_stack([queries, documents]), axis=0, return_inverse=True)
+    clicks, impressions = (
+        np.bincount(place.ravel(), weights=each).astype(np.float64)
+        for each in (clicks, impressions)
+    )
+    if (clicks > impressions).any():
+        raise ValueError(
+            "A document has more clicks than impressions; count at most one click per impression."
+        )
+    shown = impressions >= max(min_impressions, np.finfo(float).tiny)
+    rate = clicks[shown] / (impressions[shown] + smoothing)
+    grade = np.where(clicks[shown] >= min_clicks, rate, 0.0)
+    return Relevance(pairs[shown, 0], pairs[shown, 1], grade)
+
+
+def from_columns(
+    query: Sequence[Any],
+    positive: Sequence[Any],
+    negatives: Sequence[Any] | None = None,
+    *,
+    query_ids: Iterable[Any] | None = None,
+    document_ids: Iterable[Any] | None = None,
+) -> Relevance:
+    """Make judgements from columns of queries, documents that answer them, and some that do not.
+
+    Parameters
+    ----------
+    query, positive : sequence
+        A query and a relevant document in each row. Queries may repeat.
+    negatives : sequence, optional
+        For each row a document, or a list of documents, that is not relevant.
+    query_ids, document_ids : iterable, optional
+        Ids of the rows of Q and X, for example their texts. By default the columns have row
+        numbers.
+
+    Examples
+    --------
+    >>> from nearfar.retrieval import from_columns
+    >>> relevance = from_columns(["a", "b"], ["x", "y"], [["y", "z"], []],
+    ...                          query_ids="ab", document_ids="xyz")
+    >>> relevance.document, relevance.grade
+    (array([0, 1, 2, 1]), array([1., 0., 0., 1.]))
+    """
+    lists = [[] for _ in query] if negatives is None else [_as_list(each) for each in negatives]
+    if not len(query) == len(positive) == len(lists):
+        raise ValueError(
+            "The columns have different lengths: "
+            f"{len(query)} queries, {len(positive)} positive and {len(lists)} negative documents."
+        )
+    sizes = [len(each) for each in lists]
+    rows = _rows_of(query, query_ids, "query")
+    flat = [*positive, *(document for each in lists for document in each)]
+    return Relevance(
+        np.concatenate([rows, np.repeat(rows, sizes)]),
+        _rows_of(flat, document_ids, "document"),
+        np.repeat([1.0, 0.0], [len(rows), sum(sizes)]),
+    )
+
+
+class _Ids:
+    """Row numbers by id."""
+
+    def __init__(self, kind: str, ids: Iterable[Hashable]) -> None:
+        self.kind = kind
+        self.rows: dict[Hashable, int] = {}
+        for row, name in enumerate(ids):
+            if self.rows.setdefault(name, row) != row:
+                raise ValueError(f"Two rows have the {kind} id {name!r}; ids must be different.")
+
+    def row(self, name: Hashable, where: str, unknown: Unknown) -> int | None:
+        row = self.rows.get(name)
+        if row is None and unknown == "raise":
+            raise ValueError(f"{where} names {self.kind} {name!r}, which has no vector.")
+        return row
+
+
+def _existing(path: Path) -> Path:
+    if path.is_file():
+        return path
+    packed = path.with_name(path.name + ".gz")
+    if packed.is_file():
+        return packed
+    raise FileNotFoundError(f"There is no {path.name} in {path.parent}.")
+
+
+def _lines(path: str | os.PathLike[str]) -> Iterator[tuple[str, str]]:
+    """Yield where a line is and what it says; empty lines are left out."""
+    name = os.fspath(path)
+    opened: Callable[..., Any] = gzip.open if name.endswith(".gz") else open
+    with opened(path, "rt", encoding="utf-8-sig") as file:
+        try:
+            for number_of_line, line in enumerate(file, start=1):
+                if line.strip():
+                    yield f"{name}, line {number_of_line}", line
+        except (UnicodeDecodeError, gzip.BadGzipFile, EOFError) as error:
+            raise ValueError(f"{name} is not a text file in UTF-8.") from error
+
+
+def _judgements(path: str | os.PathLike[str]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the query, the document and the grade of each line, with where it is."""
+    for position, (where, line) in enumerate(_lines(path)):
+        fields = line.rstrip("\r\n").split("\t") if line.count("\t") == 2 else line.split()
+        if position == 0 and fields[0] == _BEIR_HEADER:
+            continue
+        if len(fields) == 4:
+            query, _, document, grade = fields
+        elif len(fields) == 3:
+            query, document, grade = fields
+        else:
+            raise ValueError(
+                f"{where} has {len(fields)} columns; a judgement has four (query, 0, document, "
+                "grade) or three (query, document, grade)."
+            )
+        yield where, query.strip(), document.strip(), grade
+
+
+def _number(text: str, where: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = np.nan
+    if not np.isfinite(value):
+        raise ValueError(f"{where} has the grade {text.strip()!r}, which is not a number.")
+    return value
+
+
+def _column(table: Any, name: str) -> Any:
+    try:
+        return np.asarray(table[name])
+    except Exception as error:
+        raise ValueError(
+            f"The table of clicks has no column {name!r}; "
+            "it needs query, document, clicks and impressions."
+        ) from error
+
+
+def _rows_of(names: Any, ids: Iterable[Any] | None, kind: str) -> Ints:
+    """Return row numbers: those given, or those of ids."""
+    if ids is None:
+        rows = np.asarray(names)
+        if rows.size and rows.dtype.kind not in "iu":
+            raise ValueError(f"Pass {kind}_ids, as the column of {kind} ids has no row numbers.")
+        return rows.astype(np.intp)
+    known = _Ids(kind, ids)
+    plain = names.tolist() if isinstance(names, np.ndarray) else names
+    found = [known.row(name, f"Row {row}", "raise") for row, name in enumerate(plain)]
+    return np.array(found, dtype=np.intp)
+
+
+def _counts(values: ArrayLike, name: str) -> Vector:
+    try:
+        counts = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"The column {name!r} must have numbers.") from error
+    if not (np.isfinite(counts).all() and (counts >= 0).all()):
+        raise ValueError(f"The column {name!r} must have finite numbers of 0 or more.")
+    return counts
+
+
+def _as_list(documents: Any) -> list[Any]:
+    """Return documents as a list: one document, several or none."""
+    if documents is None:
+        return []
+    single = isinstance(documents, str) or not np.iterable(documents)
+    return [documents] if single else list(documents)

@@ -1,0 +1,164 @@
+"""`Relevance`: which documents answer which queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nearfar.constraints.base import frozen
+from nearfar.typing import Ints, Vector
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Relevance:
+    """Judgements of documents for queries, as row numbers of two tables of vectors.
+
+    Judgements are sorted by query and then by document. A judgement that is given twice counts
+    once. Documents without a judgement are taken as not relevant when a search is scored.
+
+    Parameters
+    ----------
+    query : array-like of int of shape (n_judgements,)
+        Row numbers of Q.
+    document : array-like of int of shape (n_judgements,)
+        Row numbers of X.
+    grade : array-like of shape (n_judgements,), optional
+        How relevant the document is: 0 is judged and not relevant, larger is better. By default
+        all are 1.
+
+    Examples
+    --------
+    >>> from nearfar import Relevance
+    >>> relevance = Relevance(query=[0, 0, 2], document=[5, 3, 1], grade=[1, 2, 0])
+    >>> relevance
+    <Relevance: 3 judgements of 2 queries, 2 relevant>
+    >>> relevance.queries
+    array([0])
+    """
+
+    query: Ints
+    document: Ints
+    grade: Vector
+
+    def __init__(
+        self, query: ArrayLike, document: ArrayLike, grade: ArrayLike | None = None
+    ) -> None:
+        queries, documents = _row_numbers(query, "query"), _row_numbers(document, "document")
+        if len(queries) != len(documents):
+            raise ValueError(
+                "Relevance needs one document for each query; "
+                f"got {len(queries)} queries and {len(documents)} documents."
+            )
+        grades = _grades(grade, len(queries))
+        order = np.lexsort((documents, queries))
+        queries, documents, grades = queries[order], documents[order], grades[order]
+        again = (np.diff(queries) == 0) & (np.diff(documents) == 0)
+        contradictory = np.flatnonzero(again & (np.diff(grades) != 0))
+        if len(contradictory):
+            i = contradictory[0]
+            raise ValueError(
+                f"Document {documents[i]} has two grades for query {queries[i]} "
+                f"({grades[i]:g} and {grades[i + 1]:g}); keep one of them."
+            )
+        first = np.concatenate([np.ones(min(1, len(queries)), dtype=bool), ~again])
+        object.__setattr__(self, "query", frozen(queries[first]))
+        object.__setattr__(self, "document", frozen(documents[first]))
+        object.__setattr__(self, "grade", frozen(grades[first]))
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    def __repr__(self) -> str:
+        judged, relevant = len(np.unique(self.query)), np.count_nonzero(self.relevant)
+        return f"<Relevance: {len(self)} judgements of {judged} queries, {relevant} relevant>"
+
+    @cached_property
+    def relevant(self) -> NDArray[np.bool_]:
+        """Which judgements say that the document is relevant: those with a grade above 0."""
+        return frozen(self.grade > 0)
+
+    @cached_property
+    def queries(self) -> Ints:
+        """Row numbers of the queries with at least one relevant document, in order."""
+        return frozen(np.unique(self.query[self.relevant]))
+
+    def check(self, n_queries: int, n_documents: int) -> None:
+        """Raise ValueError unless the judgements fit the tables and say what is relevant.
+
+        Parameters
+        ----------
+        n_queries, n_documents : int
+            Number of rows of Q and of X.
+
+        Examples
+        --------
+        >>> from nearfar import Relevance
+        >>> Relevance([0], [7]).check(n_queries=1, n_documents=5)
+        Traceback (most recent call last):
+        ...
+        ValueError: Relevance refers to document 7, but X has only 5 rows (0 to 4).
+        """
+        for kind, rows, n, table in (
+            ("query", self.query, n_queries, "Q"),
+            ("document", self.document, n_documents, "X"),
+        ):
+            if rows.max(initial=-1) >= n:
+                raise ValueError(
+                    f"Relevance refers to {kind} {rows.max()}, "
+                    f"but {table} has only {n} rows (0 to {n - 1})."
+                )
+        if not self.relevant.any():
+            raise ValueError(
+                "No document is relevant to any query; judge at least one with a grade above 0."
+            )
+
+    def subset(self, queries: ArrayLike) -> Relevance:
+        """Return the judgements of some queries; row numbers stay as they are.
+
+        Examples
+        --------
+        >>> from nearfar import Relevance
+        >>> Relevance([0, 1, 1], [3, 4, 5]).subset([1]).document
+        array([4, 5])
+        """
+        kept = np.isin(self.query, np.asarray(queries, dtype=np.intp))
+        return Relevance(self.query[kept], self.document[kept], self.grade[kept])
+
+    def of(self, query: int) -> tuple[Ints, Vector]:
+        """Return the documents that are judged for a query, and their grades.
+
+        Examples
+        --------
+        >>> from nearfar import Relevance
+        >>> Relevance([0, 1, 1], [3, 5, 4], [1, 2, 0]).of(1)
+        (array([4, 5]), array([0., 2.]))
+        """
+        start, stop = np.searchsorted(self.query, [query, query + 1])
+        return self.document[start:stop], self.grade[start:stop]
+
+
+def _row_numbers(rows: ArrayLike, name: str) -> Ints:
+    numbers = np.asarray(rows)
+    if numbers.ndim != 1:
+        raise ValueError(
+            f"Relevance needs `{name}` as a list of row numbers; got shape {numbers.shape}."
+        )
+    if numbers.size and numbers.dtype.kind not in "iu":
+        raise ValueError(f"Relevance needs integer row numbers as `{name}`; got {numbers.dtype}.")
+    if numbers.size and numbers.min() < 0:
+        raise ValueError(f"Row numbers of `{name}` are 0 or more; got {numbers.min()}.")
+    return numbers.astype(np.intp)
+
+
+def _grades(grade: ArrayLike | None, n: int) -> Vector:
+    if grade is None:
+        return np.ones(n)
+    grades = np.array(grade, dtype=np.float64)
+    if grades.shape != (n,):
+        raise ValueError(f"Relevance needs one grade per judgement ({n}); got {grades.shape}.")
+    if not (np.isfinite(grades).all() and (grades >= 0).all()):
+        raise ValueError("Grades must be finite numbers of 0 or more; 0 means not relevant.")
+    return grades

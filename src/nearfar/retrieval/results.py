@@ -1,0 +1,349 @@
+"""The result of a comparison of searches: figures, intervals, a verdict and what changed."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.stats import t as student
+
+from nearfar.comparison.gains import CONFIDENCE, Gain, expected_gains, observe_rows
+from nearfar.comparison.significance import fold_test, holm, query_test
+from nearfar.retrieval.measures import JudgedRanking
+from nearfar.retrieval.ranking import Ranking
+from nearfar.retrieval.verdict import SIGNIFICANCE_LEVEL, SearchVerdict, judge, untried
+from nearfar.typing import Ints, Vector
+
+UNTOUCHED = "untouched"
+
+
+@dataclass(frozen=True, eq=False)
+class SearchResult:
+    """How well vectors search, on queries that they were not adapted to.
+
+    Attributes
+    ----------
+    name : str
+    ranking : Ranking
+        What each query found.
+    values : dict of str to array of shape (n_queries,)
+        Measures by name, the main one first.
+    seconds : float
+        Mean time of a fit.
+    """
+
+    name: str
+    ranking: Ranking
+    values: dict[str, Vector]
+    seconds: float = 0.0
+
+    @property
+    def means(self) -> dict[str, float]:
+        """Mean of each measure."""
+        return {measure: float(values.mean()) for measure, values in self.values.items()}
+
+    def interval(self, measure: str) -> tuple[float, float]:
+        """Return the 90 % interval of the mean of a measure."""
+        values = self.values[measure]
+        mean, n = float(values.mean()), len(values)
+        if n < 2:
+            return 0.0, 1.0
+        quantile = float(student.ppf((1 + CONFIDENCE) / 2, n - 1))
+        reach = quantile * float(values.std(ddof=1)) / math.sqrt(n)
+        return max(0.0, mean - reach), min(1.0, mean + reach)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A query whose results became better or worse.
+
+    Attributes
+    ----------
+    query : int
+        Row number of Q.
+    text : str
+        Its text, its id, or its number.
+    before, after : float
+        The main measure.
+    """
+
+    query: int
+    text: str
+    before: float
+    after: float
+
+    @property
+    def gain(self) -> float:
+        """How much the measure rises."""
+        return self.after - self.before
+
+
+class SearchComparison(Mapping[str, SearchResult]):
+    """Untouched and adapted vectors on the same searches; prints as a table with a verdict.
+
+    A mapping from names to results. Untouched vectors come first.
+
+    Parameters
+    ----------
+    results : list of SearchResult
+    folds : array of shape (n_queries,)
+        The fold in which each query was held out.
+    headroom : float
+        The main measure of the best order of the documents that untouched vectors find.
+    n_documents : int
+    query_names : sequence of str, optional
+        Texts or ids of all rows of Q.
+
+    Attributes
+    ----------
+    queries : array of int of shape (n_queries,)
+        Row numbers of the queries that are compared.
+    measure : str
+        The main measure, such as "nDCG@10".
+    p_values : dict of str to float
+        Of the difference to untouched vectors, adjusted for the number of adapters (Holm).
+    gains : dict of str to Gain
+        Expected gains of the main measure over untouched vectors.
+    """
+
+    def __init__(
+        self,
+        results: Sequence[SearchResult],
+        *,
+        folds: Ints,
+        headroom: float,
+        n_documents: int,
+        query_names: Sequence[str] | None = None,
+    ) -> None:
+        self.results = {result.name: result for result in results}
+        self.folds, self.headroom, self.n_documents = folds, headroom, n_documents
+        self.n_folds = len(np.unique(folds))
+        self.query_names = query_names
+        self.queries = self.untouched.ranking.queries
+        self.depth = self.untouched.ranking.documents.shape[1]
+        self.measure = next(iter(self.untouched.values))
+        self.p_values = self._p_values()
+        self.gains = self._gains()
+
+    def __getitem__(self, name: str) -> SearchResult:
+        return self.results[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.results)
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    @property
+    def untouched(self) -> SearchResult:
+        """The search with the vectors as they are."""
+        return next(iter(self.results.values()))
+
+    @property
+    def adapted(self) -> list[SearchResult]:
+        """The searches with adapted vectors."""
+        return list(self.results.values())[1:]
+
+    @property
+    def best(self) -> SearchResult:
+        """The adapter with the largest expected gain; untouched vectors if there is none."""
+        return max(self.adapted, key=lambda r: self.gains[r.name].gain, default=self.untouched)
+
+    @cached_property
+    def verdict(self) -> SearchVerdict:
+        """Whether to use adapted vectors."""
+        best, before = self.best, self.untouched.means[self.measure]
+        if best is self.untouched:
+            return untried(self.measure, before)
+        return judge(
+            best.name,
+            self.measure,
+            before,
+            best.means[self.measure],
+            self.gains[best.name],
+            self.p_values[best.name],
+            alone=len(self.adapted) == 1,
+        )
+
+    def difference(self, result: SearchResult) -> Vector:
+        """Return how much the main measure of each query rises."""
+        return result.values[self.measure] - self.untouched.values[self.measure]
+
+    def mark(self, result: SearchResult) -> str:
+        """Return "+" or "-" if vectors search significantly better or worse than untouched ones."""
+        if self.p_values.get(result.name, 1.0) >= SIGNIFICANCE_LEVEL:
+            return ""
+        return "+" if self.difference(result).mean() > 0 else "-"
+
+    def changes(self, n: int = 5) -> tuple[list[Change], list[Change]]:
+        """Return the queries that gain most and those that lose most, the largest change first."""
+        difference = self.difference(self.best)
+        order = np.argsort(-difference, kind="stable")
+        gaining = [self._change(i) for i in order[:n] if difference[i] > 0]
+        losing = [self._change(i) for i in order[::-1][:n] if difference[i] < 0]
+        return gaining, losing
+
+    def counts(self) -> tuple[int, int]:
+        """Return how many queries gain, and how many lose."""
+        difference = self.difference(self.best)
+        return int((difference > 0).sum()), int((difference < 0).sum())
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one dict of plain numbers and strings for each search."""
+        return [self._row(result) for result in self.results.values()]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain numbers and strings, ready for JSON."""
+        gaining, losing = self.changes()
+        n_gaining, n_losing = self.counts()
+        return {
+            "n_queries": len(self.queries),
+            "n_documents": self.n_documents,
+            "n_folds": self.n_folds,
+            "measure": self.measure,
+            "headroom": self.headroom,
+            "verdict": self.verdict.to_dict(),
+            "searches": self.rows(),
+            "n_gaining": n_gaining,
+            "n_losing": n_losing,
+            "gaining": [vars(change) for change in gaining],
+            "losing": [vars(change) for change in losing],
+        }
+
+    def to_pandas(self) -> Any:
+        """Return the measures of every query as a pandas DataFrame; needs pandas.
+
+        Its columns are pairs of a search and a measure.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError("A DataFrame needs pandas: pip install pandas.") from error
+        columns = {
+            (result.name, measure): values
+            for result in self.results.values()
+            for measure, values in result.values.items()
+        }
+        return pandas.DataFrame(columns, index=pandas.Index(self.queries, name="query"))
+
+    @property
+    def title(self) -> str:
+        """Title of the table."""
+        return (
+            f"Searches that were held out: {len(self.queries)} queries, "
+            f"{self.n_documents} documents, {self.n_folds} folds"
+        )
+
+    @property
+    def notes(self) -> list[str]:
+        """What the marks mean, and what the best order would reach."""
+        legend = "+ significantly better, - significantly worse than untouched vectors (p < 0.05)."
+        best = (
+            f"The best order of the first {self.depth} results would have {self.measure} "
+            f"{self.headroom:.3f}."
+        )
+        return [legend, best] if self.adapted else [best]
+
+    def __str__(self) -> str:
+        header, lines = self._cells()
+        widths = [max(map(len, column)) for column in zip(header, *lines, strict=True)]
+        table = [_aligned(cells, widths) for cells in (header, *lines)]
+        return "\n".join([self.title, *table, *self.notes, self.verdict.headline])
+
+    def __repr__(self) -> str:
+        return f"<SearchComparison: {', '.join(self)}; {len(self.queries)} queries>"
+
+    def to_html(self) -> str:
+        """Return the table as an HTML fragment."""
+        header, lines = self._cells()
+        head = "".join(f'<th scope="col">{html.escape(cell)}</th>' for cell in header[1:])
+        body = "".join(
+            f'<tr><th scope="row">{html.escape(name)}</th>'
+            + "".join(f"<td>{cell}</td>" for cell in cells)
+            + "</tr>"
+            for name, *cells in lines
+        )
+        return (
+            f'<table class="comparison"><caption>{self.title}</caption>'
+            f'<thead><tr><th scope="col">vectors</th>{head}</tr></thead><tbody>{body}</tbody>'
+            f"</table><p>{html.escape(' '.join(self.notes))}</p>"
+        )
+
+    def _repr_html_(self) -> str:
+        return f"{self.to_html()}<p><strong>{html.escape(self.verdict.headline)}</strong></p>"
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        """Return the header and the lines of the table."""
+        others = list(self.untouched.values)[1:]
+        lines = []
+        for result in self.results.values():
+            low, high = result.interval(self.measure)
+            mean = f"{result.means[self.measure]:.3f} ({low:.3f} to {high:.3f})"
+            figures = [f"{result.means[measure]:.3f}" for measure in others]
+            marked = f"{mean} {self.mark(result) or ' '}" if self.adapted else mean
+            lines.append([result.name, marked, *figures, f"{result.seconds:.2f}"])
+        return ["", f"{self.measure} (90 % interval)", *others, "fit s"], lines
+
+    def _row(self, result: SearchResult) -> dict[str, Any]:
+        low, high = result.interval(self.measure)
+        gain = self.gains.get(result.name)
+        return {
+            "name": result.name,
+            **result.means,
+            "low": low,
+            "high": high,
+            "mark": self.mark(result),
+            "p_value": self.p_values.get(result.name),
+            "gain": None if gain is None else gain.gain,
+            "gain_low": None if gain is None else gain.low,
+            "gain_high": None if gain is None else gain.high,
+            "gain_probability": None if gain is None else gain.probability,
+            "fit_seconds": result.seconds,
+        }
+
+    def _change(self, place: int) -> Change:
+        query = int(self.queries[place])
+        name = f"query {query}" if self.query_names is None else self.query_names[query]
+        values = (r.values[self.measure][place] for r in (self.untouched, self.best))
+        before, after = map(float, values)
+        return Change(query, name, before, after)
+
+    def _p_values(self) -> dict[str, float]:
+        found = np.array([self._p_value(self.difference(result)) for result in self.adapted])
+        names = [result.name for result in self.adapted]
+        return {name: float(p) for name, p in zip(names, holm(found), strict=True)}
+
+    def _p_value(self, difference: Vector) -> float:
+        """The larger p-value of the tests by queries and by folds."""
+        by_fold = np.array([difference[self.folds == fold].mean() for fold in range(self.n_folds)])
+        return max(query_test(difference), fold_test(by_fold, 1 / (self.n_folds - 1)))
+
+    def _gains(self) -> dict[str, Gain]:
+        observed = [observe_rows(self.difference(result), "search") for result in self.adapted]
+        loss = 1.0 - self.untouched.means[self.measure]
+        found = expected_gains(observed, loss, "search") if observed else []
+        return {result.name: gain for result, gain in zip(self.adapted, found, strict=True)}
+
+
+def scored(name: str, judged: JudgedRanking, k: int, seconds: float = 0.0) -> SearchResult:
+    """Measure a search; the main measure is nDCG@k."""
+    depth = judged.ranking.documents.shape[1]
+    values = {
+        f"nDCG@{k}": judged.ndcg(k),
+        f"MRR@{k}": judged.mrr(k),
+        f"recall@{k}": judged.recall(k),
+        f"recall@{depth}": judged.recall(depth),
+        f"AP@{depth}": judged.average_precision(depth),
+    }
+    return SearchResult(name, judged.ranking, values, seconds)
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    name, *numbers = cells
+    padded = [cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True)]
+    return "  ".join([name.ljust(widths[0]), *padded]).rstrip()

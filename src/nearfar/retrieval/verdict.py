@@ -1,0 +1,144 @@
+"""Whether adapted vectors search better than untouched ones, in words.
+
+The verdict is on the main measure, nDCG@k, and on queries that were held out. The expected gain and
+its probability come from `comparison.gains`; the p-values are those of `comparison.significance`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from nearfar.comparison.gains import Gain
+from nearfar.comparison.verdict import CLEAR, PROBABLE
+
+Category = Literal[
+    "clearly better",
+    "probably better",
+    "too few searches to tell",
+    "no clear gain",
+    "worse",
+    "nothing to compare",
+]
+
+SIGNIFICANCE_LEVEL = 0.05
+_ALMOST_SURE = 0.995
+
+
+@dataclass(frozen=True)
+class SearchVerdict:
+    """Whether to use adapted vectors.
+
+    Attributes
+    ----------
+    method : str or None
+        The adapter with the largest expected gain; None if none was tried.
+    measure : str
+        What is measured, such as "nDCG@10".
+    before, after : float
+        Its mean over held-out queries with untouched and with adapted vectors.
+    category : str
+        "clearly better" (at least 95 % sure), "probably better" (at least 75 % sure), "too few
+        searches to tell", "no clear gain" (at most 25 % sure, or not better when tried), "worse"
+        (significantly), or "nothing to compare".
+    gain, low, high : float
+        Expected gain and its 90 % interval.
+    probability : float
+        Probability that the gain makes a practical difference.
+    p_value : float
+        Of the difference, adjusted for the number of adapters (Holm).
+    headline : str
+        All of this in words.
+    """
+
+    method: str | None
+    measure: str
+    before: float
+    after: float
+    category: Category
+    gain: float
+    low: float
+    high: float
+    probability: float
+    p_value: float
+    headline: str
+
+    @property
+    def helps(self) -> bool:
+        """Whether the adapted vectors are clearly or probably better."""
+        return self.category in ("clearly better", "probably better")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the verdict as plain numbers and strings."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return self.headline
+
+
+def judge(
+    name: str, measure: str, before: float, after: float, gain: Gain, p_value: float, *, alone: bool
+) -> SearchVerdict:
+    """Return the verdict on one adapter; `alone` says that no other was tried."""
+    found = category(before, after, gain, p_value)
+    helps, harms, which = "It helps", "It does harm", ""
+    if not alone:
+        helps, harms, which = f"Use {name}", f"Adapting does harm ({name})", f" ({name})"
+    figures = f"{measure} {before:.3f} -> {after:.3f} on searches it has not seen"
+    expected = f"Expected gain {gain.gain:z.3f} ({gain.low:z.3f} to {gain.high:z.3f})."
+    sure = "over 99 %" if gain.probability > _ALMOST_SURE else f"{100 * gain.probability:.0f} %"
+    keep = "Keep the vectors as they are."
+    headline = {
+        "clearly better": f"{helps}: {figures} (clearly better: {sure}). {expected}",
+        "probably better": f"{helps}: {figures} (probably better: {sure}). {expected}",
+        "too few searches to tell": (
+            f"Too few judged searches to tell{which}: {figures} (better: {sure}). {expected}"
+        ),
+        "no clear gain": f"No clear gain{which}: {figures}. {keep}",
+        "worse": f"{harms}: {figures} (p = {p_value:.2g}). {keep}",
+    }[found]
+    return SearchVerdict(
+        name,
+        measure,
+        before,
+        after,
+        found,
+        gain.gain,
+        gain.low,
+        gain.high,
+        gain.probability,
+        p_value,
+        headline,
+    )
+
+
+def untried(measure: str, before: float) -> SearchVerdict:
+    """Return the verdict if there is nothing but untouched vectors."""
+    headline = f"Nothing to compare: {measure} {before:.3f} with the vectors as they are."
+    return SearchVerdict(
+        None, measure, before, before, "nothing to compare", 0.0, 0.0, 0.0, 0.0, 1.0, headline
+    )
+
+
+def category(before: float, after: float, gain: Gain, p_value: float) -> Category:
+    """Return what a difference means.
+
+    Examples
+    --------
+    >>> from nearfar.comparison.gains import Gain
+    >>> from nearfar.retrieval.verdict import category
+    >>> category(0.40, 0.46, Gain(0.05, 0.02, 0.08, probability=0.98), p_value=0.001)
+    'clearly better'
+    >>> category(0.40, 0.39, Gain(0.00, -0.02, 0.01, probability=0.30), p_value=0.4)
+    'no clear gain'
+    """
+    if after < before and p_value < SIGNIFICANCE_LEVEL:
+        return "worse"
+    if after <= before:
+        return "no clear gain"
+    if gain.probability >= CLEAR:
+        return "clearly better"
+    if gain.probability >= PROBABLE:
+        return "probably better"
+    undecided = gain.probability > 1 - PROBABLE
+    return "too few searches to tell" if undecided else "no clear gain"

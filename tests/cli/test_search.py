@@ -1,0 +1,147 @@
+"""``nearfar adapt`` and ``nearfar search-report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import ir_measures
+import numpy as np
+import pytest
+from ir_measures import RR, nDCG
+
+from nearfar import RetrievalAdapter
+from nearfar.cli import adapt, search_report
+from nearfar.retrieval import write_qrels
+from nearfar.retrieval.adapter_choice import Choice
+from nearfar.typing import Floats
+from retrieval.adapters import Stretched, noisy_searches
+
+N_QUERIES = 80
+
+
+class Saved(Stretched):
+    """A stand-in that can be saved."""
+
+    chosen_ = Choice(True, 1.0, 1, 1.0)
+
+    def save(self, path: Path) -> None:
+        path.write_bytes(b"adapter")
+
+
+@pytest.fixture
+def weights(folder: Path) -> Floats:
+    """Vectors and judgements in the working directory; return the weights that help."""
+    Q, X, relevance, helpful = noisy_searches(N_QUERIES)
+    ids = [f"d{row}" for row in range(len(X))]
+    np.savez("q.npz", Q=Q)
+    np.savez("d.npz", X=X, doc_id=ids)
+    write_qrels("qrels.txt", relevance, document_ids=ids)
+    return helpful
+
+
+@pytest.fixture
+def adapting(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Let commands use an adapter with known weights."""
+
+    def use(weights: Floats) -> None:
+        for module in (adapt, search_report):
+            monkeypatch.setattr(module, "make_adapter", lambda *_: Saved(weights))
+
+    return use
+
+
+INPUT = ["q.npz", "d.npz", "--qrels", "qrels.txt"]
+
+
+def test_adapt_writes_what_helps(run: Any, weights: Floats, adapting: Any) -> None:
+    adapting(weights)
+    text = run("adapt", *INPUT).stdout
+    assert "It helps: nDCG@10" in text
+    assert f"Learned from {N_QUERIES} judged queries" in text
+    assert text.splitlines()[-1] == "Adapter written to d-adapter.safetensors"
+    assert Path("d-adapter.safetensors").read_bytes() == b"adapter"
+
+
+def test_adapt_writes_nothing_that_does_not_help(run: Any, weights: Floats, adapting: Any) -> None:
+    adapting(1 - weights)
+    text = run("adapt", *INPUT, "--out", "a.safetensors", code=3).stdout
+    assert text.splitlines()[-1].startswith("Nothing was written.")
+    assert not Path("a.safetensors").exists()
+    run("adapt", *INPUT, "--out", "a.safetensors", "--no-comparison")
+    assert Path("a.safetensors").exists()
+
+
+def test_adapt_prints_json(document: Any, weights: Floats, adapting: Any) -> None:
+    adapting(weights)
+    found = document("adapt", *INPUT)
+    assert found["adapter"] == "d-adapter.safetensors"
+    assert found["comparison"]["verdict"]["category"] == "clearly better"
+    adapting(1 - weights)
+    assert document("adapt", *INPUT, code=3)["adapter"] is None
+
+
+@pytest.mark.parametrize("side", ["query", "both"])
+def test_adapt_saves_a_retrieval_adapter(run: Any, weights: Floats, side: str) -> None:
+    text = run("adapt", *INPUT, "--side", side, "--folds", "2", "--out", "a.safetensors").stdout
+    assert "Adapter written to a.safetensors" in text
+    adapter = RetrievalAdapter.load("a.safetensors")
+    assert (adapter.side, adapter.score) == (side, "cosine")
+    with np.load("q.npz") as queries, np.load("d.npz") as documents:
+        scores, _ = adapter.kneighbors(queries["Q"], documents["X"], k=3)
+    assert scores.shape == (N_QUERIES, 3)
+
+
+def test_an_adapter_that_changes_nothing_is_noted(run: Any, weights: Floats) -> None:
+    rng = np.random.default_rng(0)
+    np.savez("q.npz", Q=rng.normal(size=(N_QUERIES, len(weights))))
+    result = run("adapt", *INPUT, "--no-comparison")
+    assert "Note: Unchanged: no adapter raises nDCG@10" in result.stderr
+    assert "Adapter written to d-adapter.safetensors" in result.stdout
+
+
+def test_search_report_writes_a_page_and_runs(run: Any, weights: Floats, adapting: Any) -> None:
+    adapting(weights)
+    text = run("search-report", *INPUT, "--run-out", "run.trec").stdout
+    assert "It helps: nDCG@10" in text
+    assert "The best order of the first 100 results would have nDCG@10" in text
+    assert "Report written to d.html" in text
+    page = Path("d.html").read_text(encoding="utf-8")
+    assert "nearfar search-report q.npz d.npz --qrels qrels.txt --run-out run.trec" in page
+
+
+def test_runs_have_the_figures_of_the_report(document: Any, weights: Floats, adapting: Any) -> None:
+    adapting(weights)
+    found = document("search-report", *INPUT, "--run-out", "run.trec", "--out", "r.html")
+    assert found["runs"] == ["run.trec", "run-untouched.trec"]
+    qrels = list(ir_measures.read_trec_qrels("qrels.txt"))
+    searches = found["comparison"]["searches"]
+    for file, search in zip(found["runs"][::-1], searches, strict=True):
+        run = ir_measures.read_trec_run(file)
+        expected = ir_measures.calc_aggregate([nDCG @ 10, RR @ 10], qrels, run)
+        assert search["nDCG@10"] == pytest.approx(expected[nDCG @ 10], abs=1e-9)
+        assert search["MRR@10"] == pytest.approx(expected[RR @ 10], abs=1e-9)
+
+
+def test_the_same_command_gives_the_same_files(run: Any, weights: Floats, adapting: Any) -> None:
+    adapting(weights)
+    for name in ("one", "two"):
+        run("search-report", *INPUT, "--run-out", f"{name}.trec", "--out", f"{name}.html")
+    assert Path("one.trec").read_bytes() == Path("two.trec").read_bytes()
+
+
+def test_mistakes_end_in_one_line(run: Any, fail: Any, weights: Floats, folder: Path) -> None:
+    assert "either --qrels FILE or --beir FOLDER" in fail("adapt", "q.npz", "d.npz")
+    Path("bad.txt").write_text("0 0 d1 1\n0 0 nothing 1\n")
+    text = fail("adapt", "q.npz", "d.npz", "--qrels", "bad.txt")
+    assert "bad.txt, line 2 names document 'nothing', which has no vector" in text
+    Path("qrels.html").write_bytes(Path("qrels.txt").read_bytes())
+    judged = ["q.npz", "d.npz", "--qrels", "qrels.html"]
+    assert "is an input" in fail("search-report", *judged, "--out", "qrels.html")
+    Path("few.txt").write_text("0 0 d1 1\n1 0 d2 1\n")
+    text = run("adapt", "q.npz", "d.npz", "--qrels", "few.txt", code=2).stderr
+    assert "Note: 78 of 80 queries have no relevant document and are not used." in text
+    assert "5 folds need at least 5 queries with a relevant document; got 2" in text
+    text = fail("search-report", *INPUT, "--run-out", "run.csv")
+    assert "run.csv has the name of a table" in text
+    assert "k is 500" in fail("adapt", *INPUT, "--results", "500")
