@@ -37,14 +37,16 @@ SETTINGS = {
 
 
 def pairs(relevance: Relevance, queries: Array, all_documents: bool) -> Array:
-    """Return (query, relevant document): the best one of each query, or all."""
+    """Return (query, relevant document): the best one of each query, or all in random order."""
     found = []
     for query in queries:
         documents, grades = relevance.of(query)
         order = np.argsort(-grades, kind="stable")
         wanted = np.count_nonzero(grades) if all_documents else 1
         found += [(query, document) for document in documents[order][:wanted]]
-    return np.array(found)
+    edges = np.array(found)
+    # Documents of the same query in one batch would be each other's negatives.
+    return np.random.RandomState(0).permutation(edges) if all_documents else edges
 
 
 def linear_adapter(Q: Array, X: Array, edges: Array, epochs: int, rate: float) -> Array:
