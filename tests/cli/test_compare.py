@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import pytest
 
 from nearfar import Pairs, Triplets, compare
+from verification.populations import population
 
 from .conftest import LABELS, QUICK
 
@@ -81,3 +83,18 @@ def test_errors_of_judgements(fail):
     assert "lda learns from labels, not from triplets" in fail(*triplets, "--method", "lda")
     assert "nca learns from labels, not from triplets" in fail(*triplets, "--method", "nca")
     assert "more than the" in fail(*triplets, "--folds", 200)
+
+
+def test_unseen_classes(document, run, fail, folder):
+    X, y = population(12, 6, np.random.default_rng(0))
+    np.save("people.npy", X)
+    np.save("persons.npy", y)
+    command = ["compare", "people.npy", "--label", "persons.npy", "--method", "rca"]
+    found = document(*command, "--split", "classes", "--folds", 3)
+    assert (found["split"], found["n_folds"]) == ("classes", 3)
+    assert "split" not in document(*command, "--folds", 3)
+    assert "Use at most --folds 6" in fail(*command, "--split", "classes", "--folds", 7)
+    few = ["compare", "iris.csv", *LABELS, "--split", "classes"]
+    assert "needs four classes or more; there are 3" in fail(*few)
+    judged = ["compare", "rows.npy", "--pairs", "pairs.csv", "--split", "classes"]
+    assert "--split classes needs class labels" in fail(*judged)

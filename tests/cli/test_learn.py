@@ -10,6 +10,7 @@ import pytest
 from nearfar import MLKR, AutoMetric, BoostMetric, Metric, Triplets
 from nearfar.cli.methods import AUTO, LEARNERS
 from nearfar.comparison.verdict import GoalComparison
+from nearfar.constraints import neighbor_search
 from nearfar.learners.auto_problem import PRIOR
 
 from .conftest import LABELS, NAMES, NCA_ONLY, QUICK
@@ -394,3 +395,14 @@ def test_labels_that_look_missing_are_named(run, folder):
     table.write_csv(folder / "t.csv")
     result = run("learn", "t.csv", "--label", "label", *QUICK, "--numeric", "x")
     assert "'NA' in column label counts as a class of its own" in result.stderr
+
+
+def test_how_triplets_were_mined(run, document, monkeypatch):
+    options = ["iris.csv", *LABELS, "--no-comparison", "--method", "boost", "--max-iter", 2]
+    assert document("learn", *options)["mining"]["search"] == "exact"
+    assert "Triplets mined" not in run("learn", *options).stdout
+    monkeypatch.setattr(neighbor_search, "EXACT_PRODUCTS", 0)
+    monkeypatch.setattr(neighbor_search, "FEWEST_ANCHORS", 20)
+    monkeypatch.setattr(neighbor_search, "has_faiss", lambda: False)
+    sentence = "Triplets mined exactly for 20 anchors, a random sample of 150 rows."
+    assert sentence in run("learn", *options).stdout.splitlines()

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from nearfar import Metric, Pairs, evaluate
+from verification.populations import all_pairs, population
 
 VERIFY = ["verify", "metric.safetensors", "rows.npy"]
 
@@ -130,3 +131,71 @@ def test_no_pair_is_the_same(document, run):
 def test_a_damaged_threshold(fail):
     Metric.identity(4).save("bad", metadata={"threshold": '{"value": 1}'})
     assert "damaged entry 'threshold'" in fail("verify", "bad", "rows.npy", "pairs.csv")
+
+
+@pytest.fixture
+def people(folder):
+    """Pairs of 60 persons, and a metric that did not see them."""
+    X, y = population(60, 3, np.random.default_rng(0))
+    np.save("people.npy", X)
+    Metric.identity(8).save("people.safetensors")
+    pairs = all_pairs(y)
+    table = {"a": pairs.index[:, 0], "b": pairs.index[:, 1], "similar": pairs.similar}
+    kept = pairs.similar | (np.arange(len(pairs)) % 4 == 0)
+    pl.DataFrame(table).filter(kept).write_csv("known.csv")
+    return ["verify", "people.safetensors", "people.npy", "known.csv"]
+
+
+@pytest.mark.parametrize("target", ["fmr<=0.03", "recall>=0.8", "precision>=0.9"])
+def test_a_target(document, run, people, target):
+    options = ["--target", target, "--prevalence", 0.5, "--confidence", 0.9]
+    found = document(*people, *options)
+    assert (found["criterion"], found["chosen_here"], found["saved"]) == (target, True, True)
+    point = found["target"]
+    assert (point["confidence"], point["prevalence"], point["n_classes"]) == (0.9, 0.5, 60)
+    assert found["threshold"] == point["threshold"] in point["interval"]
+    side = "at most" if target.startswith("fmr") else "at least"
+    text = run(*people, *options).stdout
+    assert f"{target} is shown with 90 % confidence: {point['estimate']:.4g}, {side}" in text
+    assert "pairs of 60 classes: false match rate" in text
+    assert not document(*people)["chosen_here"]
+    assert document(*people)["threshold"] == point["threshold"]
+
+
+@pytest.mark.parametrize("target", ["eer", "false_match=10,false_non_match=1,prior=0.01"])
+def test_targets_that_show_nothing(run, people, target):
+    assert f"Chosen for {target}: " in run(*people, "--target", target).stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--target", "fmr<=1e-6"], "cannot be shown at 95 % confidence with 60 classes"),
+        (["--target", "luck"], "target must be"),
+        (["--target", "eer", "--threshold", 1], "Give only one of"),
+        (["--target", "eer", "--criterion", "eer"], "Give only one of"),
+        (["--target", "eer", "--confidence", 1], "--confidence must be"),
+        (["--target", "eer", "--prevalence", 0], "--prevalence must be"),
+    ],
+)
+def test_targets_that_are_refused(fail, people, options, message):
+    assert message in fail(*people, *options)
+
+
+def test_labels_are_the_classes(document, fail, people):
+    """Pairs that join few rows of a person look like more persons than there are."""
+    table = pl.read_csv("known.csv")
+    table.filter(~pl.col("similar") | (pl.col("a") % 3 == 0) & (pl.col("b") % 3 == 1)).write_csv(
+        "known.csv"
+    )
+    np.save("persons.npy", np.repeat(np.arange(60), 3))
+    classes = [
+        document(*people, "--target", "eer", *label)["target"]["n_classes"]
+        for label in ([], ["--label", "persons.npy"])
+    ]
+    assert classes == [120, 60]
+
+
+def test_a_target_needs_known_pairs(fail, people):
+    pl.read_csv("known.csv").drop("similar").write_csv("asked.csv")
+    assert "--target needs pairs with a column" in fail(*people[:3], "asked.csv", "--target", "eer")

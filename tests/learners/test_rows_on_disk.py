@@ -23,8 +23,10 @@ from nearfar import (
     XQDA,
     AutoMetric,
     BoostMetric,
+    FarTargetTriplets,
     InverseCovariance,
     MaxMarginMetric,
+    NearestTriplets,
     RandomPairs,
     RandomTriplets,
     SparseNCA,
@@ -70,6 +72,8 @@ CASES = [
     (BoostMetric(max_iter=12, scale="unit", prior=None), "triplets"),
     (BoostMetric(max_iter=12, scale=None), "triplets"),
     (BoostMetric(max_iter=12, constraints=RandomTriplets(2000), random_state=0), "labels"),
+    (BoostMetric(max_iter=12), "labels"),
+    (BoostMetric(max_iter=12, constraints=NearestTriplets(anchors=90), random_state=0), "labels"),
     (MaxMarginMetric(), "pairs"),
     (MaxMarginMetric(scale="standard", n_components=2), "pairs"),
     (MaxMarginMetric(random_state=0), "labels"),
@@ -187,11 +191,19 @@ def test_large_memmaps_are_read_in_blocks(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "learner", [LMNN(), LFDA(), AutoMetric(), NCA(), BoostMetric(), MaxMarginMetric(kernel="rbf")]
+    "learner",
+    [
+        LMNN(),
+        LFDA(),
+        AutoMetric(),
+        NCA(),
+        BoostMetric(constraints=FarTargetTriplets()),
+        MaxMarginMetric(kernel="rbf"),
+    ],
 )
 def test_learners_that_need_rows_in_memory_say_so(learner, tmp_path):
     X, y = labelled_rows("float64")
-    with pytest.raises(ValueError, match=r"not in memory.*BoostMetric \(triplets\)"):
+    with pytest.raises(ValueError, match=r"not in memory.*BoostMetric, Max"):
         learner.fit(saved(X, tmp_path), y)
 
 

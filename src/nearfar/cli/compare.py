@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +22,13 @@ from nearfar.comparison import Comparison
 from nearfar.comparison import compare as compare_methods
 from nearfar.comparison.methods import ALL, Learners
 from nearfar.constraints import Pairs, Triplets
+
+
+class Split(StrEnum):
+    """What folds hold out."""
+
+    rows = "rows"
+    classes = "classes"
 
 
 @command
@@ -44,6 +52,10 @@ def compare(
     budget: options.Budget = options.DEFAULT_BUDGET,
     checkpoint: options.Checkpoint = None,
     folds: options.Folds = 5,
+    split: Annotated[
+        Split,
+        typer.Option(help="What folds hold out: rows, or whole classes that nothing learned from."),
+    ] = Split.rows,
     neighbors: options.Neighbors = 3,
     seed: options.Seed = 0,
     json: options.Json = False,
@@ -71,6 +83,7 @@ def compare(
             known,
             learners,
             folds=folds,
+            split=split,
             neighbors=neighbors,
             seed=seed,
             budget=limit,
@@ -92,10 +105,15 @@ def run_comparison(
     seed: int,
     budget: float | None,
     checkpoint: Path | None,
+    split: Split = Split.rows,
 ) -> Comparison:
     """Compare by labels, triplets or pairs, with progress on the terminal."""
     if isinstance(known, Triplets | Pairs):
+        if split is Split.classes:
+            raise UserError("--split classes needs class labels; give --label.")
         _check_judgements(known, folds)
+    elif split is Split.classes:
+        _check_classes(known, folds)
     else:
         _check_labels(known, folds, neighbors)
     with bars() as shown:
@@ -104,6 +122,7 @@ def run_comparison(
             known,
             learners,
             cv=folds,
+            split=split.value,
             n_neighbors=neighbors,
             budget=budget,
             random_state=seed,
@@ -120,6 +139,17 @@ def _check_judgements(known: Triplets | Pairs, folds: int) -> None:
         if isinstance(known, Pairs):
             what = f"{counted(number, 'group')} of pairs that share rows"
         raise UserError(f"--folds {folds} is more than the {what}.")
+
+
+def _check_classes(labels: NDArray[Any], folds: int) -> None:
+    number = len(np.unique(labels))
+    if number < 4:
+        raise UserError(f"--split classes needs four classes or more; there are {number}.")
+    if folds > number // 2:
+        raise UserError(
+            f"--folds {folds} is more than half of the {number} classes; every fold holds out two "
+            f"classes or more. Use at most --folds {number // 2}."
+        )
 
 
 def _check_labels(labels: NDArray[Any], folds: int, neighbors: int) -> None:

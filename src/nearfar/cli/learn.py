@@ -279,6 +279,7 @@ class Task:
             "stopped": None if result is None else result.stopped,
             "expected": asdict(result.expected) if result and result.expected else None,
             "weights": None if result is None else result.weights,
+            "mining": asdict(result.mining) if result and result.mining else None,
             "comparison": None if self.comparison is None else self.comparison.to_dict(),
             "held_out": held_out and {name: s.tolist() for name, s in held_out.items()},
         }
@@ -297,6 +298,8 @@ class Task:
         if self.path is None:
             say(self._nothing_learned(self.result))
             return
+        if self.result.mining is not None and self.result.mining.search != "exact":
+            say(str(self.result.mining))
         say(f"Learned from all rows in {self.result.seconds:.2f} s{_detail(self.result)}.")
         if self.result.expected is not None and self.comparison is None:
             say(f"On new data, expect {self.result.expected}.")

@@ -21,7 +21,7 @@ from nearfar.cli.rows import Rows
 from nearfar.cli.terminal import bars, convergence_notes
 from nearfar.comparison import Comparison, Method, default_methods, learned_method
 from nearfar.comparison.methods import ALL, Learners, seeded
-from nearfar.constraints import Pairs, Triplets
+from nearfar.constraints import Mining, Pairs, Triplets
 from nearfar.learners.auto import AutoMetric, known_learners
 from nearfar.learners.auto_problem import PRIOR
 from nearfar.learners.base import MetricLearner
@@ -253,6 +253,11 @@ class MethodFit:
     def expected(self) -> Expected | None:
         """What to expect on new data, if the learner put some data aside."""
         return getattr(self.learner, "expected_", None)
+
+    @property
+    def mining(self) -> Mining | None:
+        """How the learner mined triplets from labels, if it did."""
+        return getattr(self.learner, "mining_", None)
 
     @property
     def weights(self) -> dict[str, float] | None:

@@ -24,7 +24,16 @@ from nearfar.constraints import Pairs
 from nearfar.evaluate import verification, verification_curve
 from nearfar.metrics.metric import Metric
 from nearfar.typing import Floats, Ints
-from nearfar.verification import held_out_decisions, threshold_on
+from nearfar.verification import (
+    Evidence,
+    OperatingPoint,
+    choose_threshold,
+    held_out_decisions,
+    joined_classes,
+    parse_target,
+    threshold_on,
+)
+from nearfar.verification.targets import Target
 
 _PAIRS_SHOWN = 20
 
@@ -57,6 +66,24 @@ def verify(
     max_fpr: Annotated[
         float, typer.Option(min=0, max=1, help="Largest false positive rate, for fpr.")
     ] = 0.01,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            help='Choose a threshold that is shown to meet this on new classes: "precision>=0.99", '
+            '"fmr<=1e-3" or "recall>=0.9"; or eer, or '
+            '"false_match=10,false_non_match=1,prior=0.01" (costs).'
+        ),
+    ] = None,
+    confidence: Annotated[
+        float, typer.Option(help="Confidence with which --target is shown, above 0.5 and below 1.")
+    ] = 0.95,
+    prevalence: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of similar pairs in use, for precision and costs "
+            "[default: their share in the table]."
+        ),
+    ] = None,
     label: options.Label = None,
     drop: options.Drop = None,
     ids: options.Id = None,
@@ -68,8 +95,11 @@ def verify(
     """Decide whether pairs of rows are the same.
 
     If the pairs have a column `similar` and the metric file has no threshold yet, one is chosen and
-    saved in the metric file. Its accuracy is that of thresholds chosen on other pairs.
+    saved in the metric file. Its accuracy is that of thresholds chosen on other pairs. With
+    --target, give pairs of rows that the metric was not learned from. The confidence counts the
+    classes of --label, or else rows that similar pairs join.
     """
+    wanted = _wanted(target, threshold, criterion, confidence, prevalence)
     if save_as is not None:
         check_output(save_as, WRITTEN_TABLES, [metric, source, pairs])
     if threshold is not None and not 0 <= threshold < float("inf"):
@@ -78,13 +108,19 @@ def verify(
     rows = read_rows(source, label=label, drop=drop, ids=ids, metric=found)
     index, known = read_queries(pairs, rows)
     used = _Threshold(threshold) if threshold is not None else _stored(metric)
-    chosen_here = (
-        known is not None
-        and threshold is None
-        and (used is None or criterion is not None or used.pairs == _identity(known, rows.X))
-    )
-    held_out, saved = None, False
-    if chosen_here:
+    if wanted is not None and known is None:
+        raise UserError(f"--target needs pairs with a column 'similar'; {pairs} has none.")
+    chosen_here = known is not None and threshold is None and wanted is None
+    if chosen_here and used is not None and criterion is None:
+        assert known is not None
+        chosen_here = used.by_criterion and used.pairs == _identity(known, rows.X)
+    held_out, saved, point = None, False, None
+    if wanted is not None:
+        assert known is not None
+        point = wanted.choose(found, rows, known)
+        used = _Threshold(point.threshold, str(wanted.target), _identity(known, rows.X))
+        saved = _save(metric, used)
+    elif chosen_here:
         assert known is not None
         used, held_out = _choose(found, rows.X, known, criterion or Criterion.accuracy, max_fpr)
         saved = _save(metric, used)
@@ -96,7 +132,7 @@ def verify(
     document: dict[str, Any] = {
         "threshold": used.value,
         "criterion": used.criterion,
-        "chosen_here": chosen_here,
+        "chosen_here": chosen_here or point is not None,
         "saved": saved,
         "pairs": len(table),
         "same": int(table["same"].sum()),
@@ -104,6 +140,8 @@ def verify(
     if known is not None:
         decided = held_out if chosen_here else table["same"].to_numpy()
         document |= _scores(found, rows.X, known, decided)
+    if point is not None:
+        document["target"] = asdict(point)
     if save_as is not None:
         write_frame(table, save_as)
     if json:
@@ -128,6 +166,49 @@ class _Threshold:
     value: float
     criterion: str | None = None
     pairs: str | None = None
+
+    @property
+    def by_criterion(self) -> bool:
+        """Whether it was chosen by a criterion, without a target."""
+        return self.criterion in list(Criterion)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What --target asks for."""
+
+    target: Target
+    confidence: float
+    prevalence: float | None
+
+    def choose(self, metric: Metric, rows: Rows, known: Pairs) -> OperatingPoint:
+        """Choose a threshold; classes are the labels, if there are any."""
+        classes = joined_classes(known)
+        if rows.y is not None:
+            classes = np.unique(rows.labels, return_inverse=True)[1][known.index]
+        evidence = Evidence(metric.pair_distances(rows.X, known), known, classes)
+        return choose_threshold(
+            evidence, self.target, confidence=self.confidence, prevalence=self.prevalence
+        )
+
+
+def _wanted(
+    target: str | None,
+    threshold: float | None,
+    criterion: Criterion | None,
+    confidence: float,
+    prevalence: float | None,
+) -> _Wanted | None:
+    """Check what --target asks for."""
+    if target is None:
+        return None
+    if threshold is not None or criterion is not None:
+        raise UserError("Give only one of --target, --threshold and --criterion.")
+    if not 0.5 < confidence < 1:
+        raise UserError(f"--confidence must be above 0.5 and below 1; got {confidence}.")
+    if prevalence is not None and not 0 < prevalence < 1:
+        raise UserError(f"--prevalence must be between 0 and 1; got {prevalence}.")
+    return _Wanted(parse_target(target), confidence, prevalence)
 
 
 def _stored(metric: Path) -> _Threshold | None:
@@ -199,7 +280,8 @@ def _scores(
 def _show(
     document: dict[str, Any], metric: Path, table: pl.DataFrame, save_as: Path | None
 ) -> None:
-    chosen_here = document["chosen_here"]
+    target = document.get("target")
+    chosen_here = document["chosen_here"] and target is None
     if "auc" in document:
         where = "with thresholds chosen on other pairs" if chosen_here else "at the threshold"
         accuracy = document["accuracy"]
@@ -210,6 +292,8 @@ def _show(
         )
         if accuracy is None:
             note("there are too few pairs to test a threshold on others than it is chosen on.")
+    if target is not None:
+        say(_shown(target, document["criterion"]))
     say(
         f"Threshold {document['threshold']:.6g}: "
         f"{document['same']} of {document['pairs']} pairs are the same."
@@ -226,3 +310,22 @@ def _show(
     show_table(["pair", "distance", "decision"], lines)
     if len(table) > _PAIRS_SHOWN:
         say(f"These are the first {_PAIRS_SHOWN}; write all with --out FILE.")
+
+
+def _shown(point: dict[str, Any], target: str) -> str:
+    """Say what is known of a threshold."""
+    low, high = point["interval"]
+    figure = f"{point['estimate']:.4g}"
+    shown = f"Chosen for {target}: {figure}."
+    if point["bound"] is not None:
+        side = "most" if "<=" in target else "least"
+        confidence = f"{100 * point['confidence']:g} % confidence"
+        shown = f"{target} is shown with {confidence}: {figure}, at {side} {point['bound']:.4g}."
+    prevalence = f"{100 * point['prevalence']:.3g} % of pairs are similar"
+    return (
+        f"{shown}\n"
+        f"On {point['n_pairs']} pairs of {point['n_classes']} classes: false match rate "
+        f"{point['fmr']:.3g}, recall {100 * point['recall']:.1f} %, precision "
+        f"{100 * point['precision']:.1f} % if {prevalence}.\n"
+        f"Interval of the threshold: {low:.6g} to {high:.6g}."
+    )

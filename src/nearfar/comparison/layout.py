@@ -63,13 +63,16 @@ class LabelsLayout(Layout):
 
     columns = ("", "error %", "triplets %", "MAP@R", "fit s")
 
-    def __init__(self, n_neighbors: int) -> None:
-        self.n_neighbors = n_neighbors
+    def __init__(self, n_neighbors: int, n_unseen: int | None = None) -> None:
+        self.n_neighbors, self.n_unseen = n_neighbors, n_unseen
         self.measures = {"classification": "error", "ranking": "map_at_r"}
 
     def title(self, n_folds: int, n_rows: int) -> str:
         """Return the title of the table."""
-        return f"{self.n_neighbors}-NN error ± std over {n_folds} folds, {n_rows} rows"
+        data = f"{n_folds} folds, {n_rows} rows"
+        if self.n_unseen is not None:
+            data = f"{n_folds} folds of unseen classes, {n_rows} rows of {self.n_unseen} classes"
+        return f"{self.n_neighbors}-NN error ± std over {data}"
 
     def _size(self, result: MethodResult) -> dict[str, Any]:
         return {"training_rows": _mean_training_size(result)}

@@ -59,6 +59,8 @@ DEFAULT_JUDGEMENT_LEARNERS = (*DEFAULT_LEARNERS, "LSML", "ITML")
 ANY_SUPERVISION = ("labels", "pairs", "triplets")
 
 _NAMES = {"labels": "class labels"}
+_VALIDATION_FRACTION = 0.2
+"""For learners that validate nothing by default, on classes that are new."""
 _SCIKIT_NCA = "NCA (scikit-learn)"
 _SCIKIT_NCA_MAX_ROWS = 5_000
 
@@ -108,6 +110,18 @@ class Method:
         budget = min(self.estimator.budget, seconds)
         estimator = clone(self.estimator).set_params(budget=budget)
         return replace(self, fit=partial(_fit_learner, estimator), estimator=estimator)
+
+    def for_new_classes(self) -> Method:
+        """Return the method, with what it validates validated on classes it did not learn from."""
+        learner = self.estimator
+        parameters = {} if learner is None else learner.get_params()
+        if not isinstance(learner, MetricLearner) or "validation" not in parameters:
+            return self
+        chosen: dict[str, Any] = {"validation": "classes"}
+        if parameters.get("validation_fraction", 0.0) is None and learner.variant != "paper":
+            chosen["validation_fraction"] = _VALIDATION_FRACTION
+        learner = clone(learner).set_params(**chosen)
+        return replace(self, fit=partial(_fit_learner, learner), estimator=learner)
 
     def unsuitable(self, X: Floats) -> str:
         """Return why the method cannot be used on these rows, or an empty string."""

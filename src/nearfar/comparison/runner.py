@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,13 +16,13 @@ from sklearn.utils.validation import check_array, check_X_y
 from nearfar.comparison.checkpoint import Checkpoint
 from nearfar.comparison.methods import Learners, default_methods
 from nearfar.comparison.schedule import run_within
-from nearfar.comparison.splits import Splits, make_folds
+from nearfar.comparison.splits import Splits, class_folds, make_folds
 from nearfar.comparison.table import Comparison
-from nearfar.comparison.tasks import LabelledRows, Task, judged
+from nearfar.comparison.tasks import LabelledRows, Task, UnseenClasses, judged
 from nearfar.comparison.trials import Progress, TrialRunner
 from nearfar.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
 from nearfar.runtime.deadline import Clock
-from nearfar.runtime.parameters import check_parameters, integer, number
+from nearfar.runtime.parameters import check_parameters, choice, integer, number
 
 
 def compare(
@@ -32,6 +32,7 @@ def compare(
     *,
     cv: Any = 5,
     groups: ArrayLike | None = None,
+    split: Literal["rows", "classes"] = "rows",
     n_neighbors: int = 3,
     budget: float | None = None,
     random_state: int | None = 0,
@@ -62,6 +63,12 @@ def compare(
         or of connected groups of pairs (`Pairs.folds`). Others split the rows or the judgements.
     groups : array-like of shape (n_samples,) or (n_judgements,), optional
         For splitters that keep groups of rows or judgements together.
+    split : {"rows", "classes"}, default="rows"
+        What folds of labels hold out. With "classes", methods learn from some classes, and rows of
+        the others are classified and ranked by each other: it is how a metric does on classes that
+        it has never seen. Learners are then validated on held-out classes, too
+        (`validation="classes"`, with `validation_fraction=0.2` where that is None), and
+        significance counts classes instead of rows.
     n_neighbors : int, default=3
         Number of neighbours that vote.
     budget : float, optional
@@ -111,6 +118,7 @@ def compare(
     >>> compare(X, pairs, ["RCA"]).by_goal("pairs").verdict.category
     'clearly better'
     """
+    check_parameters({"split": choice("rows", "classes")}, {"split": split})
     if budget is not None:
         check_parameters({"budget": number(at_least=0.0)}, {"budget": budget})
     if checkpoint is not None and random_state is None:
@@ -122,13 +130,21 @@ def compare(
         raise ValueError("Chunklets cannot be held out; give labels, Triplets or Pairs.")
     task: Task
     if isinstance(y, Triplets | Pairs):
+        if split == "classes":
+            raise ValueError(
+                'split="classes" needs class labels; pairs are split by connected group, and '
+                "triplets by anchor."
+            )
         points = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=2)
         task = judged(points, y, cv, groups, random_state)
         compared = [version("nearfar"), points, vars(task.judgements), task.splits.folds, seed]
     else:
-        task = _labelled(X, y, cv, groups, n_neighbors, random_state, seed)
+        task = _labelled(X, y, cv, groups, split, n_neighbors, random_state, seed)
         compared = [version("nearfar"), task.X, task.y, task.splits.folds, n_neighbors, seed]
     methods = default_methods(learners, random_state=random_state, supervision=task.kind)
+    if split == "classes":
+        methods = [method.for_new_classes() for method in methods]
+        compared.append(split)
     folds = task.splits.folds
     with Checkpoint(checkpoint, compared, task.splits, clock=clock) as kept:
         runner = TrialRunner(task, methods, kept, progress=progress, clock=clock)
@@ -144,6 +160,7 @@ def compare(
         test_share=float(np.mean([len(test) / len(train) for train, test in folds])),
         goals=task.goals,
         shared=task.shared,
+        unseen=task.unseen,
     )
 
 
@@ -152,6 +169,7 @@ def _labelled(
     y: ArrayLike,
     cv: Any,
     groups: ArrayLike | None,
+    split: str,
     n_neighbors: int,
     random_state: int | None,
     seed: int,
@@ -159,10 +177,15 @@ def _labelled(
     points, labels = check_X_y(X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
     check_classification_targets(labels)
     codes = np.unique(labels, return_inverse=True)[1]
-    folds = make_folds(points, codes, cv, groups, random_state)
+    among_test_rows = split == "classes"
+    if among_test_rows:
+        folds = class_folds(codes, cv, groups, random_state)
+    else:
+        folds = make_folds(points, codes, cv, groups, random_state)
     check_parameters({"n_neighbors": integer(at_least=1)}, {"n_neighbors": n_neighbors})
-    smallest = min(len(train) for train, _ in folds)
+    smallest = min(len(test) - 1 if among_test_rows else len(train) for train, test in folds)
     if n_neighbors > smallest:
         raise ValueError(f"n_neighbors must be from 1 to {smallest}; got {n_neighbors}.")
     splits = Splits(folds, codes, n_neighbors=n_neighbors, seed=seed)
-    return LabelledRows(points, codes, splits, n_neighbors=n_neighbors, seed=seed)
+    task = UnseenClasses if among_test_rows else LabelledRows
+    return task(points, codes, splits, n_neighbors=n_neighbors, seed=seed)

@@ -6,6 +6,9 @@
                         in the right order, where a tie counts half; the mean over test rows
     MAP@R               as in `nearfar.evaluate`
 
+Rows of classes that were not learned from have no training rows to find: they are queries among
+each other.
+
 For large folds a random sample of the test rows is classified, and a smaller one is ranked.
 """
 
@@ -20,7 +23,7 @@ from scipy.stats import rankdata
 from nearfar.comparison.gains import Goal
 from nearfar.evaluate.retrieval import average_precision_at_r, majority
 from nearfar.metrics.metric import Metric
-from nearfar.metrics.search import Distance, Gallery
+from nearfar.metrics.search import Distance, Gallery, Search
 from nearfar.typing import Floats, Ints, Vector
 
 _CLASSIFIED_DISTANCES = 1 << 27
@@ -72,7 +75,7 @@ class Scores:
 def score_distance(
     distance: Metric | Distance,
     gallery: tuple[Floats, Ints],
-    test: tuple[Floats, Ints],
+    test: tuple[Floats, Ints] | None,
     *,
     n_neighbors: int,
     random_state: int | None = 0,
@@ -82,8 +85,11 @@ def score_distance(
     Parameters
     ----------
     distance : Metric or Distance
-    gallery, test : tuple of arrays
+    gallery : tuple of arrays
         Rows, and their classes as codes from 0.
+    test : tuple of arrays or None
+        Queries likewise; None for the rows of the gallery among each other. Those that are alone in
+        their class are then not scored.
     n_neighbors : int
         Number of votes.
     random_state : int or None
@@ -99,18 +105,29 @@ def score_distance(
     >>> found.wrong, found.triplet_accuracy
     (array([0., 0., 0.]), 1.0)
     """
-    (X, y), (X_test, y_test) = gallery, test
+    X, y = gallery
+    X_test, y_test = gallery if test is None else test
     order = np.random.default_rng(random_state).permutation(len(X_test))
     classified = np.sort(order[: max(_CLASSIFIED_ROWS, _CLASSIFIED_DISTANCES // len(X))])
     ranked = np.sort(order[: max(_RANKED_ROWS, _RANKED_DISTANCES // len(X))])
     wrong, precision = np.full((2, len(X_test)), np.nan)
     searched = Gallery(distance, X)
-    neighbors = searched.search(X_test[classified]).nearest(n_neighbors)[1]
+    among = test is None
+    if among:
+        classified = classified[np.bincount(y)[y[classified]] > 1]
+
+    def queries(rows: Ints) -> Search:
+        return searched.search(rows=rows) if among else searched.search(X_test[rows])
+
+    neighbors = queries(classified).nearest(n_neighbors)[1]
     wrong[classified] = majority(y[neighbors]) != y_test[classified]
     shares = []
-    for part, table in searched.search(X_test[ranked]).tables():
+    for part, table in queries(ranked).tables():
         rows = ranked[part]
         relevant = y == y_test[rows, None]
+        if among:
+            others = np.arange(len(y)) != rows[:, None]
+            table, relevant = (each[others].reshape(len(rows), -1) for each in (table, relevant))
         mixed = relevant.any(axis=1) & ~relevant.all(axis=1)
         if mixed.any():
             share, precision[rows[mixed]] = _score_rankings(table[mixed], relevant[mixed])

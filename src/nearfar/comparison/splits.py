@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.model_selection import StratifiedKFold, check_cv
+from sklearn.utils import check_random_state
 
 from nearfar.typing import Floats, Ints, Vector
 
@@ -151,6 +152,29 @@ def stratified_order(y: Ints, random: np.random.Generator) -> Ints:
     share = (position + np.repeat(offsets, sizes)) / np.repeat(np.maximum(sizes, 1), sizes)
     share[position < 2] = -1.0
     return grouped[np.argsort(share, kind="stable")]
+
+
+def class_folds(y: Ints, cv: Any, groups: Any, random_state: int | None) -> Folds:
+    """Return folds that hold out whole classes, about as many in each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.comparison.splits import class_folds
+    >>> y = np.repeat(np.arange(4), 3)
+    >>> [np.unique(y[test]).tolist() for _, test in class_folds(y, 2, None, 0)]
+    [[1, 2], [0, 3]]
+    """
+    most = (int(y.max()) + 1) // 2
+    if groups is not None or not isinstance(cv, int | np.integer) or not 2 <= cv <= most:
+        raise ValueError(
+            f'With split="classes", cv must be a number of folds from 2 to {most}, as every fold '
+            f"holds out two classes or more, and groups must be None; got cv={cv}."
+        )
+    order = check_random_state(random_state).permutation(int(y.max()) + 1)
+    fold = np.empty(len(order), dtype=np.intp)
+    fold[order] = np.arange(len(order)) % cv
+    return [(np.flatnonzero(fold[y] != i), np.flatnonzero(fold[y] == i)) for i in range(cv)]
 
 
 def make_folds(X: Floats, y: Ints, cv: Any, groups: Any, random_state: int | None) -> Folds:

@@ -6,12 +6,15 @@ import html
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from nearfar.comparison.gains import Goal
 from nearfar.comparison.layout import EARLY, JudgementsLayout, LabelsLayout, Layout
 from nearfar.comparison.results import NO_TIME, MethodResult, paired
 from nearfar.comparison.shared_rows import SharedRows
 from nearfar.comparison.verdict import GoalComparison
 from nearfar.comparison.wording import described
+from nearfar.typing import Ints
 
 
 class Comparison(Mapping[str, MethodResult]):
@@ -29,6 +32,8 @@ class Comparison(Mapping[str, MethodResult]):
         What methods are compared by: these for labels, otherwise "triplets" or "pairs".
     shared : SharedRows, optional
         The judgements, for triplets and pairs.
+    unseen : array of shape (n_rows,), optional
+        The class of each row, if methods were tested on classes that they did not learn from.
 
     Attributes
     ----------
@@ -50,6 +55,7 @@ class Comparison(Mapping[str, MethodResult]):
         test_share: float = 0.25,
         goals: tuple[Goal, ...] = ("classification", "ranking"),
         shared: SharedRows | None = None,
+        unseen: Ints | None = None,
     ) -> None:
         self.results = [result for result in results if not result.note]
         self.left_out = [result for result in results if result.note]
@@ -57,11 +63,15 @@ class Comparison(Mapping[str, MethodResult]):
         if not any(result.method.kind == "baseline" for result in self.results):
             raise ValueError(f"Euclidean distance {self.left_out[0].note}.")
         self.goals: dict[Goal, GoalComparison] = {
-            goal: GoalComparison(self.results, goal, test_share=test_share, shared=shared)
+            goal: GoalComparison(
+                self.results, goal, test_share=test_share, shared=shared, unseen=unseen
+            )
             for goal in goals
         }
+        n_unseen = None if unseen is None else len(np.unique(unseen))
+        self.split = "rows" if unseen is None else "classes"
         self.n_judgements = None if shared is None else len(shared)
-        self._layout: Layout = LabelsLayout(n_neighbors)
+        self._layout: Layout = LabelsLayout(n_neighbors, n_unseen)
         if shared is not None:
             self._layout = JudgementsLayout(goals[0], len(shared))
 
@@ -189,6 +199,7 @@ class Comparison(Mapping[str, MethodResult]):
             "n_rows": self.n_rows,
             "n_folds": self.n_folds,
             number: self.n_neighbors if self.n_judgements is None else self.n_judgements,
+            **({} if self.split == "rows" else {"split": self.split}),
             "winner": {goal: w and w.name for goal, w in winners.items()},
             "verdict": self.verdicts,
             **{goal: compared.verdict.to_dict() for goal, compared in self.goals.items()},

@@ -2,6 +2,8 @@
 
 rows        a method learns from the training rows of a fold; test rows are classified and
             ranked by the training rows (`scoring`)
+classes     a method learns from the rows of some classes; rows of the others are classified
+            and ranked by each other
 triplets    a method learns from the triplets of some anchors, over all rows; the triplets of
             the other anchors are right or wrong
 pairs       a method learns from some connected groups of pairs, over all rows; a pair of the
@@ -45,6 +47,8 @@ class Task(ABC):
         Of rows, triplets or pairs.
     shared : SharedRows or None
         Which judgements share rows.
+    unseen : array of shape (n_rows,) or None
+        The class of each row, if methods are tested on classes that they did not learn from.
     """
 
     kind: ClassVar[str]
@@ -52,6 +56,7 @@ class Task(ABC):
     X: Floats
     splits: Splits
     shared: SharedRows | None = None
+    unseen: Ints | None = None
 
     @abstractmethod
     def training(self, cell: Cell, *, raw: bool) -> tuple[Floats, Any]:
@@ -96,6 +101,21 @@ class LabelledRows(Task):
             X, X_test = scaler.transform(self.X[train]), scaler.transform(self.X[test])
             self._standardised = cell, X, X_test
         return self._standardised[1:]
+
+
+class UnseenClasses(LabelledRows):
+    """Rows with class codes; classes are learned from or tested on, and never both."""
+
+    def __init__(self, X: Floats, y: Ints, splits: Splits, *, n_neighbors: int, seed: int) -> None:
+        super().__init__(X, y, splits, n_neighbors=n_neighbors, seed=seed)
+        self.unseen = y
+
+    def score(self, distance: Metric | Distance, cell: Cell, *, raw: bool) -> Scores:
+        """Classify and rank the test rows by each other."""
+        gallery = self._rows(cell, raw)[1], self.y[self.splits.rows(cell)[1]]
+        return score_distance(
+            distance, gallery, None, n_neighbors=self.n_neighbors, random_state=self.seed
+        )
 
 
 class _Judged(Task):

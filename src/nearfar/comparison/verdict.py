@@ -24,6 +24,7 @@ from nearfar.comparison.results import MethodResult, paired
 from nearfar.comparison.shared_rows import SharedRows
 from nearfar.comparison.significance import fold_test, holm, row_test, sign_test
 from nearfar.comparison.wording import Wording
+from nearfar.typing import Ints, Vector
 
 Category = Literal[
     "clearly better",
@@ -98,6 +99,9 @@ class GoalComparison:
         Test rows for each training row of a fold.
     shared : SharedRows, optional
         The judgements, for triplets and pairs.
+    unseen : array of shape (n_rows,), optional
+        The class of each row, if methods did not learn from it. What counts is then the mean over
+        the rows of a class.
 
     Attributes
     ----------
@@ -118,9 +122,10 @@ class GoalComparison:
         *,
         test_share: float = 0.25,
         shared: SharedRows | None = None,
+        unseen: Ints | None = None,
     ) -> None:
         self.results, self.goal, self.test_share = results, goal, test_share
-        self.shared = shared
+        self.shared, self.unseen = shared, unseen
         baselines = [result for result in results if result.method.kind == "baseline"]
         self.reference = self._best(baselines[::-1])
         self.p_values = self._adjusted_p_values()
@@ -152,15 +157,28 @@ class GoalComparison:
             return 1.0
         one, other = pair
         if self.goal == "classification":
-            return sign_test(one.wrong - other.wrong, self.loss(one) - self.loss(other))
+            difference = self.counted(one.wrong - other.wrong)
+            return sign_test(difference, self.loss(one) - self.loss(other))
         if self.shared is not None:
             return self.shared.test(one.wrong - other.wrong)
         if len(one.cells) == 1 < one.n_folds:
             return 1.0
         return max(
-            row_test(one.average_precision - other.average_precision),
+            row_test(self.counted(one.average_precision - other.average_precision)),
             fold_test(one.maps_at_r - other.maps_at_r, self.test_share),
         )
+
+    def counted(self, values: Vector) -> Vector:
+        """Return values of rows as what counts: rows, or means over rows of unseen classes.
+
+        nan marks rows, and classes, without values.
+        """
+        if self.unseen is None:
+            return values
+        known = ~np.isnan(values)
+        n = int(self.unseen.max()) + 1
+        sums, numbers = (np.bincount(self.unseen[known], w, n) for w in (values[known], None))
+        return np.divide(sums, numbers, out=np.full(n, np.nan), where=numbers > 0)
 
     def difference(self, one: MethodResult, other: MethodResult) -> float:
         """Return how much smaller the loss of one method is than another's, where both were tried.
@@ -243,8 +261,9 @@ class GoalComparison:
         if self.shared is not None:
             return self.shared.observe(other.wrong - one.wrong)
         if self.goal == "classification":
-            return observe_rows(other.wrong - one.wrong, self.goal)
-        return observe_rows(one.average_precision - other.average_precision, self.goal)
+            return observe_rows(self.counted(other.wrong - one.wrong), self.goal)
+        difference = one.average_precision - other.average_precision
+        return observe_rows(self.counted(difference), self.goal)
 
     def _verdict(self) -> Verdict:
         """Return the best guess on the most data on which a method is better, or on the most."""

@@ -18,6 +18,7 @@ from nearfar.constraints.from_labels import (
     RandomTriplets,
     TripletStrategy,
 )
+from nearfar.constraints.neighbor_search import Mining, mining_reports
 from nearfar.constraints.pairs import Pairs
 from nearfar.constraints.triplets import Triplets
 
@@ -27,6 +28,7 @@ __all__ = [
     "Constraints",
     "ConstraintsOver",
     "FarTargetTriplets",
+    "Mining",
     "NearestTriplets",
     "PairStrategy",
     "Pairs",
@@ -36,6 +38,7 @@ __all__ = [
     "Triplets",
     "checked_labels",
     "given_pairs",
+    "mining_reports",
     "to_chunklets",
     "to_pairs",
     "to_triplets",

@@ -14,12 +14,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from sklearn.utils import check_array
 
 from nearfar.constraints.mining import class_neighbors
+from nearfar.constraints.neighbor_search import SEARCHES, Search, find_neighbors
 from nearfar.constraints.pairs import Pairs
 from nearfar.constraints.triplets import Triplets
 from nearfar.numerics.class_order import ClassOrder
-from nearfar.runtime.parameters import check_parameters, integer, number
+from nearfar.rows import Points, Rows
+from nearfar.runtime.parameters import check_parameters, choice, integer, number, optional
 from nearfar.typing import Floats, Ints
 
 TripletStrategy = Callable[[Floats, Ints, np.random.RandomState], Triplets]
@@ -36,9 +39,20 @@ class NearestTriplets:
         Neighbours of the same class.
     impostors : int, default=3
         Neighbours of other classes; every target is compared with every impostor.
+    search : {"auto", "exact", "approximate", "anchors"}, default="auto"
+        "exact" compares all rows with all rows. "approximate" uses an index of faiss, which must be
+        installed, and measures its recall. "anchors" compares a random sample of rows with all
+        rows, and gives triplets for these only. "auto" is exact for up to about 100,000 rows of 64
+        features, which takes a minute; beyond that it is approximate if faiss is installed, and
+        takes anchors otherwise and for rows that are not in memory.
+    anchors : int, optional
+        Number of anchors, if "auto" or "anchors" shall take a sample of so many. By default as many
+        as a minute allows, and at least 2,000.
 
     Notes
     -----
+    Learners keep what was done as `mining_`.
+
     Ties: nearest first, then lower row number. A class of one member has no targets, a class of
     fewer than `targets` + 1 members as many as there are.
 
@@ -54,17 +68,36 @@ class NearestTriplets:
            [3, 2, 1]])
     """
 
+    reads_rows: ClassVar[bool] = True
+
     targets: int = 3
     impostors: int = 3
+    search: Search = "auto"
+    anchors: int | None = None
 
     def __post_init__(self) -> None:
         _check_positive(targets=self.targets, impostors=self.impostors)
+        rules = {"search": choice(*SEARCHES), "anchors": optional(integer(at_least=1))}
+        check_parameters(rules, {"search": self.search, "anchors": self.anchors})
+        if self.anchors is not None and self.search not in ("auto", "anchors"):
+            raise ValueError(f"search={self.search!r} takes no anchors; use search='anchors'.")
 
     def __call__(
-        self, X: Floats, y: Ints, random_state: np.random.RandomState | None = None
+        self, X: Points, y: Ints, random_state: np.random.RandomState | None = None
     ) -> Triplets:
-        """Build the triplets; `random_state` is not used."""
-        return _cross(*class_neighbors(X, y, self.targets, self.impostors))
+        """Build the triplets; the exact search does not use `random_state`."""
+        points = X if isinstance(X, Rows) else check_array(X, dtype=[np.float64, np.float32])
+        return _cross(
+            *find_neighbors(
+                points,
+                y,
+                self.targets,
+                self.impostors,
+                search=self.search if self.anchors is None else "anchors",
+                n_anchors=self.anchors,
+                random_state=_random(random_state),
+            )
+        )
 
 
 @dataclass(frozen=True)
@@ -100,7 +133,8 @@ class FarTargetTriplets:
         self, X: Floats, y: Ints, random_state: np.random.RandomState | None = None
     ) -> Triplets:
         """Build the triplets."""
-        triplets = _cross(*class_neighbors(X, y, self.a, self.a, farthest_targets=True))
+        found = class_neighbors(X, y, self.a, self.a, farthest_targets=True)
+        triplets = _cross(np.arange(len(X)), *found)
         kept = int(np.ceil(self.keep * len(triplets)))
         if kept == len(triplets):
             return triplets
@@ -244,10 +278,10 @@ class _ClassSampler(ClassOrder):
         return self.order[(self.edges[code + 1] + shift.astype(np.intp)) % self.n]
 
 
-def _cross(targets: Ints, impostors: Ints) -> Triplets:
-    """Every target of a row with every impostor of it; -1 stands for none."""
-    n, k = targets.shape
-    anchor = np.repeat(np.arange(n), k * impostors.shape[1])
+def _cross(anchors: Ints, targets: Ints, impostors: Ints) -> Triplets:
+    """Every target of an anchor with every impostor of it; -1 stands for none."""
+    k = targets.shape[1]
+    anchor = np.repeat(anchors, k * impostors.shape[1])
     near = np.repeat(targets, impostors.shape[1], axis=1).ravel()
     far = np.tile(impostors, (1, k)).ravel()
     whole = (near >= 0) & (far >= 0)

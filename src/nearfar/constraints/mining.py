@@ -30,13 +30,13 @@ from sklearn.utils import check_array, check_consistent_length
 
 from nearfar.numerics.class_order import ClassOrder
 from nearfar.numerics.distances import squared_distances
-from nearfar.typing import Floats, Ints
+from nearfar.typing import Floats, Ints, Vector
 
 _TILE_ROWS = 512
 _TILE_COLUMNS = 4096
 _SAMPLED_COLUMNS = 512
 _MAX_CANDIDATES = 1 << 19
-_UNIT_ROUNDOFF = 2.0**-24
+UNIT_ROUNDOFF = 2.0**-24
 
 
 def tie_tolerance(dtype: np.dtype[Any]) -> float:
@@ -121,7 +121,7 @@ class _SortedPoints(ClassOrder):
         n, n_features = X.shape
         self.X = X
         super().__init__(y)
-        self.slack = (n_features + 8) * _UNIT_ROUNDOFF
+        self.slack = (n_features + 8) * UNIT_ROUNDOFF
         self.norms = np.empty(n)
         self.points = np.empty((n, n_features + 1), dtype=np.float32)
         center = X.mean(axis=0, dtype=np.float64)
@@ -181,7 +181,7 @@ class _Shortlist:
             return
         band = slice(rows.start - self.rows.start, rows.stop - self.rows.start)
         G = self._signed(G, rows, columns)
-        i, j = _sparse_nonzero(self.limit[band] > G)
+        i, j = sparse_nonzero(self.limit[band] > G)
         if len(i) == 0:
             return
         lower = G[i, j]
@@ -230,18 +230,45 @@ class _Shortlist:
         distance = squared_distances(self.points.X, original[i], original[j])
         if self.farthest:
             distance = -distance
-        order = np.lexsort((distance, i))
-        i, j, lower, distance = i[order], j[order], lower[order], distance[order]
-        tolerance = tie_tolerance(self.points.X.dtype)
-        apart = np.diff(distance, prepend=-np.inf) > tolerance * np.abs(distance)
-        group = np.cumsum(apart | (np.diff(i, prepend=-1) != 0))
-        order = np.lexsort((original[j], group))
-        i, j, lower = i[order], j[order], lower[order]
-        rank = _rank_within(i)
-        keep = rank < self.k
-        i, j, lower, rank = i[keep], j[keep], lower[keep], rank[keep]
+        kept, rank = best_of_each(
+            i, original[j], distance, self.k, tie_tolerance(self.points.X.dtype)
+        )
+        i, j, lower = i[kept], j[kept], lower[kept]
         self.found, self.n_found = [(i, j, lower)], len(i)
         return i, j, lower, rank
+
+
+def best_of_each(
+    i: Ints, numbers: Ints, distance: Vector, k: int, tolerance: float
+) -> tuple[Ints, Ints]:
+    """Pick the best k candidates of each row: smallest distance first, then lower number first.
+
+    Parameters
+    ----------
+    i : array of int of shape (n_candidates,)
+        The row that each is a candidate of.
+    numbers : array of int of shape (n_candidates,)
+        Their row numbers.
+    distance : array of shape (n_candidates,)
+    k : int
+    tolerance : float
+        Relative difference below which distances are tied.
+
+    Returns
+    -------
+    kept : array of int
+        Positions of the best, row by row.
+    rank : array of int
+        Their ranks, from 0.
+    """
+    order = np.lexsort((distance, i))
+    row, length = i[order], distance[order]
+    apart = np.diff(length, prepend=-np.inf) > tolerance * np.abs(length)
+    group = np.cumsum(apart | (np.diff(row, prepend=-1) != 0))
+    order = order[np.lexsort((numbers[order], group))]
+    rank = _rank_within(i[order])
+    best = rank < k
+    return order[best], rank[best]
 
 
 def _rank_within(group: Ints) -> Ints:
@@ -250,7 +277,7 @@ def _rank_within(group: Ints) -> Ints:
     return np.arange(len(group)) - np.repeat(starts, np.diff(starts, append=len(group)))
 
 
-def _sparse_nonzero(mask: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+def sparse_nonzero(mask: NDArray[np.bool_]) -> tuple[Ints, Ints]:
     """`mask.nonzero()`, eight entries at a time: most of a tile holds no candidate."""
     if mask.shape[1] % 8:
         mask = np.pad(mask, ((0, 0), (0, -mask.shape[1] % 8)))

@@ -1,10 +1,11 @@
 """Measures of how good a metric is, on data with known classes or known pairs.
 
-All are shares in [0, 1]. Errors (`eer` and the functions named so) are better when smaller, all
-others when larger. `retrieval` defines the measures of neighbours and rankings, `verification`
-those of pairs.
+Shares are in [0, 1]; `cllr` and `min_cllr` are in bits. These and errors (`eer` and the functions
+named so) are better when smaller, all others when larger. `retrieval` defines the measures of
+neighbours and rankings, `verification` those of pairs, `likelihood` their likelihood ratios.
 """
 
+from nearfar.evaluate.likelihood import LikelihoodRatios, cllr, min_cllr
 from nearfar.evaluate.profiles import accuracy_by
 from nearfar.evaluate.retrieval import (
     average_precision_at_r,
@@ -20,13 +21,16 @@ from nearfar.evaluate.retrieval import (
 from nearfar.evaluate.verification import RocCurve, Verification, verification, verification_curve
 
 __all__ = [
+    "LikelihoodRatios",
     "RocCurve",
     "Verification",
     "accuracy_by",
     "average_precision_at_r",
+    "cllr",
     "knn_error",
     "leave_one_out_error",
     "map_at_r",
+    "min_cllr",
     "ndcg",
     "neighbor_accuracy_curve",
     "precision_at_k",

@@ -39,6 +39,7 @@ from nearfar.constraints import (
     NearestTriplets,
     Pairs,
     Triplets,
+    mining_reports,
     to_triplets,
 )
 from nearfar.learners.auto_scale import SCALES, choose_scale
@@ -46,7 +47,7 @@ from nearfar.learners.estimate import Estimate, estimate_fit
 from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder, covariance_matrix
 from nearfar.learners.problem import FitInput, Problem, WarmStart
-from nearfar.learners.rows_input import check_in_memory, input_rows, labels_of
+from nearfar.learners.rows_input import check_in_memory, input_rows, labels_of, mines_in_blocks
 from nearfar.learners.scaler import Scaler
 from nearfar.learners.validation import Plan, Shrinkage, choose_plan
 from nearfar.metrics.metric import Metric
@@ -260,12 +261,17 @@ class MetricLearner(
         warm = self._warm(points.shape[1])
         plan = self._plan(points, supervision, scale)
         data = FitInput.scaled(points, scale, supervision, random_state, warm)
-        problem = self._build_problem(data)
+        with mining_reports() as mined:
+            problem = self._build_problem(data)
         builder = self._builder_of(problem, data)
-        history = History()
+        history = History(notes=tuple(map(str, mined)))
         self._consume(history, plan.limit(history, problem.solve()), problem, builder, X, y)
         self._set_fitted_attributes(problem, builder, data, points, history, plan)
         self.scale_ = scale
+        if mined:
+            self.mining_ = mined[-1]
+        else:
+            self.__dict__.pop("mining_", None)
 
     def _chosen_scale(self, X: Points, supervision: Any) -> str | None:
         """Return the scale to use, chosen by the data if it is "auto"."""
@@ -420,7 +426,7 @@ class MetricLearner(
         iterations: Iterable[Iteration] = history.record(solver)
         iterations = notify(iterations, self, fit.max_iter, X=X, y=y, attributes=attributes)
         if self.verbose:
-            iterations = show(iterations, fit)
+            iterations = show(iterations, fit, notes=history.notes)
         # Close an abandoned solver at once; it may hold a thread.
         with closing(solver):
             for _ in watched(iterations, fit):
@@ -595,6 +601,11 @@ class ConstraintLearner(MetricLearner):
         self.tol = tol
         self.prior = prior
         self.prior_weight = prior_weight
+
+    def _reads_rows(self, kind: str) -> bool:
+        """Labels too, where triplets are accepted and the strategy can mine them in blocks."""
+        mined = kind == "labels" and "triplets" in self.reads_rows
+        return super()._reads_rows(kind) or (mined and mines_in_blocks(self.constraints))
 
     def _prior_factor(self, scaler: Scaler) -> Matrix | None:
         """Return the prior's factor on scaled points, or None if there is no prior."""

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from nearfar.learners.base import MetricLearner
 
 _FIRST_SIZE = 250
+_FIRST_OF_MANY_ROWS = 1280
+"""Where learners work as they do on many rows, also in trial fits, which hold some out."""
 _LARGEST_SHARE = 0.3
 """Share of the budget that a fit takes at the largest size."""
 _MEMORY_ITERATIONS = 2
@@ -155,7 +157,7 @@ def estimate_fit(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         measured = _growing_fits(learner, X, supervision, budget, clock)
-        memory = _memory(learner, X, supervision, [fit.size for fit in measured])
+        memory = _memory(learner, X, supervision, measured)
     seconds, iterations = extrapolate(measured, _size(X, supervision), len(X))
     return Estimate(
         type(learner).__name__,
@@ -173,12 +175,14 @@ def _growing_fits(
     """Fit samples of twice the size each, until that takes a share of the budget."""
     everything = _size(X, supervision)
     measured: list[Measured] = []
-    size, start = min(_FIRST_SIZE, everything), clock()
+    many_rows = everything == len(X) > _FIRST_OF_MANY_ROWS
+    size, start = min(_FIRST_OF_MANY_ROWS if many_rows else _FIRST_SIZE, everything), clock()
+    validated_size = 2 * _FIRST_OF_MANY_ROWS if many_rows else _VALIDATED_SIZE
     plan: Plan | None = None
     while True:
         try:
             sample = _sample(X, supervision, size)
-            known = plan if size > _VALIDATED_SIZE else None
+            known = plan if size > validated_size else None
             plan, fit = measure_time(learner, *sample, known, clock)
         except ValueError:
             # A small sample may have nothing to learn from.
@@ -349,7 +353,7 @@ def _iterations(measured: Sequence[Measured], size: int) -> float:
 
 
 def _memory(
-    learner: MetricLearner, X: Floats, supervision: Any, sizes: Sequence[int]
+    learner: MetricLearner, X: Floats, supervision: Any, measured: Sequence[Measured]
 ) -> dict[str, float]:
     """Return what takes the memory of a fit to X, in bytes: the stage that needs most.
 
@@ -358,8 +362,9 @@ def _memory(
     everything = _size(X, supervision)
     sample = _sample(X, supervision, min(_SCALED_SIZE, everything))
     choice = peak_of(partial(learner._chosen_scale, *sample))
-    trials = _trial_memory(learner, X, supervision, [s for s in sizes if s <= _VALIDATED_SIZE])
-    fit = _fit_memory(learner, X, supervision, sizes[-1])
+    validated = [fit.size for fit in measured if not math.isnan(fit.validation)]
+    trials = _trial_memory(learner, X, supervision, validated)
+    fit = _fit_memory(learner, X, supervision, measured[-1].size)
     stages = {"the choice of a scale": choice, "trial fits on held-out data": trials}
     largest = max(stages, key=lambda stage: stages[stage])
     return {largest: stages[largest]} if stages[largest] > sum(fit.values()) else fit
@@ -398,10 +403,12 @@ def _trial_memory(
     """Return the peak memory of trial fits on held-out data, by the line through two sizes."""
     samples = [_sample(X, supervision, size) for size in sizes[-2:]]
     peaks = [peak_of(partial(learner._plan, *sample, "unit")) for sample in samples]
-    if len(peaks) < 2:
+    if not peaks or sizes[-1] > MAX_TRIAL_ROWS:
         return max(peaks, default=0.0)
-    slope = (peaks[1] - peaks[0]) / (sizes[-1] - sizes[-2])
     most = min(_size(X, supervision), _LARGEST_TRIAL)
+    if len(peaks) == 1:
+        return peaks[0] * min(most, 2 * sizes[-1]) / sizes[-1]
+    slope = (peaks[1] - peaks[0]) / (sizes[-1] - sizes[-2])
     return max(peaks[1], peaks[1] + slope * (most - sizes[-1]))
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _KINDS = {Triplets: "triplets", Pairs: "pairs", Chunklets: "chunklets"}
 _WHO_CAN = (
-    "BoostMetric (triplets), MaxMarginMetric (pairs), NCA and SparseNCA (labels, with batch_size), "
+    "BoostMetric, MaxMarginMetric (pairs), NCA and SparseNCA (labels, with batch_size), "
     "RCA, DCA, KISSME, XQDA, GMML, PLDA and InverseCovariance"
 )
 
@@ -73,6 +73,11 @@ def labels_of(rows: Rows, y: Any) -> NDArray[Any]:
 def ignores_rows(strategy: Any) -> bool:
     """Return whether a strategy makes constraints from labels alone."""
     return bool(getattr(strategy, "ignores_rows", False))
+
+
+def mines_in_blocks(strategy: Any) -> bool:
+    """Return whether a strategy reads rows in blocks; None is `NearestTriplets()`, which does."""
+    return strategy is None or bool(getattr(strategy, "reads_rows", False))
 
 
 def _kind(y: Any) -> str:

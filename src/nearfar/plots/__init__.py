@@ -8,7 +8,7 @@ in marker as well as in colour.
 `neighbor_lines` and `eigenvalues` return text and numbers, and do not need matplotlib.
 """
 
-from nearfar.plots.curves import curves, neighbor_curve, roc
+from nearfar.plots.curves import curves, det, neighbor_curve, roc
 from nearfar.plots.features import importances
 from nearfar.plots.fits import accuracy_by_rank, eigenvalues, iterations, spectra
 from nearfar.plots.neighbors import neighbor_lines, neighbor_pictures
@@ -18,6 +18,7 @@ __all__ = [
     "accuracy_by_rank",
     "before_and_after",
     "curves",
+    "det",
     "eigenvalues",
     "importances",
     "iterations",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtri
 
 from nearfar.constraints import Pairs
 from nearfar.evaluate import neighbor_accuracy_curve, verification, verification_curve
@@ -20,6 +21,9 @@ from nearfar.plots.canvas import (
     line_style,
     one_axes,
 )
+
+_DET_TICKS = (0.001, 0.01, 0.05, 0.2, 0.5, 0.8)
+_DET_LIMITS = (0.0005, 0.9)
 
 
 def curves(values: Mapping[str, Mapping[int, float]], xlabel: str, *, ax: Any = None) -> Any:
@@ -141,4 +145,55 @@ def roc(metrics: Mapping[str, Metric], X: ArrayLike, pairs: Pairs, *, ax: Any = 
     ax.plot([0, 1], [0, 1], color=NEUTRAL, linestyle=":", linewidth=1)
     ax.set(xlabel="false positive rate", ylabel="true positive rate", aspect="equal")
     ax.legend(loc="lower right", fontsize="small")
+    return ax
+
+
+def det(metrics: Mapping[str, Metric], X: ArrayLike, pairs: Pairs, *, ax: Any = None) -> Any:
+    """Draw how false matches are traded for false non-matches (detection error trade-off).
+
+    Both axes are on the scale of normal quantiles, on which normal distances give straight lines.
+    Rates of 0 are left out. The legend has the equal error rate (EER).
+
+    Parameters
+    ----------
+    metrics : mapping of str to Metric
+    X : array-like of shape (n_samples, n_features)
+    pairs : Pairs
+        Similar and dissimilar pairs of rows.
+    ax : Axes, optional
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> from nearfar import Metric, Pairs, plots
+    >>> pairs = Pairs([[0, 1], [2, 3], [0, 2], [1, 3]], [True, True, False, False])
+    >>> ax = plots.det({"plain": Metric.identity(1)}, [[0.0], [2.0], [1.0], [9.0]], pairs)
+    >>> ax.get_legend().get_texts()[0].get_text()
+    'plain: EER 50.0 %'
+    """
+    check_metrics(metrics)
+    check_finite(X)
+    if not isinstance(pairs, Pairs):
+        raise ValueError(f"A DET curve needs Pairs; got {type(pairs).__name__}.")
+    found = {
+        name: (verification_curve(metric, X, pairs), verification(metric, X, pairs).eer)
+        for name, metric in metrics.items()
+    }
+    ax = one_axes(ax, (4.5, 4.3))
+    for number, (name, (curve, eer)) in enumerate(found.items()):
+        rates = np.array([curve.false_positive_rate, 1 - curve.true_positive_rate])
+        inside = ((rates > 0) & (rates < 1)).all(axis=0)
+        x, y = ndtri(rates[:, inside])
+        label = f"{as_text(name)}: EER {100 * eer:.1f} %"
+        ax.plot(x, y, label=label, markevery=0.1, **line_style(number))
+    places = ndtri(_DET_TICKS)
+    names = [f"{100 * rate:g}" for rate in _DET_TICKS]
+    ax.set_xticks(places, names)
+    ax.set_yticks(places, names)
+    ax.set(xlabel="false match rate, %", ylabel="false non-match rate, %", aspect="equal")
+    ax.set(xlim=ndtri(_DET_LIMITS), ylim=ndtri(_DET_LIMITS))
+    ax.legend(loc="upper right", fontsize="small")
     return ax

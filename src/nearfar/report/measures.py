@@ -80,6 +80,7 @@ def loss_interval(goal: GoalComparison, result: MethodResult) -> tuple[float, fl
     if goal.shared is not None:
         n_groups = goal.shared.n_groups(losses)
         return interval(result.error, goal.shared.variance(losses), n_groups)
+    losses = goal.counted(losses)
     losses = losses[~np.isnan(losses)]
     if len(losses) == 0:
         return 0.0, 1.0

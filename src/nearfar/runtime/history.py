@@ -96,6 +96,8 @@ class History(Sequence[Iteration]):
     iterations : list of Iteration
     stopped : str
         The solver's reason, for instance "converged", "separated" or "max_iter".
+    notes : tuple of str
+        What was done before the first iteration, for instance how triplets were mined.
 
     Examples
     --------
@@ -109,6 +111,7 @@ class History(Sequence[Iteration]):
 
     iterations: list[Iteration] = field(default_factory=list)
     stopped: str = ""
+    notes: tuple[str, ...] = ()
 
     def record(self, iterations: Iterations) -> Iterator[Iteration]:
         """Pass iterations on while keeping them, each with its duration."""
@@ -132,7 +135,7 @@ class History(Sequence[Iteration]):
     def __getitem__(self, item: slice) -> History: ...
     def __getitem__(self, item: int | slice) -> Iteration | History:
         if isinstance(item, slice):
-            return History(self.iterations[item], self.stopped)
+            return History(self.iterations[item], self.stopped, self.notes)
         return self.iterations[item]
 
     def __len__(self) -> int:

@@ -166,10 +166,16 @@ def notify(
 
 
 def show(
-    iterations: Iterable[Iteration], fit: FitInProgress, *, stream: TextIO | None = None
+    iterations: Iterable[Iteration],
+    fit: FitInProgress,
+    *,
+    notes: Iterable[str] = (),
+    stream: TextIO | None = None,
 ) -> Iterator[Iteration]:
-    """Report iterations on one line of the terminal, about five times a second."""
+    """Report notes, and iterations on one line of the terminal, about five times a second."""
     out = sys.stderr if stream is None else stream
+    for note in notes:
+        out.write(f"{fit.name}: {note}\n")
     start = last = time.monotonic()
     number = 0
     for number, iteration in enumerate(iterations, start=1):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_wine
@@ -11,8 +12,10 @@ from sklearn.metrics import fbeta_score
 from sklearn.model_selection import GridSearchCV, KFold
 
 from nearfar import (
+    RCA,
     BoostMetric,
     DRMetric,
+    InverseCovariance,
     MaxMarginMetric,
     Metric,
     Pairs,
@@ -22,7 +25,9 @@ from nearfar import (
 )
 from nearfar.constraints import Chunklets
 from nearfar.evaluate import verification_curve
-from nearfar.verification import threshold_on
+from nearfar.verification import TargetNotShownError, threshold_on
+from nearfar.verification.parts import split_labels, split_pairs
+from verification.populations import all_pairs, population
 
 X, Y = load_wine(return_X_y=True)
 PAIRS = RandomPairs(600)(X, Y, np.random.RandomState(0))
@@ -120,13 +125,15 @@ def test_probabilities_fall_with_distance_and_are_calibrated():
 
 def test_the_threshold_is_found_on_pairs_that_the_metric_has_not_seen():
     few = PAIRS.take(np.arange(0, 600, 3))
-    seen, unseen = PairVerifier(calibration=0.3)._split(X, few, np.random.RandomState(0))
+    parts = split_pairs(few, "rows", 0.3, np.random.RandomState(0))
+    seen, unseen = parts.seen, parts.held_out
     assert len(unseen) == 60
     together = np.concatenate([seen.index, unseen.index])
     assert sorted(map(tuple, together.tolist())) == sorted(map(tuple, few.index.tolist()))
     verifier = PairVerifier(calibration=0.3, random_state=0).fit(X, few)
     assert len(verifier.curve_.thresholds) <= 61
-    seen, unseen = PairVerifier()._split(X, Y, np.random.RandomState(0))
+    parts = split_labels(Y, "rows", 0.25, None, np.random.RandomState(0))
+    seen, unseen = parts.seen, parts.held_out
     assert not np.intersect1d(seen.index, unseen.index).size
     assert (Y[seen.index[:, 0]] == Y[seen.index[:, 1]]).tolist() == seen.similar.tolist()
     assert (Y[unseen.index[:, 0]] == Y[unseen.index[:, 1]]).tolist() == unseen.similar.tolist()
@@ -164,8 +171,122 @@ def test_clone_and_grid_search():
         ({"calibration": 1.0}, PAIRS, "calibration"),
         ({"max_fpr": "a"}, PAIRS, "max_fpr"),
         ({}, np.repeat(np.arange(89), 2), "too few rows"),
+        ({"target": "luck"}, PAIRS, "target must be"),
+        ({"confidence": 0.5}, PAIRS, "confidence must be"),
+        ({"prevalence": 0.0}, PAIRS, "prevalence must be"),
+        ({"split": "pairs"}, PAIRS, "split must be"),
+        ({"target": "eer"}, Y, "There are 3 classes: two are needed to learn from"),
     ],
 )
 def test_bad_input(parameters, y, message):
     with pytest.raises(ValueError, match=message):
         PairVerifier(**parameters).fit(X, y)
+
+
+PEOPLE, PERSON = population(120, 5, np.random.default_rng(0))
+
+
+def test_targets_are_calibrated_on_classes_that_were_not_learned_from():
+    learner = Recorder()
+    verifier = PairVerifier(learner, target="fmr<=0.05", calibration=0.5, random_state=0)
+    verifier.fit(PEOPLE, PERSON)
+    learned = set(verifier.learner_.seen_)
+    point = verifier.operating_point_
+    assert len(learned) == 60 == point.n_classes
+    assert verifier.learner_.validation == "classes"
+    assert point.n_pairs == 300 * 299 // 2
+    assert verifier.prevalence_ == point.prevalence == pytest.approx(60 * 10 / point.n_pairs)
+    others = np.flatnonzero(~np.isin(PERSON, list(learned)))
+    pairs = all_pairs(PERSON[others])
+    same = verifier.predict(PEOPLE[others], pairs)
+    assert same[~pairs.similar].mean() == point.fmr
+    assert verifier.threshold_ == point.threshold == verifier.threshold_interval_[0]
+
+
+class Recorder(RCA):
+    def fit(self, X, y=None):
+        self.seen_ = np.unique(y)
+        return super().fit(X, y)
+
+
+@pytest.mark.parametrize("split", ["rows", "classes"])
+def test_splits_of_labels(split):
+    verifier = PairVerifier(RCA(), target="eer", calibration=0.4, split=split, random_state=0)
+    assert (
+        verifier.fit(PEOPLE, PERSON).operating_point_.n_classes
+        == {"rows": 120, "classes": 48}[split]
+    )
+    rows = split_labels(PERSON, split, 0.4, None, np.random.RandomState(0))
+    common = np.intersect1d(PERSON[rows.seen.index], PERSON[rows.held_out.index])
+    assert len(common) == {"rows": 120, "classes": 0}[split]
+    assert not np.intersect1d(rows.seen.index, rows.held_out.index).size
+
+
+@pytest.mark.parametrize("connected", [False, True])
+def test_splits_of_pairs_share_no_class(connected):
+    rng = np.random.RandomState(0)
+    if connected:
+        pairs = RandomPairs(4000)(PEOPLE, PERSON, rng)
+    else:
+        by_four = np.concatenate([all_pairs(PERSON[:20]).index + 20 * k for k in range(30)])
+        pairs = Pairs(by_four, PERSON[by_four[:, 0]] == PERSON[by_four[:, 1]])
+    parts = split_pairs(pairs, "classes", 0.3, rng)
+    seen, held_out = (np.unique(PERSON[part.index]) for part in (parts.seen, parts.held_out))
+    assert not np.intersect1d(seen, held_out).size
+    total = len(parts.seen) + len(parts.held_out)
+    assert total < len(pairs) if connected else total == len(pairs)
+    verifier = PairVerifier(RCA(), target="eer", random_state=0).fit(PEOPLE, pairs)
+    assert 0 < verifier.operating_point_.estimate < 0.3
+
+
+def test_pairs_that_cannot_be_split():
+    pairs = Pairs([[0, k] for k in range(1, 21)], [True] * 10 + [False] * 10)
+    with pytest.raises(ValueError, match="cannot be split into two parts"):
+        PairVerifier(target="eer", random_state=0).fit(X, pairs)
+
+
+def test_samples_of_pairs_keep_the_prevalence():
+    every = split_labels(PERSON, "classes", 0.5, None, np.random.RandomState(0))
+    some = split_labels(PERSON, "classes", 0.5, 5000, np.random.RandomState(0))
+    assert len(some.held_out) == 5000
+    weight = some.held_out.weight
+    share = weight[some.held_out.similar].sum() / weight.sum()
+    assert share == pytest.approx(every.held_out.similar.mean())
+
+
+def test_a_target_that_cannot_be_shown():
+    with pytest.raises(TargetNotShownError, match="give about") as refusal:
+        PairVerifier(RCA(), target="fmr<=1e-4", random_state=0).fit(PEOPLE, PERSON)
+    assert refusal.value.classes_needed > 30
+
+
+def test_probabilities_never_rise_even_if_the_metric_misleads():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 1))
+    pairs = RandomPairs(2000)(X, rng.integers(5, size=200), np.random.RandomState(0))
+    distances = np.abs(X[pairs.index[:, 0], 0] - X[pairs.index[:, 1], 0])
+    far_is_same = Pairs(pairs.index, distances > np.median(distances))
+    verifier = PairVerifier(InverseCovariance(), criterion="eer", random_state=0)
+    probability = verifier.fit(X, far_is_same).predict_proba(X, far_is_same)
+    assert (np.diff(probability[np.argsort(distances)]) <= 1e-12).all()
+    assert probability == pytest.approx(0.5, abs=0.05)
+
+
+def test_likelihood_ratios_and_the_prevalence():
+    fits = [
+        PairVerifier(RCA(), target="eer", prevalence=p, random_state=0).fit(PEOPLE, PERSON)
+        for p in (0.01, 0.5)
+    ]
+    pairs = all_pairs(PERSON).take(np.arange(0, 3000, 7))
+    rare, even = (v.predict_proba(PEOPLE, pairs) for v in fits)
+    ratios = [v.log_likelihood_ratios(PEOPLE, pairs) for v in fits]
+    np.testing.assert_allclose(ratios[0], ratios[1])
+    np.testing.assert_allclose(even, 1 / (1 + np.exp(-ratios[1])))
+    assert (rare < even).all()
+
+
+def test_a_table_of_rows():
+    frame = pd.DataFrame(PEOPLE, columns=list("abcdefgh"))
+    verifier = PairVerifier(RCA(), target="eer", random_state=0)
+    expected = verifier.fit(PEOPLE, PERSON).threshold_
+    assert verifier.fit(frame, PERSON).threshold_ == pytest.approx(expected)

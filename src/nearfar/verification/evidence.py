@@ -1,0 +1,187 @@
+"""Error rates of pairs with known classes, and how they change without each class.
+
+Pairs within a class, and pairs of the same two classes, are alike: what counts as independent is a
+class (a person, a product). For given pairs, rows that are joined by similar pairs are one class.
+
+The variance of an error rate q over C classes is that of the jackknife,
+
+    v = (C - 1) / C  sum_c (q_(c) - mean q_(c))^2,
+
+where q_(c) is the rate of the pairs without class c. For dissimilar pairs, which have two classes
+each, it is the variance of a U-statistic of degree two. What only the two classes of a pair have in
+common counts twice, so that the variance is too large rather than too small: dissimilar pairs that
+share no class at all are worth half as many.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from nearfar.constraints import Pairs
+from nearfar.typing import Floats, Ints, Vector
+
+
+class Rates(NamedTuple):
+    """Rates at a threshold, of all pairs or without each class in turn.
+
+    Attributes
+    ----------
+    fmr : float or array of shape (n_classes,)
+        Share of dissimilar pairs at the threshold or nearer.
+    recall : float or array of shape (n_classes,)
+        Share of similar pairs at the threshold or nearer.
+    """
+
+    fmr: Floats
+    recall: Floats
+
+    def precision(self, prevalence: float) -> Floats:
+        """Share of similar ones among pairs called the same; nan if there are none."""
+        true, false = prevalence * self.recall, (1 - prevalence) * self.fmr
+        with np.errstate(invalid="ignore"):
+            return np.asarray(true / (true + false))
+
+
+class Evidence:
+    """Distances of pairs whose classes are known.
+
+    Parameters
+    ----------
+    distances : array of shape (n_pairs,)
+    pairs : Pairs
+    classes : array of shape (n_pairs, 2)
+        Class numbers of the two rows of each pair, from 0.
+
+    Attributes
+    ----------
+    n_classes : int
+    thresholds : array
+        Every distance that occurs, in ascending order.
+    prevalence : float
+        Share of similar pairs.
+    """
+
+    def __init__(self, distances: Vector, pairs: Pairs, classes: Ints) -> None:
+        found, codes = np.unique(classes, return_inverse=True)
+        codes = codes.reshape(-1, 2)
+        self.n_classes = len(found)
+        self.thresholds = np.unique(distances)
+        weight = np.ones(len(pairs)) if pairs.weight is None else pairs.weight
+        self.prevalence = float(weight[pairs.similar].sum() / weight.sum())
+        self.similar = _Kind.of(distances, weight, codes, pairs.similar, self.n_classes)
+        self.dissimilar = _Kind.of(distances, weight, codes, ~pairs.similar, self.n_classes)
+
+    def rates(self, threshold: float) -> tuple[Rates, Rates]:
+        """Return the rates at a threshold, of all pairs and without each class."""
+        fmr, fmr_without = self.dissimilar.shares(threshold)
+        recall, recall_without = self.similar.shares(threshold)
+        return Rates(fmr, recall), Rates(fmr_without, recall_without)
+
+    def curve(self, thresholds: Vector) -> Rates:
+        """Return the rates of all pairs at many thresholds."""
+        return Rates(self.dissimilar.curve(thresholds), self.similar.curve(thresholds))
+
+    @property
+    def n_counted(self) -> int:
+        """Number of classes with similar pairs, or with dissimilar ones if that is smaller."""
+        return min(self.similar.n_classes, self.dissimilar.n_classes)
+
+    @property
+    def one_class(self) -> tuple[float, float]:
+        """How many similar pairs a class has, and dissimilar ones two classes, on average."""
+        n = self.n_classes
+        similar, dissimilar = len(self.similar.distances), len(self.dissimilar.distances)
+        return max(1.0, similar / n), max(1.0, 2 * dissimilar / (n * (n - 1)))
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of pairs."""
+        return len(self.similar.distances) + len(self.dissimilar.distances)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.n_classes} classes ({len(self.similar.distances)} similar and "
+            f"{len(self.dissimilar.distances)} dissimilar pairs)"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Kind:
+    """Pairs of one kind, by distance.
+
+    Attributes
+    ----------
+    distances, weight : array of shape (n_pairs,)
+        In ascending order of the distances.
+    classes : array of shape (n_pairs, 2)
+    total : array of shape (n_classes,)
+        Weight of the pairs of each class.
+    """
+
+    distances: Vector
+    weight: Vector
+    classes: Ints
+    total: Vector
+
+    @classmethod
+    def of(
+        cls, distances: Vector, weight: Vector, classes: Ints, chosen: NDArray[np.bool_], n: int
+    ) -> _Kind:
+        order = np.flatnonzero(chosen)[np.argsort(distances[chosen], kind="stable")]
+        total = _by_class(classes[order], weight[order], n)
+        return cls(distances[order], weight[order], classes[order], total)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes that have such pairs."""
+        return int((self.total > 0).sum())
+
+    def count(self, threshold: float) -> int:
+        """Return the number of pairs at a threshold or nearer."""
+        return int(np.searchsorted(self.distances, threshold, "right"))
+
+    def curve(self, thresholds: Vector) -> Vector:
+        """Return the shares at thresholds or nearer."""
+        sums = np.concatenate([[0.0], np.cumsum(self.weight)]) / self.weight.sum()
+        return np.asarray(sums[np.searchsorted(self.distances, thresholds, "right")])
+
+    def shares(self, threshold: float) -> tuple[Floats, Floats]:
+        """Return the share at a threshold or nearer, of all and without each class."""
+        k = self.count(threshold)
+        near, every = self.weight[:k].sum(), self.weight.sum()
+        without = near - _by_class(self.classes[:k], self.weight[:k], len(self.total))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            left = every - self.total
+            shares = np.where(left > 1e-9 * every, without / left, np.nan)
+        return np.asarray(near / every), np.clip(shares, 0.0, 1.0)
+
+
+def _by_class(classes: Ints, weight: Vector, n: int) -> Vector:
+    """Sum weights by class; a pair within a class counts once."""
+    first, second = classes.T
+    sums = np.bincount(first, weight, n)
+    across = first != second
+    return np.asarray(sums + np.bincount(second[across], weight[across], n))
+
+
+def joined_classes(pairs: Pairs) -> Ints:
+    """Return class numbers of the rows of each pair: rows joined by similar pairs are one class.
+
+    Examples
+    --------
+    >>> from nearfar import Pairs
+    >>> from nearfar.verification.evidence import joined_classes
+    >>> joined_classes(Pairs([[0, 1], [1, 2], [2, 3]], [True, True, False])).tolist()
+    [[0, 0], [0, 0], [0, 1]]
+    """
+    rows, place = np.unique(pairs.index, return_inverse=True)
+    place = place.reshape(-1, 2)
+    i, j = place[pairs.similar].T
+    graph = coo_array((np.ones(len(i)), (i, j)), shape=(len(rows), len(rows)))
+    return np.asarray(connected_components(graph, directed=False)[1][place], dtype=np.intp)

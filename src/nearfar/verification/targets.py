@@ -1,0 +1,140 @@
+"""What a threshold is chosen for: a bound on an error, equal errors, or the smallest cost.
+
+A target is one of
+
+- ``precision>=0.99``: of the pairs called the same, so many are;
+- ``fmr<=1e-3``, the false match rate: share of dissimilar pairs called the same;
+- ``recall>=0.9``: share of similar pairs called the same;
+- ``eer``: equal false match and false non-match rates;
+- ``{"false_match": 10, "false_non_match": 1, "prior": 0.01}``: the smallest expected cost of a
+  pair, where pairs are similar with the prior. As text,
+  ``false_match=10,false_non_match=1,prior=0.01``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from nearfar.runtime.parameters import check_parameters, number
+
+Measure = Literal["precision", "fmr", "recall"]
+
+_BOUND = re.compile(r"\s*(precision|fmr|recall)\s*(>=|<=)\s*(\S+)\s*")
+_SIGNS = {"precision": ">=", "fmr": "<=", "recall": ">="}
+_COSTS = {
+    "false_match": number(above=0.0),
+    "false_non_match": number(above=0.0),
+    "prior": number(above=0.0, below=1.0),
+}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A bound on a share: on precision or recall from below, on the false match rate from above.
+
+    Attributes
+    ----------
+    measure : {"precision", "fmr", "recall"}
+    value : float
+    """
+
+    measure: Measure
+    value: float
+
+    @property
+    def error(self) -> float:
+        """The largest error allowed: the false match rate, or 1 - precision or recall."""
+        return self.value if self.measure == "fmr" else 1 - self.value
+
+    def __str__(self) -> str:
+        return f"{self.measure}{_SIGNS[self.measure]}{self.value:g}"
+
+
+@dataclass(frozen=True)
+class EqualErrors:
+    """Equal false match and false non-match rates."""
+
+    def __str__(self) -> str:
+        return "eer"
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Costs of the two errors.
+
+    Attributes
+    ----------
+    false_match, false_non_match : float
+    prior : float or None
+        Share of pairs that are similar where the threshold is used; None for the prevalence.
+    """
+
+    false_match: float
+    false_non_match: float
+    prior: float | None = None
+
+    def __str__(self) -> str:
+        prior = "" if self.prior is None else f",prior={self.prior:g}"
+        return f"false_match={self.false_match:g},false_non_match={self.false_non_match:g}{prior}"
+
+
+Target = Bound | EqualErrors | Costs
+
+
+def parse_target(target: Any) -> Target:
+    """Return what a target means.
+
+    Examples
+    --------
+    >>> from nearfar.verification import parse_target
+    >>> parse_target("precision >= 0.99")
+    Bound(measure='precision', value=0.99)
+    >>> parse_target({"false_match": 10, "false_non_match": 1, "prior": 0.01})
+    Costs(false_match=10, false_non_match=1, prior=0.01)
+    """
+    if isinstance(target, Bound | EqualErrors | Costs):
+        return target
+    if isinstance(target, Mapping):
+        return _costs(target)
+    if isinstance(target, str) and target.strip() == "eer":
+        return EqualErrors()
+    if isinstance(target, str) and target.lstrip().startswith("false_"):
+        return _costs(_listed(target))
+    found = _BOUND.fullmatch(target) if isinstance(target, str) else None
+    if found is not None and _SIGNS[found[1]] == found[2]:
+        try:
+            value = float(found[3])
+        except ValueError:
+            value = float("nan")
+        if 0 < value < 1:
+            return Bound(found[1], value)  # type: ignore[arg-type]
+    raise ValueError(
+        'target must be "precision>=P", "fmr<=P" or "recall>=P" with P between 0 and 1, "eer", or '
+        f'costs such as {{"false_match": 10, "false_non_match": 1}}; got {target!r}.'
+    )
+
+
+def _listed(target: str) -> dict[str, Any]:
+    """Read NAME=NUMBER, ... ; what is not a number stays text, and is refused by its rule."""
+    found: dict[str, Any] = {}
+    for item in target.split(","):
+        name, _, value = item.partition("=")
+        try:
+            found[name.strip()] = float(value)
+        except ValueError:
+            found[name.strip()] = value.strip()
+    return found
+
+
+def _costs(target: Mapping[str, Any]) -> Costs:
+    needed = {"false_match", "false_non_match"}
+    if not needed <= target.keys() <= _COSTS.keys():
+        raise ValueError(
+            "Costs need false_match and false_non_match, and may have prior; "
+            f"got {', '.join(map(str, target)) or 'none'}."
+        )
+    check_parameters({name: _COSTS[name] for name in target}, target)
+    return Costs(**target)

@@ -1,0 +1,423 @@
+"""Thresholds that are shown to meet a target, with a stated confidence.
+
+An error q (the false match rate, or 1 - recall) measured on m pairs of C classes is less certain
+than on m independent pairs. As in surveys of clusters (E. L. Korn, B. I. Graubard: Confidence
+intervals for proportions with small expected number of positive counts estimated from survey data,
+Survey Methodology 24, 1998), the pairs are worth
+
+    n = m / d (z / t)^2,        d = v m / (q (1 - q)),
+
+independent ones: v is the variance by classes (`evidence`), z and t are quantiles of the normal
+distribution and of Student's with C - 1 degrees of freedom. The bound on the error is that of
+Clopper and Pearson for n q errors among n.
+
+The design effect d is the larger of that at the threshold and that where the pairs just meet the
+target. Close to no errors v says nothing: the errors that would be seen next may all be of two
+classes. Without errors, the bound is the rule of three, 1 - (1 - confidence)^(1/n).
+
+The threshold is the largest (for recall the smallest) at which the bound meets the target. If the
+error grows with the threshold, it misses the target only if the bound fails at the one threshold
+where the error is what is allowed, so that trying many thresholds costs no confidence.
+`benchmarks/verification.py` counts how often targets are missed on classes that are new.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import beta, norm
+from scipy.stats import t as student
+
+from nearfar.typing import Floats, Ints, Vector
+from nearfar.verification.evidence import Evidence, Rates
+from nearfar.verification.targets import Bound, Costs, EqualErrors, Target
+
+_CANDIDATES = 200
+"""The most thresholds that are tried on each side."""
+_FEWEST_CLASSES = 3
+_MORE = np.geomspace(1.05, 1e5, 100)
+"""Multiples of the classes that a refusal tries."""
+
+
+class TargetNotShownError(ValueError):
+    """The data cannot show that a target is met.
+
+    Attributes
+    ----------
+    classes_needed, pairs_needed : int or None
+        How many would be needed; None if more of the same would not do.
+    """
+
+    def __init__(
+        self, message: str, classes_needed: int | None = None, pairs_needed: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.classes_needed, self.pairs_needed = classes_needed, pairs_needed
+
+
+@dataclass(frozen=True)
+class OperatingPoint:
+    """A threshold, and what is known of it.
+
+    Attributes
+    ----------
+    threshold : float
+        Pairs at this distance or less are the same.
+    interval : tuple of float
+        Confidence interval of the threshold that exactly meets the target; each end has the
+        stated confidence. For a bound, `threshold` is the safe end of it.
+    estimate : float
+        The figure of the target on the calibration pairs: precision, false match rate, recall,
+        equal error rate, or expected cost.
+    bound : float or None
+        What the figure is shown to reach; None if the target is not a bound.
+    fmr, recall, precision : float
+        Rates on the calibration pairs; the precision is that at the prevalence.
+    prevalence : float
+        Share of similar pairs that precision and costs are for.
+    confidence : float
+    n_classes, n_pairs : int
+        Calibration data.
+    effective_pairs : float or None
+        Number of independent pairs that those of the figure are worth.
+    """
+
+    threshold: float
+    interval: tuple[float, float]
+    estimate: float
+    bound: float | None
+    fmr: float
+    recall: float
+    precision: float
+    prevalence: float
+    confidence: float
+    n_classes: int
+    n_pairs: int
+    effective_pairs: float | None
+
+
+def choose_threshold(
+    evidence: Evidence,
+    target: Target,
+    *,
+    confidence: float = 0.95,
+    prevalence: float | None = None,
+) -> OperatingPoint:
+    """Choose the threshold for a target.
+
+    Parameters
+    ----------
+    evidence : Evidence
+    target : Bound, EqualErrors or Costs
+    confidence : float, default=0.95
+    prevalence : float, optional
+        Share of similar pairs where the threshold is used; by default that of the evidence.
+
+    Raises
+    ------
+    TargetNotShownError
+        If the pairs are too few to show that the target is met, or do not meet it.
+    """
+    for name, kind in (("similar", evidence.similar), ("dissimilar", evidence.dissimilar)):
+        if kind.n_classes < _FEWEST_CLASSES:
+            raise TargetNotShownError(
+                f"{target} cannot be shown with {evidence}: {kind.n_classes} of them have {name} "
+                f"pairs; at least {_FEWEST_CLASSES} are needed, and usually many more.",
+                _FEWEST_CLASSES,
+            )
+    share = evidence.prevalence if prevalence is None else prevalence
+    if isinstance(target, Bound):
+        return _Shown(evidence, target, share, confidence).choose()
+    if isinstance(target, EqualErrors):
+        return _equal_errors(evidence, share, confidence)
+    prior = share if target.prior is None else target.prior
+    return _smallest_cost(evidence, target, prior, confidence)
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What is seen at a threshold.
+
+    Attributes
+    ----------
+    error : float
+        Share of pairs that are wrong.
+    allowed : float
+        The largest error that meets the target.
+    design_effect : float
+        How much larger the variance of the error is than that of independent pairs.
+    """
+
+    error: float
+    allowed: float
+    design_effect: float
+
+
+class _Shown:
+    """The search for a threshold that is shown to meet a bound.
+
+    A precision is a bound on the false match rate that depends on the recall: it is at least P if
+    fmr <= recall * odds, where odds = prevalence / (1 - prevalence) * (1 - P) / P. The design
+    effect is then that of fmr / recall.
+    """
+
+    def __init__(
+        self, evidence: Evidence, target: Bound, prevalence: float, confidence: float
+    ) -> None:
+        self.evidence, self.target = evidence, target
+        self.prevalence, self.confidence = prevalence, confidence
+        self.odds = prevalence / (1 - prevalence) * target.error / (1 - target.error)
+        self.grows = target.measure != "recall"
+        kind = evidence.dissimilar if self.grows else evidence.similar
+        self.n_pairs = len(kind.distances)
+        quantile = student.ppf(confidence, kind.n_classes - 1)
+        self.few_classes = float((norm.ppf(confidence) / quantile) ** 2)
+
+    def choose(self) -> OperatingPoint:
+        met = self._just_met()
+        self.design_effect = self._look(met).design_effect
+        place = int(np.searchsorted(self.evidence.thresholds, met))
+        below, above = np.arange(place, -1, -1), np.arange(place, len(self.evidence.thresholds))
+        safe, other = (below, above) if self.grows else (above, below)
+        looks = []
+        for shown in self._some(safe):
+            look = self._look(shown)
+            upper = float(clopper_pearson(look.error, self._worth(look), self.confidence)[1])
+            if upper <= look.allowed:
+                break
+            looks.append(look)
+        else:
+            raise self._refusal(looks)
+        open_end = self._refuted(other)
+        rates = self.evidence.rates(shown)[0]
+        estimate, bound = (self._figure(rates, error) for error in (look.error, upper))
+        return _point(
+            self.evidence,
+            shown,
+            interval=(min(shown, open_end), max(shown, open_end)),
+            estimate=estimate,
+            bound=bound,
+            prevalence=self.prevalence,
+            confidence=self.confidence,
+            effective_pairs=self._worth(look),
+        )
+
+    def _just_met(self) -> float:
+        """Return the last threshold at which the calibration pairs themselves meet the target."""
+        thresholds = self.evidence.thresholds
+        curve = self.evidence.curve(thresholds)
+        error, allowed = self._error(curve), self._allowed(curve)
+        met = np.flatnonzero((error <= allowed) & (curve.recall > 0))
+        if len(met):
+            return float(thresholds[met[-1 if self.grows else 0]])
+        if self.target.measure == "fmr":
+            return float(thresholds[0])
+        precision = curve.precision(self.prevalence)
+        best = int(np.nanargmax(precision))
+        raise TargetNotShownError(
+            f"{self.target} cannot be met: the largest precision of the calibration pairs is "
+            f"{precision[best]:.3g}, at the threshold {thresholds[best]:.4g} and a prevalence of "
+            f"{self.prevalence:.3g}; choose a weaker target or a better metric."
+        )
+
+    def _error(self, rates: Rates) -> Floats:
+        return rates.fmr if self.grows else 1 - rates.recall
+
+    def _allowed(self, rates: Rates) -> Floats:
+        if self.target.measure == "precision":
+            return np.asarray(rates.recall * self.odds)
+        return np.asarray(self.target.error)
+
+    def _figure(self, rates: Rates, error: float) -> float:
+        """Return what the target is about, if the error is this large."""
+        if self.target.measure == "precision":
+            assumed = Rates(np.asarray(error), rates.recall)
+            return float(assumed.precision(self.prevalence))
+        return error if self.target.measure == "fmr" else 1 - error
+
+    def _look(self, threshold: float) -> _Look:
+        rates, without = self.evidence.rates(threshold)
+        error, allowed = float(self._error(rates)), float(self._allowed(rates))
+        if not 0 < error < 1:
+            return _Look(error, allowed, 1.0)
+        changes = self._error(without)
+        if self.target.measure == "precision":
+            with np.errstate(invalid="ignore", divide="ignore"):
+                changes = np.where(without.recall > 0, changes / without.recall, np.nan)
+            changes = changes * rates.recall
+        effect = jackknife_variance(changes) * self.n_pairs / (error * (1 - error))
+        return _Look(error, allowed, max(1.0, effect))
+
+    def _worth(self, look: _Look) -> float:
+        """Return the number of independent pairs that the pairs are worth."""
+        return self.n_pairs * self.few_classes / max(self.design_effect, look.design_effect)
+
+    def _refuted(self, places: Ints) -> float:
+        """Return the first threshold that is shown to miss the target, or the last of all."""
+        for threshold in self._some(places):
+            look = self._look(threshold)
+            lower = clopper_pearson(look.error, self._worth(look), self.confidence)[0]
+            if lower > look.allowed:
+                return threshold
+        return float(self.evidence.thresholds[places[-1]])
+
+    def _some(self, places: Ints) -> Iterable[float]:
+        """Return some of the thresholds, close to each other at the start."""
+        steps = np.arange(len(places))
+        if len(steps) > _CANDIDATES:
+            even = np.linspace(0, len(steps) - 1, _CANDIDATES // 2)
+            near = np.geomspace(1, len(steps) - 1, _CANDIDATES // 2)
+            steps = np.unique(np.concatenate([even, near]).astype(np.intp))
+        return map(float, self.evidence.thresholds[places[steps]])
+
+    def _refusal(self, looks: list[_Look]) -> TargetNotShownError:
+        """Say how many classes are needed if they are like these."""
+        worth = np.array([self._worth(look) for look in looks])
+        error, allowed = np.array([(look.error, look.allowed) for look in looks]).T
+        if self.target.measure == "fmr":
+            error = np.append(error, 0.0)
+            allowed, worth = np.append(allowed, self.target.error), np.append(worth, worth[0])
+        for more in _MORE:
+            if (clopper_pearson(error, more * worth, self.confidence)[1] <= allowed).any():
+                break
+        classes, pairs = (math.ceil(more * n) for n in (self.evidence.n_classes, self.n_pairs))
+        kind = "dissimilar" if self.grows else "similar"
+        return TargetNotShownError(
+            f"{self.target} cannot be shown at {100 * self.confidence:g} % confidence with "
+            f"{self.evidence}: the {kind} pairs share classes and are worth about {worth[0]:.0f} "
+            f"independent ones; give about {classes} classes ({pairs} {kind} pairs), or "
+            "choose a weaker target.",
+            classes,
+            pairs,
+        )
+
+
+def jackknife_variance(without: Floats) -> float:
+    """Return the variance of a figure from its values without each class."""
+    known = without[~np.isnan(without)]
+    n = len(known)
+    return float((n - 1) / n * ((known - known.mean()) ** 2).sum()) if n > 1 else math.inf
+
+
+def clopper_pearson(share: ArrayLike, n: ArrayLike, confidence: float) -> tuple[Any, Any]:
+    """Return bounds on a share, from below and from above, each with the confidence.
+
+    Parameters
+    ----------
+    share : float or array
+        Observed.
+    n : float or array
+        Number of independent cases, not necessarily an integer.
+    confidence : float
+
+    Examples
+    --------
+    >>> from nearfar.verification.thresholds import clopper_pearson
+    >>> low, high = clopper_pearson(0.0, 300, 0.95)
+    >>> float(low), round(float(high), 4)
+    (0.0, 0.0099)
+    """
+    share, n = np.asarray(share, dtype=np.float64), np.asarray(n, dtype=np.float64)
+    with np.errstate(invalid="ignore"):
+        low = beta.ppf(1 - confidence, n * share, n * (1 - share) + 1)
+        high = beta.ppf(confidence, n * share + 1, n * (1 - share))
+    return np.where(share > 0, low, 0.0), np.where(share < 1, high, 1.0)
+
+
+def _equal_errors(evidence: Evidence, prevalence: float, confidence: float) -> OperatingPoint:
+    """The threshold of equal errors, and those at which the errors may be equal."""
+    quantile = float(student.ppf(confidence, evidence.n_counted - 1))
+
+    def excess(threshold: float) -> tuple[float, float]:
+        (fmr, recall), without = evidence.rates(threshold)
+        error = math.sqrt(jackknife_variance(without.fmr + without.recall))
+        return float(fmr + recall - 1), quantile * error
+
+    curve = evidence.curve(evidence.thresholds)
+    exact = float(evidence.thresholds[int(np.argmin(np.abs(curve.fmr + curve.recall - 1)))])
+    near = [exact]
+    for t in map(float, _spread(evidence.thresholds)):
+        difference, reach = excess(t)
+        if abs(difference) <= reach:
+            near.append(t)
+    rates = evidence.rates(exact)[0]
+    return _point(
+        evidence,
+        exact,
+        interval=(min(near), max(near)),
+        estimate=float(rates.fmr + 1 - rates.recall) / 2,
+        bound=None,
+        prevalence=prevalence,
+        confidence=confidence,
+        effective_pairs=None,
+    )
+
+
+def _smallest_cost(
+    evidence: Evidence, costs: Costs, prior: float, confidence: float
+) -> OperatingPoint:
+    """The threshold of the smallest cost, and those not shown to cost more."""
+    quantile = float(student.ppf(confidence, evidence.n_counted - 1))
+
+    def cost(rates: Rates) -> Floats:
+        missed = prior * costs.false_non_match * (1 - rates.recall)
+        return np.asarray(missed + (1 - prior) * costs.false_match * rates.fmr)
+
+    thresholds = np.concatenate([[-np.inf], evidence.thresholds])
+    best = float(thresholds[int(np.argmin(cost(evidence.curve(thresholds))))])
+    at_best, without_best = (cost(rates) for rates in evidence.rates(best))
+    near = [best]
+    for t in _spread(thresholds):
+        here, without = (cost(rates) for rates in evidence.rates(float(t)))
+        error = math.sqrt(jackknife_variance(without - without_best))
+        if float(here - at_best) <= quantile * error:
+            near.append(float(t))
+    return _point(
+        evidence,
+        best,
+        interval=(min(near), max(near)),
+        estimate=float(at_best),
+        bound=None,
+        prevalence=prior,
+        confidence=confidence,
+        effective_pairs=None,
+    )
+
+
+def _spread(thresholds: Vector) -> Vector:
+    """Return at most so many thresholds, evenly among those that occur."""
+    places = np.linspace(0, len(thresholds) - 1, min(len(thresholds), _CANDIDATES))
+    return np.asarray(thresholds[places.astype(np.intp)])
+
+
+def _point(
+    evidence: Evidence,
+    threshold: float,
+    *,
+    interval: tuple[float, float],
+    estimate: float,
+    bound: float | None,
+    prevalence: float,
+    confidence: float,
+    effective_pairs: float | None,
+) -> OperatingPoint:
+    rates = evidence.rates(threshold)[0]
+    return OperatingPoint(
+        threshold,
+        interval,
+        estimate,
+        bound,
+        float(rates.fmr),
+        float(rates.recall),
+        float(rates.precision(prevalence)),
+        prevalence,
+        confidence,
+        evidence.n_classes,
+        evidence.n_pairs,
+        effective_pairs,
+    )

@@ -1,0 +1,277 @@
+"""`PairVerifier`: a threshold on a learned distance tells same from different pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, logit
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
+
+from nearfar.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
+from nearfar.evaluate import LikelihoodRatios, verification, verification_curve
+from nearfar.learners.base import MetricLearner
+from nearfar.learners.max_margin import MaxMarginMetric
+from nearfar.metrics.signed_form import as_metric
+from nearfar.runtime.parameters import check_parameters, choice, number, optional
+from nearfar.typing import Ints, Vector
+from nearfar.verification.criteria import threshold_on
+from nearfar.verification.evidence import Evidence
+from nearfar.verification.parts import Parts, Split, split_labels, split_pairs
+from nearfar.verification.targets import parse_target
+from nearfar.verification.thresholds import choose_threshold
+
+Criterion = Literal["margin", "accuracy", "eer", "fpr", "fbeta"]
+
+_CRITERIA = ("margin", "accuracy", "eer", "fpr", "fbeta")
+
+
+class PairVerifier(BaseEstimator):
+    """Tell whether two points are of the same kind, by a threshold on a learned distance.
+
+    The metric is learned from one part of the data; the threshold and the probabilities are
+    calibrated on the rest.
+
+    With a `target`, the threshold is shown to meet it on new classes, with the stated confidence.
+    The metric is then learned from some classes and calibrated on others, and the confidence counts
+    classes and not pairs. If the data cannot show that the target is met, `fit` raises
+    `TargetNotShownError`, which says how many classes and pairs are needed.
+
+    Parameters
+    ----------
+    learner : MetricLearner, default=MaxMarginMetric()
+        Learns the metric; cloned.
+    criterion : {"margin", "accuracy", "eer", "fpr", "fbeta"}, default="accuracy"
+        How to choose the threshold:
+
+        - "accuracy": largest share of pairs classified correctly;
+        - "eer": equal false positive and false negative rates;
+        - "fpr": false positive rate of at most `max_fpr`;
+        - "fbeta": largest F-beta score;
+        - "margin": the threshold that the learner learned (`MaxMarginMetric`).
+    max_fpr : float, default=0.01
+        Share of dissimilar pairs that may be called the same, for "fpr".
+    beta : float, default=1.0
+        Weight of recall relative to precision, for "fbeta".
+    calibration : float, default=0.25
+        Share of the classes, rows or pairs used to choose the threshold.
+    n_pairs : int, optional
+        Number of pairs to draw from labels; by default ten per row, and at least 2,000.
+    target : str, dict or None, default=None
+        What to show, instead of `criterion`: "precision>=0.99", "fmr<=1e-3" (false match rate) or
+        "recall>=0.9"; or what to choose: "eer", or costs such as {"false_match": 10,
+        "false_non_match": 1, "prior": 0.01}.
+    confidence : float, default=0.95
+        Confidence with which the target is shown, and of `threshold_interval_`.
+    prevalence : float, optional
+        Share of similar pairs where the verifier is used, for precision, costs and probabilities.
+        By default the share in the calibration pairs. With labels and split="classes" these are
+        all pairs of the held-out rows.
+    split : {"classes", "rows"}, optional
+        What the metric and the calibration do not share. "classes": whole classes; for given pairs,
+        rows that are joined by similar pairs are one class, so that the pairs should join all rows
+        of a class. "rows": rows of the same classes; given
+        pairs are split by pair, and may share rows. By default "classes" with a target, and "rows"
+        without.
+    random_state : int, RandomState or None, default=None
+        For drawing and splitting pairs.
+
+    Attributes
+    ----------
+    learner_ : MetricLearner
+    metric_ : Metric
+    threshold_ : float
+        Pairs at this distance or less are the same; -inf if no pair is.
+    threshold_interval_ : tuple of float
+        With a target: interval of the threshold that exactly meets it.
+    operating_point_ : OperatingPoint
+        With a target: rates at the threshold, and what is shown.
+    likelihood_ratios_ : LikelihoodRatios
+        By distance; they never rise with it.
+    prevalence_ : float
+    curve_ : RocCurve
+        ROC curve of the calibration pairs.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from nearfar import PairVerifier
+    >>> X, y = load_wine(return_X_y=True)
+    >>> verifier = PairVerifier(random_state=0).fit(X, y)
+    >>> verifier.predict(X, [[0, 1], [0, 177]])
+    array([ True, False])
+
+    At most 5 % false matches among classes that were not learned from:
+
+    >>> import numpy as np
+    >>> from nearfar import RCA
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat(np.arange(80), 5)
+    >>> X = rng.normal(size=(80, 6))[y] + 0.3 * rng.normal(size=(400, 6))
+    >>> verifier = PairVerifier(RCA(), target="fmr<=0.05", calibration=0.5, random_state=0)
+    >>> point = verifier.fit(X, y).operating_point_
+    >>> point.n_classes, point.fmr < point.bound <= 0.05
+    (40, True)
+    """
+
+    def __init__(
+        self,
+        learner: MetricLearner | None = None,
+        *,
+        criterion: Criterion = "accuracy",
+        max_fpr: float = 0.01,
+        beta: float = 1.0,
+        calibration: float = 0.25,
+        n_pairs: int | None = None,
+        target: str | Mapping[str, float] | None = None,
+        confidence: float = 0.95,
+        prevalence: float | None = None,
+        split: Split | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.learner = learner
+        self.criterion = criterion
+        self.max_fpr = max_fpr
+        self.beta = beta
+        self.calibration = calibration
+        self.n_pairs = n_pairs
+        self.target = target
+        self.confidence = confidence
+        self.prevalence = prevalence
+        self.split = split
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: Any) -> Self:
+        """Learn the metric, then choose the threshold.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : Pairs, or array-like of shape (n_samples,)
+            Pairs of rows of X, or labels to draw them from.
+        """
+        self._check_parameters()
+        target = None if self.target is None else parse_target(self.target)
+        parts, labels = self._split(X, y, check_random_state(self.random_state))
+        self.learner_ = self._learn(X, parts, labels)
+        self.metric_ = as_metric(self.learner_.metric_)
+        held_out = parts.held_out
+        distances = self.metric_.pair_distances(X, held_out)
+        evidence = Evidence(distances, held_out, parts.classes)
+        self.curve_ = verification_curve(self.metric_, X, held_out)
+        self.prevalence_ = evidence.prevalence if self.prevalence is None else self.prevalence
+        if target is None:
+            self.threshold_ = self._threshold(X, held_out)
+        else:
+            point = choose_threshold(
+                evidence, target, confidence=self.confidence, prevalence=self.prevalence_
+            )
+            self.operating_point_ = point
+            self.threshold_, self.threshold_interval_ = point.threshold, point.interval
+        extra = evidence.one_class if parts.whole_classes else (1.0, 1.0)
+        self.likelihood_ratios_ = LikelihoodRatios.fit(distances, held_out, extra)
+        return self
+
+    def decision_function(self, X: ArrayLike, pairs: Pairs | ArrayLike) -> Vector:
+        """Return threshold minus distance: not negative for pairs that are the same."""
+        check_is_fitted(self)
+        return self.threshold_ - self.metric_.pair_distances(X, pairs)
+
+    def predict(self, X: ArrayLike, pairs: Pairs | ArrayLike) -> NDArray[np.bool_]:
+        """Tell which pairs of rows of X are the same."""
+        return self.decision_function(X, pairs) >= 0
+
+    def predict_proba(self, X: ArrayLike, pairs: Pairs | ArrayLike) -> Vector:
+        """Return the probability that a pair is the same, at the prevalence.
+
+        It never rises with the distance.
+
+        Returns
+        -------
+        array of shape (n_pairs,)
+        """
+        return np.asarray(expit(self.log_likelihood_ratios(X, pairs) + logit(self.prevalence_)))
+
+    def log_likelihood_ratios(self, X: ArrayLike, pairs: Pairs | ArrayLike) -> Vector:
+        """Return how much more likely the distance of a pair is if it is the same, as logarithms.
+
+        They are natural logarithms, and do not depend on the prevalence.
+
+        Returns
+        -------
+        array of shape (n_pairs,)
+        """
+        check_is_fitted(self)
+        return self.likelihood_ratios_(self.metric_.pair_distances(X, pairs))
+
+    def score(self, X: ArrayLike, y: Pairs | ConstraintsOver) -> float:
+        """Return the share of pairs classified correctly."""
+        pairs = y.constraints if isinstance(y, ConstraintsOver) else y
+        if not isinstance(pairs, Pairs):
+            raise ValueError(f"score needs Pairs; got {type(pairs).__name__}.")
+        return float(np.average(self.predict(X, pairs) == pairs.similar, weights=pairs.weight))
+
+    def _check_parameters(self) -> None:
+        rules = {
+            "criterion": choice(*_CRITERIA),
+            "max_fpr": number(at_least=0.0, at_most=1.0),
+            "calibration": number(above=0.0, below=1.0),
+            "beta": number(above=0.0),
+            "confidence": number(above=0.5, below=1.0),
+            "prevalence": optional(number(above=0.0, below=1.0)),
+            "split": optional(choice("classes", "rows")),
+        }
+        check_parameters(rules, {name: getattr(self, name) for name in rules})
+
+    def _split(
+        self, X: ArrayLike, y: Any, rng: np.random.RandomState
+    ) -> tuple[Parts, NDArray[Any] | None]:
+        """Return what to learn from and to calibrate on, and the labels if there are any."""
+        if isinstance(y, ConstraintsOver):
+            y = y.constraints
+        if isinstance(y, Triplets | Chunklets):
+            kind = type(y).__name__
+            raise ValueError(f"{kind} do not say which pairs are dissimilar; give Pairs or labels.")
+        split: Split = self.split or ("rows" if self.target is None else "classes")
+        if isinstance(y, Pairs):
+            return split_pairs(y, split, self.calibration, rng), None
+        labels = column_or_1d(y)
+        check_consistent_length(X, labels)
+        check_classification_targets(labels)
+        codes = np.unique(labels, return_inverse=True)[1]
+        return split_labels(codes, split, self.calibration, self.n_pairs, rng), labels
+
+    def _learn(self, X: ArrayLike, parts: Parts, labels: NDArray[Any] | None) -> MetricLearner:
+        """Learn from pairs, or from the labels of whole classes."""
+        learner = MaxMarginMetric() if self.learner is None else clone(self.learner)
+        if labels is None or parts.rows is None or "labels" not in learner.supervision:
+            return learner.fit(X, parts.seen)
+        if "validation" in learner.get_params():
+            learner.set_params(validation="classes")
+        return learner.fit(_rows(X, parts.rows), labels[parts.rows])
+
+    def _threshold(self, X: ArrayLike, held_out: Pairs) -> float:
+        if self.criterion == "margin":
+            squared = getattr(self.learner_, "threshold_", None)
+            if squared is None:
+                raise ValueError(
+                    f"{type(self.learner_).__name__} learns no threshold; choose another criterion."
+                )
+            return float(np.sqrt(squared)) if squared > 0 else -np.inf
+        if self.criterion in ("accuracy", "eer"):
+            return float(
+                getattr(verification(self.metric_, X, held_out), f"{self.criterion}_threshold")
+            )
+        return threshold_on(self.curve_, held_out, self.criterion, self.max_fpr, self.beta)
+
+
+def _rows(X: Any, rows: Ints) -> Any:
+    """Return rows of an array or a table."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    return X[rows] if hasattr(X, "columns") else np.asarray(X)[rows]

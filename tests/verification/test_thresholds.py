@@ -1,0 +1,195 @@
+"""Thresholds that are shown: the stated confidence holds, and less is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from nearfar import Pairs
+from nearfar.verification import (
+    Bound,
+    Costs,
+    EqualErrors,
+    Evidence,
+    TargetNotShownError,
+    choose_threshold,
+)
+from nearfar.verification.thresholds import clopper_pearson
+from verification.populations import evidence_of, population
+
+EVIDENCE = evidence_of(*population(80, 4, np.random.default_rng(0)))
+
+
+@pytest.mark.parametrize(("count", "n"), [(0, 20), (3, 50), (20, 20)])
+def test_bounds_of_independent_cases(count, n):
+    low, high = clopper_pearson(count / n, n, 0.95)
+    expected = binomtest(count, n).proportion_ci(0.9, method="exact")
+    assert (float(low), float(high)) == pytest.approx((expected.low, expected.high))
+
+
+@pytest.mark.parametrize(
+    "target", [Bound("fmr", 0.02), Bound("precision", 0.9), Bound("recall", 0.8)], ids=str
+)
+def test_what_is_shown(target):
+    found = choose_threshold(EVIDENCE, target, prevalence=0.5)
+    rates = EVIDENCE.rates(found.threshold)[0]
+    figures = {"fmr": rates.fmr, "recall": rates.recall, "precision": rates.precision(0.5)}
+    assert found.estimate == pytest.approx(figures[target.measure])
+    if target.measure == "fmr":
+        assert found.estimate < found.bound <= target.value
+    else:
+        assert found.estimate > found.bound >= target.value
+    low, high = found.interval
+    assert low < high
+    assert found.threshold == (high if target.measure == "recall" else low)
+
+
+@pytest.mark.parametrize(
+    "target", [Bound("fmr", 0.02), Bound("precision", 0.9), Bound("recall", 0.8)], ids=str
+)
+def test_more_confidence_costs_more(target):
+    loose, strict = (
+        choose_threshold(EVIDENCE, target, prevalence=0.5, confidence=c) for c in (0.8, 0.99)
+    )
+    if target.measure == "recall":
+        assert loose.threshold < strict.threshold
+    else:
+        assert loose.threshold > strict.threshold
+    assert strict.interval[1] - strict.interval[0] > loose.interval[1] - loose.interval[0]
+
+
+@pytest.mark.parametrize(
+    "target", [Bound("fmr", 0.02), Bound("precision", 0.95), Bound("recall", 0.8)], ids=str
+)
+def test_the_stated_confidence_holds_for_new_classes(target):
+    """Of 60 thresholds with 90 % confidence, no more than chance allows miss; naive ones do."""
+    rng = np.random.default_rng(1)
+    truth = evidence_of(*population(500, 3, rng))
+    missed = naive = shown = 0
+    for _ in range(60):
+        evidence = evidence_of(*population(40, 4, rng))
+        curve = evidence.curve(evidence.thresholds)
+        error = {
+            "fmr": curve.fmr,
+            "recall": 1 - curve.recall,
+            "precision": 1 - curve.precision(0.5),
+        }[target.measure]
+        met = np.flatnonzero(error <= target.error)
+        plain = evidence.thresholds[met[0 if target.measure == "recall" else -1]]
+        naive += misses(truth, target, float(plain))
+        try:
+            found = choose_threshold(evidence, target, prevalence=0.5, confidence=0.9)
+        except TargetNotShownError:
+            continue
+        shown += 1
+        missed += misses(truth, target, found.threshold)
+    assert shown > 30
+    assert binomtest(missed, shown, 0.1, alternative="greater").pvalue > 0.01
+    assert naive > 18
+
+
+def misses(truth, target, threshold):
+    rates = truth.rates(threshold)[0]
+    if target.measure == "fmr":
+        return bool(rates.fmr > target.value)
+    figure = rates.recall if target.measure == "recall" else rates.precision(0.5)
+    return bool(figure < target.value)
+
+
+def test_copies_of_rows_show_nothing_more():
+    X, y = population(30, 3, np.random.default_rng(0))
+    one, two = evidence_of(X, y), evidence_of(np.repeat(X, 3, axis=0), np.repeat(y, 3))
+    target = Bound("fmr", 0.05)
+    first, second = (choose_threshold(evidence, target) for evidence in (one, two))
+    assert second.effective_pairs < 1.05 * first.effective_pairs
+    assert second.threshold == pytest.approx(first.threshold, rel=0.05)
+
+
+def test_a_refusal_says_how_many_are_needed():
+    rng = np.random.default_rng(0)
+    target = Bound("fmr", 0.003)
+    with pytest.raises(TargetNotShownError) as refusal:
+        choose_threshold(evidence_of(*population(12, 4, rng)), target)
+    error = refusal.value
+    assert f"about {error.classes_needed} classes ({error.pairs_needed} dissimilar" in str(error)
+    assert str(error).startswith("fmr<=0.003 cannot be shown at 95 % confidence with 12 classes")
+    assert 12 < error.classes_needed < 2000
+    choose_threshold(evidence_of(*population(3 * error.classes_needed, 4, rng)), target)
+
+
+def test_the_rule_of_three():
+    """Pairs that share no class are worth half as many, and without an error show 3 / that."""
+    n = 600
+    index = np.arange(4 * n).reshape(-1, 2)
+    similar = np.arange(2 * n) < n
+    distances = np.where(similar, np.linspace(0, 1, 2 * n), np.linspace(2, 3, 2 * n))
+    evidence = Evidence(
+        distances, Pairs(index, similar), np.where(similar[:, None], index // 2 * 2, index)
+    )
+    found = choose_threshold(evidence, Bound("fmr", 0.0105))
+    assert found.fmr == 0
+    assert found.bound == pytest.approx(1 - 0.05 ** (2 / n), rel=0.01)
+    with pytest.raises(TargetNotShownError):
+        choose_threshold(evidence, Bound("fmr", 0.0095))
+
+
+def test_a_precision_that_no_threshold_has():
+    index = np.arange(40).reshape(-1, 2)
+    similar = np.arange(20) >= 10
+    evidence = Evidence(
+        np.arange(20.0), Pairs(index, similar), np.where(similar[:, None], index // 2 * 2, index)
+    )
+    with pytest.raises(TargetNotShownError, match=r"largest precision .* is 0.5") as refusal:
+        choose_threshold(evidence, Bound("precision", 0.9))
+    assert refusal.value.classes_needed is None
+
+
+def test_two_classes_show_nothing():
+    with pytest.raises(TargetNotShownError, match="at least 3 are needed"):
+        choose_threshold(evidence_of(*population(2, 9, np.random.default_rng(0))), EqualErrors())
+
+
+def test_classes_without_similar_pairs_do_not_count_for_recall():
+    X, y = population(20, 4, np.random.default_rng(0))
+    alone = np.concatenate([y, 20 + np.arange(60)])
+    X = np.concatenate([X, population(60, 1, np.random.default_rng(1))[0]])
+    few, many = evidence_of(X[:80], y), evidence_of(X, alone)
+    target = Bound("recall", 0.7)
+    one, other = (choose_threshold(evidence, target) for evidence in (few, many))
+    assert other.n_classes == one.n_classes + 60
+    assert other.effective_pairs == pytest.approx(one.effective_pairs, rel=0.1)
+
+
+def test_precision_depends_on_the_prevalence():
+    target = Bound("precision", 0.9)
+    rare, common = (choose_threshold(EVIDENCE, target, prevalence=p) for p in (0.2, 0.8))
+    assert rare.threshold < common.threshold
+    natural = replace(choose_threshold(EVIDENCE, Bound("fmr", 0.02)))
+    assert natural.prevalence == EVIDENCE.prevalence
+
+
+def test_equal_errors():
+    found = choose_threshold(EVIDENCE, EqualErrors())
+    assert found.fmr == pytest.approx(1 - found.recall, abs=0.005)
+    assert found.estimate == pytest.approx(found.fmr, abs=0.005)
+    assert found.interval[0] < found.threshold < found.interval[1]
+    assert found.bound is None
+
+
+@pytest.mark.parametrize("prior", [None, 0.01, 0.5])
+def test_no_threshold_costs_less(prior):
+    costs = Costs(10, 1, prior)
+    found = choose_threshold(EVIDENCE, costs)
+    share = EVIDENCE.prevalence if prior is None else prior
+
+    def cost(threshold):
+        rates = EVIDENCE.rates(threshold)[0]
+        return share * (1 - rates.recall) + 10 * (1 - share) * rates.fmr
+
+    others = [float(cost(t)) for t in EVIDENCE.thresholds[::50]]
+    assert found.estimate == pytest.approx(float(cost(found.threshold)))
+    assert found.estimate <= min(others) + 1e-12
+    assert found.interval[0] <= found.threshold <= found.interval[1]
