@@ -302,7 +302,7 @@ from nearfar.metrics import file_format
 def die(*arguments, **options):
     os.kill(os.getpid(), signal.SIGKILL)
 
-steps = [(file_format, "_with_sorted_metadata"), (os, "fsync"), (Path, "chmod"), (Path, "replace")]
+steps = [(file_format, "with_sorted_metadata"), (os, "fsync"), (Path, "chmod"), (Path, "replace")]
 for owner, name in steps:
     child = os.fork()
     if child == 0:

@@ -2,11 +2,12 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy.stats import sem
 from sklearn.base import clone
 
 from nearfar import Relevance, RetrievalAdapter
 from nearfar.retrieval import JudgedRanking, candidates, search
-from nearfar.retrieval.adapter_choice import document_groups
+from nearfar.retrieval.adapter_choice import _mean_gains, document_groups
 from retrieval.cranfield import read_cranfield
 from retrieval.problems import topic_search
 
@@ -184,6 +185,15 @@ def test_groups_by_document():
     same = Relevance(np.arange(len(Q)), np.zeros(len(Q), dtype=int))
     with pytest.raises(ValueError, match='use groups="query"'):
         RetrievalAdapter(groups="document").fit(Q, X, same)
+
+
+def test_queries_that_share_documents_count_as_one():
+    differences = np.random.RandomState(0).normal(size=(3, 12))
+    means, errors = _mean_gains(differences, np.arange(12))
+    np.testing.assert_allclose(means, differences.mean(axis=1))
+    np.testing.assert_allclose(errors, sem(differences, axis=1))
+    again = _mean_gains(np.tile(differences, 2), np.tile(np.arange(12), 2))
+    np.testing.assert_allclose(again, [means, errors])
 
 
 def test_same_seed_same_bytes_and_float32():

@@ -123,7 +123,9 @@ def choose(
     relevance = corpora[0].relevance
     if len(relevance.queries) < FEWEST_QUERIES:
         return Choice(False, float("nan"), 0, 0.0)
-    pairs = _folds(relevance, n_folds, by_document, random_state)
+    n_queries = len(relevance.queries)
+    groups = document_groups(relevance) if by_document else np.arange(n_queries)
+    pairs = _folds(relevance.queries, groups, n_folds, random_state)
     documents = _documents(corpora[0], random_state)
     judge = _Judge(relevance, documents)
     nothing_learned = np.zeros((corpora[0].n_features,) * 2)
@@ -136,15 +138,15 @@ def choose(
         trials.append(scores)
     before = np.concatenate(untouched)
     after = np.array([np.concatenate(scores) for scores in zip(*trials, strict=True)])
-    differences = after - before
-    n = len(before)
-    errors = differences.std(axis=1, ddof=1) / np.sqrt(n)
-    bounds = differences.mean(axis=1) - student.ppf(_CONFIDENCE, n - 1) * errors
+    held_out = np.concatenate([test for _, test in pairs])
+    group = groups[np.searchsorted(relevance.queries, held_out)]
+    gains, errors = _mean_gains(after - before, group)
+    bounds = gains - student.ppf(_CONFIDENCE, len(np.unique(group)) - 1) * errors
     best = int(np.argmax(bounds))
     return replace(
         options[best],
         helps=bool(bounds[best] > 0),
-        n_queries=n,
+        n_queries=len(before),
         before=float(before.mean()),
         after=float(after[best].mean()),
         error=float(errors[best]),
@@ -204,12 +206,21 @@ def _documents(corpus: Corpus, random_state: np.random.RandomState) -> Ints:
     return np.union1d(kept, sample)
 
 
+def _mean_gains(differences: Matrix, group: Ints) -> tuple[Vector, Vector]:
+    """Return the mean of each row and its standard error; columns of a group vary together."""
+    means = differences.mean(axis=1)
+    known, code = np.unique(group, return_inverse=True)
+    n_groups = len(known)
+    member = sparse.csr_array((np.ones(len(code)), (np.arange(len(code)), code)))
+    sums = (differences - means[:, None]) @ member
+    spread = n_groups / (n_groups - 1) * np.sum(sums**2, axis=1)
+    return means, np.sqrt(spread) / len(group)
+
+
 def _folds(
-    relevance: Relevance, n_folds: int, by_document: bool, random_state: np.random.RandomState
+    queries: Ints, groups: Ints, n_folds: int, random_state: np.random.RandomState
 ) -> list[tuple[Ints, Ints]]:
-    """Split the judged queries; with very many of them, one fold is enough."""
-    queries = relevance.queries
-    groups = document_groups(relevance) if by_document else np.arange(len(queries))
+    """Split the judged queries by group; with very many of them, one fold is enough."""
     n_groups = int(groups.max()) + 1
     if n_groups < 2:
         raise ValueError(
