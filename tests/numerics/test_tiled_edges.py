@@ -30,7 +30,7 @@ def ends(request):
 def edges(request, ends, tmp_path, monkeypatch):
     monkeypatch.setattr(base, "_PIECE_BYTES", 1500)
     monkeypatch.setattr(tiled_edges, "_BAND_BYTES", request.param * 1500)
-    monkeypatch.setattr(tiled_edges, "_SORTED_BLOCK", 300)
+    monkeypatch.setattr(tiled_edges, "_BLOCK_MEMBERS", 300)
     monkeypatch.setattr(tiled_edges, "_TILE_EDGES", 16)
     X = np.random.default_rng(1).standard_normal((N, D))
     np.save(tmp_path / "X.npy", X)

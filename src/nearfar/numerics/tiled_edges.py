@@ -36,13 +36,13 @@ _KEPT_BYTES = 1 << 27
 _MANY_ROWS = 8
 """Rows are kept in memory if they are no more than one in so many."""
 
-_BAND_BYTES = 5 << 25
+_BAND_BYTES = 1 << 27
 _BANDS = 8
 _GEMM_ROWS = 4096
 _TILE_EDGES = 2048
 _DIFFERENCES = 1 << 18
 _BLOCK = 1 << 18
-_SORTED_BLOCK = 1 << 20
+_BLOCK_MEMBERS = 1 << 20
 _SIGNS = (1.0, -1.0)
 
 
@@ -174,38 +174,52 @@ class BandMembers:
     first: StoredArray | None
     n_constraints: int
 
-    def _read(self) -> tuple[Ints, NDArray[np.bool_]]:
-        """Numbers of the constraints, and which of them are at their second edge."""
-        numbers = self.codes[:]
-        second = numbers >= self.n_constraints
-        numbers[second] -= self.n_constraints
-        return numbers, second
-
     def weights(self, u: Vector, dtype: DTypeLike) -> Vector:
         """B'u for the edges of the band."""
-        numbers, second = self._read()
-        w = u[numbers]
-        np.negative(w, out=w, where=second)
-        if self.first is not None:
-            w = np.add.reduceat(w, self.first[:], dtype=np.float64)
-        return w.astype(dtype, copy=False)
+        w = np.empty(len(self.codes if self.first is None else self.first), dtype=dtype)
+        for edges, first, numbers, second in self._blocks():
+            values = u[numbers]
+            np.negative(values, out=values, where=second)
+            w[edges] = values if first is None else np.add.reduceat(values, first, dtype=np.float64)
+        return w
 
     def combine(self, z: Vector, margins: Vector) -> None:
         """Add B z to the margins, for the edges of the band."""
-        numbers, second = self._read()
-        z = self._at_members(z)
-        margins[numbers[~second]] += z[~second]
-        margins[numbers[second]] -= z[second]
+        for edges, first, numbers, second in self._blocks():
+            values = _at_members(z[edges], first, len(numbers))
+            margins[numbers[~second]] += values[~second]
+            margins[numbers[second]] -= values[second]
 
     def total(self, z: Vector, weight: Vector | None) -> float:
         """Sum of a quantity of edges over the members."""
-        z = self._at_members(z)
-        return float(z.sum() if weight is None else z @ weight[self._read()[0]])
+        total = 0.0
+        for edges, first, numbers, _ in self._blocks():
+            values = _at_members(z[edges], first, len(numbers))
+            total += float(values.sum() if weight is None else values @ weight[numbers])
+        return total
 
-    def _at_members(self, z: Vector) -> Vector:
-        if self.first is None:
-            return z
-        return np.repeat(z, np.diff(self.first[:], append=len(self.codes)))
+    def _blocks(self) -> Iterator[tuple[slice, Ints | None, Ints, NDArray[np.bool_]]]:
+        """Yield runs of edges, where the members of each begin, and the members.
+
+        These are numbers of constraints, and whether it is their second edge.
+        """
+        n_edges = len(self.codes if self.first is None else self.first)
+        for top in range(0, n_edges, _BLOCK_MEMBERS):
+            edges = slice(top, min(top + _BLOCK_MEMBERS, n_edges))
+            first, members = None, edges
+            if self.first is not None:
+                ends = self.first[edges.start : edges.stop + 1]
+                stop = ends[-1] if edges.stop < n_edges else len(self.codes)
+                first = ends[: edges.stop - edges.start] - ends[0]
+                members = slice(int(ends[0]), int(stop))
+            numbers = self.codes[members]
+            second = numbers >= self.n_constraints
+            numbers[second] -= self.n_constraints
+            yield edges, first, numbers, second
+
+
+def _at_members(z: Vector, first: Ints | None, n_members: int) -> Vector:
+    return z if first is None else np.repeat(z, np.diff(first, append=n_members))
 
 
 class TiledEdges:
@@ -242,8 +256,8 @@ class TiledEdges:
 
         def blocks() -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
             for number, other in enumerate(self.others):
-                for top in range(0, m, _SORTED_BLOCK):
-                    ends = self.a[top : top + _SORTED_BLOCK], other[top : top + _SORTED_BLOCK]
+                for top in range(0, m, _BLOCK_MEMBERS):
+                    ends = self.a[top : top + _BLOCK_MEMBERS], other[top : top + _BLOCK_MEMBERS]
                     low, high = np.minimum(*ends), np.maximum(*ends)
                     codes = np.arange(len(low)) + (number * m + top)
                     yield np.searchsorted(stops, low, side="right"), low, high, codes
@@ -290,7 +304,7 @@ class TiledEdges:
         is_new = np.diff(key, prepend=-1) != 0
         first = None
         if not is_new.all():
-            first = store(np.flatnonzero(is_new))
+            first = store(np.flatnonzero(is_new).astype(codes.dtype))
             key = key[is_new]
         self._members.append(BandMembers(stored, first, len(self.a)))
         j = store((key % width).astype(np.int32))

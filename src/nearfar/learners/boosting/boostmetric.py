@@ -277,8 +277,9 @@ class BoostMetricProblem(BoostingProblem):
         terms = Terms.learned(history, self.start.earlier)
         own = self.operator.factor_margins(terms.factor)
         u = self.operator.loss_and_weights(self.start.base_state + own)[1]
-        eigenvalue = self.operator.leading_eigenpair(u)[0]
-        return self.rule.gap(terms.trace, float(u @ own), eigenvalue)
+        inner = float(u @ own)
+        del own
+        return self.rule.gap(terms.trace, inner, self.operator.leading_eigenpair(u)[0])
 
     def shortcoming(self, history: History, metric: Any) -> str:
         """Warn where nothing was learned, or where the optimum is not certified."""
