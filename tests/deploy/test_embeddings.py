@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
+import sys
 
 import numpy as np
 import pytest
@@ -125,3 +127,19 @@ def test_a_learned_adapter(score):
     plain = DeterministicFakeEmbedding(size=WIDTH)
     found = MetricEmbeddings(plain, adapter).embed_query(TEXTS[0])
     np.testing.assert_allclose(found, adapter.transform_queries([plain.embed_query(TEXTS[0])])[0])
+
+
+@pytest.mark.parametrize(
+    ("package", "module", "extra"),
+    [
+        ("langchain_core.embeddings", "nearfar.deploy.langchain", r"nearfar\[langchain\]"),
+        ("llama_index.core", "nearfar.deploy.llama_index", r"nearfar\[llama-index\]"),
+    ],
+)
+def test_a_missing_package_is_named(monkeypatch, package, module, extra):
+    for name in [name for name in sys.modules if name.startswith(package)]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    with pytest.raises(ImportError, match=extra):
+        importlib.import_module(module)

@@ -51,6 +51,6 @@ def test_errors(monkeypatch, tmp_path, rows):
     with pytest.raises(ValueError, match="a kernel cannot be exported"):
         kernel.to_onnx(tmp_path / "metric.onnx")
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(ImportError, match="pip install onnx"):
+    with pytest.raises(ImportError, match=r"nearfar\[onnx\]"):
         metric.to_onnx(tmp_path / "metric.onnx")
     assert not list(tmp_path.iterdir())

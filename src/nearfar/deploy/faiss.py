@@ -30,7 +30,7 @@ def faiss_index(linear_map: LinearMap, X: Floats | None, index: str) -> Any:
     try:
         import faiss
     except ImportError as error:
-        raise ImportError("to_faiss needs faiss; run pip install faiss-cpu.") from error
+        raise ImportError('to_faiss needs faiss; run pip install "nearfar[faiss]".') from error
     if X is None and index != "flat" and index != "hnsw":
         raise ValueError(f"An index {index!r} is trained on rows; pass them as X.")
     n_rows = 0 if X is None else len(X)

@@ -6,9 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from langchain_core.embeddings import Embeddings
 
 from nearfar.deploy.linear_map import transforms
+
+try:
+    from langchain_core.embeddings import Embeddings
+except ImportError as error:
+    raise ImportError(
+        'MetricEmbeddings needs langchain-core; run pip install "nearfar[langchain]".'
+    ) from error
 
 
 class MetricEmbeddings(Embeddings):

@@ -6,10 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from llama_index.core.base.embeddings.base import BaseEmbedding
-from pydantic import PrivateAttr
 
 from nearfar.deploy.linear_map import transforms
+
+try:
+    from llama_index.core.base.embeddings.base import BaseEmbedding
+    from pydantic import PrivateAttr
+except ImportError as error:
+    raise ImportError(
+        'MetricEmbedding needs llama-index-core; run pip install "nearfar[llama-index]".'
+    ) from error
 
 
 class MetricEmbedding(BaseEmbedding):

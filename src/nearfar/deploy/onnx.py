@@ -24,7 +24,7 @@ def write_onnx(linear_map: LinearMap, path: str | os.PathLike[str], dtype: str) 
     try:
         import onnx
     except ImportError as error:
-        raise ImportError("to_onnx needs onnx; run pip install onnx.") from error
+        raise ImportError('to_onnx needs onnx; run pip install "nearfar[onnx]".') from error
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype must be 'float32' or 'float64'; got {dtype!r}.")
     content = _model(onnx, linear_map, np.dtype(dtype)).SerializeToString()

@@ -8,11 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-from sentence_transformers.base.modules import Dense, Module, Router
-from sentence_transformers.sentence_transformer.modules import Normalize
-
 from nearfar.deploy.linear_map import LinearMap, linear_maps
+
+try:
+    import torch
+    from sentence_transformers.base.modules import Dense, Module, Router
+    from sentence_transformers.sentence_transformer.modules import Normalize
+except ImportError as error:
+    raise ImportError(
+        "metric_modules needs sentence-transformers; "
+        'run pip install "nearfar[sentence-transformers]".'
+    ) from error
 
 
 def metric_modules(model: Any) -> list[Module]:
