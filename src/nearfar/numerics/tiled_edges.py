@@ -214,7 +214,7 @@ class BandMembers:
                 members = slice(int(ends[0]), int(stop))
             numbers = self.codes[members]
             second = numbers >= self.n_constraints
-            numbers[second] -= self.n_constraints
+            numbers -= second * numbers.dtype.type(self.n_constraints)
             yield edges, first, numbers, second
 
 
