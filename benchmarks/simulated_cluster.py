@@ -145,7 +145,7 @@ def boosting_iteration(
     edges: float,
     constants: Constants,
     *,
-    band_bytes: float = 5 * 2.0**25,
+    band_bytes: float = 2.0**27,
     task_bytes: float = 2.0**25,
 ) -> list[Stage]:
     """Return an iteration of BoostMetric on float32 rows that are not in memory.
