@@ -56,7 +56,7 @@ def test_an_iteration_does_the_work_of_the_formulas():
     constants = Constants(read=1e-9, edge=2e-10, project=3e-10, triplet=4e-8, pair=1e-10)
     scatter, products = boosting_iteration(n, D, m, edges, constants)
     bands = len(scatter.tasks)
-    assert bands == 16
+    assert bands == 20
     reads = (bands + 1) / 2 * 4 * n * D * constants.read
     work = sum(task.seconds for task in scatter.tasks)
     assert work == pytest.approx(reads + constants.edge * edges * D)
