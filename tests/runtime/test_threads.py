@@ -20,8 +20,13 @@ from nearfar.runtime.threads import (
 pytestmark = pytest.mark.usefixtures("two_blas_threads")
 
 
-def blas_threads():
-    return [lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"]
+def blas_threads(openmp=False):
+    """Numbers of threads of BLAS libraries; those that use OpenMP only if asked for."""
+    return [
+        lib["num_threads"]
+        for lib in threadpool_info()
+        if lib["user_api"] == "blas" and (openmp or lib.get("threading_layer") != "openmp")
+    ]
 
 
 @pytest.fixture
@@ -123,6 +128,29 @@ def test_blas_is_restored_whichever_thread_leaves_last():
         leave.wait(timeout=60)
         other.result()
     assert blas_threads() == before
+
+
+def test_blas_that_counts_threads_by_thread_is_restored_in_each():
+    """The BLAS of faiss uses OpenMP."""
+    pytest.importorskip("faiss")
+    single_threaded = threads._SingleThreadedBlas()
+    before = blas_threads(openmp=True)
+    entered, leave = Barrier(2), Barrier(2)
+
+    def stay():
+        with single_threaded():
+            entered.wait(timeout=60)
+            leave.wait(timeout=60)
+            return blas_threads(openmp=True)
+
+    with ThreadPoolExecutor(1) as pool:
+        with single_threaded():
+            other = pool.submit(stay)
+            entered.wait(timeout=60)
+            assert set(blas_threads(openmp=True)) == {1}
+        leave.wait(timeout=60)
+        assert set(other.result()) == {1}
+    assert blas_threads(openmp=True) == before
 
 
 def test_generators_keep_blas_to_one_thread_only_while_they_run():

@@ -86,41 +86,55 @@ def _n_cores() -> int:
 class _SingleThreadedBlas:
     """Context manager that several threads may enter at once.
 
-    The number of BLAS threads belongs to the process: the first to enter sets it to one, the last
-    to leave restores it. They may be different threads; since version 3.8 threadpoolctl lets a
-    thread that set a limit keep others from changing it until that is cleared.
+    The number of threads of most BLAS libraries belongs to the process: the first to enter sets it
+    to one, the last to leave restores it. They may be different threads; since version 3.8
+    threadpoolctl lets a thread that set a limit keep others from changing it until that is cleared.
+    In libraries that use OpenMP, as that of faiss does, the number belongs to the thread: each sets
+    and restores its own.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._inside = 0
-        self._libraries: ThreadpoolController | None = None
-        self._limit: Any = None
+        self._shared: list[Any] = []
+        self._per_thread: list[Any] = []
+        self._before: list[int] = []
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
         with self._lock:
             self._inside += 1
             if self._inside == 1:
-                self._libraries = self._libraries or ThreadpoolController()
-                self._claim()
-                self._limit = self._libraries.limit(limits=1, user_api="blas")
+                self._find_libraries()
+                self._before = self._set(self._shared, [1] * len(self._shared))
+        own = self._set(self._per_thread, [1] * len(self._per_thread))
         try:
             yield
         finally:
+            self._set(self._per_thread, own)
             with self._lock:
                 self._inside -= 1
                 if self._inside == 0:
-                    self._claim()
-                    self._limit.restore_original_limits()
-                    self._claim()
+                    self._set(self._shared, self._before)
 
-    def _claim(self) -> None:
-        """Let this thread set limits, whichever set them last."""
-        for library in self._libraries.lib_controllers if self._libraries else ():
-            clear = getattr(library, "clear_controlling_thread", None)
-            if clear is not None:
-                clear(force=True)
+    def _find_libraries(self) -> None:
+        """Look for BLAS libraries, once."""
+        if self._shared or self._per_thread:
+            return
+        for library in ThreadpoolController().select(user_api="blas").lib_controllers:
+            is_openmp = getattr(library, "threading_layer", None) == "openmp"
+            (self._per_thread if is_openmp else self._shared).append(library)
+
+    def _set(self, libraries: list[Any], numbers: list[int]) -> list[int]:
+        """Set numbers of threads, and return what they were."""
+        before = [library.get_num_threads() for library in libraries]
+        for library, number in zip(libraries, numbers, strict=True):
+            # Let this thread set the limit, whichever set it last.
+            clear = getattr(library, "clear_controlling_thread", lambda **_: None)
+            clear(force=True)
+            library.set_num_threads(number)
+            clear(force=True)
+        return before
 
 
 single_threaded_blas = _SingleThreadedBlas()
