@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from nearfar.constraints.mining import (
     UNIT_ROUNDOFF,
     best_of_each,
-    sparse_nonzero,
     tie_tolerance,
 )
 from nearfar.numerics.distances import squared_distances
+from nearfar.numerics.sparse_tiles import sparse_nonzero
 from nearfar.rows import Moments, Points, Rows
 from nearfar.rows.base import cut
 from nearfar.runtime.executors import ThreadExecutor

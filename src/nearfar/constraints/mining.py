@@ -30,6 +30,7 @@ from sklearn.utils import check_array, check_consistent_length
 
 from nearfar.numerics.class_order import ClassOrder
 from nearfar.numerics.distances import squared_distances
+from nearfar.numerics.sparse_tiles import place_in_run, sparse_nonzero
 from nearfar.typing import Floats, Ints, Vector
 
 _TILE_ROWS = 512
@@ -215,7 +216,7 @@ class _Shortlist:
 
     def _tighten(self, i: Ints, upper: NDArray[np.float32]) -> None:
         row = i - self.rows.start
-        rank = _rank_within(row)
+        rank = place_in_run(row)
         fresh = np.full((len(self.rows), rank.max() + 1), np.inf, dtype=np.float32)
         fresh[row, rank] = upper
         self.best = np.partition(np.hstack([self.best, fresh]), self.k - 1, axis=1)[:, : self.k]
@@ -266,22 +267,6 @@ def best_of_each(
     apart = np.diff(length, prepend=-np.inf) > tolerance * np.abs(length)
     group = np.cumsum(apart | (np.diff(row, prepend=-1) != 0))
     order = order[np.lexsort((numbers[order], group))]
-    rank = _rank_within(i[order])
+    rank = place_in_run(i[order])
     best = rank < k
     return order[best], rank[best]
-
-
-def _rank_within(group: Ints) -> Ints:
-    """Position of each element within its run of equal values."""
-    starts = np.flatnonzero(np.diff(group, prepend=-1))
-    return np.arange(len(group)) - np.repeat(starts, np.diff(starts, append=len(group)))
-
-
-def sparse_nonzero(mask: NDArray[np.bool_]) -> tuple[Ints, Ints]:
-    """`mask.nonzero()`, eight entries at a time: most of a tile holds no candidate."""
-    if mask.shape[1] % 8:
-        mask = np.pad(mask, ((0, 0), (0, -mask.shape[1] % 8)))
-    word = np.flatnonzero(mask.view(np.uint64))
-    hit, byte = mask.reshape(-1, 8)[word].nonzero()
-    i, j = np.divmod(word[hit] * 8 + byte, mask.shape[1])
-    return i, j

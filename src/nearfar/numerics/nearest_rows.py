@@ -19,6 +19,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar.numerics.sparse_tiles import place_in_run, sparse_nonzero
 from nearfar.runtime.deadline import check_time
 from nearfar.runtime.threads import Threads, single_threaded_blas
 from nearfar.typing import Floats, Ints, Matrix, Vector
@@ -154,13 +155,13 @@ class _Block:
 
     def _offer(self, G: Tile, start: int) -> None:
         """Add the candidates of a tile."""
-        i, j = _sparse_nonzero(self.limit > G)
+        i, j = sparse_nonzero(self.limit > G)
         if len(i) == 0:
             return
         lower = G[i, j]
         j += start
         upper = lower + self._gap(self.norms[i] + self.rows.norms[j])
-        place = _place_in_run(i)
+        place = place_in_run(i)
         fresh = np.full((len(G), place.max() + 1), np.inf, dtype=np.float32)
         fresh[i, place] = upper
         self.best = np.partition(np.hstack([self.best, fresh]), self.k - 1, axis=1)[:, : self.k]
@@ -181,7 +182,7 @@ class _Block:
         i, j, lower = i[alive], j[alive], lower[alive]
         squared = self._squared_distances(i, j)
         order = np.lexsort((j, squared, i))
-        order = order[_place_in_run(i[order]) < self.k]
+        order = order[place_in_run(i[order]) < self.k]
         i, j, lower = i[order], j[order], lower[order]
         self.found, self.n_found = [(i, j, lower)], len(i)
         return i, j, squared[order]
@@ -195,19 +196,3 @@ class _Block:
             difference = np.subtract(self.queries[i[some]], X[j[some]], dtype=np.float64)
             out[some] = np.einsum("ij,ij->i", difference, difference)
         return out
-
-
-def _place_in_run(group: Ints) -> Ints:
-    """Position of each element within its run of equal values."""
-    starts = np.flatnonzero(np.diff(group, prepend=-1))
-    return np.arange(len(group)) - np.repeat(starts, np.diff(starts, append=len(group)))
-
-
-def _sparse_nonzero(mask: NDArray[np.bool_]) -> tuple[Ints, Ints]:
-    """`mask.nonzero()`, eight entries at a time: most of a tile has no candidate."""
-    if mask.shape[1] % 8:
-        mask = np.pad(mask, ((0, 0), (0, -mask.shape[1] % 8)))
-    word = np.flatnonzero(mask.view(np.uint64))
-    hit, byte = mask.reshape(-1, 8)[word].nonzero()
-    i, j = np.divmod(word[hit] * 8 + byte, mask.shape[1])
-    return i, j

@@ -124,14 +124,7 @@ def roc(metrics: Mapping[str, Metric], X: ArrayLike, pairs: Pairs, *, ax: Any = 
     >>> ax.get_legend().get_texts()[0].get_text()
     'plain: AUC 1.000, EER 0.0 %'
     """
-    check_metrics(metrics)
-    check_finite(X)
-    if not isinstance(pairs, Pairs):
-        raise ValueError(f"A ROC curve needs Pairs; got {type(pairs).__name__}.")
-    found = {
-        name: (verification_curve(metric, X, pairs), verification(metric, X, pairs))
-        for name, metric in metrics.items()
-    }
+    found = _verified("ROC", metrics, X, pairs)
     ax = one_axes(ax, (4.5, 4.3))
     for number, (name, (curve, result)) in enumerate(found.items()):
         ax.plot(
@@ -174,20 +167,13 @@ def det(metrics: Mapping[str, Metric], X: ArrayLike, pairs: Pairs, *, ax: Any = 
     >>> ax.get_legend().get_texts()[0].get_text()
     'plain: EER 50.0 %'
     """
-    check_metrics(metrics)
-    check_finite(X)
-    if not isinstance(pairs, Pairs):
-        raise ValueError(f"A DET curve needs Pairs; got {type(pairs).__name__}.")
-    found = {
-        name: (verification_curve(metric, X, pairs), verification(metric, X, pairs).eer)
-        for name, metric in metrics.items()
-    }
+    found = _verified("DET", metrics, X, pairs)
     ax = one_axes(ax, (4.5, 4.3))
-    for number, (name, (curve, eer)) in enumerate(found.items()):
+    for number, (name, (curve, result)) in enumerate(found.items()):
         rates = np.array([curve.false_positive_rate, 1 - curve.true_positive_rate])
         inside = ((rates > 0) & (rates < 1)).all(axis=0)
         x, y = ndtri(rates[:, inside])
-        label = f"{as_text(name)}: EER {100 * eer:.1f} %"
+        label = f"{as_text(name)}: EER {100 * result.eer:.1f} %"
         ax.plot(x, y, label=label, markevery=0.1, **line_style(number))
     places = ndtri(_DET_TICKS)
     names = [f"{100 * rate:g}" for rate in _DET_TICKS]
@@ -197,3 +183,17 @@ def det(metrics: Mapping[str, Metric], X: ArrayLike, pairs: Pairs, *, ax: Any = 
     ax.set(xlim=ndtri(_DET_LIMITS), ylim=ndtri(_DET_LIMITS))
     ax.legend(loc="upper right", fontsize="small")
     return ax
+
+
+def _verified(
+    kind: str, metrics: Mapping[str, Metric], X: ArrayLike, pairs: Pairs
+) -> dict[str, tuple[Any, Any]]:
+    """Return the curve and the measures of each metric."""
+    check_metrics(metrics)
+    check_finite(X)
+    if not isinstance(pairs, Pairs):
+        raise ValueError(f"A {kind} curve needs Pairs; got {type(pairs).__name__}.")
+    return {
+        name: (verification_curve(metric, X, pairs), verification(metric, X, pairs))
+        for name, metric in metrics.items()
+    }
