@@ -107,41 +107,28 @@ def verify(
     found = load_metric(metric)
     rows = read_rows(source, label=label, drop=drop, ids=ids, metric=found)
     index, known = read_queries(pairs, rows)
-    used = _Threshold(threshold) if threshold is not None else _stored(metric)
     if wanted is not None and known is None:
         raise UserError(f"--target needs pairs with a column 'similar'; {pairs} has none.")
-    chosen_here = known is not None and threshold is None and wanted is None
-    if chosen_here and used is not None and criterion is None:
-        assert known is not None
-        chosen_here = used.by_criterion and used.pairs == _identity(known, rows.X)
-    held_out, saved, point = None, False, None
-    if wanted is not None:
-        assert known is not None
-        point = wanted.choose(found, rows, known)
-        used = _Threshold(point.threshold, str(wanted.target), _identity(known, rows.X))
-        saved = _save(metric, used)
-    elif chosen_here:
-        assert known is not None
-        used, held_out = _choose(found, rows.X, known, criterion or Criterion.accuracy, max_fpr)
-        saved = _save(metric, used)
+    used = _used(metric, found, rows, known, wanted, threshold, criterion, max_fpr)
     if used is None:
         raise UserError(
             f"{pairs} has no column 'similar', and {metric} no threshold; give --threshold."
         )
-    table = _decisions(found, rows, index, used.value)
+    table = _decisions(found, rows, index, used.threshold.value)
     document: dict[str, Any] = {
-        "threshold": used.value,
-        "criterion": used.criterion,
-        "chosen_here": chosen_here or point is not None,
-        "saved": saved,
+        "threshold": used.threshold.value,
+        "criterion": used.threshold.criterion,
+        "chosen_here": used.chosen_here,
+        "saved": used.saved,
         "pairs": len(table),
         "same": int(table["same"].sum()),
     }
     if known is not None:
-        decided = held_out if chosen_here else table["same"].to_numpy()
+        tested = used.chosen_here and used.point is None
+        decided = used.held_out if tested else table["same"].to_numpy()
         document |= _scores(found, rows.X, known, decided)
-    if point is not None:
-        document["target"] = asdict(point)
+    if used.point is not None:
+        document["target"] = asdict(used.point)
     if save_as is not None:
         write_frame(table, save_as)
     if json:
@@ -190,6 +177,56 @@ class _Wanted:
         return choose_threshold(
             evidence, self.target, confidence=self.confidence, prevalence=self.prevalence
         )
+
+
+@dataclass(frozen=True, eq=False)
+class _Used:
+    """The threshold that pairs are decided by.
+
+    Attributes
+    ----------
+    threshold : _Threshold
+    chosen_here, saved : bool
+        Whether it was chosen on these pairs, and whether the metric file has it now.
+    held_out : array of bool or None
+        Decisions by thresholds that were chosen on other pairs.
+    point : OperatingPoint or None
+        What is known of it, if it was chosen for a target.
+    """
+
+    threshold: _Threshold
+    chosen_here: bool = False
+    saved: bool = False
+    held_out: NDArray[np.bool_] | None = None
+    point: OperatingPoint | None = None
+
+
+def _used(
+    path: Path,
+    metric: Metric,
+    rows: Rows,
+    known: Pairs | None,
+    wanted: _Wanted | None,
+    given: float | None,
+    criterion: Criterion | None,
+    max_fpr: float,
+) -> _Used | None:
+    """Return the threshold that was given, one that is chosen here, or that of the metric file."""
+    if given is not None:
+        return _Used(_Threshold(given))
+    if wanted is not None and known is not None:
+        point = wanted.choose(metric, rows, known)
+        chosen = _Threshold(point.threshold, str(wanted.target), _identity(known, rows.X))
+        return _Used(chosen, True, _save(path, chosen), point=point)
+    stored = _stored(path)
+    if known is None:
+        return None if stored is None else _Used(stored)
+    if stored is not None and criterion is None:
+        chosen_again = stored.by_criterion and stored.pairs == _identity(known, rows.X)
+        if not chosen_again:
+            return _Used(stored)
+    chosen, held_out = _choose(metric, rows.X, known, criterion or Criterion.accuracy, max_fpr)
+    return _Used(chosen, True, _save(path, chosen), held_out)
 
 
 def _wanted(
