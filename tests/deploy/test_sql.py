@@ -87,13 +87,13 @@ def socket(tmp_path_factory):
         pytest.skip("PostgreSQL with pgvector is not installed; .ci/pgvector builds it")
     # The path of a socket is at most 107 characters long.
     cluster = Path(subprocess.check_output(["mktemp", "-d"], text=True).strip())
-    user = []
-    if os.geteuid() == 0:
+    owner = {}
+    if os.geteuid() == 0:  # PostgreSQL refuses to run as root.
         shutil.chown(cluster, "postgres")
-        user = ["runuser", "-u", "postgres", "--"]
+        owner = {"user": "postgres", "group": "postgres", "extra_groups": []}
 
     def call(*command):
-        subprocess.run([*user, *map(str, command)], check=True, stdout=subprocess.DEVNULL, cwd="/")
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/", **owner)
 
     data = cluster / "data"
     call(folder / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "--no-sync")
