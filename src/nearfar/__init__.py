@@ -8,7 +8,10 @@
 (1, 2)
 """
 
-from nearfar import datasets, evaluate, neighbors, plots, retrieval
+import warnings
+from typing import Any
+
+from nearfar import datasets, evaluate, losses, neighbors, plots, retrieval
 from nearfar.bridge import Bridge
 from nearfar.comparison import Comparison, compare
 from nearfar.constraints import (
@@ -21,7 +24,6 @@ from nearfar.constraints import (
     RandomTriplets,
     Triplets,
 )
-from nearfar.learners.auto import AutoMetric
 from nearfar.learners.boosting import BoostMetric, DRMetric, MetricBoost, PSDBoost
 from nearfar.learners.classic import (
     DCA,
@@ -38,9 +40,15 @@ from nearfar.learners.classic import (
     XQDA,
     InverseCovariance,
 )
-from nearfar.learners.max_margin import C_path, CPath, FrobMetric, MaxMarginMetric
+from nearfar.learners.max_margin import (
+    FrobMetric,
+    MaxMarginMetric,
+    MaxMarginPath,
+    max_margin_path,
+)
 from nearfar.learners.max_margin.matching_pursuit import MatchingPursuitBasis
 from nearfar.learners.nca import NCA, MixtureNCA, SparseNCA
+from nearfar.learners.selection.auto import AutoMetric
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import MetricNeighborsClassifier
@@ -69,8 +77,6 @@ __all__ = [
     "AutoMetric",
     "BoostMetric",
     "Bridge",
-    "CPath",
-    "C_path",
     "Chunklets",
     "Comparison",
     "DRMetric",
@@ -80,6 +86,7 @@ __all__ = [
     "InverseCovariance",
     "MatchingPursuitBasis",
     "MaxMarginMetric",
+    "MaxMarginPath",
     "Metric",
     "MetricBoost",
     "MetricNeighborsClassifier",
@@ -100,8 +107,21 @@ __all__ = [
     "datasets",
     "evaluate",
     "executor",
+    "losses",
+    "max_margin_path",
     "neighbors",
     "open_rows",
     "plots",
     "retrieval",
 ]
+
+_RENAMED = {"C_path": "max_margin_path", "CPath": "MaxMarginPath"}
+
+
+def __getattr__(name: str) -> Any:
+    """Find names that were changed; they will be removed in the next version."""
+    if name in _RENAMED:
+        new = _RENAMED[name]
+        warnings.warn(f"nearfar.{name} is now nearfar.{new}.", FutureWarning, stacklevel=2)
+        return globals()[new]
+    raise AttributeError(f"module 'nearfar' has no attribute {name!r}")

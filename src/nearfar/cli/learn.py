@@ -40,7 +40,7 @@ from nearfar.cli.terminal import (
 )
 from nearfar.comparison import Comparison, Method
 from nearfar.constraints import Pairs, Triplets
-from nearfar.learners.auto_problem import PRIOR
+from nearfar.learners.selection.auto_problem import EUCLIDEAN
 from nearfar.typing import Vector
 
 _COMPARISON_SHARE = 0.7
@@ -48,7 +48,7 @@ _COMPARISON_SHARE = 0.7
 _LEAST_SHARE = 0.2
 """Part of the budget that the fit to all rows has in any case, if it can plan its time."""
 _SHORTEST_FIT = 0.1
-_LABELS = {PRIOR: "the distance as it was"}
+_LABELS = {EUCLIDEAN: "the distance as it was"}
 
 
 @command

@@ -22,11 +22,11 @@ from nearfar.cli.terminal import bars, convergence_notes
 from nearfar.comparison import Comparison, Method, default_methods, learned_method
 from nearfar.comparison.methods import ALL, Learners, seeded
 from nearfar.constraints import Mining, Pairs, Triplets
-from nearfar.learners.auto import AutoMetric, known_learners
-from nearfar.learners.auto_problem import PRIOR
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.classic import InverseCovariance
-from nearfar.learners.expectation import Expected
+from nearfar.learners.selection.auto import AutoMetric, known_learners
+from nearfar.learners.selection.auto_problem import EUCLIDEAN
+from nearfar.learners.selection.expectation import Expected
 from nearfar.metrics.metric import Metric
 
 AUTO, BEST = "autometric", "best"
@@ -270,7 +270,7 @@ class MethodFit:
     @property
     def learned_nothing(self) -> bool:
         """Whether a blend is nothing but the distance as it was."""
-        return self.weights is not None and set(self.weights) == {PRIOR}
+        return self.weights is not None and set(self.weights) == {EUCLIDEAN}
 
 
 def fit_method(method: Method, rows: Rows, supervision: Any, checkpoint: Checkpoint) -> MethodFit:

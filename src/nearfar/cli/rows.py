@@ -28,7 +28,7 @@ from nearfar.cli.table_formats import (
 from nearfar.cli.tables import ColumnChoice, columns_named, listed
 from nearfar.cli.terminal import note
 from nearfar.columns import Columns
-from nearfar.learners.base import LARGEST_VALUE
+from nearfar.learners.fitting import LARGEST_VALUE
 from nearfar.metrics.metric import Metric
 from nearfar.typing import Floats, Vector
 

@@ -18,10 +18,10 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
-from nearfar.learners.auto import known_learners
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.classic import InverseCovariance
 from nearfar.learners.scaler import Scaler
+from nearfar.learners.selection.auto import known_learners
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import MANHATTAN, Distance, Pairwise
 from nearfar.runtime.deadline import check_time, should_stop

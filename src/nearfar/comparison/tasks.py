@@ -25,7 +25,7 @@ from nearfar.comparison.shared_rows import SharedRows
 from nearfar.comparison.splits import Cell, Folds, Splits
 from nearfar.constraints import Pairs, Triplets
 from nearfar.constraints.base import group_splitter
-from nearfar.learners.base import LARGEST_VALUE
+from nearfar.learners.fitting import LARGEST_VALUE
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import Distance

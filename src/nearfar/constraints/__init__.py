@@ -2,13 +2,6 @@
 
 from nearfar.constraints.base import Constraints, ConstraintsOver
 from nearfar.constraints.chunklets import Chunklets
-from nearfar.constraints.conversion import (
-    checked_labels,
-    given_pairs,
-    to_chunklets,
-    to_pairs,
-    to_triplets,
-)
 from nearfar.constraints.from_labels import (
     AllTriplets,
     FarTargetTriplets,
@@ -20,6 +13,7 @@ from nearfar.constraints.from_labels import (
 )
 from nearfar.constraints.neighbor_search import Mining, mining_reports
 from nearfar.constraints.pairs import Pairs
+from nearfar.constraints.supervision import Kind, Split, Supervision, kind_of, unwrapped
 from nearfar.constraints.triplets import Triplets
 
 __all__ = [
@@ -28,18 +22,18 @@ __all__ = [
     "Constraints",
     "ConstraintsOver",
     "FarTargetTriplets",
+    "Kind",
     "Mining",
     "NearestTriplets",
     "PairStrategy",
     "Pairs",
     "RandomPairs",
     "RandomTriplets",
+    "Split",
+    "Supervision",
     "TripletStrategy",
     "Triplets",
-    "checked_labels",
-    "given_pairs",
+    "kind_of",
     "mining_reports",
-    "to_chunklets",
-    "to_pairs",
-    "to_triplets",
+    "unwrapped",
 ]

@@ -1,13 +1,7 @@
-"""`MetricLearner`: what all learners share, from checked input to a fitted metric.
+"""`MetricLearner`: what a user sees of a learner. `fitting` is how a fit runs.
 
-A fit runs in four steps, and a learner implements the third:
-
-1. check X and the supervision; choose a scale (`auto_scale`), and scale X (`Scaler`),
-2. choose the number of iterations and the shrinkage on held-out data (`validation`),
-3. build the learner's `Problem` on the scaled points and run its solver, a generator of
-   iterations that the history, callbacks and progress displays consume,
-4. build the metric in the units of X from the base metric and what was learned (`MetricBuilder`),
-   and shrink it.
+A learner is a class of parameters, declared as the fields of a dataclass (`declaration`), and
+`_build_problem`, which makes its `Problem` from checked and scaled input.
 """
 
 from __future__ import annotations
@@ -15,12 +9,12 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, Self
+from functools import partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -30,79 +24,47 @@ from sklearn.base import (
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from nearfar.constraints import (
-    Chunklets,
-    ConstraintsOver,
-    NearestTriplets,
-    Pairs,
-    Triplets,
-    mining_reports,
-    to_triplets,
-)
-from nearfar.learners.auto_scale import SCALES, choose_scale
+from nearfar.constraints import NearestTriplets, mining_reports
+from nearfar.learners import fitting
+from nearfar.learners.declaration import learner
 from nearfar.learners.estimate import Estimate, estimate_fit
-from nearfar.learners.held_out import Validation
-from nearfar.learners.metric_builder import MetricBuilder, covariance_matrix
+from nearfar.learners.explanations import restore_on_error
+from nearfar.learners.fitting import Data, Method
+from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.learners.problem import FitInput, Problem, WarmStart
-from nearfar.learners.rows_input import check_in_memory, input_rows, labels_of, mines_in_blocks
 from nearfar.learners.scaler import Scaler
-from nearfar.learners.validation import Plan, Shrinkage, choose_plan
+from nearfar.learners.selection.choice import Selection, Shrinkage
+from nearfar.learners.selection.scale import SCALES
+from nearfar.learners.shared_parameters import COMMON, Texts
 from nearfar.metrics.metric import Metric
-from nearfar.rows import Moments, Points, Rows, as_rows
-from nearfar.runtime.deadline import check_time, should_stop
-from nearfar.runtime.history import History, Iteration, Iterations
-from nearfar.runtime.parameters import (
-    Rule,
-    boolean,
-    check_parameters,
-    choice,
-    either,
-    integer,
-    number,
-    optional,
-)
+from nearfar.rows import Rows, as_rows
+from nearfar.runtime.history import History, Iteration
+from nearfar.runtime.parameters import Rule, check_parameters, choice, integer, optional
 from nearfar.runtime.progress import (
     CallbackSupportMixin,
     FitInProgress,
-    notify,
-    show,
-    watched,
+    observed,
     with_callbacks,
 )
 from nearfar.runtime.threads import limited_threads
-from nearfar.typing import Floats, Ints, Matrix, Vector
-
-Prior = Literal["identity"] | Metric | None
-Variant = Literal["default", "paper"]
-ValidationFraction = float | Literal["auto"] | None
-
-_CALLBACK_ATTRIBUTES = ("_callback", "_skl_callbacks")
-_AUTO_FRACTION = 0.2
-_FIRST_STAGE = 4
-LARGEST_VALUE = 1e145
-"""The largest value of X whose squares, and sums of them, do not overflow."""
-
-_CONSTRAINTS = (Triplets, Pairs, Chunklets, ConstraintsOver)
+from nearfar.typing import Floats, Matrix
 
 
+@learner
 class MetricLearner(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMixin, BaseEstimator, ABC
 ):
-    """Base of the learners; see the module's docstring for how a fit runs."""
+    """Base of the learners."""
 
+    scale: str | None = "auto"
+    n_components: int | None = None
+
+    parameter_docs: ClassVar[Texts] = COMMON
     parameter_rules: ClassVar[dict[str, Rule]] = {
         "scale": optional(choice("auto", "standard", "unit", "cosine")),
         "n_components": optional(integer(at_least=1)),
-        "validation_fraction": either(choice("auto"), optional(number(above=0.0, at_most=0.5))),
-        "validation": choice("rows", "classes"),
-        "warm_start": boolean(),
-        "n_jobs": Rule(
-            "None or a nonzero integer",
-            lambda value: value is None or (integer().accepts(value) and value != 0),
-        ),
     }
     paper_settings: ClassVar[Mapping[str, Any]] = {}
     """Parameters that ``variant="paper"`` overrides."""
@@ -110,55 +72,34 @@ class MetricLearner(
     supervision: ClassVar[tuple[str, ...]] = ("labels",)
     """What the learner learns from: of "labels", "chunklets", "pairs", "triplets", "numbers"."""
 
-    shrinks_without_prior: ClassVar[bool] = False
-    """Whether held-out data choose a shrinkage to Euclidean distance even if `prior` is None."""
-
     reads_rows: ClassVar[tuple[str, ...]] = ()
     """Kinds of supervision with which the learner accepts rows that are not in memory."""
 
     auto_scales: ClassVar[tuple[str, ...]] = SCALES
     """What ``scale="auto"`` chooses from."""
 
-    _shrinkage: Shrinkage | None = None
+    ignores_y: ClassVar[bool] = False
+    """Whether the learner learns from rows alone."""
 
-    variant: Variant = "default"
-    validation_fraction: ValidationFraction = None
-    validation: Validation = "rows"
-    warm_start: bool = False
-    random_state: int | np.random.RandomState | None = None
-    n_jobs: int | None = None
-    verbose: int = 0
+    shrinks_without_prior: ClassVar[bool] = False
+    """Whether held-out data choose a shrinkage to Euclidean distance even if `prior` is None."""
 
-    def __init__(
-        self,
-        *,
-        scale: str | None = "auto",
-        n_components: int | None = None,
-        validation_fraction: ValidationFraction = "auto",
-        validation: Validation = "rows",
-        warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.scale = scale
-        self.n_components = n_components
-        self.validation_fraction = validation_fraction
-        self.validation = validation
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    _shrinkage: ClassVar[Shrinkage | None] = None
+    _n_known: ClassVar[int] = 0
 
     @abstractmethod
     def _build_problem(self, data: FitInput) -> Problem:
         """Build the learner's problem."""
 
-    def _setting(self, name: str) -> Any:
+    def _setting(self, name: str, default: Any = None) -> Any:
         """Return a parameter, or what the paper has in its place."""
-        if self.variant == "paper" and name in self.paper_settings:
+        if self._follows_paper and name in self.paper_settings:
             return self.paper_settings[name]
-        return getattr(self, name)
+        return getattr(self, name, default)
+
+    @property
+    def _follows_paper(self) -> bool:
+        return bool(getattr(self, "variant", "default") == "paper")
 
     def _check_parameters(self) -> None:
         """Raise ValueError for parameters that make no sense."""
@@ -170,12 +111,38 @@ class MetricLearner(
         """Return whether the learner accepts rows that are not in memory, for labels etc."""
         return kind in self.reads_rows
 
-    def _most_components(self, n_features: int) -> int:
-        """Return the largest possible `n_components`."""
-        return n_features
+    def _method(self) -> Method:
+        """Return what a fit needs to know of the learner."""
+        warm = getattr(self, "warm_start", False)
+        fitted = getattr(self, "metric_", None) if warm else None
+        prior, scale = getattr(self, "prior", "identity"), self._setting("scale")
+        given = (fitted, prior, getattr(self, "init", None))
+        untuned = scale == "auto" and not self._follows_paper and not warm
+        if scale == "auto" and self._follows_paper:
+            scale = "standard"
+        elif scale == "auto" and warm and getattr(self, "scale_", None) is not None:
+            scale = self.scale_
+        seed = getattr(self, "random_state", 0)
+        return Method(
+            name=type(self).__name__,
+            build=self._build_problem,
+            numbers=self.supervision == ("numbers",),
+            ignores_y=self.ignores_y,
+            reads_rows=self._reads_rows,
+            scale=scale,
+            scales=self.auto_scales,
+            given=next((m for m in given if isinstance(m, Metric)), None),
+            prior=prior if isinstance(prior, Metric) else None,
+            n_components=self.n_components,
+            fraction=getattr(self, "validation_fraction", None),
+            validates_labels=untuned and (prior is not None or self.shrinks_without_prior),
+            validation=getattr(self, "validation", "rows"),
+            seed=seed if isinstance(seed, int) else 0,
+            feature_names=getattr(self, "feature_names_in_", None),
+        )
 
     @with_callbacks
-    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: Any = None, groups: ArrayLike | None = None) -> Self:
         """Learn a metric.
 
         Parameters
@@ -186,16 +153,127 @@ class MetricLearner(
         y : array-like of shape (n_samples,), Triplets, Pairs or Chunklets
             Class labels, or constraints as row numbers of X; `supervision` lists what the learner
             learns from. Triplets and pairs may have weights.
+        groups : array-like of shape (n_samples,), optional
+            What rows belong to, for instance a person or a document. Rows of one group are never
+            both learned from and held out. Only validation uses it.
 
         Returns
         -------
         self
         """
-        with self._kept_if_it_fails():
+        with restore_on_error(self), limited_threads(getattr(self, "n_jobs", None)):
             self._check_parameters()
-            with limited_threads(self.n_jobs):
-                self._fit(X, y)
+            data = self._checked(X, y, groups)
+            method = self._method()
+            fitting.check_learnable(data, method)
+            scale = fitting.choose_scale(data, method)
+            random_state = check_random_state(getattr(self, "random_state", None))
+            warm = self._warm(data.X.shape[1])
+            selection = fitting.select(data, scale, method)
+            prepared = fitting.prepare(data, scale, random_state, warm)
+            with mining_reports() as mined:
+                problem = method.build(prepared)
+            self._fit_problem(problem, prepared, data, method, selection, (X, y), mined)
+            self.scale_ = scale
         return self
+
+    def _fit_problem(
+        self,
+        problem: Problem,
+        prepared: FitInput,
+        data: Data,
+        method: Method,
+        selection: Selection,
+        given: tuple[Any, Any] = (None, None),
+        mined: list[Any] | None = None,
+    ) -> None:
+        """Run the solver and set the fitted attributes."""
+        builder = fitting.builder_of(problem, prepared, method)
+        notes = tuple(map(str, mined or ()))
+        observer = partial(self._observed, problem, builder, given)
+        history = fitting.run(problem, selection, notes=notes, observer=observer)
+        fitted = fitting.finish(problem, history, builder, prepared, data.X, selection, method)
+        attributes = problem.attributes(history, builder)
+        if fitted.shrinkage is not None:
+            attributes |= problem.shrunk_attributes(fitted.metric, prepared)
+        attributes |= _basic_attributes(fitted.metric, history, builder)
+        attributes |= {
+            "prior_share_": selection.shrinkage,
+            "_learned_metric": fitted.learned,
+            "_shrinkage": fitted.shrinkage,
+            "_n_known": method.n_before + len(data.supervision),
+        }
+        self.__dict__.pop("mining_", None)
+        if mined:
+            attributes["mining_"] = mined[-1]
+        if getattr(self, "warm_start", False):
+            state = problem.resume_state(history, builder)
+            attributes["_last_fit"] = WarmStart(fitted.metric, state)
+        for name, value in attributes.items():
+            setattr(self, name, value)
+        message = problem.warning_message(history, fitted.metric)
+        if message:
+            warnings.warn(message, ConvergenceWarning, stacklevel=4)
+
+    def _observed(
+        self,
+        problem: Problem,
+        builder: MetricBuilder,
+        given: tuple[Any, Any],
+        iterations: Iterator[Iteration],
+        history: History,
+    ) -> Iterable[Iteration]:
+        """Let callbacks, progress displays and watchers see the iterations."""
+
+        def metric() -> Any:
+            return problem.metric(history, builder)
+
+        return observed(
+            iterations,
+            FitInProgress(type(self).__name__, problem.max_iter, metric),
+            self,
+            *given,
+            attributes=lambda: _basic_attributes(metric(), history, builder),
+            notes=history.notes if getattr(self, "verbose", 0) else None,
+        )
+
+    def _checked(
+        self,
+        X: Any,
+        y: Any,
+        groups: Any = None,
+        *,
+        reset: bool = True,
+        scoring: bool = False,
+        min_samples: int = 2,
+    ) -> Data:
+        """Check X and y, and remember the features if `reset`."""
+        method = self._method()
+        if scoring:
+            method = replace(method, ignores_y=False)
+        validate = partial(validate_data, self, reset=reset)
+        data = fitting.check(X, y, groups, method, validate, min_samples=min_samples)
+        if reset and isinstance(data.X, Rows):
+            self.n_features_in_ = data.X.shape[1]
+            self.__dict__.pop("feature_names_in_", None)
+            if data.X.feature_names is not None:
+                self.feature_names_in_ = np.asarray(data.X.feature_names, dtype=object)
+        return data
+
+    def _warm(self, n_features: int) -> WarmStart | None:
+        """Return where to continue: the metric of the last fit, or one that was set since."""
+        metric = getattr(self, "metric_", None)
+        if not getattr(self, "warm_start", False) or metric is None:
+            return None
+        if not hasattr(metric, "transform"):
+            raise ValueError("warm_start cannot continue from a SignedForm, which is not a metric.")
+        if metric.n_features != n_features:
+            raise ValueError(
+                f"warm_start: the fitted metric is for {metric.n_features} features; "
+                f"X has {n_features}."
+            )
+        last: WarmStart | None = getattr(self, "_last_fit", None)
+        return last if last is not None and last.metric is metric else WarmStart(metric)
 
     def estimate(self, X: ArrayLike, y: Any = None, *, budget: float = 5.0) -> Estimate:
         """Return the time and memory that `fit` will take, from fits to small samples.
@@ -221,246 +299,13 @@ class MetricLearner(
         >>> found.seconds > 0, found.bytes > 0
         (True, True)
         """
-        learner = clone(self)
-        learner._check_parameters()
-        points, supervision = learner._validate(X, y)
-        check_in_memory(points)
-        check_magnitude(points)
-        with limited_threads(self.n_jobs):
-            return estimate_fit(learner, points, supervision, budget=budget)
-
-    @contextmanager
-    def _kept_if_it_fails(self) -> Iterator[None]:
-        """Restore the learner if a fit fails, and explain numbers that are out of range."""
-        before = self.__dict__.copy()
-        try:
-            yield
-        except BaseException as error:
-            kept = {k: v for k, v in self.__dict__.items() if k.startswith(_CALLBACK_ATTRIBUTES)}
-            self.__dict__ = before | kept
-            if isinstance(error, ValueError) and "could not convert string" in str(error):
-                raise ValueError(
-                    f"X has columns that are not numbers ({error}). Encode them, for example with "
-                    "Columns.fit(X).column_transformer() of nearfar.columns."
-                ) from error
-            if isinstance(error, np.linalg.LinAlgError | FloatingPointError):
-                raise ValueError(
-                    "Values of X differ too much in size for double precision; look for outliers, "
-                    "or try scale='standard'."
-                ) from error
-            raise
-
-    def _fit(self, X: ArrayLike, y: Any) -> None:
-        points, supervision = self._validate(X, y)
-        check_magnitude(points)
-        most = self._most_components(points.shape[1])
-        if self.n_components is not None and self.n_components > most:
-            raise ValueError(f"n_components must be at most {most}; got {self.n_components}.")
-        scale = self._chosen_scale(points, supervision)
-        random_state = check_random_state(self.random_state)
-        warm = self._warm(points.shape[1])
-        plan = self._plan(points, supervision, scale)
-        data = FitInput.scaled(points, scale, supervision, random_state, warm)
-        with mining_reports() as mined:
-            problem = self._build_problem(data)
-        builder = self._builder_of(problem, data)
-        history = History(notes=tuple(map(str, mined)))
-        self._consume(history, plan.limit(history, problem.solve()), problem, builder, X, y)
-        self._set_fitted_attributes(problem, builder, data, points, history, plan)
-        self.scale_ = scale
-        if mined:
-            self.mining_ = mined[-1]
-        else:
-            self.__dict__.pop("mining_", None)
-
-    def _chosen_scale(self, X: Points, supervision: Any) -> str | None:
-        """Return the scale to use, chosen by the data if it is "auto"."""
-        scale: str | None = self._setting("scale")
-        given = self._given_metric()
-        if scale != "auto":
-            if given is not None and given.unit_rows != (scale == "cosine"):
-                kind = "unit rows" if given.unit_rows else "rows as they are"
-                raise ValueError(
-                    f"The given metric is for {kind}; use scale='auto', not {scale!r}."
-                )
-            return scale
-        if self.variant == "paper":
-            return "standard"
-        if self.warm_start and hasattr(self, "scale_") and self.scale_ is not None:
-            return self.scale_
-        if given is None:
-            return choose_scale(X, supervision, self.auto_scales)
-        if given.unit_rows:
-            return "cosine"
-        return choose_scale(X, supervision, ["unit", "standard"])
-
-    def _given_metric(self) -> Metric | None:
-        """Return the metric that the fit starts from or adds to, if the user gave one."""
-        fitted = getattr(self, "metric_", None) if self.warm_start else None
-        candidates = (fitted, getattr(self, "prior", None), getattr(self, "init", None))
-        return next((m for m in candidates if isinstance(m, Metric)), None)
-
-    def _warm(self, n_features: int) -> WarmStart | None:
-        """Return where to continue: the metric of the last fit, or one that was set since."""
-        metric = getattr(self, "metric_", None)
-        if not self.warm_start or metric is None:
-            return None
-        if not hasattr(metric, "transform"):
-            raise ValueError("warm_start cannot continue from a SignedForm, which is not a metric.")
-        if metric.n_features != n_features:
-            raise ValueError(
-                f"warm_start: the fitted metric is for {metric.n_features} features; "
-                f"X has {n_features}."
-            )
-        last: WarmStart | None = getattr(self, "_last_fit", None)
-        return last if last is not None and last.metric is metric else WarmStart(metric)
-
-    def _plan(self, X: Points, supervision: Any, scale: str | None) -> Plan:
-        """Choose iterations and shrinkage on held-out data, unless that is turned off.
-
-        "auto" does so for labels if the scale is left to the data too, there is a prior to shrink
-        to, and no fit to be continued.
-        """
-        fraction = self.validation_fraction
-        if fraction == "auto":
-            untuned = self.scale == "auto" and self.variant != "paper" and not self.warm_start
-            has_prior = getattr(self, "prior", "identity") is not None
-            shrinks = has_prior or self.shrinks_without_prior
-            labelled = "labels" in self.supervision and not isinstance(supervision, _CONSTRAINTS)
-            fraction = _AUTO_FRACTION if untuned and shrinks and labelled else None
-        if fraction is None or supervision is None:
-            return Plan()
-        if isinstance(X, Rows) and isinstance(supervision, _CONSTRAINTS):
-            raise ValueError(
-                "Constraints over rows that are not in memory are not validated; use "
-                "validation_fraction=None."
-            )
-        return choose_plan(self, X, supervision, scale, fraction)
-
-    def _trial(
-        self, X: Floats, supervision: Any, scale: str | None, seed: int
-    ) -> tuple[Metric, Iterator[tuple[int, Any]]]:
-        """Return the prior for X, and the path of a fit to X."""
-        random_state = np.random.RandomState(seed)
-        data = FitInput.scaled(X, scale, self._consecutive(supervision), random_state)
-        return self._prior_metric(data.scaler), self._path(data)
-
-    def _learn(self, X: Floats, supervision: Any, scale: str | None, seed: int, plan: Plan) -> Any:
-        """Return the metric of a fit to X that nobody watches, without shrinkage."""
-        problem, builder = self._prepared(X, supervision, scale, seed)
-        history = History()
-        solver = plan.limit(history, problem.solve())
-        with closing(solver):
-            for _ in history.record(solver):
-                if should_stop():
-                    break
-        return builder.metric(history)
-
-    def _prepared(
-        self, X: Floats, supervision: Any, scale: str | None, seed: int
-    ) -> tuple[Problem, MetricBuilder]:
-        """Return the problem of a fit to X that nobody watches, and what builds its metric."""
-        random_state = np.random.RandomState(seed)
-        data = FitInput.scaled(X, scale, self._consecutive(supervision), random_state)
-        problem = self._build_problem(data)
-        return problem, self._builder_of(problem, data)
-
-    def _path(self, data: FitInput) -> Iterator[tuple[int, Any]]:
-        """Yield metrics along a fit, each with the number of iterations that it took."""
-        problem = self._build_problem(data)
-        builder = replace(self._builder_of(problem, data), shortest=False)
-        history, shown, number = History(), 0, _FIRST_STAGE
-        solver = problem.solve()
-        with closing(solver):
-            for _ in history.record(solver):
-                if problem.stops_early and len(history) >= number:
-                    yield len(history), builder.metric(history)
-                    shown, number = len(history), 2 * len(history)
-                if should_stop():
-                    break
-        if len(history) > shown:
-            yield len(history), builder.metric(history)
-
-    def _prior_metric(self, scaler: Scaler) -> Metric:
-        """Return what a metric is shrunk to: the prior, or Euclidean distance of scaled points."""
-        prior = getattr(self, "prior", None)
-        return prior if isinstance(prior, Metric) else scaler.euclidean
-
-    def _builder_of(self, problem: Problem, data: FitInput) -> MetricBuilder:
-        features = data.Z if problem.features is None else problem.features
-        scale = data.scaler.scale if problem.features is None else np.ones(features.shape[1])
-        return problem.builder(
-            scale=scale * np.sqrt(problem.unit),
-            base=problem.base,
-            covariance=(
-                None if self.n_components is None else covariance_matrix(features) / problem.unit
-            ),
-            n_components=self.n_components,
-            feature_names=getattr(self, "feature_names_in_", None),
-            center=data.scaler.center,
-            kernel_map=problem.kernel_map,
-            unit_rows=data.scaler.unit_rows,
-        )
-
-    def _consume(
-        self,
-        history: History,
-        solver: Iterations,
-        problem: Problem,
-        builder: MetricBuilder,
-        X: Any,
-        y: Any,
-    ) -> None:
-        """Run the solver to its end, seen by callbacks, progress displays and watchers."""
-
-        def attributes() -> dict[str, Any]:
-            return {
-                "metric_": builder.metric(history),
-                "history_": history,
-                "n_iter_": len(history),
-                "_builder": builder,
-            }
-
-        check_time()
-        fit = FitInProgress(type(self).__name__, problem.max_iter, lambda: builder.metric(history))
-        iterations: Iterable[Iteration] = history.record(solver)
-        iterations = notify(iterations, self, fit.max_iter, X=X, y=y, attributes=attributes)
-        if self.verbose:
-            iterations = show(iterations, fit, notes=history.notes)
-        # Close an abandoned solver at once; it may hold a thread.
-        with closing(solver):
-            for _ in watched(iterations, fit):
-                pass
-        history.stopped = history.stopped or "callback"
-
-    def _set_fitted_attributes(
-        self,
-        problem: Problem,
-        builder: MetricBuilder,
-        data: FitInput,
-        X: Points,
-        history: History,
-        plan: Plan,
-    ) -> None:
-        self.metric_ = builder.metric(history)
-        self.history_ = history
-        self.n_iter_ = len(history)
-        self.prior_share_ = plan.shrinkage
-        self._shrinkage = None
-        self._builder = builder
-        fitted = problem.attributes(builder, history)
-        if plan.shrinkage:
-            prior = self._prior_metric(data.scaler)
-            self._shrinkage = plan.shrinkage_to(prior, X, self.n_components)
-            self.metric_ = self._shrinkage.apply(self.metric_)
-            fitted |= problem.shrunk_attributes(self.metric_, data)
-        for name, value in fitted.items():
-            setattr(self, name, value)
-        if self.warm_start:
-            self._last_fit = WarmStart(self.metric_, problem.resume_state(builder, history))
-        message = problem.shortcoming(history, self.metric_)
-        if message:
-            warnings.warn(message, ConvergenceWarning, stacklevel=5)
+        copy = clone(self)
+        copy._check_parameters()
+        data = copy._checked(X, y)
+        fitting.check_in_memory(data.X)
+        fitting.check_learnable(data, copy._method())
+        with limited_threads(getattr(self, "n_jobs", None)):
+            return estimate_fit(copy, data, budget=budget)
 
     @property
     def components_(self) -> Matrix:
@@ -502,150 +347,35 @@ class MetricLearner(
             pair is nearer than a dissimilar one (the area under the ROC curve).
         """
         check_is_fitted(self)
-        points, supervision = self._validate(X, y, reset=False)
-        if isinstance(supervision, ConstraintsOver):
-            supervision = supervision.constraints
-        if isinstance(supervision, Pairs):
-            return self._pair_score(points, supervision)
-        if not isinstance(supervision, Triplets):
-            Z = Scaler.fit(points, "standard").transform(points)
-            supervision = to_triplets(Z, supervision, NearestTriplets(), np.random.RandomState(0))
-        supervision.check(len(points))
-        if len(supervision) == 0:
+        data = self._checked(X, y, reset=False, scoring=True)
+        fitting.check_in_memory(data.X)
+        points: Any = data.X
+        known: Any = data.supervision
+        if known.kind == "pairs":
+            if not known.can_teach:
+                raise ValueError("To score pairs, both similar and dissimilar ones are needed.")
+            distance = self.metric_.pair_distances(points, known.given.index)
+            return float(roc_auc_score(known.given.similar, -distance, sample_weight=known.weight))
+        if len(known) == 0:
             raise ValueError("There are no triplets to score.")
-        right = self.metric_.prefers(points, supervision.index)
-        return float(np.average(right, weights=supervision.weight))
-
-    def _pair_score(self, X: Floats, pairs: Pairs) -> float:
-        pairs.check(len(X))
-        if pairs.similar.all() or not pairs.similar.any():
-            raise ValueError("To score pairs, both similar and dissimilar ones are needed.")
-        distance = self.metric_.pair_distances(X, pairs.index)
-        return float(roc_auc_score(pairs.similar, -distance, sample_weight=pairs.weight))
-
-    def _validate(self, X: ArrayLike, y: Any, *, reset: bool = True) -> tuple[Any, Any]:
-        """Check X and the supervision; labels become class codes (`_target`)."""
-        rows = input_rows(self, X, y)
-        if rows is not None:
-            if not reset:
-                check_in_memory(rows)
-            return rows, y if isinstance(y, _CONSTRAINTS) else self._target(labels_of(rows, y))
-        if isinstance(y, _CONSTRAINTS):
-            points = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
-            if isinstance(y, ConstraintsOver) and len(y) != len(points):
-                raise ValueError(
-                    f"The constraints are over {len(y)} samples, but X has {len(points)} rows."
-                )
-            return points, y
-        points, target = validate_data(
-            self, X, y, reset=reset, dtype=[np.float64, np.float32], ensure_min_samples=2
-        )
-        return points, self._target(target)
-
-    def _consecutive(self, supervision: Any) -> Any:
-        """Return class codes of some rows without gaps; other supervision as it is."""
-        if isinstance(supervision, _CONSTRAINTS) or "labels" not in self.supervision:
-            return supervision
-        return np.unique(supervision, return_inverse=True)[1]
-
-    def _target(self, y: NDArray[Any]) -> NDArray[Any]:
-        """Return what to learn from: class codes, unless the learner takes other values."""
-        check_classification_targets(y)
-        return np.unique(y, return_inverse=True)[1]
-
-    def _labels(self, supervision: Any) -> Ints:
-        """Return class codes, or raise an error that says that they are needed."""
-        if isinstance(supervision, ConstraintsOver):
-            supervision = supervision.constraints
-        if isinstance(supervision, Triplets | Pairs | Chunklets):
-            raise ValueError(
-                f"{type(self).__name__} learns from class labels; got {type(supervision).__name__}."
-            )
-        return np.asarray(supervision, dtype=np.intp)
+        Z = points
+        if known.kind != "triplets":
+            Z = Scaler.fit(points, "standard").transform(points)
+        triplets = known.triplets(Z, NearestTriplets(), np.random.RandomState(0))
+        right = self.metric_.prefers(points, triplets.index)
+        return float(np.average(right, weights=triplets.weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
+        tags.target_tags.required = not self.ignores_y
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 
-class ConstraintLearner(MetricLearner):
-    """Base of the learners that learn from constraints and add to a prior metric."""
-
-    supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs", "triplets")
-    parameter_rules: ClassVar[dict[str, Rule]] = {
-        "constraints": optional(
-            Rule(
-                "a strategy such as NearestTriplets()",
-                lambda value: callable(value) and not isinstance(value, type),
-            )
-        ),
-        "prior": Rule(
-            'None, "identity" or a Metric',
-            lambda value: (
-                value is None
-                or isinstance(value, Metric)
-                or (isinstance(value, str) and value == "identity")
-            ),
-        ),
-        "prior_weight": number(at_least=0.0),
-        "tol": number(at_least=0.0),
+def _basic_attributes(metric: Any, history: History, builder: MetricBuilder) -> dict[str, Any]:
+    return {
+        "metric_": metric,
+        "history_": history,
+        "n_iter_": len(history),
+        "_builder": builder,
     }
-
-    def __init__(
-        self, *, constraints: Any, prior: Prior, prior_weight: float, tol: float, **others: Any
-    ) -> None:
-        super().__init__(**others)
-        self.constraints = constraints
-        self.tol = tol
-        self.prior = prior
-        self.prior_weight = prior_weight
-
-    def _reads_rows(self, kind: str) -> bool:
-        """Labels too, where triplets are accepted and the strategy can mine them in blocks."""
-        mined = kind == "labels" and "triplets" in self.reads_rows
-        return super()._reads_rows(kind) or (mined and mines_in_blocks(self.constraints))
-
-    def _prior_factor(self, scaler: Scaler) -> Matrix | None:
-        """Return the prior's factor on scaled points, or None if there is no prior."""
-        prior: Prior = self._setting("prior")
-        if prior is None or self.prior_weight == 0:
-            return None
-        if not isinstance(prior, Metric):
-            return np.eye(len(scaler.scale))
-        return factor_on_scaled_points(prior, scaler, "prior")
-
-
-def check_magnitude(X: Points) -> None:
-    """Refuse columns whose squares would overflow, or vanish."""
-    if isinstance(X, Rows):
-        moments = Moments.of(X)
-        largest = np.maximum(moments.largest, -moments.smallest)
-    else:
-        largest = np.maximum(X.max(axis=0), -X.min(axis=0)).astype(np.float64)
-    column = int(largest.argmax())
-    if largest[column] > LARGEST_VALUE:
-        raise ValueError(
-            f"Column {column} of X has values up to {largest[column]:.0e}, whose squares overflow; "
-            "divide it by a constant."
-        )
-    small = np.flatnonzero((largest > 0) & (largest < 1 / LARGEST_VALUE))
-    if len(small):
-        raise ValueError(
-            f"Column {small[0]} of X has no value above {largest[small[0]]:.0e}, and squares of "
-            "such values vanish; multiply it by a constant."
-        )
-
-
-def factor_on_scaled_points(metric: Any, scaler: Scaler, name: str) -> Matrix:
-    """Return the map of one linear metric, for scaled points."""
-    if len(metric.parts) > 1 or metric.kernel_map is not None:
-        raise ValueError(f"The {name} must be one linear metric, without a kernel or a gate.")
-    n_features = len(scaler.scale)
-    if metric.n_features != n_features:
-        raise ValueError(
-            f"The {name} is a metric on {metric.n_features} features; X has {n_features}."
-        )
-    L: Vector = metric.parts[0].L
-    return L * scaler.scale

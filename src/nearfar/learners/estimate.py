@@ -20,7 +20,6 @@ import time
 import tracemalloc
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -29,11 +28,10 @@ import numpy as np
 from scipy.optimize import nnls
 from sklearn.base import clone
 
-from nearfar.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
-from nearfar.learners.validation import MAX_TRIAL_ROWS, Plan
+from nearfar.learners import fitting
+from nearfar.learners.fitting import Data, Method
+from nearfar.learners.selection.choice import MAX_TRIAL_ROWS, Selection
 from nearfar.runtime.deadline import Clock
-from nearfar.runtime.history import History
-from nearfar.typing import Floats, Ints
 
 if TYPE_CHECKING:
     from nearfar.learners.base import MetricLearner
@@ -79,7 +77,7 @@ class Estimate:
     Examples
     --------
     >>> from nearfar.learners.estimate import Estimate
-    >>> memory = {"scaled rows": 4e8, "constraints and what is known of rows": 1e8, "the rest": 2e7}
+    >>> memory = {"scaled rows": 4e8, "constraints and supervision": 1e8, "the rest": 2e7}
     >>> print(Estimate("RCA", (1_000_000, 50), 140.0, 5.2e8, 1.0, memory))
     RCA on 1,000,000 rows x 50 features: about 2 min and 520 MB beyond X, mostly scaled rows.
     """
@@ -131,37 +129,30 @@ class Measured:
 
 
 def estimate_fit(
-    learner: MetricLearner,
-    X: Floats,
-    supervision: Any,
-    *,
-    budget: float,
-    clock: Clock = time.perf_counter,
+    learner: MetricLearner, data: Data, *, budget: float, clock: Clock = time.perf_counter
 ) -> Estimate:
     """Fit samples, and extrapolate.
 
     Parameters
     ----------
     learner : MetricLearner
-    X : array of shape (n_samples, n_features)
-    supervision : array of class codes or numbers, or constraints
+    data : Data
     budget : float
         About how many seconds the samples may take.
     clock : callable
     """
-    if isinstance(supervision, ConstraintsOver):
-        supervision = supervision.constraints
     planned = getattr(learner, "budget", None)
     if planned is not None:
         learner = clone(learner).set_params(budget=_SAMPLE_BUDGET)
+    method = learner._method()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        measured = _growing_fits(learner, X, supervision, budget, clock)
-        memory = _memory(learner, X, supervision, measured)
-    seconds, iterations = extrapolate(measured, _size(X, supervision), len(X))
+        measured = _growing_fits(method, data, budget, clock)
+        memory = _memory(method, data, measured)
+    seconds, iterations = extrapolate(measured, _size(data), len(data.X))
     return Estimate(
-        type(learner).__name__,
-        (X.shape[0], X.shape[1]),
+        method.name,
+        (data.X.shape[0], data.X.shape[1]),
         seconds if planned is None else float(planned),
         sum(memory.values()),
         iterations,
@@ -169,21 +160,18 @@ def estimate_fit(
     )
 
 
-def _growing_fits(
-    learner: MetricLearner, X: Floats, supervision: Any, budget: float, clock: Clock
-) -> list[Measured]:
+def _growing_fits(method: Method, data: Data, budget: float, clock: Clock) -> list[Measured]:
     """Fit samples of twice the size each, until that takes a share of the budget."""
-    everything = _size(X, supervision)
+    everything = _size(data)
     measured: list[Measured] = []
-    many_rows = everything == len(X) > _FIRST_OF_MANY_ROWS
+    many_rows = everything == len(data.X) > _FIRST_OF_MANY_ROWS
     size, start = min(_FIRST_OF_MANY_ROWS if many_rows else _FIRST_SIZE, everything), clock()
     validated_size = 2 * _FIRST_OF_MANY_ROWS if many_rows else _VALIDATED_SIZE
-    plan: Plan | None = None
+    selection: Selection | None = None
     while True:
         try:
-            sample = _sample(X, supervision, size)
-            known = plan if size > validated_size else None
-            plan, fit = measure_time(learner, *sample, known, clock)
+            known = selection if size > validated_size else None
+            selection, fit = measure_time(method, _sample(data, size), known, clock)
         except ValueError:
             # A small sample may have nothing to learn from.
             if size == everything:
@@ -197,32 +185,30 @@ def _growing_fits(
 
 
 def measure_time(
-    learner: MetricLearner, X: Floats, supervision: Any, plan: Plan | None, clock: Clock
-) -> tuple[Plan, Measured]:
-    """Fit a sample, and time the phases; a given plan is not validated again."""
+    method: Method, data: Data, selection: Selection | None, clock: Clock
+) -> tuple[Selection, Measured]:
+    """Fit a sample, and time the phases; a given selection is not validated again."""
     start = clock()
-    scale = learner._chosen_scale(X, supervision)
-    validated = plan is None
-    if plan is None:
-        plan = learner._plan(X, supervision, scale)
-    planned = clock()
-    problem, builder = learner._prepared(X, supervision, scale, 0)
-    prepared = clock()
-    history = History()
-    solver = plan.limit(history, problem.solve())
-    with closing(solver):
-        for _ in history.record(solver):
-            pass
+    scale = fitting.choose_scale(data, method)
+    validated = selection is None
+    if selection is None:
+        selection = fitting.select(data, scale, method)
+    selected = clock()
+    prepared = fitting.prepare(data, scale, np.random.RandomState(0))
+    problem = method.build(prepared)
+    builder = fitting.builder_of(problem, prepared, method)
+    built = clock()
+    history = fitting.run(problem, selection)
     solved = clock()
-    builder.metric(history)
+    problem.metric(history, builder)
     number = max(1, len(history))
     rest = clock() - solved
-    return plan, Measured(
-        _size(X, supervision),
-        len(X),
-        planned - start if validated else math.nan,
-        prepared - planned + rest,
-        (solved - prepared) / number,
+    return selection, Measured(
+        _size(data),
+        len(data.X),
+        selected - start if validated else math.nan,
+        built - selected + rest,
+        (solved - built) / number,
         number,
         max(number, problem.max_iter),
     )
@@ -352,102 +338,68 @@ def _iterations(measured: Sequence[Measured], size: int) -> float:
     return float(min(number, last.max_iter))
 
 
-def _memory(
-    learner: MetricLearner, X: Floats, supervision: Any, measured: Sequence[Measured]
-) -> dict[str, float]:
-    """Return what takes the memory of a fit to X, in bytes: the stage that needs most.
+def _memory(method: Method, data: Data, measured: Sequence[Measured]) -> dict[str, float]:
+    """Return what takes the memory of a fit to the data, in bytes: the stage that needs most.
 
     The choice of a scale and trial fits look at a bounded number of rows or constraints.
     """
-    everything = _size(X, supervision)
-    sample = _sample(X, supervision, min(_SCALED_SIZE, everything))
-    choice = peak_of(partial(learner._chosen_scale, *sample))
+    sample = _sample(data, min(_SCALED_SIZE, _size(data)))
+    choice = peak_of(lambda: fitting.choose_scale(sample, method))
     validated = [fit.size for fit in measured if not math.isnan(fit.validation)]
-    trials = _trial_memory(learner, X, supervision, validated)
-    fit = _fit_memory(learner, X, supervision, measured[-1].size)
+    trials = _trial_memory(method, data, validated)
+    fit = _fit_memory(method, data, measured[-1].size)
     stages = {"the choice of a scale": choice, "trial fits on held-out data": trials}
     largest = max(stages, key=lambda stage: stages[stage])
     return {largest: stages[largest]} if stages[largest] > sum(fit.values()) else fit
 
 
-def _fit_memory(learner: MetricLearner, X: Floats, supervision: Any, last: int) -> dict[str, float]:
+def _fit_memory(method: Method, data: Data, last: int) -> dict[str, float]:
     """Return what takes the memory of the fit itself, from fits of two iterations to samples.
 
     Samples are at least so large that tiles of pairs have their full size, and otherwise twice as
     large as the `last` one that was timed. Beyond that, memory grows linearly.
     """
-    everything, at, peaks = _size(X, supervision), [], []
-    listed = isinstance(supervision, Triplets | Pairs)
-    first = _MEMORY_CONSTRAINTS if listed else _MEMORY_ROWS
+    everything, at, peaks = _size(data), [], []
+    first = _MEMORY_CONSTRAINTS if data.supervision.listed else _MEMORY_ROWS
     sizes = {min(size, everything) for size in (first, 2 * first, 4 * first, last, 2 * last)}
     for size in sorted(sizes)[-3:]:
-        rows, known = _sample(X, supervision, size)
-        scale = learner._chosen_scale(rows, known)
-        at.append((len(rows), size))
-        peaks.append(
-            peak_of(partial(learner._learn, rows, known, scale, 0, Plan(_MEMORY_ITERATIONS)))
-        )
-    total = max(peaks[-1], grown(at, peaks, (len(X), everything), curved=False))
+        sample = _sample(data, size)
+        scale = fitting.choose_scale(sample, method)
+        at.append((len(sample.X), size))
+        short = Selection(_MEMORY_ITERATIONS)
+        peaks.append(peak_of(partial(fitting.learn, sample, scale, method, short, 0)))
+    total = max(peaks[-1], grown(at, peaks, (len(data.X), everything), curved=False))
+    X: Any = data.X
     scaled = min(total, float(X.size * X.dtype.itemsize))
     constant = min(total - scaled, grown(at, peaks, (0, 0), curved=False) if len(at) > 1 else 0.0)
     return {
         "scaled rows": scaled,
-        "constraints and what is known of rows": total - scaled - constant,
+        "constraints and supervision": total - scaled - constant,
         "the rest": constant,
     }
 
 
-def _trial_memory(
-    learner: MetricLearner, X: Floats, supervision: Any, sizes: Sequence[int]
-) -> float:
+def _trial_memory(method: Method, data: Data, sizes: Sequence[int]) -> float:
     """Return the peak memory of trial fits on held-out data, by the line through two sizes."""
-    samples = [_sample(X, supervision, size) for size in sizes[-2:]]
-    peaks = [peak_of(partial(learner._plan, *sample, "unit")) for sample in samples]
+    samples = [_sample(data, size) for size in sizes[-2:]]
+    peaks = [peak_of(partial(fitting.select, sample, "unit", method)) for sample in samples]
     if not peaks or sizes[-1] > MAX_TRIAL_ROWS:
         return max(peaks, default=0.0)
-    most = min(_size(X, supervision), _LARGEST_TRIAL)
+    most = min(_size(data), _LARGEST_TRIAL)
     if len(peaks) == 1:
         return peaks[0] * min(most, 2 * sizes[-1]) / sizes[-1]
     slope = (peaks[1] - peaks[0]) / (sizes[-1] - sizes[-2])
     return max(peaks[1], peaks[1] + slope * (most - sizes[-1]))
 
 
-def _size(X: Floats, supervision: Any) -> int:
-    """Return what counts as the size of a problem: constraints, or rows."""
-    listed = isinstance(supervision, Triplets | Pairs)
-    return len(supervision) if listed else len(X)
+def _size(data: Data) -> int:
+    """Return what counts as the size of a problem: constraints if listed, or rows."""
+    return len(data.supervision)
 
 
-def _sample(X: Floats, supervision: Any, size: int) -> tuple[Floats, Any]:
+def _sample(data: Data, size: int) -> Data:
     """Return a random sample of a size, always the same one."""
-    if size == _size(X, supervision):
-        return X, supervision
-    random_state = np.random.RandomState(0)
-    if isinstance(supervision, Triplets | Pairs):
-        chosen = np.sort(random_state.choice(len(supervision), size, replace=False))
-        taken = supervision.take(chosen)
-        rows = np.unique(taken.index)
-        wanted = round(len(X) * size / len(supervision))
-        if len(rows) < wanted:
-            others = np.setdiff1d(np.arange(len(X)), rows)
-            rows = np.append(rows, random_state.choice(others, wanted - len(rows), replace=False))
-        rows = np.sort(rows)
-        return X[rows], taken.restrict(rows)
-    rows = np.sort(_rows(supervision, len(X), size, random_state))
-    if isinstance(supervision, Chunklets):
-        return X[rows], supervision.restrict(rows)
-    return X[rows], None if supervision is None else supervision[rows]
-
-
-def _rows(supervision: Any, n: int, size: int, random_state: np.random.RandomState) -> Ints:
-    """Return random rows, in whole classes or chunklets if these are small."""
-    order = random_state.permutation(n)
-    codes = supervision.ids if isinstance(supervision, Chunklets) else supervision
-    if codes is None or codes.dtype.kind == "f":
-        return order[:size]
-    sizes = np.bincount(codes[codes >= 0])
-    if np.median(sizes[sizes > 0]) * size / n >= 4:
-        return order[:size]
-    place = random_state.permutation(len(sizes))
-    rank = np.where(codes >= 0, place[codes], len(sizes))
-    return np.argsort(rank, kind="stable")[:size]
+    if size == _size(data):
+        return data
+    rows, known = data.supervision.sample(size, np.random.RandomState(0))
+    return Data(data.X[rows], known)

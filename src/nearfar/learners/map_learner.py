@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from nearfar.learners.base import MetricLearner, factor_on_scaled_points
-from nearfar.learners.metric_builder import MetricBuilder
-from nearfar.learners.problem import FitInput, Problem
+from nearfar.learners.base import MetricLearner
+from nearfar.learners.declaration import learner
+from nearfar.learners.problem import FitInput, Problem, factor_on_scaled_points
+from nearfar.learners.shared_parameters import Iterative, Texts
 from nearfar.metrics.metric import Metric
 from nearfar.rows import Points, column_ranges, column_variances, gram
 from nearfar.runtime import parameters
@@ -28,42 +27,33 @@ _UNIT_VARIANCE_TOLERANCE = 1e-6
 
 
 class MapProblem(Problem):
-    """Base of the problems over maps; the `model` of an iteration is the map."""
+    """Base of the problems over maps; the payload of an iteration is the map."""
 
     fixed_iterations = False
     """Whether the number of iterations is part of the method."""
 
-    def builder(self, **parts: Any) -> MetricBuilder:
-        """Return a builder that takes the last map."""
-        return MapBuilder(**parts)
-
-    def shortcoming(self, history: History, metric: Any) -> str:
+    def warning_message(self, history: History, metric: Any) -> str:
         """Warn where the objective has not settled."""
         if history.stopped == "max_iter" and not self.fixed_iterations:
             return f"max_iter={self.max_iter} was reached before the objective settled to tol."
         return ""
 
 
-@dataclass(frozen=True)
-class MapBuilder(MetricBuilder):
-    """Builds a metric from the last map.
-
-    Attributes
-    ----------
-    lift : callable
-        The solver's map -> map of all features.
-    """
-
-    lift: Callable[[Matrix], Matrix] = np.asarray
-
-    def metric(self, history: History) -> Metric:
-        """Return the metric of the last map."""
-        return self.build(self.lift(history[-1].model))
-
-
-class MapLearner(MetricLearner):
+@learner
+class MapLearner(Iterative, MetricLearner):
     """Base of the learners that optimise a map, from `init` on."""
 
+    max_iter: int
+    init: Init = "identity"
+    tol: float | None = None
+
+    parameter_docs: ClassVar[Texts] = {
+        "init": (
+            '{"identity"} or Metric',
+            "Where to begin: Euclidean distance between scaled points, with |M|_F = 1, or a\n"
+            "metric of your own.",
+        ),
+    }
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "tol": optional(number(at_least=0.0)),
         "max_iter": integer(at_least=1),
@@ -75,12 +65,6 @@ class MapLearner(MetricLearner):
 
     local_metrics: ClassVar[bool] = False
     """Whether the learner may begin with several metrics and a gate."""
-
-    def __init__(self, *, max_iter: int, init: Init, tol: float | None, **others: Any) -> None:
-        super().__init__(**others)
-        self.tol = tol
-        self.max_iter = max_iter
-        self.init = init
 
     def _tolerance(self, n_rows: int) -> float:
         if self.tol is not None:

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from nearfar.constraints import Supervision
 from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.kernel_map import KernelMap
 from nearfar.metrics.metric import Metric
-from nearfar.rows import Points
 from nearfar.runtime.history import History, Iterations
-from nearfar.typing import Floats, Matrix
+from nearfar.typing import Floats, Matrix, Vector
 
 
 @dataclass(frozen=True)
@@ -41,31 +41,18 @@ class FitInput:
     Attributes
     ----------
     Z : array or Rows of shape (n_samples, n_features)
-        Scaled points; Rows only for learners that accept them (`reads_rows`).
+        Scaled points; Rows only for learners that accept them.
     scaler : Scaler
-    supervision : array of class codes or numbers, Triplets, Pairs, or their `over` form
+    supervision : Supervision
     random_state : RandomState
     warm : WarmStart or None
     """
 
     Z: Any
     scaler: Scaler
-    supervision: Any
+    supervision: Supervision
     random_state: np.random.RandomState
-    warm: WarmStart | None
-
-    @classmethod
-    def scaled(
-        cls,
-        X: Points,
-        scale: str | None,
-        supervision: Any,
-        random_state: np.random.RandomState,
-        warm: WarmStart | None = None,
-    ) -> FitInput:
-        """Scale X."""
-        scaler = Scaler.fit(X, scale)
-        return cls(scaler.scaled(X), scaler, supervision, random_state, warm)
+    warm: WarmStart | None = None
 
 
 class Problem(ABC):
@@ -79,19 +66,23 @@ class Problem(ABC):
         The squared distance between scaled points that the solver calls one.
     stops_early : bool
         Whether fewer iterations are a way to regularise.
+    exact_rows : bool
+        Whether the rows of the factor are those of the map, the most important first.
+    keeps_payloads : bool
+        Whether the metric depends on the payloads of all iterations, not only of the last.
     base : array of shape (rank, n_features) or None
         Factor of the metric that learned terms are added to, in the solver's units.
     features : array of shape (n_samples, n_map_features) or None
         What the solver sees instead of the scaled points, if there is a kernel map.
     kernel_map : KernelMap or None
         The map to these features, from points in the units of X.
-    builder : type of MetricBuilder
-        What turns iterations into a metric.
     """
 
     max_iter: int
     unit: float
-    stops_early = True
+    stops_early: bool = True
+    exact_rows: bool = False
+    keeps_payloads: bool = False
     base: Matrix | None = None
     features: Floats | None = None
     kernel_map: KernelMap | None = None
@@ -100,22 +91,40 @@ class Problem(ABC):
     def solve(self) -> Iterations:
         """Run the solver."""
 
-    def builder(self, **parts: Any) -> MetricBuilder:
-        """Return what turns iterations into a metric."""
-        return MetricBuilder(**parts)
+    def factor(self, history: History) -> Matrix:
+        """Return what was learned, a factor L of M = L'L on scaled points in the solver's units."""
+        L: Matrix = history[-1].payload
+        return L
 
-    def attributes(self, builder: MetricBuilder, history: History) -> dict[str, Any]:
+    def metric(self, history: History, builder: MetricBuilder) -> Any:
+        """Return the metric after the iterations."""
+        return builder.build(self.factor(history))
+
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
         """Return the fitted attributes that the learner has beyond the common ones."""
         return {}
 
-    def resume_state(self, builder: MetricBuilder, history: History) -> Any:
+    def resume_state(self, history: History, builder: MetricBuilder) -> Any:
         """Return what a warm start needs beyond the metric."""
         return None
 
-    def shortcoming(self, history: History, metric: Any) -> str:
+    def warning_message(self, history: History, metric: Any) -> str:
         """Return what to warn of, or an empty string."""
         return ""
 
     def shrunk_attributes(self, metric: Metric, data: FitInput) -> dict[str, Any]:
         """Return the fitted attributes that change when the metric is shrunk to the prior."""
         return {}
+
+
+def factor_on_scaled_points(metric: Any, scaler: Scaler, name: str) -> Matrix:
+    """Return the map of one linear metric, for scaled points."""
+    if len(metric.parts) > 1 or metric.kernel_map is not None:
+        raise ValueError(f"The {name} must be one linear metric, without a kernel or a gate.")
+    n_features = len(scaler.scale)
+    if metric.n_features != n_features:
+        raise ValueError(
+            f"The {name} is a metric on {metric.n_features} features; X has {n_features}."
+        )
+    L: Vector = metric.parts[0].L
+    return L * scaler.scale

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
-from nearfar.typing import Matrix, Vector
+from nearfar.typing import Vector
 
 T = TypeVar("T")
 
@@ -30,23 +30,9 @@ class Iteration:
         Solvers with a certificate: how far the objective can be above the optimum.
     step : float
         Boosting: the weight of the iteration's direction.
-    direction : array of shape (n_features,) or None
-        Boosting: the unit vector v of the rank-one term v v'.
-    directions : array of shape (n_directions, n_features) or None
-        Boosting in blocks: the unit vectors of the terms.
-    steps : array of shape (n_directions,) or None
-        Boosting in blocks: their weights.
-    threshold : float or None
-        Threshold of a binary weak model, or of a max-margin metric.
-    factor : array of shape (rank, n_features) or None
-        The whole learned factor, from solvers that change more than one term per iteration.
-    term_weights : array of shape (n_iterations so far,) or None
-        Weights of all directions so far, from solvers that reweigh them in each iteration.
-    constraint_weights : array of shape (n_constraints,) or None
-        Weights of the constraints after the iteration, if requested.
-    model : object or None
-        The solution after the iteration, from solvers whose iterations do not add up. A history
-        keeps only that of the last iteration.
+    payload : object or None
+        What the metric is built from: a map, a term, a solution. A history keeps that of the last
+        iteration, or all (`keeps_payloads`).
     restart : int
         Number of the start that the iteration belongs to.
     n_rows : int or None
@@ -59,14 +45,7 @@ class Iteration:
     eigenvalue: float = math.nan
     gap: float = math.nan
     step: float = math.nan
-    direction: Vector | None = None
-    directions: Matrix | None = None
-    steps: Vector | None = None
-    threshold: float | None = None
-    factor: Matrix | None = None
-    term_weights: Vector | None = None
-    constraint_weights: Vector | None = None
-    model: Any = None
+    payload: Any = None
     restart: int = 0
     n_rows: int | None = None
     seconds: float = math.nan
@@ -98,6 +77,8 @@ class History(Sequence[Iteration]):
         The solver's reason, for instance "converged", "separated" or "max_iter".
     notes : tuple of str
         What was done before the first iteration, for instance how triplets were mined.
+    keeps_payloads : bool
+        Whether iterations before the last keep their payload.
 
     Examples
     --------
@@ -112,6 +93,7 @@ class History(Sequence[Iteration]):
     iterations: list[Iteration] = field(default_factory=list)
     stopped: str = ""
     notes: tuple[str, ...] = ()
+    keeps_payloads: bool = False
 
     def record(self, iterations: Iterations) -> Iterator[Iteration]:
         """Pass iterations on while keeping them, each with its duration."""
@@ -123,8 +105,8 @@ class History(Sequence[Iteration]):
                 self.stopped = end.value
                 return
             now = time.perf_counter()
-            if self.iterations and self.iterations[-1].model is not None:
-                self.iterations[-1] = replace(self.iterations[-1], model=None)
+            if self.iterations and not self.keeps_payloads:
+                self.iterations[-1] = replace(self.iterations[-1], payload=None)
             self.iterations.append(replace(iteration, seconds=now - start))
             yield self.iterations[-1]
             start = time.perf_counter()
@@ -135,7 +117,7 @@ class History(Sequence[Iteration]):
     def __getitem__(self, item: slice) -> History: ...
     def __getitem__(self, item: int | slice) -> Iteration | History:
         if isinstance(item, slice):
-            return History(self.iterations[item], self.stopped, self.notes)
+            return replace(self, iterations=self.iterations[item])
         return self.iterations[item]
 
     def __len__(self) -> int:

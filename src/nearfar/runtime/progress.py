@@ -23,6 +23,7 @@ __all__ = [
     "CallbackSupportMixin",
     "FitInProgress",
     "notify",
+    "observed",
     "show",
     "watched",
     "watching",
@@ -118,6 +119,24 @@ def watched(iterations: Iterable[Iteration], fit: FitInProgress) -> Iterator[Ite
         except OutOfTimeError:
             if not (started and should_stop()):
                 raise
+
+
+def observed(
+    iterations: Iterable[Iteration],
+    fit: FitInProgress,
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    attributes: Callable[[], dict[str, Any]],
+    notes: Iterable[str] | None,
+) -> Iterator[Iteration]:
+    """Pass iterations on through callbacks, watchers and, if there are `notes`, a progress line."""
+    check_time()
+    iterations = notify(iterations, estimator, fit.max_iter, X=X, y=y, attributes=attributes)
+    if notes is not None:
+        iterations = show(iterations, fit, notes=notes)
+    return watched(iterations, fit)
 
 
 def notify(

@@ -30,9 +30,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar.learners.boosting.losses import exponential_loss
 from nearfar.learners.boosting.thresholds import best_threshold, gaussian_threshold
 from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine
+from nearfar.losses import Exponential
+from nearfar.losses.base import MarginLoss
+from nearfar.losses.exponential import log_sum_exp
 from nearfar.numerics.eigen import leading
 from nearfar.numerics.pair_tiles import (
     Band,
@@ -92,6 +94,9 @@ class AllTripletsOperator:
         Points, float32 or float64.
     y : array of shape (n_samples,)
         Class codes.
+    loss : MarginLoss, default=Exponential()
+        Its sum over all triplets must be a product of sums over near and over far rows, as that of
+        the exponential loss is: only then triplets cost no more than pairs.
     normalize : bool, default=True
         Measure in units of the mean squared distance over the triplets' edges.
 
@@ -104,7 +109,15 @@ class AllTripletsOperator:
     n_triplets : int
     """
 
-    def __init__(self, X: Floats, y: Ints, *, normalize: bool = True) -> None:
+    def __init__(
+        self, X: Floats, y: Ints, loss: MarginLoss | None = None, *, normalize: bool = True
+    ) -> None:
+        self.loss = Exponential() if loss is None else loss
+        if not self.loss.is_product:
+            raise ValueError(
+                f"{self.loss!r} of all triplets is not a product of sums over pairs. List "
+                "triplets, for instance with constraints=RandomTriplets(m)."
+            )
         self.classes = PairTiles(y)
         self.X = X[self.classes.order]
         self._size = self.classes.size_of_each
@@ -117,6 +130,11 @@ class AllTripletsOperator:
             )
         self.total_weight = float(self.n_triplets)
         self.unit = (normalize and self._mean_square(self.X)) or 1.0
+
+    @property
+    def satisfied(self) -> float:
+        """Loss below which all triplets count as satisfied."""
+        return self.loss.satisfied(self.total_weight)
 
     @property
     def most_rows(self) -> int:
@@ -149,7 +167,7 @@ class AllTripletsOperator:
 
     def loss_and_weights(self, state: AllTripletsState) -> tuple[float, AnchorWeights]:
         """Exponential loss of all triplets, and their weights."""
-        loss, anchor = exponential_loss(state.sums.near + state.sums.far)
+        loss, anchor = log_sum_exp(state.sums.near + state.sums.far)
         with np.errstate(divide="ignore"):
             return loss, AnchorWeights(state.form, state.sums, np.log(anchor))
 
@@ -422,7 +440,7 @@ class _AllTripletsLine:
         sums = Sums(np.full(classes.n, -np.inf), np.full(classes.n, -np.inf))
         sums.near[anchors], sums.far[anchors] = log_near, log_far
         self._tried = (w, sums)
-        anchor = exponential_loss(log_near + log_far)[1]
+        anchor = log_sum_exp(log_near + log_far)[1]
         mean = anchor @ (f1 / f - s1 / s)
         square = anchor @ (f2 / f - 2 * (f1 / f) * (s1 / s) + s2 / s)
         return float(mean), max(0.0, float(square - mean**2))

@@ -3,96 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from nearfar.learners.base import ConstraintLearner, factor_on_scaled_points
 from nearfar.learners.boosting.loop import Operator
+from nearfar.learners.boosting.terms import Assembly, Terms
+from nearfar.learners.constraint_learner import WeightedPriorLearner
+from nearfar.learners.declaration import learner
 from nearfar.learners.metric_builder import MetricBuilder
-from nearfar.learners.problem import FitInput, Problem
+from nearfar.learners.problem import FitInput, Problem, factor_on_scaled_points
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.history import History
-from nearfar.typing import Matrix, Vector
-
-
-@dataclass(frozen=True)
-class Terms:
-    """Rank-one terms of a metric, M = sum_t weights_t directions_t directions_t'.
-
-    Attributes
-    ----------
-    directions : array of shape (n_terms, n_features)
-    weights : array of shape (n_terms,)
-    """
-
-    directions: Matrix
-    weights: Vector
-
-    @classmethod
-    def none(cls, n_features: int) -> Terms:
-        """Return no terms."""
-        return cls(np.empty((0, n_features)), np.empty(0))
-
-    @classmethod
-    def learned(cls, history: History, earlier: Terms) -> Terms:
-        """Return the terms after the iterations, those of earlier fits first."""
-        if len(history) == 0:
-            return earlier
-        last = history[-1]
-        if last.factor is not None:
-            return cls(last.factor, np.ones(len(last.factor)))
-        if last.directions is not None:
-            new = np.concatenate([iteration.directions for iteration in history])
-        else:
-            new = np.array([iteration.direction for iteration in history], dtype=np.float64)
-        directions = np.vstack([earlier.directions, new])
-        if last.term_weights is not None:
-            return cls(directions, last.term_weights)
-        steps = history.step
-        if last.steps is not None:
-            steps = np.concatenate([iteration.steps for iteration in history])
-        return cls(directions, np.append(earlier.weights, steps))
-
-    @property
-    def factor(self) -> Matrix:
-        """L with L'L = M, for weights that are not negative."""
-        return np.sqrt(np.abs(self.weights))[:, None] * self.directions
-
-    @property
-    def trace(self) -> float:
-        """Tr M."""
-        return float((self.factor**2).sum())
-
-    def in_units(self, scale: Vector) -> Terms:
-        """Return the same terms, with unit vectors, for features multiplied by `scale`."""
-        directions = self.directions / scale
-        size = np.linalg.norm(directions, axis=1)
-        unit_vectors = directions / np.where(size > 0, size, 1.0)[:, None]
-        return Terms(unit_vectors, self.weights * size**2)
-
-
-@dataclass(frozen=True)
-class BoostedMetricBuilder(MetricBuilder):
-    """Builds metrics from rank-one terms.
-
-    Attributes
-    ----------
-    earlier : Terms
-        Terms of earlier fits, in the solver's units.
-    """
-
-    earlier: Terms = field(kw_only=True)
-
-    def metric(self, history: History) -> Any:
-        """Return the base plus the terms."""
-        return self.build(self.terms(history).factor)
-
-    def terms(self, history: History) -> Terms:
-        """Return all terms after the iterations, in the solver's units."""
-        return Terms.learned(history, self.earlier)
+from nearfar.typing import Matrix
 
 
 @dataclass(frozen=True)
@@ -140,30 +65,41 @@ class Start:
 class BoostingProblem(Problem):
     """Base of the boosting problems: a `start`, and terms that are added to it."""
 
+    keeps_payloads = True
     start: Start
 
-    def builder(self, **parts: Any) -> MetricBuilder:
-        """Return a builder of metrics from terms."""
-        return BoostedMetricBuilder(earlier=self.start.earlier, **parts)
+    @property
+    def assembly(self) -> Assembly:
+        """What builds the metric."""
+        return Assembly(self.start.earlier)
 
-    def attributes(self, builder: MetricBuilder, history: History) -> dict[str, Any]:
+    def metric(self, history: History, builder: MetricBuilder) -> Any:
+        """Return the base plus the terms."""
+        return self.assembly.metric(history, builder)
+
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
         """Directions and weights in the units of X."""
-        terms = Terms.learned(history, self.start.earlier).in_units(builder.scale)
-        return {"directions_": terms.directions, "weights_": terms.weights}
+        terms = self.assembly.terms(history).in_units(builder.scale)
+        return {
+            "directions_": terms.directions,
+            "weights_": terms.weights,
+            "_assembly": self.assembly,
+        }
 
-    def resume_state(self, builder: MetricBuilder, history: History) -> Any:
+    def resume_state(self, history: History, builder: MetricBuilder) -> Any:
         """Factor of the base, and the terms, in the units of X."""
         base = None if self.base is None else self.base / builder.scale
-        return base, Terms.learned(history, self.start.earlier).in_units(builder.scale)
+        return base, self.assembly.terms(history).in_units(builder.scale)
 
-    def shortcoming(self, history: History, metric: Any) -> str:
+    def warning_message(self, history: History, metric: Any) -> str:
         """Warn where nothing is learned, unless the prior is a metric already."""
         if len(history) or self.start.base is not None or len(self.start.earlier.weights):
             return ""
         return "Nothing was learned: no direction lowers the objective."
 
 
-class BoostingLearner(ConstraintLearner):
+@learner
+class BoostingLearner(WeightedPriorLearner):
     """Base of the boosting learners."""
 
     def staged_metrics(self) -> Iterator[Metric]:
@@ -179,7 +115,7 @@ class BoostingLearner(ConstraintLearner):
         """
         check_is_fitted(self)
         for number in range(1, len(self.history_) + 1):
-            metric = self._builder.metric(self.history_[:number])
+            metric = self._assembly.metric(self.history_[:number], self._builder)
             yield metric if self._shrinkage is None else self._shrinkage.apply(metric)
 
     def _start(self, operator: Operator, data: FitInput) -> Start:

@@ -40,26 +40,27 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.optimize import minimize
 
-from nearfar.constraints import NearestTriplets, TripletStrategy, to_triplets
-from nearfar.learners.base import Prior, ValidationFraction, Variant
-from nearfar.learners.boosting.base import BoostingProblem, Start, Terms
+from nearfar.constraints import NearestTriplets
+from nearfar.learners.boosting.base import BoostingProblem, Start
 from nearfar.learners.boosting.loop import (
     Operator,
     Rule,
     boost,
-    separation_threshold,
 )
-from nearfar.learners.boosting.losses import newton_step
-from nearfar.learners.boosting.parts import LearnsInParts
+from nearfar.learners.boosting.partial_fit import PartialFitMixin
+from nearfar.learners.boosting.terms import NewTerms
 from nearfar.learners.boosting.triplet_operator import Line, TripletOperator
-from nearfar.learners.held_out import Validation
+from nearfar.learners.constraint_learner import ignores_rows
+from nearfar.learners.declaration import learner
 from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.learners.problem import FitInput
-from nearfar.learners.rows_input import ignores_rows
+from nearfar.learners.shared_parameters import Variant
+from nearfar.losses import LOSSES, Loss, named_loss
+from nearfar.losses.line_search import newton_step
 from nearfar.runtime import parameters
 from nearfar.runtime.deadline import check_time
 from nearfar.runtime.history import History, Iteration, Iterations
-from nearfar.runtime.parameters import boolean, choice, integer, number
+from nearfar.runtime.parameters import boolean, choice, either, instance, integer, number
 from nearfar.runtime.threads import single_threaded_blas
 from nearfar.typing import Matrix, Vector
 
@@ -73,13 +74,18 @@ _MOST_EVALUATIONS = 20_000
 """Evaluations of the objective that corrective steps may take in all."""
 
 
-class BoostMetric(LearnsInParts):
+@learner
+class BoostMetric(PartialFitMixin):
     """Learn a metric by boosting rank-one matrices on triplets.
 
     Parameters
     ----------
     max_iter : int, default=500
         The most terms to add. With a small `penalty` this is the main regularisation.
+    loss : {"exponential", "logistic", "squared_hinge"} or Loss, default="exponential"
+        What is minimised: a function of the triplets' margins. "exponential" is the paper's,
+        "logistic" is less sensitive to wrong labels and judgements, and "squared_hinge" ignores
+        triplets with a margin of 1. `nearfar.losses.Loss` is the base of losses of your own.
     penalty : float, default=1e-7
         Penalty v for a unit of trace, relative to the leading eigenvalue at zero margins. At 1 or
         more nothing is learned from zero.
@@ -90,44 +96,15 @@ class BoostMetric(LearnsInParts):
         (P0), in float64. Needs a `penalty` that bounds the problem; 0.1 usually does.
     constraints : strategy, default=NearestTriplets(targets=3, impostors=3)
         Makes triplets from labels.
-    prior : {"identity"}, Metric or None, default="identity"
-        The metric to start from and to add to: Euclidean distance between scaled points, or a
-        metric of your own. None starts from zero, as the paper does. If nothing improves on the
-        prior, it is the result.
     prior_weight : float, default=0.3
         Mean squared distance of the triplets under the prior, in the units of margins. The loss is
         exponential in the prior's worst margins: at 1 and more, a few outliers can dominate.
-    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
-        How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
-        and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit" without
-        a change of units.
-    n_components : int, optional
-        Dimension to reduce to, by the principal axes of the mapped points; fewer, if the metric's
-        rank is lower.
-    validation_fraction : float, "auto" or None, default="auto"
-        Share of the data that trial fits hold out, to choose the number of iterations and how much
-        of the prior to keep (`prior_share_`). None fits to the end. "auto" is 0.2 if y are labels
-        and the scale is "auto"; it is None otherwise, without a prior and with `warm_start`.
-    validation : {"rows", "classes"}, default="rows"
-        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
-        meant for classes it has not seen.
     tol : float, default=1e-7
         The boosting ends when a round lowers the objective by less; with `corrective`, when the gap
         is certified to be less, relative to an objective above 1.
-    random_state : int, RandomState or None, default=None
-        For strategies that draw at random.
-    n_jobs : int, optional
-        Number of threads. None and -1 use all cores, -2 all but one.
-    verbose : int, default=0
-        1 shows progress on standard error.
 
     Attributes
     ----------
-    metric_ : Metric
-        The learned metric.
-    components_ : array of shape (n_components, n_features)
-        Its map L.
     directions_ : array of shape (n_terms, n_features)
         Unit vectors xi_j in the units of X.
     weights_ : array of shape (n_terms,)
@@ -140,12 +117,6 @@ class BoostMetric(LearnsInParts):
     history_ : History
         Objective, eigenvalue, step and time of every iteration; ``history_.stopped`` says why they
         ended.
-    n_iter_ : int
-        Number of iterations.
-    scale_ : str or None
-        How X was scaled.
-    prior_share_ : float
-        Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
     ----------
@@ -164,65 +135,34 @@ class BoostMetric(LearnsInParts):
     True
     """
 
+    max_iter: int = 500
+    loss: str | Loss = "exponential"
+    penalty: float = 1e-7
+    corrective: bool = False
+    variant: Variant = "default"
+    prior_weight: float = 0.3
+    tol: float = 1e-7
+
     reads_rows: ClassVar[tuple[str, ...]] = ("triplets", "pairs")
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "max_iter": integer(at_least=1),
+        "loss": either(choice(*LOSSES), instance(Loss, "a Loss")),
         "penalty": number(at_least=0.0),
         "corrective": boolean(),
         "variant": choice("default", "paper"),
     }
     paper_settings: ClassVar[Mapping[str, Any]] = {"scale": None, "prior": None}
 
-    def __init__(
-        self,
-        *,
-        max_iter: int = 500,
-        penalty: float = 1e-7,
-        corrective: bool = False,
-        variant: Variant = "default",
-        constraints: TripletStrategy | None = None,
-        prior: Prior = "identity",
-        prior_weight: float = 0.3,
-        scale: str | None = "auto",
-        n_components: int | None = None,
-        validation_fraction: ValidationFraction = "auto",
-        validation: Validation = "rows",
-        tol: float = 1e-7,
-        warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            constraints=constraints,
-            prior=prior,
-            prior_weight=prior_weight,
-            scale=scale,
-            n_components=n_components,
-            validation_fraction=validation_fraction,
-            validation=validation,
-            tol=tol,
-            warm_start=warm_start,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.max_iter = max_iter
-        self.penalty = penalty
-        self.corrective = corrective
-        self.variant = variant
-
     def _reads_rows(self, kind: str) -> bool:
         return super()._reads_rows(kind) or (kind == "labels" and ignores_rows(self.constraints))
 
     def _build_problem(self, data: FitInput) -> BoostMetricProblem:
         strategy = NearestTriplets() if self.constraints is None else self.constraints
-        triplets = to_triplets(data.Z, data.supervision, strategy, data.random_state)
+        triplets = data.supervision.triplets(data.Z, strategy, data.random_state)
         Z = data.Z.astype(np.float64, copy=False) if self.corrective else data.Z
-        operator = TripletOperator(
-            Z, triplets, unit=1.0 if self._setting("scale") is None else "mean"
-        )
-        rule = PenalizedExponential.relative(operator, penalty=self.penalty, tol=self.tol)
+        unit: Any = 1.0 if self._setting("scale") is None else "mean"
+        operator = TripletOperator(Z, triplets, named_loss(self.loss), unit=unit)
+        rule = PenalizedLoss.relative(operator, penalty=self.penalty, tol=self.tol)
         if self.variant == "paper":
             rule = replace(rule, v=self.penalty)
         start = self._start(operator, data)
@@ -242,7 +182,7 @@ class BoostMetricProblem(BoostingProblem):
     Parameters
     ----------
     operator : TripletOperator
-    rule : PenalizedExponential
+    rule : PenalizedLoss
     start : Start
     max_iter : int
     corrective : bool
@@ -251,7 +191,7 @@ class BoostMetricProblem(BoostingProblem):
     def __init__(
         self,
         operator: TripletOperator,
-        rule: PenalizedExponential,
+        rule: PenalizedLoss,
         start: Start,
         max_iter: int,
         corrective: bool,
@@ -269,24 +209,24 @@ class BoostMetricProblem(BoostingProblem):
             self.operator, self.rule, self.start.state, max_iter=self.max_iter, trace=trace
         )
 
-    def attributes(self, builder: MetricBuilder, history: History) -> dict[str, Any]:
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
         """Terms, and the certified gap."""
-        return super().attributes(builder, history) | {"gap_": self._gap(history)}
+        return super().attributes(history, builder) | {"gap_": self._gap(history)}
 
     def _gap(self, history: History) -> float:
-        terms = Terms.learned(history, self.start.earlier)
+        terms = self.assembly.terms(history)
         own = self.operator.factor_margins(terms.factor)
         u = self.operator.loss_and_weights(self.start.base_state + own)[1]
         inner = float(u @ own)
         del own
         return self.rule.gap(terms.trace, inner, self.operator.leading_eigenpair(u)[0])
 
-    def shortcoming(self, history: History, metric: Any) -> str:
+    def warning_message(self, history: History, metric: Any) -> str:
         """Warn where nothing was learned, or where the optimum is not certified."""
         if len(history) == 0 and self.rule.v >= self.rule.largest > 0:
             return "Nothing was learned: the penalty is too large."
         if not (len(history) and self.corrective):
-            return super().shortcoming(history, metric)
+            return super().warning_message(history, metric)
         reasons = {
             "separated": "the penalty is too small to bound the problem",
             "max_iter": f"max_iter={self.max_iter} was reached",
@@ -294,7 +234,7 @@ class BoostMetricProblem(BoostingProblem):
             "stalled": f"rounding ends the search at gap_={self._gap(history):.1e}",
         }
         if history.stopped not in reasons:
-            return super().shortcoming(history, metric)
+            return super().warning_message(history, metric)
         return (
             "BoostMetric(corrective=True) did not certify the optimum to tol: "
             f"{reasons[history.stopped]}."
@@ -302,8 +242,8 @@ class BoostMetricProblem(BoostingProblem):
 
 
 @dataclass(frozen=True)
-class PenalizedExponential(Rule):
-    """The rule of Algorithm 2: exponential loss plus v times the trace.
+class PenalizedLoss(Rule):
+    """The rule of Algorithm 2: a loss plus v times the trace.
 
     Attributes
     ----------
@@ -314,7 +254,7 @@ class PenalizedExponential(Rule):
     tol : float
         Smallest decrease of the objective that is worth another iteration.
     satisfied : float
-        Loss at which the triplets count as satisfied.
+        Loss below which all triplets count as satisfied.
     """
 
     v: float
@@ -323,13 +263,11 @@ class PenalizedExponential(Rule):
     satisfied: float
 
     @classmethod
-    def relative(
-        cls, operator: TripletOperator, *, penalty: float, tol: float
-    ) -> PenalizedExponential:
+    def relative(cls, operator: TripletOperator, *, penalty: float, tol: float) -> PenalizedLoss:
         """Scale the penalty by the leading eigenvalue at zero margins."""
         u = operator.loss_and_weights(operator.start())[1]
         largest = max(0.0, operator.leading_eigenpair(u)[0])
-        return cls(penalty * largest, largest, tol, separation_threshold(operator.total_weight))
+        return cls(penalty * largest, largest, tol, operator.satisfied)
 
     def step(self, line: Line, eigenvalue: float) -> tuple[float, bool]:
         """Solve (8); a step that every triplet agrees with is the last."""
@@ -368,7 +306,7 @@ class PenalizedExponential(Rule):
 
 
 def correct(
-    operator: TripletOperator, rule: PenalizedExponential, start: Start, *, max_iter: int
+    operator: TripletOperator, rule: PenalizedLoss, start: Start, *, max_iter: int
 ) -> Iterations:
     """Boost as Algorithm 2 does, and re-optimise the whole factor after each new term.
 
@@ -400,7 +338,7 @@ def correct(
         margins = state + operator.factor_margins(L)
         loss, u = operator.loss_and_weights(margins)
         before, objective = objective, rule.objective(loss, float((L**2).sum()))
-        yield Iteration(objective, eigenvalue, gap, step, direction=v, factor=L)
+        yield Iteration(objective, eigenvalue, gap, step, NewTerms.one(v, step, factor=L))
         if last or loss < rule.satisfied:
             return "separated"
         stalled = before - objective <= _STALLED_DECREASE * max(1.0, abs(objective))
@@ -408,7 +346,7 @@ def correct(
 
 
 def _optimal_factor(
-    operator: TripletOperator, rule: PenalizedExponential, state: Vector, L: Matrix
+    operator: TripletOperator, rule: PenalizedLoss, state: Vector, L: Matrix
 ) -> tuple[Matrix, int]:
     """Minimise (P0) over the factor, from L on, and drop rows that have vanished.
 

@@ -47,21 +47,23 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from scipy.special import logsumexp
 
 from nearfar.constraints import (
     FarTargetTriplets,
     NearestTriplets,
     Triplets,
-    TripletStrategy,
 )
-from nearfar.learners.base import Prior, ValidationFraction, Variant
-from nearfar.learners.boosting.base import Terms
-from nearfar.learners.boosting.parts import LearnsInParts
-from nearfar.learners.boosting.soft_margin import SoftMargin, best_terms_by_lp
+from nearfar.learners.boosting.partial_fit import PartialFitMixin
+from nearfar.learners.boosting.term_weights import best_terms, best_terms_by_lp
+from nearfar.learners.boosting.terms import NewTerms, Terms
 from nearfar.learners.boosting.trace_one import SpannedTriplets, TraceOneLearner, TraceOneProblem
-from nearfar.learners.held_out import Validation
+from nearfar.learners.constraint_learner import Prior
+from nearfar.learners.declaration import learner
 from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.learners.problem import FitInput
+from nearfar.learners.shared_parameters import Variant
+from nearfar.losses import SoftMargin
 from nearfar.numerics.triplet_edges import Unit
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
@@ -72,7 +74,8 @@ from nearfar.typing import Matrix, Vector
 _SMALLEST_WEIGHT = 1e-200
 
 
-class DRMetric(TraceOneLearner, LearnsInParts):
+@learner
+class DRMetric(TraceOneLearner, PartialFitMixin):
     """Learn a trace-one metric with a large soft margin.
 
     Parameters
@@ -104,41 +107,15 @@ class DRMetric(TraceOneLearner, LearnsInParts):
         in the paper, did as well on the sets tried.
     prior_weight : float, default=1.0
         Trace of the prior, in the space that the points span. The learned part has trace one.
-    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
-        How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
-        and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit" without
-        a change of units.
-    n_components : int, optional
-        Dimension to reduce to, by the principal axes of the mapped points; fewer, if the metric's
-        rank is lower.
-    validation_fraction : float, "auto" or None, default="auto"
-        Share of the data that trial fits hold out, to choose the number of iterations and how much
-        of the prior to keep (`prior_share_`). None fits to the end. "auto" is 0.2 if y are labels
-        and the scale is "auto"; it is None otherwise, with `warm_start` and in the paper's variant.
-    validation : {"rows", "classes"}, default="rows"
-        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
-        meant for classes it has not seen.
     tol : float, default=1e-7
         Learning ends when a direction's edge exceeds that of the earlier ones by less, relative to
         the leading eigenvalue at the first weights.
-    warm_start : bool, default=False
-        Continue from `metric_`: add directions to those of the last fit, or to the principal axes
-        of a metric that was assigned to `metric_`. `max_iter` counts the new ones.
-    random_state : int, RandomState or None, default=None
-        For strategies that draw at random.
-    n_jobs : int, optional
-        Number of threads. None and -1 use all cores, -2 all but one.
-    verbose : int, default=0
-        1 shows progress on standard error.
 
     Attributes
     ----------
     metric_ : Metric
         The learned metric. Without a prior its trace is one, in the scaled space and in units of
         the 90th percentile of the triplets' squared distances.
-    components_ : array of shape (n_components, n_features)
-        Its map L.
     directions_ : array of shape (n_terms, n_features)
         Unit vectors u_l in the units of X.
     weights_ : array of shape (n_terms,)
@@ -156,12 +133,6 @@ class DRMetric(TraceOneLearner, LearnsInParts):
     history_ : History
         Negative soft margin, eigenvalue, weight and time of every iteration; ``history_.stopped``
         says why they ended.
-    n_iter_ : int
-        Number of iterations.
-    scale_ : str or None
-        How X was scaled.
-    prior_share_ : float
-        Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
     ----------
@@ -180,6 +151,17 @@ class DRMetric(TraceOneLearner, LearnsInParts):
     True
     """
 
+    max_iter: int | None = None
+    cap: float = 10.0
+    margin_tol: float = 0.1
+    independence: float = 0.1
+    solver: Literal["entropy", "lp"] | None = None
+    variant: Variant = "default"
+    record_weights: bool = False
+    prior: Prior = None
+    prior_weight: float = 1.0
+    tol: float = 1e-7
+
     shrinks_without_prior: ClassVar[bool] = True
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "max_iter": optional(integer(at_least=1)),
@@ -192,57 +174,12 @@ class DRMetric(TraceOneLearner, LearnsInParts):
     }
     paper_settings: ClassVar[Mapping[str, Any]] = {"prior": None}
 
-    def __init__(
-        self,
-        *,
-        max_iter: int | None = None,
-        cap: float = 10.0,
-        margin_tol: float = 0.1,
-        independence: float = 0.1,
-        solver: Literal["entropy", "lp"] | None = None,
-        variant: Variant = "default",
-        record_weights: bool = False,
-        constraints: TripletStrategy | None = None,
-        prior: Prior = None,
-        prior_weight: float = 1.0,
-        scale: str | None = "auto",
-        n_components: int | None = None,
-        validation_fraction: ValidationFraction = "auto",
-        validation: Validation = "rows",
-        tol: float = 1e-7,
-        warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            constraints=constraints,
-            prior=prior,
-            prior_weight=prior_weight,
-            scale=scale,
-            n_components=n_components,
-            validation_fraction=validation_fraction,
-            validation=validation,
-            tol=tol,
-            warm_start=warm_start,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.max_iter = max_iter
-        self.cap = cap
-        self.margin_tol = margin_tol
-        self.independence = independence
-        self.solver = solver
-        self.variant = variant
-        self.record_weights = record_weights
-
     def _build_problem(self, data: FitInput) -> DRProblem:
-        printed = self.variant == "paper"
+        paper = self.variant == "paper"
         strategy = self.constraints
         if strategy is None:
-            strategy = FarTargetTriplets() if printed else NearestTriplets()
-        unit: Unit = "longest" if printed else "long"
+            strategy = FarTargetTriplets() if paper else NearestTriplets()
+        unit: Unit = "longest" if paper else "long"
         spanned = self._spanned_triplets(data, strategy, unit)
         n_features = len(spanned.operator)
         soft = soft_margin_of(
@@ -253,8 +190,8 @@ class DRMetric(TraceOneLearner, LearnsInParts):
             spanned.start.base_state,
             self.independence,
             self.tol,
-            self.solver or ("lp" if printed else "entropy"),
-            printed,
+            self.solver or ("lp" if paper else "entropy"),
+            paper,
         )
         recorded = spanned.triplets if self.record_weights else None
         return DRProblem(spanned, rule, self.max_iter or n_features, recorded)
@@ -304,30 +241,29 @@ class DRProblem(TraceOneProblem):
             U = np.vstack([U, u])
             V.append(v)
             value, w, held = rule.term_weights(V.rows, w)
-            if not rule.printed:
+            if not rule.paper:
                 d = rule.triplet_weights(rule.offset + w @ V.rows)
             elif not first:
                 d = rule.triplet_weights(before)
-            yield Iteration(
-                -value,
-                eigenvalue,
-                step=float(w[-1]),
-                direction=self.restored(u),
-                term_weights=w,
+            new = NewTerms.one(
+                self.restored(u),
+                float(w[-1]),
+                all_weights=w,
                 constraint_weights=None if self.recorded is None else d,
             )
+            yield Iteration(-value, eigenvalue, step=float(w[-1]), payload=new)
         return "max_iter"
 
-    def attributes(self, builder: MetricBuilder, history: History) -> dict[str, Any]:
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
         """Terms, the soft margin and, if requested, the triplets' weights."""
-        margin, gap = self._margin_and_gap(Terms.learned(history, self.start.earlier))
+        margin, gap = self._margin_and_gap(self.assembly.terms(history))
         if self.rule.solver == "lp" and len(history):
             margin, gap = -float(history.objective[-1]), math.nan
         own: dict[str, Any] = {"margin_": margin, "gap_": gap}
         if self.recorded is not None:
-            weights = np.array([iteration.constraint_weights for iteration in history])
+            weights = np.array([iteration.payload.constraint_weights for iteration in history])
             own |= {"triplets_": self.recorded, "triplet_weights_": weights}
-        return super().attributes(builder, history) | own
+        return super().attributes(history, builder) | own
 
     def _margin_and_gap(self, terms: Terms) -> tuple[float, float]:
         """Return the soft margin, and a bound of its distance to the best trace-one metric.
@@ -336,10 +272,10 @@ class DRProblem(TraceOneProblem):
         trace-one M' by at most  <A(d), M' - M> <= lambda_max(A(d)) - <A(d), M>.
         """
         own = self.operator.factor_margins(self.reduced(terms.factor))
-        value, d = self.rule.soft.value_and_weights(self.rule.offset + own)
-        return value, self.operator.leading_eigenpair(d)[0] - float(d @ own)
+        value, d = self.rule.soft.evaluate(self.rule.offset + own)
+        return -value, self.operator.leading_eigenpair(d)[0] - float(d @ own)
 
-    def shortcoming(self, history: History, metric: Any) -> str:
+    def warning_message(self, history: History, metric: Any) -> str:
         """Warn where nothing was learned, or where the linear programme has no margin."""
         if self.rule.solver == "lp" and len(history) and history.objective[-1] >= 0:
             return (
@@ -347,7 +283,7 @@ class DRProblem(TraceOneProblem):
                 "not satisfy enough of the triplets. Nearest targets (the default), a smaller cap "
                 "or solver='entropy' may help."
             )
-        return super().shortcoming(history, metric)
+        return super().warning_message(history, metric)
 
 
 def soft_margin_of(
@@ -374,10 +310,10 @@ class DoublyRegularized:
     offset : array of shape (n_triplets,)
         Margins of the prior.
     independence : float
-        The second: lambda, relative unless `printed`.
+        The second: lambda, relative unless `paper`.
     tol : float
     solver : {"entropy", "lp"}
-    printed : bool
+    paper : bool
         Whether to follow Algorithm 1 to the letter.
     """
 
@@ -386,17 +322,18 @@ class DoublyRegularized:
     independence: float
     tol: float
     solver: str
-    printed: bool
+    paper: bool
 
     def first_weights(self) -> Vector:
         """Weights d before the first iteration."""
-        return self.soft.start if self.printed else self.triplet_weights(self.offset)
+        return self.soft.start if self.paper else self.triplet_weights(self.offset)
 
     def triplet_weights(self, margins: Vector) -> Vector:
-        """Weights d from the margins (12)."""
-        return (
-            self.soft.clipped(margins) if self.printed else self.soft.value_and_weights(margins)[1]
-        )
+        """Weights d from the margins (12); the paper cuts them off at the cap after normalising."""
+        if not self.paper:
+            return self.soft.evaluate(margins)[1]
+        z = np.log(self.soft.start) - self.soft.sharpness * margins
+        return np.minimum(np.exp(z - logsumexp(z)), self.soft.cap)
 
     def term_weights(self, V: Matrix, w: Vector) -> tuple[float, Vector, Vector]:
         """Best soft margin, the w that gives it, and the d that holds it there.
@@ -406,15 +343,15 @@ class DoublyRegularized:
         if self.solver == "lp":
             return best_terms_by_lp(V, self.soft.cap, self.offset, w)
         with single_threaded_blas():
-            value, w = self.soft.best_terms(V, w, self.offset)
-        return value, w, self.soft.value_and_weights(self.offset + w @ V)[1]
+            value, w = best_terms(self.soft, V, w, self.offset)
+        return value, w, self.soft.evaluate(self.offset + w @ V)[1]
 
     def overlap_penalty(self, largest: float) -> float:
         """Return lambda."""
-        return self.independence * (1.0 if self.printed else max(0.0, largest))
+        return self.independence * (1.0 if self.paper else max(0.0, largest))
 
     def settled(self, edge: float, edges: Vector, largest: float) -> bool:
         """Whether a direction of this edge would get no weight beside the others."""
-        if self.printed or len(edges) == 0:
+        if self.paper or len(edges) == 0:
             return False
         return edge <= edges.max() + self.tol * abs(largest)

@@ -7,7 +7,6 @@ boost      the loop, a generator of iterations
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from typing import Any, Protocol
 
@@ -15,6 +14,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.optimize import nnls
 
+from nearfar.learners.boosting.terms import NewTerms
 from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine
 from nearfar.numerics.eigen import leading_block
 from nearfar.runtime.history import Iteration, Iterations
@@ -36,14 +36,17 @@ class Operator(Protocol):
     unit : float
         The squared distance that counts as one.
     n_triplets : int
-    total_weight : float
-        Sum of the constraints' own weights; the loss at zero margins is its logarithm.
+    satisfied : float
+        Loss below which all constraints count as satisfied.
     """
 
     X: Floats
     unit: float
     n_triplets: int
-    total_weight: float
+
+    @property
+    def satisfied(self) -> float:
+        """Loss below which all constraints count as satisfied."""
 
     def __len__(self) -> int:
         """Return the number of features."""
@@ -148,7 +151,8 @@ def boost(
         trace += step
         loss, u = operator.loss_and_weights(state)
         before, objective = objective, rule.objective(loss, trace)
-        yield Iteration(objective, eigenvalue, step=step, direction=v, threshold=threshold)
+        new = NewTerms.one(v, step, threshold=threshold)
+        yield Iteration(objective, eigenvalue, step=step, payload=new)
         if last:
             return "separated"
         if reason := rule.done(loss, before - objective):
@@ -194,7 +198,7 @@ def boost_in_blocks(
         else:
             return "converged"
         before, loss, L, u = loss, new_loss, grown, new_u
-        yield Iteration(loss, float(values[0]), step=float(w.sum()), directions=V, steps=w)
+        yield Iteration(loss, float(values[0]), step=float(w.sum()), payload=NewTerms(V, w))
         if reason := rule.done(loss, before - loss):
             return reason
     return "max_iter"
@@ -205,8 +209,3 @@ def _newton_weights(slopes: Vector, curvature: Matrix) -> Vector:
     ridge = _RIDGE * float(np.trace(curvature))
     factor = np.linalg.cholesky(curvature + ridge * np.eye(len(slopes)))
     return nnls(factor.T, solve_triangular(factor, slopes, lower=True))[0]
-
-
-def separation_threshold(total_weight: float) -> float:
-    """Return the loss at which all triplets count as satisfied: 20 below that of zero margins."""
-    return math.log(total_weight) - 20.0

@@ -39,35 +39,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from nearfar.constraints import AllTriplets, TripletStrategy, to_triplets
-from nearfar.learners.base import Prior, ValidationFraction, Variant
+from nearfar.constraints import AllTriplets
 from nearfar.learners.boosting.all_triplets_operator import AllTripletsOperator
-from nearfar.learners.boosting.base import (
-    BoostedMetricBuilder,
-    BoostingProblem,
-    Start,
-    Terms,
-)
+from nearfar.learners.boosting.base import BoostingProblem, Start
 from nearfar.learners.boosting.loop import (
     Operator,
     Rule,
     boost,
     boost_in_blocks,
-    separation_threshold,
 )
-from nearfar.learners.boosting.losses import newton_step
-from nearfar.learners.boosting.parts import LearnsInParts
+from nearfar.learners.boosting.partial_fit import PartialFitMixin
+from nearfar.learners.boosting.terms import Assembly
 from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine, TripletOperator
-from nearfar.learners.held_out import Validation
+from nearfar.learners.declaration import learner
 from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.learners.problem import FitInput
+from nearfar.learners.shared_parameters import Variant
+from nearfar.losses.line_search import newton_step
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.signed_form import SignedForm
 from nearfar.metrics.votes import Votes
@@ -90,7 +85,8 @@ _EXACT_ROWS = 1000
 _BLOCK_SIZE = 10
 
 
-class MetricBoost(LearnsInParts):
+@learner
+class MetricBoost(PartialFitMixin):
     """Learn a metric by AdaBoost on rank-one matrices, from all triplets that labels imply.
 
     Parameters
@@ -116,41 +112,15 @@ class MetricBoost(LearnsInParts):
         `components_`.
     constraints : strategy, default=AllTriplets()
         Makes triplets from labels. All triplets are never listed; those of other strategies are.
-    prior : {"identity"}, Metric or None, default="identity"
-        The metric to start from and to add to. None starts from zero, as the paper does.
     prior_weight : float, default=0.3
         Mean squared distance of the triplets under the prior, in the units of margins.
-    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
-        How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
-        and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit".
-    n_components : int, optional
-        Dimension to reduce to, by the principal axes of the mapped points.
-    validation_fraction : float, "auto" or None, default="auto"
-        Share of the data that trial fits hold out, to choose the number of iterations and how much
-        of the prior to keep (`prior_share_`). None fits to the end. "auto" is 0.2 if y are labels
-        and the scale is "auto"; it is None otherwise, without a prior and with `warm_start`.
-    validation : {"rows", "classes"}, default="rows"
-        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
-        meant for classes it has not seen.
     tol : float, default=1e-7
         Boosting ends when an iteration lowers the logarithm of the bound on the error by less.
-    warm_start : bool, default=False
-        Continue from `metric_`: add terms to those of the last fit, or to a metric that was
-        assigned to `metric_`. `max_iter` counts the new terms.
-    random_state : int, RandomState or None, default=None
-        For strategies that draw at random.
-    n_jobs : int, optional
-        Number of threads. None and -1 use all cores, -2 all but one.
-    verbose : int, default=0
-        1 shows progress on standard error.
 
     Attributes
     ----------
     metric_ : Metric, or SignedForm with ``variant="paper"``
         The learned metric; with its `votes`, if binary.
-    components_ : array of shape (n_components, n_features)
-        Its map L.
     directions_ : array of shape (n_terms, n_features)
         Unit vectors u_t in the units of X.
     weights_ : array of shape (n_terms,)
@@ -161,12 +131,6 @@ class MetricBoost(LearnsInParts):
         Thresholds of the squared lengths along `directions_`, if binary.
     history_ : History
         Objective (the logarithm of the sum of all triplets' weights), eigenvalue, step and time.
-    n_iter_ : int
-        Number of iterations.
-    scale_ : str or None
-        How X was scaled.
-    prior_share_ : float
-        Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
     ----------
@@ -183,6 +147,14 @@ class MetricBoost(LearnsInParts):
     True
     """
 
+    response: Response = "real"
+    max_iter: int = 100
+    block_size: int | Literal["auto"] = "auto"
+    threshold: Literal["exact", "gaussian"] = "exact"
+    variant: Variant = "default"
+    prior_weight: float = 0.3
+    tol: float = 1e-7
+
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "response": choice("real", "normalized", "binary"),
         "max_iter": integer(at_least=1),
@@ -195,47 +167,6 @@ class MetricBoost(LearnsInParts):
         "prior": None,
         "threshold": "gaussian",
     }
-
-    def __init__(
-        self,
-        *,
-        response: Response = "real",
-        max_iter: int = 100,
-        block_size: int | Literal["auto"] = "auto",
-        threshold: Literal["exact", "gaussian"] = "exact",
-        variant: Variant = "default",
-        constraints: TripletStrategy | None = None,
-        prior: Prior = "identity",
-        prior_weight: float = 0.3,
-        scale: str | None = "auto",
-        n_components: int | None = None,
-        validation_fraction: ValidationFraction = "auto",
-        validation: Validation = "rows",
-        tol: float = 1e-7,
-        warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            constraints=constraints,
-            prior=prior,
-            prior_weight=prior_weight,
-            scale=scale,
-            n_components=n_components,
-            validation_fraction=validation_fraction,
-            validation=validation,
-            tol=tol,
-            warm_start=warm_start,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.response = response
-        self.max_iter = max_iter
-        self.block_size = block_size
-        self.threshold = threshold
-        self.variant = variant
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return names of the coordinates of `transform`; a `SignedForm` has none."""
@@ -283,23 +214,23 @@ class MetricBoost(LearnsInParts):
     def _implicit(self, data: FitInput) -> bool:
         """Return whether the triplets are all that labels imply."""
         every = self.constraints is None or isinstance(self.constraints, AllTriplets)
-        return every and isinstance(data.supervision, np.ndarray)
+        return every and data.supervision.kind == "labels"
 
     def _operator(self, data: FitInput) -> AllTripletsOperator | TripletOperator:
         """All triplets of labels stay implicit; any others are listed."""
         normalize = self._setting("scale") is not None
         if self._implicit(data):
             Z = data.Z.astype(np.float32, copy=False) if len(data.Z) > _EXACT_ROWS else data.Z
-            return AllTripletsOperator(Z, data.supervision, normalize=normalize)
+            return AllTripletsOperator(Z, data.supervision.codes, normalize=normalize)
         strategy = AllTriplets() if self.constraints is None else self.constraints
-        triplets = to_triplets(data.Z, data.supervision, strategy, data.random_state)
+        triplets = data.supervision.triplets(data.Z, strategy, data.random_state)
         return TripletOperator(data.Z, triplets, unit="mean" if normalize else 1.0)
 
     def _rule(self, operator: Operator) -> MetricBoostRule:
         psd = self.variant != "paper"
         u = operator.loss_and_weights(operator.start())[1]
         first = operator.leading_eigenpair(u, absolute=not psd)[0]
-        shared = (psd, self.tol, separation_threshold(operator.total_weight), abs(first))
+        shared = (psd, self.tol, operator.satisfied, abs(first))
         if self.response == "real":
             return RealResponse(*shared)
         if self.response == "normalized":
@@ -350,26 +281,24 @@ class MetricBoostProblem(BoostingProblem):
             state = self.operator.votes_state(votes.directions, votes.alphas, votes.thresholds)
         return boost(self.operator, self.rule, state, max_iter=self.max_iter)
 
-    def builder(self, **parts: Any) -> MetricBuilder:
-        """Return a builder of metrics with votes, or of signed forms."""
-        return VotingMetricBuilder(
-            earlier=self.start.earlier, votes=self.votes, psd=self.rule.psd, **parts
-        )
+    @property
+    def assembly(self) -> VotingAssembly:
+        """What builds a metric with votes, or a signed form."""
+        return VotingAssembly(self.start.earlier, self.votes, self.rule.psd)
 
-    def attributes(self, builder: MetricBuilder, history: History) -> dict[str, Any]:
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
         """Terms, the paper's alphas and, if binary, thresholds."""
-        votes = builder.metric(history).votes
-        steps = Terms.learned(history, self.start.earlier).weights
-        alphas, thresholds = self.rule.alphas(steps), None
+        votes = self.metric(history, builder).votes
+        alphas, thresholds = self.rule.alphas(self.assembly.terms(history).weights), None
         if votes is not None:
             alphas = votes.alphas
             thresholds = votes.thresholds / (votes.directions**2).sum(axis=1)
         own = {"alphas_": alphas, "thresholds_": thresholds}
-        return super().attributes(builder, history) | own
+        return super().attributes(history, builder) | own
 
 
 @dataclass(frozen=True)
-class VotingMetricBuilder(BoostedMetricBuilder):
+class VotingAssembly(Assembly):
     """Builds metrics with votes, or signed forms.
 
     Attributes
@@ -380,24 +309,24 @@ class VotingMetricBuilder(BoostedMetricBuilder):
         Whether the result is a metric.
     """
 
-    votes: Votes | None = field(kw_only=True)
-    psd: bool = field(kw_only=True)
+    votes: Votes | None
+    psd: bool
 
-    def metric(self, history: History) -> Metric | SignedForm:
+    def metric(self, history: History, builder: MetricBuilder) -> Metric | SignedForm:
         """Return the base plus the terms, with the votes."""
-        terms = self.terms(history)
-        votes = None if self.votes is None else self._votes(history)
+        terms, scale = self.terms(history), builder.scale
+        votes = None if self.votes is None else self._votes(history, scale)
         if self.psd:
-            return self.build(terms.factor).with_votes(votes)
-        M = (terms.directions.T * terms.weights) @ terms.directions / np.outer(*[self.scale] * 2)
-        return SignedForm(M, self.feature_names, votes)
+            return builder.build(terms.factor).with_votes(votes)
+        M = (terms.directions.T * terms.weights) @ terms.directions / np.outer(scale, scale)
+        return SignedForm(M, builder.feature_names, votes)
 
-    def _votes(self, history: History) -> Votes:
+    def _votes(self, history: History, scale: Vector) -> Votes:
         assert self.votes is not None
-        new = np.array([i.direction for i in history], dtype=np.float64)
-        thresholds = np.array([i.threshold for i in history], dtype=np.float64)
+        new = [iteration.payload for iteration in history]
+        thresholds = np.array([each.threshold for each in new], dtype=np.float64)
         return Votes(
-            np.vstack([self.votes.directions, new.reshape(-1, len(self.scale))]) / self.scale,
+            np.vstack([self.votes.directions, *(each.directions for each in new)]) / scale,
             np.append(self.votes.alphas, history.step),
             np.append(self.votes.thresholds, thresholds),
         )
@@ -414,7 +343,7 @@ class MetricBoostRule(Rule):
     tol : float
         Smallest decrease of the loss that is worth another iteration.
     satisfied : float
-        Loss at which the triplets count as satisfied.
+        Loss below which all triplets count as satisfied.
     first : float
         Size of the eigenvalue at zero margins, the measure of what is small.
     """

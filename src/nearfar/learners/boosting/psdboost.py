@@ -40,11 +40,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nearfar.constraints import NearestTriplets, TripletStrategy
-from nearfar.learners.base import Prior, ValidationFraction
-from nearfar.learners.boosting.soft_margin import best_terms_by_lp, worst_weights
+from nearfar.constraints import NearestTriplets
+from nearfar.learners.boosting.term_weights import best_terms_by_lp, worst_weights
+from nearfar.learners.boosting.terms import NewTerms
 from nearfar.learners.boosting.trace_one import SpannedTriplets, TraceOneLearner, TraceOneProblem
-from nearfar.learners.held_out import Validation
+from nearfar.learners.declaration import learner
 from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.learners.problem import FitInput
 from nearfar.numerics.eigen import leading_block
@@ -65,6 +65,7 @@ _IDLE_ITERATIONS = 10
 """Iterations without weight after which a direction is left out of the programme."""
 
 
+@learner
 class PSDBoost(TraceOneLearner):
     """Learn the trace-one metric with the largest soft margin.
 
@@ -84,39 +85,14 @@ class PSDBoost(TraceOneLearner):
         nothing, as in the paper.
     prior_weight : float, default=0.1
         Trace of the prior, in the space that the points span. The learned part has trace one.
-    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
-        How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
-        and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit".
-    n_components : int, optional
-        Dimension to reduce to, by the principal axes of the mapped points; fewer, if the metric's
-        rank is lower.
-    validation_fraction : float, "auto" or None, default="auto"
-        Share of the data that trial fits hold out, to choose the number of iterations and how much
-        of the prior to keep (`prior_share_`). None fits to the end. "auto" is 0.2 if y are labels
-        and the scale is "auto", and None otherwise and with `warm_start`.
-    validation : {"rows", "classes"}, default="rows"
-        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
-        meant for classes it has not seen.
     tol : float, default=1e-3
         Gap to end at, relative to the leading eigenvalue at equal weights of the triplets.
-    warm_start : bool, default=False
-        Continue from `metric_`: add directions to those of the last fit, or to the principal axes
-        of a metric that was assigned to `metric_`. `max_iter` counts the new ones.
-    random_state : int, RandomState or None, default=None
-        For strategies that draw at random.
-    n_jobs : int, optional
-        Number of threads. None and -1 use all cores, -2 all but one.
-    verbose : int, default=0
-        1 shows progress on standard error.
 
     Attributes
     ----------
     metric_ : Metric
         The learned metric. Without a prior its trace is one, in the scaled space and in units of
         the triplets' mean squared distance.
-    components_ : array of shape (n_components, n_features)
-        Its map L.
     directions_ : array of shape (n_terms, n_features)
         Unit vectors u_l in the units of X.
     weights_ : array of shape (n_terms,)
@@ -129,12 +105,6 @@ class PSDBoost(TraceOneLearner):
     history_ : History
         Negative soft margin, eigenvalue, gap and time of every iteration; ``history_.stopped`` says
         why they ended.
-    n_iter_ : int
-        Number of iterations.
-    scale_ : str or None
-        How X was scaled.
-    prior_share_ : float
-        Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
     ----------
@@ -151,45 +121,15 @@ class PSDBoost(TraceOneLearner):
     True
     """
 
+    nu: float = 0.3
+    max_iter: int = 200
+    prior_weight: float = 0.1
+    tol: float = 1e-3
+
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "nu": number(above=0.0, at_most=1.0),
         "max_iter": integer(at_least=1),
     }
-
-    def __init__(
-        self,
-        *,
-        nu: float = 0.3,
-        max_iter: int = 200,
-        constraints: TripletStrategy | None = None,
-        prior: Prior = "identity",
-        prior_weight: float = 0.1,
-        scale: str | None = "auto",
-        n_components: int | None = None,
-        validation_fraction: ValidationFraction = "auto",
-        validation: Validation = "rows",
-        tol: float = 1e-3,
-        warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            constraints=constraints,
-            prior=prior,
-            prior_weight=prior_weight,
-            scale=scale,
-            n_components=n_components,
-            validation_fraction=validation_fraction,
-            validation=validation,
-            tol=tol,
-            warm_start=warm_start,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.nu = nu
-        self.max_iter = max_iter
 
     def _build_problem(self, data: FitInput) -> PSDBoostProblem:
         strategy = NearestTriplets() if self.constraints is None else self.constraints
@@ -251,14 +191,9 @@ class PSDBoostProblem(TraceOneProblem):
             guess = w[used] if w.any() else None
             self.lower, w[used], u = best_terms_by_lp(V.rows[used], self.caps, offset, guess)
             idle = np.where(w > 0, 0, idle + 1)
-            yield Iteration(
-                -self.lower,
-                eigenvalue,
-                self.gap,
-                step=float(w[-len(H) :].sum()),
-                directions=directions,
-                term_weights=w.copy(),
-            )
+            own = w[-len(H) :]
+            new = NewTerms(directions, own, all_weights=w.copy())
+            yield Iteration(-self.lower, eigenvalue, self.gap, float(own.sum()), new)
             if self.gap <= enough:
                 return "converged"
         return "max_iter"
@@ -293,12 +228,12 @@ class PSDBoostProblem(TraceOneProblem):
         """How far apart the bounds are."""
         return max(0.0, self.upper - self.lower)
 
-    def attributes(self, builder: MetricBuilder, history: History) -> dict[str, Any]:
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
         """Terms, the soft margin and its gap."""
         own = {"margin_": self.lower, "gap_": self.gap}
-        return super().attributes(builder, history) | own
+        return super().attributes(history, builder) | own
 
-    def shortcoming(self, history: History, metric: Any) -> str:
+    def warning_message(self, history: History, metric: Any) -> str:
         """Warn where the optimum was not reached, or where it is of no use."""
         if history.stopped == "max_iter":
             return (
@@ -310,4 +245,4 @@ class PSDBoostProblem(TraceOneProblem):
                 "The soft margin is not positive: no metric satisfies enough of the triplets. "
                 "A larger nu or a prior may help."
             )
-        return super().shortcoming(history, metric)
+        return super().warning_message(history, metric)

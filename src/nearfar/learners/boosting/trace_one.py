@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearfar.constraints import Triplets, TripletStrategy, to_triplets
-from nearfar.learners.base import factor_on_scaled_points
-from nearfar.learners.boosting.base import BoostingLearner, BoostingProblem, Start, Terms
+from nearfar.constraints import Triplets, TripletStrategy
+from nearfar.learners.boosting.base import BoostingLearner, BoostingProblem, Start
+from nearfar.learners.boosting.terms import Terms
 from nearfar.learners.boosting.triplet_operator import TripletOperator
-from nearfar.learners.problem import FitInput
+from nearfar.learners.declaration import learner
+from nearfar.learners.problem import FitInput, factor_on_scaled_points
 from nearfar.numerics.eigen import row_space
 from nearfar.numerics.triplet_edges import Unit
 from nearfar.typing import Matrix, Vector
@@ -42,13 +43,14 @@ class SpannedTriplets:
     start: Start
 
 
+@learner
 class TraceOneLearner(BoostingLearner):
     """Base of the learners of trace-one metrics."""
 
     def _spanned_triplets(
         self, data: FitInput, strategy: TripletStrategy, unit: Unit
     ) -> SpannedTriplets:
-        triplets = to_triplets(data.Z, data.supervision, strategy, data.random_state).distinct()
+        triplets = data.supervision.triplets(data.Z, strategy, data.random_state).distinct()
         basis = row_space(data.Z)
         points = data.Z if basis is None else data.Z @ basis.T.astype(data.Z.dtype)
         operator = TripletOperator(points, triplets, unit=1.0 if self.scale is None else unit)

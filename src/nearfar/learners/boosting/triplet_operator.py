@@ -18,8 +18,9 @@ import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from nearfar.constraints import Triplets
-from nearfar.learners.boosting.losses import Slope, exponential_loss, exponential_slope
 from nearfar.learners.boosting.thresholds import best_threshold, gaussian_threshold
+from nearfar.losses import Exponential
+from nearfar.losses.base import MarginLoss, Slope
 from nearfar.numerics.eigen import leading, signed
 from nearfar.numerics.triplet_edges import TripletEdges, Unit
 from nearfar.rows import Points
@@ -97,6 +98,8 @@ class TripletOperator(TripletEdges):
         Points, float32 or float64; not copied.
     triplets : Triplets
         At least one.
+    loss : MarginLoss, default=Exponential()
+        Loss of the margins.
     unit : float or {"mean", "long", "longest"}, default="mean"
         The squared distance that counts as one: a number, or the mean, the 90th percentile ("long")
         or the largest of the squared distances of the triplets' edges.
@@ -122,13 +125,14 @@ class TripletOperator(TripletEdges):
         self,
         X: Points,
         triplets: Triplets,
+        loss: MarginLoss | None = None,
         *,
         unit: float | Unit = "mean",
     ) -> None:
         super().__init__(X, triplets.index, triplets.weight, unit=unit)
         self.total_weight = float(self.n_triplets if self.weight is None else self.weight.sum())
-        with np.errstate(divide="ignore"):
-            self._log_weight = 0.0 if self.weight is None else np.log(self.weight)
+        self.loss = Exponential() if loss is None else loss
+        self._loss_weight = self.loss.prepared(self.weight, self.n_triplets)
         self._products = _FIRST_PRODUCTS
         self._previous: Vector | None = None
 
@@ -162,8 +166,8 @@ class TripletOperator(TripletEdges):
         return margins, factor
 
     def loss_and_weights(self, state: Vector) -> tuple[float, Vector]:
-        """Exponential loss of the margins, and the weight that each triplet has in it."""
-        return exponential_loss(self._log_weight - state)
+        """Loss of the margins, and the weight that each triplet has in it."""
+        return self.loss.evaluate(state, self._loss_weight)
 
     def leading_eigenpair(
         self, u: Vector, *, absolute: bool = False, minus: Matrix | None = None
@@ -180,11 +184,16 @@ class TripletOperator(TripletEdges):
         self._previous = v
         return value, v
 
+    @property
+    def satisfied(self) -> float:
+        """Loss below which all triplets count as satisfied."""
+        return self.loss.satisfied(self.total_weight)
+
     def line(self, state: Vector, v: Vector) -> Line:
         """Return the loss along the direction v from the given margins."""
         H = self.margins(v)
         return Line(
-            slope=exponential_slope(self._log_weight - state, H),
+            slope=self.loss.along(state, H, self._loss_weight),
             advance=lambda w: state + w * H,
             smallest_margin=lambda: float(H.min()),
         )

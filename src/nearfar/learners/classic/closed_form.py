@@ -15,12 +15,12 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import eigh, qr
 
-from nearfar.learners.base import MetricLearner, ValidationFraction
+from nearfar.learners.base import MetricLearner
 from nearfar.learners.classic.scatter import Groups, Shrinkage
-from nearfar.learners.held_out import Validation
+from nearfar.learners.declaration import learner
 from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.learners.problem import FitInput, Problem
-from nearfar.metrics.metric import Metric
+from nearfar.learners.shared_parameters import Texts, Validated, ValidationFraction
 from nearfar.rows import Points, column_variances
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
@@ -30,31 +30,26 @@ from nearfar.typing import Floats, Matrix
 _UNIT_VARIANCE_TOLERANCE = 1e-6
 
 
-class ClosedFormLearner(MetricLearner):
+@learner
+class ClosedFormLearner(Validated, MetricLearner):
     """Base of the learners whose metric is a formula of scatter matrices."""
 
+    shrinkage: Shrinkage = "auto"
+    validation_fraction: ValidationFraction = None
+
+    parameter_docs: ClassVar[Texts] = {
+        "shrinkage": (
+            '"auto" or float from 0 to 1',
+            'Share of the identity, times the mean variance, in the covariances. "auto" estimates\n'
+            "it as by Ledoit and Wolf.",
+        ),
+    }
     shrinks_without_prior: ClassVar[bool] = True
     reads_rows: ClassVar[tuple[str, ...]] = ("labels", "chunklets", "pairs")
     auto_scales: ClassVar[tuple[str, ...]] = ("unit", "standard")
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "shrinkage": either(choice("auto"), number(at_least=0.0, at_most=1.0)),
     }
-    n_components: int | None
-
-    def __init__(
-        self,
-        *,
-        shrinkage: Shrinkage = "auto",
-        scale: str | None = "auto",
-        n_components: int | None = None,
-        validation_fraction: ValidationFraction = None,
-        validation: Validation = "rows",
-    ) -> None:
-        self.shrinkage = shrinkage
-        self.scale = scale
-        self.n_components = n_components
-        self.validation_fraction = validation_fraction
-        self.validation = validation
 
     @abstractmethod
     def _solution(self, span: Span, data: FitInput) -> Solution:
@@ -63,17 +58,6 @@ class ClosedFormLearner(MetricLearner):
     def _build_problem(self, data: FitInput) -> Problem:
         span = Span.of(data.Z)
         return ClosedFormProblem(span, lambda: self._solution(span, data))
-
-    def _builder_of(self, problem: Problem, data: FitInput) -> MetricBuilder:
-        return ClosedFormBuilder(
-            scale=data.scaler.scale * np.sqrt(problem.unit),
-            base=None,
-            covariance=None,
-            n_components=self.n_components,
-            feature_names=getattr(self, "feature_names_in_", None),
-            center=data.scaler.center,
-            unit_rows=data.scaler.unit_rows,
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +87,7 @@ class ClosedFormProblem(Problem):
     """
 
     max_iter = 1
+    exact_rows = True
 
     def __init__(self, axes: Axes, formula: Callable[[], Solution]) -> None:
         self.axes, self.formula = axes, formula
@@ -111,30 +96,25 @@ class ClosedFormProblem(Problem):
     def solve(self) -> Iterations:
         """Evaluate the formula."""
         solution = self.formula()
-        yield Iteration(0.0, model=replace(solution, L=self.axes.map_of_features(solution.L)))
+        yield Iteration(0.0, payload=replace(solution, L=self.axes.map_of_features(solution.L)))
         return "solved"
 
-    def attributes(self, builder: MetricBuilder, history: History) -> dict[str, Any]:
-        """Return what the learner adds."""
-        return dict(history[-1].model.attributes)
+    def factor(self, history: History) -> Matrix:
+        """Return the map, the most important row first."""
+        L: Matrix = history[-1].payload.L
+        return L
 
-    def shortcoming(self, history: History, metric: Any) -> str:
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
+        """Return what the learner adds; the sums of an earlier `partial_fit` are forgotten."""
+        return {"_sums": None, **history[-1].payload.attributes}
+
+    def warning_message(self, history: History, metric: Any) -> str:
         """Warn where there is nothing to learn from."""
         if metric.L.any():
             return ""
         if self.axes.is_point:
             return "Nothing was learned: all rows are equal."
         return "Nothing was learned: rows of the same kind are as far apart as others."
-
-
-class ClosedFormBuilder(MetricBuilder):
-    """Builds a metric from the solution of the only iteration."""
-
-    def metric(self, history: History) -> Metric:
-        """Return the metric of the first rows, in the units of X."""
-        L = history[-1].model.L[: self.n_components]
-        rows = L if len(L) else np.zeros((1, L.shape[1]))
-        return Metric(rows / self.scale, self.feature_names, unit_rows=self.unit_rows)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,16 +25,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nearfar.constraints import Pairs, checked_labels, given_pairs, to_chunklets
+from nearfar.constraints import Supervision
 from nearfar.learners.classic.closed_form import Axes, Solution
 from nearfar.learners.classic.scatter import Evidence, Groups, discriminants
 from nearfar.learners.classic.summed import SummedClosedForm
+from nearfar.learners.declaration import learner
 from nearfar.learners.scaler import Scaler
 from nearfar.numerics.edges import Edges
 
 _ROUNDING = 1e-10
 
 
+@learner
 class DCA(SummedClosedForm):
     """Discriminative component analysis: small differences within groups, large ones between them.
 
@@ -43,35 +45,9 @@ class DCA(SummedClosedForm):
     shrinkage : "auto" or float from 0 to 1, default="auto"
         Share of the identity, times the mean variance, in the covariance within groups. "auto"
         estimates it as by Ledoit and Wolf.
-    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
-        How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" leaves features as they are, and "auto" takes the one that suits
-        Euclidean distance better (`scale_`). "cosine" divides each row by its length. None is
-        "unit".
     n_components : int, optional
         The most directions to keep; by default all that tell groups apart, which are fewer than the
         groups.
-    validation_fraction : float, optional
-        Share of the data that trial fits hold out, to choose how much of Euclidean distance to keep
-        (`prior_share_`); by default nothing is kept.
-    validation : {"rows", "classes"}, default="rows"
-        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
-        meant for classes it has not seen.
-
-    Attributes
-    ----------
-    metric_ : Metric
-        The metric.
-    components_ : array of shape (n_components, n_features)
-        Its map L.
-    history_ : History
-        One iteration.
-    n_iter_ : int
-        1.
-    scale_ : str or None
-        How X was scaled.
-    prior_share_ : float
-        Share of Euclidean distance in the mean squared distance, as chosen on held-out data.
 
     Notes
     -----
@@ -94,11 +70,10 @@ class DCA(SummedClosedForm):
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
 
-    def _evidence(self, P: Any, supervision: Any) -> Evidence:
-        pairs = given_pairs(P, supervision)
-        if pairs is None:
-            return Evidence(Groups(P, checked_labels(supervision)))
-        return _chunklets_apart(P, pairs)
+    def _evidence(self, P: Any, supervision: Supervision) -> Evidence:
+        if supervision.kind == "labels":
+            return Evidence(Groups(P, supervision.labels("", informative=True)))
+        return _chunklets_apart(P, supervision)
 
     def _formula(self, evidence: Evidence, axes: Axes, scaler: Scaler) -> Solution:
         groups, between = evidence.groups, evidence.apart
@@ -111,8 +86,9 @@ class DCA(SummedClosedForm):
         return Solution(L[kept])
 
 
-def _chunklets_apart(P: Any, pairs: Pairs) -> Evidence:
-    codes = to_chunklets(P, pairs).ids.copy()
+def _chunklets_apart(P: Any, supervision: Supervision) -> Evidence:
+    pairs = supervision.pairs(P, None, None)
+    codes = supervision.chunklets().ids.copy()
     apart = pairs.index[~pairs.similar]
     single = np.unique(apart[codes[apart] < 0])
     codes[single] = codes.max() + 1 + np.arange(len(single))

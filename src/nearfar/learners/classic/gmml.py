@@ -27,17 +27,12 @@ Where nearfar departs from the paper, and why:
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import cholesky, eigh, inv, solve_triangular
 
-from nearfar.learners.base import (
-    ConstraintLearner,
-    Prior,
-    ValidationFraction,
-    factor_on_scaled_points,
-)
+from nearfar.constraints import Supervision
 from nearfar.learners.classic.closed_form import Axes, Solution
 from nearfar.learners.classic.scatter import (
     Evidence,
@@ -47,7 +42,9 @@ from nearfar.learners.classic.scatter import (
     with_ridge,
 )
 from nearfar.learners.classic.summed import SummedClosedForm
-from nearfar.learners.held_out import Validation
+from nearfar.learners.constraint_learner import PRIOR_RULE, Prior
+from nearfar.learners.declaration import learner
+from nearfar.learners.problem import factor_on_scaled_points
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.runtime import parameters
@@ -55,6 +52,7 @@ from nearfar.runtime.parameters import number
 from nearfar.typing import Floats, Matrix
 
 
+@learner
 class GMML(SummedClosedForm):
     """Geometric mean metric learning: between the inverse scatter of similar pairs and the other.
 
@@ -70,34 +68,6 @@ class GMML(SummedClosedForm):
         A metric to stay near: Euclidean distance between scaled points, or a metric of your own.
     prior_weight : float, default=1.0
         Weight of the prior, in units of the mean variance of scaled points.
-    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
-        How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" leaves features as they are, and "auto" takes the one that suits
-        Euclidean distance better (`scale_`). "cosine" divides each row by its length. None is
-        "unit".
-    n_components : int, optional
-        Dimension to reduce to, by the principal axes of the mapped points.
-    validation_fraction : float, optional
-        Share of the data that trial fits hold out, to choose how much of Euclidean distance to keep
-        (`prior_share_`); by default nothing is kept.
-    validation : {"rows", "classes"}, default="rows"
-        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
-        meant for classes it has not seen.
-
-    Attributes
-    ----------
-    metric_ : Metric
-        The metric.
-    components_ : array of shape (n_components, n_features)
-        Its map L.
-    history_ : History
-        One iteration.
-    n_iter_ : int
-        1.
-    scale_ : str or None
-        How X was scaled.
-    prior_share_ : float
-        Share of Euclidean distance in the mean squared distance, as chosen on held-out data.
 
     References
     ----------
@@ -112,37 +82,19 @@ class GMML(SummedClosedForm):
     True
     """
 
+    t: float = 0.5
+    shrinkage: Shrinkage = 0.01
+    prior: Prior = None
+    prior_weight: float = 1.0
+
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "t": number(at_least=0.0, at_most=1.0),
-        "prior": ConstraintLearner.parameter_rules["prior"],
-        "prior_weight": ConstraintLearner.parameter_rules["prior_weight"],
+        "prior": PRIOR_RULE,
+        "prior_weight": number(at_least=0.0),
     }
 
-    def __init__(
-        self,
-        *,
-        t: float = 0.5,
-        shrinkage: Shrinkage = 0.01,
-        prior: Prior = None,
-        prior_weight: float = 1.0,
-        scale: str | None = "auto",
-        n_components: int | None = None,
-        validation_fraction: ValidationFraction = None,
-        validation: Validation = "rows",
-    ) -> None:
-        super().__init__(
-            shrinkage=shrinkage,
-            scale=scale,
-            n_components=n_components,
-            validation_fraction=validation_fraction,
-            validation=validation,
-        )
-        self.t = t
-        self.prior = prior
-        self.prior_weight = prior_weight
-
-    def _evidence(self, P: Floats, supervision: Any) -> Evidence:
+    def _evidence(self, P: Floats, supervision: Supervision) -> Evidence:
         return Evidence.of_pairs(P, supervision)
 
     def _formula(self, evidence: Evidence, axes: Axes, scaler: Scaler) -> Solution:

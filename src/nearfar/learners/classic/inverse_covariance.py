@@ -10,17 +10,16 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.linalg import eigh
-from sklearn.utils.validation import validate_data
 
 from nearfar.learners.classic.closed_form import Axes, Solution
 from nearfar.learners.classic.scatter import Evidence, Groups, with_ridge
 from nearfar.learners.classic.summed import SummedClosedForm
-from nearfar.learners.rows_input import input_rows
+from nearfar.learners.declaration import learner
 from nearfar.learners.scaler import Scaler
 
 
+@learner
 class InverseCovariance(SummedClosedForm):
     """Use the inverse of the covariance as metric; labels are not needed.
 
@@ -29,22 +28,8 @@ class InverseCovariance(SummedClosedForm):
     shrinkage : "auto" or float from 0 to 1, default="auto"
         Share of the identity, times the mean variance, in the covariance. "auto" estimates it as
         by Ledoit and Wolf.
-    scale : {"standard", "unit"} or None, default="standard"
-        How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" and None leave features as they are. It matters only for shrinkage.
     n_components : int, optional
         Dimension to reduce to: the principal axes of X.
-
-    Attributes
-    ----------
-    metric_ : Metric
-        The metric.
-    components_ : array of shape (n_components, n_features)
-        Its map L.
-    history_ : History
-        One iteration.
-    n_iter_ : int
-        1.
 
     References
     ----------
@@ -62,7 +47,7 @@ class InverseCovariance(SummedClosedForm):
     """
 
     supervision: ClassVar[tuple[str, ...]] = ("labels",)
-    learns_from_rows_alone: ClassVar[bool] = True
+    ignores_y: ClassVar[bool] = True
 
     def _evidence(self, P: Any, supervision: Any) -> Evidence:
         return Evidence(Groups(P))
@@ -71,18 +56,3 @@ class InverseCovariance(SummedClosedForm):
         C = evidence.groups.shrunk_within(self.shrinkage)
         values, vectors = eigh(with_ridge(C))
         return Solution((vectors / np.sqrt(values)).T[::-1])
-
-    def _validate(self, X: ArrayLike, y: Any, *, reset: bool = True) -> tuple[Any, Any]:
-        """Check X; a fit ignores y, whatever it is."""
-        if not reset:
-            return super()._validate(X, y, reset=reset)
-        rows = input_rows(self, X, None)
-        if rows is not None:
-            return rows, None
-        points = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        return points, None
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = False
-        return tags

@@ -36,10 +36,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nearfar.constraints import PairStrategy, RandomPairs, to_pairs
-from nearfar.learners.base import Prior, ValidationFraction
+from nearfar.constraints import RandomPairs
 from nearfar.learners.classic.logdet import LogDetLearner, LogDetProblem
-from nearfar.learners.held_out import Validation
+from nearfar.learners.declaration import learner
 from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.learners.problem import FitInput
 from nearfar.numerics.edges import Edges
@@ -61,6 +60,7 @@ def _ascending(of: str, each: Rule) -> Rule:
     return Rule(f"two {of}, the smaller one first", accepts)
 
 
+@learner
 class ITML(LogDetLearner):
     """Keep similar pairs below one distance, dissimilar pairs above another, and M near a prior.
 
@@ -81,48 +81,17 @@ class ITML(LogDetLearner):
     prior : {"identity"} or Metric, default="identity"
         The metric to stay near: Euclidean distance between scaled points, or a metric of your own.
         Directions that it maps to zero stay there.
-    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
-        How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
-        and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit".
-    n_components : int, optional
-        Dimension to reduce to, by the principal axes of the mapped points.
-    validation_fraction : float, "auto" or None, default="auto"
-        Share of the data that trial fits hold out, to choose the number of iterations and how much
-        of the prior to keep (`prior_share_`). None fits to the end. "auto" is 0.2 if y are labels
-        and the scale is "auto", and None otherwise and with `warm_start`.
-    validation : {"rows", "classes"}, default="rows"
-        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
-        meant for classes it has not seen.
     tol : float, default=1e-5
         Gap to end at, relative to the objective.
-    warm_start : bool, default=False
-        Continue from `metric_`: the result of the last fit, or a metric that was assigned to it.
-    random_state : int, RandomState or None, default=None
-        For drawing pairs.
-    n_jobs : int, optional
-        Number of threads. None and -1 use all cores, -2 all but one.
-    verbose : int, default=0
-        1 shows progress on standard error.
 
     Attributes
     ----------
-    metric_ : Metric
-        The learned metric.
-    components_ : array of shape (n_components, n_features)
-        Its map L.
     bounds_ : (float, float)
         The two distances.
     gap_ : float
         How far the objective can be above the optimum.
     history_ : History
         Objective and gap after every iteration; ``history_.stopped`` says why they ended.
-    n_iter_ : int
-        Number of iterations.
-    scale_ : str or None
-        How X was scaled.
-    prior_share_ : float
-        Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
     ----------
@@ -140,6 +109,12 @@ class ITML(LogDetLearner):
     True
     """
 
+    gamma: float = 8.0
+    bounds: Sequence[float] | None = None
+    percentiles: Sequence[float] = (5.0, 80.0)
+    max_iter: int = 1000
+    tol: float = 1e-5
+
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "gamma": number(above=0.0),
@@ -147,47 +122,9 @@ class ITML(LogDetLearner):
         "percentiles": _ascending("percentiles", number(at_least=0.0, at_most=100.0)),
     }
 
-    def __init__(
-        self,
-        *,
-        gamma: float = 8.0,
-        bounds: Sequence[float] | None = None,
-        percentiles: Sequence[float] = (5.0, 80.0),
-        max_iter: int = 1000,
-        constraints: PairStrategy | None = None,
-        prior: Prior = "identity",
-        scale: str | None = "auto",
-        n_components: int | None = None,
-        validation_fraction: ValidationFraction = "auto",
-        validation: Validation = "rows",
-        tol: float = 1e-5,
-        warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            max_iter=max_iter,
-            constraints=constraints,
-            prior=prior,
-            prior_weight=1.0,
-            scale=scale,
-            n_components=n_components,
-            validation_fraction=validation_fraction,
-            validation=validation,
-            tol=tol,
-            warm_start=warm_start,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.gamma = gamma
-        self.bounds = bounds
-        self.percentiles = percentiles
-
     def _build_problem(self, data: FitInput) -> ITMLProblem:
         strategy = RandomPairs() if self.constraints is None else self.constraints
-        pairs = to_pairs(data.Z, data.supervision, strategy, data.random_state)
+        pairs = data.supervision.pairs(data.Z, strategy, data.random_state)
         rows, index = np.unique(pairs.index, return_inverse=True)
         space = self._prior_space(data, rows)
         edges = Edges(space.X, *index.reshape(pairs.index.shape).T)
@@ -213,10 +150,10 @@ class ITMLProblem(LogDetProblem):
 
     loss: BoundLoss
 
-    def attributes(self, builder: MetricBuilder, history: History) -> dict[str, Any]:
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
         """Return the certified gap, and the bounds as distances."""
         near, far = np.sqrt(self.loss.bounds)
-        return {**super().attributes(builder, history), "bounds_": (float(near), float(far))}
+        return {**super().attributes(history, builder), "bounds_": (float(near), float(far))}
 
 
 @dataclass(frozen=True, eq=False)

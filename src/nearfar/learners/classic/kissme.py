@@ -24,11 +24,12 @@ Where nearfar departs from the papers, and why:
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import eigh
 
+from nearfar.constraints import Supervision
 from nearfar.learners.classic.closed_form import Axes, Solution
 from nearfar.learners.classic.scatter import (
     Evidence,
@@ -38,12 +39,14 @@ from nearfar.learners.classic.scatter import (
     with_ridge,
 )
 from nearfar.learners.classic.summed import SummedClosedForm
+from nearfar.learners.declaration import learner
 from nearfar.learners.scaler import Scaler
 from nearfar.typing import Floats
 
 _ROUNDING = 1e-10
 
 
+@learner
 class KISSME(SummedClosedForm):
     """Keep it simple and straightforward: difference of two inverse covariances of pairs.
 
@@ -52,35 +55,6 @@ class KISSME(SummedClosedForm):
     shrinkage : "auto" or float from 0 to 1, default="auto"
         Share of the identity, times the mean variance, in the covariances. "auto" estimates it as
         by Ledoit and Wolf.
-    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
-        How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" leaves features as they are, and "auto" takes the one that suits
-        Euclidean distance better (`scale_`). "cosine" divides each row by its length. None is
-        "unit".
-    n_components : int, optional
-        Dimension to reduce to, by the principal axes of the mapped points; fewer, if the metric's
-        rank is lower.
-    validation_fraction : float, optional
-        Share of the data that trial fits hold out, to choose how much of Euclidean distance to keep
-        (`prior_share_`); by default nothing is kept.
-    validation : {"rows", "classes"}, default="rows"
-        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
-        meant for classes it has not seen.
-
-    Attributes
-    ----------
-    metric_ : Metric
-        The metric.
-    components_ : array of shape (n_components, n_features)
-        Its map L.
-    history_ : History
-        One iteration.
-    n_iter_ : int
-        1.
-    scale_ : str or None
-        How X was scaled.
-    prior_share_ : float
-        Share of Euclidean distance in the mean squared distance, as chosen on held-out data.
 
     References
     ----------
@@ -98,7 +72,7 @@ class KISSME(SummedClosedForm):
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
 
-    def _evidence(self, P: Floats, supervision: Any) -> Evidence:
+    def _evidence(self, P: Floats, supervision: Supervision) -> Evidence:
         return Evidence.of_pairs(P, supervision)
 
     def _formula(self, evidence: Evidence, axes: Axes, scaler: Scaler) -> Solution:
@@ -110,6 +84,7 @@ class KISSME(SummedClosedForm):
         return Solution(by_spread(L, evidence.groups.total.within()))
 
 
+@learner
 class XQDA(SummedClosedForm):
     """Cross-view quadratic discriminant analysis: KISSME in the most discriminative subspace.
 
@@ -118,35 +93,9 @@ class XQDA(SummedClosedForm):
     shrinkage : "auto" or float from 0 to 1, default="auto"
         Share of the identity, times the mean variance, in the covariances. "auto" estimates it as
         by Ledoit and Wolf.
-    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
-        How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" leaves features as they are, and "auto" takes the one that suits
-        Euclidean distance better (`scale_`). "cosine" divides each row by its length. None is
-        "unit".
     n_components : int, optional
         The most directions to keep: those with the largest ratio of the variance of dissimilar
         pairs to that of similar ones. By default all where it is greater than 1.
-    validation_fraction : float, optional
-        Share of the data that trial fits hold out, to choose how much of Euclidean distance to keep
-        (`prior_share_`); by default nothing is kept.
-    validation : {"rows", "classes"}, default="rows"
-        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
-        meant for classes it has not seen.
-
-    Attributes
-    ----------
-    metric_ : Metric
-        The metric.
-    components_ : array of shape (n_components, n_features)
-        Its map L.
-    history_ : History
-        One iteration.
-    n_iter_ : int
-        1.
-    scale_ : str or None
-        How X was scaled.
-    prior_share_ : float
-        Share of Euclidean distance in the mean squared distance, as chosen on held-out data.
 
     References
     ----------
@@ -164,7 +113,7 @@ class XQDA(SummedClosedForm):
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
 
-    def _evidence(self, P: Floats, supervision: Any) -> Evidence:
+    def _evidence(self, P: Floats, supervision: Supervision) -> Evidence:
         return Evidence.of_pairs(P, supervision)
 
     def _formula(self, evidence: Evidence, axes: Axes, scaler: Scaler) -> Solution:

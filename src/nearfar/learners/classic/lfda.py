@@ -31,11 +31,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from nearfar.constraints import checked_labels
-from nearfar.learners.base import ValidationFraction
 from nearfar.learners.classic.closed_form import ClosedFormLearner, Solution, Span
-from nearfar.learners.classic.scatter import Groups, Shrinkage, discriminants, shrunk
-from nearfar.learners.held_out import Validation
+from nearfar.learners.classic.scatter import Groups, discriminants, shrunk
+from nearfar.learners.declaration import learner
 from nearfar.learners.problem import FitInput
 from nearfar.numerics.class_order import ClassOrder
 from nearfar.runtime import parameters
@@ -50,6 +48,7 @@ _SMALLEST_DISTANCE = 1e-6
 """Of a row to its k-th neighbour, for rows of unit variance."""
 
 
+@learner
 class LFDA(ClosedFormLearner):
     """Local Fisher discriminant analysis: linear discriminants for classes of several clusters.
 
@@ -63,34 +62,8 @@ class LFDA(ClosedFormLearner):
     shrinkage : "auto" or float from 0 to 1, default="auto"
         Share of the identity, times the mean variance, in the local scatter within classes. "auto"
         estimates it as by Ledoit and Wolf, from the covariance within classes.
-    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
-        How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" leaves features as they are, and "auto" takes the one that suits
-        Euclidean distance better (`scale_`). "cosine" divides each row by its length. None is
-        "unit".
     n_components : int, optional
         Dimension to reduce to. All orthonormal directions together are Euclidean distance.
-    validation_fraction : float, optional
-        Share of the data that trial fits hold out, to choose how much of Euclidean distance to keep
-        (`prior_share_`); by default nothing is kept.
-    validation : {"rows", "classes"}, default="rows"
-        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
-        meant for classes it has not seen.
-
-    Attributes
-    ----------
-    metric_ : Metric
-        The metric.
-    components_ : array of shape (n_components, n_features)
-        Its map L.
-    history_ : History
-        One iteration.
-    n_iter_ : int
-        1.
-    scale_ : str or None
-        How X was scaled.
-    prior_share_ : float
-        Share of Euclidean distance in the mean squared distance, as chosen on held-out data.
 
     References
     ----------
@@ -106,35 +79,17 @@ class LFDA(ClosedFormLearner):
     (178, 2)
     """
 
+    n_neighbors: int = 7
+    embedding: Embedding = "weighted"
+
     reads_rows: ClassVar[tuple[str, ...]] = ()
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "n_neighbors": integer(at_least=1),
         "embedding": choice("weighted", "orthonormalized", "plain"),
     }
 
-    def __init__(
-        self,
-        *,
-        n_neighbors: int = 7,
-        embedding: Embedding = "weighted",
-        shrinkage: Shrinkage = "auto",
-        scale: str | None = "auto",
-        n_components: int | None = None,
-        validation_fraction: ValidationFraction = None,
-        validation: Validation = "rows",
-    ) -> None:
-        super().__init__(
-            shrinkage=shrinkage,
-            scale=scale,
-            n_components=n_components,
-            validation_fraction=validation_fraction,
-            validation=validation,
-        )
-        self.n_neighbors = n_neighbors
-        self.embedding = embedding
-
     def _solution(self, span: Span, data: FitInput) -> Solution:
-        classes = Groups(span.P, checked_labels(self._labels(data.supervision)))
+        classes = Groups(span.P, data.supervision.labels(type(self).__name__, informative=True))
         between, within = local_scatters(classes, self.n_neighbors)
         intensity = classes.intensity(self.shrinkage, classes.within())
         values, L = discriminants(between, shrunk(within, intensity))

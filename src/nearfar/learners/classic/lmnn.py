@@ -35,21 +35,15 @@ from typing import ClassVar
 import numpy as np
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from nearfar.constraints import (
-    Chunklets,
-    ConstraintsOver,
-    NearestTriplets,
-    Pairs,
-    Triplets,
-    to_triplets,
-)
-from nearfar.learners.base import MetricLearner, ValidationFraction, factor_on_scaled_points
+from nearfar.constraints import NearestTriplets
+from nearfar.learners.base import MetricLearner
 from nearfar.learners.classic.impostors import GivenTriplets, Impostors, Sample, Source
 from nearfar.learners.classic.lmnn_problem import LMNNProblem, Objective
-from nearfar.learners.held_out import Validation
+from nearfar.learners.declaration import learner
 from nearfar.learners.map_learner import Init
 from nearfar.learners.metric_builder import covariance_matrix
-from nearfar.learners.problem import FitInput
+from nearfar.learners.problem import FitInput, factor_on_scaled_points
+from nearfar.learners.shared_parameters import Iterative, Validated
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.span import axes_of_span
 from nearfar.runtime import parameters
@@ -64,7 +58,8 @@ _EXACT_ROWS = 1000
 _FLOAT32_TOLERANCE = 1e-5
 
 
-class LMNN(MetricLearner):
+@learner
+class LMNN(Validated, Iterative, MetricLearner):
     """Large margin nearest neighbours: pull targets near, push impostors beyond a margin.
 
     Parameters
@@ -83,47 +78,20 @@ class LMNN(MetricLearner):
     init : {"identity"} or Metric, default="identity"
         Where to begin: Euclidean distance between scaled points, or a metric of your own. The
         first metric is multiplied by the best factor.
-    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
-        How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
-        and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit".
     n_components : int, optional
         Rows of the map that is learned; by default as many as there are features. Fewer begin with
         discriminant axes, or with principal axes if there are not more classes than components.
-    validation_fraction : float, "auto" or None, default="auto"
-        Share of the data that trial fits hold out, to choose the number of iterations and how much
-        of Euclidean distance to keep (`prior_share_`). None fits to the end. "auto" is 0.2 if y are
-        labels and the scale is "auto", and None otherwise and with `warm_start`.
-    validation : {"rows", "classes"}, default="rows"
-        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
-        meant for classes it has not seen.
     tol : float, default=5e-4
         Decrease of the objective at which to end, relative to the objective of Euclidean distance.
         More iterations do not improve neighbours.
-    warm_start : bool, default=False
-        Continue from `metric_`: the map of the last fit, or a metric that was assigned to it.
-    random_state : int, RandomState or None, default=None
-        Not used: nothing is random.
-    n_jobs : int, optional
-        Number of threads. None and -1 use all cores, -2 all but one.
-    verbose : int, default=0
-        1 shows progress on standard error.
 
     Attributes
     ----------
     metric_ : Metric
         The learned metric. The margin is 1 in squared distances of this metric.
-    components_ : array of shape (n_components, n_features)
-        Its map L.
     history_ : History
         Objective after every iteration; ``history_.stopped`` says why they ended. The last one is
         the objective of all triplets; between searches for impostors, triplets may be missing.
-    n_iter_ : int
-        Number of iterations.
-    scale_ : str or None
-        How X was scaled.
-    prior_share_ : float
-        Share of the prior in the mean squared distance, as chosen on held-out data.
 
     Notes
     -----
@@ -148,6 +116,13 @@ class LMNN(MetricLearner):
     (178, 2)
     """
 
+    n_neighbors: int = 3
+    push: float = 0.5
+    update_targets: int = 0
+    max_iter: int = 500
+    init: Init = "identity"
+    tol: float = 5e-4
+
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs", "triplets")
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "n_neighbors": integer(at_least=1),
@@ -157,41 +132,6 @@ class LMNN(MetricLearner):
         "tol": number(at_least=0.0),
         "init": either(choice("identity"), instance(Metric, "a Metric")),
     }
-
-    def __init__(
-        self,
-        *,
-        n_neighbors: int = 3,
-        push: float = 0.5,
-        update_targets: int = 0,
-        max_iter: int = 500,
-        init: Init = "identity",
-        scale: str | None = "auto",
-        n_components: int | None = None,
-        validation_fraction: ValidationFraction = "auto",
-        validation: Validation = "rows",
-        tol: float = 5e-4,
-        warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            scale=scale,
-            n_components=n_components,
-            validation_fraction=validation_fraction,
-            validation=validation,
-            warm_start=warm_start,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.n_neighbors = n_neighbors
-        self.push = push
-        self.update_targets = update_targets
-        self.max_iter = max_iter
-        self.init = init
-        self.tol = tol
 
     def _build_problem(self, data: FitInput) -> LMNNProblem:
         X, basis = _coordinates(self._in_precision(data.Z))
@@ -218,13 +158,10 @@ class LMNN(MetricLearner):
         return Z.astype(np.float32, copy=False) if enough else Z
 
     def _source(self, X: Floats, data: FitInput) -> Source:
-        supervision = data.supervision
-        if isinstance(supervision, ConstraintsOver):
-            supervision = supervision.constraints
-        if isinstance(supervision, Triplets | Pairs | Chunklets):
-            triplets = to_triplets(X, supervision, NearestTriplets(), data.random_state)
+        if data.supervision.kind != "labels":
+            triplets = data.supervision.triplets(X, NearestTriplets(), data.random_state)
             return GivenTriplets(X, triplets)
-        y = np.asarray(supervision, dtype=np.intp)
+        y = data.supervision.codes
         sizes = np.bincount(y)
         if len(sizes) < 2 or sizes.max() < 2:
             raise ValueError(

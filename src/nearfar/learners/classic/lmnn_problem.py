@@ -10,15 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import closing
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from nearfar.learners.classic.impostors import Costs, ImpliedTriplets, Impostors, Source
 from nearfar.learners.map_learner import MapProblem
-from nearfar.learners.metric_builder import MetricBuilder
-from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Edges
 from nearfar.numerics.lbfgs import lbfgs
 from nearfar.runtime.history import History, Iteration, Iterations, map_iterations
@@ -101,6 +98,8 @@ class LMNNProblem(MapProblem):
     update_targets : int
     """
 
+    exact_rows = True
+
     def __init__(
         self,
         objective: Objective,
@@ -156,9 +155,9 @@ class LMNNProblem(MapProblem):
         while True:
             iterations = self._lbfgs(objective, triplets, L, step, min(length, n_left))
             end, n_taken, reason = yield from _all_but_last(iterations)
-            share, found, after = _advance(objective, source, triplets, L, end.model, value)
-            reached = L + share * (end.model - L)
-            yield Iteration(after, model=reached)
+            share, found, after = _advance(objective, source, triplets, L, end.payload, value)
+            reached = L + share * (end.payload - L)
+            yield Iteration(after, payload=reached)
             n_left -= n_taken
             settled = reason != "max_iter" and value - end.objective <= slack
             if settled and share == 1 and after - end.objective <= slack:
@@ -181,20 +180,23 @@ class LMNNProblem(MapProblem):
             return value / self.typical, gradient.ravel() * (step / self.typical)
 
         def iteration(at: tuple[float, Vector]) -> Iteration:
-            return Iteration(self.typical * at[0], model=step * at[1].reshape(L.shape))
+            return Iteration(self.typical * at[0], payload=step * at[1].reshape(L.shape))
 
         steps = lbfgs(scaled, L.ravel() / step, max_iter=max_iter, tol=self.tol)
         return map_iterations(steps, iteration)
 
-    def builder(self, **parts: Any) -> MetricBuilder:
-        """Return a builder that knows the axes of the coordinates."""
-        return CoordinatesBuilder(basis=self.basis, **parts)
+    def factor(self, history: History) -> Matrix:
+        """Return the last map without directions that have vanished, for all features."""
+        L: Matrix = history[-1].payload
+        _, size, axes = np.linalg.svd(L, full_matrices=False)
+        kept = size**2 > L.size * np.finfo(float).eps * size[0] ** 2
+        return np.asarray(size[kept, None] * axes[kept]) @ self.basis
 
-    def shortcoming(self, history: History, metric: Any) -> str:
+    def warning_message(self, history: History, metric: Any) -> str:
         """Warn where nothing was learned, or where the objective has not settled."""
-        if np.linalg.norm(history[-1].model) <= _VANISHED * np.linalg.norm(self.start):
+        if np.linalg.norm(history[-1].payload) <= _VANISHED * np.linalg.norm(self.start):
             return "Nothing was learned: push is so small that all distances vanish."
-        return super().shortcoming(history, metric)
+        return super().warning_message(history, metric)
 
 
 def _advance(
@@ -237,25 +239,3 @@ def _all_but_last(
                 return last, n_taken, end.value
             yield last
             last, n_taken = following, n_taken + 1
-
-
-@dataclass(frozen=True)
-class CoordinatesBuilder(MetricBuilder):
-    """Builds a metric from the last map of the coordinates.
-
-    Attributes
-    ----------
-    basis : array of shape (n_coordinates, n_features)
-        Axes of the coordinates that the map is for.
-    """
-
-    basis: Matrix = field(kw_only=True)
-
-    def metric(self, history: History) -> Metric:
-        """Return the metric of the last map, without directions that have vanished."""
-        L: Matrix = history[-1].model
-        _, size, axes = np.linalg.svd(L, full_matrices=False)
-        kept = size**2 > L.size * np.finfo(float).eps * size[0] ** 2
-        factor = size[kept, None] * axes[kept] if kept.any() else np.zeros((1, L.shape[1]))
-        L = factor @ self.basis / self.scale
-        return Metric(L, self.feature_names, unit_rows=self.unit_rows)

@@ -25,15 +25,16 @@ coordinates are those of this space.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from nearfar.learners.base import ConstraintLearner, factor_on_scaled_points
 from nearfar.learners.classic.certified_search import search, uncertified
+from nearfar.learners.constraint_learner import ConstraintLearner
+from nearfar.learners.declaration import learner
 from nearfar.learners.metric_builder import MetricBuilder
-from nearfar.learners.problem import FitInput, Problem
+from nearfar.learners.problem import FitInput, Problem, factor_on_scaled_points
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Edges
 from nearfar.numerics.span import axes_of_span
@@ -43,24 +44,23 @@ from nearfar.runtime.parameters import choice, either, instance, integer
 from nearfar.runtime.threads import with_single_threaded_blas
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
-Loss = Callable[[Vector], tuple[float, Vector]]
+EdgeLoss = Callable[[Vector], tuple[float, Vector]]
 """Squared distances of the edges -> a convex function of them, and its derivatives."""
 
 _ROUNDING = 1e-14
 """Gap for each coordinate below which rounding leaves nothing to gain."""
 
 
+@learner
 class LogDetLearner(ConstraintLearner):
     """Base of the learners that stay near a prior in the LogDet divergence."""
+
+    max_iter: int
 
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "prior": either(choice("identity"), instance(Metric, "a Metric")),
         "max_iter": integer(at_least=1),
     }
-
-    def __init__(self, *, max_iter: int, **others: Any) -> None:
-        super().__init__(**others)
-        self.max_iter = max_iter
 
     def _prior_space(self, data: FitInput, rows: Ints) -> PriorSpace:
         """Return some of the scaled points in coordinates in which the prior is the identity."""
@@ -163,7 +163,7 @@ class LogDetProblem(Problem):
         self,
         space: PriorSpace,
         edges: Edges,
-        loss: Loss,
+        loss: EdgeLoss,
         start: Matrix,
         *,
         tol: float,
@@ -180,7 +180,7 @@ class LogDetProblem(Problem):
         number = 0
         for point in search(self.at, self.start, max_iter=self.max_iter):
             number, gap = number + 1, point.gap
-            yield Iteration(point.value, gap=gap, model=point.L)
+            yield Iteration(point.value, gap=gap, payload=point.L)
             if gap <= max(self.tol * point.value, _ROUNDING * len(point.L)):
                 return "converged"
         return "max_iter" if number >= self.max_iter else "stalled"
@@ -190,15 +190,15 @@ class LogDetProblem(Problem):
         loss, slopes = self.loss(self.edges.squared_distances(self.edges.X @ L.T))
         return LogDetPoint(L, loss, L @ self.edges.matrix(slopes))
 
-    def builder(self, **parts: Any) -> MetricBuilder:
-        """Return a builder that maps coordinates back to features."""
-        return PriorSpaceBuilder(space=self.space, **parts)
+    def factor(self, history: History) -> Matrix:
+        """Return the last map, for all features."""
+        return self.space.map_of(history[-1].payload)
 
-    def attributes(self, builder: MetricBuilder, history: History) -> dict[str, Any]:
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
         """Return the certified gap."""
         return {"gap_": history[-1].gap}
 
-    def shortcoming(self, history: History, metric: Any) -> str:
+    def warning_message(self, history: History, metric: Any) -> str:
         """Warn where the optimum was not reached."""
         return uncertified(history, self.max_iter)
 
@@ -236,19 +236,3 @@ class LogDetPoint:
         N = (self.L + self.pull) @ self.L.T
         excess = np.linalg.eigvalsh((N + N.T) / 2 - np.eye(len(N)))
         return float((excess - np.log1p(excess)).sum()) if excess[0] > -1 else np.inf
-
-
-@dataclass(frozen=True)
-class PriorSpaceBuilder(MetricBuilder):
-    """Builds a metric from the last map of the coordinates.
-
-    Attributes
-    ----------
-    space : PriorSpace
-    """
-
-    space: PriorSpace = field(kw_only=True)
-
-    def metric(self, history: History) -> Metric:
-        """Return the metric of the last map."""
-        return self.build(self.space.map_of(history[-1].model))

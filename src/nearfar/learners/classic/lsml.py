@@ -28,11 +28,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar.constraints import RandomTriplets, TripletStrategy, to_triplets
-from nearfar.learners.base import Prior, ValidationFraction
+from nearfar.constraints import RandomTriplets
 from nearfar.learners.classic.logdet import LogDetLearner, LogDetProblem
-from nearfar.learners.held_out import Validation
+from nearfar.learners.declaration import learner
 from nearfar.learners.problem import FitInput
+from nearfar.losses import SquaredHinge
 from nearfar.numerics.edges import Edges
 from nearfar.runtime import parameters
 from nearfar.runtime.parameters import number
@@ -40,8 +40,10 @@ from nearfar.typing import Ints, Vector
 
 _SAME_POINT = 1e-20
 """Squared distance, relative to the largest, at which two points count as equal."""
+_HINGE = SquaredHinge(margin=0.0)
 
 
+@learner
 class LSML(LogDetLearner):
     """Learn from comparisons: penalise squared residuals, and stay near a prior.
 
@@ -56,47 +58,16 @@ class LSML(LogDetLearner):
         Directions that it maps to zero stay there.
     prior_weight : float, default=0.003
         Weight of the divergence from the prior.
-    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
-        How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
-        and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit".
-    n_components : int, optional
-        Dimension to reduce to, by the principal axes of the mapped points.
-    validation_fraction : float, "auto" or None, default="auto"
-        Share of the data that trial fits hold out, to choose the number of iterations and how much
-        of the prior to keep (`prior_share_`). None fits to the end. "auto" is 0.2 if y are labels
-        and the scale is "auto", and None otherwise and with `warm_start`.
-    validation : {"rows", "classes"}, default="rows"
-        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
-        meant for classes it has not seen.
     tol : float, default=1e-5
         Gap to end at, relative to the objective.
-    warm_start : bool, default=False
-        Continue from `metric_`: the result of the last fit, or a metric that was assigned to it.
-    random_state : int, RandomState or None, default=None
-        For drawing triplets.
-    n_jobs : int, optional
-        Number of threads. None and -1 use all cores, -2 all but one.
-    verbose : int, default=0
-        1 shows progress on standard error.
 
     Attributes
     ----------
-    metric_ : Metric
-        The learned metric.
-    components_ : array of shape (n_components, n_features)
-        Its map L.
     gap_ : float
         How far the objective can be above the optimum.
     history_ : History
         Objective, divided by ``prior_weight / D``, and gap after every iteration;
         ``history_.stopped`` says why they ended.
-    n_iter_ : int
-        Number of iterations.
-    scale_ : str or None
-        How X was scaled.
-    prior_share_ : float
-        Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
     ----------
@@ -113,47 +84,18 @@ class LSML(LogDetLearner):
     1.0
     """
 
+    max_iter: int = 1000
+    prior_weight: float = 0.003
+    tol: float = 1e-5
+
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs", "triplets")
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {"prior_weight": number(above=0.0)}
-
-    def __init__(
-        self,
-        *,
-        max_iter: int = 1000,
-        constraints: TripletStrategy | None = None,
-        prior: Prior = "identity",
-        prior_weight: float = 0.003,
-        scale: str | None = "auto",
-        n_components: int | None = None,
-        validation_fraction: ValidationFraction = "auto",
-        validation: Validation = "rows",
-        tol: float = 1e-5,
-        warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            max_iter=max_iter,
-            constraints=constraints,
-            prior=prior,
-            prior_weight=prior_weight,
-            scale=scale,
-            n_components=n_components,
-            validation_fraction=validation_fraction,
-            validation=validation,
-            tol=tol,
-            warm_start=warm_start,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
 
     def _build_problem(self, data: FitInput) -> LogDetProblem:
         strategy = self.constraints
         if strategy is None:
             strategy = RandomTriplets(max(2_000, 10 * len(data.Z)))
-        triplets = to_triplets(data.Z, data.supervision, strategy, data.random_state)
+        triplets = data.supervision.triplets(data.Z, strategy, data.random_state)
         rows, index = np.unique(triplets.index, return_inverse=True)
         space = self._prior_space(data, rows)
         anchor, near, far = index.reshape(triplets.index.shape).T
@@ -198,8 +140,8 @@ class ResidualLoss:
     def __call__(self, z: Vector) -> tuple[float, Vector]:
         """Return the loss and its derivatives by the squared distances of the edges."""
         d = np.where(self.distinct, np.sqrt(z), 0.0)
-        residual = np.maximum(d[self.near] - d[self.far], 0.0)
-        pressure = self.weight * residual
+        margins = d[self.far] - d[self.near]
+        pressure = self.weight * _HINGE.slope(margins) / 2
         slopes = np.bincount(self.near, pressure, len(d)) - np.bincount(self.far, pressure, len(d))
         np.divide(slopes, d, out=slopes, where=self.distinct)
-        return float(pressure @ residual), np.where(self.distinct, slopes, 0.0)
+        return float(self.weight @ _HINGE.value(margins)), np.where(self.distinct, slopes, 0.0)

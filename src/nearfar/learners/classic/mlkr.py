@@ -28,13 +28,14 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.metrics import r2_score
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
-from nearfar.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
-from nearfar.learners.map_learner import Init, MapLearner, MapProblem
+from nearfar.constraints import kind_of
+from nearfar.learners.declaration import learner
+from nearfar.learners.map_learner import MapLearner, MapProblem
 from nearfar.learners.problem import FitInput
 from nearfar.numerics.lbfgs import lbfgs
 from nearfar.numerics.pair_tiles import Band, Embedded, PairTiles
@@ -46,6 +47,7 @@ from nearfar.typing import Floats, Matrix, Vector
 _SCORE_NEIGHBORS = 5
 
 
+@learner
 class MLKR(MapLearner):
     """Metric learning for kernel regression: learn a map under which neighbours have similar y.
 
@@ -53,38 +55,17 @@ class MLKR(MapLearner):
     ----------
     max_iter : int, default=200
         The most iterations of L-BFGS.
-    init : {"identity"} or Metric, default="identity"
-        Where to begin: Euclidean distance between scaled points, with |M|_F = 1, or a metric of
-        your own.
-    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
-        How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
-        and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit".
     n_components : int, optional
         Rows of the map that is learned; by default as many as there are features.
     tol : float, default=1e-2
         Relative decrease of the objective at which to end. Smaller values adapt the map to the
         noise of y: on noisy data they make predictions worse.
-    warm_start : bool, default=False
-        Continue from `metric_`: the map of the last fit, or a metric that was assigned to it.
-    random_state : int, RandomState or None, default=None
-        Not used.
-    n_jobs : int, optional
-        Number of threads. None and -1 use all cores, -2 all but one.
-    verbose : int, default=0
-        1 shows progress on standard error.
 
     Attributes
     ----------
-    metric_ : Metric
-        The learned metric.
-    components_ : array of shape (n_components, n_features)
-        Its map L.
     history_ : History
         Objective after every iteration: the error of leave-one-out predictions, as a share of the
         variance of y; ``history_.stopped`` says why they ended.
-    n_iter_ : int
-        Number of iterations.
 
     References
     ----------
@@ -106,34 +87,12 @@ class MLKR(MapLearner):
     True
     """
 
+    max_iter: int = 200
+    tol: float = 1e-2
+
     supervision: ClassVar[tuple[str, ...]] = ("numbers",)
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {"tol": number(at_least=0.0)}
     tol: float
-
-    def __init__(
-        self,
-        *,
-        max_iter: int = 200,
-        init: Init = "identity",
-        scale: str | None = "auto",
-        n_components: int | None = None,
-        tol: float = 1e-2,
-        warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            max_iter=max_iter,
-            init=init,
-            scale=scale,
-            n_components=n_components,
-            tol=tol,
-            warm_start=warm_start,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
 
     def score(self, X: ArrayLike, y: Any) -> float:
         """Return R^2 of predictions of y by the mean of the five nearest other rows of X.
@@ -145,27 +104,18 @@ class MLKR(MapLearner):
             Numbers; 1 is the best score, and 0 that of the mean of y. Triplets and pairs are scored
             as by the other learners.
         """
-        if isinstance(y, Triplets | Pairs | ConstraintsOver):
+        if kind_of(y) != "labels":
             return super().score(X, y)
         check_is_fitted(self)
-        points, numbers = self._validate(X, y, reset=False)
+        data = self._checked(X, y, reset=False, scoring=True)
+        points, numbers = data.X, data.supervision.numbers("MLKR")
         embedded = self.metric_.transform(points)
         neighbors = NearestNeighbors(n_neighbors=min(_SCORE_NEIGHBORS, len(points) - 1))
         nearest = neighbors.fit(embedded).kneighbors(return_distance=False)
         return float(r2_score(numbers, numbers[nearest].mean(axis=1)))
 
-    def _target(self, y: NDArray[Any]) -> Vector:
-        try:
-            return y.astype(np.float64)
-        except (TypeError, ValueError):
-            raise ValueError("MLKR learns from numbers; y has values that are not.") from None
-
     def _build_problem(self, data: FitInput) -> MLKRProblem:
-        given = data.supervision
-        if isinstance(given, ConstraintsOver):
-            given = given.constraints
-        if isinstance(given, Triplets | Pairs | Chunklets):
-            raise ValueError(f"MLKR learns from numbers; got {type(given).__name__}.")
+        given = data.supervision.numbers("MLKR")
         Z, unit = self._in_units(data.Z)
         regression = LeaveOneOutRegression(Z, _standardized(given))
         start = self._first_map(Z, data, unit)
@@ -214,7 +164,7 @@ class MLKRProblem(MapProblem):
             return error / n, gradient.ravel() / n
 
         steps = lbfgs(objective, self.start.ravel(), max_iter=self.max_iter, tol=self.tol)
-        return map_iterations(steps, lambda at: Iteration(at[0], model=at[1].reshape(shape)))
+        return map_iterations(steps, lambda at: Iteration(at[0], payload=at[1].reshape(shape)))
 
 
 class LeaveOneOutRegression:

@@ -32,24 +32,18 @@ Where nearfar departs from the paper, and why:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from nearfar.constraints import Pairs, PairStrategy, RandomPairs, to_pairs
-from nearfar.learners.base import (
-    ConstraintLearner,
-    Prior,
-    ValidationFraction,
-    factor_on_scaled_points,
-)
+from nearfar.constraints import Pairs, RandomPairs
 from nearfar.learners.classic.certified_search import search, uncertified
-from nearfar.learners.held_out import Validation
+from nearfar.learners.constraint_learner import WeightedPriorLearner
+from nearfar.learners.declaration import learner
 from nearfar.learners.metric_builder import MetricBuilder
-from nearfar.learners.problem import FitInput, Problem
-from nearfar.metrics.metric import Metric
+from nearfar.learners.problem import FitInput, Problem, factor_on_scaled_points
 from nearfar.numerics.distances import squared_distances
 from nearfar.numerics.edges import Edges
 from nearfar.numerics.span import axes_of_span
@@ -68,7 +62,8 @@ _LEAST_START = 1e-6
 """Share of the identity in a metric that a fit continues from: L-BFGS never leaves a zero."""
 
 
-class MMC(ConstraintLearner):
+@learner
+class MMC(WeightedPriorLearner):
     """Push dissimilar pairs apart while similar pairs keep their mean squared distance.
 
     Parameters
@@ -86,48 +81,16 @@ class MMC(ConstraintLearner):
         metric of your own. None starts from zero, as the paper does.
     prior_weight : float, default=10.0
         Mean squared distance of similar pairs under the prior; that under the learned part is 1.
-    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
-        How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
-        and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit".
-    n_components : int, optional
-        Dimension to reduce to, by the principal axes of the mapped points; fewer, if the metric's
-        rank is lower.
-    validation_fraction : float, "auto" or None, default="auto"
-        Share of the data that trial fits hold out, to choose the number of iterations and how much
-        of the prior to keep (`prior_share_`). None fits to the end. "auto" is 0.2 if y are labels
-        and the scale is "auto", and None otherwise and with `warm_start`.
-    validation : {"rows", "classes"}, default="rows"
-        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
-        meant for classes it has not seen.
     tol : float, default=1e-4
         Gap to end at, relative to the objective.
-    warm_start : bool, default=False
-        Continue from `metric_`: the result of the last fit, or a metric that was assigned to it.
-    random_state : int, RandomState or None, default=None
-        For drawing pairs.
-    n_jobs : int, optional
-        Number of threads. None and -1 use all cores, -2 all but one.
-    verbose : int, default=0
-        1 shows progress on standard error.
 
     Attributes
     ----------
-    metric_ : Metric
-        The learned metric.
-    components_ : array of shape (n_components, n_features)
-        Its map L.
     gap_ : float
         How far the objective can be from the optimum.
     history_ : History
         Objective (minus the mean distance of dissimilar pairs) and gap after every iteration;
         ``history_.stopped`` says why they ended.
-    n_iter_ : int
-        Number of iterations.
-    scale_ : str or None
-        How X was scaled.
-    prior_share_ : float
-        Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
     ----------
@@ -144,6 +107,12 @@ class MMC(ConstraintLearner):
     13
     """
 
+    diagonal: bool = False
+    shrinkage: float = 0.1
+    max_iter: int = 1000
+    prior_weight: float = 10.0
+    tol: float = 1e-4
+
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "diagonal": boolean(),
@@ -151,46 +120,9 @@ class MMC(ConstraintLearner):
         "max_iter": integer(at_least=1),
     }
 
-    def __init__(
-        self,
-        *,
-        diagonal: bool = False,
-        shrinkage: float = 0.1,
-        max_iter: int = 1000,
-        constraints: PairStrategy | None = None,
-        prior: Prior = "identity",
-        prior_weight: float = 10.0,
-        scale: str | None = "auto",
-        n_components: int | None = None,
-        validation_fraction: ValidationFraction = "auto",
-        validation: Validation = "rows",
-        tol: float = 1e-4,
-        warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            constraints=constraints,
-            prior=prior,
-            prior_weight=prior_weight,
-            tol=tol,
-            scale=scale,
-            n_components=n_components,
-            validation_fraction=validation_fraction,
-            validation=validation,
-            warm_start=warm_start,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.diagonal = diagonal
-        self.shrinkage = shrinkage
-        self.max_iter = max_iter
-
     def _build_problem(self, data: FitInput) -> MMCProblem:
         strategy = RandomPairs() if self.constraints is None else self.constraints
-        pairs = to_pairs(data.Z, data.supervision, strategy, data.random_state)
+        pairs = data.supervision.pairs(data.Z, strategy, data.random_state)
         rows, index = np.unique(pairs.index, return_inverse=True)
         Z = data.Z[rows].astype(np.float64)
         pairs = Pairs(index.reshape(pairs.index.shape), pairs.similar, pairs.weight)
@@ -344,12 +276,12 @@ class MMCProblem(Problem):
 
     def _solve(self) -> Iterations:
         if len(self.edges) == 0:
-            yield Iteration(0.0, gap=0.0, model=np.zeros_like(self.start))
+            yield Iteration(0.0, gap=0.0, payload=np.zeros_like(self.start))
             return "converged"
         number = 0
         for point in search(self.at, self.start, max_iter=self.max_iter):
             number, gap = number + 1, point.gap
-            yield Iteration(-point.f, gap=gap, model=point.L / np.linalg.norm(point.L))
+            yield Iteration(-point.f, gap=gap, payload=point.L / np.linalg.norm(point.L))
             if gap <= self.tol * point.f:
                 return "converged"
         return "max_iter" if number >= self.max_iter else "stalled"
@@ -366,15 +298,15 @@ class MMCProblem(Problem):
             G = self.edges.matrix(slopes)
         return MMCPoint(L, float(self.q @ d), G)
 
-    def builder(self, **parts: Any) -> MetricBuilder:
-        """Return a builder that maps coordinates back to features."""
-        return SimilarSpaceBuilder(space=self.space, **parts)
+    def factor(self, history: History) -> Matrix:
+        """Return the last map, for all features."""
+        return self.space.map_of(history[-1].payload)
 
-    def attributes(self, builder: MetricBuilder, history: History) -> dict[str, Any]:
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
         """Return the certified gap."""
         return {"gap_": max(0.0, history[-1].gap)}
 
-    def shortcoming(self, history: History, metric: Any) -> str:
+    def warning_message(self, history: History, metric: Any) -> str:
         """Warn where nothing was learned, or where the optimum was not reached."""
         if not metric.L.any():
             return "Nothing was learned: the points of every dissimilar pair are equal."
@@ -424,22 +356,6 @@ class MMCPoint:
         """How far f can be below the optimum."""
         largest = self.G.max() if self.G.ndim == 1 else np.linalg.eigvalsh(self.G)[-1]
         return float(largest) - self.along
-
-
-@dataclass(frozen=True)
-class SimilarSpaceBuilder(MetricBuilder):
-    """Builds a metric from the last map of the coordinates.
-
-    Attributes
-    ----------
-    space : SimilarSpace
-    """
-
-    space: SimilarSpace = field(kw_only=True)
-
-    def metric(self, history: History) -> Metric:
-        """Return the base plus the metric of the last map."""
-        return self.build(self.space.map_of(history[-1].model))
 
 
 def _shares(pairs: Pairs) -> Vector:

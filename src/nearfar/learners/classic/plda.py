@@ -30,13 +30,11 @@ on sentence vectors of unseen classes.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from nearfar.constraints import Pairs, checked_labels
+from nearfar.constraints import Pairs, Supervision
 from nearfar.learners.classic.closed_form import Axes, Solution
 from nearfar.learners.classic.scatter import (
     Evidence,
@@ -48,6 +46,7 @@ from nearfar.learners.classic.scatter import (
     with_ridge,
 )
 from nearfar.learners.classic.summed import SummedClosedForm
+from nearfar.learners.declaration import learner
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.points import check_rows
 from nearfar.numerics.distances import squared_distances
@@ -56,6 +55,7 @@ from nearfar.typing import Floats, Matrix, Vector
 _ROUNDING = 1e-10
 
 
+@learner
 class PLDA(SummedClosedForm):
     """Probabilistic linear discriminant analysis: a Gaussian model of classes and of their rows.
 
@@ -67,39 +67,18 @@ class PLDA(SummedClosedForm):
     shrinkage : "auto" or float from 0 to 1, default="auto"
         Share of the identity, times the mean variance, in the covariances of rows within classes
         and of classes. "auto" estimates it as by Ledoit and Wolf, from the rows.
-    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
-        How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" leaves features as they are, and "auto" takes the one that suits
-        Euclidean distance better (`scale_`). "cosine" divides each row by its length. None is
-        "unit".
     n_components : int, optional
         The most directions to keep: those with the largest ratio of variance between classes to
         that within.
-    validation_fraction : float, optional
-        Share of the data that trial fits hold out, to choose how much of Euclidean distance to keep
-        (`prior_share_`); by default nothing is kept.
-    validation : {"rows", "classes"}, default="rows"
-        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
-        meant for classes it has not seen.
 
     Attributes
     ----------
     metric_ : Metric
         The metric: the part of the log-likelihood ratio that depends on the difference.
-    components_ : array of shape (n_components, n_features)
-        Its map L.
     ratios_ : array of shape (n_components,)
         Ratio of the variance between classes to that within, along each row of L.
     mean_ : array of shape (n_features,)
         Mean of the rows.
-    history_ : History
-        One iteration.
-    n_iter_ : int
-        1.
-    scale_ : str or None
-        How X was scaled.
-    prior_share_ : float
-        Share of Euclidean distance in the mean squared distance, as chosen on held-out data.
 
     References
     ----------
@@ -135,7 +114,7 @@ class PLDA(SummedClosedForm):
         points = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         i, j = check_rows(pairs, 2, len(points))
         b = self.ratios_
-        learned = self._builder.metric(self.history_)
+        learned = self._learned_metric
         embedded = (learned.rows_of(points) - self.mean_) @ learned.L.T
         along = embedded / np.sqrt(1.0 + 2.0 * b)
         # The distance to the mirror image of a point is the length of the sum.
@@ -143,8 +122,8 @@ class PLDA(SummedClosedForm):
         offset = float((np.log1p(b) - np.log1p(2.0 * b) / 2).sum())
         return offset - squared_distances(embedded, i, j) + sums
 
-    def _evidence(self, P: Floats, supervision: Any) -> Evidence:
-        return Evidence(Groups(P, checked_labels(self._labels(supervision))))
+    def _evidence(self, P: Floats, supervision: Supervision) -> Evidence:
+        return Evidence(Groups(P, supervision.labels(type(self).__name__, informative=True)))
 
     def _formula(self, evidence: Evidence, axes: Axes, scaler: Scaler) -> Solution:
         W, B = two_covariances(evidence.groups, self.shrinkage)

@@ -21,16 +21,18 @@ Where nearfar departs from the paper, and why:
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from nearfar.constraints import to_chunklets
+from nearfar.constraints import Supervision
 from nearfar.learners.classic.closed_form import Axes, Solution
 from nearfar.learners.classic.scatter import Evidence, Groups, discriminants
 from nearfar.learners.classic.summed import SummedClosedForm
+from nearfar.learners.declaration import learner
 from nearfar.learners.scaler import Scaler
 from nearfar.typing import Floats
 
 
+@learner
 class RCA(SummedClosedForm):
     """Relevant component analysis: use the inverse of the covariance within classes as metric.
 
@@ -39,35 +41,9 @@ class RCA(SummedClosedForm):
     shrinkage : "auto" or float from 0 to 1, default="auto"
         Share of the identity, times the mean variance, in the covariance. "auto" estimates it as
         by Ledoit and Wolf.
-    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
-        How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" leaves features as they are, and "auto" takes the one that suits
-        Euclidean distance better (`scale_`). "cosine" divides each row by its length. None is
-        "unit".
     n_components : int, optional
         Dimension to reduce to: the directions with the largest ratio of total variance to that
         within classes.
-    validation_fraction : float, optional
-        Share of the data that trial fits hold out, to choose how much of Euclidean distance to keep
-        (`prior_share_`); by default nothing is kept.
-    validation : {"rows", "classes"}, default="rows"
-        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
-        meant for classes it has not seen.
-
-    Attributes
-    ----------
-    metric_ : Metric
-        The metric.
-    components_ : array of shape (n_components, n_features)
-        Its map L.
-    history_ : History
-        One iteration.
-    n_iter_ : int
-        1.
-    scale_ : str or None
-        How X was scaled.
-    prior_share_ : float
-        Share of Euclidean distance in the mean squared distance, as chosen on held-out data.
 
     Notes
     -----
@@ -92,8 +68,8 @@ class RCA(SummedClosedForm):
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "chunklets", "pairs")
 
-    def _evidence(self, P: Floats, supervision: Any) -> Evidence:
-        return Evidence(Groups(P, to_chunklets(P, supervision).ids))
+    def _evidence(self, P: Floats, supervision: Supervision) -> Evidence:
+        return Evidence(Groups(P, supervision.chunklets().ids))
 
     def _formula(self, evidence: Evidence, axes: Axes, scaler: Scaler) -> Solution:
         within = evidence.groups.shrunk_within(self.shrinkage)

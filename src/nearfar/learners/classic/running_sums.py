@@ -25,7 +25,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from nearfar.constraints import Chunklets, Pairs
+from nearfar.constraints import Pairs, Supervision
 from nearfar.learners.classic.closed_form import Axes
 from nearfar.learners.classic.scatter import Evidence, Groups, GroupScatter, PairSums
 from nearfar.learners.scaler import Scaler, power_of_two
@@ -163,14 +163,14 @@ class RunningSums:
 
     @classmethod
     def of(
-        cls, X: Floats, supervision: Any, scale: str | None, *, fourth: bool, units: Vector
+        cls, X: Floats, supervision: Supervision, scale: str | None, *, fourth: bool, units: Vector
     ) -> RunningSums:
         """Return the sums of one part.
 
         Parameters
         ----------
         X : array of shape (n_samples, n_features)
-        supervision : array of labels, Chunklets, Pairs or None
+        supervision : Supervision
         scale : {"standard", "unit", "cosine"} or None
             With "cosine", rows of X have unit length already.
         fourth : bool
@@ -181,16 +181,16 @@ class RunningSums:
         eps = float(np.finfo(X.dtype).eps)
         total = Moments.of(R, fourth=fourth)
         sums = cls("rows", scale, fourth, units, largest, eps, total, {}, {})
-        if isinstance(supervision, Pairs):
-            return _with_pairs(sums, R, supervision)
-        if isinstance(supervision, Chunklets):
-            return replace(sums, kind="chunklets", finished=_by_size(R, supervision.ids))
-        if supervision is None:
+        known: Any = supervision
+        if known.kind == "pairs":
+            return _with_pairs(sums, R, known.given)
+        if known.kind == "chunklets":
+            return replace(sums, kind="chunklets", finished=_by_size(R, known.codes))
+        if known.kind == "nothing":
             return sums
-        labels, codes = np.unique(supervision, return_inverse=True)
         classes = {
-            label: Moments.of(R[codes == code], fourth=fourth)
-            for code, label in enumerate(labels.tolist())
+            label: Moments.of(R[known.codes == code], fourth=fourth)
+            for code, label in enumerate(known.names.tolist())
         }
         return replace(sums, kind="labels", classes=classes)
 

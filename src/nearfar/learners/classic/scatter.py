@@ -32,7 +32,7 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.sparse import csr_array
 
-from nearfar.constraints import Pairs, checked_labels, given_pairs, to_chunklets
+from nearfar.constraints import Pairs, Supervision
 from nearfar.numerics.tiled_edges import edges_of
 from nearfar.rows import Points, Rows
 from nearfar.typing import Floats, Ints, Matrix, Vector
@@ -249,14 +249,14 @@ class Evidence:
     apart: Matrix | None = None
 
     @classmethod
-    def of_pairs(cls, X: Floats, supervision: Any) -> Evidence:
+    def of_pairs(cls, X: Floats, supervision: Supervision) -> Evidence:
         """Return what is known from listed pairs, or from all pairs that labels make."""
-        pairs = given_pairs(X, supervision)
-        if pairs is None:
-            return cls(Groups(X, checked_labels(supervision)))
+        if supervision.kind == "labels":
+            return cls(Groups(X, supervision.labels("", informative=True)))
+        pairs = supervision.pairs(X, None, None)
         largest = 1.0 if pairs.weight is None else float(pairs.weight.max())
         sums = PairSums.of(X, pairs, unit=largest)
-        return cls(Groups(X, to_chunklets(X, pairs).ids), sums.means)
+        return cls(Groups(X, supervision.chunklets().ids), sums.means)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,11 +8,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
-from nearfar.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
-from nearfar.learners.base import check_magnitude
+from nearfar.constraints import Supervision
+from nearfar.learners import fitting
 from nearfar.learners.classic.closed_form import (
     Axes,
     ClosedFormLearner,
@@ -22,25 +20,25 @@ from nearfar.learners.classic.closed_form import (
 )
 from nearfar.learners.classic.running_sums import RunningSums, powers_of_two
 from nearfar.learners.classic.scatter import Evidence
+from nearfar.learners.declaration import learner
+from nearfar.learners.explanations import restore_on_error
+from nearfar.learners.fitting import Data
 from nearfar.learners.problem import FitInput
 from nearfar.learners.scaler import Scaler
-from nearfar.learners.validation import Plan
+from nearfar.learners.selection.choice import Selection
 from nearfar.metrics.points import unit_length
-from nearfar.runtime.history import History
 from nearfar.typing import Floats
 
 
+@learner
 class SummedClosedForm(ClosedFormLearner):
     """Base of the closed forms of sums over rows."""
 
-    learns_from_rows_alone: ClassVar[bool] = False
-    """Whether y is ignored."""
-
-    _sums: RunningSums | None = None
+    _sums: ClassVar[RunningSums | None] = None
 
     @abstractmethod
-    def _evidence(self, P: Floats, supervision: Any) -> Evidence:
-        """Return what the formula needs of rows, or raise ValueError if they teach nothing."""
+    def _evidence(self, P: Floats, supervision: Supervision) -> Evidence:
+        """Return what the formula needs, or raise ValueError if it cannot be learned."""
 
     @abstractmethod
     def _formula(self, evidence: Evidence, axes: Axes, scaler: Scaler) -> Solution:
@@ -49,10 +47,6 @@ class SummedClosedForm(ClosedFormLearner):
     def _solution(self, span: Span, data: FitInput) -> Solution:
         evidence = self._evidence(span.P, data.supervision)
         return self._formula(evidence, span, data.scaler)
-
-    def _fit(self, X: ArrayLike, y: Any) -> None:
-        super()._fit(X, y)
-        self._sums = None
 
     def partial_fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Learn from a part of the data, besides the parts before.
@@ -92,7 +86,7 @@ class SummedClosedForm(ClosedFormLearner):
         >>> bool(abs(learner.metric_.matrix - whole.metric_.matrix).max() < 1e-10)
         True
         """
-        with self._kept_if_it_fails():
+        with restore_on_error(self):
             self._check_parameters()
             self._learn_part(X, y)
         return self
@@ -107,55 +101,35 @@ class SummedClosedForm(ClosedFormLearner):
             )
         if self.validation_fraction is not None:
             raise ValueError("partial_fit holds out no rows; set validation_fraction=None.")
-        points, known = self._validate_part(X, y, reset=first)
-        check_magnitude(points)
-        sums = self._sums_with(points, known)
+        method = self._method()
+        data = self._checked(X, y, reset=first, min_samples=2 if first else 1)
+        fitting.check_in_memory(data.X)
+        fitting.check_learnable(data, method)
+        if data.supervision.kind not in (*self.supervision, "nothing"):
+            self._evidence(data.X, data.supervision)  # says why it cannot learn from this kind
+        sums = self._sums_with(data)
         _check_enough(sums, self.supervision)
         scaler = sums.scaler
         axes = sums.axes(scaler)
         evidence = sums.evidence(scaler, axes)
         problem = ClosedFormProblem(axes, lambda: self._formula(evidence, axes, scaler))
-        data = FitInput(points, scaler, known, np.random.RandomState(0), None)
-        builder = self._builder_of(problem, data)
-        history = History()
-        for _ in history.record(problem.solve()):
-            pass
-        self._set_fitted_attributes(problem, builder, data, points, history, Plan())
-        self._sums, self.scale_ = sums, sums.scale
+        prepared = FitInput(data.X, scaler, data.supervision, np.random.RandomState(0))
+        self._fit_problem(problem, prepared, data, method, Selection())
+        self._sums, self.scale_ = sums, sums.scale  # type: ignore[misc]
 
-    def _validate_part(self, X: ArrayLike, y: Any, *, reset: bool) -> tuple[Floats, Any]:
-        """Check a part; labels stay as they are."""
-        shape: dict[str, Any] = {
-            "dtype": [np.float64, np.float32],
-            "ensure_min_samples": 2 if reset else 1,
-        }
-        if self.learns_from_rows_alone:
-            return validate_data(self, X, reset=reset, **shape), None
-        known = y.constraints if isinstance(y, ConstraintsOver) else y
-        if not isinstance(known, Triplets | Pairs | Chunklets):
-            points, labels = validate_data(self, X, y, reset=reset, **shape)
-            check_classification_targets(labels)
-            return points, labels
-        points = validate_data(self, X, reset=reset, **shape)
-        known.check(len(points))
-        if type(known).__name__.lower() not in self.supervision:
-            self._evidence(points, known)  # says why it cannot learn from this kind
-        return points, known
-
-    def _sums_with(self, points: Floats, known: Any) -> RunningSums:
+    def _sums_with(self, data: Data) -> RunningSums:
         """Return the sums so far and those of a part."""
         before, fourth = self._sums, self.shrinkage == "auto"
+        scale = fitting.choose_scale(data, self._method()) if before is None else before.scale
+        rows = unit_length(data.X) if scale == "cosine" else data.X
         if before is None:
-            codes = known
-            if isinstance(known, np.ndarray):
-                codes = np.unique(known, return_inverse=True)[1]
-            scale = self._chosen_scale(points, codes)
-            rows = unit_length(points) if scale == "cosine" else points
-            return RunningSums.of(rows, known, scale, fourth=fourth, units=powers_of_two(rows))
+            units = powers_of_two(rows)
+            return RunningSums.of(rows, data.supervision, scale, fourth=fourth, units=units)
         if fourth and not before.fourth:
             raise ValueError("shrinkage='auto' needs sums from the first part on; set it before.")
-        rows = unit_length(points) if before.scale == "cosine" else points
-        part = RunningSums.of(rows, known, before.scale, fourth=before.fourth, units=before.units)
+        part = RunningSums.of(
+            rows, data.supervision, scale, fourth=before.fourth, units=before.units
+        )
         if part.kind != before.kind:
             raise ValueError(
                 f"The parts so far came with {before.kind}, this one with {part.kind}."
@@ -168,8 +142,8 @@ def _check_enough(sums: RunningSums, supervision: tuple[str, ...]) -> None:
     classes = sums.classes.values()
     if sums.kind == "labels" and not (len(classes) > 1 and any(c.n > 1 for c in classes)):
         raise ValueError(
-            "The labels so far teach nothing: at least two classes are needed in the first part, "
-            "and at least one class with two members."
+            "Cannot learn from the labels so far: at least two classes are needed in the first "
+            "part, and at least one class with two members."
         )
     if sums.kind in ("chunklets", "pairs") and max(sums.finished, default=0) < 2:
         what = "chunklet has two rows" if sums.kind == "chunklets" else "pair is similar"

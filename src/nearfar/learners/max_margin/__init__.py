@@ -1,7 +1,7 @@
 """Max-margin learners: of a metric and a threshold from pairs, and of a metric from triplets."""
 
-from nearfar.learners.max_margin.c_path import C_path, CPath
 from nearfar.learners.max_margin.frob_metric import FrobMetric
 from nearfar.learners.max_margin.max_margin_metric import MaxMarginMetric
+from nearfar.learners.max_margin.max_margin_path import MaxMarginPath, max_margin_path
 
-__all__ = ["CPath", "C_path", "FrobMetric", "MaxMarginMetric"]
+__all__ = ["FrobMetric", "MaxMarginMetric", "MaxMarginPath", "max_margin_path"]

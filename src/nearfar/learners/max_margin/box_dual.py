@@ -22,14 +22,6 @@ from nearfar.typing import Vector
 _ROUNDING = 1e-6
 
 
-class PrimalSolution(Protocol):
-    """A solution of the primal problem."""
-
-    @property
-    def threshold(self) -> float | None:
-        """The threshold, if the problem has one."""
-
-
 @dataclass(frozen=True, eq=False)
 class DualPoint:
     """The dual at some multipliers.
@@ -38,13 +30,13 @@ class DualPoint:
     ----------
     value : float
     gradient : array of shape (n_constraints,)
-    solution : PrimalSolution
+    solution : object
         The solution of the primal problem that belongs to them.
     """
 
     value: float
     gradient: Vector
-    solution: PrimalSolution
+    solution: Any
 
 
 class BoxProblem(Protocol):
@@ -101,8 +93,7 @@ def ascend_box(problem: BoxProblem, *, max_iter: int, shares: Vector | None = No
             objective = problem.objective(point.solution)
             lower, number = max(lower, point.value), number + 1
             if best is None or objective < best.objective:
-                threshold = point.solution.threshold
-                best = Iteration(objective, threshold=threshold, model=(point.solution, share))
+                best = Iteration(objective, payload=(point.solution, share))
             best = replace(best, gap=best.objective - lower)
             yield best
             if certified(best.objective, lower, problem.tol):

@@ -85,8 +85,7 @@ def cut_planes(
             objective,
             gap=objective - lower,
             step=float(model.alpha.max()),
-            threshold=best.b,
-            model=(best, None),
+            payload=(best, None),
         )
         if converged:
             return "converged"

@@ -28,23 +28,18 @@ Where nearfar departs from the paper, and why:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from nearfar.constraints import NearestTriplets, Triplets, TripletStrategy, to_triplets
-from nearfar.learners.base import (
-    ConstraintLearner,
-    Prior,
-    ValidationFraction,
-    factor_on_scaled_points,
-)
-from nearfar.learners.held_out import Validation
+from nearfar.constraints import NearestTriplets, Triplets
+from nearfar.learners.constraint_learner import WeightedPriorLearner
+from nearfar.learners.declaration import learner
 from nearfar.learners.max_margin.box_dual import DualPoint, ascend_box, digest
 from nearfar.learners.max_margin.psd_split import PsdSplit
 from nearfar.learners.metric_builder import MetricBuilder
-from nearfar.learners.problem import FitInput, Problem, WarmStart
+from nearfar.learners.problem import FitInput, Problem, WarmStart, factor_on_scaled_points
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.eigen import row_space
 from nearfar.numerics.triplet_edges import TripletEdges
@@ -55,7 +50,8 @@ from nearfar.runtime.threads import with_single_threaded_blas
 from nearfar.typing import Matrix, Vector
 
 
-class FrobMetric(ConstraintLearner):
+@learner
+class FrobMetric(WeightedPriorLearner):
     """Learn a metric with large margins of triplets and a small Frobenius norm.
 
     Parameters
@@ -72,48 +68,15 @@ class FrobMetric(ConstraintLearner):
         own. None is the paper's zero.
     prior_weight : float, default=1.0
         Mean squared distance of the triplets under the prior, in the units of margins.
-    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
-        How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
-        and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit".
-    n_components : int, optional
-        Dimension to reduce to, by the principal axes of the mapped points; fewer, if the metric's
-        rank is lower.
-    validation_fraction : float, "auto" or None, default="auto"
-        Share of the data that trial fits hold out, to choose the number of iterations and how much
-        of the prior to keep (`prior_share_`). None fits to the end. "auto" is 0.2 if y are labels
-        and the scale is "auto", and None otherwise and with `warm_start`.
-    validation : {"rows", "classes"}, default="rows"
-        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
-        meant for classes it has not seen.
     tol : float, default=1e-3
         Gap to end at, relative to the objective.
-    warm_start : bool, default=False
-        Continue the last fit: reuse its multipliers if X and the triplets are the same, with any
-        `C`; otherwise start from `metric_`, which may have been assigned.
-    random_state : int, RandomState or None, default=None
-        For strategies that draw at random.
-    n_jobs : int, optional
-        Number of threads. None and -1 use all cores, -2 all but one.
-    verbose : int, default=0
-        1 shows progress on standard error.
 
     Attributes
     ----------
-    metric_ : Metric
-        The learned metric.
-    components_ : array of shape (n_components, n_features)
-        Its map L.
     gap_ : float
         How far the objective can be above the optimum.
     history_ : History
         Objective and gap after every iteration; ``history_.stopped`` says why they ended.
-    n_iter_ : int
-        Number of iterations.
-    scale_ : str or None
-        How X was scaled.
-    prior_share_ : float
-        Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
     ----------
@@ -130,49 +93,19 @@ class FrobMetric(ConstraintLearner):
     True
     """
 
+    C: float = 1000.0
+    max_iter: int = 1000
+    prior_weight: float = 1.0
+    tol: float = 1e-3
+
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "C": number(at_least=0.0),
         "max_iter": integer(at_least=1),
     }
 
-    def __init__(
-        self,
-        *,
-        C: float = 1000.0,
-        max_iter: int = 1000,
-        constraints: TripletStrategy | None = None,
-        prior: Prior = "identity",
-        prior_weight: float = 1.0,
-        scale: str | None = "auto",
-        n_components: int | None = None,
-        validation_fraction: ValidationFraction = "auto",
-        validation: Validation = "rows",
-        tol: float = 1e-3,
-        warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            constraints=constraints,
-            prior=prior,
-            prior_weight=prior_weight,
-            scale=scale,
-            n_components=n_components,
-            validation_fraction=validation_fraction,
-            validation=validation,
-            tol=tol,
-            warm_start=warm_start,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.C = C
-        self.max_iter = max_iter
-
     def _build_problem(self, data: FitInput) -> FrobProblem:
         strategy = NearestTriplets() if self.constraints is None else self.constraints
-        triplets = to_triplets(data.Z, data.supervision, strategy, data.random_state)
+        triplets = data.supervision.triplets(data.Z, strategy, data.random_state)
         prior = self._prior_factor(data.scaler)
         points = data.Z.astype(np.float64, copy=False)
         basis = self._basis(points, prior)
@@ -225,13 +158,10 @@ class MarginSolution:
     split : PsdSplit
         Decomposition of which the metric is the positive part.
     margins : array of shape (n_triplets,)
-    threshold : None
-        There is no threshold.
     """
 
     split: PsdSplit
     margins: Vector
-    threshold: None = None
 
 
 @dataclass(frozen=True)
@@ -324,19 +254,20 @@ class FrobProblem(Problem):
         steps = ascend_box(self.objective, max_iter=self.max_iter, shares=self.shares)
         return with_single_threaded_blas(steps)
 
-    def builder(self, **parts: Any) -> MetricBuilder:
-        """Return a builder that factors the last solution."""
-        return MarginSolutionBuilder(basis=self.basis, **parts)
+    def factor(self, history: History) -> Matrix:
+        """Return the factor of the last solution, for all features."""
+        L: Matrix = history[-1].payload[0].split.factor
+        return L if self.basis is None else L @ self.basis
 
-    def attributes(self, builder: MetricBuilder, history: History) -> dict[str, Any]:
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
         """The certified gap."""
         return {"gap_": max(0.0, history[-1].gap)}
 
-    def resume_state(self, builder: MetricBuilder, history: History) -> Any:
+    def resume_state(self, history: History, builder: MetricBuilder) -> Any:
         """Multipliers, and a digest of what they belong to."""
-        return self.digest, history[-1].model[1]
+        return self.digest, history[-1].payload[1]
 
-    def shortcoming(self, history: History, metric: Any) -> str:
+    def warning_message(self, history: History, metric: Any) -> str:
         """Warn where the optimum was not reached, or is zero."""
         last = history[-1]
         if not metric.L.any():
@@ -348,22 +279,3 @@ class FrobProblem(Problem):
             ended = f"max_iter={self.max_iter} was reached"
         gap = max(0.0, last.gap) / last.objective
         return f"{ended}; the objective can be {gap:.1e} (relative) above the optimum."
-
-
-@dataclass(frozen=True)
-class MarginSolutionBuilder(MetricBuilder):
-    """Builds a metric from the last solution.
-
-    Attributes
-    ----------
-    basis : array of shape (rank, n_features) or None
-        Basis of the space of the solution.
-    """
-
-    basis: Matrix | None = field(kw_only=True)
-
-    def metric(self, history: History) -> Metric:
-        """Return the metric of the last solution."""
-        solution: MarginSolution = history[-1].model[0]
-        L = solution.split.factor
-        return self.build(L if self.basis is None else L @ self.basis)

@@ -39,26 +39,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from nearfar.constraints import Pairs, PairStrategy, RandomPairs, to_pairs
-from nearfar.learners.base import (
-    ConstraintLearner,
-    Prior,
-    ValidationFraction,
-    Variant,
-    factor_on_scaled_points,
-)
-from nearfar.learners.held_out import Validation
+from nearfar.constraints import Pairs, RandomPairs
+from nearfar.learners.constraint_learner import WeightedPriorLearner, ignores_rows
+from nearfar.learners.declaration import learner
+from nearfar.learners.fitting import Method
 from nearfar.learners.max_margin.box_dual import DualPoint, ascend_box, digest
 from nearfar.learners.max_margin.cutting_planes import cut_planes
 from nearfar.learners.max_margin.matching_pursuit import Pursuit, kernel_parameters, pursue
 from nearfar.learners.max_margin.pair_operator import PairOperator, Plane, Solution
 from nearfar.learners.max_margin.psd_split import PsdSplit
 from nearfar.learners.metric_builder import MetricBuilder
-from nearfar.learners.problem import FitInput, Problem, WarmStart
-from nearfar.learners.rows_input import ignores_rows
+from nearfar.learners.problem import FitInput, Problem, WarmStart, factor_on_scaled_points
+from nearfar.learners.shared_parameters import Variant
 from nearfar.metrics.kernel_map import Kernel, KernelMap
 from nearfar.metrics.metric import Metric
-from nearfar.rows import Moments, Points, Rows
+from nearfar.rows import Moments, Rows
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iterations
 from nearfar.runtime.parameters import choice, integer, number
@@ -70,13 +65,14 @@ _FEW_PAIRS_PER_FEATURE = 10
 _LINE_TOLERANCE = 1e-4
 
 
-class MaxMarginMetric(ConstraintLearner):
+@learner
+class MaxMarginMetric(WeightedPriorLearner):
     """Learn a metric and a threshold that separate similar from dissimilar pairs by a margin.
 
     Parameters
     ----------
     C : float, default=100.0
-        Penalty for violated margins. It matters most; `C_path` finds a good value.
+        Penalty for violated margins. It matters most; `max_margin_path` finds a good value.
     kernel : str or callable, optional
         Learn in the space of a kernel: a name of `sklearn.metrics.pairwise`, or a function of two
         rows (a metric with your own function cannot be saved). It sees centred and scaled points,
@@ -99,37 +95,14 @@ class MaxMarginMetric(ConstraintLearner):
         the kernel), or a metric of your own. None starts from zero, as the paper does.
     prior_weight : float, default=1.0
         Mean squared distance of the pairs under the prior.
-    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
-        How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
-        and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit" without
-        a change of units.
     n_components : int, optional
         Dimension to reduce to, by the principal axes of the mapped points; fewer, if the metric's
         rank is lower. `threshold_` is for the metric before the reduction.
-    validation_fraction : float, "auto" or None, default="auto"
-        Share of the data that trial fits hold out, to choose the number of iterations and how much
-        of the prior to keep (`prior_share_`). None fits to the end. "auto" is 0.2 if y are labels
-        and the scale is "auto"; it is None otherwise, without a prior and with `warm_start`.
-    validation : {"rows", "classes"}, default="rows"
-        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
-        meant for classes it has not seen.
     tol : float, default=1e-3
         Gap to end at, relative to the objective.
-    warm_start : bool, default=False
-        Continue the last fit: reuse its planes or multipliers if X and the pairs are the same, with
-        any `C`; otherwise start from `metric_`, which may have been assigned.
-    random_state : int, RandomState or None, default=None
-        For drawing pairs.
-    n_jobs : int, optional
-        Number of threads. None and -1 use all cores, -2 all but one.
-    verbose : int, default=0
-        1 shows progress on standard error.
 
     Attributes
     ----------
-    metric_ : Metric
-        The learned metric.
     components_ : array of shape (n_components, n_features)
         Its map L; with a kernel, for the features of the basis.
     threshold_ : float
@@ -140,12 +113,6 @@ class MaxMarginMetric(ConstraintLearner):
         Rows of X that are the kernel's basis.
     history_ : History
         Objective and gap after every iteration; ``history_.stopped`` says why they ended.
-    n_iter_ : int
-        Number of iterations.
-    scale_ : str or None
-        How X was scaled.
-    prior_share_ : float
-        Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
     ----------
@@ -161,6 +128,18 @@ class MaxMarginMetric(ConstraintLearner):
     array([ True, False])
     """
 
+    C: float = 100.0
+    kernel: Kernel | None = None
+    gamma: float | None = None
+    degree: float | None = None
+    coef0: float | None = None
+    n_basis: int = 200
+    solver: Literal["auto", "planes", "box"] = "auto"
+    variant: Variant = "default"
+    max_iter: int = 1000
+    prior_weight: float = 1.0
+    tol: float = 1e-3
+
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "C": number(at_least=0.0),
@@ -170,55 +149,6 @@ class MaxMarginMetric(ConstraintLearner):
         "max_iter": integer(at_least=1),
     }
     paper_settings: ClassVar[Mapping[str, Any]] = {"prior": None, "solver": "planes"}
-
-    def __init__(
-        self,
-        *,
-        C: float = 100.0,
-        kernel: Kernel | None = None,
-        gamma: float | None = None,
-        degree: float | None = None,
-        coef0: float | None = None,
-        n_basis: int = 200,
-        solver: Literal["auto", "planes", "box"] = "auto",
-        variant: Variant = "default",
-        max_iter: int = 1000,
-        constraints: PairStrategy | None = None,
-        prior: Prior = "identity",
-        prior_weight: float = 1.0,
-        scale: str | None = "auto",
-        n_components: int | None = None,
-        validation_fraction: ValidationFraction = "auto",
-        validation: Validation = "rows",
-        tol: float = 1e-3,
-        warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            constraints=constraints,
-            prior=prior,
-            prior_weight=prior_weight,
-            scale=scale,
-            n_components=n_components,
-            validation_fraction=validation_fraction,
-            validation=validation,
-            tol=tol,
-            warm_start=warm_start,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.n_basis = n_basis
-        self.solver = solver
-        self.variant = variant
-        self.max_iter = max_iter
 
     def decision_function(self, X: ArrayLike, pairs: Pairs | ArrayLike | None = None) -> Vector:
         """Threshold minus squared distance: positive for pairs that are the same.
@@ -249,21 +179,20 @@ class MaxMarginMetric(ConstraintLearner):
         if self.kernel is not None and isinstance(self.prior, Metric):
             raise ValueError('With a kernel the prior must be "identity" or None.')
 
-    def _chosen_scale(self, X: Points, supervision: Any) -> str | None:
-        if self.kernel is not None and self.scale == "auto":
-            return "standard"
-        return super()._chosen_scale(X, supervision)
+    def _method(self) -> Method:
+        method = super()._method()
+        if self.kernel is None:
+            return method
+        scale = "standard" if method.scale == "auto" else method.scale
+        return replace(method, scale=scale, most_components=self.n_basis)
 
     def _reads_rows(self, kind: str) -> bool:
         drawn = self.constraints is None or ignores_rows(self.constraints)
         return self.kernel is None and (kind == "pairs" or (kind == "labels" and drawn))
 
-    def _most_components(self, n_features: int) -> int:
-        return n_features if self.kernel is None else self.n_basis
-
     def _build_problem(self, data: FitInput) -> MaxMarginProblem:
         strategy = RandomPairs() if self.constraints is None else self.constraints
-        pairs = to_pairs(data.Z, data.supervision, strategy, data.random_state)
+        pairs = data.supervision.pairs(data.Z, strategy, data.random_state)
         basis = None if self.kernel is None else self._basis(data)
         features = data.Z if basis is None else basis.map.transform(data.Z)
         operator = PairOperator(features, pairs, None if self.scale is not None else 1.0)
@@ -436,26 +365,30 @@ class MaxMarginProblem(Problem):
         planes = cut_planes(objective, max_iter=self.max_iter, planes=self.planes, start=self.start)
         return (yield from with_single_threaded_blas(planes))
 
-    def builder(self, **parts: Any) -> MetricBuilder:
-        """Return a builder that factors the last solution."""
-        return SolutionBuilder(**parts)
+    def factor(self, history: History) -> Matrix:
+        """Return the factor of the last solution."""
+        solution: Solution = history[-1].payload[0]
+        return solution.factor
 
-    def attributes(self, builder: MetricBuilder, history: History) -> dict[str, Any]:
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
         """The threshold, the certified gap and, with a kernel, the basis."""
         last = history[-1]
         basis = {} if self.basis is None else {"basis_": self.basis}
-        return {"threshold_": last.threshold, "gap_": max(0.0, last.gap), **basis}
+        return {"threshold_": last.payload[0].b, "gap_": max(0.0, last.gap), **basis}
 
     def shrunk_attributes(self, metric: Metric, data: FitInput) -> dict[str, Any]:
         """The best threshold for the shrunk metric."""
-        L = factor_on_scaled_points(metric, data.scaler, "metric") * np.sqrt(self.unit)
+        L = metric.L
+        if self.kernel_map is None:
+            L = factor_on_scaled_points(metric, data.scaler, "metric")
+        L = L * np.sqrt(self.unit)
         return {"threshold_": self.objective.with_best_threshold(L).b}
 
-    def resume_state(self, builder: MetricBuilder, history: History) -> Any:
+    def resume_state(self, history: History, builder: MetricBuilder) -> Any:
         """Planes or multipliers, and a digest of what they belong to."""
-        return MaxMarginState(self.digest, tuple(self.planes), history[-1].model[1])
+        return MaxMarginState(self.digest, tuple(self.planes), history[-1].payload[1])
 
-    def shortcoming(self, history: History, metric: Any) -> str:
+    def warning_message(self, history: History, metric: Any) -> str:
         """Warn where the optimum was not reached, or is zero."""
         last = history[-1]
         if not metric.L.any():
@@ -485,15 +418,6 @@ class MaxMarginState:
     digest: bytes
     planes: tuple[Plane, ...]
     shares: Vector | None
-
-
-class SolutionBuilder(MetricBuilder):
-    """Builds a metric from the last solution."""
-
-    def metric(self, history: History) -> Metric:
-        """Return the metric of the last solution."""
-        solution: Solution = history[-1].model[0]
-        return self.build(solution.factor)
 
 
 def _same_basis(one: KernelMap | None, other: KernelMap) -> bool:

@@ -43,11 +43,6 @@ class Solution:
     split: PsdSplit | None = None
 
     @property
-    def threshold(self) -> float:
-        """The threshold b."""
-        return self.b
-
-    @property
     def factor(self) -> Matrix:
         """L with L'L = A."""
         return (self.split or PsdSplit.of(self.A)).factor

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from nearfar.learners.declaration import learner
 from nearfar.learners.map_learner import MapLearner, MapProblem
+from nearfar.learners.shared_parameters import Validated
 from nearfar.runtime.history import History
 from nearfar.typing import Matrix
 
@@ -28,12 +30,13 @@ def nonzero_rows(L: Matrix, largest: float) -> Matrix:
 class NeighborhoodProblem(MapProblem):
     """Base of the problems on soft neighbours."""
 
-    def shortcoming(self, history: History, metric: Any) -> str:
+    def warning_message(self, history: History, metric: Any) -> str:
         """Warn where nothing was learned, or where the objective has not settled."""
         if not any(part.L.any() for part in metric.parts):
             return "Nothing was learned: the penalty on rank leaves no direction."
-        return super().shortcoming(history, metric)
+        return super().warning_message(history, metric)
 
 
-class NeighborhoodLearner(MapLearner):
+@learner
+class NeighborhoodLearner(Validated, MapLearner):
     """Base of the learners from soft neighbours; they need labels."""

@@ -38,13 +38,12 @@ from scipy.special import log_softmax, logsumexp
 from sklearn.cluster import KMeans
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from nearfar.learners.base import ValidationFraction, Variant
-from nearfar.learners.held_out import Validation
-from nearfar.learners.map_learner import Init
+from nearfar.learners.declaration import learner
 from nearfar.learners.nca.base import NeighborhoodLearner
 from nearfar.learners.nca.mixture_problem import MixtureProblem, coarse_to_fine
 from nearfar.learners.nca.soft_neighbors import Evaluation, SoftNeighbors
 from nearfar.learners.problem import FitInput
+from nearfar.learners.shared_parameters import ValidationFraction, Variant
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.lbfgs import Bounds, lbfgs
@@ -64,6 +63,7 @@ _SMALLEST_CLASS = 4
 _SMALLEST_PROBABILITY = 1e-12
 
 
+@learner
 class MixtureNCA(NeighborhoodLearner):
     """Learn several local metrics and a gate that selects one for each point.
 
@@ -87,30 +87,11 @@ class MixtureNCA(NeighborhoodLearner):
     init : {"identity"} or Metric, default="identity"
         Where every metric begins: Euclidean distance between scaled points, with |M|_F = 1, or a
         metric of your own.
-    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
-        How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
-        and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit".
     n_components : int, optional
         The most rows of each map; by default as many as there are features.
-    validation_fraction : float or None, default=None
-        Share of the data that trial fits hold out, to choose the number of iterations and how much
-        of Euclidean distance to keep (`prior_share_`). None fits to the end: Euclidean distance
-        would undo the low rank.
-    validation : {"rows", "classes"}, default="rows"
-        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
-        meant for classes it has not seen.
     tol : float, optional
         Relative decrease of the objective at which to end; by default 1e-6 for up to 1,000
         points and 1e-3 beyond, where more iterations do not improve neighbours.
-    warm_start : bool, default=False
-        Continue from `metric_`: the metrics and gate of the last fit, or ones assigned to it.
-    random_state : int, RandomState or None, default=None
-        For the starts of the gate.
-    n_jobs : int, optional
-        Number of threads. None and -1 use all cores, -2 all but one.
-    verbose : int, default=0
-        1 shows progress on standard error.
 
     Attributes
     ----------
@@ -126,12 +107,6 @@ class MixtureNCA(NeighborhoodLearner):
     history_ : History
         Objective after every iteration of every start; ``history_.stopped`` says why they ended.
         If the best start is not the last one, its result is repeated at the end.
-    n_iter_ : int
-        Number of iterations.
-    scale_ : str or None
-        How X was scaled.
-    prior_share_ : float
-        Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
     ----------
@@ -148,6 +123,14 @@ class MixtureNCA(NeighborhoodLearner):
     (178, 2)
     """
 
+    n_metrics: int | Literal["auto"] = 4
+    sparsity: float = 0.01
+    gate_sparsity: float = 0.01
+    variant: Variant = "default"
+    n_init: int = 1
+    max_iter: int = 200
+    validation_fraction: ValidationFraction = None
+
     small_tol: ClassVar[float] = 1e-6
     local_metrics: ClassVar[bool] = True
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
@@ -158,52 +141,13 @@ class MixtureNCA(NeighborhoodLearner):
         "n_init": integer(at_least=1),
     }
 
-    def __init__(
-        self,
-        *,
-        n_metrics: int | Literal["auto"] = 4,
-        sparsity: float = 0.01,
-        gate_sparsity: float = 0.01,
-        variant: Variant = "default",
-        n_init: int = 1,
-        max_iter: int = 200,
-        init: Init = "identity",
-        scale: str | None = "auto",
-        n_components: int | None = None,
-        validation_fraction: ValidationFraction = None,
-        validation: Validation = "rows",
-        tol: float | None = None,
-        warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            max_iter=max_iter,
-            init=init,
-            scale=scale,
-            n_components=n_components,
-            validation_fraction=validation_fraction,
-            validation=validation,
-            tol=tol,
-            warm_start=warm_start,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.n_metrics = n_metrics
-        self.sparsity = sparsity
-        self.gate_sparsity = gate_sparsity
-        self.variant = variant
-        self.n_init = n_init
-
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.variant == "paper" and self.n_components is not None:
             raise ValueError('n_components must be None with variant="paper".')
 
     def _build_problem(self, data: FitInput) -> MixtureProblem:
-        codes = self._labels(data.supervision)
+        codes = data.supervision.labels(type(self).__name__)
         Z, unit = self._in_units(data.Z)
         L = self._first_map(Z, data, unit)
         warm = None
@@ -249,7 +193,7 @@ class MixtureNCA(NeighborhoodLearner):
             unit,
             max_iter=self.max_iter,
             tol=self._tolerance(len(Z)),
-            printed=self.variant == "paper",
+            paper=self.variant == "paper",
         )
 
     def _best_number(
@@ -266,7 +210,7 @@ class MixtureNCA(NeighborhoodLearner):
         known, held_out = (Z[seen], codes[seen]), (Z[unseen], codes[unseen])
         for n_metrics in (n for n in _NUMBERS_TRIED if n <= distinct):
             *_, last = self._problem(*known, L, n_metrics, random_state).solve()
-            scores[n_metrics] = _held_out_likelihood(last.model, known, held_out)
+            scores[n_metrics] = _held_out_likelihood(last.payload, known, held_out)
         return max(scores, key=lambda n: (scores[n], -n))
 
 
@@ -386,9 +330,9 @@ class Mixture:
         steps = lbfgs(
             objective, np.append(first, model.b), max_iter=max_iter, tol=tol, bounds=bounds
         )
-        return map_iterations(steps, lambda at: Iteration(at[0], model=unpack(at[1])))
+        return map_iterations(steps, lambda at: Iteration(at[0], payload=unpack(at[1])))
 
-    def minimize_as_printed(self, model: MixtureModel, *, max_iter: int) -> Iterations:
+    def minimize_as_in_paper(self, model: MixtureModel, *, max_iter: int) -> Iterations:
         """Take fixed steps on M_s, V and b, with |M_s|_F = 1 (section 3.3)."""
         n = self.n
         M = np.array([L.T @ L / np.linalg.norm(L.T @ L) for L in model.L])
@@ -408,7 +352,7 @@ class Mixture:
             found, by = self.likelihood(model)
             penalty = self.sparsity * float(np.trace(M, axis1=1, axis2=2).sum())
             penalty += self.gate_sparsity * float(np.abs(V).sum())
-            yield Iteration(penalty - found.value, model=model)
+            yield Iteration(penalty - found.value, payload=model)
         return "max_iter"
 
 

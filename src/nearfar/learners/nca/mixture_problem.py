@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,7 +66,7 @@ class MixtureProblem(NeighborhoodProblem):
     max_iter : int
         The most iterations of each start.
     tol : float
-    printed : bool
+    paper : bool
         Whether to learn as the paper does.
     """
 
@@ -80,10 +80,10 @@ class MixtureProblem(NeighborhoodProblem):
         *,
         max_iter: int,
         tol: float,
-        printed: bool,
+        paper: bool,
     ) -> None:
         self.mixtures, self.starts, self.unit, self.tol = mixtures, starts, unit, tol
-        self.iterations_per_start, self.fixed_iterations = max_iter, printed
+        self.iterations_per_start, self.fixed_iterations = max_iter, paper
         self.max_iter = max_iter * len(starts) + (len(starts) > 1)
 
     def solve(self) -> Iterations:
@@ -108,7 +108,9 @@ class MixtureProblem(NeighborhoodProblem):
         """Minimise over growing parts of the points, each from where the last one ended."""
         if self.fixed_iterations:
             whole = self.mixtures[-1]
-            return (yield from whole.minimize_as_printed(start, max_iter=self.iterations_per_start))
+            return (
+                yield from whole.minimize_as_in_paper(start, max_iter=self.iterations_per_start)
+            )
         left, reason = self.iterations_per_start, "max_iter"
         for mixture in self.mixtures:
             n_rows = len(mixture.points.X)
@@ -116,7 +118,7 @@ class MixtureProblem(NeighborhoodProblem):
 
             def stamped(iteration: Iteration, n_rows: int = n_rows) -> Iteration:
                 nonlocal left, start
-                left, start = left - 1, iteration.model
+                left, start = left - 1, iteration.payload
                 return replace(iteration, n_rows=n_rows)
 
             reason = yield from map_iterations(
@@ -127,17 +129,24 @@ class MixtureProblem(NeighborhoodProblem):
             start = _without_unused(start, mixture)
         return reason
 
-    def builder(self, **parts: Any) -> MetricBuilder:
-        """Return a builder of gated metrics."""
-        return GatedMetricBuilder(sparse=self.mixtures[-1].sparsity > 0, **parts)
+    def metric(self, history: History, builder: MetricBuilder) -> Metric:
+        """Return the metrics of the last iteration with their gate; one alone has none."""
+        model = history[-1].payload
+        sparse = self.mixtures[-1].sparsity > 0
+        largest = max(float(np.linalg.norm(L, 2)) ** 2 for L in model.L)
+        metrics = [builder.build(nonzero_rows(L, largest) if sparse else L) for L in model.L]
+        if len(metrics) == 1:
+            return metrics[0]
+        V = model.V / builder.scale
+        return GatedMetric(metrics, V, model.b - V @ builder.center)
 
-    def attributes(self, builder: MetricBuilder, history: History) -> dict[str, Any]:
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
         """The local metrics, the gate, and the number of metrics in use."""
-        model = history[-1].model
+        model = history[-1].payload
         shares = _shares(model, self.mixtures[-1])
         V = model.V / builder.scale
         return {
-            "metrics_": list(builder.metric(history).parts),
+            "metrics_": list(self.metric(history, builder).parts),
             "gate_": (V, model.b - V @ builder.center),
             "n_metrics_": int(np.count_nonzero(shares > _SMALLEST_SHARE)),
         }
@@ -153,26 +162,3 @@ def _without_unused(model: MixtureModel, mixture: Mixture) -> MixtureModel:
     """Drop metrics that no point goes by: each costs as much as one that is used."""
     used = _shares(model, mixture) > _SMALLEST_SHARE
     return replace(model, L=model.L[used], V=model.V[used], b=model.b[used])
-
-
-@dataclass(frozen=True)
-class GatedMetricBuilder(MetricBuilder):
-    """Builds a gated metric from the last model; with one metric, a plain one.
-
-    Attributes
-    ----------
-    sparse : bool
-        Whether to drop directions that the penalty on rank has made vanish.
-    """
-
-    sparse: bool = field(kw_only=True)
-
-    def metric(self, history: History) -> Metric:
-        """Return the metrics of the last iteration with their gate."""
-        model = history[-1].model
-        largest = max(float(np.linalg.norm(L, 2)) ** 2 for L in model.L)
-        metrics = [self.build(nonzero_rows(L, largest) if self.sparse else L) for L in model.L]
-        if len(metrics) == 1:
-            return metrics[0]
-        V = model.V / self.scale
-        return GatedMetric(metrics, V, model.b - V @ self.center)

@@ -21,23 +21,89 @@ Where nearfar departs from the paper, and why:
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from nearfar.learners.base import ValidationFraction, Variant
-from nearfar.learners.held_out import Validation
-from nearfar.learners.map_learner import Init
+from nearfar.learners.declaration import learner
+from nearfar.learners.metric_builder import MetricBuilder
+from nearfar.learners.nca.base import NeighborhoodProblem, nonzero_rows
+from nearfar.learners.nca.batches import Adam, Batches, BatchLearner
 from nearfar.learners.nca.mixture_nca import Mixture
 from nearfar.learners.nca.mixture_problem import MixtureProblem
-from nearfar.learners.nca.single_map import SingleMapLearner
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors
 from nearfar.learners.problem import FitInput, Problem
+from nearfar.learners.shared_parameters import ValidationFraction, Variant
+from nearfar.numerics.lbfgs import lbfgs
+from nearfar.numerics.span import axes_of_span
 from nearfar.runtime import parameters
+from nearfar.runtime.history import History, Iteration, Iterations, map_iterations
 from nearfar.runtime.parameters import choice, number
-from nearfar.typing import Vector
+from nearfar.typing import Matrix, Vector
+
+Gain = Callable[[Vector], tuple[float, Vector]]
+"""log p of the points -> the sum that is maximised, and its derivatives by log p."""
 
 
+def likelihood(log_p: Vector) -> tuple[float, Vector]:
+    """Sum of log p."""
+    return float(log_p.sum()), np.ones(log_p.shape)
+
+
+def expected(log_p: Vector) -> tuple[float, Vector]:
+    """Sum of p: how many points are expected to find their class."""
+    p = np.exp(log_p)
+    return float(p.sum()), p
+
+
+@learner
+class SingleMapLearner(BatchLearner):
+    """NCA with one map, with or without a penalty on rank."""
+
+    @abstractmethod
+    def _objective(self) -> tuple[Gain, float]:
+        """Return what is maximised, and the penalty on the trace."""
+
+    def _problem(
+        self, points: Any, at: Adam, unit: float, max_iter: int, lift: Lift | None = None
+    ) -> NCAProblem:
+        gain, sparsity = self._objective()
+        tol = self._tolerance(len(points.X)) if isinstance(points, SoftNeighbors) else 0.0
+        return NCAProblem(
+            points, at, gain, sparsity, unit=unit, max_iter=max_iter, tol=tol, lift=lift
+        )
+
+    def _build_problem(self, data: FitInput) -> Problem:
+        codes = data.supervision.labels(type(self).__name__)
+        Z, unit = self._in_units(data.Z)
+        start = self._first_map(Z, data, unit)
+        span = self._span(Z, data)
+        if span is not None:
+            points = SoftNeighbors((Z - Z.mean(axis=0)) @ span.astype(Z.dtype), codes)
+            inner = float(start[0].max()) * np.eye(span.shape[1])
+            lift = Lift(span, inner, None if self._objective()[1] > 0 else start)
+            return self._problem(points, Adam.start(inner), unit, self.max_iter, lift)
+        whole = self.batch_size is None or self.batch_size >= len(Z)
+        known: SoftNeighbors | Batches
+        if whole:
+            known = SoftNeighbors(Z[:], codes)
+        else:
+            assert self.batch_size is not None
+            known = Batches(Z, codes, self.batch_size, data.random_state)
+        return self._problem(known, Adam.start(start), unit, self.max_iter)
+
+    def _span(self, Z: Any, data: FitInput) -> Matrix | None:
+        """Return axes of the points, if they are few and the first map treats all axes alike."""
+        alike = self.init == "identity" and data.warm is None and self.n_components is None
+        if not alike or self.batch_size is not None:
+            return None
+        return axes_of_span(np.asarray(Z, dtype=np.float64))
+
+
+@learner
 class NCA(SingleMapLearner):
     """Neighbourhood components analysis: learn a map under which points find their own class.
 
@@ -51,50 +117,17 @@ class NCA(SingleMapLearner):
     batch_size : int, optional
         Learn from random batches of about this size, for very many points, and in parts
         (`partial_fit`).
-    init : {"identity"} or Metric, default="identity"
-        Where to begin: Euclidean distance between scaled points, with |M|_F = 1, or a metric of
-        your own.
-    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
-        How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
-        and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit".
     n_components : int, optional
         Rows of the map that is learned; by default as many as there are features.
-    validation_fraction : float, "auto" or None, default="auto"
-        Share of the data that trial fits hold out, to choose the number of iterations and how much
-        of Euclidean distance to keep (`prior_share_`). None fits to the end. "auto" is 0.2 if y are
-        labels and the scale is "auto"; it is None otherwise, with `warm_start` and in the paper's
-        variant.
-    validation : {"rows", "classes"}, default="rows"
-        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
-        meant for classes it has not seen.
     tol : float, optional
         Relative decrease of the objective at which to end; by default 1e-6 for up to 1,000
         points and 1e-3 beyond, where more iterations do not improve neighbours.
-    warm_start : bool, default=False
-        Continue from `metric_`: the map of the last fit, or a metric that was assigned to it.
-    random_state : int, RandomState or None, default=None
-        For batches.
-    n_jobs : int, optional
-        Number of threads. None and -1 use all cores, -2 all but one.
-    verbose : int, default=0
-        1 shows progress on standard error.
 
     Attributes
     ----------
-    metric_ : Metric
-        The learned metric.
-    components_ : array of shape (n_components, n_features)
-        Its map L.
     history_ : History
         Objective (negative, to be minimised) after every iteration; ``history_.stopped`` says why
         they ended.
-    n_iter_ : int
-        Number of iterations.
-    scale_ : str or None
-        How X was scaled.
-    prior_share_ : float
-        Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
     ----------
@@ -109,51 +142,19 @@ class NCA(SingleMapLearner):
     (178, 2)
     """
 
+    objective: Literal["expected", "likelihood"] = "expected"
+    max_iter: int = 200
+
     small_tol: ClassVar[float] = 1e-6
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "objective": choice("expected", "likelihood"),
     }
 
-    def __init__(
-        self,
-        *,
-        objective: Literal["expected", "likelihood"] = "expected",
-        max_iter: int = 200,
-        batch_size: int | None = None,
-        init: Init = "identity",
-        scale: str | None = "auto",
-        n_components: int | None = None,
-        validation_fraction: ValidationFraction = "auto",
-        validation: Validation = "rows",
-        tol: float | None = None,
-        warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            max_iter=max_iter,
-            init=init,
-            scale=scale,
-            n_components=n_components,
-            validation_fraction=validation_fraction,
-            validation=validation,
-            tol=tol,
-            warm_start=warm_start,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.objective = objective
-        self.batch_size = batch_size
-
-    def _gain(self, log_p: Vector) -> tuple[float, Vector]:
-        if self.objective == "likelihood":
-            return float(log_p.sum()), np.ones(log_p.shape)
-        p = np.exp(log_p)
-        return float(p.sum()), p
+    def _objective(self) -> tuple[Gain, float]:
+        return (likelihood if self.objective == "likelihood" else expected), 0.0
 
 
+@learner
 class SparseNCA(SingleMapLearner):
     """Neighbourhood components analysis with a penalty on rank: a metric of few directions.
 
@@ -169,48 +170,11 @@ class SparseNCA(SingleMapLearner):
     batch_size : int, optional
         Learn from random batches of about this size, for very many points. The noise of the steps
         keeps small directions alive: ranks stay high.
-    init : {"identity"} or Metric, default="identity"
-        Where to begin: Euclidean distance between scaled points, with |M|_F = 1, or a metric of
-        your own.
-    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
-        How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" leaves features as they are, "cosine" divides each row by its length,
-        and "auto" takes what suits Euclidean distance best (`scale_`). None is "unit".
     n_components : int, optional
         The most rows of the map; by default as many as there are features.
-    validation_fraction : float or None, default=None
-        Share of the data that trial fits hold out, to choose the number of iterations and how much
-        of Euclidean distance to keep (`prior_share_`). None fits to the end: Euclidean distance
-        would undo the low rank.
-    validation : {"rows", "classes"}, default="rows"
-        Whether labelled rows or whole classes are held out. Choose "classes" for a metric that is
-        meant for classes it has not seen.
     tol : float, optional
         Relative decrease of the objective at which to end; by default 1e-8 for up to 1,000
         points and 1e-3 beyond, where more iterations do not improve neighbours.
-    warm_start : bool, default=False
-        Continue from `metric_`: the map of the last fit, or a metric that was assigned to it.
-    random_state : int, RandomState or None, default=None
-        For batches.
-    n_jobs : int, optional
-        Number of threads. None and -1 use all cores, -2 all but one.
-    verbose : int, default=0
-        1 shows progress on standard error.
-
-    Attributes
-    ----------
-    metric_ : Metric
-        The learned metric.
-    components_ : array of shape (rank, n_features)
-        Its map L.
-    history_ : History
-        Objective after every iteration; ``history_.stopped`` says why they ended.
-    n_iter_ : int
-        Number of iterations.
-    scale_ : str or None
-        How X was scaled.
-    prior_share_ : float
-        Share of the prior in the mean squared distance, as chosen on held-out data.
 
     References
     ----------
@@ -226,57 +190,147 @@ class SparseNCA(SingleMapLearner):
     [4, 2]
     """
 
+    sparsity: float = 0.01
+    variant: Variant = "default"
+    max_iter: int = 500
+    validation_fraction: ValidationFraction = None
+
     small_tol: ClassVar[float] = 1e-8
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
         "sparsity": number(at_least=0.0),
         "variant": choice("default", "paper"),
     }
 
-    def __init__(
-        self,
-        *,
-        sparsity: float = 0.01,
-        variant: Variant = "default",
-        max_iter: int = 500,
-        batch_size: int | None = None,
-        init: Init = "identity",
-        scale: str | None = "auto",
-        n_components: int | None = None,
-        validation_fraction: ValidationFraction = None,
-        validation: Validation = "rows",
-        tol: float | None = None,
-        warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            max_iter=max_iter,
-            init=init,
-            scale=scale,
-            n_components=n_components,
-            validation_fraction=validation_fraction,
-            validation=validation,
-            tol=tol,
-            warm_start=warm_start,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.sparsity = sparsity
-        self.variant = variant
-        self.batch_size = batch_size
-
-    def _gain(self, log_p: Vector) -> tuple[float, Vector]:
-        return float(log_p.sum()), np.ones(log_p.shape)
+    def _objective(self) -> tuple[Gain, float]:
+        return likelihood, self.sparsity
 
     def _build_problem(self, data: FitInput) -> Problem:
         if self.variant != "paper":
             return super()._build_problem(data)
         Z, unit = self._in_units(data.Z)
-        points = SoftNeighbors(Z, self._labels(data.supervision))
+        points = SoftNeighbors(Z, data.supervision.labels(type(self).__name__))
         mixture = Mixture(points, 1, self.sparsity, gate_sparsity=0.0)
         starts = [mixture.start(self._first_map(Z, data, unit), data.random_state)]
-        return MixtureProblem(
-            [mixture], starts, unit, max_iter=self.max_iter, tol=0.0, printed=True
+        return MixtureProblem([mixture], starts, unit, max_iter=self.max_iter, tol=0.0, paper=True)
+
+
+class NCAProblem(NeighborhoodProblem):
+    """NCA over maps of a given number of rows.
+
+    Parameters
+    ----------
+    points : SoftNeighbors or Batches
+        All points at once, or in batches.
+    at : Adam
+        The first map, with k rows, and the moments of earlier gradients.
+    gain : callable
+        What is maximised.
+    sparsity : float
+        Penalty on the trace.
+    unit : float
+    max_iter : int
+    tol : float
+    lift : callable, optional
+        What maps of the points become in the end.
+
+    Attributes
+    ----------
+    at : Adam
+        With batches, where the last pass ended.
+    """
+
+    def __init__(
+        self,
+        points: SoftNeighbors | Batches,
+        at: Adam,
+        gain: Gain,
+        sparsity: float,
+        *,
+        unit: float,
+        max_iter: int,
+        tol: float,
+        lift: Lift | None = None,
+    ) -> None:
+        self.points, self.at, self.gain, self.sparsity = points, at, gain, sparsity
+        self.unit, self.max_iter, self.tol, self.lift = unit, max_iter, tol, lift
+        self.fixed_iterations = isinstance(points, Batches)
+
+    def solve(self) -> Iterations:
+        """Minimise by L-BFGS, or by Adam on batches."""
+        points, start = self.points, self.at.L
+        if isinstance(points, Batches):
+            return self._solve_in_batches(points)
+
+        def objective(flat: Vector) -> tuple[float, Vector]:
+            value, gradient = self.value(points, flat.reshape(start.shape))
+            return value, gradient.ravel()
+
+        steps = lbfgs(objective, start.ravel(), max_iter=self.max_iter, tol=self.tol)
+        return map_iterations(
+            steps, lambda at: Iteration(at[0], payload=at[1].reshape(start.shape))
         )
+
+    def value(self, points: SoftNeighbors, L: Matrix) -> tuple[float, Matrix]:
+        """Return the objective, to be minimised, and its gradient."""
+        found = points.evaluate([L], lambda _, log_p: self.gain(log_p))
+        n = int(points.counted.sum())
+        gradient = -found.by_map[0] / n + 2 * self.sparsity * L
+        return -found.value / n + self.sparsity * float((L**2).sum()), gradient
+
+    def _solve_in_batches(self, batches: Batches) -> Iterations:
+        """Adam; an iteration is a pass over all points."""
+        for _ in range(self.max_iter):
+            values = []
+            for rows in batches.draw():
+                part = SoftNeighbors(batches.Z[rows], batches.codes[rows])
+                value, gradient = self.value(part, self.at.L)
+                values.append(value)
+                self.at = self.at.moved(gradient)
+            if not values:
+                raise ValueError(
+                    f"No batch of {batches.size} has two classes and two members of one; "
+                    "use a larger batch_size."
+                )
+            yield Iteration(float(np.mean(values)), payload=self.at.L)
+        return "max_iter"
+
+    def factor(self, history: History) -> Matrix:
+        """Return the last map, without directions that the penalty has made vanish."""
+        L: Matrix = history[-1].payload
+        if self.sparsity > 0:
+            L = nonzero_rows(L, float(np.linalg.norm(L, 2)) ** 2)
+        return L if self.lift is None else self.lift(L)
+
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
+        """Forget the state of an earlier `partial_fit`."""
+        return {"_stream": None}
+
+
+@dataclass(frozen=True)
+class Lift:
+    """From maps of the space that the points span to maps of all features.
+
+    Objective and gradient do not know directions in which no points differ: a map stays there what
+    it was at first, or vanishes under a penalty.
+
+    Attributes
+    ----------
+    span : array of shape (n_features, n_axes)
+        Orthonormal axes.
+    inner : array of shape (n_axes, n_axes)
+        The first map of the span, a multiple of the identity.
+    outer : array of shape (k, n_features) or None
+        The first map of all features, the same multiple on features that vary; None if other
+        directions vanish.
+    """
+
+    span: Matrix
+    inner: Matrix
+    outer: Matrix | None
+
+    def __call__(self, L: Matrix) -> Matrix:
+        """Return the map of all features."""
+        if self.outer is None:
+            return L @ self.span.T
+        varying = self.outer.any(axis=0)
+        return self.outer + self.span[varying] @ (L - self.inner) @ self.span.T

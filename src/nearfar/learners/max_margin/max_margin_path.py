@@ -13,14 +13,14 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state
 
-from nearfar.constraints import ConstraintsOver, Pairs, RandomPairs, to_pairs
+from nearfar.constraints import Pairs, RandomPairs
 from nearfar.learners.max_margin.max_margin_metric import MaxMarginMetric
 from nearfar.learners.scaler import Scaler
 from nearfar.typing import Vector
 
 
 @dataclass(frozen=True)
-class CPath:
+class MaxMarginPath:
     """Learners along a path over C.
 
     Attributes
@@ -42,11 +42,11 @@ class CPath:
     def best(self) -> MaxMarginMetric:
         """The learner with the best mean score; of equals, that of the smallest C."""
         if self.scores is None:
-            raise ValueError("The path was not cross-validated; give C_path a cv.")
+            raise ValueError("The path was not cross-validated; pass cv to max_margin_path.")
         return self.learners[int(self.scores.mean(axis=1).argmax())]
 
 
-def C_path(  # noqa: N802
+def max_margin_path(
     X: ArrayLike,
     y: Any,
     C: Iterable[float] = (1.0, 10.0, 100.0, 1e3, 1e4),
@@ -54,7 +54,7 @@ def C_path(  # noqa: N802
     learner: MaxMarginMetric | None = None,
     cv: int | None = 5,
     random_state: int | np.random.RandomState | None = None,
-) -> CPath:
+) -> MaxMarginPath:
     """Fit a max-margin metric for several values of C, each starting from the last.
 
     Parameters
@@ -72,13 +72,13 @@ def C_path(  # noqa: N802
 
     Returns
     -------
-    CPath
+    MaxMarginPath
 
     Examples
     --------
     >>> from sklearn.datasets import load_wine
-    >>> from nearfar import C_path
-    >>> path = C_path(*load_wine(return_X_y=True), C=[1, 100], cv=3, random_state=0)
+    >>> from nearfar import max_margin_path
+    >>> path = max_margin_path(*load_wine(return_X_y=True), C=[1, 100], cv=3, random_state=0)
     >>> path.best.C
     100.0
     """
@@ -99,19 +99,17 @@ def C_path(  # noqa: N802
                 ]
             )
         scores = np.array(columns).T
-    return CPath(prices, _path(base, X, pairs, prices), scores)
+    return MaxMarginPath(prices, _path(base, X, pairs, prices), scores)
 
 
 def _pairs(base: MaxMarginMetric, X: ArrayLike, y: Any, rng: np.random.RandomState) -> Pairs:
     """Return the given pairs, or those that a fit to labels would draw."""
-    if isinstance(y, ConstraintsOver):
-        y = y.constraints
-    if isinstance(y, Pairs):
-        return y
     learner = clone(base)
-    points, codes = learner._validate(X, y)
-    Z = Scaler.fit(points, learner.scale).transform(points)
-    return to_pairs(Z, codes, learner.constraints or RandomPairs(), rng)
+    data = learner._checked(X, y)
+    if data.supervision.kind == "pairs":
+        return data.supervision.pairs(data.X, None, None)
+    Z = Scaler.fit(data.X, learner.scale).transform(data.X)
+    return data.supervision.pairs(Z, learner.constraints or RandomPairs(), rng)
 
 
 def _path(

@@ -184,7 +184,7 @@ def wilson(share: float, n: int) -> tuple[float, float]:
 
     Examples
     --------
-    >>> from nearfar.learners.expectation import wilson
+    >>> from nearfar.learners.selection.expectation import wilson
     >>> [round(end, 3) for end in wilson(0.1, 100)]
     [0.061, 0.16]
     """

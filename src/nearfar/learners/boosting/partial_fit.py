@@ -1,4 +1,4 @@
-"""`LearnsInParts`: boosting on new constraints, with the metric so far as the prior.
+"""`PartialFitMixin`: boosting on new constraints, with the metric so far as the prior.
 
 A part is fitted as all data are, but its prior is the metric of the parts before. Trial fits hold
 out some of the part to choose how many terms to add and how much of the metric so far to keep. With
@@ -10,37 +10,32 @@ taught.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
-from nearfar.constraints import ConstraintsOver
 from nearfar.learners.boosting.base import BoostingLearner
-from nearfar.learners.validation import Plan
-from nearfar.rows import Points
+from nearfar.learners.declaration import learner
+from nearfar.learners.fitting import Method
 
 _HELD_OUT = 0.2
 
 
-class LearnsInParts(BoostingLearner):
+@learner
+class PartialFitMixin(BoostingLearner):
     """Base of the boosting learners that take the metric so far as the prior of a new part."""
 
-    _n_known: int = 0
-    _n_known_before: int = 0
+    _n_before: ClassVar[int] = 0
 
-    def _plan(self, X: Points, supervision: Any, scale: str | None) -> Plan:
-        plan = super()._plan(X, supervision, scale)
-        over = isinstance(supervision, ConstraintsOver)
-        self._n_known = self._n_known_before + len(supervision.constraints if over else supervision)
-        kept = self._n_known_before / max(1, self._n_known)
-        return replace(plan, shrinkage=max(plan.shrinkage, kept))
+    def _method(self) -> Method:
+        return replace(super()._method(), n_before=self._n_before)
 
     def _adds_to_a_metric(self) -> bool:
         """Whether there is a `partial_fit`: the result of a fit must be a metric to add to."""
-        if self.variant == "paper":
+        if self._follows_paper:
             raise AttributeError("partial_fit adds to a prior, which variant='paper' has not.")
         return True
 
@@ -85,10 +80,10 @@ class LearnsInParts(BoostingLearner):
         if hasattr(self, "metric_"):
             validate_data(self, X, reset=False, skip_check_array=True)
             part.set_params(prior=self.metric_)
-            part._n_known_before = self._n_known
+            part._n_before = self._n_known
         part.fit(X, y)
         parameters = self.get_params(deep=False)
         for name, value in vars(part).items():
-            if name not in parameters and name != "_n_known_before":
+            if name not in parameters and name != "_n_before":
                 setattr(self, name, value)
         return self

@@ -24,9 +24,8 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from nearfar.constraints import Chunklets, Pairs, Triplets
+from nearfar.constraints import Pairs, Split, Supervision, Triplets
 from nearfar.metrics.metric import Metric
-from nearfar.numerics.class_order import ClassOrder
 from nearfar.rows import Points
 from nearfar.typing import Floats, Ints, Vector
 
@@ -199,7 +198,7 @@ def _log_sigmoids(margins: Vector, tables: Floats, weight: Vector | None) -> tup
 
 
 @dataclass(frozen=True)
-class Weighing:
+class Weights:
     """The best weights of some metrics, and how likely they make held-out data.
 
     Attributes
@@ -213,7 +212,9 @@ class Weighing:
     value: float
 
 
-def weigh(parts: Sequence[tuple[HeldOut, Floats]], start: Vector | None = None) -> Weighing:
+def optimal_weights(
+    parts: Sequence[tuple[HeldOut, Floats]], start: Vector | None = None
+) -> Weights:
     """Find the weights of K metrics that make held-out parts most likely.
 
     Parameters
@@ -228,11 +229,11 @@ def weigh(parts: Sequence[tuple[HeldOut, Floats]], start: Vector | None = None) 
     --------
     >>> import numpy as np
     >>> from nearfar import Metric, Triplets
-    >>> from nearfar.learners.held_out import HeldOutTriplets, weigh
+    >>> from nearfar.learners.selection.held_out import HeldOutTriplets, optimal_weights
     >>> X = np.array([[0.0, 0.0], [1.0, 9.0], [2.0, 1.0], [4.0, 3.0]])
     >>> part = HeldOutTriplets(X, Triplets([[0, 1, 2], [1, 2, 3], [0, 2, 3]]))
     >>> metrics = [Metric([[1.0, 0.0]]), Metric([[0.0, 1.0]])]
-    >>> weigh([(part, np.array([part.table(m) for m in metrics]))]).weights > 0
+    >>> optimal_weights([(part, np.array([part.table(m) for m in metrics]))]).weights > 0
     array([ True, False])
     """
     K = len(parts[0][1])
@@ -262,7 +263,7 @@ def weigh(parts: Sequence[tuple[HeldOut, Floats]], start: Vector | None = None) 
         )
         if best is None or found.fun < best.fun:
             best = found
-    return Weighing(np.asarray(best.x), -float(best.fun))
+    return Weights(np.asarray(best.x), -float(best.fun))
 
 
 def mean_squared_distance(metric: Metric, X: Floats) -> float:
@@ -276,65 +277,6 @@ def mean_squared_distance(metric: Metric, X: Floats) -> float:
 
 
 @dataclass(frozen=True)
-class Split:
-    """What to learn from, and what is held out.
-
-    Attributes
-    ----------
-    rows : array of int
-        Rows of X to learn from.
-    known : object
-        What is known of them: class codes or chunklets of these rows, or constraints over them.
-    unseen : array of int, Triplets or Pairs
-        Held-out rows of X, or constraints over rows of X.
-    whole_groups : bool
-        Whether held-out rows are those of whole classes or chunklets.
-    """
-
-    rows: Ints
-    known: Any
-    unseen: Any
-    whole_groups: bool = False
-
-
-def splits(
-    X: Points,
-    supervision: Any,
-    n_folds: int,
-    validation: Validation,
-    random_state: np.random.RandomState,
-) -> Iterator[Split]:
-    """Split data in folds; each is held out once.
-
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-    supervision : array of class codes, Chunklets, Triplets or Pairs
-    n_folds : int
-    validation : {"rows", "classes"}
-        Whether labels hold out rows or whole classes. Chunklets always hold out whole ones,
-        triplets hold out anchors, and pairs hold out connected groups of rows where they can.
-    random_state : RandomState
-    """
-    everything = np.arange(len(X))
-    if isinstance(supervision, Triplets | Pairs):
-        most = len(supervision)
-        if isinstance(supervision, Triplets):
-            most = len(np.unique(supervision.index[:, 0]))
-        if most > 1:
-            for seen, unseen in supervision.folds(min(n_folds, most), random_state=random_state):
-                yield Split(everything, seen, unseen)
-        return
-    whole_groups = validation == "classes" or isinstance(supervision, Chunklets)
-    y = supervision.ids if isinstance(supervision, Chunklets) else np.asarray(supervision)
-    fold = _fold_of_each(y, n_folds, whole_groups, random_state)
-    for number in range(n_folds):
-        rows = np.flatnonzero((fold != number) & (y >= 0))
-        known = Chunklets(y[rows]) if isinstance(supervision, Chunklets) else y[rows]
-        yield Split(rows, known, np.flatnonzero(fold == number), whole_groups)
-
-
-@dataclass(frozen=True)
 class Part:
     """A part to learn from, and one that is held out.
 
@@ -342,19 +284,19 @@ class Part:
     ----------
     rows : array of int
         Rows of X to learn from.
-    supervision : object
+    supervision : Supervision
         What is known of them.
     held_out : HeldOut
     """
 
     rows: Ints
-    supervision: Any
+    supervision: Supervision
     held_out: HeldOut
 
 
 def held_out_parts(
     X: Points,
-    supervision: Any,
+    supervision: Supervision,
     *,
     fraction: float,
     validation: Validation,
@@ -367,10 +309,13 @@ def held_out_parts(
 
     Parameters
     ----------
-    X, supervision, validation, random_state
-        As in `splits`.
+    X : array of shape (n_samples, n_features)
+    supervision : Supervision
     fraction : float
         Share that each part holds out.
+    validation : {"rows", "classes"}
+        Whether labels hold out rows or whole classes.
+    random_state : RandomState
     goal : {"neighbors", "ranking"}, optional
         For labels; by default neighbours for rows, and ranking for classes.
     enough : int, default=300
@@ -380,8 +325,11 @@ def held_out_parts(
     """
     n_folds = max(2, round(1 / fraction))
     n_seen = 0
-    for split in splits(X, supervision, n_folds, validation, random_state):
-        part = _part(X, supervision, split, goal, max_rows, random_state)
+    for split in supervision.split(n_folds, random_state, by=validation):
+        if supervision.listed:
+            part = _part_of_constraints(X, split, random_state)
+        else:
+            part = _part_of_rows(X, supervision, split, goal, max_rows, random_state)
         if part is not None:
             yield part
             n_seen += len(part.held_out)
@@ -389,50 +337,34 @@ def held_out_parts(
             return
 
 
-def _part(
+def _part_of_constraints(X: Any, split: Split, random_state: np.random.RandomState) -> Part | None:
+    """Return a part of bounded size; None if it cannot be judged."""
+    unseen: Any = split.unseen
+    unseen = unseen.take(sample(np.arange(len(unseen)), _CONSTRAINTS, random_state))
+    if not unseen.can_teach:
+        return None
+    kind = HeldOutTriplets if unseen.kind == "triplets" else HeldOutPairs
+    return Part(split.rows, split.known, kind(X, unseen.given))
+
+
+def _part_of_rows(
     X: Any,
-    supervision: Any,
+    supervision: Supervision,
     split: Split,
     goal: Goal | None,
     max_rows: int | None,
     random_state: np.random.RandomState,
 ) -> Part | None:
     """Return a part of bounded size; None if it cannot be judged."""
-    unseen = split.unseen
-    if isinstance(unseen, Triplets | Pairs):
-        unseen = unseen.take(sample(np.arange(len(unseen)), _CONSTRAINTS, random_state))
-        if isinstance(unseen, Triplets):
-            return Part(split.rows, split.known, HeldOutTriplets(X, unseen))
-        if unseen.similar.all() or not unseen.similar.any():
-            return None
-        return Part(split.rows, split.known, HeldOutPairs(X, unseen))
+    unseen = split.unseen_rows
     if len(unseen) == 0 or len(split.rows) == 0:
         return None
-    chosen = sample(np.arange(len(split.rows)), max_rows or len(split.rows), random_state)
-    rows = split.rows[chosen]
-    gallery = sample(unseen if split.whole_groups else rows, MAX_GALLERY, random_state)
-    queries = sample(gallery if split.whole_groups else unseen, MAX_QUERIES, random_state)
-    y = supervision.ids if isinstance(supervision, Chunklets) else np.asarray(supervision)
-    kind: Goal = "ranking" if split.whole_groups else goal or "neighbors"
-    held_out = HeldOutRows.among(X, y, queries, gallery, kind)
-    known = Chunklets(y[rows]) if isinstance(supervision, Chunklets) else y[rows]
-    return None if held_out is None else Part(rows, known, held_out)
-
-
-def _fold_of_each(
-    y: Ints, n_folds: int, whole_groups: bool, random_state: np.random.RandomState
-) -> Ints:
-    """Return the fold that holds out each row; -1 for rows that are never held out."""
-    if whole_groups:
-        groups = random_state.permutation(np.unique(y[y >= 0]))
-        fold_of_group = dict(zip(groups.tolist(), np.arange(len(groups)) % n_folds, strict=True))
-        return np.array([fold_of_group.get(group, -1) for group in y.tolist()], dtype=np.intp)
-    shuffled = random_state.permutation(len(y))
-    classes = ClassOrder(y[shuffled])
-    fold = np.empty(len(y), dtype=np.intp)
-    fold[shuffled[classes.order]] = np.arange(len(y)) % n_folds
-    fold[shuffled[classes.order[classes.size_of_each < 2]]] = -1
-    return fold
+    rows = sample(split.rows, max_rows or len(split.rows), random_state)
+    gallery = sample(unseen if split.whole_classes else rows, MAX_GALLERY, random_state)
+    queries = sample(gallery if split.whole_classes else unseen, MAX_QUERIES, random_state)
+    kind: Goal = "ranking" if split.whole_classes else goal or "neighbors"
+    held_out = HeldOutRows.among(X, supervision.codes, queries, gallery, kind)
+    return None if held_out is None else Part(rows, supervision.restrict(rows), held_out)
 
 
 def sample(items: Ints, size: int, random_state: np.random.RandomState) -> Ints:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from nearfar.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
+from nearfar.constraints import Pairs, Supervision, Triplets
 from nearfar.learners.scaler import Scaler
 from nearfar.numerics.distances import squared_distances
 from nearfar.rows import Points
@@ -40,30 +40,30 @@ Score = Callable[[Floats], Vector]
 """Scaled rows -> what is averaged to judge them, a number for each row or constraint."""
 
 
-def choose_scale(X: Points, supervision: Any, among: Iterable[str] = SCALES) -> str:
+def choose_scale(X: Points, supervision: Supervision, among: Iterable[str] = SCALES) -> str:
     """Return the scale with which Euclidean distance does best.
 
     Parameters
     ----------
     X : array or Rows of shape (n_samples, n_features)
-    supervision : array of class codes or numbers, constraints or their `over` form, or None
-        Without it, and where it cannot be judged, features are standardised.
+    supervision : Supervision
+        Where it says too little, features are standardised.
     among : iterable of str
         Scales to choose from; the first one wins ties.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from nearfar.learners.auto_scale import choose_scale
+    >>> from nearfar.constraints import Pairs, Supervision, Triplets
+    >>> from nearfar.learners.selection.scale import choose_scale
     >>> rng = np.random.default_rng(0)
     >>> y = np.arange(100) % 2
     >>> X = np.column_stack([y + 0.1 * rng.standard_normal(100), 50 * rng.standard_normal(100)])
-    >>> choose_scale(X, y), choose_scale(X * [50, 0.1], y)
+    >>> known = Supervision.of(y, 100)
+    >>> choose_scale(X, known), choose_scale(X * [50, 0.1], known)
     ('standard', 'unit')
     """
     among = list(among)
-    if isinstance(supervision, ConstraintsOver):
-        supervision = supervision.constraints
     rows, score = _judgement(X, supervision)
     if len(among) == 1 or score is None:
         return "standard" if "standard" in among else among[0]
@@ -84,35 +84,39 @@ def _is_better(gain: Vector, *, cautious: bool) -> bool:
 
 
 def _judgement(X: Points, supervision: Any) -> tuple[Any, Score | None]:
-    """Return which rows are judged, and what judges them, scaled."""
-    everything = slice(None)
-    if supervision is None:
-        return everything, None
-    if isinstance(supervision, Triplets):
-        index = _sample(supervision.index)
-        if len(index) == 0 or index.max() >= len(X):
-            return everything, None
-        rows, place = np.unique(index, return_inverse=True)
-        return rows, lambda Z: _right(Z, place.reshape(index.shape))
-    if isinstance(supervision, Pairs):
-        chosen = _sample(np.arange(len(supervision)))
-        index, similar = supervision.index[chosen], supervision.similar[chosen]
-        if len(index) == 0 or index.max() >= len(X) or similar.all() or not similar.any():
-            return everything, None
-        rows, place = np.unique(index, return_inverse=True)
-        return rows, lambda Z: _shares_farther(Z, place.reshape(index.shape), similar)
-    if isinstance(supervision, Chunklets):
-        members = np.flatnonzero(supervision.ids >= 0)
-        y = supervision.ids[members]
-    else:
-        members, y = np.arange(len(X)), np.asarray(supervision)
-    rows = _sample(members, _sample_size(X.shape[1]))
+    """Return which rows are judged, and what judges them, scaled; None if nothing can."""
+    if supervision.kind == "triplets":
+        return _judge_triplets(supervision.given)
+    if supervision.kind == "pairs":
+        return _judge_pairs(supervision.given)
+    if supervision.kind == "nothing":
+        return slice(None), None
+    by_number = supervision.kind == "numbers"
+    known = np.arange(len(X)) if by_number else np.flatnonzero(supervision.codes >= 0)
+    rows = _sample(known, _sample_size(X.shape[1]))
     if len(rows) < 2:
-        return everything, None
-    found = y[np.searchsorted(members, rows)]
-    if y.dtype.kind == "f":
-        return rows, lambda Z: -((found[_nearest(Z, 5)].mean(axis=1) - found) ** 2)
-    return rows, lambda Z: np.mean(found[_nearest(Z, 3)] == found[:, None], axis=1)
+        return slice(None), None
+    if by_number:
+        values = supervision.values[rows]
+        return rows, lambda Z: -((values[_nearest(Z, 5)].mean(axis=1) - values) ** 2)
+    y = supervision.codes[rows]
+    return rows, lambda Z: np.mean(y[_nearest(Z, 3)] == y[:, None], axis=1)
+
+
+def _judge_triplets(triplets: Triplets) -> tuple[Any, Score | None]:
+    index = _sample(triplets.index)
+    if len(index) == 0:
+        return slice(None), None
+    rows, place = np.unique(index, return_inverse=True)
+    return rows, lambda Z: _right(Z, place.reshape(index.shape))
+
+
+def _judge_pairs(pairs: Pairs) -> tuple[Any, Score | None]:
+    pairs = pairs.take(_sample(np.arange(len(pairs))))
+    if len(pairs) == 0 or pairs.similar.all() or not pairs.similar.any():
+        return slice(None), None
+    rows, place = np.unique(pairs.index, return_inverse=True)
+    return rows, lambda Z: _shares_farther(Z, place.reshape(pairs.index.shape), pairs.similar)
 
 
 def _sample(items: Ints, size: int = _CONSTRAINTS) -> Ints:

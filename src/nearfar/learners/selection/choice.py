@@ -6,27 +6,28 @@ give the likelihood of what they did not see (`held_out`) under
     M(n, t) = (1 - t) M_0 + t M_n,     each with the same mean squared distance,
 
 and n and t are those of the largest likelihood. The fit to all data then stops after n iterations,
-and is shrunk to the prior: t = 0 is to leave the distance as it was.
+and is shrunk to the prior; at t = 0 the result is the prior.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from nearfar.constraints import ConstraintsOver
-from nearfar.learners.held_out import (
+from nearfar.constraints import Supervision
+from nearfar.learners.selection.held_out import (
     HeldOut,
     Part,
-    Weighing,
+    Validation,
+    Weights,
     held_out_parts,
     mean_squared_distance,
+    optimal_weights,
     sample,
-    weigh,
 )
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
@@ -34,17 +35,24 @@ from nearfar.rows import Points
 from nearfar.runtime.history import History, Iterations
 from nearfar.typing import Floats, Vector
 
-if TYPE_CHECKING:
-    from nearfar.learners.base import MetricLearner
-
 MAX_TRIAL_ROWS = 2000
 """The most rows that a trial fit learns from."""
 
 _MAX_ROWS = 1000
 
+Path = tuple[Metric, Iterator[tuple[int, Any]]]
+"""The prior, and the metrics along a fit, each with its number of iterations."""
+
+Follow = Callable[[Floats, Supervision], Path]
+"""Rows and their supervision -> the path of a fit to them."""
+
+
+class NotLinearError(ValueError):
+    """Only linear metrics can be added up, and so be validated."""
+
 
 @dataclass(frozen=True)
-class Plan:
+class Selection:
     """What was chosen.
 
     Attributes
@@ -115,41 +123,59 @@ class Shrinkage:
             P = part.rows_of(self.X) @ L.T
             axes = np.linalg.eigh(np.cov(P, rowvar=False))[1][:, ::-1]
             L = axes[:, : self.n_components].T @ L
-        return Metric(L, part.feature_names, unit_rows=part.unit_rows)
+        return Metric(L, part.feature_names, kernel_map=part.kernel_map, unit_rows=part.unit_rows)
 
 
-def choose_plan(
-    learner: MetricLearner, X: Points, supervision: Any, scale: str | None, fraction: float
-) -> Plan:
+def choose_selection(
+    follow: Follow,
+    X: Points,
+    supervision: Supervision,
+    *,
+    fraction: float,
+    validation: Validation,
+    seed: int,
+    required: bool = False,
+) -> Selection:
     """Choose the number of iterations and the shrinkage on held-out parts.
 
     Parameters
     ----------
-    learner : MetricLearner
+    follow : callable
+        Follows a fit.
     X : array of shape (n_samples, n_features)
-    supervision : array of class codes, or constraints
-    scale : {"standard", "unit", "cosine"} or None
+    supervision : Supervision
     fraction : float
         Share of the data that each trial fit holds out.
+    validation : {"rows", "classes"}
+    seed : int
+    required : bool, default=False
+        Whether it is an error if no trial fit succeeds.
     """
-    if isinstance(supervision, ConstraintsOver):
-        supervision = supervision.constraints
-    seed = learner.random_state if isinstance(learner.random_state, int) else 0
-    trials = []
+    trials: list[Trial] = []
+    reason = "there is too little to hold out"
     for part in held_out_parts(
         X,
         supervision,
         fraction=fraction,
-        validation=learner.validation,
+        validation=validation,
         random_state=np.random.RandomState(seed),
         max_rows=MAX_TRIAL_ROWS,
     ):
         try:
-            trials.append(Trial.of(learner, X[part.rows], part, scale, seed))
-        except ValueError:
+            trials.append(Trial.of(follow, X[part.rows], part))
+        except NotLinearError:
+            raise
+        except ValueError as error:
             # A part of few rows or constraints may have nothing to learn from.
-            continue
-    return best_plan(trials)[0] if trials else Plan()
+            reason = str(error)
+    if trials:
+        return best_selection(trials)[0]
+    if required:
+        raise ValueError(
+            f"validation_fraction={fraction}: no trial fit succeeded ({reason.rstrip('.')}). Use "
+            "validation_fraction=None."
+        )
+    return Selection()
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +190,7 @@ class Trial:
     numbers : list of int
         Numbers of iterations.
     tables : list of arrays
-        Tables of the metrics after so many.
+        Tables of the metrics after these numbers of iterations.
     """
 
     held_out: HeldOut
@@ -174,48 +200,47 @@ class Trial:
 
     @classmethod
     def of(
-        cls,
-        learner: MetricLearner,
-        X: Floats,
-        part: Part,
-        scale: str | None,
-        seed: int,
-        *,
-        one_map: bool = False,
+        cls, follow: Follow, X: Floats, part: Part, metrics: list[Metric] | None = None
     ) -> Trial:
-        """Follow a fit to the rows X of a part; with `one_map`, refuse metrics with a gate."""
-        prior, path = learner._trial(X, part.supervision, scale, seed)
+        """Follow a fit to the rows X of a part; its metrics are added to `metrics`, if given."""
+        prior, path = follow(X, part.supervision)
         numbers, tables = [], []
         for number, metric in path:
-            linear = isinstance(metric, Metric) and metric.kernel_map is None
-            if not linear or (one_map and len(metric.parts) > 1):
-                raise ValueError("Only linear metrics can be added up.")
+            if not isinstance(metric, Metric):
+                raise NotLinearError("Only metrics can be validated; use validation_fraction=None.")
             size = mean_squared_distance(metric, X)
             if size > 0:
                 numbers.append(number)
                 tables.append(part.held_out.table(metric) / size)
+                if metrics is not None:
+                    metrics.append(metric)
         size = mean_squared_distance(prior, X)
         if not tables or size <= 0:
             raise ValueError("All distances are zero.")
         return cls(part.held_out, part.held_out.table(prior) / size, numbers, tables)
 
-    def after(self, number: int) -> tuple[HeldOut, Floats]:
-        """Return the tables of the prior and of the metric after so many iterations."""
-        place = int(np.searchsorted(self.numbers, number, side="right")) - 1
-        return self.held_out, np.stack([self.prior, self.tables[max(0, place)]])
+    def place(self, number: int | None) -> int:
+        """Return the place of the last metric after at most `number` iterations."""
+        if number is None:
+            return len(self.numbers) - 1
+        return max(0, int(np.searchsorted(self.numbers, number, side="right")) - 1)
+
+    def after(self, number: int | None) -> tuple[HeldOut, Floats]:
+        """Return the tables of the prior and of the metric after a number of iterations."""
+        return self.held_out, np.stack([self.prior, self.tables[self.place(number)]])
 
 
-def best_plan(trials: Sequence[Trial]) -> tuple[Plan, Weighing]:
-    """Return the plan under which held-out data are most likely, and the weights behind it."""
-    best: Weighing | None = None
+def best_selection(trials: Sequence[Trial]) -> tuple[Selection, Weights]:
+    """Return what makes held-out data most likely, and the weights behind it."""
+    best: Weights | None = None
     start: Vector | None = None
     chosen = 0
     numbers = sorted({number for trial in trials for number in trial.numbers})
     for number in numbers:
-        found = weigh([trial.after(number) for trial in trials], start)
+        found = optimal_weights([trial.after(number) for trial in trials], start)
         start = found.weights
         if best is None or found.value > best.value:
             best, chosen = found, number
     assert best is not None
     shrinkage = float(best.weights[0] / best.weights.sum()) if best.weights.any() else 1.0
-    return Plan(None if chosen == numbers[-1] else chosen, shrinkage), best
+    return Selection(None if chosen == numbers[-1] else chosen, shrinkage), best

@@ -1,0 +1,70 @@
+"""`learner`: declares a learner's parameters as the fields of a dataclass, and documents them.
+
+    @learner
+    class BoostMetric(ConstraintLearner):
+        penalty: float = 1e-7
+
+A class documents its own parameters and attributes. Texts of inherited ones come from the class
+that declares them (`parameter_docs`), and are added to the docstring with the class's own defaults.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, TypeVar, dataclass_transform
+
+from nearfar.learners.shared_parameters import ATTRIBUTES
+
+C = TypeVar("C", bound=type)
+
+_SECTION = re.compile(r"\n\n    (?=[A-Z]\w+\n    -+\n)")
+_ENTRY = re.compile(r"^    (\w[\w, ]*) :", re.MULTILINE)
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False)
+def learner(cls: C) -> C:
+    """Turn a class into an estimator whose parameters are its fields."""
+    made: Any = dataclass(kw_only=True, eq=False, repr=False)(cls)
+    if made.__doc__ and "\n" in made.__doc__:
+        made.__doc__ = _documented(made)
+    return made  # type: ignore[no-any-return]
+
+
+def _documented(cls: Any) -> str:
+    """Return the docstring with the parameters and attributes that the class shares with others."""
+    texts: dict[str, tuple[str, str]] = {}
+    for base in reversed(cls.__mro__):
+        texts |= vars(base).get("parameter_docs", {})
+    defaults = {field.name: field.default for field in fields(cls)}
+    parameters = [
+        _entry(f"{name} : {kind}{_default(defaults[name], kind)}", text)
+        for name, (kind, text) in texts.items()
+        if name in defaults
+    ]
+    attributes = [
+        _entry(f"{name} : {kind}", text)
+        for name, (kind, text) in ATTRIBUTES.items()
+        if name != "prior_share_" or "validation_fraction" in defaults
+    ]
+    head, *sections = _SECTION.split(cls.__doc__)
+    by_title = {section.split("\n")[0]: section for section in sections}
+    for title, entries in (("Parameters", parameters), ("Attributes", attributes)):
+        section = by_title.get(title, f"{title}\n    {'-' * len(title)}")
+        known = {name for names in _ENTRY.findall(section) for name in names.split(", ")}
+        added = [entry for entry in entries if entry.split(" :")[0].strip() not in known]
+        by_title[title] = "\n".join([section.rstrip(), *added])
+    order = ["Parameters", "Attributes"]
+    order += [title for title in by_title if title not in order]
+    return "\n\n    ".join([head, *(by_title[title] for title in order)]).rstrip() + "\n    "
+
+
+def _entry(title: str, text: str) -> str:
+    return f"    {title}\n" + "\n".join(f"        {line}" for line in text.split("\n"))
+
+
+def _default(value: Any, kind: str) -> str:
+    if value is MISSING or (value is None and "None" not in kind):
+        return ", optional"
+    shown = f'"{value}"' if isinstance(value, str) else repr(value)
+    return f", default={shown}"

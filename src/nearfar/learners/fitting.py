@@ -1,0 +1,397 @@
+"""A fit in five functions. Trial fits, `partial_fit`, `estimate` and AutoMetric call the same ones.
+
+    data      = check(X, y, ...)                   arrays or rows on disk; Supervision
+    scale     = choose_scale(data, method)         the units in which Euclidean distance does best
+    selection = select(data, scale, method)        iterations and shrinkage, by trial fits
+    history   = run(problem, selection)            the solver's generator, with observers
+    fitted    = finish(problem, history, ...)      one metric, in the units of X
+
+with  problem = method.build(prepare(data, scale, ...)).  A learner contributes `Method.build`, from
+FitInput to Problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from nearfar.constraints import Kind, Supervision, kind_of
+from nearfar.learners.metric_builder import MetricBuilder, covariance_matrix
+from nearfar.learners.problem import FitInput, Problem, WarmStart
+from nearfar.learners.scaler import Scaler
+from nearfar.learners.selection import scale as scales
+from nearfar.learners.selection.choice import Follow, Path, Selection, Shrinkage, choose_selection
+from nearfar.learners.selection.held_out import Validation
+from nearfar.metrics.metric import Metric
+from nearfar.rows import Moments, Points, Rows, as_rows
+from nearfar.runtime.deadline import should_stop
+from nearfar.runtime.executors import chosen_executor
+from nearfar.runtime.history import History, Iteration
+from nearfar.typing import Floats
+
+LARGEST_VALUE = 1e145
+"""The largest value of X whose squares, and sums of them, do not overflow."""
+
+_AUTO_FRACTION = 0.2
+_FIRST_STAGE = 4
+_WHO_CAN = (
+    "BoostMetric, MaxMarginMetric (pairs), NCA and SparseNCA (labels, with batch_size), "
+    "RCA, DCA, KISSME, XQDA, GMML, PLDA and InverseCovariance"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Checked rows and what is known of them."""
+
+    X: Points
+    supervision: Supervision
+
+    def restrict(self, rows: Any) -> Data:
+        """Keep some rows."""
+        return Data(self.X[rows], self.supervision.restrict(rows))
+
+
+@dataclass(frozen=True)
+class Method:
+    """What a fit needs to know of a learner.
+
+    Attributes
+    ----------
+    name : str
+        Name of the learner, for messages.
+    build : callable
+        FitInput -> Problem.
+    numbers, ignores_y : bool
+        Whether y holds numbers instead of class labels, or does not matter.
+    reads_rows : callable
+        Kind of supervision -> whether rows may be read in blocks.
+    scale : {"auto", "standard", "unit", "cosine"} or None
+    scales : tuple of str
+        What "auto" chooses from.
+    scale_data : callable
+        Data -> the part of them that "auto" may look at.
+    given : Metric or None
+        The metric that the fit starts from or adds to, if the user gave one.
+    prior : Metric or None
+        What the result is shrunk to; None for Euclidean distance.
+    n_components : int or None
+    most_components : int or None
+        The largest possible `n_components`; None for the number of features.
+    fraction : float, "auto" or None
+        Share of the data that trial fits hold out.
+    validates_labels : bool
+        Whether the fraction "auto" holds out labelled rows.
+    validation : {"rows", "classes"}
+    n_before : int
+        Labels or constraints that the prior was learned from, in earlier parts of the data.
+    seed : int
+        For trial fits.
+    feature_names : array of str or None
+    """
+
+    name: str
+    build: Callable[[FitInput], Problem]
+    numbers: bool = False
+    ignores_y: bool = False
+    reads_rows: Callable[[str], bool] = bool
+    scale: str | None = "auto"
+    scales: tuple[str, ...] = scales.SCALES
+    scale_data: Callable[[Data], Data] = lambda data: data
+    given: Metric | None = None
+    prior: Metric | None = None
+    n_components: int | None = None
+    most_components: int | None = None
+    fraction: float | Literal["auto"] | None = None
+    validates_labels: bool = False
+    validation: Validation = "rows"
+    n_before: int = 0
+    seed: int = 0
+    feature_names: Any = None
+
+
+def check(
+    X: Any,
+    y: Any,
+    groups: Any,
+    method: Method,
+    validate: Callable[..., Any],
+    *,
+    min_samples: int = 2,
+) -> Data:
+    """Check X and what is known of its rows.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features), path, Dask array or Rows
+    y : array-like of shape (n_samples,), or constraints
+    groups : array-like of shape (n_samples,) or None
+    method : Method
+    validate : callable
+        scikit-learn's `validate_data` of the estimator.
+    min_samples : int, default=2
+        The fewest rows that labels, or a learner without y, may come with.
+    """
+    kind = "nothing" if method.ignores_y else kind_of(y, numbers=method.numbers)
+    y = None if method.ignores_y else y
+    points: Any = _rows(X, kind, method)
+    if points is not None:
+        if y is None and not method.ignores_y:
+            raise ValueError("The learner needs labels or constraints; y is None.")
+    elif kind in ("labels", "numbers"):
+        points, y = validate(X, y, dtype=[np.float64, np.float32], ensure_min_samples=min_samples)
+    else:
+        least = min_samples if method.ignores_y else 1
+        points = validate(X, dtype=[np.float64, np.float32], ensure_min_samples=least)
+    return Data(points, Supervision.of(y, len(points), groups=groups, numbers=method.numbers))
+
+
+def _rows(X: Any, kind: Kind, method: Method) -> Rows | None:
+    """Return X as rows that are read in blocks; None if it is an array in memory.
+
+    A memory-mapped array is read whole for learners that do not read blocks.
+    """
+    rows = as_rows(X)
+    accepted = method.reads_rows("labels" if kind == "nothing" else kind)
+    if rows is None or (isinstance(X, np.memmap) and not accepted):
+        if chosen_executor() is not None:
+            raise ValueError(
+                "An executor needs rows that its workers can read; save X with np.save and pass "
+                "the path, or pass a Dask array."
+            )
+        return None
+    if not accepted:
+        raise ValueError(
+            f"{method.name} does not learn from {kind} over rows that are not in "
+            f"memory; load them, or use one that does: {_WHO_CAN}."
+        )
+    if min(rows.shape) == 0:
+        raise ValueError(f"X needs at least one row and one column; its shape is {rows.shape}.")
+    if not Moments.of(rows).finite:
+        raise ValueError("X contains NaN or infinite values.")
+    return rows
+
+
+def check_in_memory(X: Points) -> None:
+    """Raise ValueError for rows that are not in memory."""
+    if isinstance(X, Rows):
+        raise ValueError(
+            "score, partial_fit and estimate need rows in memory; pass a sample or a part of them."
+        )
+
+
+def check_learnable(data: Data, method: Method) -> None:
+    """Refuse what cannot be learned from: values out of range, too many components."""
+    _check_magnitude(data.X)
+    most = method.most_components or data.X.shape[1]
+    if method.n_components is not None and method.n_components > most:
+        raise ValueError(f"n_components must be at most {most}; got {method.n_components}.")
+
+
+def _check_magnitude(X: Points) -> None:
+    """Refuse columns whose squares would overflow, or vanish."""
+    if isinstance(X, Rows):
+        moments = Moments.of(X)
+        largest = np.maximum(moments.largest, -moments.smallest)
+    else:
+        largest = np.maximum(X.max(axis=0), -X.min(axis=0)).astype(np.float64)
+    column = int(largest.argmax())
+    if largest[column] > LARGEST_VALUE:
+        raise ValueError(
+            f"Column {column} of X has values up to {largest[column]:.0e}, whose squares overflow; "
+            "divide it by a constant."
+        )
+    small = np.flatnonzero((largest > 0) & (largest < 1 / LARGEST_VALUE))
+    if len(small):
+        raise ValueError(
+            f"Column {small[0]} of X has no value above {largest[small[0]]:.0e}, and squares of "
+            "such values vanish; multiply it by a constant."
+        )
+
+
+def choose_scale(data: Data, method: Method) -> str | None:
+    """Return the scale to use, chosen by the data if it is "auto"."""
+    given = method.given
+    if method.scale != "auto":
+        if given is not None and given.unit_rows != (method.scale == "cosine"):
+            kind = "unit rows" if given.unit_rows else "rows as they are"
+            raise ValueError(
+                f"The given metric is for {kind}; use scale='auto', not {method.scale!r}."
+            )
+        return method.scale
+    if given is not None and given.unit_rows:
+        return "cosine"
+    among = method.scales if given is None else ("unit", "standard")
+    chosen_by = method.scale_data(data)
+    return scales.choose_scale(chosen_by.X, chosen_by.supervision, among)
+
+
+def prepare(
+    data: Data,
+    scale: str | None,
+    random_state: np.random.RandomState,
+    warm: WarmStart | None = None,
+) -> FitInput:
+    """Scale the rows."""
+    scaler = Scaler.fit(data.X, scale)
+    return FitInput(
+        scaler.scaled(data.X), scaler, data.supervision.consecutive(), random_state, warm
+    )
+
+
+def select(data: Data, scale: str | None, method: Method) -> Selection:
+    """Choose iterations and shrinkage on held-out data, unless that is turned off."""
+    fraction = method.fraction
+    if fraction == "auto":
+        labelled = method.validates_labels and data.supervision.kind == "labels"
+        fraction = _AUTO_FRACTION if labelled else None
+    selection = Selection()
+    if fraction is not None and data.supervision.kind != "nothing":
+        if isinstance(data.X, Rows) and data.supervision.kind != "labels":
+            raise ValueError(
+                "Constraints over rows that are not in memory are not validated; use "
+                "validation_fraction=None."
+            )
+        selection = choose_selection(
+            follow(method, scale, method.seed),
+            data.X,
+            data.supervision,
+            fraction=fraction,
+            validation=method.validation,
+            seed=method.seed,
+            required=method.fraction != "auto",
+        )
+    kept = method.n_before / max(1, method.n_before + len(data.supervision))
+    return replace(selection, shrinkage=max(selection.shrinkage, kept))
+
+
+Observer = Callable[[Iterator[Iteration], History], Iterable[Iteration]]
+"""Passes iterations on, for progress displays and callbacks; it may end them."""
+
+
+def run(
+    problem: Problem,
+    selection: Selection,
+    *,
+    notes: tuple[str, ...] = (),
+    observer: Observer | None = None,
+) -> History:
+    """Run the solver as far as was selected."""
+    history = History(notes=notes, keeps_payloads=problem.keeps_payloads)
+    solver = selection.limit(history, problem.solve())
+    iterations = history.record(solver)
+    # Close an abandoned solver at once; it may hold a thread.
+    with closing(solver):
+        for _ in _until_stopped(iterations) if observer is None else observer(iterations, history):
+            pass
+    history.stopped = history.stopped or "callback"
+    return history
+
+
+def _until_stopped(iterations: Iterable[Iteration]) -> Iterator[Iteration]:
+    for iteration in iterations:
+        yield iteration
+        if should_stop():
+            return
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What a fit results in.
+
+    Attributes
+    ----------
+    metric : Metric
+    learned : Metric
+        The metric before it was shrunk to the prior.
+    shrinkage : Shrinkage or None
+    """
+
+    metric: Any
+    learned: Any
+    shrinkage: Shrinkage | None
+
+
+def finish(
+    problem: Problem,
+    history: History,
+    builder: MetricBuilder,
+    data: FitInput,
+    X: Points,
+    selection: Selection,
+    method: Method,
+) -> Fitted:
+    """Build the metric in the units of X, and shrink it to the prior as far as was selected."""
+    learned = problem.metric(history, builder)
+    if not selection.shrinkage:
+        return Fitted(learned, learned, None)
+    prior = prior_metric(problem, data.scaler, method)
+    shrinkage = selection.shrinkage_to(prior, X, method.n_components)
+    return Fitted(shrinkage.apply(learned), learned, shrinkage)
+
+
+def builder_of(problem: Problem, data: FitInput, method: Method) -> MetricBuilder:
+    """Return what turns the solver's result into a metric."""
+    features = data.Z if problem.features is None else problem.features
+    scale = data.scaler.scale if problem.features is None else np.ones(features.shape[1])
+    covariance = None
+    if method.n_components is not None and not problem.exact_rows:
+        covariance = covariance_matrix(features) / problem.unit
+    return MetricBuilder(
+        scale=scale * np.sqrt(problem.unit),
+        center=data.scaler.center,
+        base=problem.base,
+        covariance=covariance,
+        n_components=method.n_components,
+        feature_names=method.feature_names,
+        kernel_map=problem.kernel_map,
+        unit_rows=data.scaler.unit_rows,
+        exact_rows=problem.exact_rows,
+    )
+
+
+def prior_metric(problem: Problem, scaler: Scaler, method: Method) -> Metric:
+    """Return what a metric is shrunk to: the prior, or Euclidean distance of scaled points."""
+    if method.prior is not None:
+        return method.prior
+    if problem.kernel_map is None or problem.features is None:
+        return scaler.euclidean
+    return Metric(np.eye(problem.features.shape[1]), kernel_map=problem.kernel_map)
+
+
+def learn(data: Data, scale: str | None, method: Method, selection: Selection, seed: int) -> Any:
+    """Return the metric of a fit without callbacks and without shrinkage."""
+    prepared = prepare(data, scale, np.random.RandomState(seed))
+    problem = method.build(prepared)
+    return problem.metric(run(problem, selection), builder_of(problem, prepared, method))
+
+
+def follow(method: Method, scale: str | None, seed: int) -> Follow:
+    """Return what follows trial fits: rows and supervision -> prior, and metrics along the fit."""
+
+    def path(X: Floats, supervision: Supervision) -> Path:
+        data = prepare(Data(X, supervision), scale, np.random.RandomState(seed))
+        problem = method.build(data)
+        builder = replace(builder_of(problem, data, method), shortest=False)
+        return prior_metric(problem, data.scaler, method), _metrics(problem, builder)
+
+    return path
+
+
+def _metrics(problem: Problem, builder: MetricBuilder) -> Iterator[tuple[int, Any]]:
+    """Yield metrics along a fit, each with the number of iterations that it took."""
+    history, shown, number = History(keeps_payloads=problem.keeps_payloads), 0, _FIRST_STAGE
+    solver = problem.solve()
+    with closing(solver):
+        for _ in history.record(solver):
+            if problem.stops_early and len(history) >= number:
+                yield len(history), problem.metric(history, builder)
+                shown, number = len(history), 2 * len(history)
+            if should_stop():
+                break
+    if len(history) > shown:
+        yield len(history), problem.metric(history, builder)

@@ -1,0 +1,1 @@
+"""What held-out data choose: the scale, the number of iterations, the shrinkage, the learner."""

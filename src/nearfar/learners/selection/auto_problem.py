@@ -1,0 +1,370 @@
+"""`AutoProblem`: what `AutoMetric` does, in five steps.
+
+1. A quarter of the data is put aside (the *outer* part).
+2. Cross-fitting on the rest: each candidate is fitted to parts of it, cheap ones first, and judged
+   on what it did not see (`held_out`); the number of iterations is chosen along the way.
+3. A sum of metrics is a metric: the weights of the candidates' metrics, and of Euclidean distance,
+   are those under which held-out data are most likely. Most of them are zero.
+4. The candidates with a weight are fitted to the rest as a whole. The outer part tells what to
+   expect of their blend.
+5. They are fitted to all data. Their blend is the result: one linear metric.
+
+Nothing that is chosen is judged by the data that it was chosen on. A fit that is stopped before the
+end results in the best blend of the trial fits so far.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from nearfar.constraints import Split, Supervision
+from nearfar.learners.fitting import Data, Method, follow, learn
+from nearfar.learners.metric_builder import MetricBuilder
+from nearfar.learners.problem import Problem
+from nearfar.learners.selection.choice import Path, Selection, Trial, best_selection
+from nearfar.learners.selection.expectation import (
+    Expected,
+    expect_error,
+    expect_pairs,
+    expect_ranking,
+    expect_triplets,
+)
+from nearfar.learners.selection.held_out import (
+    Goal,
+    Part,
+    Validation,
+    held_out_parts,
+    mean_squared_distance,
+    optimal_weights,
+    sample,
+)
+from nearfar.metrics.metric import Metric
+from nearfar.runtime.deadline import OutOfTimeError, deadline, early_stop
+from nearfar.runtime.history import History, Iteration, Iterations
+from nearfar.typing import Floats, Ints, Matrix
+
+_OUTER_SHARE = 0.25
+_SMALLEST_OUTER = 20
+_INNER_SHARE = 0.25
+_ENOUGH = 400
+_MAX_TRIAL_ROWS = 2000
+_MAX_OUTER_ROWS = 2000
+_SEARCH_SHARE = 0.45
+"""Share of the budget for cross-fitting."""
+
+_LEAST_SECONDS = 0.05
+_PATIENCE = 3.0
+"""A trial fit without an iteration is abandoned after so many times its share of the time."""
+
+_COST_EXPONENT = 1.5
+"""Cost of a fit grows like the number of rows to this power; between one and two."""
+
+_SMALLEST_WEIGHT = 0.02
+EUCLIDEAN = "Euclidean"
+"""Name of Euclidean distance among the candidates."""
+
+
+def outer_split(supervision: Supervision, validation: Validation, seed: int) -> Split:
+    """Put a part aside, if there is enough; otherwise nothing is unseen."""
+    random_state = np.random.RandomState(seed)
+    for split in supervision.split(round(1 / _OUTER_SHARE), random_state, by=validation):
+        enough = len(split.unseen) >= _SMALLEST_OUTER and split.known.can_teach
+        if enough and (supervision.kind != "pairs" or split.unseen.can_teach):
+            return split
+    every = np.arange(supervision.n_rows)
+    return Split(every, supervision, every[:0], supervision.restrict(every[:0]))
+
+
+@dataclass
+class Candidate:
+    """A learner, and what became of it.
+
+    Attributes
+    ----------
+    name : str
+    method : Method or None
+        None for Euclidean distance.
+    trials : list of Trial
+    selection : Selection
+    value : float
+        Mean log-likelihood of held-out data under the candidate and Euclidean distance.
+    metric : Metric or None
+        The metric of the first trial fit, after the selected number of iterations.
+    seconds : float
+        Duration of the trial fits.
+    weight : float
+    note : str
+        Why it was left out, if it was.
+    """
+
+    name: str
+    method: Method | None
+    trials: list[Trial] = field(default_factory=list)
+    selection: Selection = field(default_factory=Selection)
+    value: float = -math.inf
+    metric: Metric | None = None
+    seconds: float = 0.0
+    weight: float = 0.0
+    note: str = ""
+
+    def entry(self) -> dict[str, Any]:
+        """Return the candidate's line of the leaderboard."""
+        entry: dict[str, Any] = {"name": self.name, "log_likelihood": self.value}
+        if self.trials:
+            last = max(trial.numbers[-1] for trial in self.trials)
+            entry["n_iter"] = self.selection.n_iterations or last
+        return entry | {"weight": self.weight, "seconds": self.seconds, "note": self.note}
+
+    def table(self, number: int) -> Floats:
+        """Return the candidate's table of the held-out part of that number."""
+        trial = self.trials[number]
+        return trial.tables[trial.place(self.selection.n_iterations)]
+
+
+class BlendWeights(dict[str, float]):
+    """Shares by name; the name that Euclidean distance used to have still works."""
+
+    def __missing__(self, name: str) -> float:
+        if name == "as it was":
+            warnings.warn(f'Use weights_["{EUCLIDEAN}"].', FutureWarning, stacklevel=2)
+            return self[EUCLIDEAN]
+        raise KeyError(name)
+
+
+class AutoProblem(Problem):
+    """Candidates on scaled points.
+
+    Parameters
+    ----------
+    methods : mapping of str to Method
+    Z : array of shape (n_samples, n_features)
+    supervision : Supervision
+    goal : {"neighbors", "ranking"}
+    validation : {"rows", "classes"}
+    budget : float
+    seed : int
+    """
+
+    unit = 1.0
+
+    def __init__(
+        self,
+        methods: Mapping[str, Method],
+        Z: Floats,
+        supervision: Supervision,
+        *,
+        goal: Goal,
+        validation: Validation,
+        budget: float,
+        seed: int,
+    ) -> None:
+        self.euclidean = Candidate(EUCLIDEAN, None, weight=1.0)
+        self.candidates = [Candidate(name, method) for name, method in methods.items()]
+        self.Z, self.supervision, self.goal, self.validation = Z, supervision, goal, validation
+        self.budget, self.seed = budget, seed
+        self.max_iter = len(methods) + 1
+        self.outer = outer_split(supervision, validation, seed)
+        self.parts: list[Part] = []
+        self.expected: Expected | None = None
+
+    def solve(self) -> Iterations:
+        """Try the candidates, find their weights, and blend them."""
+        start = time.monotonic()
+        outer = self.outer
+        inner = Data(self.Z[outer.rows], outer.known)
+        self.parts = self._parts(inner)
+        best = math.inf
+        for candidate in self.candidates if self.parts else []:
+            left = _SEARCH_SHARE * self.budget - (time.monotonic() - start)
+            if left < _LEAST_SECONDS:
+                candidate.note = "no time left"
+                continue
+            self._try(candidate, inner.X, left / 2)
+            if candidate.trials:
+                best = min(best, -candidate.value)
+            yield Iteration(best, payload=self._tried())
+        chosen = self._find_weights(self._tried())
+        if len(outer.unseen):
+            left = self.budget - (time.monotonic() - start)
+            factor = self._blend(chosen, inner, left / 2)
+            self.expected = self._expected(factor)
+        left = self.budget - (time.monotonic() - start)
+        factor = self._blend(chosen, Data(self.Z, self.supervision), max(left, _LEAST_SECONDS))
+        yield Iteration(best if math.isfinite(best) else 0.0, payload=factor)
+        return "blended"
+
+    def _tried(self) -> list[Candidate]:
+        return [candidate for candidate in self.candidates if candidate.trials]
+
+    def factor(self, history: History) -> Matrix:
+        """Return the blend, or that of the trial fits so far if the fit was stopped early."""
+        payload = history[-1].payload
+        if isinstance(payload, np.ndarray):
+            return payload
+        chosen = self._find_weights(payload)
+        return self._sum([(each.metric, each.weight) for each in chosen], self.Z)
+
+    def _sum(self, terms: list[tuple[Any, float]], Z: Floats) -> Matrix:
+        """Return the factor of a weighted sum of metrics and of Euclidean distance."""
+        euclidean = Metric.identity(Z.shape[1])
+        terms = [(euclidean, self.euclidean.weight), *terms]
+        return np.vstack([_with_size(metric, Z, weight) for metric, weight in terms])
+
+    def _parts(self, data: Data) -> list[Part]:
+        return list(
+            held_out_parts(
+                data.X,
+                data.supervision,
+                fraction=_INNER_SHARE,
+                validation=self.validation,
+                random_state=np.random.RandomState(self.seed),
+                goal=self.goal,
+                enough=_ENOUGH,
+                max_rows=_MAX_TRIAL_ROWS,
+            )
+        )
+
+    def _try(self, candidate: Candidate, Z: Floats, seconds: float) -> None:
+        """Fit a candidate to the parts, each for its share of the time."""
+        assert candidate.method is not None
+        start = time.monotonic()
+        trials: list[Trial] = []
+        metrics: list[Metric] = []
+        for k, part in enumerate(self.parts):
+            left = (seconds - (time.monotonic() - start)) / (len(self.parts) - k)
+            try:
+                with _quietly(), deadline(_PATIENCE * seconds), early_stop(left):
+                    path = _one_map(follow(candidate.method, "unit", self.seed))
+                    found = Trial.of(path, Z[part.rows], part, None if k else metrics)
+                trials.append(found)
+            except OutOfTimeError:
+                candidate.note = "too slow"
+                break
+            except ValueError as error:
+                candidate.note = str(error)
+                break
+        candidate.seconds = time.monotonic() - start
+        if len(trials) == len(self.parts):
+            candidate.selection, best = best_selection(trials)
+            candidate.trials, candidate.value = trials, best.value
+            candidate.metric = metrics[trials[0].place(candidate.selection.n_iterations)]
+
+    def _find_weights(self, tried: list[Candidate]) -> list[Candidate]:
+        """Set the weights of the candidates and of Euclidean distance; return those with one."""
+        for candidate in self.candidates:
+            candidate.weight = 0.0
+        self.euclidean.weight = 1.0
+        chosen = tried
+        while chosen:
+            found = optimal_weights(
+                [
+                    (
+                        part.held_out,
+                        np.stack([chosen[0].trials[k].prior, *(each.table(k) for each in chosen)]),
+                    )
+                    for k, part in enumerate(self.parts)
+                ]
+            )
+            total = float(found.weights.sum())
+            if total == 0:
+                return []
+            shares = found.weights / total
+            kept = shares[1:] >= _SMALLEST_WEIGHT
+            if kept.all():
+                self.euclidean.weight = float(shares[0])
+                for candidate, share in zip(chosen, shares[1:], strict=True):
+                    candidate.weight = float(share)
+                return chosen
+            chosen = [each for each, keep in zip(chosen, kept, strict=True) if keep]
+        return []
+
+    def _blend(self, chosen: list[Candidate], data: Data, seconds: float) -> Matrix:
+        """Fit the chosen candidates, and return the factor of their weighted sum."""
+        rows = self._affordable(chosen, len(data.X), seconds)
+        if rows is not None:
+            data = data.restrict(rows)
+        terms = []
+        start = time.monotonic()
+        for k, candidate in enumerate(chosen):
+            left = (seconds - (time.monotonic() - start)) / (len(chosen) - k)
+            assert candidate.method is not None
+            with _quietly(), early_stop(max(left, _LEAST_SECONDS)):
+                metric = learn(data, "unit", candidate.method, candidate.selection, self.seed)
+            terms.append((metric, candidate.weight))
+        return self._sum(terms, data.X)  # type: ignore[arg-type]
+
+    def _affordable(self, chosen: list[Candidate], n_rows: int, seconds: float) -> Ints | None:
+        """Return the rows of a sample, if there is no time for fits to all labelled rows."""
+        if self.supervision.listed or not chosen:
+            return None
+        n_trial = min(_MAX_TRIAL_ROWS, n_rows)
+        cost = sum(each.seconds / len(each.trials) for each in chosen)
+        growth = (max(seconds, 0.0) / max(cost, 1e-9)) ** (1 / _COST_EXPONENT)
+        most = max(n_trial, int(n_trial * growth))
+        if most >= n_rows:
+            return None
+        return sample(np.arange(n_rows), most, np.random.RandomState(self.seed))
+
+    def _expected(self, factor: Matrix) -> Expected:
+        metrics, outer = (Metric.identity(self.Z.shape[1]), Metric(factor)), self.outer
+        unseen: Any = outer.unseen
+        if unseen.kind == "triplets":
+            return expect_triplets(metrics, self.Z, unseen.given)
+        if unseen.kind == "pairs":
+            return expect_pairs(metrics, self.Z, unseen.given)
+        y = self.supervision.codes
+        rows = sample(outer.unseen_rows, _MAX_OUTER_ROWS, np.random.RandomState(self.seed))
+        if outer.whole_classes or self.goal == "ranking":
+            return expect_ranking(metrics, self.Z[rows], y[rows])
+        X, known = self.Z[outer.rows], y[outer.rows]
+        return expect_error(metrics, X, known, self.Z[rows], y[rows], len(self.Z))
+
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
+        """Weights, leaderboard, and what to expect."""
+        everyone = sorted(self.candidates, key=lambda each: -each.value)
+        weights = {each.name: each.weight for each in everyone if each.weight > 0 or each.trials}
+        return {
+            "weights_": BlendWeights({EUCLIDEAN: self.euclidean.weight, **weights}),
+            "leaderboard_": [each.entry() for each in everyone],
+            "expected_": self.expected,
+        }
+
+
+def _one_map(path: Any) -> Any:
+    """Refuse metrics that are not one linear map: they cannot be added up."""
+
+    def followed(X: Floats, supervision: Supervision) -> Path:
+        prior, metrics = path(X, supervision)
+        return prior, _checked(metrics)
+
+    return followed
+
+
+def _checked(metrics: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
+    for number, metric in metrics:
+        linear = isinstance(metric, Metric) and metric.kernel_map is None
+        if not linear or len(metric.parts) > 1:
+            raise ValueError("Only linear metrics can be added up.")
+        yield number, metric
+
+
+def _with_size(metric: Metric, Z: Floats, size: float) -> Matrix:
+    """Return a metric's factor, scaled to a mean squared distance."""
+    found = mean_squared_distance(metric, Z)
+    return np.asarray(metric.L * math.sqrt(size / found)) if found > 0 else 0.0 * metric.L
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield

@@ -1,0 +1,36 @@
+"""Losses of margins: what learners minimise.
+
+A margin says how well a constraint is satisfied; larger is better. For a triplet it is the squared
+distance to far minus that to near. A loss falls with the margins, and its negative derivatives are
+the weights of the constraints.
+
+    Exponential     log of the sum of exp(-m)       BoostMetric, MetricBoost
+    Logistic        mean of log(1 + exp(-m))        less sensitive to wrong constraints
+    SquaredHinge    mean of max(0, a - m)^2         LSML
+    Hinge           mean of max(0, a - m)           LMNN, MaxMarginMetric, FrobMetric
+    SoftMargin      minus the smallest weighted mean, with capped weights      DRMetric
+
+To write your own, derive from `Loss`.
+"""
+
+from nearfar.losses.base import Loss
+from nearfar.losses.exponential import Exponential
+from nearfar.losses.pointwise import Hinge, Logistic, SquaredHinge
+from nearfar.losses.soft_margin import SoftMargin
+
+__all__ = ["Exponential", "Hinge", "Logistic", "Loss", "SoftMargin", "SquaredHinge", "named_loss"]
+
+LOSSES = {"exponential": Exponential, "logistic": Logistic, "squared_hinge": SquaredHinge}
+"""Losses that can be requested by name."""
+
+
+def named_loss(loss: str | Loss) -> Loss:
+    """Return a loss by its name; a loss is returned unchanged.
+
+    Examples
+    --------
+    >>> from nearfar.losses import named_loss
+    >>> named_loss("logistic")
+    Logistic()
+    """
+    return LOSSES[loss]() if isinstance(loss, str) else loss

@@ -1,0 +1,119 @@
+"""`Loss`: a function of margins, its weights, and its slope along a line (`MarginLoss`)."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from nearfar.typing import Vector
+
+Slope = Callable[[float], tuple[float, float]]
+"""Step -> how fast a loss falls there, and its curvature; the first never rises."""
+
+PIECE = 1 << 16
+"""Constraints that are evaluated at a time, so that they stay in the cache."""
+
+_SATISFIED = math.exp(-20.0)
+
+
+class MarginLoss(ABC):
+    """A convex function of all margins together that never rises with any of them."""
+
+    is_product: bool = False
+    """Whether the loss of all triplets is a product of sums over near and over far rows."""
+
+    def prepared(self, weight: Vector | None, n: int) -> Any:
+        """Return the weights of n constraints as `evaluate` and `along` take them."""
+        return 1.0 / n if weight is None else weight / weight.sum()
+
+    @abstractmethod
+    def evaluate(self, margins: Vector, weight: Any) -> tuple[float, Vector]:
+        """Return the loss, and the weight of each constraint in it.
+
+        Parameters
+        ----------
+        margins : array of shape (n_constraints,)
+        weight : object
+            What `prepared` returned.
+        """
+
+    @abstractmethod
+    def along(self, margins: Vector, H: Vector, weight: Any) -> Slope:
+        """Restrict the loss to the line of margins ``margins + w H``."""
+
+    def satisfied(self, total_weight: float) -> float:
+        """Return the loss below which all constraints count as satisfied."""
+        return _SATISFIED
+
+
+class Loss(MarginLoss):
+    """The weighted mean of a convex function of margins that never rises.
+
+    A loss of your own defines `value`, `slope` and `curvature`, each for an array of margins. Other
+    methods are for losses that are not means of such a function.
+
+    Examples
+    --------
+    A loss that is linear for wrong constraints and exponential for right ones:
+
+    >>> import numpy as np
+    >>> from nearfar import BoostMetric
+    >>> from nearfar.losses import Loss
+    >>> from sklearn.datasets import load_wine
+    >>> class Capped(Loss):
+    ...     def value(self, m):
+    ...         return np.where(m < 0, 1 - m, np.exp(-np.maximum(m, 0)))
+    ...     def slope(self, m):
+    ...         return np.where(m < 0, 1.0, np.exp(-np.maximum(m, 0)))
+    ...     def curvature(self, m):
+    ...         return np.where(m < 0, 0.0, np.exp(-np.maximum(m, 0)))
+    >>> X, y = load_wine(return_X_y=True)
+    >>> BoostMetric(loss=Capped(), max_iter=20).fit(X, y).score(X, y) > 0.97
+    True
+    """
+
+    @abstractmethod
+    def value(self, margins: Vector) -> Vector:
+        """Return the function of each margin."""
+
+    @abstractmethod
+    def slope(self, margins: Vector) -> Vector:
+        """Return minus the derivative at each margin; never negative, and it never rises."""
+
+    @abstractmethod
+    def curvature(self, margins: Vector) -> Vector:
+        """Return the second derivative at each margin; 0 where there is none."""
+
+    def evaluate(self, margins: Vector, weight: Any) -> tuple[float, Vector]:
+        """Return the weighted mean of the values, and the slopes times the weights."""
+        value = _total(self.value(margins), weight)
+        return value, np.asarray(self.slope(margins) * weight)
+
+    def along(self, margins: Vector, H: Vector, weight: Any) -> Slope:
+        """Restrict the loss to the line of margins ``margins + w H``."""
+        pieces = [slice(top, top + PIECE) for top in range(0, len(H), PIECE)]
+
+        def slope(w: float) -> tuple[float, float]:
+            first = second = 0.0
+            for piece in pieces:
+                h = H[piece]
+                m = margins[piece] + w * h
+                share = weight if np.ndim(weight) == 0 else weight[piece]
+                first += _total(self.slope(m) * h, share)
+                second += _total(self.curvature(m) * h * h, share)
+            return first, second
+
+        return slope
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+def _total(values: Vector, weight: Any) -> float:
+    if np.ndim(weight) == 0:
+        return float(weight * values.sum(dtype=np.float64))
+    return float(np.einsum("i,i->", values, weight, dtype=np.float64))
