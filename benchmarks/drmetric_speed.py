@@ -140,8 +140,8 @@ def boosted_weights(Z: Array, triplets: Triplets, history: History) -> Array:
     operator = TripletOperator(Z, triplets)
     state, paths = operator.start(), []
     for iteration in history:
-        if iteration.direction is not None:
-            state = state + iteration.step * operator.margins(iteration.direction)
+        direction = iteration.payload.directions[0]
+        state = state + iteration.step * operator.margins(direction)
         paths.append(operator.loss_and_weights(state)[1])
     return np.array(paths)
 

@@ -63,7 +63,8 @@ def measure(name: str, learner: Any, X: Array, y: Any, budget: float) -> dict[st
     with limited_threads(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         start = time.process_time()
-        found = estimate_fit(learner, X, y, budget=budget, clock=time.process_time)
+        data = learner._checked(X, y)
+        found = estimate_fit(learner._method(), data, budget=budget, clock=time.process_time)
         spent = time.process_time() - start
         start = time.process_time()
         learner.fit(X, y)

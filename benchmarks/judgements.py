@@ -19,7 +19,7 @@ from sklearn.metrics import roc_auc_score
 
 from nearfar import AutoMetric, Metric, Pairs, Triplets, datasets
 from nearfar.evaluate import triplet_accuracy
-from nearfar.learners.auto import known_learners
+from nearfar.learners.selection.auto import known_learners
 from protocol import Array, load, record
 
 TABLES = ("zappos_triplets", "alien_eggs_triplets", "letter", "orl_32x32")

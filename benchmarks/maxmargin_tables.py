@@ -21,7 +21,7 @@ from sklearn.metrics import recall_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 
-from nearfar import C_path, MaxMarginMetric, PairVerifier, RandomPairs
+from nearfar import MaxMarginMetric, PairVerifier, RandomPairs, max_margin_path
 from nearfar.evaluate import knn_error
 from protocol import arguments, euclidean_error, load, percent, record, splits
 
@@ -56,7 +56,7 @@ def table_1(names: list[str], n_runs: int) -> list[dict[str, Any]]:
         runs = n_runs if len(X) <= MANY_ROWS else min(3, n_runs)
         for seed, (train, test) in enumerate(splits(y, runs, test_size=0.5)):
             pairs = RandomPairs(n_pairs)(X[train], y[train], np.random.RandomState(seed))
-            path = C_path(X[train], pairs, random_state=seed)
+            path = max_margin_path(X[train], pairs, random_state=seed)
             chosen.append(path.best.C)
             learners = {
                 "as printed": MaxMarginMetric(variant="paper").fit(X[train], pairs),
@@ -97,7 +97,7 @@ def figure_1(name: str, training: tuple[int, ...], n_runs: int) -> list[dict[str
             P, Q = scaler.transform(X[train]), scaler.transform(X[test])
             gamma = 1.0 / float(np.median(((P[:, None] - P[None]) ** 2).sum(-1)))
             learner = MaxMarginMetric(kernel="rbf", gamma=gamma, random_state=seed)
-            path = C_path(X[train], y[train], learner=learner, random_state=seed)
+            path = max_margin_path(X[train], y[train], learner=learner, random_state=seed)
             learner.fit(X[train], y[train])
             found["kernel"].append(nearest_accuracy(P, y[train], Q, y[test]))
             for column, fitted in (("learned", learner), ("C chosen", path.best)):

@@ -20,10 +20,11 @@ from scipy.stats import ttest_1samp
 from sklearn.base import clone
 
 from nearfar import AutoMetric, Metric
+from nearfar.constraints import Supervision
 from nearfar.evaluate import average_precision_at_r
-from nearfar.learners.auto import known_learners
-from nearfar.learners.auto_scale import choose_scale
 from nearfar.learners.scaler import Scaler
+from nearfar.learners.selection.auto import known_learners
+from nearfar.learners.selection.scale import choose_scale
 from protocol import Array, load, record
 
 TABLES = {"letter": 60, "orl_32x32": 10, "clinc150_emb256": 20}
@@ -75,7 +76,9 @@ def ranking(metric: Metric, X: Array, y: Array) -> tuple[Array, Array]:
 
 
 def doing_nothing(X: Array, y: Array) -> Metric:
-    return Scaler.fit(X, choose_scale(X, y, ["unit", "standard", "cosine"])).euclidean
+    return Scaler.fit(
+        X, choose_scale(X, Supervision.of(y, len(X)), ["unit", "standard", "cosine"])
+    ).euclidean
 
 
 def measure(table: str, seed: int, arguments: argparse.Namespace) -> list[dict[str, Any]]:

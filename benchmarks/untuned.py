@@ -35,9 +35,10 @@ from sklearn.preprocessing import StandardScaler
 
 import nearfar
 from nearfar import AutoMetric
-from nearfar.learners.auto import known_learners
-from nearfar.learners.auto_scale import choose_scale
+from nearfar.constraints import Supervision
 from nearfar.learners.scaler import Scaler
+from nearfar.learners.selection.auto import known_learners
+from nearfar.learners.selection.scale import choose_scale
 from protocol import Array, load, splits
 
 TABLES = [
@@ -133,7 +134,11 @@ def methods(budget: float) -> dict[str, Callable[[Array, Array], Callable[[Array
         return fit
 
     found: dict[str, Any] = {
-        NOTHING: lambda X, y: Scaler.fit(X, choose_scale(X, y, ["unit", "standard"])).transform,
+        NOTHING: lambda X, y: (
+            Scaler.fit(
+                X, choose_scale(X, Supervision.of(y, len(X)), ["unit", "standard"])
+            ).transform
+        ),
         "Euclidean, as is": lambda X, _: Scaler.fit(X, "unit").transform,
         "Euclidean, standardised": lambda X, _: Scaler.fit(X, "standard").transform,
         "LDA": standardised(LinearDiscriminantAnalysis()),

@@ -11,7 +11,7 @@ from nearfar import MLKR, AutoMetric, BoostMetric, Metric, Triplets
 from nearfar.cli.methods import AUTO, LEARNERS
 from nearfar.comparison.verdict import GoalComparison
 from nearfar.constraints import neighbor_search
-from nearfar.learners.auto_problem import PRIOR
+from nearfar.learners.selection.auto_problem import PRIOR
 
 from .conftest import LABELS, NAMES, NCA_ONLY, QUICK
 

@@ -9,8 +9,8 @@ import nearfar
 from nearfar import MLKR, AutoMetric, BoostMetric, InverseCovariance
 from nearfar.comparison import default_methods
 from nearfar.comparison.methods import DEFAULT_LEARNERS
-from nearfar.learners.auto import known_learners
 from nearfar.learners.base import MetricLearner
+from nearfar.learners.selection.auto import known_learners
 from nearfar.metrics.search import Gallery
 
 QUICK = AutoMetric(candidates=["NCA"])

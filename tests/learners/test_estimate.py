@@ -17,8 +17,10 @@ from nearfar import (
     RandomPairs,
     RandomTriplets,
 )
+from nearfar.constraints import Supervision
 from nearfar.learners import estimate
 from nearfar.learners.estimate import Estimate, Measured, estimate_fit, extrapolate, grown
+from nearfar.learners.fitting import Data
 from problems import labelled
 
 
@@ -90,7 +92,9 @@ def test_the_clock_is_the_only_source_of_seconds():
     """Each look at the clock takes a second."""
     X, y, _ = labelled(n=3000)
     ticks = iter(range(10**6))
-    found = estimate_fit(RCA(), X, y, budget=1e9, clock=lambda: float(next(ticks)))
+    learner = RCA()
+    data = learner._checked(X, y)
+    found = estimate_fit(learner._method(), data, budget=1e9, clock=lambda: float(next(ticks)))
     assert found.seconds == 4.0
     assert found.iterations == 1
 
@@ -144,8 +148,9 @@ def test_a_budget_of_its_own():
 def test_samples_have_pairs_of_a_class(n_classes):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((6000, 2)), np.arange(6000) % n_classes
-    part, labels = estimate._sample(X, y, 300)
-    assert part.shape == (300, 2)
+    part = estimate._sample(Data(X, Supervision.of(y, len(X))), 300)
+    labels = part.supervision.codes
+    assert part.X.shape == (300, 2)
     assert np.median(np.bincount(labels)[np.unique(labels)]) >= 4
     assert RCA().estimate(X, y, budget=0.05).bytes > X.nbytes / 2
 
@@ -153,12 +158,14 @@ def test_samples_have_pairs_of_a_class(n_classes):
 def test_samples_of_constraints():
     X, y, _ = labelled(n=500)
     triplets = RandomTriplets(400)(X, y, np.random.RandomState(0))
-    rows, few = estimate._sample(X, triplets, 100)
+    data = Data(X, Supervision.of(triplets, len(X)))
+    part = estimate._sample(data, 100)
+    few = part.supervision.given
     assert len(few) == 100
-    few.check(len(rows))
+    few.check(len(part.X))
     given = {tuple(X[index].ravel()) for index in triplets.index}
-    assert all(tuple(rows[index].ravel()) in given for index in few.index)
-    assert estimate._sample(X, triplets, 400)[1] is triplets
+    assert all(tuple(part.X[index].ravel()) in given for index in few.index)
+    assert estimate._sample(data, 400) is data
 
 
 def test_bad_input():

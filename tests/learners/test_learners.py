@@ -44,7 +44,8 @@ from nearfar import (
     SparseNCA,
     Triplets,
 )
-from nearfar.learners.base import ConstraintLearner, MetricLearner
+from nearfar.learners.base import MetricLearner
+from nearfar.learners.constraint_learner import ConstraintLearner
 from problems import set_bands
 
 X, Y = (part[::2] for part in load_iris(return_X_y=True))

@@ -32,7 +32,7 @@ from nearfar import (
     SparseNCA,
     open_rows,
 )
-from nearfar.learners import rows_input
+from nearfar.learners import fitting
 from nearfar.learners.base import MetricLearner
 from nearfar.rows import base, opening
 
@@ -171,7 +171,7 @@ def test_the_message_names_all_learners_that_read_rows():
             batches = {"batch_size": 100} if "batch_size" in learner().get_params() else {}
             kinds = ("labels", "chunklets", "pairs", "triplets", "numbers")
             reads = any(learner(**batches)._reads_rows(kind) for kind in kinds)
-            assert reads == (re.search(rf"\b{name}\b", rows_input._WHO_CAN) is not None), name
+            assert reads == (re.search(rf"\b{name}\b", fitting._WHO_CAN) is not None), name
 
 
 def test_large_memmaps_are_read_in_blocks(tmp_path, monkeypatch):

@@ -29,7 +29,8 @@ from nearfar import (
     RandomTriplets,
     SparseNCA,
 )
-from nearfar.learners.base import ConstraintLearner, MetricLearner
+from nearfar.learners.base import MetricLearner
+from nearfar.learners.constraint_learner import ConstraintLearner
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors
 from problems import half_of
 

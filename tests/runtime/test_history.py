@@ -9,7 +9,7 @@ from nearfar.runtime.history import History, Iteration, map_iterations
 
 def solver(number=3, reason="converged"):
     for i in range(number):
-        yield Iteration(float(-i), eigenvalue=i, gap=2.0 * i, step=0.5, model=f"model {i}")
+        yield Iteration(float(-i), eigenvalue=i, gap=2.0 * i, step=0.5, payload=f"model {i}")
     return reason
 
 
@@ -29,8 +29,15 @@ def test_iterations_are_kept_in_order_with_the_reason():
 def test_only_the_last_model_is_kept():
     history = History()
     for number, iteration in enumerate(history.record(solver())):
-        assert iteration.model == f"model {number}"
-        assert [kept.model for kept in history] == [None] * number + [iteration.model]
+        assert iteration.payload == f"model {number}"
+        assert [kept.payload for kept in history] == [None] * number + [iteration.payload]
+
+
+def test_all_payloads_are_kept_on_demand():
+    history = History(keeps_payloads=True)
+    list(history.record(solver()))
+    assert [kept.payload for kept in history] == ["model 0", "model 1", "model 2"]
+    assert history[:2].keeps_payloads
 
 
 def test_seconds_are_those_of_the_solver_alone(monkeypatch):

@@ -178,6 +178,10 @@ class Supervision(ABC):
         """Whether there is enough to learn from."""
         return len(self) > 0
 
+    def usable(self) -> Supervision:
+        """Leave out constraints of weight 0, or raise ValueError if nothing can be learned from."""
+        return self
+
     def labels(self, learner: str, *, informative: bool = False) -> Ints:
         """Return class codes; `informative` ones tell some rows apart and join others."""
         raise ValueError(f"{learner} learns from class labels; got {self.kind.capitalize()}.")
@@ -334,6 +338,11 @@ class LabelSupervision(_InClasses):
             raise ValueError(f"Cannot learn from these labels: {_NEEDS_CLASSES}")
         return self.codes
 
+    def usable(self) -> LabelSupervision:
+        """Raise ValueError unless some rows are told apart and others joined."""
+        self.labels("", informative=True)
+        return self
+
     def triplets(
         self, X: Floats, strategy: TripletStrategy, random_state: np.random.RandomState
     ) -> Triplets:
@@ -402,6 +411,10 @@ class ChunkletSupervision(_InClasses):
         """Raise ValueError: nothing is known to be dissimilar."""
         raise ValueError(f"{_ONLY_TOGETHER} Give labels or Pairs.")
 
+    def usable(self) -> ChunkletSupervision:
+        """Number chunklets from 0, or raise ValueError if none has two rows."""
+        return replace(self, given=self.chunklets())
+
     def chunklets(self) -> Chunklets:
         """Return the chunklets, numbered from 0."""
         rows = np.flatnonzero(self.codes >= 0)
@@ -416,6 +429,7 @@ _ONLY_TOGETHER = (
 )
 
 
+@dataclass(frozen=True, eq=False)
 class _Listed(Supervision):
     """Constraints on row numbers."""
 
@@ -439,13 +453,15 @@ class _Listed(Supervision):
 
     def restrict(self, rows: Ints) -> Self:
         """Keep the constraints among these rows."""
-        return replace(
-            self, given=self.given.restrict(rows), n=len(rows), groups=self._groups(rows)
-        )
+        given = self.given.restrict(rows)
+        return type(self)(given, len(rows), groups=self._groups(rows))
+
+    def _with(self, given: Any) -> Self:
+        return type(self)(given, self.n, groups=self.groups)
 
     def take(self, numbers: Ints) -> Self:
         """Pick constraints over the same rows."""
-        return replace(self, given=self.given.take(numbers))
+        return self._with(self.given.take(numbers))
 
     def sample(self, size: int, random_state: np.random.RandomState) -> tuple[Ints, Supervision]:
         """Return `size` constraints, their rows, and as many other rows as there are in all."""
@@ -474,7 +490,7 @@ class _Listed(Supervision):
         most = min(n_folds, self._n_folds)
         if most > 1:
             for seen, unseen in self.given.folds(most, random_state=random_state):
-                yield Split(every, replace(self, given=seen), every, replace(self, given=unseen))
+                yield Split(every, self._with(seen), every, self._with(unseen))
 
     @property
     def _n_folds(self) -> int:
@@ -497,6 +513,11 @@ class TripletSupervision(_Listed):
     @property
     def _n_folds(self) -> int:
         return len(np.unique(self.given.index[:, 0]))
+
+    def usable(self) -> TripletSupervision:
+        """Leave out triplets of weight 0, or raise ValueError if there are no others."""
+        unused: Any = None
+        return self._with(self.triplets(unused, unused, unused))
 
     def triplets(
         self, X: Floats, strategy: TripletStrategy, random_state: np.random.RandomState
@@ -532,6 +553,10 @@ class PairSupervision(_Listed):
     kind: ClassVar[Kind] = "pairs"
     given: Pairs
     n: int
+
+    def usable(self) -> PairSupervision:
+        """Leave out pairs of weight 0, or raise ValueError unless others are of both kinds."""
+        return self._with(_of_both_kinds(self.given))
 
     @property
     def can_teach(self) -> bool:

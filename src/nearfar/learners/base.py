@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,7 +29,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from nearfar.constraints import NearestTriplets, mining_reports
 from nearfar.learners import fitting
 from nearfar.learners.declaration import learner
-from nearfar.learners.estimate import Estimate, estimate_fit
+from nearfar.learners.estimate import SAMPLE_BUDGET, Estimate, estimate_fit
 from nearfar.learners.explanations import restore_on_error
 from nearfar.learners.fitting import Data, Method
 from nearfar.learners.metric_builder import MetricBuilder
@@ -161,8 +161,8 @@ class MetricLearner(
         -------
         self
         """
+        self._check_parameters()
         with restore_on_error(self), limited_threads(getattr(self, "n_jobs", None)):
-            self._check_parameters()
             data = self._checked(X, y, groups)
             method = self._method()
             fitting.check_learnable(data, method)
@@ -299,13 +299,15 @@ class MetricLearner(
         >>> found.seconds > 0, found.bytes > 0
         (True, True)
         """
-        copy = clone(self)
+        copy, planned = clone(self), getattr(self, "budget", None)
         copy._check_parameters()
+        if planned is not None:
+            copy.set_params(budget=SAMPLE_BUDGET)
         data = copy._checked(X, y)
         fitting.check_in_memory(data.X)
         fitting.check_learnable(data, copy._method())
         with limited_threads(getattr(self, "n_jobs", None)):
-            return estimate_fit(copy, data, budget=budget)
+            return estimate_fit(copy._method(), data, budget=budget, planned=planned)
 
     @property
     def components_(self) -> Matrix:
@@ -349,8 +351,7 @@ class MetricLearner(
         check_is_fitted(self)
         data = self._checked(X, y, reset=False, scoring=True)
         fitting.check_in_memory(data.X)
-        points: Any = data.X
-        known: Any = data.supervision
+        points, known = data.X, cast(Any, data.supervision)
         if known.kind == "pairs":
             if not known.can_teach:
                 raise ValueError("To score pairs, both similar and dissimilar ones are needed.")

@@ -28,7 +28,7 @@ def learner(cls: C) -> C:
     made: Any = dataclass(kw_only=True, eq=False, repr=False)(cls)
     if made.__doc__ and "\n" in made.__doc__:
         made.__doc__ = _documented(made)
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def _documented(cls: Any) -> str:

@@ -22,19 +22,15 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.optimize import nnls
-from sklearn.base import clone
 
 from nearfar.learners import fitting
 from nearfar.learners.fitting import Data, Method
 from nearfar.learners.selection.choice import MAX_TRIAL_ROWS, Selection
 from nearfar.runtime.deadline import Clock
-
-if TYPE_CHECKING:
-    from nearfar.learners.base import MetricLearner
 
 _FIRST_SIZE = 250
 _FIRST_OF_MANY_ROWS = 1280
@@ -53,7 +49,7 @@ _SCALED_SIZE = 10_000
 _LARGEST_TRIAL = 2 * MAX_TRIAL_ROWS
 """Rows that trial fits learn from and are judged by."""
 _SHORTEST = 1e-9
-_SAMPLE_BUDGET = 0.5
+SAMPLE_BUDGET = 0.5
 """Seconds that a learner with a budget of its own has for a sample."""
 
 
@@ -129,22 +125,25 @@ class Measured:
 
 
 def estimate_fit(
-    learner: MetricLearner, data: Data, *, budget: float, clock: Clock = time.perf_counter
+    method: Method,
+    data: Data,
+    *,
+    budget: float,
+    planned: float | None = None,
+    clock: Clock = time.perf_counter,
 ) -> Estimate:
     """Fit samples, and extrapolate.
 
     Parameters
     ----------
-    learner : MetricLearner
+    method : Method
     data : Data
     budget : float
         About how many seconds the samples may take.
+    planned : float, optional
+        Seconds that the fit will take, if the learner has a budget of its own.
     clock : callable
     """
-    planned = getattr(learner, "budget", None)
-    if planned is not None:
-        learner = clone(learner).set_params(budget=_SAMPLE_BUDGET)
-    method = learner._method()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         measured = _growing_fits(method, data, budget, clock)
@@ -369,8 +368,7 @@ def _fit_memory(method: Method, data: Data, last: int) -> dict[str, float]:
         short = Selection(_MEMORY_ITERATIONS)
         peaks.append(peak_of(partial(fitting.learn, sample, scale, method, short, 0)))
     total = max(peaks[-1], grown(at, peaks, (len(data.X), everything), curved=False))
-    X: Any = data.X
-    scaled = min(total, float(X.size * X.dtype.itemsize))
+    scaled = min(total, float(data.X.size * data.X.dtype.itemsize))
     constant = min(total - scaled, grown(at, peaks, (0, 0), curved=False) if len(at) > 1 else 0.0)
     return {
         "scaled rows": scaled,

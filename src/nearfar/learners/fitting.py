@@ -46,9 +46,9 @@ _WHO_CAN = (
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Checked rows and what is known of them."""
+    """Checked rows, an array or `Rows`, and what is known of them."""
 
-    X: Points
+    X: Any
     supervision: Supervision
 
     def restrict(self, rows: Any) -> Data:
@@ -84,6 +84,8 @@ class Method:
         The largest possible `n_components`; None for the number of features.
     fraction : float, "auto" or None
         Share of the data that trial fits hold out.
+    must_validate : bool
+        Whether it is an error if nothing can be held out.
     validates_labels : bool
         Whether the fraction "auto" holds out labelled rows.
     validation : {"rows", "classes"}
@@ -107,6 +109,7 @@ class Method:
     n_components: int | None = None
     most_components: int | None = None
     fraction: float | Literal["auto"] | None = None
+    must_validate: bool = True
     validates_labels: bool = False
     validation: Validation = "rows"
     n_before: int = 0
@@ -263,7 +266,7 @@ def select(data: Data, scale: str | None, method: Method) -> Selection:
             fraction=fraction,
             validation=method.validation,
             seed=method.seed,
-            required=method.fraction != "auto",
+            required=method.must_validate and method.fraction != "auto",
         )
     kept = method.n_before / max(1, method.n_before + len(data.supervision))
     return replace(selection, shrinkage=max(selection.shrinkage, kept))

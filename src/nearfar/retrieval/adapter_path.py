@@ -127,7 +127,7 @@ class Problem:
         if not left:
             return
         for iteration in history.record(_search(loss, left[-1])):
-            last = iteration.model
+            last = iteration.payload
             while left and len(history) == left[0]:
                 yield left.pop(0), loss.change(last)
         for number in left:
@@ -137,7 +137,7 @@ class Problem:
 def _search(loss: RankingLoss, max_iter: int) -> Iterations:
     """Search from the untouched score on."""
     steps = lbfgs(loss, np.zeros(loss.size), max_iter=max_iter, tol=_TOLERANCE)
-    return map_iterations(steps, lambda step: Iteration(step[0], model=step[1]))
+    return map_iterations(steps, lambda step: Iteration(step[0], payload=step[1]))
 
 
 def score_spread(Q: Floats, X: Floats) -> float:

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from nearfar import BoostMetric, Metric, NearestTriplets, RandomPairs, Triplets
 from nearfar.datasets import make_known_metric
 from nearfar.learners.boosting import boostmetric
-from nearfar.learners.boosting.boostmetric import PenalizedExponential
+from nearfar.learners.boosting.boostmetric import PenalizedLoss
 from nearfar.learners.boosting.loop import boost
 from nearfar.learners.boosting.triplet_operator import TripletOperator
 from problems import half_of
@@ -265,7 +265,7 @@ class TestStopping:
     def test_a_consumer_may_stop_when_it_likes(self):
         X, _, triplets = half_of("iris")
         operator = TripletOperator(X, triplets)
-        rule = PenalizedExponential.relative(operator, penalty=1e-7, tol=0.0)
+        rule = PenalizedLoss.relative(operator, penalty=1e-7, tol=0.0)
         iterations = boost(operator, rule, operator.start(), max_iter=100)
         first = next(iterations)
         iterations.close()

@@ -52,18 +52,19 @@ def assert_equal_iterations(learner, X, triplets, **settings):
     expected = reference.run(X, triplets.index, n_rounds=learner.n_iter_, **settings)
     assert learner.n_iter_ >= 3
     for ours, theirs in zip(learner.history_, expected, strict=True):
-        sign = np.sign(ours.direction @ theirs.direction)
-        np.testing.assert_allclose(sign * ours.direction, theirs.direction, atol=1e-8)
-        np.testing.assert_allclose(ours.constraint_weights, theirs.d, atol=1e-8)
+        new = ours.payload
+        sign = np.sign(new.directions[0] @ theirs.direction)
+        np.testing.assert_allclose(sign * new.directions[0], theirs.direction, atol=1e-8)
+        np.testing.assert_allclose(new.constraint_weights, theirs.d, atol=1e-8)
         assert -ours.objective == pytest.approx(theirs.value, abs=1e-9)
         assert ours.eigenvalue == pytest.approx(theirs.eigenvalue, abs=1e-9)
         M = np.einsum(
             "l,li,lj",
-            ours.term_weights,
-            *[[r.direction for r in learner.history_][: len(ours.term_weights)]] * 2,
+            new.all_weights,
+            *[[r.payload.directions[0] for r in learner.history_][: len(new.all_weights)]] * 2,
         )
         np.testing.assert_allclose(M, theirs.M, atol=1e-8)
-        np.testing.assert_allclose(ours.term_weights, theirs.w, atol=1e-8)
+        np.testing.assert_allclose(new.all_weights, theirs.w, atol=1e-8)
 
 
 @pytest.mark.filterwarnings("ignore:The soft margin")
@@ -80,7 +81,7 @@ def test_the_paper_variant_equals_brute_force(name, solver):
     )
     for ours, theirs in zip(learner.history_, expected, strict=True):
         assert -ours.objective == pytest.approx(theirs.value, abs=1e-9)
-        np.testing.assert_allclose(ours.constraint_weights, theirs.d, atol=1e-7)
+        np.testing.assert_allclose(ours.payload.constraint_weights, theirs.d, atol=1e-7)
         assert ours.eigenvalue == pytest.approx(theirs.eigenvalue, abs=1e-7)
     assert learner.triplet_weights_[-1].sum() < 1 - 1e-3
 
@@ -125,7 +126,7 @@ class TestFit:
             learner = DRMetric(
                 independence=independence, scale="standard", max_iter=8, tol=0.0
             ).fit(X, y)
-            U = np.array([r.direction for r in learner.history_][:5])
+            U = np.array([r.payload.directions[0] for r in learner.history_][:5])
             assert len(U) == 5
             overlaps.append((np.triu(U @ U.T, 1) ** 2).sum())
         assert overlaps[0] > 1.5 * overlaps[1] > 3 * overlaps[2]
@@ -184,13 +185,13 @@ class TestFit:
         offset = operator.factor_margins(np.sqrt(2.0 / 4) * np.eye(4))
         soft = soft_margin_of(triplets, 4, cap=10.0, margin_tol=0.1)
         last = learner.history_[-1]
-        V = np.array([operator.margins(r.direction) for r in learner.history_])
-        value, d = soft.value_and_weights(offset + last.term_weights @ V)
-        assert learner.margin_ == pytest.approx(value, rel=1e-9)
-        np.testing.assert_allclose(d, last.constraint_weights, atol=1e-12)
+        V = np.array([operator.margins(r.payload.directions[0]) for r in learner.history_])
+        value, d = soft.evaluate(offset + last.payload.all_weights @ V)
+        assert learner.margin_ == pytest.approx(-value, rel=1e-9)
+        np.testing.assert_allclose(d, last.payload.constraint_weights, atol=1e-12)
         edges = V @ d
-        assert edges.max() - edges @ last.term_weights < 1e-9 * np.abs(V).max()
-        gap = np.linalg.eigvalsh(operator.matrix(d))[-1] - d @ (last.term_weights @ V)
+        assert edges.max() - edges @ last.payload.all_weights < 1e-9 * np.abs(V).max()
+        gap = np.linalg.eigvalsh(operator.matrix(d))[-1] - d @ (last.payload.all_weights @ V)
         assert learner.gap_ == pytest.approx(gap, rel=1e-6, abs=1e-12)
 
     def test_few_triplets_and_sharp_margins(self):
@@ -260,7 +261,7 @@ class TestFit:
     def test_weights_are_kept_only_when_asked_for(self):
         learner = DRMetric(scale="standard").fit(*load_iris(return_X_y=True))
         assert not hasattr(learner, "triplet_weights_")
-        assert all(r.constraint_weights is None for r in learner.history_)
+        assert all(r.payload.constraint_weights is None for r in learner.history_)
 
 
 def test_one_triplet_and_a_cap_that_leaves_no_choice():

@@ -54,13 +54,18 @@ def test_the_loss_falls_in_every_iteration(block_size, dtype):
     for iteration in iterations:
         assert iteration.objective < loss
         loss = iteration.objective
-        assert iteration.directions.shape[0] == len(iteration.steps) <= block_size
+        V, w = iteration.payload.directions, iteration.payload.weights
+        assert len(V) == len(w) <= block_size
         np.testing.assert_allclose(
-            iteration.directions @ iteration.directions.T, np.eye(len(iteration.steps)), atol=1e-6
+            iteration.payload.directions @ iteration.payload.directions.T,
+            np.eye(len(iteration.payload.weights)),
+            atol=1e-6,
         )
-        assert (iteration.steps >= 0).all()
-        assert iteration.step == pytest.approx(iteration.steps.sum())
-        L = np.vstack([L, np.sqrt(iteration.steps)[:, None] * iteration.directions])
+        assert (iteration.payload.weights >= 0).all()
+        assert iteration.step == pytest.approx(iteration.payload.weights.sum())
+        L = np.vstack(
+            [L, np.sqrt(iteration.payload.weights)[:, None] * iteration.payload.directions]
+        )
         again = operator.loss_and_weights(operator.state(L))[0]
         assert loss == pytest.approx(again, rel=1e-10 if dtype == np.float64 else 1e-5)
 

@@ -78,7 +78,7 @@ def test_the_first_iteration_has_the_leading_eigenvector_of_the_paper():
         learner = PSDBoost(nu=0.3, prior=None, scale=None, max_iter=1, tol=0.0).fit(X, triplets)
     first = learner.history_[0]
     assert first.eigenvalue == pytest.approx(eigenvalue, abs=1e-10)
-    v = first.directions[0]
+    v = first.payload.directions[0]
     assert v @ np.tensordot(p, A, 1) @ v == pytest.approx(eigenvalue, abs=1e-10)
     assert learner.margin_ >= value - 1e-9
 

@@ -35,10 +35,10 @@ def test_the_gap_is_a_bound_and_closes(rng):
     problem = problem_of(rng.standard_normal((10, 3)), rng)
     last = list(problem.solve())[-1]
     assert last.gap <= 1e-12 * last.objective
-    best = problem.at(last.model)
+    best = problem.at(last.payload)
     np.testing.assert_allclose(best.gradient, 0.0, atol=1e-4)
     for _ in range(50):
-        near = problem.at(last.model + 0.02 * rng.standard_normal((3, 3)))
+        near = problem.at(last.payload + 0.02 * rng.standard_normal((3, 3)))
         assert best.value <= near.value
         assert near.value - best.value <= near.gap
 
@@ -50,7 +50,7 @@ def test_the_start_does_not_matter(rng):
     problem.start = np.array([[0.0, 3.0, 0.0], [0.1, 0.0, 0.0], [1.0, 1.0, -1.0]])
     second = list(problem.solve())[-1]
     assert second.objective == pytest.approx(first.objective, rel=1e-10)
-    expected = first.model.T @ first.model
+    expected = first.payload.T @ first.payload
     np.testing.assert_allclose(second.model.T @ second.model, expected, atol=1e-5)
 
 

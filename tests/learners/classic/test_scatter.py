@@ -5,6 +5,7 @@ import pytest
 from sklearn.covariance import ledoit_wolf_shrinkage
 
 from nearfar import Pairs
+from nearfar.constraints import Supervision
 from nearfar.learners.classic import scatter
 from nearfar.learners.classic.scatter import (
     Evidence,
@@ -24,7 +25,8 @@ def small_blocks(monkeypatch):
 
 
 def scatter_of(X, supervision, shrinkage):
-    return PairScatter.of(Evidence.of_pairs(X, supervision), shrinkage)
+    known = Supervision.of(supervision, len(X))
+    return PairScatter.of(Evidence.of_pairs(X, known), shrinkage)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -55,17 +55,17 @@ def test_solvers_reach_the_optimum(posed, solver):
     problem = MaxMarginObjective(PairOperator(X, pairs, unit=1.0), C, P, tol=1e-6)
     iterations, reason = run(solver(problem, max_iter=5000))
     last = iterations[-1]
-    L = last.model[0].factor
+    L = last.payload[0].factor
     found = L.T @ L
     assert reason == "converged"
     explicit = reference.objective(
-        found, last.threshold, X, pairs.index, pairs.similar, C, pairs.weight, P
+        found, last.payload[0].b, X, pairs.index, pairs.similar, C, pairs.weight, P
     )
     assert last.objective == pytest.approx(explicit, rel=1e-10)
     assert value - slack - 1e-9 <= last.objective <= value * (1 + 2e-6)
     assert last.objective - value <= last.gap + 1e-9 * value
     np.testing.assert_allclose(found, A, atol=2e-2 * np.abs(A).max() + 1e-8)
-    assert last.threshold == pytest.approx(b, abs=2e-2 * (1 + abs(b)))
+    assert last.payload[0].b == pytest.approx(b, abs=2e-2 * (1 + abs(b)))
 
 
 def test_an_independent_solver_agrees(posed):
@@ -208,8 +208,8 @@ class TestFit:
         learner = MaxMarginMetric(scale="standard", random_state=0, tol=1e-6).fit(
             *load_wine(return_X_y=True)
         )
-        assert learner.history_[-1].model is not None
-        assert all(i.model is None for i in learner.history_[:-1])
+        assert learner.history_[-1].payload is not None
+        assert all(i.payload is None for i in learner.history_[:-1])
 
     def test_float32(self):
         X, y = load_wine(return_X_y=True)

@@ -94,12 +94,12 @@ class TestMixture:
             -0.5 * (centers**2).sum(axis=1),
         )
         mixture = Mixture(SoftNeighbors(X, y), 2, 0.02, 0.02)
-        iterations = list(mixture.minimize_as_printed(first, max_iter=5))
+        iterations = list(mixture.minimize_as_in_paper(first, max_iter=5))
         expected = reference.faithful_run(X, y, 2, 5, centres=centers, penalise_offsets=False)
         np.testing.assert_allclose([i.objective for i in iterations], expected.objectives[1:])
-        Ms = [L.T @ L for L in iterations[-1].model.L]
+        Ms = [L.T @ L for L in iterations[-1].payload.L]
         np.testing.assert_allclose(Ms, expected.Ms, atol=1e-12)
-        np.testing.assert_allclose(iterations[-1].model.V, expected.V, atol=1e-12)
+        np.testing.assert_allclose(iterations[-1].payload.V, expected.V, atol=1e-12)
 
     def test_one_metric_is_sparse_nca(self):
         X, y = load_wine(return_X_y=True)
@@ -152,7 +152,7 @@ class TestMixture:
         assert history.objective[-1] == min(ends)
         assert restarts[-1] == np.argmin(ends)
         assert len(parts) == (3 if np.argmin(ends) == 2 else 4)
-        assert [iteration.model is not None for iteration in history[-2:]] == [False, True]
+        assert [iteration.payload is not None for iteration in history[-2:]] == [False, True]
         assert np.isfinite(history.seconds).all()
 
     def test_gates_and_zeros(self):

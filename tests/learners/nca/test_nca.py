@@ -12,7 +12,7 @@ from sklearn.neighbors import NearestNeighbors, NeighborhoodComponentsAnalysis
 
 from nearfar import NCA, Metric, MixtureNCA, SparseNCA
 from nearfar.learners import map_learner
-from nearfar.learners.nca import single_map
+from nearfar.learners.nca import nca as module
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors
 from nearfar.numerics.span import axes_of_span
 
@@ -179,7 +179,7 @@ class TestFewPointsOfManyFeatures:
     def test_nca_is_the_same_in_the_span(self, wide, scale, monkeypatch):
         learner = NCA(scale=scale, max_iter=20, tol=0.0)
         inside = learner.fit(*wide).metric_.matrix
-        monkeypatch.setattr(single_map, "axes_of_span", lambda Z: None)
+        monkeypatch.setattr(module, "axes_of_span", lambda Z: None)
         np.testing.assert_allclose(learner.fit(*wide).metric_.matrix, inside, atol=1e-10)
 
     def test_a_penalty_leaves_nothing_beyond_the_span(self, wide):

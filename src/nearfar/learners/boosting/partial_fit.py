@@ -29,9 +29,11 @@ class PartialFitMixin(BoostingLearner):
     """Base of the boosting learners that take the metric so far as the prior of a new part."""
 
     _n_before: ClassVar[int] = 0
+    _is_part: ClassVar[bool] = False
 
     def _method(self) -> Method:
-        return replace(super()._method(), n_before=self._n_before)
+        method = replace(super()._method(), n_before=self._n_before)
+        return replace(method, must_validate=not self._is_part)
 
     def _adds_to_a_metric(self) -> bool:
         """Whether there is a `partial_fit`: the result of a fit must be a metric to add to."""
@@ -77,6 +79,7 @@ class PartialFitMixin(BoostingLearner):
         part = clone(self).set_params(warm_start=False)
         if self.validation_fraction == "auto":
             part.set_params(validation_fraction=_HELD_OUT)
+            part._is_part = True
         if hasattr(self, "metric_"):
             validate_data(self, X, reset=False, skip_check_array=True)
             part.set_params(prior=self.metric_)
@@ -84,6 +87,6 @@ class PartialFitMixin(BoostingLearner):
         part.fit(X, y)
         parameters = self.get_params(deep=False)
         for name, value in vars(part).items():
-            if name not in parameters and name != "_n_before":
+            if name not in parameters and name not in ("_n_before", "_is_part"):
                 setattr(self, name, value)
         return self

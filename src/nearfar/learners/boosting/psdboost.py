@@ -192,8 +192,8 @@ class PSDBoostProblem(TraceOneProblem):
             self.lower, w[used], u = best_terms_by_lp(V.rows[used], self.caps, offset, guess)
             idle = np.where(w > 0, 0, idle + 1)
             own = w[-len(H) :]
-            new = NewTerms(directions, own, all_weights=w.copy())
-            yield Iteration(-self.lower, eigenvalue, self.gap, float(own.sum()), new)
+            added = NewTerms(directions, own, all_weights=w.copy())
+            yield Iteration(-self.lower, eigenvalue, self.gap, float(own.sum()), added)
             if self.gap <= enough:
                 return "converged"
         return "max_iter"

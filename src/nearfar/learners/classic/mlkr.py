@@ -92,7 +92,6 @@ class MLKR(MapLearner):
 
     supervision: ClassVar[tuple[str, ...]] = ("numbers",)
     parameter_rules: ClassVar[dict[str, parameters.Rule]] = {"tol": number(at_least=0.0)}
-    tol: float
 
     def score(self, X: ArrayLike, y: Any) -> float:
         """Return R^2 of predictions of y by the mean of the five nearest other rows of X.

@@ -20,7 +20,7 @@ from nearfar.learners.declaration import learner
 from nearfar.learners.explanations import restore_on_error
 from nearfar.learners.fitting import Data
 from nearfar.learners.nca.base import NeighborhoodLearner
-from nearfar.learners.nca.soft_neighbors import check_classes, has_enough_classes
+from nearfar.learners.nca.soft_neighbors import has_enough_classes
 from nearfar.learners.problem import FitInput, Problem, WarmStart
 from nearfar.learners.scaler import Scaler
 from nearfar.learners.selection.choice import Selection
@@ -89,8 +89,8 @@ class BatchLearner(NeighborhoodLearner):
         >>> learner.score(X, y) > 0.9
         True
         """
+        self._check_parameters()
         with restore_on_error(self), limited_threads(self.n_jobs):
-            self._check_parameters()
             self._learn_part(X, y)
         return self
 
@@ -134,7 +134,6 @@ class Batches:
     random_state: np.random.RandomState
 
     def __post_init__(self) -> None:
-        check_classes(self.codes)
         if isinstance(self.Z, Rows) and not self.Z.random_access:
             raise ValueError(
                 "Batches are drawn at random, for which Parquet files and Dask arrays are too "

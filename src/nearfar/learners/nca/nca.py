@@ -34,7 +34,7 @@ from nearfar.learners.nca.base import NeighborhoodProblem, nonzero_rows
 from nearfar.learners.nca.batches import Adam, Batches, BatchLearner
 from nearfar.learners.nca.mixture_nca import Mixture
 from nearfar.learners.nca.mixture_problem import MixtureProblem
-from nearfar.learners.nca.soft_neighbors import SoftNeighbors
+from nearfar.learners.nca.soft_neighbors import SoftNeighbors, check_classes
 from nearfar.learners.problem import FitInput, Problem
 from nearfar.learners.shared_parameters import ValidationFraction, Variant
 from nearfar.numerics.lbfgs import lbfgs
@@ -92,6 +92,7 @@ class SingleMapLearner(BatchLearner):
             known = SoftNeighbors(Z[:], codes)
         else:
             assert self.batch_size is not None
+            check_classes(codes)
             known = Batches(Z, codes, self.batch_size, data.random_state)
         return self._problem(known, Adam.start(start), unit, self.max_iter)
 

@@ -126,21 +126,14 @@ class AutoMetric(MetricLearner):
 
     def _learned_from(self, seed: int, data: Data) -> Data:
         """Leave out what `expected_` is measured on."""
-        split = outer_split(data.supervision, self.validation, seed)
+        split = outer_split(data.supervision.usable(), self.validation, seed)
         return Data(data.X[split.rows], split.known)
 
     def _build_problem(self, data: FitInput) -> AutoProblem:
         return self._problem_with(int(data.random_state.randint(2**31 - 1)), data)
 
     def _problem_with(self, seed: int, data: FitInput) -> AutoProblem:
-        supervision = data.supervision
-        if supervision.kind == "labels":
-            sizes = np.bincount(supervision.codes)
-            if len(sizes) < 2 or sizes.max() < 2:
-                raise ValueError(
-                    "AutoMetric needs at least two classes, and at least one class with two "
-                    "members."
-                )
+        supervision = data.supervision.usable()
         methods = {
             name: _on_scaled_rows(each)._method()
             for name, each in self._learners(supervision.kind).items()

@@ -300,7 +300,7 @@ class AutoProblem(Problem):
             with _quietly(), early_stop(max(left, _LEAST_SECONDS)):
                 metric = learn(data, "unit", candidate.method, candidate.selection, self.seed)
             terms.append((metric, candidate.weight))
-        return self._sum(terms, data.X)  # type: ignore[arg-type]
+        return self._sum(terms, data.X)
 
     def _affordable(self, chosen: list[Candidate], n_rows: int, seconds: float) -> Ints | None:
         """Return the rows of a sample, if there is no time for fits to all labelled rows."""

@@ -21,8 +21,8 @@ from nearfar import (
     RandomTriplets,
     SparseNCA,
 )
-from nearfar.learners.held_out import mean_squared_distance
-from nearfar.learners.validation import Plan
+from nearfar.learners.selection.choice import Selection
+from nearfar.learners.selection.held_out import mean_squared_distance
 from nearfar.runtime.history import History, Iteration
 
 X, Y = (part[::2] for part in load_wine(return_X_y=True))
@@ -162,7 +162,7 @@ def test_few_components_stay_few():
         )
 
 
-class TestPlan:
+class TestSelection:
     def test_a_limit_ends_a_solver(self):
         def solver():
             for number in range(10):
@@ -171,19 +171,56 @@ class TestPlan:
 
         for limit, expected in ((3, "validation"), (None, "max_iter"), (20, "max_iter")):
             history = History()
-            assert len(list(history.record(Plan(limit).limit(history, solver())))) <= 10
+            assert len(list(history.record(Selection(limit).limit(history, solver())))) <= 10
             assert history.stopped == expected
             assert len(history) == (3 if limit == 3 else 10)
 
     def test_all_shrinkage_is_the_prior_in_other_units(self):
         prior, learned = Metric.identity(13), Metric(np.diag(np.arange(1.0, 14)))
-        shrunk = Plan(None, 1.0).shrinkage_to(prior, X, None).apply(learned)
+        shrunk = Selection(None, 1.0).shrinkage_to(prior, X, None).apply(learned)
         M = shrunk.matrix
         np.testing.assert_allclose(M, M[0, 0] * np.eye(13), atol=1e-9 * M[0, 0])
         assert mean_squared_distance(shrunk, X) == pytest.approx(mean_squared_distance(learned, X))
 
     def test_gated_metrics_keep_their_gate(self):
         gated = GatedMetric([Metric.identity(13)] * 2, V=np.eye(2, 13), b=[0, 1])
-        shrunk = Plan(None, 0.5).shrinkage_to(Metric.identity(13), X, None).apply(gated)
+        shrunk = Selection(None, 0.5).shrinkage_to(Metric.identity(13), X, None).apply(gated)
         np.testing.assert_array_equal(shrunk.assign(X), gated.assign(X))
         assert len(shrunk.parts) == 2
+
+
+def test_kernels_are_validated_too(isotropic):
+    points, y = isotropic
+    learner = MaxMarginMetric(kernel="rbf", n_basis=40, random_state=0, validation_fraction=0.2)
+    learner.fit(points, y)
+    assert learner.prior_share_ > 0.1
+    features = learner._learned_metric.kernel_map
+    assert learner.metric_.kernel_map is features
+    pairs = RandomPairs(1000)(points, y, np.random.RandomState(0))
+    distances = learner.metric_.pair_distances(points, pairs) ** 2
+    best = max(np.mean((distances < b) == pairs.similar) for b in np.quantile(distances, Q))
+    assert np.mean(learner.predict(points, pairs) == pairs.similar) > best - 0.05
+
+
+def test_a_fraction_that_cannot_be_held_out_is_refused():
+    with pytest.raises(ValueError, match="no trial fit succeeded"):
+        BoostMetric(validation_fraction=0.2).fit([[0.0], [1.0], [5.0]], [0, 0, 1])
+
+
+def test_what_is_not_a_metric_is_not_validated():
+    learner = MetricBoost(variant="paper", validation_fraction=0.2)
+    with pytest.raises(ValueError, match="Only metrics can be validated"):
+        learner.fit(X, Y)
+
+
+def test_groups_are_not_on_both_sides(rng):
+    """Copies of rows, with classes at random: only groups show that nothing can be learned."""
+    points, y = (
+        np.repeat(rng.standard_normal((40, 6)), 8, axis=0),
+        np.repeat(rng.integers(0, 2, 40), 8),
+    )
+    points += 1e-3 * rng.standard_normal(points.shape)
+    learner = BoostMetric(random_state=0, scale="unit", validation_fraction=0.2)
+    fooled = learner.fit(points, y).prior_share_
+    honest = learner.fit(points, y, groups=np.repeat(np.arange(40), 8)).prior_share_
+    assert honest > fooled + 0.2

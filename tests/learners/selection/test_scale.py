@@ -9,11 +9,15 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import Normalizer
 
 from nearfar import BoostMetric, MaxMarginMetric, Metric, MetricBoost, MixtureNCA, Pairs, Triplets
-from nearfar.constraints import Chunklets, RandomPairs, RandomTriplets
-from nearfar.learners.auto_scale import choose_scale
+from nearfar.constraints import Chunklets, RandomPairs, RandomTriplets, Supervision
 from nearfar.learners.scaler import Scaler
+from nearfar.learners.selection import scale as module
 
 N = 120
+
+
+def choose_scale(X, y, numbers=False):
+    return module.choose_scale(X, Supervision.of(y, len(X), numbers=numbers))
 
 
 @pytest.fixture
@@ -45,7 +49,7 @@ def kinds_of(y, X):
 def test_every_kind_of_supervision_finds_the_right_scale(tables, scale):
     y, X = tables[0], tables[1][scale]
     for kind, supervision in kinds_of(y, X).items():
-        assert choose_scale(X, supervision) == scale, kind
+        assert choose_scale(X, supervision, kind == "numbers") == scale, kind
 
 
 def test_ties_go_to_rows_as_they_are():

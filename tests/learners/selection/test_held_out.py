@@ -7,15 +7,14 @@ import pytest
 from scipy.optimize import check_grad
 
 from nearfar import GatedMetric, Metric, Pairs, Triplets
-from nearfar.constraints import Chunklets, RandomPairs, RandomTriplets
-from nearfar.learners.held_out import (
+from nearfar.constraints import Chunklets, RandomPairs, RandomTriplets, Supervision
+from nearfar.learners.selection.held_out import (
     HeldOutPairs,
     HeldOutRows,
     HeldOutTriplets,
     held_out_parts,
     mean_squared_distance,
-    splits,
-    weigh,
+    optimal_weights,
 )
 
 N, D = 40, 3
@@ -115,7 +114,7 @@ def test_triplets_and_pairs_against_loops(table):
 def test_the_best_weights_are_optimal(table, kind):
     part = parts_of(*table)[kind]
     values = tables(part)
-    found = weigh([(part, values)])
+    found = optimal_weights([(part, values)])
     value, gradient = part.value(found.weights, values)
     assert found.value == pytest.approx(value / len(part))
     gradient = gradient / len(part)
@@ -155,47 +154,46 @@ def test_mean_squared_distance(table):
 class TestSplits:
     @pytest.mark.parametrize("validation", ["rows", "classes"])
     def test_each_labelled_row_is_held_out_once(self, table, validation):
-        X, y = table[0], np.append(table[1][:-1], 9)
+        y = np.append(table[1][:-1], 9)
         unseen = []
-        for split in splits(X, y, 4, validation, np.random.RandomState(0)):
-            assert not set(split.rows) & set(split.unseen)
-            np.testing.assert_array_equal(split.known, y[split.rows])
+        for split in Supervision.of(y, N).split(4, np.random.RandomState(0), by=validation):
+            assert not set(split.rows) & set(split.unseen_rows)
+            np.testing.assert_array_equal(split.known.names[split.known.codes], y[split.rows])
             if validation == "classes":
-                assert not set(y[split.rows]) & set(y[split.unseen])
-            unseen += split.unseen.tolist()
+                assert not set(y[split.rows]) & set(y[split.unseen_rows])
+            unseen += split.unseen_rows.tolist()
         single = set() if validation == "classes" else {N - 1}
         assert sorted(unseen) == sorted(set(range(N)) - single)
 
     def test_folds_have_the_same_classes(self, table):
-        X, y = table
-        for split in splits(X, y, 4, "rows", np.random.RandomState(0)):
-            counts = np.bincount(y[split.unseen], minlength=4)
+        y = table[1]
+        for split in Supervision.of(y, N).split(4, np.random.RandomState(0), by="rows"):
+            counts = np.bincount(y[split.unseen_rows], minlength=4)
             assert counts.max() - counts.min() <= 1
 
     def test_anchors_do_not_leak(self, table):
         X, y = table
         triplets = RandomTriplets(200)(X, y, np.random.RandomState(0))
-        for split in splits(X, triplets, 4, "rows", np.random.RandomState(0)):
-            assert not set(split.known.index[:, 0]) & set(split.unseen.index[:, 0])
+        for split in Supervision.of(triplets, N).split(4, np.random.RandomState(0), by="rows"):
+            assert not set(split.known.given.index[:, 0]) & set(split.unseen.given.index[:, 0])
             assert len(split.known) + len(split.unseen) == 200
 
-    def test_connected_pairs_do_not_leak(self, table):
-        X, _ = table
+    def test_connected_pairs_do_not_leak(self):
         pairs = Pairs(np.arange(N).reshape(-1, 2), np.arange(N // 2) % 2 == 0)
-        for split in splits(X, pairs, 4, "rows", np.random.RandomState(0)):
-            assert not set(split.known.index.ravel()) & set(split.unseen.index.ravel())
+        for split in Supervision.of(pairs, N).split(4, np.random.RandomState(0), by="rows"):
+            assert not set(split.known.given.index.ravel()) & set(split.unseen.given.index.ravel())
 
     def test_chunklets_are_held_out_whole(self, table):
-        X, y = table
+        y = table[1]
         chunklets = Chunklets(np.where(np.arange(N) < 30, y, -1))
-        for split in splits(X, chunklets, 4, "rows", np.random.RandomState(0)):
-            assert not set(y[split.rows]) & set(y[split.unseen])
-            assert max(split.rows.max(), split.unseen.max()) < 30
+        for split in Supervision.of(chunklets, N).split(4, np.random.RandomState(0), by="rows"):
+            assert not set(y[split.rows]) & set(y[split.unseen_rows])
+            assert max(split.rows.max(), split.unseen_rows.max()) < 30
 
     def test_parts_end_when_there_is_enough(self, table):
         X, y = table
         options = {"fraction": 0.25, "validation": "rows", "random_state": np.random.RandomState(0)}
-        assert len(list(held_out_parts(X, y, enough=1, **options))) == 1
-        assert len(list(held_out_parts(X, y, enough=1000, **options))) == 4
-        (part,) = held_out_parts(X, y, enough=1, max_rows=15, **options)
+        assert len(list(held_out_parts(X, Supervision.of(y, N), enough=1, **options))) == 1
+        assert len(list(held_out_parts(X, Supervision.of(y, N), enough=1000, **options))) == 4
+        (part,) = held_out_parts(X, Supervision.of(y, N), enough=1, max_rows=15, **options)
         assert len(part.rows) == len(part.supervision) == 15

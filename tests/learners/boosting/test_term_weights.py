@@ -9,12 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from nearfar.learners.boosting.soft_margin import (
-    SoftMargin,
-    best_terms_by_lp,
-    water_level,
-    worst_weights,
-)
+from nearfar.learners.boosting.term_weights import best_terms, best_terms_by_lp, worst_weights
+from nearfar.losses import SoftMargin
+from nearfar.losses.soft_margin import water_level
 from references import drmetric as reference
 
 
@@ -47,8 +44,8 @@ def test_water_filling(seed, n, cap, spread):
 def test_soft_margin_equals_a_generic_convex_solver(seed):
     soft, V, offset = random_terms(seed)
     n = V.shape[1]
-    value, w = soft.best_terms(V, np.eye(len(V))[0], offset)
-    d = soft.value_and_weights(offset + w @ V)[1]
+    value, w = best_terms(soft, V, np.eye(len(V))[0], offset)
+    d = soft.evaluate(offset + w @ V)[1]
     x = cvxpy.Variable(n)
     worst = cvxpy.max(V @ x) + offset @ x
     problem = cvxpy.Problem(
@@ -68,14 +65,14 @@ def test_soft_margin_equals_a_generic_convex_solver(seed):
 @given(seed=st.integers(0, 10**6), t=st.integers(1, 12))
 def test_entropic_weights_are_optimal(seed, t):
     soft, V, offset = random_terms(seed, t)
-    value, w = soft.best_terms(V, np.full(t, 1 / t), offset)
-    d = soft.value_and_weights(offset + w @ V)[1]
+    value, w = best_terms(soft, V, np.full(t, 1 / t), offset)
+    d = soft.evaluate(offset + w @ V)[1]
     assert w.min() >= 0
     assert w.sum() == pytest.approx(1.0, abs=1e-14)
     edges = V @ d
     assert edges.max() - edges @ w <= 1e-11
     np.testing.assert_allclose(edges[w > 1e-9], edges.max(), atol=1e-8)
-    from_elsewhere = soft.best_terms(V, np.eye(t)[-1], offset)
+    from_elsewhere = best_terms(soft, V, np.eye(t)[-1], offset)
     assert from_elsewhere[0] == pytest.approx(value, abs=1e-12)
     np.testing.assert_allclose(from_elsewhere[1], w, atol=1e-7)
 
@@ -94,7 +91,7 @@ def test_hard_soft_margins_are_solved(seed, t, n, cap, sharpness):
     V = rng.uniform(-1, 1, (t, n)).round(2)
     V[-1] = V[0]
     values = [
-        soft.best_terms(V, start, np.zeros(n))[0] for start in (np.eye(t)[0], np.full(t, 1 / t))
+        best_terms(soft, V, start, np.zeros(n))[0] for start in (np.eye(t)[0], np.full(t, 1 / t))
     ]
     limit = best_terms_by_lp(V, cap / n, np.zeros(n))[0]
     assert values[0] == pytest.approx(values[1], abs=1e-6)
@@ -106,9 +103,9 @@ def test_a_soft_margin_that_once_cycled(start):
     V = np.array([[-0.4, 0.77], [1.0, 0.26], [-0.1, 0.76]])
     soft = SoftMargin(np.full(2, 0.5), 10.0, 300.0)
     w = np.full(3, 1 / 3) if start is None else np.eye(3)[start]
-    value, w = soft.best_terms(V, w, np.zeros(2))
+    value, w = best_terms(soft, V, w, np.zeros(2))
     assert value == pytest.approx(best_terms_by_lp(V, 1.0, np.zeros(2))[0], abs=0.01)
-    edges = V @ soft.value_and_weights(w @ V)[1]
+    edges = V @ soft.evaluate(w @ V)[1]
     assert edges.max() - edges @ w < 1e-9
 
 
@@ -118,12 +115,9 @@ def test_gradient_of_the_soft_margin(seed):
     rng = np.random.default_rng(seed)
     w, p = rng.dirichlet(np.ones(len(V))), rng.standard_normal(len(V))
     h = 1e-6
-    rise = (
-        soft.value_and_weights(offset + (w + h * p) @ V)[0]
-        - soft.value_and_weights(offset + (w - h * p) @ V)[0]
-    )
-    slope = p @ V @ soft.value_and_weights(offset + w @ V)[1]
-    assert rise / (2 * h) == pytest.approx(slope, rel=1e-6)
+    rise = soft.evaluate(offset + (w + h * p) @ V)[0] - soft.evaluate(offset + (w - h * p) @ V)[0]
+    slope = p @ V @ soft.evaluate(offset + w @ V)[1]
+    assert rise / (2 * h) == pytest.approx(-slope, rel=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -13,11 +13,13 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from nearfar import NCA, AutoMetric, BoostMetric, DRMetric, MixtureNCA, RandomPairs, RandomTriplets
 from nearfar.constraints import Chunklets
-from nearfar.learners import auto_problem as module
-from nearfar.learners.expectation import expect_pairs, wilson
-from nearfar.learners.held_out import mean_squared_distance
 from nearfar.learners.scaler import Scaler
+from nearfar.learners.selection import auto_problem as module
+from nearfar.learners.selection import scale as scales
+from nearfar.learners.selection.expectation import expect_pairs, wilson
+from nearfar.learners.selection.held_out import mean_squared_distance
 from nearfar.metrics.metric import Metric
+from nearfar.runtime.progress import watching
 
 X, Y = load_wine(return_X_y=True)
 QUICK = ["DRMetric", "NCA"]
@@ -29,7 +31,7 @@ def fitted():
 
 
 def test_weights_are_shares_of_the_mean_squared_distance(fitted):
-    assert set(fitted.weights_) == {"as it was", *QUICK}
+    assert set(fitted.weights_) == {"Euclidean", *QUICK}
     assert sum(fitted.weights_.values()) == pytest.approx(1)
     assert min(fitted.weights_.values()) >= 0
 
@@ -38,7 +40,7 @@ def test_the_metric_is_the_blend_of_fits_to_all_rows(fitted):
     scaler = Scaler.fit(X, fitted.scale_)
     Z = scaler.transform(X)
     iterations = {entry["name"]: entry["n_iter"] for entry in fitted.leaderboard_}
-    M = fitted.weights_["as it was"] * np.eye(13) / mean_squared_distance(Metric.identity(13), Z)
+    M = fitted.weights_["Euclidean"] * np.eye(13) / mean_squared_distance(Metric.identity(13), Z)
     for cls in (DRMetric, NCA):
         weight = fitted.weights_[cls.__name__]
         if weight == 0:
@@ -151,7 +153,7 @@ def test_candidates_that_cannot_learn_are_noted():
 def test_no_time_is_no_learning():
     learner = AutoMetric(candidates=QUICK, budget=1e-3, scale="standard").fit(X, Y)
     assert {entry["note"] for entry in learner.leaderboard_} == {"no time left"}
-    assert learner.weights_["as it was"] == 1
+    assert learner.weights_["Euclidean"] == 1
     M = learner.metric_.matrix * np.outer(X.std(axis=0), X.std(axis=0))
     np.testing.assert_allclose(M, M[0, 0] * np.eye(13), atol=1e-12)
 
@@ -160,13 +162,13 @@ def test_fits_to_many_rows_may_use_a_sample(monkeypatch):
     monkeypatch.setattr(module, "_MAX_TRIAL_ROWS", 40)
     learner = AutoMetric(candidates=["DRMetric"])
     seen = []
-    fit = DRMetric._learn
+    fit = module.learn
 
-    def learn(self, X, *others):
-        seen.append(len(X))
-        return fit(self, X, *others)
+    def learn(data, *others):
+        seen.append(len(data.X))
+        return fit(data, *others)
 
-    monkeypatch.setattr(DRMetric, "_learn", learn)
+    monkeypatch.setattr(module, "learn", learn)
     monkeypatch.setattr(module.AutoProblem, "_affordable", lambda *_: np.arange(0, 130, 2))
     learner.fit(X, Y)
     assert set(seen) == {65}
@@ -182,14 +184,14 @@ def test_the_distance_as_it_was_is_kept_where_nothing_can_be_learned(rng):
     y = np.arange(90) % 3
     points = 0.7 * rng.standard_normal((3, 30))[y] + rng.standard_normal((90, 30))
     learner = AutoMetric(candidates=["BoostMetric"], scale="unit").fit(points, y)
-    assert learner.weights_["as it was"] > 0.3
+    assert learner.weights_["Euclidean"] > 0.3
 
 
 def test_chunklets_hold_out_whole_ones():
     chunklets = Chunklets(np.where(np.arange(len(X)) % 2, Y * 30 + np.arange(len(X)) % 20, -1))
     learner = AutoMetric(candidates=["DRMetric"]).fit(X, chunklets)
     assert "what does not" in learner.leaderboard_[0]["note"]
-    assert learner.weights_ == {"as it was": 1.0}
+    assert learner.weights_ == {"Euclidean": 1.0}
 
 
 def test_pairs_of_equal_distance_count_half():
@@ -197,3 +199,71 @@ def test_pairs_of_equal_distance_count_half():
     pairs = RandomPairs(4)(points, np.array([0, 0, 1, 1]), np.random.RandomState(0))
     flat = Metric([[0.0]])
     assert expect_pairs((flat, flat), points, pairs).value == pytest.approx(0.5)
+
+
+def test_the_old_name_of_euclidean_distance_still_works(fitted):
+    with pytest.warns(FutureWarning, match="Euclidean"):
+        assert fitted.weights_["as it was"] == fitted.weights_["Euclidean"]
+    with pytest.raises(KeyError):
+        fitted.weights_["anything"]
+
+
+def test_a_fit_that_is_stopped_early_has_the_best_blend_so_far():
+    """Stopped after two of three candidates: not Euclidean distance, but what was learned."""
+
+    def stop_after_two(iterations, fit):
+        for number, iteration in enumerate(iterations, start=1):
+            yield iteration
+            if number == 2:
+                return
+
+    with watching(stop_after_two):
+        learner = AutoMetric(candidates=[*QUICK, "RCA"], scale="standard").fit(X, Y)
+    assert learner.n_iter_ == 2
+    assert learner.expected_ is None
+    assert set(learner.weights_) == {"Euclidean", *QUICK}
+    assert sum(learner.weights_.values()) == pytest.approx(1.0)
+    assert learner.weights_["Euclidean"] < 1
+    Z = Scaler.fit(X, "standard").transform(X)
+    M = learner.metric_.matrix * np.outer(X.std(axis=0), X.std(axis=0))
+    assert np.abs(M / M[0, 0] - np.eye(13)).max() > 0.1
+    size = mean_squared_distance(Metric.from_matrix(M), Z)
+    assert size == pytest.approx(1.0, rel=1e-6)
+
+
+def test_the_scale_is_chosen_without_what_is_expected_on(monkeypatch):
+    """Labels of the outer part do not change the scale: it judges the result."""
+    seen = []
+    choose = scales.choose_scale
+
+    def recorded(points, known, among):
+        seen.append((points, known.names[known.codes]))
+        return choose(points, known, among)
+
+    monkeypatch.setattr(scales, "choose_scale", recorded)
+    learner = AutoMetric(candidates=["RCA"]).fit(X, Y)
+    (points, known), n_outer = seen[0], learner.expected_.n
+    assert len(points) == len(known) == len(X) - n_outer
+
+
+class TestGroups:
+    """Eight noisy copies of each row, with classes at random: nothing can be learned."""
+
+    @pytest.fixture
+    def copies(self, rng):
+        points, y = rng.standard_normal((60, 6)), rng.integers(0, 2, 60)
+        X = np.repeat(points, 8, axis=0) + 1e-3 * rng.standard_normal((480, 6))
+        return X, np.repeat(y, 8), np.repeat(np.arange(60), 8)
+
+    def test_groups_are_honest(self, copies):
+        X, y, groups = copies
+        learner = AutoMetric(candidates=["DRMetric", "RCA"])
+        assert learner.fit(X, y).expected_.value < 0.05
+        assert learner.fit(X, y, groups=groups).expected_.value > 0.3
+
+    def test_triplets_too(self, copies):
+        X, y, groups = copies
+        triplets = RandomTriplets(4000)(X, y, np.random.RandomState(0))
+        learner = AutoMetric(candidates=["BoostMetric"]).fit(X, triplets, groups=groups)
+        assert learner.expected_.value > 0.35
+        assert 0 < learner.expected_.n < 1000

@@ -3,14 +3,14 @@ from __future__ import annotations
 import pytest
 from sklearn.datasets import load_wine
 
-from nearfar import C_path, MaxMarginMetric
+from nearfar import MaxMarginMetric, max_margin_path
 from problems import random_pairs
 
 
 class TestPath:
     def test_each_step_is_the_optimum_of_its_penalty(self):
         X, pairs = random_pairs(10, n=200)
-        path = C_path(
+        path = max_margin_path(
             X,
             pairs,
             C=[1000.0, 1.0, 30.0],
@@ -32,7 +32,7 @@ class TestPath:
 
     def test_cross_validated_choice(self):
         X, y = load_wine(return_X_y=True)
-        path = C_path(X, y, C=[1e-4, 100.0], cv=3, random_state=0)
+        path = max_margin_path(X, y, C=[1e-4, 100.0], cv=3, random_state=0)
         assert path.scores.shape == (2, 3)
         assert path.best is path.learners[int(path.scores.mean(axis=1).argmax())]
         assert path.best.C == 100.0

@@ -5,7 +5,7 @@ import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
 from nearfar import Metric
-from nearfar.learners.expectation import expect_error, wilson
+from nearfar.learners.selection.expectation import expect_error, wilson
 
 IDENTITY = Metric.identity(2)
 

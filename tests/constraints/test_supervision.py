@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nearfar import Chunklets, NearestTriplets, Pairs, RandomPairs, RandomTriplets, Triplets
+from nearfar.constraints import Supervision, kind_of
+from problems import labelled
+
+X, Y, _ = labelled()
+SIMILAR = Pairs([[0, 1], [0, 2], [3, 4]], [True, False, False], [2.0, 3.0, 0.0])
+
+
+def triplets_of(supervision, strategy=None):
+    known = Supervision.of(supervision, len(X))
+    return known.triplets(X, strategy or NearestTriplets(), np.random.RandomState(0))
+
+
+def pairs_of(supervision, strategy=None):
+    known = Supervision.of(supervision, len(X))
+    return known.pairs(X, strategy or RandomPairs(20), np.random.RandomState(0))
+
+
+def chunklets_of(supervision):
+    return Supervision.of(supervision, len(X)).chunklets()
+
+
+def test_labels_go_through_the_strategy():
+    expected = NearestTriplets(1, 1)(X, Y)
+    np.testing.assert_array_equal(triplets_of(Y, NearestTriplets(1, 1)).index, expected.index)
+    drawn = RandomPairs(30)(X, Y, np.random.RandomState(0))
+    np.testing.assert_array_equal(pairs_of(Y, RandomPairs(30)).index, drawn.index)
+    joined = triplets_of(Y, RandomPairs(30))
+    np.testing.assert_array_equal(joined.index, drawn.triplets().index)
+
+
+def test_constraints_pass_through_without_those_of_no_weight():
+    triplets = Triplets([[0, 1, 2], [3, 4, 5]], [0.0, 2.0])
+    for given in (triplets, triplets.over(len(X))):
+        assert triplets_of(given).index.tolist() == [[3, 4, 5]]
+        assert triplets_of(given).weight.tolist() == [2.0]
+    plain = Triplets([[0, 1, 2]])
+    assert triplets_of(plain) is plain
+    for given in (SIMILAR, SIMILAR.over(len(X))):
+        assert pairs_of(given).index.tolist() == [[0, 1], [0, 2]]
+        assert triplets_of(given).index.tolist() == [[0, 1, 2]]
+        assert triplets_of(given).weight.tolist() == [6.0]
+
+
+@pytest.mark.parametrize(
+    ("convert", "supervision", "strategy", "message"),
+    [
+        (triplets_of, Chunklets.from_labels(Y), None, "what does not.*Triplets or Pairs"),
+        (pairs_of, Chunklets.from_labels(Y), None, "what does not.*labels or Pairs"),
+        (triplets_of, np.zeros(60, int), None, "at least two classes"),
+        (triplets_of, np.arange(60), RandomTriplets(5), "two members"),
+        (pairs_of, np.zeros(60, int), None, "at least two classes"),
+        (pairs_of, Triplets([[0, 1, 2]]), None, "not which pairs are similar"),
+        (pairs_of, Y, NearestTriplets(), "makes Triplets, not Pairs"),
+        (triplets_of, Y, lambda X, y, random_state: "many", "makes str, not Triplets"),
+        (triplets_of, Pairs([[0, 1]], [True]), None, "share a row"),
+        (pairs_of, Pairs([[0, 1]], [True]), None, "All pairs are similar"),
+        (triplets_of, Triplets([[0, 1, 60]]), None, "row 60"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:The number of unique classes")
+def test_what_cannot_be_converted_is_refused(convert, supervision, strategy, message):
+    with pytest.raises(ValueError, match=message):
+        convert(supervision, strategy)
+
+
+def test_chunklets_are_numbered_from_zero():
+    expected = [0, 0, -1, 1, 1, 1] + [-1] * 54
+    ids = [5, 5, -1, 10**12, 10**12, 10**12] + [-1] * 54
+    for given in (Chunklets(ids), Chunklets(ids).over(60)):
+        assert chunklets_of(given).ids.tolist() == expected
+    assert chunklets_of(Y).ids.tolist() == Y.tolist()
+
+
+def test_similar_pairs_are_joined_to_chunklets():
+    index = [[7, 3], [0, 1], [1, 2], [2, 9], [9, 3], [4, 5]]
+    pairs = Pairs(index, [True, True, True, False, False, True], [1.0, 2.0, 1.0, 1.0, 1.0, 0.0])
+    for given in (pairs, pairs.over(60)):
+        ids = chunklets_of(given).ids
+        assert ids[:10].tolist() == [0, 0, 0, 1, -1, -1, -1, 1, -1, -1]
+        assert (ids[10:] == -1).all()
+    only = Pairs([[0, 1]], [True])
+    assert chunklets_of(only).ids[:3].tolist() == [0, 0, -1]
+
+
+@pytest.mark.parametrize(
+    ("supervision", "message"),
+    [
+        (Triplets([[0, 1, 2]]), "needs labels, Chunklets or Pairs"),
+        (Pairs([[0, 1]], [False]), "All pairs are dissimilar"),
+        (Pairs([[0, 60]], [True]), "row 60"),
+        (Pairs([[0, 1]], [True], [0.0]), "no pairs of positive weight"),
+        (Chunklets(np.arange(60)), "No chunklet has two rows"),
+        (Chunklets(np.full(60, -1)), "No chunklet has two rows"),
+        (Chunklets([0, 0]), "2 ids, but X has 60"),
+        (np.zeros(60, int), "at least two classes"),
+        (np.arange(60), "two members"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:The number of unique classes")
+def test_what_gives_no_chunklets(supervision, message):
+    with pytest.raises(ValueError, match=message):
+        chunklets_of(supervision)
+
+
+def test_kinds():
+    given = {
+        "labels": Y,
+        "numbers": np.linspace(0, 1, 60),
+        "triplets": Triplets([[0, 1, 2]]),
+        "pairs": SIMILAR,
+        "chunklets": Chunklets.from_labels(Y),
+    }
+    for kind, y in given.items():
+        known = Supervision.of(y, 60, numbers=kind == "numbers")
+        assert (known.kind, known.n_rows) == (kind, 60)
+        assert kind_of(y, numbers=kind == "numbers") == kind
+    assert Supervision.of(None, 60).kind == "nothing"
+    assert Supervision.of(SIMILAR, 60).weight is SIMILAR.weight
+    assert Supervision.of(Y, 60).weight is None
+
+
+def test_labels_keep_their_names():
+    known = Supervision.of(["b", "a", "b", "c"], 4)
+    assert known.names[known.codes].tolist() == ["b", "a", "b", "c"]
+    part = known.restrict(np.array([0, 3]))
+    assert part.names[part.codes].tolist() == ["b", "c"]
+    assert part.consecutive().codes.tolist() == [0, 1]
+    assert part.consecutive().names.tolist() == ["b", "c"]
+    assert known.without(np.array([0, 3])).codes.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("y", "n_rows", "message"),
+    [
+        ([0, 1], 3, "2 labels, but X has 3"),
+        (Triplets([[0, 1, 2]]).over(4), 5, "over 4 samples, but X has 5"),
+        (Triplets([[0, 1, 9]]), 5, "row 9"),
+    ],
+)
+def test_what_does_not_belong_to_the_rows(y, n_rows, message):
+    with pytest.raises(ValueError, match=message):
+        Supervision.of(y, n_rows)
+
+
+def test_groups_are_checked():
+    with pytest.raises(ValueError, match="one value per row"):
+        Supervision.of(Y, 60, groups=np.zeros(59))
+    known = Supervision.of(Y, 60, groups=np.array(["b", "a"] * 30, dtype=object))
+    assert known.groups.tolist() == [1, 0] * 30
+    assert known.restrict(np.array([0, 1, 2])).groups.tolist() == [1, 0, 1]
+
+
+def grouped(kind, rng):
+    """Supervision of 60 rows in 12 groups of five."""
+    groups = np.repeat(np.arange(12), 5)
+    inside = np.concatenate([rng.permutation(60)[:3] for _ in range(300)]).reshape(-1, 3)
+    y = {
+        "labels": np.repeat(np.arange(12) % 3, 5),
+        "numbers": rng.standard_normal(60),
+        "triplets": Triplets(inside),
+        "pairs": Pairs(inside[:, :2], rng.random(300) < 0.5),
+        "chunklets": Chunklets(np.repeat(np.arange(20), 3)),
+    }[kind]
+    return Supervision.of(y, 60, groups=groups, numbers=kind == "numbers"), groups
+
+
+def rows_of(known, rows):
+    return rows if not known.listed else np.unique(known.given.index)
+
+
+@pytest.mark.parametrize("kind", ["labels", "numbers", "triplets", "pairs", "chunklets"])
+@pytest.mark.parametrize("by", ["rows", "classes"])
+def test_a_group_is_never_on_both_sides(kind, by, rng):
+    known, groups = grouped(kind, rng)
+    n_splits = 0
+    for split in known.split(4, np.random.RandomState(0), by=by):
+        seen = groups[rows_of(split.known, split.rows)]
+        unseen = groups[rows_of(split.unseen, split.unseen_rows)]
+        if kind == "labels" and by == "classes":
+            classes = np.intersect1d(split.known.codes, split.unseen.codes)
+            assert len(classes) == 0
+        assert len(np.intersect1d(seen, unseen)) == 0
+        n_splits += len(unseen) > 0
+    assert n_splits > (0 if kind == "chunklets" else 1)
+
+
+def test_without_groups_they_would_be(rng):
+    known, groups = grouped("labels", rng)
+    free = Supervision.of(known.names[known.codes], 60)
+    split = next(iter(free.split(4, np.random.RandomState(0))))
+    assert len(np.intersect1d(groups[split.rows], groups[split.unseen_rows])) > 0
+
+
+@pytest.mark.parametrize("kind", ["labels", "numbers", "triplets", "pairs", "chunklets"])
+def test_samples(kind, rng):
+    known, _ = grouped(kind, rng)
+    size = 20 if not known.listed else 100
+    rows, some = known.sample(size, np.random.RandomState(0))
+    assert (np.diff(rows) > 0).all()
+    assert some.n_rows == len(rows)
+    assert len(some) == size
+    if known.listed:
+        # Every constraint of the sample is one of the original ones.
+        original = {tuple(row) for row in known.given.index.tolist()}
+        assert {tuple(row) for row in rows[some.given.index].tolist()} <= original

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from nearfar.losses import Exponential, Hinge, Logistic, Loss, SoftMargin, SquaredHinge, named_loss
+from nearfar.losses.line_search import newton_step
+
+SMOOTH = [Exponential(), Logistic(), SquaredHinge(), SquaredHinge(margin=0.0)]
+
+
+def exponential_loss(log_weighted):
+    return Exponential().evaluate(-log_weighted, 0.0)
+
+
+def exponential_slope(log_weighted, H):
+    return Exponential().along(-log_weighted, H, 0.0)
+
+
+def bisection_step(slope, target, cap):
+    """BoostMetric's Algorithm 1."""
+    if slope(cap)[0] > target:
+        return cap, True
+    low, high = 0.0, cap
+    while high - low > 1e-13 * high:
+        middle = (low + high) / 2
+        if slope(middle)[0] > target:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2, False
+
+
+def test_loss_and_weights(rng):
+    margins, weight = rng.standard_normal(50), rng.random(50)
+    value, u = exponential_loss(np.log(weight) - margins)
+    assert value == pytest.approx(logsumexp(-margins, b=weight), rel=1e-14)
+    np.testing.assert_allclose(u, weight * np.exp(-margins) / np.exp(value), rtol=1e-12)
+    assert u.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("shift", [-1e5, 0.0, 1e5])
+def test_loss_does_not_overflow(shift):
+    value, u = exponential_loss(np.array([shift, shift - 1e4, -np.inf]))
+    assert value == shift
+    assert u.tolist() == [1.0, 0.0, 0.0]
+
+
+def test_slope_and_curvature_are_derivatives(rng):
+    base, H = rng.standard_normal(40), rng.standard_normal(40)
+    slope = exponential_slope(base, H)
+    for w in (0.0, 0.3, 2.0):
+        loss = [exponential_loss(base - t * H)[0] for t in (w - 1e-4, w, w + 1e-4)]
+        mean, variance = slope(w)
+        assert mean == pytest.approx(-(loss[2] - loss[0]) / 2e-4, rel=1e-6)
+        assert variance == pytest.approx((loss[2] - 2 * loss[1] + loss[0]) / 1e-8, rel=1e-4)
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0, 30.0, 300.0])
+@pytest.mark.parametrize("target", [0.0, 1e-7, 1e-2])
+def test_newton_agrees_with_bisection(spread, target):
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        H = rng.standard_normal(30) * 10.0 ** rng.integers(-6, 7)
+        base = spread * rng.standard_normal(30)
+        slope = exponential_slope(base, H)
+        if slope(0.0)[0] < 0:
+            H *= -1
+            slope = exponential_slope(base, H)
+        goal = target * slope(0.0)[0]
+        cap = 50 / slope(0.0)[0]
+        newton, capped = newton_step(slope, goal, cap)
+        bisection, also_capped = bisection_step(slope, goal, cap)
+        assert capped == also_capped
+        assert newton == pytest.approx(bisection, rel=1e-10)
+
+
+def test_newton_is_much_cheaper_than_bisection(rng):
+    H, base = rng.standard_normal(1000) + 0.3, rng.standard_normal(1000)
+    slope = exponential_slope(base, H)
+    calls = []
+
+    def counted(w):
+        calls.append(w)
+        return slope(w)
+
+    newton_step(counted, 0.0, 50 / slope(0.0)[0])
+    n_newton = len(calls)
+    bisection_step(counted, 0.0, 50 / slope(0.0)[0])
+    assert 4 * n_newton < len(calls) - n_newton
+
+
+def test_no_root_is_capped():
+    slope = exponential_slope(np.zeros(2), np.array([1.0, 2.0]))
+    assert newton_step(slope, 0.0, 33.0) == (33.0, True)
+    assert bisection_step(slope, 0.0, 33.0) == (33.0, True)
+    assert newton_step(slope, 1.5, 33.0)[1] is False
+
+
+def test_all_margins_equal():
+    slope = exponential_slope(np.zeros(3), np.ones(3))
+    assert newton_step(slope, 0.5, 10.0) == (10.0, True)
+
+
+@pytest.mark.parametrize("loss", [*SMOOTH, Hinge()], ids=repr)
+@pytest.mark.parametrize("weighted", [False, True])
+class TestDerivatives:
+    """Weights are minus the gradient, slope and curvature its derivatives along a line."""
+
+    def given(self, loss, weighted):
+        rng = np.random.default_rng(0)
+        weight = rng.uniform(0.1, 3.0, 40) if weighted else None
+        return 2 * rng.standard_normal(40), rng.standard_normal(40), loss.prepared(weight, 40)
+
+    def test_weights_are_minus_the_gradient(self, loss, weighted):
+        margins, _, weight = self.given(loss, weighted)
+        value, u = loss.evaluate(margins, weight)
+        for r in range(40):
+            step = np.zeros(40)
+            step[r] = 1e-5
+            up, down = (loss.evaluate(margins + sign * step, weight)[0] for sign in (1, -1))
+            assert u[r] == pytest.approx(-(up - down) / 2e-5, rel=1e-5, abs=1e-9)
+        assert np.isfinite(value)
+
+    def test_slope_along_a_line(self, loss, weighted):
+        margins, H, weight = self.given(loss, weighted)
+        slope = loss.along(margins, H, weight)
+        for w in (0.0, 0.4, 1.7):
+            value = [loss.evaluate(margins + t * H, weight)[0] for t in (w - 1e-5, w + 1e-5)]
+            assert slope(w)[0] == pytest.approx(-(value[1] - value[0]) / 2e-5, rel=1e-6)
+            rates = [slope(w - 1e-6)[0], slope(w + 1e-6)[0]]
+            if loss in SMOOTH:
+                curvature = -(rates[1] - rates[0]) / 2e-6
+                assert slope(w)[1] == pytest.approx(curvature, rel=1e-4, abs=1e-8)
+
+    def test_pieces_add_up(self, loss, weighted, monkeypatch):
+        margins, H, weight = self.given(loss, weighted)
+        whole = loss.along(margins, H, weight)(0.3)
+        monkeypatch.setattr("nearfar.losses.base.PIECE", 7)
+        monkeypatch.setattr("nearfar.losses.exponential.PIECE", 7)
+        np.testing.assert_allclose(loss.along(margins, H, weight)(0.3), whole, rtol=1e-12)
+
+
+@pytest.mark.parametrize("loss", [*SMOOTH, Hinge()], ids=repr)
+def test_a_weight_counts_as_repetition(loss, rng):
+    margins = rng.standard_normal(6)
+    weight = np.array([1.0, 2.0, 1.0, 3.0, 1.0, 1.0])
+    repeated = np.repeat(margins, weight.astype(int))
+    one = loss.evaluate(margins, loss.prepared(weight, 6))
+    many = loss.evaluate(repeated, loss.prepared(None, 9))
+    assert one[0] == pytest.approx(many[0], rel=1e-12)
+    starts = np.concatenate([[0], np.cumsum(weight.astype(int))[:-1]])
+    np.testing.assert_allclose(one[1], np.add.reduceat(many[1], starts), rtol=1e-12)
+
+
+@pytest.mark.parametrize("loss", SMOOTH[:3], ids=repr)
+def test_satisfied_constraints_are_far_below(loss):
+    margins = np.full(5, 21.0)
+    assert loss.evaluate(margins, loss.prepared(None, 5))[0] < loss.satisfied(5.0)
+    assert loss.evaluate(np.zeros(5), loss.prepared(None, 5))[0] >= loss.satisfied(5.0)
+
+
+def test_named_losses():
+    assert isinstance(named_loss("exponential"), Exponential)
+    assert named_loss("squared_hinge") == SquaredHinge()
+    own = Logistic()
+    assert named_loss(own) is own
+    assert all(isinstance(loss, Loss) for loss in SMOOTH)
+
+
+def test_the_soft_margin_is_a_loss(rng):
+    soft = SoftMargin(np.full(30, 1 / 30), cap=0.1, sharpness=3.0)
+    margins, H = rng.standard_normal(30), rng.standard_normal(30)
+    slope = soft.along(margins, H)
+    for w in (0.0, 0.5):
+        value = [soft.evaluate(margins + t * H)[0] for t in (w - 1e-5, w + 1e-5)]
+        assert slope(w)[0] == pytest.approx(-(value[1] - value[0]) / 2e-5, rel=1e-6)
+        curvature = -(slope(w + 1e-5)[0] - slope(w - 1e-5)[0]) / 2e-5
+        assert slope(w)[1] == pytest.approx(curvature, rel=1e-4)
