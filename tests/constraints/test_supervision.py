@@ -138,7 +138,7 @@ def test_labels_keep_their_names():
 @pytest.mark.parametrize(
     ("y", "n_rows", "message"),
     [
-        ([0, 1], 3, "2 labels, but X has 3"),
+        ([0, 1], 3, "inconsistent numbers of samples: 3 and 2"),
         (Triplets([[0, 1, 2]]).over(4), 5, "over 4 samples, but X has 5"),
         (Triplets([[0, 1, 9]]), 5, "row 9"),
     ],

@@ -115,7 +115,9 @@ class Supervision(ABC):
             return NoSupervision(n_rows, groups=codes)
         values = column_or_1d(np.asarray(y))
         if len(values) != n_rows:
-            raise ValueError(f"There are {len(values)} labels, but X has {n_rows} rows.")
+            raise ValueError(
+                f"X and y have inconsistent numbers of samples: {n_rows} and {len(values)}."
+            )
         if numbers:
             return NumberSupervision(_as_numbers(values), groups=codes)
         check_classification_targets(values)

@@ -56,16 +56,10 @@ def test_the_loss_falls_in_every_iteration(block_size, dtype):
         loss = iteration.objective
         V, w = iteration.payload.directions, iteration.payload.weights
         assert len(V) == len(w) <= block_size
-        np.testing.assert_allclose(
-            iteration.payload.directions @ iteration.payload.directions.T,
-            np.eye(len(iteration.payload.weights)),
-            atol=1e-6,
-        )
-        assert (iteration.payload.weights >= 0).all()
-        assert iteration.step == pytest.approx(iteration.payload.weights.sum())
-        L = np.vstack(
-            [L, np.sqrt(iteration.payload.weights)[:, None] * iteration.payload.directions]
-        )
+        np.testing.assert_allclose(V @ V.T, np.eye(len(w)), atol=1e-6)
+        assert (w >= 0).all()
+        assert iteration.step == pytest.approx(w.sum())
+        L = np.vstack([L, np.sqrt(w)[:, None] * V])
         again = operator.loss_and_weights(operator.state(L))[0]
         assert loss == pytest.approx(again, rel=1e-10 if dtype == np.float64 else 1e-5)
 

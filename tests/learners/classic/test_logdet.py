@@ -51,7 +51,7 @@ def test_the_start_does_not_matter(rng):
     second = list(problem.solve())[-1]
     assert second.objective == pytest.approx(first.objective, rel=1e-10)
     expected = first.payload.T @ first.payload
-    np.testing.assert_allclose(second.model.T @ second.model, expected, atol=1e-5)
+    np.testing.assert_allclose(second.payload.T @ second.payload, expected, atol=1e-5)
 
 
 SHAPES = {"tall": (12, 4), "wide": (5, 9), "square": (6, 6)}
