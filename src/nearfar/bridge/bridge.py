@@ -24,7 +24,7 @@ from nearfar.bridge.maps import Centred, Ridge, orthogonal
 from nearfar.bridge.recall import OldNeighbors, Recall
 from nearfar.deploy.linear_map import LinearMap
 from nearfar.runtime.atomic_write import atomic_write
-from nearfar.runtime.parameters import Rule, check_parameters, choice, integer, number
+from nearfar.runtime.parameters import ParameterRule, check_parameters, choice, integer, number
 from nearfar.typing import Floats, Ints
 
 _FORMAT, _VERSION = "nearfar.bridge", "1"
@@ -75,7 +75,7 @@ class Bridge(BaseEstimator):
     True
     """
 
-    _parameter_rules: dict[str, Rule] = {  # noqa: RUF012
+    _parameter_rules: dict[str, ParameterRule] = {  # noqa: RUF012
         "form": choice("auto", "orthogonal", "linear", "low-rank"),
         "n_neighbors": integer(at_least=1),
         "test_fraction": number(above=0.0, below=1.0),

@@ -119,7 +119,7 @@ class AutoMetric(MetricLearner):
     """
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "chunklets", "pairs", "triplets")
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "budget": number(above=0.0),
         "goal": choice("classification", "ranking"),
     }

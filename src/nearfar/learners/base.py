@@ -55,7 +55,7 @@ from nearfar.rows import Moments, Points, Rows, as_rows
 from nearfar.runtime.deadline import check_time, should_stop
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import (
-    Rule,
+    ParameterRule,
     boolean,
     check_parameters,
     choice,
@@ -93,13 +93,13 @@ class MetricLearner(
 ):
     """Base of the learners; see the module's docstring for how a fit runs."""
 
-    parameter_rules: ClassVar[dict[str, Rule]] = {
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
         "scale": optional(choice("auto", "standard", "unit", "cosine")),
         "n_components": optional(integer(at_least=1)),
         "validation_fraction": either(choice("auto"), optional(number(above=0.0, at_most=0.5))),
         "validation": choice("rows", "classes"),
         "warm_start": boolean(),
-        "n_jobs": Rule(
+        "n_jobs": ParameterRule(
             "None or a nonzero integer",
             lambda value: value is None or (integer().accepts(value) and value != 0),
         ),
@@ -574,14 +574,14 @@ class ConstraintLearner(MetricLearner):
     """Base of the learners that learn from constraints and add to a prior metric."""
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs", "triplets")
-    parameter_rules: ClassVar[dict[str, Rule]] = {
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
         "constraints": optional(
-            Rule(
+            ParameterRule(
                 "a strategy such as NearestTriplets()",
                 lambda value: callable(value) and not isinstance(value, type),
             )
         ),
-        "prior": Rule(
+        "prior": ParameterRule(
             'None, "identity" or a Metric',
             lambda value: (
                 value is None

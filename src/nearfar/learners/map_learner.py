@@ -64,7 +64,7 @@ class MapBuilder(MetricBuilder):
 class MapLearner(MetricLearner):
     """Base of the learners that optimise a map, from `init` on."""
 
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "tol": optional(number(at_least=0.0)),
         "max_iter": integer(at_least=1),
         "init": either(choice("identity"), instance(Metric, "a Metric")),

@@ -23,7 +23,7 @@ from nearfar.retrieval.ranking import search
 from nearfar.retrieval.relevance import Relevance
 from nearfar.runtime.history import History
 from nearfar.runtime.parameters import (
-    Rule,
+    ParameterRule,
     check_parameters,
     choice,
     either,
@@ -114,7 +114,7 @@ class RetrievalAdapter(BaseEstimator):
     (3, 5)
     """
 
-    parameter_rules: ClassVar[dict[str, Rule]] = {
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
         "side": choice("query", "both"),
         "form": choice("full", "low_rank", "identity_plus_low_rank"),
         "rank": optional(integer(at_least=1)),

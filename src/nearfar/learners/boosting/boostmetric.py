@@ -165,7 +165,7 @@ class BoostMetric(LearnsInParts):
     """
 
     reads_rows: ClassVar[tuple[str, ...]] = ("triplets", "pairs")
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "max_iter": integer(at_least=1),
         "penalty": number(at_least=0.0),
         "corrective": boolean(),

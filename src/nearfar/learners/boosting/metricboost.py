@@ -183,7 +183,7 @@ class MetricBoost(LearnsInParts):
     True
     """
 
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "response": choice("real", "normalized", "binary"),
         "max_iter": integer(at_least=1),
         "block_size": either(choice("auto"), integer(at_least=1)),

@@ -151,7 +151,7 @@ class PSDBoost(TraceOneLearner):
     True
     """
 
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "nu": number(above=0.0, at_most=1.0),
         "max_iter": integer(at_least=1),
     }

@@ -113,7 +113,7 @@ class GMML(SummedClosedForm):
     """
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "t": number(at_least=0.0, at_most=1.0),
         "prior": ConstraintLearner.parameter_rules["prior"],
         "prior_weight": ConstraintLearner.parameter_rules["prior_weight"],

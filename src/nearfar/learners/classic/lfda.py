@@ -107,7 +107,7 @@ class LFDA(ClosedFormLearner):
     """
 
     reads_rows: ClassVar[tuple[str, ...]] = ()
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "n_neighbors": integer(at_least=1),
         "embedding": choice("weighted", "orthonormalized", "plain"),
     }

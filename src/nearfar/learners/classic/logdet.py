@@ -53,7 +53,7 @@ _ROUNDING = 1e-14
 class LogDetLearner(ConstraintLearner):
     """Base of the learners that stay near a prior in the LogDet divergence."""
 
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "prior": either(choice("identity"), instance(Metric, "a Metric")),
         "max_iter": integer(at_least=1),
     }

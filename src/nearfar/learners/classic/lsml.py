@@ -114,7 +114,9 @@ class LSML(LogDetLearner):
     """
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs", "triplets")
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {"prior_weight": number(above=0.0)}
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
+        "prior_weight": number(above=0.0)
+    }
 
     def __init__(
         self,

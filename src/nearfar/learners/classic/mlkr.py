@@ -107,7 +107,7 @@ class MLKR(MapLearner):
     """
 
     supervision: ClassVar[tuple[str, ...]] = ("numbers",)
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {"tol": number(at_least=0.0)}
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {"tol": number(at_least=0.0)}
     tol: float
 
     def __init__(

@@ -145,7 +145,7 @@ class MMC(ConstraintLearner):
     """
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "diagonal": boolean(),
         "shrinkage": number(at_least=0.0, at_most=1.0),
         "max_iter": integer(at_least=1),

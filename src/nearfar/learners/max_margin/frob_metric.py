@@ -130,7 +130,7 @@ class FrobMetric(ConstraintLearner):
     True
     """
 
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "C": number(at_least=0.0),
         "max_iter": integer(at_least=1),
     }

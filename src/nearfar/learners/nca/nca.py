@@ -110,7 +110,7 @@ class NCA(SingleMapLearner):
     """
 
     small_tol: ClassVar[float] = 1e-6
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "objective": choice("expected", "likelihood"),
     }
 
@@ -227,7 +227,7 @@ class SparseNCA(SingleMapLearner):
     """
 
     small_tol: ClassVar[float] = 1e-8
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "sparsity": number(at_least=0.0),
         "variant": choice("default", "paper"),
     }

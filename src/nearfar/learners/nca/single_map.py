@@ -42,7 +42,7 @@ _MOMENTS = (0.9, 0.999)
 class SingleMapLearner(NeighborhoodLearner):
     """NCA with one map, with or without a penalty on rank."""
 
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "batch_size": optional(integer(at_least=2)),
     }
     batch_size: int | None
