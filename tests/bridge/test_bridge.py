@@ -6,7 +6,7 @@ from sklearn.base import clone
 
 from nearfar import Bridge, Metric
 from nearfar.bridge import Recall
-from nearfar.deploy.onnx import write_onnx
+from nearfar.deploy.formats.onnx import write_onnx
 
 RNG = np.random.default_rng(0)
 OLD = RNG.standard_normal((600, 12))

@@ -23,8 +23,8 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
 from nearfar.columns import Columns
+from nearfar.deploy.formats.sql import SqlMap, sql_map
 from nearfar.deploy.linear_map import LinearMap
-from nearfar.deploy.sql import SqlMap, sql_map
 from nearfar.metrics.kernel_map import KernelMap
 from nearfar.metrics.points import check_points, check_rows, unit_length
 from nearfar.metrics.votes import Votes, triplet_scores
@@ -356,7 +356,7 @@ class Metric:
         index : {"flat", "hnsw", "ivf"} or str, default="flat"
             Exact search, a graph, or lists; or a string for `faiss.index_factory`.
         """
-        from nearfar.deploy.faiss import faiss_index
+        from nearfar.deploy.formats.faiss import faiss_index
 
         return faiss_index(self.linear_map, None if X is None else self.features_of(X), index)
 
@@ -369,7 +369,7 @@ class Metric:
         dtype : {"float32", "float64"}, default="float32"
             Type of the input, the output and the arithmetic.
         """
-        from nearfar.deploy.onnx import write_onnx
+        from nearfar.deploy.formats.onnx import write_onnx
 
         write_onnx(self.linear_map, path, dtype)
 
@@ -401,7 +401,7 @@ class Metric:
             A .py file becomes a module with a function `transform`, which needs only NumPy. A .npz
             file gets the arrays L, b and unit_rows.
         """
-        from nearfar.deploy.numpy_module import write_numpy
+        from nearfar.deploy.formats.numpy_module import write_numpy
 
         write_numpy(self.linear_map, path)
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
 from nearfar.metrics.metric import Metric
+from nearfar.runtime.optional_package import optional_package
 from nearfar.typing import Floats, Ints
 
 Axes = NDArray[Any]
@@ -138,10 +139,7 @@ def grid(given: Any, n_rows: int, n_columns: int, cell: tuple[float, float] = _A
         if axes.size != n_rows * n_columns:
             raise ValueError(f"This plot needs {n_rows * n_columns} axes; got {axes.size}.")
         return axes.reshape(n_rows, n_columns)
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise ImportError('Plots need matplotlib: pip install "nearfar[plots]".') from error
+    pyplot = optional_package("matplotlib.pyplot", "A plot", "nearfar[plots]")
     size = (cell[0] * n_columns, cell[1] * n_rows)
     figure = pyplot.figure(figsize=size, layout="constrained")
     engine: Any = figure.get_layout_engine()

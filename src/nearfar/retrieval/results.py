@@ -17,6 +17,7 @@ from nearfar.comparison.significance import fold_test, holm, query_test
 from nearfar.retrieval.measures import JudgedRanking
 from nearfar.retrieval.ranking import Ranking
 from nearfar.retrieval.verdict import SIGNIFICANCE_LEVEL, SearchVerdict, judge, untried
+from nearfar.runtime.optional_package import optional_package
 from nearfar.typing import Ints, Vector
 
 UNTOUCHED = "untouched"
@@ -220,10 +221,7 @@ class SearchComparison(Mapping[str, SearchResult]):
 
         Its columns are pairs of a search and a measure.
         """
-        try:
-            import pandas
-        except ImportError as error:
-            raise ImportError("A DataFrame needs pandas: pip install pandas.") from error
+        pandas = optional_package("pandas", "A DataFrame", "pandas")
         columns = {
             (result.name, measure): values
             for result in self.results.values()

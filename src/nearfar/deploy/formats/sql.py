@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 
+from nearfar.deploy.export_targets import ExportOption, ExportTarget
 from nearfar.deploy.linear_map import LinearMap
+from nearfar.runtime.atomic_write import atomic_write
 from nearfar.typing import Vector
 
 
@@ -113,6 +116,9 @@ def sql_map(linear_map: LinearMap, column: str | Sequence[str] | None, dialect: 
 class Dialect(Protocol):
     """How a database writes vectors; all arguments are SQL except arrays and widths."""
 
+    parameter: str
+    """A parameter of a prepared statement."""
+
     def of_numbers(self, names: Sequence[str]) -> str:
         """Return a vector of numbers."""
 
@@ -134,6 +140,8 @@ class Dialect(Protocol):
 
 class DuckDB:
     """Vectors are lists or arrays of numbers."""
+
+    parameter = "$query"
 
     def of_numbers(self, names: Sequence[str]) -> str:
         """Return a list."""
@@ -164,6 +172,8 @@ class DuckDB:
 
 class Pgvector:
     """Vectors have pgvector's type `vector`."""
+
+    parameter = "$1"
 
     def of_numbers(self, names: Sequence[str]) -> str:
         """Return an array as a vector."""
@@ -209,3 +219,35 @@ def _numbers(values: Vector) -> str:
 def _number(value: float) -> str:
     """Write a number with an exponent, so that it is a float in every dialect."""
     return str(np.format_float_scientific(value, trim="-"))
+
+
+def _write(
+    metric: Any, path: Path, *, dialect: str, column: str | None, table: str | None, mapped: str
+) -> str:
+    """Write the mapped vector as an expression, or statements for a table."""
+    sql = metric.to_sql(column, dialect=dialect)
+    text = f"{sql.mapped}\n"
+    if table is not None:
+        query = DIALECTS[dialect].parameter
+        text = (
+            f"{sql.add_column(table, mapped)};\n\n"
+            f"-- Nearest first, for the vector {query} of a query:\n"
+            f"-- ORDER BY {sql.distance(query, stored=mapped)}\n"
+        )
+    with atomic_write(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return f"SQL for {dialect}"
+
+
+TARGET = ExportTarget(
+    "sql",
+    f"SQL for {' or '.join(DIALECTS)}",
+    _write,
+    (".sql",),
+    (
+        ExportOption("dialect", f"the database, {' or '.join(DIALECTS)}.", "duckdb"),
+        ExportOption("column", "column of vectors [default: a column for each feature]."),
+        ExportOption("table", "write the statement that adds mapped vectors to this table."),
+        ExportOption("mapped", "name of the column of mapped vectors.", "nearfar"),
+    ),
+)
