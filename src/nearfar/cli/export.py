@@ -20,7 +20,7 @@ from nearfar.deploy.export_targets import export_targets
 
 _TARGETS = export_targets()
 _WITH_ROWS = " or ".join(name for name, target in _TARGETS.items() if target.takes_rows)
-_CHOICES: Any = Enum("Target", {name: name for name in _TARGETS}, type=str)
+_CHOICES: Any = Enum("Target", {name: name for name in _TARGETS}, type=str)  # type: ignore[misc]
 _HELP = "; ".join(f"{name}: {target.help}" for name, target in _TARGETS.items())
 _NAMES = "; ".join(
     f"{name}: {' or '.join(target.suffixes) or 'any name'}" for name, target in _TARGETS.items()

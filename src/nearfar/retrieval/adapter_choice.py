@@ -18,8 +18,8 @@ from scipy.stats import t as student
 from sklearn.model_selection import GroupKFold
 
 from nearfar.retrieval.adapter_path import Corpus
-from nearfar.retrieval.measures import JudgedRanking
 from nearfar.retrieval.ranking import search
+from nearfar.retrieval.ranking_measures import JudgedRanking
 from nearfar.retrieval.relevance import Relevance
 from nearfar.typing import Ints, Matrix, Vector
 

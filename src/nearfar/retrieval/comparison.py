@@ -19,8 +19,8 @@ from sklearn.model_selection import GroupKFold, KFold
 
 from nearfar.metrics.points import unit_length
 from nearfar.retrieval.adapter import RetrievalAdapter, as_vectors
-from nearfar.retrieval.measures import JudgedRanking
 from nearfar.retrieval.ranking import Ranking, search
+from nearfar.retrieval.ranking_measures import JudgedRanking
 from nearfar.retrieval.relevance import Relevance
 from nearfar.retrieval.results import UNTOUCHED, SearchComparison, scored
 from nearfar.runtime.parameters import check_parameters, choice, integer

@@ -14,8 +14,8 @@ from scipy.stats import t as student
 
 from nearfar.comparison.gains import CONFIDENCE, Gain, expected_gains, observe_rows
 from nearfar.comparison.significance import fold_test, holm, query_test
-from nearfar.retrieval.measures import JudgedRanking
 from nearfar.retrieval.ranking import Ranking
+from nearfar.retrieval.ranking_measures import JudgedRanking
 from nearfar.retrieval.verdict import SIGNIFICANCE_LEVEL, SearchVerdict, judge, untried
 from nearfar.runtime.optional_package import optional_package
 from nearfar.typing import Ints, Vector
