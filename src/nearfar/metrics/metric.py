@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -107,12 +107,14 @@ class Metric:
         if votes is not None and votes.directions.shape[1] != factor.shape[1]:
             raise ValueError("A metric's votes must be for the features of its map.")
         factor.setflags(write=False)
-        object.__setattr__(self, "L", factor)
-        object.__setattr__(self, "feature_names", names)
-        object.__setattr__(self, "votes", votes)
-        object.__setattr__(self, "kernel_map", kernel_map)
-        object.__setattr__(self, "unit_rows", bool(unit_rows))
-        object.__setattr__(self, "columns", columns)
+        vars(self).update(
+            L=factor,
+            feature_names=names,
+            votes=votes,
+            kernel_map=kernel_map,
+            unit_rows=bool(unit_rows),
+            columns=columns,
+        )
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -155,7 +157,8 @@ class Metric:
 
     def named(self, feature_names: Sequence[str] | None) -> Metric:
         """Return the same metric of features with other names, without `columns`."""
-        return Metric(self.L, feature_names, self.votes, self.kernel_map, self.unit_rows)
+        names = None if feature_names is None else tuple(feature_names)
+        return replace(self, feature_names=names, columns=None)
 
     def with_columns(self, columns: Columns | None) -> Metric:
         """Return the same metric, for tables whose columns become its features.
@@ -172,13 +175,11 @@ class Metric:
                [3., 0.]])
         """
         names = None if columns is None else columns.feature_names
-        return Metric(self.L, names, self.votes, self.kernel_map, self.unit_rows, columns)
+        return replace(self, feature_names=names, columns=columns)
 
     def with_votes(self, votes: Votes | None) -> Metric:
         """Return the same metric with votes."""
-        return Metric(
-            self.L, self.feature_names, votes, self.kernel_map, self.unit_rows, self.columns
-        )
+        return replace(self, votes=votes)
 
     @property
     def matrix(self) -> Matrix:
