@@ -173,15 +173,9 @@ class Rows(ABC):
         """Yield the slices of each task, and what became of them."""
         size = max(1, min(_PIECES_PER_TASK, len(self.pieces) // _TASKS))
         groups = [self.pieces[k : k + size] for k in range(0, len(self.pieces), size)]
+        work = (combine, function, *args)
         tasks = [
-            (
-                self.handle,
-                parts,
-                [tuple(a[p] for a in along) for p in parts],
-                combine,
-                function,
-                *args,
-            )
+            (self.handle, parts, [tuple(a[p] for a in along) for p in parts], *work)
             for parts in groups
         ]
         found = self.executor.map(_run, tasks, memory=2 * _PIECE_BYTES)
