@@ -123,7 +123,7 @@ def test_a_refusal_says_how_many_are_needed():
 
 
 def test_the_rule_of_three():
-    """Pairs that share no class are worth half as many, and without an error show 3 / that."""
+    """Pairs that share no class count half; without an error, the bound is 3 / that."""
     n = 600
     index = np.arange(4 * n).reshape(-1, 2)
     similar = np.arange(2 * n) < n

@@ -167,7 +167,7 @@ class Bridge(BaseEstimator):
         return bridge
 
     def _choose(self, new: Floats, old: Floats, items: Ints) -> str:
-        """Return the form that keeps most neighbours of held-out items; of several, the first."""
+        """Return the form that keeps most neighbours of held-out items, the first of ties."""
         n_held_out = max(2, len(items) // 5)
         held_out, rest = items[:n_held_out][:_MOST_SEARCHED], items[n_held_out:]
         forms = _forms(Centred.of(new[rest], old[rest]), self.form)

@@ -52,8 +52,8 @@ class Metric:
     unit_rows : bool, default=False
         Whether points are divided by their length before everything else.
     columns : Columns, optional
-        What the columns of a table become before everything else. Methods then take the table as
-        it is: a pandas or polars DataFrame. Arrays have the features that `columns` gives.
+        What the columns of a table become before everything else. Methods then take the table
+        itself: a pandas or polars DataFrame. Arrays have the features that `columns` gives.
 
     Examples
     --------
@@ -245,7 +245,7 @@ class Metric:
         return points @ self.L.T.astype(points.dtype, copy=False)
 
     def rows_of(self, X: ArrayLike) -> Floats:
-        """Return points as the linear map takes them: checked, and of unit length if need be."""
+        """Return the input of the linear map: checked points, of unit length if `unit_rows`."""
         points = self.features_of(X)
         return unit_length(points) if self.unit_rows else points
 
@@ -346,7 +346,7 @@ class Metric:
         return read_metric(path, max_bytes=max_bytes)
 
     def to_faiss(self, X: ArrayLike | None = None, index: str = "flat") -> Any:
-        """Return a faiss index that maps rows itself: add and search rows as they are.
+        """Return a faiss index that maps rows itself: add and search unmapped rows.
 
         Its distances are squared, as faiss's are.
 

@@ -115,7 +115,7 @@ class Relevance:
             )
 
     def subset(self, queries: ArrayLike) -> Relevance:
-        """Return the judgements of some queries; row numbers stay as they are.
+        """Return the judgements of some queries; row numbers do not change.
 
         Examples
         --------

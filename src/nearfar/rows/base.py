@@ -63,7 +63,7 @@ class Rows(ABC):
         raise TypeError("These rows are not in memory; read them in blocks.")
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what is only remembered."""
+        """Leave out caches."""
         return {name: v for name, v in self.__dict__.items() if not name.startswith("_")}
 
     @property
@@ -73,7 +73,7 @@ class Rows(ABC):
 
     @property
     def handle(self) -> Any:
-        """What stands for these rows in the arguments of tasks."""
+        """These rows, as arguments of tasks."""
         executor = self.executor
         held = self.__dict__.get("_held")
         if held is None or held[0] is not executor:
@@ -93,7 +93,7 @@ class Rows(ABC):
 
     @property
     def pieces(self) -> list[slice]:
-        """Consecutive slices of a few megabytes, as they are best read."""
+        """Consecutive slices of a few megabytes, in which rows are read."""
         return self._pieces
 
     @cached_property
@@ -106,7 +106,7 @@ class Rows(ABC):
 
     def astype(self, dtype: DTypeLike, *, copy: bool = False) -> Rows:
         """Return the same rows in another precision, converted as they are read."""
-        return self if np.dtype(dtype) == self.dtype else self.mapped(_as_is, dtype=dtype)
+        return self if np.dtype(dtype) == self.dtype else self.mapped(_unchanged, dtype=dtype)
 
     def mapped(
         self,
@@ -170,7 +170,7 @@ class Rows(ABC):
         *args: Any,
         along: Sequence[NDArray[Any]] = (),
     ) -> Iterator[tuple[list[slice], Any]]:
-        """Yield the slices of each task, and what became of them."""
+        """Yield the slices of each task, and their combined result."""
         size = max(1, min(_PIECES_PER_TASK, len(self.pieces) // _TASKS))
         groups = [self.pieces[k : k + size] for k in range(0, len(self.pieces), size)]
         work = (combine, function, *args)
@@ -248,7 +248,7 @@ def add(left: Any, right: Any) -> Any:
     return np.add(left, right, dtype=np.float64)
 
 
-def _as_is(block: Floats) -> Floats:
+def _unchanged(block: Floats) -> Floats:
     return block
 
 

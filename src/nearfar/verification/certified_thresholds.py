@@ -187,7 +187,9 @@ class _CertifiedSearch:
         looks = []
         for certified in self._some(safe):
             look = self._look(certified)
-            upper = float(clopper_pearson(look.error, self._worth(look), self.confidence)[1])
+            upper = float(
+                clopper_pearson(look.error, self._effective_pairs(look), self.confidence)[1]
+            )
             if upper <= look.allowed:
                 break
             looks.append(look)
@@ -204,7 +206,7 @@ class _CertifiedSearch:
             self.prevalence,
             self.confidence,
             bound=bound,
-            effective_pairs=self._worth(look),
+            effective_pairs=self._effective_pairs(look),
         )
 
     def _just_met(self) -> float:
@@ -253,7 +255,7 @@ class _CertifiedSearch:
         effect = jackknife_variance(changes) * self.n_pairs / (error * (1 - error))
         return _Look(error, allowed, max(1.0, effect))
 
-    def _worth(self, look: _Look) -> float:
+    def _effective_pairs(self, look: _Look) -> float:
         """Return the effective number of independent pairs."""
         return self.n_pairs * self.few_classes / max(self.design_effect, look.design_effect)
 
@@ -261,7 +263,7 @@ class _CertifiedSearch:
         """Return the first threshold that certainly misses the target, or the last of all."""
         for threshold in self._some(places):
             look = self._look(threshold)
-            lower = clopper_pearson(look.error, self._worth(look), self.confidence)[0]
+            lower = clopper_pearson(look.error, self._effective_pairs(look), self.confidence)[0]
             if lower > look.allowed:
                 return threshold
         return float(self.evidence.thresholds[places[-1]])
@@ -277,21 +279,22 @@ class _CertifiedSearch:
 
     def _refusal(self, looks: list[_Look]) -> TargetNotCertifiedError:
         """Say how many classes are needed if they are like these."""
-        worth = np.array([self._worth(look) for look in looks])
+        effective = np.array([self._effective_pairs(look) for look in looks])
         error, allowed = np.array([(look.error, look.allowed) for look in looks]).T
         if self.target.measure == "fmr":
             error = np.append(error, 0.0)
-            allowed, worth = np.append(allowed, self.target.error), np.append(worth, worth[0])
+            allowed = np.append(allowed, self.target.error)
+            effective = np.append(effective, effective[0])
         for more in _MORE:
-            if (clopper_pearson(error, more * worth, self.confidence)[1] <= allowed).any():
+            if (clopper_pearson(error, more * effective, self.confidence)[1] <= allowed).any():
                 break
         classes, pairs = (math.ceil(more * n) for n in (self.evidence.n_classes, self.n_pairs))
         kind = "dissimilar" if self.grows else "similar"
         return TargetNotCertifiedError(
             f"{self.target} cannot be certified at {100 * self.confidence:g} % confidence with "
-            f"{self.evidence}: the {kind} pairs share classes and are worth about {worth[0]:.0f} "
-            f"independent ones; give about {classes} classes ({pairs} {kind} pairs), or "
-            "choose a weaker target.",
+            f"{self.evidence}: the {kind} pairs share classes and count as about "
+            f"{effective[0]:.0f} independent ones; give about {classes} classes ({pairs} {kind} "
+            "pairs), or choose a weaker target.",
             classes,
             pairs,
         )

@@ -10,7 +10,7 @@ The variance of an error rate q over C classes is that of the jackknife,
 where q_(c) is the rate of the pairs without class c. For dissimilar pairs, which have two classes
 each, it is the variance of a U-statistic of degree two. What only the two classes of a pair have in
 common counts twice, so that the variance is too large rather than too small: dissimilar pairs that
-share no class at all are worth half as many.
+share no class at all count half.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""faiss indexes that contain the map: they take rows as they are, and give the metric's neighbours.
+"""faiss indexes that contain the map: rows and queries need not be mapped first.
 
 An `IndexPreTransform` divides rows by their length (`NormalizationTransform`), if the metric does,
 and maps them (`LinearTransform`) before they reach the index. faiss computes in float32. Mapped

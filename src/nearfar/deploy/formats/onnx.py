@@ -1,4 +1,4 @@
-"""ONNX models of a map: one matrix product, after division by the length of rows if need be."""
+"""ONNX models of a map: one matrix product; rows may be divided by their length first."""
 
 from __future__ import annotations
 
