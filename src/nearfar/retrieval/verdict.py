@@ -6,7 +6,7 @@ its probability come from `comparison.gains`; the p-values are those of `compari
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 from nearfar.comparison.gains import Gain
@@ -83,7 +83,10 @@ def judge(
         "no clear gain": f"No clear gain{which}: {figures}. {keep}",
         "worse": f"{harms}: {figures} (p = {p_value:.2g}). {keep}",
     }[found]
-    return SearchVerdict(name, measure, before, after, found, *astuple(gain), p_value, headline)
+    figures = asdict(gain)
+    return SearchVerdict(
+        name, measure, before, after, found, **figures, p_value=p_value, headline=headline
+    )
 
 
 def untried(measure: str, before: float) -> SearchVerdict:
