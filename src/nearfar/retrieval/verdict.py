@@ -83,9 +83,9 @@ def judge(
         "no clear gain": f"No clear gain{which}: {figures}. {keep}",
         "worse": f"{harms}: {figures} (p = {p_value:.2g}). {keep}",
     }[found]
-    figures = asdict(gain)
+    gains = asdict(gain)
     return SearchVerdict(
-        name, measure, before, after, found, **figures, p_value=p_value, headline=headline
+        name, measure, before, after, found, **gains, p_value=p_value, headline=headline
     )
 
 
