@@ -22,7 +22,7 @@ from sklearn.decomposition import PCA
 
 from nearfar import RCA, Metric, Pairs
 from nearfar.evaluate import LikelihoodRatios, cllr, min_cllr, verification
-from nearfar.verification import Bound, Evidence, TargetNotShownError, choose_threshold
+from nearfar.verification import Bound, PairEvidence, TargetNotCertifiedError, choose_threshold
 from protocol import Array, load, record
 
 TABLES = {"orl_112x92": (10, 12, 14), "clinc150_emb256": (20, 40, 60), "synthetic": (6, 30, 100)}
@@ -65,15 +65,15 @@ def synthetic(n_classes: int, n_rows: int, rng: np.random.RandomState) -> tuple[
     return centers[y] + spread * rng.normal(size=(len(y), 8)), y
 
 
-def measured(metric: Metric, X: Array, y: Array) -> tuple[Array, Pairs, Evidence]:
+def measured(metric: Metric, X: Array, y: Array) -> tuple[Array, Pairs, PairEvidence]:
     """Return distances of all pairs of rows, the pairs, and the evidence they are."""
     i, j = np.triu_indices(len(y), 1)
     pairs = Pairs(np.column_stack([i, j]), y[i] == y[j])
     distances = metric.pair_distances(X, pairs)
-    return distances, pairs, Evidence(distances, pairs, y[pairs.index])
+    return distances, pairs, PairEvidence(distances, pairs, y[pairs.index])
 
 
-def figure(evidence: Evidence, target: Bound, threshold: float) -> float:
+def figure(evidence: PairEvidence, target: Bound, threshold: float) -> float:
     """Return what a target is about, at a threshold; a precision of nothing is 1."""
     rates = evidence.rates(threshold)[0]
     if target.measure == "fmr":
@@ -85,17 +85,17 @@ def missed(target: Bound, value: float) -> bool:
     return value > target.value if target.measure == "fmr" else value < target.value
 
 
-def clearly_missed(evidence: Evidence, target: Bound, threshold: float) -> bool:
+def clearly_missed(evidence: PairEvidence, target: Bound, threshold: float) -> bool:
     """Tell whether the fresh pairs alone show that the threshold is beyond the target's."""
     try:
         return bool(
             threshold > choose_threshold(evidence, target, prevalence=PREVALENCE).interval[1]
         )
-    except TargetNotShownError:
+    except TargetNotCertifiedError:
         return False
 
 
-def naive_threshold(evidence: Evidence, target: Bound) -> float:
+def naive_threshold(evidence: PairEvidence, target: Bound) -> float:
     """Return the last threshold at which the pairs themselves meet the target."""
     rates = evidence.curve(evidence.thresholds)
     error = rates.fmr if target.measure == "fmr" else 1 - rates.precision(PREVALENCE)
@@ -131,7 +131,7 @@ def measure(name: str, seed: int, toy: bool) -> list[dict[str, Any]]:
         }
         try:
             found = choose_threshold(evidence, target, prevalence=PREVALENCE)
-        except TargetNotShownError as error:
+        except TargetNotCertifiedError as error:
             rows.append({**row, "refused": True, "classes_needed": error.classes_needed})
             continue
         reached = figure(new, target, found.threshold)

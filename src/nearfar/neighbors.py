@@ -62,7 +62,7 @@ def kneighbors(
 class MetricNeighbors(BaseEstimator):
     """Exact search under a metric, with the methods of scikit-learn's `NearestNeighbors`.
 
-    Memory is bounded: no table of all distances is formed, except for the queries at hand.
+    Memory is bounded: distances are computed for a few queries at a time.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the most frequent class among the nearest neighbours; of several, the first."""
+        """Return the most frequent class among the nearest neighbours, the first of ties."""
         check_is_fitted(self)
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 

@@ -14,8 +14,8 @@ import pytest
 from rich.console import Console
 
 from nearfar import Metric
-from nearfar.cli.terminal import Lines, counted
-from nearfar.runtime.progress import FitInProgress
+from nearfar.cli.terminal import counted
+from nearfar.runtime.progress import FitInProgress, Lines
 
 from .conftest import LABELS
 

@@ -156,7 +156,7 @@ def test_a_target(document, run, people, target):
     assert found["threshold"] == point["threshold"] in point["interval"]
     side = "at most" if target.startswith("fmr") else "at least"
     text = run(*people, *options).stdout
-    assert f"{target} is shown with 90 % confidence: {point['estimate']:.4g}, {side}" in text
+    assert f"{target} is certified with 90 % confidence: {point['estimate']:.4g}, {side}" in text
     assert "pairs of 60 classes: false match rate" in text
     assert not document(*people)["chosen_here"]
     assert document(*people)["threshold"] == point["threshold"]
@@ -170,7 +170,7 @@ def test_targets_that_show_nothing(run, people, target):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--target", "fmr<=1e-6"], "cannot be shown at 95 % confidence with 60 classes"),
+        (["--target", "fmr<=1e-6"], "cannot be certified at 95 % confidence with 60 classes"),
         (["--target", "luck"], "target must be"),
         (["--target", "eer", "--threshold", 1], "Give only one of"),
         (["--target", "eer", "--criterion", "eer"], "Give only one of"),

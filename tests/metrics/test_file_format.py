@@ -297,12 +297,12 @@ _KILLED_AT_EACH_STEP = """
 import os, signal, sys
 from pathlib import Path
 from nearfar import Metric
-from nearfar.metrics import file_format
+from nearfar.runtime import tensor_file
 
 def die(*arguments, **options):
     os.kill(os.getpid(), signal.SIGKILL)
 
-steps = [(file_format, "with_sorted_metadata"), (os, "fsync"), (Path, "chmod"), (Path, "replace")]
+steps = [(tensor_file, "with_sorted_metadata"), (os, "fsync"), (Path, "chmod"), (Path, "replace")]
 for owner, name in steps:
     child = os.fork()
     if child == 0:

@@ -250,7 +250,7 @@ def spoiled(rows, value):
         (lambda Q, X, r: (Q, X, Relevance([0], [0], [0])), "No document is relevant"),
         (lambda Q, X, r: (Q[:5], X, r), "Relevance refers to query 39"),
         (lambda Q, X, r: (Q, X[:5], r), "Relevance refers to document 199"),
-        (lambda Q, X, r: (Q[:, :7], X, r), "Queries have 7 features and documents 8"),
+        (lambda Q, X, r: (Q[:, :7], X, r), "Q has 7 columns and X has 8"),
         (lambda Q, X, r: (spoiled(Q, np.nan), X, r), "Row 3 of Q has missing"),
         (lambda Q, X, r: (Q, spoiled(X, np.inf), r), "Row 3 of X has missing"),
         (lambda Q, X, r: (Q, X[0], r), "X must be a 2-d array"),

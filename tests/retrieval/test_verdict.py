@@ -60,7 +60,7 @@ def test_sentences_of_other_verdicts(
     for alone, expected in ((True, start), (False, named)):
         found = judge("both", "nDCG@10", 0.4, after, gain, p_value, alone=alone)
         assert found.headline.startswith(expected)
-        assert found.headline.endswith("Keep the vectors as they are.") == (after < 0.4)
+        assert found.headline.endswith("Keep the untouched vectors.") == (after < 0.4)
 
 
 def test_nothing_to_compare() -> None:

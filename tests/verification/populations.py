@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearfar import Metric, Pairs
-from nearfar.verification import Evidence
+from nearfar.verification import PairEvidence
 
 
 def population(n_classes, n_rows, rng):
@@ -26,4 +26,4 @@ def evidence_of(X, y):
     """Evidence of all pairs, by Euclidean distance."""
     pairs = all_pairs(y)
     distances = Metric.identity(X.shape[1]).pair_distances(X, pairs)
-    return Evidence(distances, pairs, y[pairs.index])
+    return PairEvidence(distances, pairs, y[pairs.index])

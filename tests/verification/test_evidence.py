@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from nearfar import Pairs
-from nearfar.verification import Evidence, joined_classes
-from nearfar.verification.thresholds import jackknife_variance
+from nearfar.verification import PairEvidence, joined_classes
+from nearfar.verification.certified_thresholds import jackknife_variance
 from verification.populations import evidence_of, population
 
 
@@ -19,7 +19,7 @@ def test_rates_with_and_without_each_class(weighted):
     similar, distances = y[i] == y[j], np.linalg.norm(X[i] - X[j], axis=1)
     weight = rng.uniform(0.5, 2.0, len(i)) if weighted else np.ones(len(i))
     pairs = Pairs(np.column_stack([i, j]), similar, weight if weighted else None)
-    evidence = Evidence(distances, pairs, y[pairs.index])
+    evidence = PairEvidence(distances, pairs, y[pairs.index])
     threshold = np.median(distances)
 
     def share(kind):

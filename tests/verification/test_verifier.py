@@ -25,8 +25,8 @@ from nearfar import (
 )
 from nearfar.constraints import Chunklets
 from nearfar.evaluate import verification_curve
-from nearfar.verification import TargetNotShownError, threshold_on
-from nearfar.verification.parts import split_labels, split_pairs
+from nearfar.verification import TargetNotCertifiedError, threshold_on
+from nearfar.verification.calibration_split import split_labels, split_pairs
 from verification.populations import all_pairs, population
 
 X, Y = load_wine(return_X_y=True)
@@ -255,7 +255,7 @@ def test_samples_of_pairs_keep_the_prevalence():
 
 
 def test_a_target_that_cannot_be_shown():
-    with pytest.raises(TargetNotShownError, match="give about") as refusal:
+    with pytest.raises(TargetNotCertifiedError, match="give about") as refusal:
         PairVerifier(RCA(), target="fmr<=1e-4", random_state=0).fit(PEOPLE, PERSON)
     assert refusal.value.classes_needed > 30
 

@@ -14,8 +14,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save as encoded
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -23,11 +21,10 @@ from sklearn.utils.validation import check_is_fitted
 from nearfar.bridge.maps import Centred, Ridge, orthogonal
 from nearfar.bridge.recall import OldNeighbors, Recall
 from nearfar.deploy.linear_map import LinearMap
-from nearfar.runtime.atomic_write import atomic_write
-from nearfar.runtime.parameters import Rule, check_parameters, choice, integer, number
+from nearfar.runtime.parameters import ParameterRule, check_parameters, choice, integer, number
+from nearfar.runtime.tensor_file import open_tensors, write_tensors
 from nearfar.typing import Floats, Ints
 
-_FORMAT, _VERSION = "nearfar.bridge", "1"
 _FEWEST_ITEMS = 20
 _MOST_SEARCHED = 2000
 """Held-out items whose neighbours are searched."""
@@ -75,7 +72,7 @@ class Bridge(BaseEstimator):
     True
     """
 
-    _parameter_rules: dict[str, Rule] = {  # noqa: RUF012
+    _parameter_rules: dict[str, ParameterRule] = {  # noqa: RUF012
         "form": choice("auto", "orthogonal", "linear", "low-rank"),
         "n_neighbors": integer(at_least=1),
         "test_fraction": number(above=0.0, below=1.0),
@@ -135,8 +132,7 @@ class Bridge(BaseEstimator):
                 f"The bridge expects vectors of {self.n_features_in_} features; "
                 f"got {vectors.shape[1]}."
             )
-        mapped = vectors @ self.linear_map_.L.T + self.linear_map_.b
-        return mapped.astype(vectors.dtype, copy=False)
+        return _mapped(self.linear_map_, vectors).astype(vectors.dtype, copy=False)
 
     @property
     def linear_map(self) -> LinearMap:
@@ -152,33 +148,26 @@ class Bridge(BaseEstimator):
         check_is_fitted(self)
         arrays = {"L": self.linear_map_.L, "b": self.linear_map_.b}
         recall = {name: repr(value) for name, value in vars(self.recall_).items()}
-        header = {"format": _FORMAT, "version": _VERSION, "form": self.form_, **recall}
-        with atomic_write(path) as temporary:
-            temporary.write_bytes(encoded(arrays, metadata=header))
+        header = {"version": "1", "form": self.form_, **recall}
+        write_tensors(path, "bridge", arrays, header)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a bridge that `save` wrote."""
-        try:
-            with safe_open(path, framework="numpy") as file:
-                header = file.metadata() or {}
-                if header.get("format") != _FORMAT or header.get("version") != _VERSION:
-                    raise ValueError("it has another format")
-                linear_map = LinearMap(file.get_tensor("L"), file.get_tensor("b"))
-                value, low, high = (float(header[name]) for name in ("value", "low", "high"))
-                n_items, n_neighbors = int(header["n_items"]), int(header["n_neighbors"])
-                recall, form = Recall(value, low, high, n_items, n_neighbors), header["form"]
+        with open_tensors(path, "bridge") as file:
+            linear_map, header = LinearMap(file["L"], file["b"]), file.metadata
+            value, low, high = (float(header[name]) for name in ("value", "low", "high"))
+            n_items, n_neighbors = int(header["n_items"]), int(header["n_neighbors"])
+            recall, form = Recall(value, low, high, n_items, n_neighbors), header["form"]
             if linear_map.L.shape[:1] != linear_map.b.shape or linear_map.L.ndim != 2:
                 raise ValueError("its arrays do not fit together")
-        except (SafetensorError, KeyError, ValueError) as error:
-            raise ValueError(f"{path}: not a valid bridge: {error}.") from error
         bridge = cls(n_neighbors=recall.n_neighbors)
         bridge.linear_map_, bridge.form_, bridge.recall_ = linear_map, form, recall
         bridge.n_features_in_ = linear_map.n_features
         return bridge
 
     def _choose(self, new: Floats, old: Floats, items: Ints) -> str:
-        """Return the form that keeps most neighbours of held-out items; of several, the first."""
+        """Return the form that keeps most neighbours of held-out items, the first of ties."""
         n_held_out = max(2, len(items) // 5)
         held_out, rest = items[:n_held_out][:_MOST_SEARCHED], items[n_held_out:]
         forms = _forms(Centred.of(new[rest], old[rest]), self.form)

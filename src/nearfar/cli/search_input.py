@@ -31,8 +31,8 @@ from nearfar.cli.table_formats import (
 from nearfar.cli.tables import columns_named, listed, reading
 from nearfar.cli.terminal import note
 from nearfar.retrieval import Relevance, read_qrels
-from nearfar.retrieval.adapter import as_vectors
 from nearfar.retrieval.readers import Unknown, beir_files, read_texts
+from nearfar.retrieval.vectors import as_vectors
 from nearfar.typing import Floats
 
 Kind = Literal["query", "document"]

@@ -12,7 +12,6 @@ import math
 import os
 import shutil
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,25 +21,13 @@ from typing import Any, BinaryIO, ParamSpec
 import polars as pl
 import typer
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
 from sklearn.exceptions import ConvergenceWarning
 
 from nearfar.cli.errors import UserError
-from nearfar.runtime.deadline import Clock
-from nearfar.runtime.history import Iteration
-from nearfar.runtime.progress import FitInProgress, watching
+from nearfar.runtime.progress import Bars, Lines, progress_display
 
 P = ParamSpec("P")
-
-_FIRST_LINE_AFTER, _SECONDS_BETWEEN_LINES = 2.0, 10.0
-"""Progress without a terminal: commands that are done earlier print none."""
 
 FAILED, NOT_HELPFUL, UNDECIDED, INTERRUPTED = 2, 3, 4, 130
 
@@ -170,78 +157,8 @@ def convergence_notes() -> Iterator[None]:
         note(str(warning.message))
 
 
-class Bars:
-    """Progress bars."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._main = progress.add_task("", total=None, visible=False)
-
-    def update(self, done: int, total: int, label: str) -> None:
-        """Show how much of the whole is done; the total may be an estimate that changes."""
-        self._progress.update(
-            self._main, completed=done, total=total, description=label, visible=True
-        )
-
-    def iterations(
-        self, iterations: Iterable[Iteration], fit: FitInProgress
-    ) -> Iterator[Iteration]:
-        """Show the iterations of a fit while it runs."""
-        task = self._progress.add_task(f"{fit.name}, iterations", total=fit.max_iter)
-        try:
-            for iteration in iterations:
-                self._progress.advance(task)
-                yield iteration
-        finally:
-            self._progress.remove_task(task)
-
-
-class Lines:
-    """Progress as a line now and then, where there is no terminal."""
-
-    def __init__(self, console: Console, *, clock: Clock = time.monotonic) -> None:
-        self._console, self._clock = console, clock
-        self._next = clock() + _FIRST_LINE_AFTER
-        self._doing = ""
-
-    def update(self, done: int, total: int, label: str) -> None:
-        """Say how much of the whole is done."""
-        self._doing = f"{label} ({done} of {total} done)"
-        self._say(self._doing)
-
-    def iterations(
-        self, iterations: Iterable[Iteration], fit: FitInProgress
-    ) -> Iterator[Iteration]:
-        """Say how far a fit is while it runs."""
-        for number, iteration in enumerate(iterations, start=1):
-            doing = self._doing or fit.name
-            self._say(f"{doing}, iteration {number} of at most {fit.max_iter}")
-            yield iteration
-
-    def _say(self, text: str) -> None:
-        now = self._clock()
-        if now >= self._next:
-            self._next = now + _SECONDS_BETWEEN_LINES
-            self._console.print(f"Progress: {text}", soft_wrap=True)
-
-
 @contextmanager
 def bars() -> Iterator[Bars | Lines]:
     """Show progress of everything in this block, fits included."""
-    console = err()
-    if not console.is_terminal:
-        lines = Lines(console)
-        with watching(lines.iterations):
-            yield lines
-        return
-    progress = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(separator=" of "),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-    )
-    shown = Bars(progress)
-    with progress, watching(shown.iterations):
+    with progress_display(err()) as shown:
         yield shown

@@ -25,8 +25,8 @@ from nearfar.evaluate import verification, verification_curve
 from nearfar.metrics.metric import Metric
 from nearfar.typing import Floats, Ints
 from nearfar.verification import (
-    Evidence,
     OperatingPoint,
+    PairEvidence,
     choose_threshold,
     held_out_decisions,
     joined_classes,
@@ -69,13 +69,14 @@ def verify(
     target: Annotated[
         str | None,
         typer.Option(
-            help='Choose a threshold that is shown to meet this on new classes: "precision>=0.99", '
-            '"fmr<=1e-3" or "recall>=0.9"; or eer, or '
+            help="Choose a threshold that is certified to meet this on new classes: "
+            '"precision>=0.99", "fmr<=1e-3" or "recall>=0.9"; or eer, or '
             '"false_match=10,false_non_match=1,prior=0.01" (costs).'
         ),
     ] = None,
     confidence: Annotated[
-        float, typer.Option(help="Confidence with which --target is shown, above 0.5 and below 1.")
+        float,
+        typer.Option(help="Confidence with which --target is certified, above 0.5 and below 1."),
     ] = 0.95,
     prevalence: Annotated[
         float | None,
@@ -173,7 +174,7 @@ class _Wanted:
         classes = joined_classes(known)
         if rows.y is not None:
             classes = np.unique(rows.labels, return_inverse=True)[1][known.index]
-        evidence = Evidence(metric.pair_distances(rows.X, known), known, classes)
+        evidence = PairEvidence(metric.pair_distances(rows.X, known), known, classes)
         return choose_threshold(
             evidence, self.target, confidence=self.confidence, prevalence=self.prevalence
         )
@@ -330,7 +331,7 @@ def _show(
         if accuracy is None:
             note("there are too few pairs to test a threshold on others than it is chosen on.")
     if target is not None:
-        say(_shown(target, document["criterion"]))
+        say(_certified(target, document["criterion"]))
     say(
         f"Threshold {document['threshold']:.6g}: "
         f"{document['same']} of {document['pairs']} pairs are the same."
@@ -349,15 +350,17 @@ def _show(
         say(f"These are the first {_PAIRS_SHOWN}; write all with --out FILE.")
 
 
-def _shown(point: dict[str, Any], target: str) -> str:
-    """Say what is known of a threshold."""
+def _certified(point: dict[str, Any], target: str) -> str:
+    """Describe a threshold that was chosen for a target."""
     low, high = point["interval"]
     figure = f"{point['estimate']:.4g}"
     shown = f"Chosen for {target}: {figure}."
     if point["bound"] is not None:
         side = "most" if "<=" in target else "least"
         confidence = f"{100 * point['confidence']:g} % confidence"
-        shown = f"{target} is shown with {confidence}: {figure}, at {side} {point['bound']:.4g}."
+        shown = (
+            f"{target} is certified with {confidence}: {figure}, at {side} {point['bound']:.4g}."
+        )
     prevalence = f"{100 * point['prevalence']:.3g} % of pairs are similar"
     return (
         f"{shown}\n"

@@ -221,10 +221,10 @@ class Comparison(Mapping[str, MethodResult]):
         groups = {data: [cells_of(row) for row in rows] for data, rows in self._groups().items()}
         every = [list(columns)] + [cells for group in groups.values() for cells in group]
         widths = [max(map(len, column)) for column in zip(*every, strict=True)]
-        lines = [self.title, _aligned(columns, widths)]
+        lines = [self.title, aligned(columns, widths)]
         for data, group in groups.items():
             lines += [f"{data}:"] if data else []
-            lines += [_aligned(cells, widths) for cells in group]
+            lines += [aligned(cells, widths) for cells in group]
         return "\n".join([*lines, self.legend, *self.notes, *self.verdicts])
 
     def __repr__(self) -> str:
@@ -289,7 +289,7 @@ def _gain(measure: str, goal: GoalComparison, result: MethodResult) -> dict[str,
     }
 
 
-def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+def aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
     """Return a line of the table; the first column is text, the others are numbers."""
     name, *numbers = cells
     padded = [cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True)]
@@ -302,9 +302,11 @@ def _html_group(data: str, rows: Iterable[Mapping[str, Any]], layout: Layout) ->
     if data:
         width = len(layout.columns)
         heading = f'<tr><th scope="rowgroup" colspan="{width}">{html.escape(data)}</th></tr>'
-    lines = []
-    for row in rows:
-        name, *cells = layout.cells(row)
-        numbers = "".join(f"<td>{cell}</td>" for cell in cells)
-        lines.append(f'<tr><th scope="row">{html.escape(name)}</th>{numbers}</tr>')
-    return f"<tbody>{heading}{''.join(lines)}</tbody>"
+    return f"<tbody>{heading}{''.join(html_row(layout.cells(row)) for row in rows)}</tbody>"
+
+
+def html_row(cells: Sequence[str]) -> str:
+    """Return a row of an HTML table; the first cell is a name, the others are numbers."""
+    name, *numbers = cells
+    data = "".join(f"<td>{cell}</td>" for cell in numbers)
+    return f'<tr><th scope="row">{html.escape(name)}</th>{data}</tr>'

@@ -39,11 +39,30 @@ CLEAR, PROBABLE = 0.95, 0.75
 EVEN = 0.5
 """A method does as well as another if that is better with at most this probability."""
 
-_SIGNIFICANCE_LEVEL = 0.05
+SIGNIFICANCE_LEVEL = 0.05
+
+
+class AnyVerdict:
+    """A verdict with a category and a headline."""
+
+    category: Any
+    headline: str
+
+    @property
+    def helps(self) -> bool:
+        """Whether the method is clearly or probably better."""
+        return self.category in ("clearly better", "probably better")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the verdict as plain numbers and strings."""
+        return asdict(self)  # type: ignore[call-overload]
+
+    def __str__(self) -> str:
+        return self.headline
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(AnyVerdict):
     """Which method to use for a goal.
 
     Attributes
@@ -73,18 +92,6 @@ class Verdict:
     high: float
     probability: float
     headline: str
-
-    @property
-    def helps(self) -> bool:
-        """Whether the method is clearly or probably better."""
-        return self.category in ("clearly better", "probably better")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the verdict as plain numbers and strings."""
-        return asdict(self)
-
-    def __str__(self) -> str:
-        return self.headline
 
 
 class GoalComparison:
@@ -190,11 +197,11 @@ class GoalComparison:
 
     def is_better(self, one: MethodResult, other: MethodResult) -> bool:
         """Tell whether one method is significantly better than another, unadjusted."""
-        return self.difference(one, other) > 0 and self.p_value(one, other) < _SIGNIFICANCE_LEVEL
+        return self.difference(one, other) > 0 and self.p_value(one, other) < SIGNIFICANCE_LEVEL
 
     def mark(self, result: MethodResult) -> str:
         """Return "+" or "-" if a method is significantly better or worse than the reference."""
-        if self.p_values.get(result.name, 1.0) >= _SIGNIFICANCE_LEVEL:
+        if self.p_values.get(result.name, 1.0) >= SIGNIFICANCE_LEVEL:
             return ""
         return "+" if self.difference(result, self.reference) > 0 else "-"
 

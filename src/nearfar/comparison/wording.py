@@ -35,7 +35,7 @@ class Wording:
         reference, found = paired(self.reference, chosen) or (self.reference, chosen)
         return (
             f"Use {chosen.name}: {self._measure(found)} instead of {self._figure(reference)} with "
-            f"{described(reference)}{_on(found)} ({category}: {_percent(gain)}). "
+            f"{described(reference)}{_on(found)} ({category}: {percent(gain)}). "
             f"{self._expected(gain)}"
         )
 
@@ -46,7 +46,7 @@ class Wording:
         return (
             f"{doubt} to tell: {self._measure(reference)} with "
             f"{described(reference)}, {self._figure(found)} with {chosen.name}{_on(found)} "
-            f"(better: {_percent(gain)}). {self._expected(gain)}"
+            f"(better: {percent(gain)}). {self._expected(gain)}"
         )
 
     def unchanged(self, chosen: MethodResult, gain: Gain) -> str:
@@ -55,7 +55,7 @@ class Wording:
         return (
             f"Keep {described(reference)}: {self._measure(reference)}. No other method makes a "
             f"difference that matters; the best, {chosen.name}, has {self._figure(found)}"
-            f"{_on(found)} (better: {_percent(gain)})."
+            f"{_on(found)} (better: {percent(gain)})."
         )
 
     def untried(self) -> str:
@@ -114,7 +114,8 @@ def described(reference: MethodResult) -> str:
     return "Euclidean distance" + (" on unscaled rows" if reference.method.raw else "")
 
 
-def _percent(gain: Gain) -> str:
+def percent(gain: Gain) -> str:
+    """Return the probability of a gain in words."""
     return "over 99 %" if gain.probability > _ALMOST_SURE else f"{100 * gain.probability:.0f} %"
 
 

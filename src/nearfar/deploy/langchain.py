@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from nearfar.deploy.linear_map import transforms
+from nearfar.deploy.linear_map import MappedVectors
 
 try:
     from langchain_core.embeddings import Embeddings
@@ -39,30 +36,20 @@ class MetricEmbeddings(Embeddings):
 
     def __init__(self, embeddings: Embeddings, model: Any) -> None:
         self.embeddings = embeddings
-        self._map_queries, self._map_documents = transforms(model)
+        self._mapped = MappedVectors(model)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Embed and map documents."""
-        return self._documents(self.embeddings.embed_documents(texts))
+        return self._mapped.documents(self.embeddings.embed_documents(texts))
 
     def embed_query(self, text: str) -> list[float]:
         """Embed and map a query."""
-        return self._query(self.embeddings.embed_query(text))
+        return self._mapped.query(self.embeddings.embed_query(text))
 
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
         """Embed and map documents, by the model's own asynchronous method."""
-        return self._documents(await self.embeddings.aembed_documents(texts))
+        return self._mapped.documents(await self.embeddings.aembed_documents(texts))
 
     async def aembed_query(self, text: str) -> list[float]:
         """Embed and map a query, by the model's own asynchronous method."""
-        return self._query(await self.embeddings.aembed_query(text))
-
-    def _documents(self, vectors: Sequence[Sequence[float]]) -> list[list[float]]:
-        mapped: list[list[float]] = []
-        if vectors:
-            mapped = np.asarray(self._map_documents(np.asarray(vectors))).tolist()
-        return mapped
-
-    def _query(self, vector: Sequence[float]) -> list[float]:
-        mapped: list[float] = np.asarray(self._map_queries(np.asarray([vector])))[0].tolist()
-        return mapped
+        return self._mapped.query(await self.embeddings.aembed_query(text))

@@ -8,7 +8,7 @@ for documents.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,6 +110,22 @@ def transforms(model: Any) -> tuple[Callable[[Floats], Floats], Callable[[Floats
     if hasattr(model, "transform"):
         return model.transform, model.transform
     raise TypeError(_NOT_A_MODEL.format(type(model).__name__))
+
+
+class MappedVectors:
+    """Vectors of texts as lists, mapped by a metric, a bridge or an adapter."""
+
+    def __init__(self, model: Any) -> None:
+        self._map_queries, self._map_documents = transforms(model)
+
+    def documents(self, vectors: Sequence[Sequence[float]]) -> list[list[float]]:
+        """Map vectors of documents."""
+        mapped = self._map_documents(np.asarray(vectors)) if vectors else np.empty(0)
+        return np.asarray(mapped).tolist()
+
+    def query(self, vector: Sequence[float]) -> list[float]:
+        """Map the vector of a query."""
+        return np.asarray(self._map_queries(np.asarray([vector])))[0].tolist()
 
 
 _NOT_A_MODEL = "Expected a metric, a bridge or an adapter; got {}."

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from nearfar.deploy.linear_map import transforms
+from nearfar.deploy.linear_map import MappedVectors
 
 try:
     from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -41,14 +38,14 @@ class MetricEmbedding(BaseEmbedding):
     """
 
     _embed_model: BaseEmbedding = PrivateAttr()
-    _transforms: tuple[Any, Any] = PrivateAttr()
+    _mapped: MappedVectors = PrivateAttr()
 
     def __init__(self, embed_model: BaseEmbedding, model: Any, **options: Any) -> None:
-        maps = transforms(model)
+        mapped = MappedVectors(model)
         options.setdefault("model_name", embed_model.model_name)
         options.setdefault("embed_batch_size", embed_model.embed_batch_size)
         super().__init__(**options)
-        self._embed_model, self._transforms = embed_model, maps
+        self._embed_model, self._mapped = embed_model, mapped
 
     @classmethod
     def class_name(cls) -> str:
@@ -56,27 +53,19 @@ class MetricEmbedding(BaseEmbedding):
         return "MetricEmbedding"
 
     def _get_query_embedding(self, query: str) -> list[float]:
-        return self._query(self._embed_model.get_query_embedding(query))
+        return self._mapped.query(self._embed_model.get_query_embedding(query))
 
     async def _aget_query_embedding(self, query: str) -> list[float]:
-        return self._query(await self._embed_model.aget_query_embedding(query))
+        return self._mapped.query(await self._embed_model.aget_query_embedding(query))
 
     def _get_text_embedding(self, text: str) -> list[float]:
-        return self._documents([self._embed_model.get_text_embedding(text)])[0]
+        return self._mapped.documents([self._embed_model.get_text_embedding(text)])[0]
 
     async def _aget_text_embedding(self, text: str) -> list[float]:
-        return self._documents([await self._embed_model.aget_text_embedding(text)])[0]
+        return self._mapped.documents([await self._embed_model.aget_text_embedding(text)])[0]
 
     def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
-        return self._documents(self._embed_model.get_text_embedding_batch(texts))
+        return self._mapped.documents(self._embed_model.get_text_embedding_batch(texts))
 
     async def _aget_text_embeddings(self, texts: list[str]) -> list[list[float]]:
-        return self._documents(await self._embed_model.aget_text_embedding_batch(texts))
-
-    def _documents(self, vectors: Sequence[Sequence[float]]) -> list[list[float]]:
-        mapped: list[list[float]] = np.asarray(self._transforms[1](np.asarray(vectors))).tolist()
-        return mapped
-
-    def _query(self, vector: Sequence[float]) -> list[float]:
-        mapped: list[float] = np.asarray(self._transforms[0](np.asarray([vector])))[0].tolist()
-        return mapped
+        return self._mapped.documents(await self._embed_model.aget_text_embedding_batch(texts))

@@ -41,7 +41,7 @@ from nearfar.learners.shared_parameters import COMMON, Texts
 from nearfar.metrics.metric import Metric
 from nearfar.rows import Rows, as_rows
 from nearfar.runtime.history import History, Iteration
-from nearfar.runtime.parameters import Rule, check_parameters, choice, integer, optional
+from nearfar.runtime.parameters import ParameterRule, check_parameters, choice, integer, optional
 from nearfar.runtime.progress import (
     CallbackSupportMixin,
     FitInProgress,
@@ -62,7 +62,7 @@ class MetricLearner(
     n_components: int | None = None
 
     parameter_docs: ClassVar[Texts] = COMMON
-    parameter_rules: ClassVar[dict[str, Rule]] = {
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
         "scale": optional(choice("auto", "standard", "unit", "cosine")),
         "n_components": optional(integer(at_least=1)),
     }

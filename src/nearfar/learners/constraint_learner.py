@@ -12,12 +12,12 @@ from nearfar.learners.problem import factor_on_scaled_points
 from nearfar.learners.scaler import Scaler
 from nearfar.learners.shared_parameters import Iterative, Texts, Validated
 from nearfar.metrics.metric import Metric
-from nearfar.runtime.parameters import Rule, number, optional
+from nearfar.runtime.parameters import ParameterRule, number, optional
 from nearfar.typing import Matrix
 
 Prior = Literal["identity"] | Metric | None
 
-PRIOR_RULE = Rule(
+PRIOR_RULE = ParameterRule(
     'None, "identity" or a Metric',
     lambda value: (
         value is None
@@ -44,9 +44,9 @@ class ConstraintLearner(Validated, Iterative, MetricLearner):
             "on the prior, it is the result.",
         ),
     }
-    parameter_rules: ClassVar[dict[str, Rule]] = {
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
         "constraints": optional(
-            Rule(
+            ParameterRule(
                 "a strategy such as NearestTriplets()",
                 lambda value: callable(value) and not isinstance(value, type),
             )
@@ -67,7 +67,7 @@ class WeightedPriorLearner(ConstraintLearner):
 
     prior_weight: float
 
-    parameter_rules: ClassVar[dict[str, Rule]] = {"prior_weight": number(at_least=0.0)}
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {"prior_weight": number(at_least=0.0)}
 
     def _prior_factor(self, scaler: Scaler) -> Matrix | None:
         """Return the prior's factor on scaled points, or None if there is no prior."""

@@ -54,7 +54,7 @@ class MapLearner(Iterative, MetricLearner):
             "metric of your own.",
         ),
     }
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "tol": optional(number(at_least=0.0)),
         "max_iter": integer(at_least=1),
         "init": either(choice("identity"), instance(Metric, "a Metric")),

@@ -11,7 +11,15 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from nearfar.runtime.parameters import Rule, boolean, choice, either, integer, number, optional
+from nearfar.runtime.parameters import (
+    ParameterRule,
+    boolean,
+    choice,
+    either,
+    integer,
+    number,
+    optional,
+)
 
 Validation = Literal["rows", "classes"]
 ValidationFraction = float | Literal["auto"] | None
@@ -72,7 +80,7 @@ class Validated:
             "that is meant for classes it has not seen.",
         ),
     }
-    parameter_rules: ClassVar[dict[str, Rule]] = {
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
         "validation_fraction": either(choice("auto"), optional(number(above=0.0, at_most=0.5))),
         "validation": choice("rows", "classes"),
     }
@@ -100,9 +108,9 @@ class Iterative:
         "n_jobs": ("int", "Number of threads. None and -1 use all cores, -2 all but one."),
         "verbose": ("int", "1 shows progress on standard error."),
     }
-    parameter_rules: ClassVar[dict[str, Rule]] = {
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
         "warm_start": boolean(),
-        "n_jobs": Rule(
+        "n_jobs": ParameterRule(
             "None or a nonzero integer",
             lambda value: value is None or (integer().accepts(value) and value != 0),
         ),

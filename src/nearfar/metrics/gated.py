@@ -80,12 +80,8 @@ class GatedMetric(Metric):
             raise ValueError("The gate's V and b must be finite.")
         for array in (weights, offsets):
             array.setflags(write=False)
-        object.__setattr__(self, "metrics", tuple(metrics))
-        object.__setattr__(self, "V", weights)
-        object.__setattr__(self, "b", offsets)
-        object.__setattr__(self, "feature_names", names)
-        object.__setattr__(self, "unit_rows", metrics[0].unit_rows)
-        object.__setattr__(self, "columns", metrics[0].columns)
+        vars(self).update(metrics=tuple(metrics), V=weights, b=offsets, feature_names=names)
+        vars(self).update(unit_rows=metrics[0].unit_rows, columns=metrics[0].columns)
 
     def __getattr__(self, name: str) -> Any:
         if name in {"L", "matrix"}:

@@ -10,8 +10,8 @@ on the units of the features, and they add up exactly. M_jj C_jj alone does not 
 overrates pairs of features that enter as a difference, even if the two are nearly equal in all
 points. Contributions may be negative: then the feature mostly cancels the differences in others.
 
-Without points, the spreads of the features (their standard deviations) do in place of C: features
-then count as uncorrelated, and units still do not matter.
+Without points, the spreads of the features (their standard deviations) are used: features count as
+uncorrelated, and units still do not matter.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,8 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
 from nearfar.columns import Columns
+from nearfar.deploy.formats.sql import SqlMap, sql_map
 from nearfar.deploy.linear_map import LinearMap
-from nearfar.deploy.sql import SqlMap, sql_map
 from nearfar.metrics.kernel_map import KernelMap
 from nearfar.metrics.points import check_points, check_rows, unit_length
 from nearfar.metrics.votes import Votes, triplet_scores
@@ -52,8 +52,8 @@ class Metric:
     unit_rows : bool, default=False
         Whether points are divided by their length before everything else.
     columns : Columns, optional
-        What the columns of a table become before everything else. Methods then take the table as
-        it is: a pandas or polars DataFrame. Arrays have the features that `columns` gives.
+        What the columns of a table become before everything else. Methods then take the table
+        itself: a pandas or polars DataFrame. Arrays have the features that `columns` gives.
 
     Examples
     --------
@@ -107,12 +107,14 @@ class Metric:
         if votes is not None and votes.directions.shape[1] != factor.shape[1]:
             raise ValueError("A metric's votes must be for the features of its map.")
         factor.setflags(write=False)
-        object.__setattr__(self, "L", factor)
-        object.__setattr__(self, "feature_names", names)
-        object.__setattr__(self, "votes", votes)
-        object.__setattr__(self, "kernel_map", kernel_map)
-        object.__setattr__(self, "unit_rows", bool(unit_rows))
-        object.__setattr__(self, "columns", columns)
+        vars(self).update(
+            L=factor,
+            feature_names=names,
+            votes=votes,
+            kernel_map=kernel_map,
+            unit_rows=bool(unit_rows),
+            columns=columns,
+        )
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -155,7 +157,8 @@ class Metric:
 
     def named(self, feature_names: Sequence[str] | None) -> Metric:
         """Return the same metric of features with other names, without `columns`."""
-        return Metric(self.L, feature_names, self.votes, self.kernel_map, self.unit_rows)
+        names = None if feature_names is None else tuple(feature_names)
+        return replace(self, feature_names=names, columns=None)
 
     def with_columns(self, columns: Columns | None) -> Metric:
         """Return the same metric, for tables whose columns become its features.
@@ -172,13 +175,11 @@ class Metric:
                [3., 0.]])
         """
         names = None if columns is None else columns.feature_names
-        return Metric(self.L, names, self.votes, self.kernel_map, self.unit_rows, columns)
+        return replace(self, feature_names=names, columns=columns)
 
     def with_votes(self, votes: Votes | None) -> Metric:
         """Return the same metric with votes."""
-        return Metric(
-            self.L, self.feature_names, votes, self.kernel_map, self.unit_rows, self.columns
-        )
+        return replace(self, votes=votes)
 
     @property
     def matrix(self) -> Matrix:
@@ -244,7 +245,7 @@ class Metric:
         return points @ self.L.T.astype(points.dtype, copy=False)
 
     def rows_of(self, X: ArrayLike) -> Floats:
-        """Return points as the linear map takes them: checked, and of unit length if need be."""
+        """Return the input of the linear map: checked points, of unit length if `unit_rows`."""
         points = self.features_of(X)
         return unit_length(points) if self.unit_rows else points
 
@@ -345,7 +346,7 @@ class Metric:
         return read_metric(path, max_bytes=max_bytes)
 
     def to_faiss(self, X: ArrayLike | None = None, index: str = "flat") -> Any:
-        """Return a faiss index that maps rows itself: add and search rows as they are.
+        """Return a faiss index that maps rows itself: add and search unmapped rows.
 
         Its distances are squared, as faiss's are.
 
@@ -356,7 +357,7 @@ class Metric:
         index : {"flat", "hnsw", "ivf"} or str, default="flat"
             Exact search, a graph, or lists; or a string for `faiss.index_factory`.
         """
-        from nearfar.deploy.faiss import faiss_index
+        from nearfar.deploy.formats.faiss import faiss_index
 
         return faiss_index(self.linear_map, None if X is None else self.features_of(X), index)
 
@@ -369,7 +370,7 @@ class Metric:
         dtype : {"float32", "float64"}, default="float32"
             Type of the input, the output and the arithmetic.
         """
-        from nearfar.deploy.onnx import write_onnx
+        from nearfar.deploy.formats.onnx import write_onnx
 
         write_onnx(self.linear_map, path, dtype)
 
@@ -401,7 +402,7 @@ class Metric:
             A .py file becomes a module with a function `transform`, which needs only NumPy. A .npz
             file gets the arrays L, b and unit_rows.
         """
-        from nearfar.deploy.numpy_module import write_numpy
+        from nearfar.deploy.formats.numpy_module import write_numpy
 
         write_numpy(self.linear_map, path)
 

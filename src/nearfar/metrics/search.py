@@ -185,7 +185,7 @@ class Gallery:
 
 
 def _points(metric: Metric | Distance, X: ArrayLike) -> ArrayLike:
-    """Return rows that can be indexed: the features of a table, or X as it is."""
+    """Return rows that can be indexed: the features of a table, or X itself."""
     return metric.features_of(X) if isinstance(metric, Metric) and is_frame(X) else X
 
 

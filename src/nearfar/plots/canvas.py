@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
 from nearfar.metrics.metric import Metric
+from nearfar.runtime.optional_package import optional_package
 from nearfar.typing import Floats, Ints
 
 Axes = NDArray[Any]
@@ -48,8 +49,10 @@ class Classes:
     codes: Ints
 
     @classmethod
-    def of(cls, y: ArrayLike, n_samples: int) -> Classes:
-        """Encode labels, after checking that there is one for each point."""
+    def of(cls, y: ArrayLike | None, n_samples: int) -> Classes | None:
+        """Encode labels, if there are any, after checking that each point has one."""
+        if y is None:
+            return None
         labels = np.asarray(y)
         if labels.shape != (n_samples,):
             raise ValueError(
@@ -89,7 +92,7 @@ def check_finite(X: ArrayLike) -> Floats:
 
 
 def check_metrics(metrics: Mapping[str, Metric]) -> None:
-    """Raise ValueError unless given a non-empty mapping of names to metrics."""
+    """Raise ValueError unless `metrics` maps at least one name to a metric."""
     if not isinstance(metrics, Mapping) or not metrics:
         raise ValueError('Pass at least one metric by name, as in {"learned": metric}.')
     for name, metric in metrics.items():
@@ -105,6 +108,25 @@ def line_style(number: int) -> dict[str, Any]:
         "linestyle": _LINE_STYLES[number % len(_LINE_STYLES)],
         "markersize": 4,
     }
+
+
+def named_lines(lines: Mapping[str, tuple[Any, Any]], ax: Any = None, **labels: Any) -> Any:
+    """Draw lines with a legend, on the given axes or on new ones.
+
+    Parameters
+    ----------
+    lines : mapping of str to (array, array)
+        Coordinates x and y by name.
+    ax : Axes, optional
+    **labels
+        Passed to `Axes.set`.
+    """
+    ax = one_axes(ax)
+    for number, (name, (x, y)) in enumerate(lines.items()):
+        ax.plot(x, y, label=as_text(name), **line_style(number))
+    ax.set(**labels)
+    ax.legend()
+    return ax
 
 
 def integer_ticks(ax: Any) -> None:
@@ -138,10 +160,7 @@ def grid(given: Any, n_rows: int, n_columns: int, cell: tuple[float, float] = _A
         if axes.size != n_rows * n_columns:
             raise ValueError(f"This plot needs {n_rows * n_columns} axes; got {axes.size}.")
         return axes.reshape(n_rows, n_columns)
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise ImportError('Plots need matplotlib: pip install "nearfar[plots]".') from error
+    pyplot = optional_package("matplotlib.pyplot", "A plot", "nearfar[plots]")
     size = (cell[0] * n_columns, cell[1] * n_rows)
     figure = pyplot.figure(figsize=size, layout="constrained")
     engine: Any = figure.get_layout_engine()

@@ -19,11 +19,15 @@ from nearfar.plots.canvas import (
     check_metrics,
     integer_ticks,
     line_style,
+    named_lines,
     one_axes,
 )
 
 _DET_TICKS = (0.001, 0.01, 0.05, 0.2, 0.5, 0.8)
 _DET_LIMITS = (0.0005, 0.9)
+_SQUARE = (4.5, 4.3)
+_MARK_EVERY = 0.1
+"""Distance of markers; one for each pair would hide the curve."""
 
 
 def curves(values: Mapping[str, Mapping[int, float]], xlabel: str, *, ax: Any = None) -> Any:
@@ -38,12 +42,8 @@ def curves(values: Mapping[str, Mapping[int, float]], xlabel: str, *, ax: Any = 
     """
     if not values:
         raise ValueError("There are no curves to draw.")
-    ax = one_axes(ax)
-    for number, (name, points) in enumerate(values.items()):
-        ax.plot(list(points), list(points.values()), label=as_text(name), **line_style(number))
-    ax.set(xlabel=xlabel, ylabel="accuracy")
-    ax.legend()
-    return ax
+    lines = {name: (list(points), list(points.values())) for name, points in values.items()}
+    return named_lines(lines, ax, xlabel=xlabel, ylabel="accuracy")
 
 
 def neighbor_curve(
@@ -85,16 +85,15 @@ def neighbor_curve(
     check_metrics(metrics)
     check_finite(X)
     queries = {"X_query": X_query, "y_query": y_query}
-    found = {
-        name: neighbor_accuracy_curve(metric, X, y, max_k=max_k, **queries)
+    lines = {
+        name: (
+            np.arange(1, max_k + 1),
+            neighbor_accuracy_curve(metric, X, y, max_k=max_k, **queries),
+        )
         for name, metric in metrics.items()
     }
-    ax = one_axes(ax)
-    for number, (name, accuracies) in enumerate(found.items()):
-        ax.plot(np.arange(1, max_k + 1), accuracies, label=as_text(name), **line_style(number))
-    ax.set(xlabel="k", ylabel="k-th neighbour of the same class")
+    ax = named_lines(lines, ax, xlabel="k", ylabel="k-th neighbour of the same class")
     integer_ticks(ax)
-    ax.legend()
     return ax
 
 
@@ -125,16 +124,11 @@ def roc(metrics: Mapping[str, Metric], X: ArrayLike, pairs: Pairs, *, ax: Any = 
     'plain: AUC 1.000, EER 0.0 %'
     """
     found = _verified("ROC", metrics, X, pairs)
-    ax = one_axes(ax, (4.5, 4.3))
-    for number, (name, (curve, result)) in enumerate(found.items()):
-        ax.plot(
-            curve.false_positive_rate,
-            curve.true_positive_rate,
-            label=f"{as_text(name)}: AUC {result.auc:.3f}, EER {100 * result.eer:.1f} %",
-            # Markers at equal distances; one for each pair would hide the curve.
-            markevery=0.1,
-            **line_style(number),
-        )
+    ax = one_axes(ax, _SQUARE)
+    for number, (name, curve, result) in enumerate(found):
+        label = f"{as_text(name)}: AUC {result.auc:.3f}, EER {100 * result.eer:.1f} %"
+        rates = curve.false_positive_rate, curve.true_positive_rate
+        ax.plot(*rates, label=label, markevery=_MARK_EVERY, **line_style(number))
     ax.plot([0, 1], [0, 1], color=NEUTRAL, linestyle=":", linewidth=1)
     ax.set(xlabel="false positive rate", ylabel="true positive rate", aspect="equal")
     ax.legend(loc="lower right", fontsize="small")
@@ -168,13 +162,13 @@ def det(metrics: Mapping[str, Metric], X: ArrayLike, pairs: Pairs, *, ax: Any = 
     'plain: EER 50.0 %'
     """
     found = _verified("DET", metrics, X, pairs)
-    ax = one_axes(ax, (4.5, 4.3))
-    for number, (name, (curve, result)) in enumerate(found.items()):
+    ax = one_axes(ax, _SQUARE)
+    for number, (name, curve, result) in enumerate(found):
         rates = np.array([curve.false_positive_rate, 1 - curve.true_positive_rate])
         inside = ((rates > 0) & (rates < 1)).all(axis=0)
         x, y = ndtri(rates[:, inside])
         label = f"{as_text(name)}: EER {100 * result.eer:.1f} %"
-        ax.plot(x, y, label=label, markevery=0.1, **line_style(number))
+        ax.plot(x, y, label=label, markevery=_MARK_EVERY, **line_style(number))
     places = ndtri(_DET_TICKS)
     names = [f"{100 * rate:g}" for rate in _DET_TICKS]
     ax.set_xticks(places, names)
@@ -187,13 +181,13 @@ def det(metrics: Mapping[str, Metric], X: ArrayLike, pairs: Pairs, *, ax: Any = 
 
 def _verified(
     kind: str, metrics: Mapping[str, Metric], X: ArrayLike, pairs: Pairs
-) -> dict[str, tuple[Any, Any]]:
-    """Return the curve and the measures of each metric."""
+) -> list[tuple[str, Any, Any]]:
+    """Return the name, the curve and the measures of each metric."""
     check_metrics(metrics)
     check_finite(X)
     if not isinstance(pairs, Pairs):
         raise ValueError(f"A {kind} curve needs Pairs; got {type(pairs).__name__}.")
-    return {
-        name: (verification_curve(metric, X, pairs), verification(metric, X, pairs))
+    return [
+        (name, verification_curve(metric, X, pairs), verification(metric, X, pairs))
         for name, metric in metrics.items()
-    }
+    ]

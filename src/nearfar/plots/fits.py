@@ -20,6 +20,7 @@ from nearfar.plots.canvas import (
     grid,
     integer_ticks,
     line_style,
+    named_lines,
     one_axes,
 )
 from nearfar.runtime.history import History
@@ -46,18 +47,15 @@ def spectra(metrics: Mapping[str, Metric], *, ax: Any = None) -> Any:
     array([1., 0., 0.])
     """
     check_metrics(metrics)
-    parts: dict[str, Metric] = {}
+    lines = {}
     for name, metric in metrics.items():
         for number, part in enumerate(metric.parts, 1):
-            parts[name if len(metric.parts) == 1 else f"{name}, metric {number}"] = part
-    ax = one_axes(ax)
-    for number, (name, metric) in enumerate(parts.items()):
-        values = eigenvalues(metric)
-        sizes = values / (values[0] or 1.0)
-        ax.plot(np.arange(1, len(values) + 1), sizes, label=as_text(name), **line_style(number))
-    ax.set(xlabel="eigenvalue", ylabel="value, relative to the largest", ylim=(0, None))
+            values = eigenvalues(part)
+            label = name if len(metric.parts) == 1 else f"{name}, metric {number}"
+            lines[label] = np.arange(1, len(values) + 1), values / (values[0] or 1.0)
+    ylabel = "value, relative to the largest"
+    ax = named_lines(lines, ax, xlabel="eigenvalue", ylabel=ylabel, ylim=(0, None))
     integer_ticks(ax)
-    ax.legend()
     return ax
 
 

@@ -76,7 +76,7 @@ def neighbor_pictures(
     shape = tuple(image_shape)
     points = check_finite(X)
     _check_shape(shape, points.shape[1])
-    classes = None if y is None else Classes.of(y, len(points))
+    classes = Classes.of(y, len(points))
     found = _search(metrics, X, queries, n_neighbors)
     low, high = float(points.min()), float(points.max())
     images = ((points - low) / ((high - low) or 1.0)).reshape(-1, *shape)
@@ -125,7 +125,7 @@ def neighbor_lines(
     check_parameters({"width": integer(at_least=20)}, {"width": width})
     if len(texts) != len(points):
         raise ValueError(f"{len(points)} rows of X need one text each; got {len(texts)}.")
-    classes = None if y is None else Classes.of(y, len(points))
+    classes = Classes.of(y, len(points))
     lines: list[str] = []
     for place, result in enumerate(_search(metrics, X, queries, n_neighbors)):
         if place % len(metrics) == 0:

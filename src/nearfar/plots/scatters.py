@@ -73,17 +73,12 @@ def projections(
     ['0', '1', '2']
     """
     points = check_finite(X)
-    classes = None if y is None else Classes.of(y, len(points))
-    shown = _sample(len(points), classes)
-    count = f"{len(shown)} of {len(points)} points" if len(shown) < len(points) else ""
+    drawn = _Sample.of(Classes.of(y, len(points)), len(points))
     views = _views(metric, X)
-    drawn = grid(axes, 1, len(views))[0]
-    for number, (ax, view) in enumerate(zip(drawn, views, strict=True), 1):
-        view.draw(ax, classes, shown)
-        n_drawn = np.isin(shown, view.rows).sum()
-        ax.set_title(f"metric {number} ({n_drawn} points)" if len(views) > 1 else count)
-    _name_classes(drawn, views, classes)
-    return drawn
+    if len(views) == 1:
+        return drawn.draw(axes, views, [drawn.count])
+    titles = [f"metric {s} ({drawn.number(view)} points)" for s, view in enumerate(views, 1)]
+    return drawn.draw(axes, views, titles)
 
 
 def before_and_after(
@@ -120,25 +115,61 @@ def before_and_after(
     'after'
     """
     points = check_finite(X)
-    classes = None if y is None else Classes.of(y, len(points))
-    shown = _sample(len(points), classes)
-    count = f" ({len(shown)} of {len(points)} points)" if len(shown) < len(points) else ""
-    views = [
-        _View.of(np.arange(len(points)), Scaler.fit(points, "standard").transform(points)),
-        *_views(metric, X),
-    ]
-    titles = ["before, standardised" + count, "after" + count]
-    if len(metric.parts) > 1:
-        counts = [np.isin(shown, view.rows).sum() for view in views[1:]]
-        titles[1:] = [f"after, metric {s} ({count} points)" for s, count in enumerate(counts, 1)]
-        used = [0] + [number for number, view in enumerate(views) if number and len(view.rows)]
-        views, titles = [views[i] for i in used], [titles[i] for i in used]
-    drawn = grid(axes, 1, len(views))[0]
-    for ax, view, title in zip(drawn, views, titles, strict=True):
-        view.draw(ax, classes, shown)
-        ax.set_title(title)
-    _name_classes(drawn, views, classes)
-    return drawn
+    drawn = _Sample.of(Classes.of(y, len(points)), len(points))
+    before = _View.of(np.arange(len(points)), Scaler.fit(points, "standard").transform(points))
+    after = {f"after, metric {s}": view for s, view in enumerate(_views(metric, X), 1)}
+    titles = {f"{name} ({drawn.number(v)} points)": v for name, v in after.items() if len(v.rows)}
+    count = f" ({drawn.count})" if drawn.count else ""
+    if len(after) == 1:
+        titles = {f"after{count}": view for view in after.values()}
+    return drawn.draw(axes, [before, *titles.values()], [f"before, standardised{count}", *titles])
+
+
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """The points that are drawn: all, or a fixed sample stratified by class.
+
+    Attributes
+    ----------
+    classes : Classes or None
+    rows : array of int
+        Row numbers of the points.
+    count : str
+        How many of how many points they are; empty if all are drawn.
+    """
+
+    classes: Classes | None
+    rows: Ints
+    count: str = ""
+
+    @classmethod
+    def of(cls, classes: Classes | None, n_samples: int) -> _Sample:
+        if n_samples <= _MAX_POINTS:
+            return cls(classes, np.arange(n_samples))
+        order = np.random.default_rng(0).permutation(n_samples)
+        if classes is not None:
+            order = order[np.argsort(classes.codes[order], kind="stable")]
+        picked = order[np.arange(_MAX_POINTS) * n_samples // _MAX_POINTS]
+        return cls(classes, np.sort(picked), f"{_MAX_POINTS} of {n_samples} points")
+
+    def number(self, view: _View) -> int:
+        """Return how many points of a view are drawn."""
+        return int(np.isin(self.rows, view.rows).sum())
+
+    def draw(self, given: Any, views: list[_View], titles: list[str]) -> Axes:
+        """Draw views side by side."""
+        axes = grid(given, 1, len(views))[0]
+        for ax, view, title in zip(axes, views, titles, strict=True):
+            view.draw(ax, self.classes, self.rows)
+            ax.set_title(title)
+        if self.classes is None:
+            return axes
+        if len(self.classes) <= len(PALETTE):
+            _legend(axes[-1], self.classes)
+        else:
+            for ax, view in zip(axes, views, strict=True):
+                view.name_classes(ax, self.classes)
+        return axes
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,6 +245,14 @@ class _View:
             named = range(0, len(classes), -(-len(classes) // _MAX_TICKS))
             ax.set_yticks(list(named), [short_text(classes.names[code]) for code in named])
 
+    def name_classes(self, ax: Any, classes: Classes) -> None:
+        """Name the classes with a colour beside their points."""
+        if self.flat.shape[1] == 2:
+            codes = classes.codes[self.rows]
+            present = [code for code in _colored(classes) if (codes == code).any()]
+            medians = {c: np.median(self.flat[codes == c], axis=0) for c in present}
+            place_labels(ax, {classes.names[code]: middle for code, middle in medians.items()})
+
 
 def _views(metric: Metric, X: ArrayLike) -> list[_View]:
     """Return a view of the points that use each part of the metric, possibly none."""
@@ -237,30 +276,9 @@ def _colored(classes: Classes) -> list[int]:
     return [int(code) for code in np.argsort(-sizes, kind="stable")[:_N_LABELLED]]
 
 
-def _name_classes(axes: Axes, views: list[_View], classes: Classes | None) -> None:
-    """Name few classes in a legend below the last plot, and some of many beside their points."""
-    if classes is None:
-        return
-    if len(classes) <= len(PALETTE):
-        longest = max(len(short_text(name)) for name in classes.names)
-        columns = max(1, min(5, _LEGEND_WIDTH // (longest + 4)))
-        place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16)}
-        axes[-1].legend(**place, ncols=columns, frameon=False, fontsize=9, handletextpad=0.2)
-        return
-    for ax, view in zip(axes, views, strict=True):
-        if view.flat.shape[1] == 2:
-            codes = classes.codes[view.rows]
-            present = [code for code in _colored(classes) if (codes == code).any()]
-            medians = {c: np.median(view.flat[codes == c], axis=0) for c in present}
-            place_labels(ax, {classes.names[code]: middle for code, middle in medians.items()})
-
-
-def _sample(n_samples: int, classes: Classes | None) -> Ints:
-    """Return the rows to draw: all, or a fixed sample stratified by class."""
-    if n_samples <= _MAX_POINTS:
-        return np.arange(n_samples)
-    order = np.random.default_rng(0).permutation(n_samples)
-    if classes is not None:
-        order = order[np.argsort(classes.codes[order], kind="stable")]
-    picked = order[np.arange(_MAX_POINTS) * n_samples // _MAX_POINTS]
-    return np.sort(picked)
+def _legend(ax: Any, classes: Classes) -> None:
+    """Name the classes in a legend below a plot."""
+    longest = max(len(short_text(name)) for name in classes.names)
+    columns = max(1, min(5, _LEGEND_WIDTH // (longest + 4)))
+    place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16)}
+    ax.legend(**place, ncols=columns, frameon=False, fontsize=9, handletextpad=0.2)

@@ -2,8 +2,8 @@
 
 from nearfar.retrieval.adapter import RetrievalAdapter
 from nearfar.retrieval.comparison import compare_retrieval
-from nearfar.retrieval.measures import JudgedRanking
 from nearfar.retrieval.ranking import Ranking, search
+from nearfar.retrieval.ranking_measures import JudgedRanking
 from nearfar.retrieval.readers import (
     Collection,
     from_clicks,

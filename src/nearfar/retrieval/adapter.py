@@ -21,9 +21,10 @@ from nearfar.retrieval.candidates import shared_pool
 from nearfar.retrieval.geometry import Geometry, Whitening
 from nearfar.retrieval.ranking import search
 from nearfar.retrieval.relevance import Relevance
+from nearfar.retrieval.vectors import as_vectors, checked_vectors
 from nearfar.runtime.history import History
 from nearfar.runtime.parameters import (
-    Rule,
+    ParameterRule,
     check_parameters,
     choice,
     either,
@@ -49,12 +50,12 @@ class RetrievalAdapter(BaseEstimator):
 
     Learns the score q' W x of a query and a document. W = I are the untouched vectors, and held-out
     queries choose how far to go from there. If no adapter is better than the untouched vectors
-    beyond noise, they stay as they are; `chosen_` says so.
+    beyond noise, nothing is changed; `chosen_` says so.
 
     Parameters
     ----------
     side : {"query", "both"}, default="query"
-        "query" maps queries only, so that documents stay as they are indexed. "both" may also
+        "query" maps queries only, so that the index of documents stays valid. "both" may also
         whiten both tables (centre, scale the axes, divide by the length), and needs a new index.
     form : {"full", "low_rank", "identity_plus_low_rank"}, default="full"
         Which matrices W can be. The rank of W or of W - I is limited to `rank` by the approximation
@@ -114,7 +115,7 @@ class RetrievalAdapter(BaseEstimator):
     (3, 5)
     """
 
-    parameter_rules: ClassVar[dict[str, Rule]] = {
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
         "side": choice("query", "both"),
         "form": choice("full", "low_rank", "identity_plus_low_rank"),
         "rank": optional(integer(at_least=1)),
@@ -185,12 +186,7 @@ class RetrievalAdapter(BaseEstimator):
         check_parameters(
             {"relevance": instance(Relevance, "a Relevance")}, {"relevance": relevance}
         )
-        queries, documents = as_vectors(Q, "Q"), as_vectors(X, "X")
-        if queries.shape[1] != documents.shape[1]:
-            raise ValueError(
-                f"Queries have {queries.shape[1]} features and documents {documents.shape[1]}; "
-                "both need vectors of the same model."
-            )
+        queries, documents = checked_vectors(Q, X)
         relevance.check(len(queries), len(documents))
         relevant = np.bincount(relevance.query[relevance.relevant])
         if (relevant[relevance.queries] == len(documents)).all():
@@ -221,7 +217,7 @@ class RetrievalAdapter(BaseEstimator):
         self._set_maps(corpora[0].geometry.whitening if place else None)
 
     def _corpora(self, Q: Floats, X: Floats, relevance: Relevance, pool: Ints) -> list[Corpus]:
-        """Return the tables to choose from: as they are and, for both sides, whitened."""
+        """Return the tables to choose from: untouched and, for both sides, whitened."""
         plain = self._corpus(Q, X, relevance, pool)
         if self.side == "query":
             return [plain]
@@ -246,16 +242,13 @@ class RetrievalAdapter(BaseEstimator):
     def _choose(
         self, corpora: list[Corpus], finish: Sequence[Finish], random_state: np.random.RandomState
     ) -> Choice:
-        n = len(corpora[0].relevance.queries)
         if self.strength == "auto":
-            unit = corpora[0].n_features / n
+            unit = corpora[0].n_features / len(corpora[0].relevance.queries)
             strengths = [strength * unit for strength in _STRENGTHS]
         else:
             strengths = [float(self.strength)]
         if self.cv is None:
-            strength = strengths[0]
-            whitened = self.side == "both"
-            return Choice(True, strength, self.max_iter, 1.0, whitened)
+            return Choice(True, strengths[0], self.max_iter, 1.0, whitened=self.side == "both")
         return choose(
             corpora,
             strengths=strengths,
@@ -298,7 +291,7 @@ class RetrievalAdapter(BaseEstimator):
         return vectors if unchanged else vectors @ self._query_map.astype(vectors.dtype)
 
     def transform_documents(self, X: ArrayLike) -> Floats:
-        """Map documents; with ``side="query"``, they stay as they are.
+        """Map documents; with ``side="query"``, they are not changed.
 
         Parameters
         ----------
@@ -383,29 +376,3 @@ class _Form:
         U, s, Vt = np.linalg.svd(self.root @ W @ self.root, full_matrices=False)
         best = (U[:, : self.rank] * s[: self.rank]) @ Vt[: self.rank]
         return self.inverse_root @ best @ self.inverse_root
-
-
-def as_vectors(rows: ArrayLike, name: str) -> Floats:
-    """Return vectors as a 2-d array of finite float32 or float64 numbers.
-
-    Examples
-    --------
-    >>> from nearfar.retrieval.adapter import as_vectors
-    >>> as_vectors([[1.0, float("nan")]], "Q")
-    Traceback (most recent call last):
-    ...
-    ValueError: Row 0 of Q has missing or infinite values; remove it or fill them in.
-    """
-    vectors = np.asarray(rows)
-    if vectors.ndim != 2 or 0 in vectors.shape:
-        raise ValueError(f"{name} must be a 2-d array, a vector per row; got {vectors.shape}.")
-    if vectors.dtype.kind not in "fiub":
-        raise ValueError(f"{name} must have numbers; got {vectors.dtype}.")
-    small = vectors.dtype in (np.float16, np.float32)
-    vectors = vectors.astype(np.float32 if small else np.float64, copy=False)
-    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-    if len(bad):
-        raise ValueError(
-            f"Row {bad[0]} of {name} has missing or infinite values; remove it or fill them in."
-        )
-    return vectors

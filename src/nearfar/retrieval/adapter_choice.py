@@ -1,9 +1,9 @@
 """How much of a learned score to use: chosen on held-out queries.
 
-Each fold of the judged queries is ranked by what the others teach, for several strengths, numbers
-of iterations and blends (1 - t) I + t W. The candidate with the largest lower bound on its mean
-gain in nDCG@10 over the untouched score wins (one-sided, 95 %, paired by query). If that bound is
-not above zero, the untouched score stays.
+Each fold of the judged queries is ranked by scores learned from the others, for several strengths,
+numbers of iterations and blends (1 - t) I + t W. The candidate with the largest lower bound on its
+mean gain in nDCG@10 over the untouched score wins (one-sided, 95 %, paired by query). If that bound
+is not above zero, the untouched score stays.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from scipy.stats import t as student
 from sklearn.model_selection import GroupKFold
 
 from nearfar.retrieval.adapter_path import Corpus
-from nearfar.retrieval.measures import JudgedRanking
 from nearfar.retrieval.ranking import search
+from nearfar.retrieval.ranking_measures import JudgedRanking
 from nearfar.retrieval.relevance import Relevance
 from nearfar.typing import Ints, Matrix, Vector
 

@@ -57,7 +57,7 @@ class Corpus:
         """Number of columns of both tables."""
         return int(self.X.shape[1])
 
-    def problem(self, queries: Ints) -> Problem:
+    def problem(self, queries: Ints) -> AdapterProblem:
         """Pose the problem of some queries, with negatives mined by the score it starts at."""
         start = np.eye(self.n_features)
         if self.matched:
@@ -65,11 +65,11 @@ class Corpus:
         candidates = Candidates.judged(self.relevance, queries, self.pool)
         Q = self.Q[queries] @ start.astype(self.Q.dtype)
         candidates = candidates.with_negatives(Q, self.X, self.n_negatives)
-        return Problem(self, start, Q, candidates)
+        return AdapterProblem(self, start, Q, candidates)
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class AdapterProblem:
     """The queries to learn from, with the documents that they are ranked against.
 
     Attributes
@@ -87,14 +87,14 @@ class Problem:
     Q: Floats
     candidates: Candidates
 
-    def mined(self, strength: float, max_iter: int) -> Problem:
+    def mined(self, strength: float, max_iter: int) -> AdapterProblem:
         """Add the negatives of the score that is learned with those so far."""
         if len(self.candidates.pool) == len(self.corpus.X):
             return self
         *_, (_, change) = self._changes(strength, [max_iter], History())
         V = self.Q + self.Q @ change.astype(self.Q.dtype)
         more = self.candidates.with_negatives(V, self.corpus.X, self.corpus.n_negatives)
-        return Problem(self.corpus, self.start, self.Q, more)
+        return AdapterProblem(self.corpus, self.start, self.Q, more)
 
     def path(
         self, strength: float, numbers: list[int], history: History | None = None

@@ -18,7 +18,7 @@ from nearfar.retrieval.relevance import Relevance
 from nearfar.typing import Floats, Ints, Vector
 
 WHOLE_CORPUS = 4096
-"""Up to so many documents, all of them are in the pool."""
+"""If there are at most this many documents, all of them are in the pool."""
 
 _POOL = 2048
 

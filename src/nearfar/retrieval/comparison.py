@@ -18,11 +18,12 @@ from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold
 
 from nearfar.metrics.points import unit_length
-from nearfar.retrieval.adapter import RetrievalAdapter, as_vectors
-from nearfar.retrieval.measures import JudgedRanking
+from nearfar.retrieval.adapter import RetrievalAdapter
 from nearfar.retrieval.ranking import Ranking, search
+from nearfar.retrieval.ranking_measures import JudgedRanking
 from nearfar.retrieval.relevance import Relevance
 from nearfar.retrieval.results import UNTOUCHED, SearchComparison, scored
+from nearfar.retrieval.vectors import checked_vectors
 from nearfar.runtime.parameters import check_parameters, choice, integer
 from nearfar.typing import Floats, Ints
 
@@ -149,7 +150,9 @@ def _named(
         adapters = RetrievalAdapter(score=score or "dot", random_state=random_state)
     named = adapters if isinstance(adapters, Mapping) else {"adapted": adapters}
     if UNTOUCHED in named:
-        raise ValueError(f"{UNTOUCHED!r} is the name of the vectors as they are; choose another.")
+        raise ValueError(
+            f"{UNTOUCHED!r} is the name of the vectors without an adapter; choose another."
+        )
     return named
 
 
@@ -159,26 +162,6 @@ def _common_score(adapters: Iterable[Adapter]) -> Score:
     if len(found) > 1:
         raise ValueError("The adapters have different scores; say which is the usual one: score=.")
     return found.pop()
-
-
-def checked_vectors(Q: ArrayLike, X: ArrayLike) -> tuple[Floats, Floats]:
-    """Return queries and documents as finite arrays of the same width, or raise ValueError.
-
-    Examples
-    --------
-    >>> from nearfar.retrieval.comparison import checked_vectors
-    >>> checked_vectors([[1.0, 2.0]], [[3.0]])
-    Traceback (most recent call last):
-    ...
-    ValueError: Q has 2 columns and X has 1; both must come from the same model.
-    """
-    queries, documents = as_vectors(Q, "Q"), as_vectors(X, "X")
-    if queries.shape[1] != documents.shape[1]:
-        raise ValueError(
-            f"Q has {queries.shape[1]} columns and X has {documents.shape[1]}; "
-            "both must come from the same model."
-        )
-    return queries, documents
 
 
 def _groups(Q: Floats, queries: Ints, groups: ArrayLike | None) -> Ints:

@@ -6,9 +6,10 @@ With C the covariance of the documents and c its mean eigenvalue,
 
 maps the documents to rows whose coordinates are almost uncorrelated, with a variance of almost
 one. A change of the score q' T B T x then has a mean square of about ||B||_F^2 over pairs of
-documents, whatever the number of features and their scale. Penalising ||B||_F^2 keeps the score of
-an ordinary pair as it was; penalising the change of W itself would forbid changes along directions
-in which vectors hardly differ, although these often tell documents apart.
+documents, whatever the number of features and their scale. Penalising ||B||_F^2 keeps
+the scores of ordinary pairs close to the untouched ones. Penalising the change of W itself would
+forbid changes along directions in which vectors hardly differ, although these often tell documents
+apart.
 """
 
 from __future__ import annotations

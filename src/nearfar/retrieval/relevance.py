@@ -64,9 +64,8 @@ class Relevance:
                 f"({grades[i]:g} and {grades[i + 1]:g}); keep one of them."
             )
         first = np.concatenate([np.ones(min(1, len(queries)), dtype=bool), ~again])
-        object.__setattr__(self, "query", frozen(queries[first]))
-        object.__setattr__(self, "document", frozen(documents[first]))
-        object.__setattr__(self, "grade", frozen(grades[first]))
+        queries, documents, grades = queries[first], documents[first], grades[first]
+        vars(self).update(query=frozen(queries), document=frozen(documents), grade=frozen(grades))
 
     def __len__(self) -> int:
         return len(self.query)
@@ -116,7 +115,7 @@ class Relevance:
             )
 
     def subset(self, queries: ArrayLike) -> Relevance:
-        """Return the judgements of some queries; row numbers stay as they are.
+        """Return the judgements of some queries; row numbers do not change.
 
         Examples
         --------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,9 +14,12 @@ from scipy.stats import t as student
 
 from nearfar.comparison.gains import CONFIDENCE, Gain, expected_gains, observe_rows
 from nearfar.comparison.significance import fold_test, holm, query_test
-from nearfar.retrieval.measures import JudgedRanking
+from nearfar.comparison.table import aligned, html_row
+from nearfar.comparison.verdict import SIGNIFICANCE_LEVEL
 from nearfar.retrieval.ranking import Ranking
-from nearfar.retrieval.verdict import SIGNIFICANCE_LEVEL, SearchVerdict, judge, untried
+from nearfar.retrieval.ranking_measures import JudgedRanking
+from nearfar.retrieval.verdict import SearchVerdict, judge, untried
+from nearfar.runtime.optional_package import optional_package
 from nearfar.typing import Ints, Vector
 
 UNTOUCHED = "untouched"
@@ -141,7 +144,7 @@ class SearchComparison(Mapping[str, SearchResult]):
 
     @property
     def untouched(self) -> SearchResult:
-        """The search with the vectors as they are."""
+        """The search with untouched vectors."""
         return next(iter(self.results.values()))
 
     @property
@@ -220,10 +223,7 @@ class SearchComparison(Mapping[str, SearchResult]):
 
         Its columns are pairs of a search and a measure.
         """
-        try:
-            import pandas
-        except ImportError as error:
-            raise ImportError("A DataFrame needs pandas: pip install pandas.") from error
+        pandas = optional_package("pandas", "A DataFrame", "pandas")
         columns = {
             (result.name, measure): values
             for result in self.results.values()
@@ -252,7 +252,7 @@ class SearchComparison(Mapping[str, SearchResult]):
     def __str__(self) -> str:
         header, lines = self._cells()
         widths = [max(map(len, column)) for column in zip(header, *lines, strict=True)]
-        table = [_aligned(cells, widths) for cells in (header, *lines)]
+        table = [aligned(cells, widths) for cells in (header, *lines)]
         return "\n".join([self.title, *table, *self.notes, self.verdict.headline])
 
     def __repr__(self) -> str:
@@ -262,12 +262,7 @@ class SearchComparison(Mapping[str, SearchResult]):
         """Return the table as an HTML fragment."""
         header, lines = self._cells()
         head = "".join(f'<th scope="col">{html.escape(cell)}</th>' for cell in header[1:])
-        body = "".join(
-            f'<tr><th scope="row">{html.escape(name)}</th>'
-            + "".join(f"<td>{cell}</td>" for cell in cells)
-            + "</tr>"
-            for name, *cells in lines
-        )
+        body = "".join(map(html_row, lines))
         return (
             f'<table class="comparison"><caption>{self.title}</caption>'
             f'<thead><tr><th scope="col">vectors</th>{head}</tr></thead><tbody>{body}</tbody>'
@@ -292,6 +287,8 @@ class SearchComparison(Mapping[str, SearchResult]):
     def _row(self, result: SearchResult) -> dict[str, Any]:
         low, high = result.interval(self.measure)
         gain = self.gains.get(result.name)
+        figures = (None,) * 4 if gain is None else astuple(gain)
+        names = ("gain", "gain_low", "gain_high", "gain_probability")
         return {
             "name": result.name,
             **result.means,
@@ -299,10 +296,7 @@ class SearchComparison(Mapping[str, SearchResult]):
             "high": high,
             "mark": self.mark(result),
             "p_value": self.p_values.get(result.name),
-            "gain": None if gain is None else gain.gain,
-            "gain_low": None if gain is None else gain.low,
-            "gain_high": None if gain is None else gain.high,
-            "gain_probability": None if gain is None else gain.probability,
+            **dict(zip(names, figures, strict=True)),
             "fit_seconds": result.seconds,
         }
 
@@ -315,8 +309,8 @@ class SearchComparison(Mapping[str, SearchResult]):
 
     def _p_values(self) -> dict[str, float]:
         found = np.array([self._p_value(self.difference(result)) for result in self.adapted])
-        names = [result.name for result in self.adapted]
-        return {name: float(p) for name, p in zip(names, holm(found), strict=True)}
+        adjusted = zip(self.adapted, holm(found), strict=True)
+        return {result.name: float(p) for result, p in adjusted}
 
     def _p_value(self, difference: Vector) -> float:
         """The larger p-value of the tests by queries and by folds."""
@@ -341,9 +335,3 @@ def scored(name: str, judged: JudgedRanking, k: int, seconds: float = 0.0) -> Se
         f"AP@{depth}": judged.average_precision(depth),
     }
     return SearchResult(name, judged.ranking, values, seconds)
-
-
-def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
-    name, *numbers = cells
-    padded = [cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True)]
-    return "  ".join([name.ljust(widths[0]), *padded]).rstrip()

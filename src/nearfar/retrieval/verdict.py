@@ -7,10 +7,11 @@ its probability come from `comparison.gains`; the p-values are those of `compari
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from nearfar.comparison.gains import Gain
-from nearfar.comparison.verdict import CLEAR, PROBABLE
+from nearfar.comparison.verdict import CLEAR, PROBABLE, SIGNIFICANCE_LEVEL, AnyVerdict
+from nearfar.comparison.wording import percent
 
 Category = Literal[
     "clearly better",
@@ -21,12 +22,9 @@ Category = Literal[
     "nothing to compare",
 ]
 
-SIGNIFICANCE_LEVEL = 0.05
-_ALMOST_SURE = 0.995
-
 
 @dataclass(frozen=True)
-class SearchVerdict:
+class SearchVerdict(AnyVerdict):
     """Whether to use adapted vectors.
 
     Attributes
@@ -63,18 +61,6 @@ class SearchVerdict:
     p_value: float
     headline: str
 
-    @property
-    def helps(self) -> bool:
-        """Whether the adapted vectors are clearly or probably better."""
-        return self.category in ("clearly better", "probably better")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the verdict as plain numbers and strings."""
-        return asdict(self)
-
-    def __str__(self) -> str:
-        return self.headline
-
 
 def judge(
     name: str, measure: str, before: float, after: float, gain: Gain, p_value: float, *, alone: bool
@@ -86,8 +72,8 @@ def judge(
         helps, harms, which = f"Use {name}", f"Adapting does harm ({name})", f" ({name})"
     figures = f"{measure} {before:.3f} -> {after:.3f} on searches it has not seen"
     expected = f"Expected gain {gain.gain:z.3f} ({gain.low:z.3f} to {gain.high:z.3f})."
-    sure = "over 99 %" if gain.probability > _ALMOST_SURE else f"{100 * gain.probability:.0f} %"
-    keep = "Keep the vectors as they are."
+    sure = percent(gain)
+    keep = "Keep the untouched vectors."
     headline = {
         "clearly better": f"{helps}: {figures} (clearly better: {sure}). {expected}",
         "probably better": f"{helps}: {figures} (probably better: {sure}). {expected}",
@@ -97,24 +83,15 @@ def judge(
         "no clear gain": f"No clear gain{which}: {figures}. {keep}",
         "worse": f"{harms}: {figures} (p = {p_value:.2g}). {keep}",
     }[found]
+    gains = asdict(gain)
     return SearchVerdict(
-        name,
-        measure,
-        before,
-        after,
-        found,
-        gain.gain,
-        gain.low,
-        gain.high,
-        gain.probability,
-        p_value,
-        headline,
+        name, measure, before, after, found, **gains, p_value=p_value, headline=headline
     )
 
 
 def untried(measure: str, before: float) -> SearchVerdict:
-    """Return the verdict if there is nothing but untouched vectors."""
-    headline = f"Nothing to compare: {measure} {before:.3f} with the vectors as they are."
+    """Return the verdict if no adapter was tried."""
+    headline = f"Nothing to compare: {measure} {before:.3f} with untouched vectors."
     return SearchVerdict(
         None, measure, before, before, "nothing to compare", 0.0, 0.0, 0.0, 0.0, 1.0, headline
     )

@@ -63,7 +63,7 @@ class Rows(ABC):
         raise TypeError("These rows are not in memory; read them in blocks.")
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what is only remembered."""
+        """Leave out caches."""
         return {name: v for name, v in self.__dict__.items() if not name.startswith("_")}
 
     @property
@@ -73,7 +73,7 @@ class Rows(ABC):
 
     @property
     def handle(self) -> Any:
-        """What stands for these rows in the arguments of tasks."""
+        """These rows, as arguments of tasks."""
         executor = self.executor
         held = self.__dict__.get("_held")
         if held is None or held[0] is not executor:
@@ -93,7 +93,7 @@ class Rows(ABC):
 
     @property
     def pieces(self) -> list[slice]:
-        """Consecutive slices of a few megabytes, as they are best read."""
+        """Consecutive slices of a few megabytes, in which rows are read."""
         return self._pieces
 
     @cached_property
@@ -106,7 +106,7 @@ class Rows(ABC):
 
     def astype(self, dtype: DTypeLike, *, copy: bool = False) -> Rows:
         """Return the same rows in another precision, converted as they are read."""
-        return self if np.dtype(dtype) == self.dtype else self.mapped(_as_is, dtype=dtype)
+        return self if np.dtype(dtype) == self.dtype else self.mapped(_unchanged, dtype=dtype)
 
     def mapped(
         self,
@@ -129,13 +129,13 @@ class Rows(ABC):
         """X V, of shape (n_samples,) or (n_samples, k)."""
         V = V.astype(self.dtype, copy=False)
         out = np.empty((len(self), *V.shape[1:]), dtype=self.dtype)
-        for parts, found in self._map(_concatenated, _product, V):
+        for parts, found in self._map(None, _product, V):
             out[parts[0].start : parts[-1].stop] = found
         return out
 
     def transformed(self, function: Callable[[Floats], Floats]) -> Floats:
         """Return what a function makes of each block, as one array."""
-        return np.concatenate([found for _, found in self._map(_concatenated, function)])
+        return np.concatenate([found for _, found in self._map(None, function)])
 
     def pull(self, Y: Floats) -> Floats:
         """X' Y, summed in float64; Y has shape (n_samples,) or (n_samples, k)."""
@@ -160,21 +160,26 @@ class Rows(ABC):
             By default the sum, of arrays or of tuples of them.
         """
         combine = combine or add
-        found = self._map(_combined, function, combine, *args, along=along)
+        found = self._map(combine, function, *args, along=along)
         return reduce(combine, (result for _, result in found))
 
     def _map(
-        self, work: Callable[..., Any], *args: Any, along: Sequence[NDArray[Any]] = ()
+        self,
+        combine: Combine | None,
+        function: Callable[..., Any],
+        *args: Any,
+        along: Sequence[NDArray[Any]] = (),
     ) -> Iterator[tuple[list[slice], Any]]:
-        """Yield the slices of each task, and what became of them."""
+        """Yield the slices of each task, and their combined result."""
         size = max(1, min(_PIECES_PER_TASK, len(self.pieces) // _TASKS))
         groups = [self.pieces[k : k + size] for k in range(0, len(self.pieces), size)]
+        work = (combine, function, *args)
         tasks = [
-            (self.handle, parts, [tuple(a[p] for a in along) for p in parts], *args)
+            (self.handle, parts, [tuple(a[p] for a in along) for p in parts], *work)
             for parts in groups
         ]
-        memory = 2 * _PIECE_BYTES
-        yield from zip(groups, self.executor.map(work, tasks, memory=memory), strict=True)
+        found = self.executor.map(_run, tasks, memory=2 * _PIECE_BYTES)
+        yield from zip(groups, found, strict=True)
 
 
 class MappedRows(Rows):
@@ -243,7 +248,7 @@ def add(left: Any, right: Any) -> Any:
     return np.add(left, right, dtype=np.float64)
 
 
-def _as_is(block: Floats) -> Floats:
+def _unchanged(block: Floats) -> Floats:
     return block
 
 
@@ -259,33 +264,15 @@ def _transposed_product(block: Floats, Y: Floats) -> Floats:
     return np.asarray(block.T @ Y.astype(block.dtype, copy=False), dtype=np.float64)
 
 
-def _concatenated(
+def _run(
     rows: Rows,
     parts: list[slice],
     along: list[tuple[Any, ...]],
-    function: Callable[..., Floats],
-    *args: Any,
-) -> Floats:
-    return np.concatenate(list(_results(rows, parts, along, function, args)))
-
-
-def _combined(
-    rows: Rows,
-    parts: list[slice],
-    along: list[tuple[Any, ...]],
+    combine: Combine | None,
     function: Callable[..., Any],
-    combine: Combine,
     *args: Any,
 ) -> Any:
-    return reduce(combine, _results(rows, parts, along, function, args))
-
-
-def _results(
-    rows: Rows,
-    parts: list[slice],
-    along: list[tuple[Any, ...]],
-    function: Callable[..., Any],
-    args: tuple[Any, ...],
-) -> Iterator[Any]:
-    for part, values in zip(parts, along, strict=True):
-        yield function(rows.read(part), *values, *args)
+    """Combine the results of some blocks; by default, concatenate them."""
+    pairs = zip(parts, along, strict=True)
+    results = (function(rows.read(part), *values, *args) for part, values in pairs)
+    return np.concatenate(list(results)) if combine is None else reduce(combine, results)

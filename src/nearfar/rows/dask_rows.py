@@ -41,7 +41,7 @@ class DaskRows(GroupedRows):
             raise ValueError("The Dask array has unknown sizes; call compute_chunk_sizes() first.")
         if _is_persisted(array):
             raise ValueError(
-                "The Dask array is persisted; pass it as it was before persist(), so that workers "
+                "The Dask array is persisted; pass the array before persist(), so that workers "
                 "can compute blocks again."
             )
         self.array = array

@@ -34,9 +34,9 @@ class Moments:
 
     @classmethod
     def of(cls, rows: Rows) -> Moments:
-        """Return the statistics of all rows, which are remembered with them."""
+        """Return the statistics of all rows, which are cached."""
         if "_moments" not in rows.__dict__:
-            # Squares of very large numbers overflow; who needs them checks `largest` first.
+            # Squares of very large numbers overflow; callers check `largest` first.
             with np.errstate(over="ignore", invalid="ignore"):
                 rows.__dict__["_moments"] = rows.reduce(_of_block, combine=_merged)
         found: Moments = rows.__dict__["_moments"]

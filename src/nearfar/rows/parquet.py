@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from nearfar.rows.grouped import GroupedRows
+from nearfar.runtime.optional_package import optional_package
 from nearfar.typing import Floats
 
 
@@ -87,8 +88,4 @@ def _check_columns(schema: Any, names: list[str], file: Path) -> None:
 
 
 def _pyarrow_parquet() -> Any:
-    try:
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise ImportError("Parquet files need pyarrow: pip install 'nearfar[cli]'.") from error
-    return pq
+    return optional_package("pyarrow.parquet", "A Parquet file", "nearfar[cli]")

@@ -49,7 +49,7 @@ def atomic_write(target: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def always_cleaned_up(cleanup: Callable[[], None]) -> Iterator[None]:
-    """Clean up at the end, twice if need be: a second interrupt may arrive while cleaning up."""
+    """Clean up at the end, twice: an interrupt may arrive during the first time."""
     try:
         try:
             yield

@@ -52,7 +52,7 @@ class OutOfTimeError(BaseException):
 
 @contextmanager
 def deadline(seconds: float, *, clock: Clock = time.monotonic) -> Iterator[None]:
-    """Raise `OutOfTimeError` in this block after so many seconds.
+    """Raise `OutOfTimeError` in this block after a number of seconds.
 
     Do not use it in a block that contains a ``yield``. Other processes, and threads that do not
     receive the context (`contextvars`), do not see the deadline.
@@ -86,7 +86,7 @@ def check_time() -> None:
 
 @contextmanager
 def early_stop(seconds: float, *, clock: Clock = time.monotonic) -> Iterator[EarlyStop]:
-    """End fits in this block early after so many seconds; each keeps its metric so far.
+    """End fits in this block early after a number of seconds; each keeps its metric so far.
 
     Every fit does at least one iteration. Do not use it in a block that contains a ``yield``.
 

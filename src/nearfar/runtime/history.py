@@ -66,6 +66,15 @@ def map_iterations(steps: Generator[T, None, str], make: Callable[[T], Iteration
             yield make(step)
 
 
+def _column(name: str, doc: str) -> property:
+    """Return a property: an attribute of each iteration, as an array."""
+
+    def column(history: History) -> Vector:
+        return np.array([getattr(iteration, name) for iteration in history.iterations])
+
+    return property(column, doc=doc)
+
+
 @dataclass(eq=False, repr=False)
 class History(Sequence[Iteration]):
     """The iterations of a fit, in order, and why they ended.
@@ -126,30 +135,8 @@ class History(Sequence[Iteration]):
     def __repr__(self) -> str:
         return f"<History: {len(self)} iterations, {self.stopped}>"
 
-    @property
-    def objective(self) -> Vector:
-        """Objective after each iteration."""
-        return self._column("objective")
-
-    @property
-    def eigenvalue(self) -> Vector:
-        """Leading eigenvalue in each iteration."""
-        return self._column("eigenvalue")
-
-    @property
-    def gap(self) -> Vector:
-        """Certified gap after each iteration."""
-        return self._column("gap")
-
-    @property
-    def step(self) -> Vector:
-        """Weight of each iteration's direction."""
-        return self._column("step")
-
-    @property
-    def seconds(self) -> Vector:
-        """Duration of each iteration."""
-        return self._column("seconds")
-
-    def _column(self, name: str) -> Vector:
-        return np.array([getattr(iteration, name) for iteration in self.iterations])
+    objective = _column("objective", "Objective after each iteration.")
+    eigenvalue = _column("eigenvalue", "Leading eigenvalue in each iteration.")
+    gap = _column("gap", "Certified gap after each iteration.")
+    step = _column("step", "Weight of each iteration's direction.")
+    seconds = _column("seconds", "Duration of each iteration.")

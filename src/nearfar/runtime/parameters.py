@@ -19,7 +19,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Rule:
+class ParameterRule:
     """What a parameter may be.
 
     Attributes
@@ -34,7 +34,7 @@ class Rule:
     accepts: Callable[[Any], bool]
 
 
-def check_parameters(rules: Mapping[str, Rule], values: Mapping[str, Any]) -> None:
+def check_parameters(rules: Mapping[str, ParameterRule], values: Mapping[str, Any]) -> None:
     """Raise ValueError for the first value that breaks its rule.
 
     Examples
@@ -56,7 +56,7 @@ def number(
     above: float = -math.inf,
     at_most: float = math.inf,
     below: float = math.inf,
-) -> Rule:
+) -> ParameterRule:
     """Accept finite numbers within bounds."""
     bounds = [f">= {at_least:g}"] if at_least > -math.inf else []
     bounds += [f"> {above:g}"] if above > -math.inf else []
@@ -72,42 +72,46 @@ def number(
             and at_least <= value <= at_most
         )
 
-    return Rule(f"a number {' and '.join(bounds)}".strip(), accepts)
+    return ParameterRule(f"a number {' and '.join(bounds)}".strip(), accepts)
 
 
-def integer(*, at_least: float = -math.inf) -> Rule:
+def integer(*, at_least: float = -math.inf) -> ParameterRule:
     """Accept integers, from a smallest one on."""
 
     def accepts(value: Any) -> bool:
         plain = isinstance(value, numbers.Integral) and not isinstance(value, bool)
         return plain and value >= at_least
 
-    return Rule("an integer" if at_least == -math.inf else f"an integer >= {at_least}", accepts)
+    return ParameterRule(
+        "an integer" if at_least == -math.inf else f"an integer >= {at_least}", accepts
+    )
 
 
-def boolean() -> Rule:
+def boolean() -> ParameterRule:
     """Accept True and False."""
-    return Rule("True or False", lambda value: isinstance(value, bool | np.bool_))
+    return ParameterRule("True or False", lambda value: isinstance(value, bool | np.bool_))
 
 
-def choice(*allowed: str) -> Rule:
+def choice(*allowed: str) -> ParameterRule:
     """Accept one of several words."""
     words = [f'"{word}"' for word in allowed]
     expected = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
-    return Rule(expected, lambda value: isinstance(value, str) and value in allowed)
+    return ParameterRule(expected, lambda value: isinstance(value, str) and value in allowed)
 
 
-def instance(kind: type[Any], expected: str) -> Rule:
+def instance(kind: type[Any], expected: str) -> ParameterRule:
     """Accept objects of a class."""
-    return Rule(expected, lambda value: isinstance(value, kind))
+    return ParameterRule(expected, lambda value: isinstance(value, kind))
 
 
-def either(*rules: Rule) -> Rule:
+def either(*rules: ParameterRule) -> ParameterRule:
     """Accept what one of several rules accepts."""
     expected = " or ".join(rule.expected for rule in rules)
-    return Rule(expected, lambda value: any(rule.accepts(value) for rule in rules))
+    return ParameterRule(expected, lambda value: any(rule.accepts(value) for rule in rules))
 
 
-def optional(rule: Rule) -> Rule:
+def optional(rule: ParameterRule) -> ParameterRule:
     """Accept None as well."""
-    return Rule(f"None or {rule.expected}", lambda value: value is None or rule.accepts(value))
+    return ParameterRule(
+        f"None or {rule.expected}", lambda value: value is None or rule.accepts(value)
+    )

@@ -1,4 +1,7 @@
-"""Consumers of iterations that show or steer a fit: progress, watchers, callbacks.
+"""Consumers of iterations that show or steer a fit: watchers, callbacks, progress.
+
+How progress looks is decided here: `show` for a learner with `verbose`, `Bars` in a terminal, and
+`Lines` where there is none.
 
 To see the iterations of fits, also of fits inside pipelines and classifiers, wrap them in
 `watching`. scikit-learn 1.9 and later can watch and stop a fit through callbacks
@@ -16,14 +19,17 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TextIO, TypeVar
 
-from nearfar.runtime.deadline import OutOfTimeError, check_time, keeps_metric, should_stop
+from nearfar.runtime.deadline import Clock, OutOfTimeError, check_time, keeps_metric, should_stop
 from nearfar.runtime.history import Iteration
 
 __all__ = [
+    "Bars",
     "CallbackSupportMixin",
     "FitInProgress",
+    "Lines",
     "notify",
     "observed",
+    "progress_display",
     "show",
     "watched",
     "watching",
@@ -51,9 +57,16 @@ class FitInProgress:
     max_iter: int
     metric: Callable[[], Any]
 
+    def position(self, number: int) -> str:
+        """Return the number of an iteration, in words."""
+        return f"iteration {number} of at most {self.max_iter}"
+
 
 Watcher = Callable[[Iterable[Iteration], FitInProgress], Iterable[Iteration]]
 """Passes iterations on."""
+
+_FIRST_LINE_AFTER, _SECONDS_BETWEEN_LINES = 2.0, 10.0
+"""Progress without a terminal: nothing is printed about work that is done earlier."""
 
 _watchers: ContextVar[tuple[Watcher, ...]] = ContextVar("watchers", default=())
 
@@ -71,7 +84,7 @@ except ImportError:
             return self
 
     def with_callbacks(method: F) -> F:
-        """Leave the method as it is."""
+        """Return the method unchanged."""
         return method
 
 
@@ -202,7 +215,7 @@ def show(
         if now - last > 0.2:
             left = (now - start) / number * (fit.max_iter - number)
             out.write(
-                f"\r{fit.name}: iteration {number} of at most {fit.max_iter}, "
+                f"\r{fit.name}: {fit.position(number)}, "
                 f"objective {iteration.objective:.4f}, at most {left:.0f} s left  "
             )
             out.flush()
@@ -211,3 +224,81 @@ def show(
     seconds = time.monotonic() - start
     out.write(f"\r{fit.name}: {number} iterations in {seconds:.1f} s{' ' * 40}\n")
     out.flush()
+
+
+class Bars:
+    """Progress bars."""
+
+    def __init__(self, progress: Any) -> None:
+        self._progress = progress
+        self._main = progress.add_task("", total=None, visible=False)
+
+    def update(self, done: int, total: int, label: str) -> None:
+        """Show how much of the whole is done; the total may be an estimate that changes."""
+        self._progress.update(
+            self._main, completed=done, total=total, description=label, visible=True
+        )
+
+    def iterations(
+        self, iterations: Iterable[Iteration], fit: FitInProgress
+    ) -> Iterator[Iteration]:
+        """Show the iterations of a fit while it runs."""
+        task = self._progress.add_task(f"{fit.name}, iterations", total=fit.max_iter)
+        try:
+            for iteration in iterations:
+                self._progress.advance(task)
+                yield iteration
+        finally:
+            self._progress.remove_task(task)
+
+
+class Lines:
+    """Progress as a line now and then, where there is no terminal."""
+
+    def __init__(self, console: Any, *, clock: Clock = time.monotonic) -> None:
+        self._console, self._clock = console, clock
+        self._next = clock() + _FIRST_LINE_AFTER
+        self._doing = ""
+
+    def update(self, done: int, total: int, label: str) -> None:
+        """Say how much of the whole is done."""
+        self._doing = f"{label} ({done} of {total} done)"
+        self._say(self._doing)
+
+    def iterations(
+        self, iterations: Iterable[Iteration], fit: FitInProgress
+    ) -> Iterator[Iteration]:
+        """Say how far a fit is while it runs."""
+        for number, iteration in enumerate(iterations, start=1):
+            doing = self._doing or fit.name
+            self._say(f"{doing}, {fit.position(number)}")
+            yield iteration
+
+    def _say(self, text: str) -> None:
+        now = self._clock()
+        if now >= self._next:
+            self._next = now + _SECONDS_BETWEEN_LINES
+            self._console.print(f"Progress: {text}", soft_wrap=True)
+
+
+@contextmanager
+def progress_display(console: Any) -> Iterator[Bars | Lines]:
+    """Show progress of everything in this block on a console of rich, fits included."""
+    if not console.is_terminal:
+        lines = Lines(console)
+        with watching(lines.iterations):
+            yield lines
+        return
+    from rich import progress as rich
+
+    progress = rich.Progress(
+        rich.TextColumn("{task.description}"),
+        rich.BarColumn(),
+        rich.MofNCompleteColumn(separator=" of "),
+        rich.TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )
+    bars = Bars(progress)
+    with progress, watching(bars.iterations):
+        yield bars

@@ -1,31 +1,36 @@
-"""Same or different: a threshold on a learned distance, and what is known of its errors.
+"""Same or different: a threshold on a learned distance, and its certified error rates.
 
-verifier     PairVerifier
-targets      what a threshold is chosen for
-thresholds   thresholds that are shown to meet a target
-evidence     error rates by class
-parts        what is learned from, and what is calibrated on
-criteria     thresholds without a promise
+verifier               PairVerifier
+targets                what a threshold is chosen for
+certified_thresholds   thresholds that are certified to meet a target
+evidence               error rates by class
+calibration_split      pairs to learn from, and pairs to calibrate on
+criteria               thresholds without a certificate
 """
 
-from nearfar.verification.criteria import held_out_decisions, threshold_on
-from nearfar.verification.evidence import Evidence, joined_classes
-from nearfar.verification.targets import Bound, Costs, EqualErrors, parse_target
-from nearfar.verification.thresholds import (
+from nearfar.runtime.deprecation import renamed
+from nearfar.verification.certified_thresholds import (
     OperatingPoint,
-    TargetNotShownError,
+    TargetNotCertifiedError,
     choose_threshold,
 )
+from nearfar.verification.criteria import held_out_decisions, threshold_on
+from nearfar.verification.evidence import PairEvidence, joined_classes
+from nearfar.verification.targets import Bound, Costs, EqualErrors, parse_target
 from nearfar.verification.verifier import PairVerifier
+
+__getattr__ = renamed(
+    __name__, {"Evidence": "PairEvidence", "TargetNotShownError": "TargetNotCertifiedError"}
+)
 
 __all__ = [
     "Bound",
     "Costs",
     "EqualErrors",
-    "Evidence",
     "OperatingPoint",
+    "PairEvidence",
     "PairVerifier",
-    "TargetNotShownError",
+    "TargetNotCertifiedError",
     "choose_threshold",
     "held_out_decisions",
     "joined_classes",

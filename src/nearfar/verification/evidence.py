@@ -10,7 +10,7 @@ The variance of an error rate q over C classes is that of the jackknife,
 where q_(c) is the rate of the pairs without class c. For dissimilar pairs, which have two classes
 each, it is the variance of a U-statistic of degree two. What only the two classes of a pair have in
 common counts twice, so that the variance is too large rather than too small: dissimilar pairs that
-share no class at all are worth half as many.
+share no class at all count half.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Rates(NamedTuple):
             return np.asarray(true / (true + false))
 
 
-class Evidence:
+class PairEvidence:
     """Distances of pairs whose classes are known.
 
     Parameters
@@ -182,6 +182,10 @@ def joined_classes(pairs: Pairs) -> Ints:
     """
     rows, place = np.unique(pairs.index, return_inverse=True)
     place = place.reshape(-1, 2)
-    i, j = place[pairs.similar].T
-    graph = coo_array((np.ones(len(i)), (i, j)), shape=(len(rows), len(rows)))
-    return np.asarray(connected_components(graph, directed=False)[1][place], dtype=np.intp)
+    return connected(place[pairs.similar], len(rows))[place]
+
+
+def connected(edges: Ints, n: int) -> Ints:
+    """Return the connected component of each of n nodes."""
+    graph = coo_array((np.ones(len(edges)), tuple(edges.T)), shape=(n, n))
+    return np.asarray(connected_components(graph, directed=False)[1], dtype=np.intp)

@@ -2,7 +2,7 @@
 
 A target is one of
 
-- ``precision>=0.99``: of the pairs called the same, so many are;
+- ``precision>=0.99``: share of similar pairs among those called the same;
 - ``fmr<=1e-3``, the false match rate: share of dissimilar pairs called the same;
 - ``recall>=0.9``: share of similar pairs called the same;
 - ``eer``: equal false match and false non-match rates;
@@ -118,7 +118,7 @@ def parse_target(target: Any) -> Target:
 
 
 def _listed(target: str) -> dict[str, Any]:
-    """Read NAME=NUMBER, ... ; what is not a number stays text, and is refused by its rule."""
+    """Read NAME=NUMBER, ...; text that is not a number is kept, and its rule refuses it."""
     found: dict[str, Any] = {}
     for item in target.split(","):
         name, _, value = item.partition("=")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils import _safe_indexing, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
@@ -19,16 +19,19 @@ from nearfar.learners.base import MetricLearner
 from nearfar.learners.max_margin import MaxMarginMetric
 from nearfar.metrics.signed_form import as_metric
 from nearfar.runtime.parameters import check_parameters, choice, number, optional
-from nearfar.typing import Ints, Vector
+from nearfar.typing import Vector
+from nearfar.verification.calibration_split import (
+    CalibrationSplit,
+    SplitBy,
+    split_labels,
+    split_pairs,
+)
+from nearfar.verification.certified_thresholds import choose_threshold
 from nearfar.verification.criteria import threshold_on
-from nearfar.verification.evidence import Evidence
-from nearfar.verification.parts import Parts, Split, split_labels, split_pairs
+from nearfar.verification.evidence import PairEvidence
 from nearfar.verification.targets import parse_target
-from nearfar.verification.thresholds import choose_threshold
 
 Criterion = Literal["margin", "accuracy", "eer", "fpr", "fbeta"]
-
-_CRITERIA = ("margin", "accuracy", "eer", "fpr", "fbeta")
 
 
 class PairVerifier(BaseEstimator):
@@ -37,10 +40,10 @@ class PairVerifier(BaseEstimator):
     The metric is learned from one part of the data; the threshold and the probabilities are
     calibrated on the rest.
 
-    With a `target`, the threshold is shown to meet it on new classes, with the stated confidence.
-    The metric is then learned from some classes and calibrated on others, and the confidence counts
-    classes and not pairs. If the data cannot show that the target is met, `fit` raises
-    `TargetNotShownError`, which says how many classes and pairs are needed.
+    With a `target`, the threshold is certified to meet it on new classes, with the stated
+    confidence. The metric is then learned from some classes and calibrated on others, and the
+    confidence counts classes and not pairs. If the data cannot certify this, `fit` raises
+    `TargetNotCertifiedError`, which says how many classes and pairs are needed.
 
     Parameters
     ----------
@@ -63,11 +66,11 @@ class PairVerifier(BaseEstimator):
     n_pairs : int, optional
         Number of pairs to draw from labels; by default ten per row, and at least 2,000.
     target : str, dict or None, default=None
-        What to show, instead of `criterion`: "precision>=0.99", "fmr<=1e-3" (false match rate) or
-        "recall>=0.9"; or what to choose: "eer", or costs such as {"false_match": 10,
+        What to certify, instead of `criterion`: "precision>=0.99", "fmr<=1e-3" (false match rate)
+        or "recall>=0.9"; or what to choose: "eer", or costs such as {"false_match": 10,
         "false_non_match": 1, "prior": 0.01}.
     confidence : float, default=0.95
-        Confidence with which the target is shown, and of `threshold_interval_`.
+        Confidence with which the target is certified, and of `threshold_interval_`.
     prevalence : float, optional
         Share of similar pairs where the verifier is used, for precision, costs and probabilities.
         By default the share in the calibration pairs. With labels and split="classes" these are
@@ -90,7 +93,7 @@ class PairVerifier(BaseEstimator):
     threshold_interval_ : tuple of float
         With a target: interval of the threshold that exactly meets it.
     operating_point_ : OperatingPoint
-        With a target: rates at the threshold, and what is shown.
+        With a target: rates at the threshold, and the certified bound.
     likelihood_ratios_ : LikelihoodRatios
         By distance; they never rise with it.
     prevalence_ : float
@@ -131,7 +134,7 @@ class PairVerifier(BaseEstimator):
         target: str | Mapping[str, float] | None = None,
         confidence: float = 0.95,
         prevalence: float | None = None,
-        split: Split | None = None,
+        split: SplitBy | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.learner = learner
@@ -162,7 +165,7 @@ class PairVerifier(BaseEstimator):
         self.metric_ = as_metric(self.learner_.metric_)
         held_out = parts.held_out
         distances = self.metric_.pair_distances(X, held_out)
-        evidence = Evidence(distances, held_out, parts.classes)
+        evidence = PairEvidence(distances, held_out, parts.classes)
         self.curve_ = verification_curve(self.metric_, X, held_out)
         self.prevalence_ = evidence.prevalence if self.prevalence is None else self.prevalence
         if target is None:
@@ -218,7 +221,7 @@ class PairVerifier(BaseEstimator):
 
     def _check_parameters(self) -> None:
         rules = {
-            "criterion": choice(*_CRITERIA),
+            "criterion": choice(*get_args(Criterion)),
             "max_fpr": number(at_least=0.0, at_most=1.0),
             "calibration": number(above=0.0, below=1.0),
             "beta": number(above=0.0),
@@ -230,14 +233,14 @@ class PairVerifier(BaseEstimator):
 
     def _split(
         self, X: ArrayLike, y: Any, rng: np.random.RandomState
-    ) -> tuple[Parts, NDArray[Any] | None]:
+    ) -> tuple[CalibrationSplit, NDArray[Any] | None]:
         """Return what to learn from and to calibrate on, and the labels if there are any."""
         if isinstance(y, ConstraintsOver):
             y = y.constraints
         if isinstance(y, Triplets | Chunklets):
             kind = type(y).__name__
             raise ValueError(f"{kind} do not say which pairs are dissimilar; give Pairs or labels.")
-        split: Split = self.split or ("rows" if self.target is None else "classes")
+        split: SplitBy = self.split or ("rows" if self.target is None else "classes")
         if isinstance(y, Pairs):
             return split_pairs(y, split, self.calibration, rng), None
         labels = column_or_1d(y)
@@ -246,14 +249,16 @@ class PairVerifier(BaseEstimator):
         codes = np.unique(labels, return_inverse=True)[1]
         return split_labels(codes, split, self.calibration, self.n_pairs, rng), labels
 
-    def _learn(self, X: ArrayLike, parts: Parts, labels: NDArray[Any] | None) -> MetricLearner:
+    def _learn(
+        self, X: ArrayLike, parts: CalibrationSplit, labels: NDArray[Any] | None
+    ) -> MetricLearner:
         """Learn from pairs, or from the labels of whole classes."""
         learner = MaxMarginMetric() if self.learner is None else clone(self.learner)
         if labels is None or parts.rows is None or "labels" not in learner.supervision:
             return learner.fit(X, parts.seen)
         if "validation" in learner.get_params():
             learner.set_params(validation="classes")
-        return learner.fit(_rows(X, parts.rows), labels[parts.rows])
+        return learner.fit(_safe_indexing(X, parts.rows), labels[parts.rows])
 
     def _threshold(self, X: ArrayLike, held_out: Pairs) -> float:
         if self.criterion == "margin":
@@ -268,10 +273,3 @@ class PairVerifier(BaseEstimator):
                 getattr(verification(self.metric_, X, held_out), f"{self.criterion}_threshold")
             )
         return threshold_on(self.curve_, held_out, self.criterion, self.max_fpr, self.beta)
-
-
-def _rows(X: Any, rows: Ints) -> Any:
-    """Return rows of an array or a table."""
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    return X[rows] if hasattr(X, "columns") else np.asarray(X)[rows]

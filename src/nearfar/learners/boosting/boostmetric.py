@@ -144,7 +144,7 @@ class BoostMetric(PartialFitMixin):
     tol: float = 1e-7
 
     reads_rows: ClassVar[tuple[str, ...]] = ("triplets", "pairs")
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "max_iter": integer(at_least=1),
         "loss": either(choice(*LOSSES), instance(Loss, "a Loss")),
         "penalty": number(at_least=0.0),

@@ -163,7 +163,7 @@ class DRMetric(TraceOneLearner, PartialFitMixin):
     tol: float = 1e-7
 
     shrinks_without_prior: ClassVar[bool] = True
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "max_iter": optional(integer(at_least=1)),
         "cap": number(at_least=1.0),
         "margin_tol": number(above=0.0),

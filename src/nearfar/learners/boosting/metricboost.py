@@ -155,7 +155,7 @@ class MetricBoost(PartialFitMixin):
     prior_weight: float = 0.3
     tol: float = 1e-7
 
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "response": choice("real", "normalized", "binary"),
         "max_iter": integer(at_least=1),
         "block_size": either(choice("auto"), integer(at_least=1)),

@@ -126,7 +126,7 @@ class PSDBoost(TraceOneLearner):
     prior_weight: float = 0.1
     tol: float = 1e-3
 
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "nu": number(above=0.0, at_most=1.0),
         "max_iter": integer(at_least=1),
     }

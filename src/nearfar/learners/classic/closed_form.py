@@ -47,7 +47,7 @@ class ClosedFormLearner(Validated, MetricLearner):
     shrinks_without_prior: ClassVar[bool] = True
     reads_rows: ClassVar[tuple[str, ...]] = ("labels", "chunklets", "pairs")
     auto_scales: ClassVar[tuple[str, ...]] = ("unit", "standard")
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "shrinkage": either(choice("auto"), number(at_least=0.0, at_most=1.0)),
     }
 

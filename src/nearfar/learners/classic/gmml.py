@@ -88,7 +88,7 @@ class GMML(SummedClosedForm):
     prior_weight: float = 1.0
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "t": number(at_least=0.0, at_most=1.0),
         "prior": PRIOR_RULE,
         "prior_weight": number(at_least=0.0),

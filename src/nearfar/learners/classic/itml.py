@@ -44,20 +44,20 @@ from nearfar.learners.problem import FitInput
 from nearfar.numerics.edges import Edges
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History
-from nearfar.runtime.parameters import Rule, number, optional
+from nearfar.runtime.parameters import ParameterRule, number, optional
 from nearfar.typing import Vector
 
 _SAME_POINT = 1e-20
 """Squared distance, relative to the largest, at which two points count as equal."""
 
 
-def _ascending(of: str, each: Rule) -> Rule:
+def _ascending(of: str, each: ParameterRule) -> ParameterRule:
     """Accept two numbers, the smaller one first."""
 
     def accepts(value: Any) -> bool:
         return np.shape(value) == (2,) and all(map(each.accepts, value)) and value[0] <= value[1]
 
-    return Rule(f"two {of}, the smaller one first", accepts)
+    return ParameterRule(f"two {of}, the smaller one first", accepts)
 
 
 @learner
@@ -116,7 +116,7 @@ class ITML(LogDetLearner):
     tol: float = 1e-5
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "gamma": number(above=0.0),
         "bounds": optional(_ascending("positive distances", number(above=0.0))),
         "percentiles": _ascending("percentiles", number(at_least=0.0, at_most=100.0)),

@@ -83,7 +83,7 @@ class LFDA(ClosedFormLearner):
     embedding: Embedding = "weighted"
 
     reads_rows: ClassVar[tuple[str, ...]] = ()
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "n_neighbors": integer(at_least=1),
         "embedding": choice("weighted", "orthonormalized", "plain"),
     }

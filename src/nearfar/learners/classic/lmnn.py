@@ -124,7 +124,7 @@ class LMNN(Validated, Iterative, MetricLearner):
     tol: float = 5e-4
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs", "triplets")
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "n_neighbors": integer(at_least=1),
         "push": number(above=0.0, below=1.0),
         "update_targets": integer(at_least=0),

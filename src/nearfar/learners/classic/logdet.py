@@ -57,7 +57,7 @@ class LogDetLearner(ConstraintLearner):
 
     max_iter: int
 
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "prior": either(choice("identity"), instance(Metric, "a Metric")),
         "max_iter": integer(at_least=1),
     }

@@ -89,7 +89,9 @@ class LSML(LogDetLearner):
     tol: float = 1e-5
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs", "triplets")
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {"prior_weight": number(above=0.0)}
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
+        "prior_weight": number(above=0.0)
+    }
 
     def _build_problem(self, data: FitInput) -> LogDetProblem:
         strategy = self.constraints

@@ -91,7 +91,7 @@ class MLKR(MapLearner):
     tol: float = 1e-2
 
     supervision: ClassVar[tuple[str, ...]] = ("numbers",)
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {"tol": number(at_least=0.0)}
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {"tol": number(at_least=0.0)}
 
     def score(self, X: ArrayLike, y: Any) -> float:
         """Return R^2 of predictions of y by the mean of the five nearest other rows of X.

@@ -114,7 +114,7 @@ class MMC(WeightedPriorLearner):
     tol: float = 1e-4
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "diagonal": boolean(),
         "shrinkage": number(at_least=0.0, at_most=1.0),
         "max_iter": integer(at_least=1),

@@ -98,7 +98,7 @@ class FrobMetric(WeightedPriorLearner):
     prior_weight: float = 1.0
     tol: float = 1e-3
 
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "C": number(at_least=0.0),
         "max_iter": integer(at_least=1),
     }

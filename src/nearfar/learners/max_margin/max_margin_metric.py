@@ -141,7 +141,7 @@ class MaxMarginMetric(WeightedPriorLearner):
     tol: float = 1e-3
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "C": number(at_least=0.0),
         "n_basis": integer(at_least=1),
         "solver": choice("auto", "planes", "box"),

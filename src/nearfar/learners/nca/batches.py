@@ -40,7 +40,7 @@ class BatchLearner(NeighborhoodLearner):
 
     batch_size: int | None = None
 
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "batch_size": optional(integer(at_least=2)),
     }
     _stream: ClassVar[Stream | None] = None

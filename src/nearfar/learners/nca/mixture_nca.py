@@ -133,7 +133,7 @@ class MixtureNCA(NeighborhoodLearner):
 
     small_tol: ClassVar[float] = 1e-6
     local_metrics: ClassVar[bool] = True
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "n_metrics": either(choice("auto"), integer(at_least=1)),
         "sparsity": number(at_least=0.0),
         "gate_sparsity": number(at_least=0.0),

@@ -147,7 +147,7 @@ class NCA(SingleMapLearner):
     max_iter: int = 200
 
     small_tol: ClassVar[float] = 1e-6
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "objective": choice("expected", "likelihood"),
     }
 
@@ -197,7 +197,7 @@ class SparseNCA(SingleMapLearner):
     validation_fraction: ValidationFraction = None
 
     small_tol: ClassVar[float] = 1e-8
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "sparsity": number(at_least=0.0),
         "variant": choice("default", "paper"),
     }

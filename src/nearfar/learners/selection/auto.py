@@ -105,7 +105,7 @@ class AutoMetric(MetricLearner):
     parameter_docs: ClassVar[Texts] = {**Validated.parameter_docs, **Iterative.parameter_docs}
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "chunklets", "pairs", "triplets")
-    parameter_rules: ClassVar[dict[str, parameters.Rule]] = {
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "budget": number(above=0.0),
         "goal": choice("classification", "ranking"),
         "validation": Validated.parameter_rules["validation"],

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from nearfar.deploy.export_targets import ExportOption, ExportTarget
 from nearfar.deploy.linear_map import LinearMap
+from nearfar.runtime.atomic_write import atomic_write
 from nearfar.typing import Vector
 
 
@@ -48,7 +51,7 @@ class SqlMap:
             return self._mapped(vector, f"{vector} IS NOT NULL")
         names = [_quoted(name) for name in self.columns]
         known = " AND ".join(f"{name} IS NOT NULL" for name in names)
-        return self._mapped(self._dialect.of_numbers(names), known)
+        return self._mapped(self._dialect.vector.format(numbers=", ".join(names)), known)
 
     def distance(self, query: str, stored: str | None = None) -> str:
         """Return an expression of the distance between a row and a query.
@@ -64,15 +67,19 @@ class SqlMap:
             are mapped as they are read.
         """
         left = self.mapped if stored is None else _quoted(stored)
-        return self._dialect.distance(left, self._mapped(query, f"{query} IS NOT NULL"))
+        right = self._mapped(query, f"{query} IS NOT NULL")
+        return self._dialect.distance.format(left=left, right=right)
 
     def add_column(self, table: str, name: str) -> str:
         """Return a statement that adds a column of mapped vectors to a table.
 
         PostgreSQL keeps the column up to date and can index it. DuckDB fills it once.
         """
-        return self._dialect.add_column(
-            _quoted(table), _quoted(name), self.mapped, self.linear_map.n_components
+        return self._dialect.add_column.format(
+            table=_quoted(table),
+            name=_quoted(name),
+            mapped=self.mapped,
+            width=self.linear_map.n_components,
         )
 
     @property
@@ -81,15 +88,19 @@ class SqlMap:
 
     def _mapped(self, vector: str, known: str) -> str:
         dialect = self._dialect
-        products = [dialect.inner_product(vector, row) for row in self.linear_map.L]
+        products = [
+            dialect.product.format(vector=vector, row=_numbers(row), negative=_numbers(-row))
+            for row in self.linear_map.L
+        ]
         if self.linear_map.unit_rows:
-            length = f"coalesce(nullif({dialect.length(vector)}, 0), 1)"
+            length = f"coalesce(nullif({dialect.length.format(vector=vector)}, 0), 1)"
             products = [f"({product}) / {length}" for product in products]
         products = [
             f"{product} + {_number(shift)}" if shift else product
             for product, shift in zip(products, self.linear_map.b, strict=True)
         ]
-        return f"CASE WHEN {known} THEN {dialect.of_products(products)} END"
+        mapped = dialect.mapped.format(numbers=", ".join(products), width=len(products))
+        return f"CASE WHEN {known} THEN {mapped} END"
 
 
 def sql_map(linear_map: LinearMap, column: str | Sequence[str] | None, dialect: str) -> SqlMap:
@@ -110,90 +121,60 @@ def sql_map(linear_map: LinearMap, column: str | Sequence[str] | None, dialect: 
     return SqlMap(linear_map, columns, dialect)
 
 
-class Dialect(Protocol):
-    """How a database writes vectors; all arguments are SQL except arrays and widths."""
+@dataclass(frozen=True)
+class Dialect:
+    """How a database writes vectors, as texts to be formatted.
 
-    def of_numbers(self, names: Sequence[str]) -> str:
-        """Return a vector of numbers."""
+    Attributes
+    ----------
+    parameter : str
+        A parameter of a prepared statement.
+    vector : str
+        A vector of `numbers`.
+    mapped : str
+        A vector of `numbers` of fixed `width`, which can be indexed.
+    product : str
+        Inner product of a `vector` and a `row` of L, or its `negative`.
+    length : str
+        Length of a `vector`.
+    distance : str
+        Euclidean distance of the vectors `left` and `right`, as indexes know it.
+    add_column : str
+        Adds a column `name` of vectors of `width`, the values of `mapped`, to a `table`.
+    """
 
-    def of_products(self, products: Sequence[str]) -> str:
-        """Return a mapped vector."""
-
-    def inner_product(self, vector: str, row: Vector) -> str:
-        """Return the inner product of a vector and a row of L."""
-
-    def length(self, vector: str) -> str:
-        """Return the length of a vector."""
-
-    def distance(self, left: str, right: str) -> str:
-        """Return the Euclidean distance of two vectors."""
-
-    def add_column(self, table: str, name: str, mapped: str, width: int) -> str:
-        """Return the statement that adds mapped vectors to a table."""
-
-
-class DuckDB:
-    """Vectors are lists or arrays of numbers."""
-
-    def of_numbers(self, names: Sequence[str]) -> str:
-        """Return a list."""
-        return f"[{', '.join(names)}]"
-
-    def of_products(self, products: Sequence[str]) -> str:
-        """Return a list."""
-        return f"[{', '.join(products)}]"
-
-    def inner_product(self, vector: str, row: Vector) -> str:
-        """Return the inner product of two lists."""
-        return f"list_inner_product(({vector})::DOUBLE[], [{_numbers(row)}])"
-
-    def length(self, vector: str) -> str:
-        """Return the root of a list's inner product with itself."""
-        return f"sqrt(list_inner_product(({vector})::DOUBLE[], ({vector})::DOUBLE[]))"
-
-    def distance(self, left: str, right: str) -> str:
-        """Return the distance of two lists."""
-        return f"list_distance({left}, {right})"
-
-    def add_column(self, table: str, name: str, mapped: str, width: int) -> str:
-        """Return a column of lists, filled by an update."""
-        return (
-            f"ALTER TABLE {table} ADD COLUMN {name} DOUBLE[];\nUPDATE {table} SET {name} = {mapped}"
-        )
+    parameter: str
+    vector: str
+    mapped: str
+    product: str
+    length: str
+    distance: str
+    add_column: str
 
 
-class Pgvector:
-    """Vectors have pgvector's type `vector`."""
-
-    def of_numbers(self, names: Sequence[str]) -> str:
-        """Return an array as a vector."""
-        return f"ARRAY[{', '.join(names)}]::vector"
-
-    def of_products(self, products: Sequence[str]) -> str:
-        """Return an array as a vector of fixed width, which can be indexed."""
-        return f"ARRAY[{', '.join(products)}]::vector({len(products)})"
-
-    def inner_product(self, vector: str, row: Vector) -> str:
-        """Return an inner product; pgvector's operator gives its negative."""
-        return f"({vector}) <#> '[{_numbers(-row)}]'::vector"
-
-    def length(self, vector: str) -> str:
-        """Return the length of a vector."""
-        return f"vector_norm({vector})"
-
-    def distance(self, left: str, right: str) -> str:
-        """Return the distance of two vectors, by the operator that indexes know."""
-        return f"{left} <-> {right}"
-
-    def add_column(self, table: str, name: str, mapped: str, width: int) -> str:
-        """Return a generated column."""
-        return (
-            f"ALTER TABLE {table} ADD COLUMN {name} vector({width}) "
-            f"GENERATED ALWAYS AS ({mapped}) STORED"
-        )
-
-
-DIALECTS: dict[str, Dialect] = {"duckdb": DuckDB(), "pgvector": Pgvector()}
+DIALECTS = {
+    "duckdb": Dialect(
+        parameter="$query",
+        vector="[{numbers}]",
+        mapped="[{numbers}]",
+        product="list_inner_product(({vector})::DOUBLE[], [{row}])",
+        length="sqrt(list_inner_product(({vector})::DOUBLE[], ({vector})::DOUBLE[]))",
+        distance="list_distance({left}, {right})",
+        add_column="ALTER TABLE {table} ADD COLUMN {name} DOUBLE[];\n"
+        "UPDATE {table} SET {name} = {mapped}",
+    ),
+    "pgvector": Dialect(
+        parameter="$1",
+        vector="ARRAY[{numbers}]::vector",
+        mapped="ARRAY[{numbers}]::vector({width})",
+        # pgvector's operator gives the negative inner product.
+        product="({vector}) <#> '[{negative}]'::vector",
+        length="vector_norm({vector})",
+        distance="{left} <-> {right}",
+        add_column="ALTER TABLE {table} ADD COLUMN {name} vector({width}) "
+        "GENERATED ALWAYS AS ({mapped}) STORED",
+    ),
+}
 
 
 def _quoted(name: str) -> str:
@@ -209,3 +190,35 @@ def _numbers(values: Vector) -> str:
 def _number(value: float) -> str:
     """Write a number with an exponent, so that it is a float in every dialect."""
     return str(np.format_float_scientific(value, trim="-"))
+
+
+def _write(
+    metric: Any, path: Path, *, dialect: str, column: str | None, table: str | None, mapped: str
+) -> str:
+    """Write the mapped vector as an expression, or statements for a table."""
+    sql = metric.to_sql(column, dialect=dialect)
+    text = f"{sql.mapped}\n"
+    if table is not None:
+        query = DIALECTS[dialect].parameter
+        text = (
+            f"{sql.add_column(table, mapped)};\n\n"
+            f"-- Nearest first, for the vector {query} of a query:\n"
+            f"-- ORDER BY {sql.distance(query, stored=mapped)}\n"
+        )
+    with atomic_write(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return f"SQL for {dialect}"
+
+
+TARGET = ExportTarget(
+    "sql",
+    f"SQL for {' or '.join(DIALECTS)}",
+    _write,
+    (".sql",),
+    (
+        ExportOption("dialect", f"the database, {' or '.join(DIALECTS)}.", "duckdb"),
+        ExportOption("column", "column of vectors [default: a column for each feature]."),
+        ExportOption("table", "write the statement that adds mapped vectors to this table."),
+        ExportOption("mapped", "name of the column of mapped vectors.", "nearfar"),
+    ),
+)

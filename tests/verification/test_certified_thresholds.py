@@ -1,4 +1,4 @@
-"""Thresholds that are shown: the stated confidence holds, and less is refused."""
+"""Certified thresholds: the stated confidence holds, and less is refused."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from nearfar import Pairs
+from nearfar import Pairs, verification
 from nearfar.verification import (
     Bound,
     Costs,
     EqualErrors,
-    Evidence,
-    TargetNotShownError,
+    PairEvidence,
+    TargetNotCertifiedError,
     choose_threshold,
 )
-from nearfar.verification.thresholds import clopper_pearson
+from nearfar.verification.certified_thresholds import clopper_pearson
 from verification.populations import evidence_of, population
 
 EVIDENCE = evidence_of(*population(80, 4, np.random.default_rng(0)))
@@ -82,7 +82,7 @@ def test_the_stated_confidence_holds_for_new_classes(target):
         naive += misses(truth, target, float(plain))
         try:
             found = choose_threshold(evidence, target, prevalence=0.5, confidence=0.9)
-        except TargetNotShownError:
+        except TargetNotCertifiedError:
             continue
         shown += 1
         missed += misses(truth, target, found.threshold)
@@ -111,44 +111,46 @@ def test_copies_of_rows_show_nothing_more():
 def test_a_refusal_says_how_many_are_needed():
     rng = np.random.default_rng(0)
     target = Bound("fmr", 0.003)
-    with pytest.raises(TargetNotShownError) as refusal:
+    with pytest.raises(TargetNotCertifiedError) as refusal:
         choose_threshold(evidence_of(*population(12, 4, rng)), target)
     error = refusal.value
     assert f"about {error.classes_needed} classes ({error.pairs_needed} dissimilar" in str(error)
-    assert str(error).startswith("fmr<=0.003 cannot be shown at 95 % confidence with 12 classes")
+    assert str(error).startswith(
+        "fmr<=0.003 cannot be certified at 95 % confidence with 12 classes"
+    )
     assert 12 < error.classes_needed < 2000
     choose_threshold(evidence_of(*population(3 * error.classes_needed, 4, rng)), target)
 
 
 def test_the_rule_of_three():
-    """Pairs that share no class are worth half as many, and without an error show 3 / that."""
+    """Pairs that share no class count half; without an error, the bound is 3 / that."""
     n = 600
     index = np.arange(4 * n).reshape(-1, 2)
     similar = np.arange(2 * n) < n
     distances = np.where(similar, np.linspace(0, 1, 2 * n), np.linspace(2, 3, 2 * n))
-    evidence = Evidence(
+    evidence = PairEvidence(
         distances, Pairs(index, similar), np.where(similar[:, None], index // 2 * 2, index)
     )
     found = choose_threshold(evidence, Bound("fmr", 0.0105))
     assert found.fmr == 0
     assert found.bound == pytest.approx(1 - 0.05 ** (2 / n), rel=0.01)
-    with pytest.raises(TargetNotShownError):
+    with pytest.raises(TargetNotCertifiedError):
         choose_threshold(evidence, Bound("fmr", 0.0095))
 
 
 def test_a_precision_that_no_threshold_has():
     index = np.arange(40).reshape(-1, 2)
     similar = np.arange(20) >= 10
-    evidence = Evidence(
+    evidence = PairEvidence(
         np.arange(20.0), Pairs(index, similar), np.where(similar[:, None], index // 2 * 2, index)
     )
-    with pytest.raises(TargetNotShownError, match=r"largest precision .* is 0.5") as refusal:
+    with pytest.raises(TargetNotCertifiedError, match=r"largest precision .* is 0.5") as refusal:
         choose_threshold(evidence, Bound("precision", 0.9))
     assert refusal.value.classes_needed is None
 
 
 def test_two_classes_show_nothing():
-    with pytest.raises(TargetNotShownError, match="at least 3 are needed"):
+    with pytest.raises(TargetNotCertifiedError, match="at least 3 are needed"):
         choose_threshold(evidence_of(*population(2, 9, np.random.default_rng(0))), EqualErrors())
 
 
@@ -193,3 +195,14 @@ def test_no_threshold_costs_less(prior):
     assert found.estimate == pytest.approx(float(cost(found.threshold)))
     assert found.estimate <= min(others) + 1e-12
     assert found.interval[0] <= found.threshold <= found.interval[1]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("Evidence", PairEvidence), ("TargetNotShownError", TargetNotCertifiedError)],
+)
+def test_old_names_warn(old, new):
+    with pytest.warns(FutureWarning, match=f"{old} is now nearfar.verification.{new.__name__}"):
+        assert getattr(verification, old) is new
+    with pytest.raises(AttributeError, match="no attribute 'Shown'"):
+        _ = verification.Shown

@@ -1,19 +1,19 @@
-"""Thresholds that are shown to meet a target, with a stated confidence.
+"""Thresholds that are certified to meet a target, with a stated confidence.
 
 An error q (the false match rate, or 1 - recall) measured on m pairs of C classes is less certain
 than on m independent pairs. As in surveys of clusters (E. L. Korn, B. I. Graubard: Confidence
 intervals for proportions with small expected number of positive counts estimated from survey data,
-Survey Methodology 24, 1998), the pairs are worth
+Survey Methodology 24, 1998), the effective number of independent pairs is
 
     n = m / d (z / t)^2,        d = v m / (q (1 - q)),
 
-independent ones: v is the variance by classes (`evidence`), z and t are quantiles of the normal
+where v is the variance by classes (`evidence`), z and t are quantiles of the normal
 distribution and of Student's with C - 1 degrees of freedom. The bound on the error is that of
 Clopper and Pearson for n q errors among n.
 
 The design effect d is the larger of that at the threshold and that where the pairs just meet the
-target. Close to no errors v says nothing: the errors that would be seen next may all be of two
-classes. Without errors, the bound is the rule of three, 1 - (1 - confidence)^(1/n).
+target. With hardly any errors, v is not informative: the next errors may all be of two classes.
+Without errors, the bound is the rule of three, 1 - (1 - confidence)^(1/n).
 
 The threshold is the largest (for recall the smallest) at which the bound meets the target. If the
 error grows with the threshold, it misses the target only if the bound fails at the one threshold
@@ -24,7 +24,7 @@ where the error is what is allowed, so that trying many thresholds costs no conf
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,7 @@ from scipy.stats import beta, norm
 from scipy.stats import t as student
 
 from nearfar.typing import Floats, Ints, Vector
-from nearfar.verification.evidence import Evidence, Rates
+from nearfar.verification.evidence import PairEvidence, Rates
 from nearfar.verification.targets import Bound, Costs, EqualErrors, Target
 
 _CANDIDATES = 200
@@ -44,13 +44,13 @@ _MORE = np.geomspace(1.05, 1e5, 100)
 """Multiples of the classes that a refusal tries."""
 
 
-class TargetNotShownError(ValueError):
-    """The data cannot show that a target is met.
+class TargetNotCertifiedError(ValueError):
+    """The data cannot certify that a target is met.
 
     Attributes
     ----------
     classes_needed, pairs_needed : int or None
-        How many would be needed; None if more of the same would not do.
+        How many would be needed; None if more data of this kind would not help.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class TargetNotShownError(ValueError):
 
 @dataclass(frozen=True)
 class OperatingPoint:
-    """A threshold, and what is known of it.
+    """A threshold, and its error rates.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class OperatingPoint:
         The figure of the target on the calibration pairs: precision, false match rate, recall,
         equal error rate, or expected cost.
     bound : float or None
-        What the figure is shown to reach; None if the target is not a bound.
+        Certified bound on the figure; None if the target is not a bound.
     fmr, recall, precision : float
         Rates on the calibration pairs; the precision is that at the prevalence.
     prevalence : float
@@ -84,7 +84,7 @@ class OperatingPoint:
     n_classes, n_pairs : int
         Calibration data.
     effective_pairs : float or None
-        Number of independent pairs that those of the figure are worth.
+        Effective number of independent pairs behind the figure.
     """
 
     threshold: float
@@ -102,7 +102,7 @@ class OperatingPoint:
 
 
 def choose_threshold(
-    evidence: Evidence,
+    evidence: PairEvidence,
     target: Target,
     *,
     confidence: float = 0.95,
@@ -112,7 +112,7 @@ def choose_threshold(
 
     Parameters
     ----------
-    evidence : Evidence
+    evidence : PairEvidence
     target : Bound, EqualErrors or Costs
     confidence : float, default=0.95
     prevalence : float, optional
@@ -120,19 +120,19 @@ def choose_threshold(
 
     Raises
     ------
-    TargetNotShownError
-        If the pairs are too few to show that the target is met, or do not meet it.
+    TargetNotCertifiedError
+        If the pairs are too few to certify the target, or do not meet it.
     """
     for name, kind in (("similar", evidence.similar), ("dissimilar", evidence.dissimilar)):
         if kind.n_classes < _FEWEST_CLASSES:
-            raise TargetNotShownError(
-                f"{target} cannot be shown with {evidence}: {kind.n_classes} of them have {name} "
-                f"pairs; at least {_FEWEST_CLASSES} are needed, and usually many more.",
+            raise TargetNotCertifiedError(
+                f"{target} cannot be certified with {evidence}: {kind.n_classes} of them have "
+                f"{name} pairs; at least {_FEWEST_CLASSES} are needed, and usually many more.",
                 _FEWEST_CLASSES,
             )
     share = evidence.prevalence if prevalence is None else prevalence
     if isinstance(target, Bound):
-        return _Shown(evidence, target, share, confidence).choose()
+        return _CertifiedSearch(evidence, target, share, confidence).choose()
     if isinstance(target, EqualErrors):
         return _equal_errors(evidence, share, confidence)
     prior = share if target.prior is None else target.prior
@@ -141,7 +141,7 @@ def choose_threshold(
 
 @dataclass(frozen=True)
 class _Look:
-    """What is seen at a threshold.
+    """The error at a threshold.
 
     Attributes
     ----------
@@ -158,8 +158,8 @@ class _Look:
     design_effect: float
 
 
-class _Shown:
-    """The search for a threshold that is shown to meet a bound.
+class _CertifiedSearch:
+    """The search for a threshold that is certified to meet a bound.
 
     A precision is a bound on the false match rate that depends on the recall: it is at least P if
     fmr <= recall * odds, where odds = prevalence / (1 - prevalence) * (1 - P) / P. The design
@@ -167,7 +167,7 @@ class _Shown:
     """
 
     def __init__(
-        self, evidence: Evidence, target: Bound, prevalence: float, confidence: float
+        self, evidence: PairEvidence, target: Bound, prevalence: float, confidence: float
     ) -> None:
         self.evidence, self.target = evidence, target
         self.prevalence, self.confidence = prevalence, confidence
@@ -185,26 +185,28 @@ class _Shown:
         below, above = np.arange(place, -1, -1), np.arange(place, len(self.evidence.thresholds))
         safe, other = (below, above) if self.grows else (above, below)
         looks = []
-        for shown in self._some(safe):
-            look = self._look(shown)
-            upper = float(clopper_pearson(look.error, self._worth(look), self.confidence)[1])
+        for certified in self._some(safe):
+            look = self._look(certified)
+            upper = float(
+                clopper_pearson(look.error, self._effective_pairs(look), self.confidence)[1]
+            )
             if upper <= look.allowed:
                 break
             looks.append(look)
         else:
             raise self._refusal(looks)
         open_end = self._refuted(other)
-        rates = self.evidence.rates(shown)[0]
+        rates = self.evidence.rates(certified)[0]
         estimate, bound = (self._figure(rates, error) for error in (look.error, upper))
         return _point(
             self.evidence,
-            shown,
-            interval=(min(shown, open_end), max(shown, open_end)),
-            estimate=estimate,
+            certified,
+            (min(certified, open_end), max(certified, open_end)),
+            estimate,
+            self.prevalence,
+            self.confidence,
             bound=bound,
-            prevalence=self.prevalence,
-            confidence=self.confidence,
-            effective_pairs=self._worth(look),
+            effective_pairs=self._effective_pairs(look),
         )
 
     def _just_met(self) -> float:
@@ -219,7 +221,7 @@ class _Shown:
             return float(thresholds[0])
         precision = curve.precision(self.prevalence)
         best = int(np.nanargmax(precision))
-        raise TargetNotShownError(
+        raise TargetNotCertifiedError(
             f"{self.target} cannot be met: the largest precision of the calibration pairs is "
             f"{precision[best]:.3g}, at the threshold {thresholds[best]:.4g} and a prevalence of "
             f"{self.prevalence:.3g}; choose a weaker target or a better metric."
@@ -253,15 +255,15 @@ class _Shown:
         effect = jackknife_variance(changes) * self.n_pairs / (error * (1 - error))
         return _Look(error, allowed, max(1.0, effect))
 
-    def _worth(self, look: _Look) -> float:
-        """Return the number of independent pairs that the pairs are worth."""
+    def _effective_pairs(self, look: _Look) -> float:
+        """Return the effective number of independent pairs."""
         return self.n_pairs * self.few_classes / max(self.design_effect, look.design_effect)
 
     def _refuted(self, places: Ints) -> float:
-        """Return the first threshold that is shown to miss the target, or the last of all."""
+        """Return the first threshold that certainly misses the target, or the last of all."""
         for threshold in self._some(places):
             look = self._look(threshold)
-            lower = clopper_pearson(look.error, self._worth(look), self.confidence)[0]
+            lower = clopper_pearson(look.error, self._effective_pairs(look), self.confidence)[0]
             if lower > look.allowed:
                 return threshold
         return float(self.evidence.thresholds[places[-1]])
@@ -275,23 +277,24 @@ class _Shown:
             steps = np.unique(np.concatenate([even, near]).astype(np.intp))
         return map(float, self.evidence.thresholds[places[steps]])
 
-    def _refusal(self, looks: list[_Look]) -> TargetNotShownError:
+    def _refusal(self, looks: list[_Look]) -> TargetNotCertifiedError:
         """Say how many classes are needed if they are like these."""
-        worth = np.array([self._worth(look) for look in looks])
+        effective = np.array([self._effective_pairs(look) for look in looks])
         error, allowed = np.array([(look.error, look.allowed) for look in looks]).T
         if self.target.measure == "fmr":
             error = np.append(error, 0.0)
-            allowed, worth = np.append(allowed, self.target.error), np.append(worth, worth[0])
+            allowed = np.append(allowed, self.target.error)
+            effective = np.append(effective, effective[0])
         for more in _MORE:
-            if (clopper_pearson(error, more * worth, self.confidence)[1] <= allowed).any():
+            if (clopper_pearson(error, more * effective, self.confidence)[1] <= allowed).any():
                 break
         classes, pairs = (math.ceil(more * n) for n in (self.evidence.n_classes, self.n_pairs))
         kind = "dissimilar" if self.grows else "similar"
-        return TargetNotShownError(
-            f"{self.target} cannot be shown at {100 * self.confidence:g} % confidence with "
-            f"{self.evidence}: the {kind} pairs share classes and are worth about {worth[0]:.0f} "
-            f"independent ones; give about {classes} classes ({pairs} {kind} pairs), or "
-            "choose a weaker target.",
+        return TargetNotCertifiedError(
+            f"{self.target} cannot be certified at {100 * self.confidence:g} % confidence with "
+            f"{self.evidence}: the {kind} pairs share classes and count as about "
+            f"{effective[0]:.0f} independent ones; give about {classes} classes ({pairs} {kind} "
+            "pairs), or choose a weaker target.",
             classes,
             pairs,
         )
@@ -317,7 +320,7 @@ def clopper_pearson(share: ArrayLike, n: ArrayLike, confidence: float) -> tuple[
 
     Examples
     --------
-    >>> from nearfar.verification.thresholds import clopper_pearson
+    >>> from nearfar.verification.certified_thresholds import clopper_pearson
     >>> low, high = clopper_pearson(0.0, 300, 0.95)
     >>> float(low), round(float(high), 4)
     (0.0, 0.0099)
@@ -329,82 +332,71 @@ def clopper_pearson(share: ArrayLike, n: ArrayLike, confidence: float) -> tuple[
     return np.where(share > 0, low, 0.0), np.where(share < 1, high, 1.0)
 
 
-def _equal_errors(evidence: Evidence, prevalence: float, confidence: float) -> OperatingPoint:
+def _equal_errors(evidence: PairEvidence, prevalence: float, confidence: float) -> OperatingPoint:
     """The threshold of equal errors, and those at which the errors may be equal."""
-    quantile = float(student.ppf(confidence, evidence.n_counted - 1))
+    thresholds = evidence.thresholds
 
-    def excess(threshold: float) -> tuple[float, float]:
-        (fmr, recall), without = evidence.rates(threshold)
-        error = math.sqrt(jackknife_variance(without.fmr + without.recall))
-        return float(fmr + recall - 1), quantile * error
+    def excess(rates: Rates) -> Floats:
+        return rates.fmr + rates.recall - 1
 
-    curve = evidence.curve(evidence.thresholds)
-    exact = float(evidence.thresholds[int(np.argmin(np.abs(curve.fmr + curve.recall - 1)))])
-    near = [exact]
-    for t in map(float, _spread(evidence.thresholds)):
-        difference, reach = excess(t)
-        if abs(difference) <= reach:
-            near.append(t)
-    rates = evidence.rates(exact)[0]
-    return _point(
-        evidence,
-        exact,
-        interval=(min(near), max(near)),
-        estimate=float(rates.fmr + 1 - rates.recall) / 2,
-        bound=None,
-        prevalence=prevalence,
-        confidence=confidence,
-        effective_pairs=None,
-    )
+    best = float(thresholds[int(np.argmin(np.abs(excess(evidence.curve(thresholds)))))])
+    quantile = student.ppf(confidence, evidence.n_counted - 1)
+    interval = _plausible(thresholds, best, lambda t: map(excess, evidence.rates(t)), quantile)
+    rates = evidence.rates(best)[0]
+    estimate = float(rates.fmr + 1 - rates.recall) / 2
+    return _point(evidence, best, interval, estimate, prevalence, confidence)
 
 
 def _smallest_cost(
-    evidence: Evidence, costs: Costs, prior: float, confidence: float
+    evidence: PairEvidence, costs: Costs, prior: float, confidence: float
 ) -> OperatingPoint:
-    """The threshold of the smallest cost, and those not shown to cost more."""
-    quantile = float(student.ppf(confidence, evidence.n_counted - 1))
+    """The threshold of the smallest cost, and those that may cost no more."""
 
     def cost(rates: Rates) -> Floats:
         missed = prior * costs.false_non_match * (1 - rates.recall)
         return np.asarray(missed + (1 - prior) * costs.false_match * rates.fmr)
 
+    def excess(threshold: float) -> Iterable[Floats]:
+        return (
+            cost(rates) - least
+            for rates, least in zip(evidence.rates(threshold), at_best, strict=True)
+        )
+
     thresholds = np.concatenate([[-np.inf], evidence.thresholds])
     best = float(thresholds[int(np.argmin(cost(evidence.curve(thresholds))))])
-    at_best, without_best = (cost(rates) for rates in evidence.rates(best))
-    near = [best]
-    for t in _spread(thresholds):
-        here, without = (cost(rates) for rates in evidence.rates(float(t)))
-        error = math.sqrt(jackknife_variance(without - without_best))
-        if float(here - at_best) <= quantile * error:
-            near.append(float(t))
-    return _point(
-        evidence,
-        best,
-        interval=(min(near), max(near)),
-        estimate=float(at_best),
-        bound=None,
-        prevalence=prior,
-        confidence=confidence,
-        effective_pairs=None,
-    )
+    at_best = [cost(rates) for rates in evidence.rates(best)]
+    quantile = student.ppf(confidence, evidence.n_counted - 1)
+    interval = _plausible(thresholds, best, excess, quantile)
+    return _point(evidence, best, interval, float(at_best[0]), prior, confidence)
 
 
-def _spread(thresholds: Vector) -> Vector:
-    """Return at most so many thresholds, evenly among those that occur."""
+def _plausible(
+    thresholds: Vector, best: float, excess: Callable[[float], Iterable[Floats]], quantile: float
+) -> tuple[float, float]:
+    """Return the range of thresholds at which an excess may be zero.
+
+    `excess` gives it at a threshold, of all pairs and without each class. At most `_CANDIDATES`
+    thresholds are tried, evenly among those that occur.
+    """
     places = np.linspace(0, len(thresholds) - 1, min(len(thresholds), _CANDIDATES))
-    return np.asarray(thresholds[places.astype(np.intp)])
+    near = [best]
+    for t in map(float, thresholds[places.astype(np.intp)]):
+        here, without = excess(t)
+        if abs(here) <= quantile * math.sqrt(jackknife_variance(without)):
+            near.append(t)
+    return min(near), max(near)
 
 
 def _point(
-    evidence: Evidence,
+    evidence: PairEvidence,
     threshold: float,
-    *,
     interval: tuple[float, float],
     estimate: float,
-    bound: float | None,
     prevalence: float,
     confidence: float,
-    effective_pairs: float | None,
+    *,
+    bound: float | None = None,
+    effective_pairs: float | None = None,
 ) -> OperatingPoint:
     rates = evidence.rates(threshold)[0]
     return OperatingPoint(

@@ -5,14 +5,17 @@ from __future__ import annotations
 import base64
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from nearfar.deploy.export_targets import ExportTarget
 from nearfar.deploy.linear_map import LinearMap
 from nearfar.runtime.atomic_write import atomic_write
 from nearfar.typing import Matrix
 
 _LINE = 96
+_SUFFIXES = (".py", ".npz")
 
 _MODULE = '''"""{title} Needs only NumPy; written by nearfar."""
 
@@ -59,7 +62,7 @@ _UNIT = """    largest = np.abs(X).max(axis=1, keepdims=True)
 def write_numpy(linear_map: LinearMap, path: str | os.PathLike[str]) -> None:
     """Write a module or arrays; `Metric.to_numpy` is the public way to call it."""
     suffix = Path(path).suffix
-    if suffix not in (".py", ".npz"):
+    if suffix not in _SUFFIXES:
         raise ValueError(f"Name a .py file for a module, or .npz for arrays; got {path}.")
     with atomic_write(path) as temporary, temporary.open("wb") as file:
         if suffix == ".py":
@@ -84,3 +87,13 @@ def _module(linear_map: LinearMap) -> str:
 def _text(array: Matrix) -> str:
     text = base64.b64encode(np.ascontiguousarray(array, dtype="<f8").tobytes()).decode()
     return "\n".join(text[start : start + _LINE] for start in range(0, len(text), _LINE))
+
+
+def _write(metric: Any, path: Path) -> str:
+    metric.to_numpy(path)
+    return "Python module" if path.suffix == ".py" else "Arrays"
+
+
+TARGET = ExportTarget(
+    "numpy", "a Python module that needs only NumPy, or arrays", _write, _SUFFIXES
+)

@@ -1,4 +1,4 @@
-"""faiss indexes that contain the map: they take rows as they are, and give the metric's neighbours.
+"""faiss indexes that contain the map: rows and queries need not be mapped first.
 
 An `IndexPreTransform` divides rows by their length (`NormalizationTransform`), if the metric does,
 and maps them (`LinearTransform`) before they reach the index. faiss computes in float32. Mapped
@@ -9,11 +9,15 @@ to cancellation.
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from nearfar.deploy.export_targets import ExportOption, ExportTarget
 from nearfar.deploy.linear_map import LinearMap
+from nearfar.runtime.atomic_write import atomic_write
+from nearfar.runtime.optional_package import optional_package
 from nearfar.typing import Floats, Vector
 
 _LINKS = 32
@@ -27,10 +31,7 @@ _BLOCK_ROWS = 1 << 16
 
 def faiss_index(linear_map: LinearMap, X: Floats | None, index: str) -> Any:
     """Return a faiss index that maps rows; `Metric.to_faiss` is the public way to call it."""
-    try:
-        import faiss
-    except ImportError as error:
-        raise ImportError('to_faiss needs faiss; run pip install "nearfar[faiss]".') from error
+    faiss = optional_package("faiss", "to_faiss", "nearfar[faiss]")
     if X is None and index != "flat" and index != "hnsw":
         raise ValueError(f"An index {index!r} is trained on rows; pass them as X.")
     n_rows = 0 if X is None else len(X)
@@ -89,3 +90,19 @@ def _mapped_mean(linear_map: LinearMap, X: Floats) -> Vector:
 
 def _float32(array: Floats) -> Any:
     return np.ascontiguousarray(array, dtype=np.float32)
+
+
+def _write(metric: Any, path: Path, *, X: Floats | None, index: str) -> str:
+    found = metric.to_faiss(X, index)
+    with atomic_write(path) as temporary:
+        optional_package("faiss", "to_faiss", "nearfar[faiss]").write_index(found, str(temporary))
+    return f"faiss index of {found.ntotal} row{'s' * (found.ntotal != 1)}"
+
+
+TARGET = ExportTarget(
+    "faiss",
+    "a faiss index that maps rows itself",
+    _write,
+    options=(ExportOption("index", "flat, hnsw, ivf, or a string for index_factory.", "flat"),),
+    takes_rows=True,
+)

@@ -1,28 +1,26 @@
-"""What a verifier learns from, and what it is calibrated on."""
+"""Pairs that a verifier learns from, and pairs that it is calibrated on."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from sklearn.model_selection import StratifiedShuffleSplit
 
 from nearfar.constraints import Pairs, RandomPairs
 from nearfar.typing import Ints
-from nearfar.verification.evidence import joined_classes
+from nearfar.verification.evidence import connected, joined_classes
 
-Split = Literal["classes", "rows"]
+SplitBy = Literal["classes", "rows"]
 
 _MOST_PAIRS = 1_000_000
 """Pairs of held-out rows that are used at most."""
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class CalibrationSplit:
     """Two parts of the data.
 
     Attributes
@@ -47,8 +45,8 @@ class Parts:
 
 
 def split_labels(
-    codes: Ints, split: Split, share: float, n_pairs: int | None, rng: np.random.RandomState
-) -> Parts:
+    codes: Ints, split: SplitBy, share: float, n_pairs: int | None, rng: np.random.RandomState
+) -> CalibrationSplit:
     """Hold out whole classes, or rows of every class.
 
     Parameters
@@ -65,7 +63,7 @@ def split_labels(
     if split == "rows":
         held_out = _some_rows(codes, share, rng)
         parts = [_drawn(codes, rows, n_pairs, rng) for rows in _parted(held_out)]
-        return Parts(parts[0], parts[1], codes[parts[1].index], whole_classes=False)
+        return CalibrationSplit(parts[0], parts[1], codes[parts[1].index], whole_classes=False)
     classes = rng.permutation(int(codes.max()) + 1)
     number = min(max(round(share * len(classes)), 2), len(classes) - 2)
     if number < 2:
@@ -76,10 +74,14 @@ def split_labels(
     held_out = np.isin(codes, classes[:number])
     learned, other = _parted(held_out)
     pairs = all_pairs(codes, other, n_pairs, rng)
-    return Parts(_drawn(codes, learned, n_pairs, rng), pairs, codes[pairs.index], learned)
+    return CalibrationSplit(
+        _drawn(codes, learned, n_pairs, rng), pairs, codes[pairs.index], learned
+    )
 
 
-def split_pairs(pairs: Pairs, split: Split, share: float, rng: np.random.RandomState) -> Parts:
+def split_pairs(
+    pairs: Pairs, split: SplitBy, share: float, rng: np.random.RandomState
+) -> CalibrationSplit:
     """Hold out pairs of other classes, or any pairs.
 
     Rows that are joined by similar pairs are one class. If most pairs are connected through shared
@@ -102,8 +104,10 @@ def split_pairs(pairs: Pairs, split: Split, share: float, rng: np.random.RandomS
     if split == "rows":
         shuffled = StratifiedShuffleSplit(1, test_size=share, random_state=rng)
         seen, unseen = next(shuffled.split(pairs.index, pairs.similar))
-        return Parts(pairs.take(seen), pairs.take(unseen), classes[unseen], whole_classes=False)
-    groups = _connected(classes)
+        return CalibrationSplit(
+            pairs.take(seen), pairs.take(unseen), classes[unseen], whole_classes=False
+        )
+    groups = connected(classes, int(classes.max()) + 1)[classes[:, 0]]
     largest = np.bincount(groups).max()
     units = np.column_stack([groups, groups]) if 2 * largest <= len(pairs) else classes
     order = rng.permutation(int(units.max()) + 1)
@@ -117,7 +121,7 @@ def split_pairs(pairs: Pairs, split: Split, share: float, rng: np.random.RandomS
                 "The pairs cannot be split into two parts without common classes, each with "
                 'similar and dissimilar pairs. Give more pairs, or use split="rows".'
             )
-    return Parts(pairs.take(seen), pairs.take(unseen), classes[unseen])
+    return CalibrationSplit(pairs.take(seen), pairs.take(unseen), classes[unseen])
 
 
 def all_pairs(codes: Ints, rows: Ints, most: int | None, rng: np.random.RandomState) -> Pairs:
@@ -126,7 +130,7 @@ def all_pairs(codes: Ints, rows: Ints, most: int | None, rng: np.random.RandomSt
     Examples
     --------
     >>> import numpy as np
-    >>> from nearfar.verification.parts import all_pairs
+    >>> from nearfar.verification.calibration_split import all_pairs
     >>> codes = np.array([0, 0, 1, 1, 1])
     >>> pairs = all_pairs(codes, np.arange(5), None, np.random.RandomState(0))
     >>> len(pairs), int(pairs.similar.sum())
@@ -174,10 +178,3 @@ def _both_kinds(pairs: Pairs) -> Pairs:
             "Give Pairs, or change calibration."
         )
     return pairs
-
-
-def _connected(classes: Ints) -> Ints:
-    """Return the number of the connected group of classes of each pair."""
-    n = int(classes.max()) + 1
-    graph: Any = coo_array((np.ones(len(classes)), tuple(classes.T)), shape=(n, n))
-    return np.asarray(connected_components(graph, directed=False)[1][classes[:, 0]], dtype=np.intp)

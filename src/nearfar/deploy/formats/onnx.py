@@ -1,15 +1,18 @@
-"""ONNX models of a map: one matrix product, after division by the length of rows if need be."""
+"""ONNX models of a map: one matrix product; rows may be divided by their length first."""
 
 from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from nearfar.deploy.export_targets import ExportTarget
 from nearfar.deploy.linear_map import LinearMap
 from nearfar.runtime.atomic_write import atomic_write
+from nearfar.runtime.optional_package import optional_package
 
 INPUT, OUTPUT = "X", "mapped"
 """Names of the model's input and output."""
@@ -21,10 +24,7 @@ _IR_VERSION = 8
 
 def write_onnx(linear_map: LinearMap, path: str | os.PathLike[str], dtype: str) -> None:
     """Write a map as an ONNX model; `Metric.to_onnx` is the public way to call it."""
-    try:
-        import onnx
-    except ImportError as error:
-        raise ImportError('to_onnx needs onnx; run pip install "nearfar[onnx]".') from error
+    onnx = optional_package("onnx", "to_onnx", "nearfar[onnx]")
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype must be 'float32' or 'float64'; got {dtype!r}.")
     content = _model(onnx, linear_map, np.dtype(dtype)).SerializeToString()
@@ -80,3 +80,11 @@ def _unit_length(make: Any) -> list[Any]:
         node("Where", ["nonzero", "length", "one"], "positive"),
         node("Div", ["scaled", "positive"], "unit"),
     ]
+
+
+def _write(metric: Any, path: Path) -> str:
+    metric.to_onnx(path)
+    return "ONNX model"
+
+
+TARGET = ExportTarget("onnx", "an ONNX model", _write, (".onnx",))

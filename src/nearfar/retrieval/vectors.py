@@ -1,0 +1,54 @@
+"""Checks of the vectors of queries and documents."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nearfar.typing import Floats
+
+
+def checked_vectors(Q: ArrayLike, X: ArrayLike) -> tuple[Floats, Floats]:
+    """Return queries and documents as finite arrays of the same width, or raise ValueError.
+
+    Examples
+    --------
+    >>> from nearfar.retrieval.vectors import checked_vectors
+    >>> checked_vectors([[1.0, 2.0]], [[3.0]])
+    Traceback (most recent call last):
+    ...
+    ValueError: Q has 2 columns and X has 1; both must come from the same model.
+    """
+    queries, documents = as_vectors(Q, "Q"), as_vectors(X, "X")
+    if queries.shape[1] != documents.shape[1]:
+        raise ValueError(
+            f"Q has {queries.shape[1]} columns and X has {documents.shape[1]}; "
+            "both must come from the same model."
+        )
+    return queries, documents
+
+
+def as_vectors(rows: ArrayLike, name: str) -> Floats:
+    """Return vectors as a 2-d array of finite float32 or float64 numbers.
+
+    Examples
+    --------
+    >>> from nearfar.retrieval.vectors import as_vectors
+    >>> as_vectors([[1.0, float("nan")]], "Q")
+    Traceback (most recent call last):
+    ...
+    ValueError: Row 0 of Q has missing or infinite values; remove it or fill them in.
+    """
+    vectors = np.asarray(rows)
+    if vectors.ndim != 2 or 0 in vectors.shape:
+        raise ValueError(f"{name} must be a 2-d array, a vector per row; got {vectors.shape}.")
+    if vectors.dtype.kind not in "fiub":
+        raise ValueError(f"{name} must have numbers; got {vectors.dtype}.")
+    small = vectors.dtype in (np.float16, np.float32)
+    vectors = vectors.astype(np.float32 if small else np.float64, copy=False)
+    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(bad):
+        raise ValueError(
+            f"Row {bad[0]} of {name} has missing or infinite values; remove it or fill them in."
+        )
+    return vectors

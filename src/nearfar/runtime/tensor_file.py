@@ -1,0 +1,108 @@
+"""safetensors files: named arrays and text, readable in any language.
+
+Reading a file runs no code, and safetensors checks sizes and offsets against the length of the
+file before an array is allocated.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from nearfar.runtime.atomic_write import atomic_write
+from nearfar.typing import Matrix
+
+Tensors = Mapping[str, NDArray[Any]]
+
+_INVALID = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
+"""What a file with wrong contents may raise while it is decoded."""
+
+
+@dataclass(frozen=True)
+class TensorFile:
+    """An open file: arrays by name, read when asked for, and metadata."""
+
+    tensors: Any
+    metadata: dict[str, str]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tensors.keys())
+
+    def __getitem__(self, name: str) -> Matrix:
+        if name not in self:
+            raise ValueError(f"it has no array {name!r}")
+        array: NDArray[Any] = self.tensors.get_tensor(name)
+        return array.astype(np.float64, casting="safe", copy=False)
+
+
+def write_tensors(
+    path: str | os.PathLike[str], kind: str, tensors: Tensors, metadata: Mapping[str, str]
+) -> None:
+    """Write arrays and text; `kind` is what they are, such as "metric"."""
+    # safetensors writes the memory of an array, whatever its strides.
+    contiguous = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+    header = {"format": f"nearfar.{kind}", **metadata}
+    try:
+        content = memoryview(save(contiguous, metadata=header))
+    except SafetensorError as error:
+        raise ValueError(f"{path}: the {kind} can't be saved: {error}.") from error
+    with atomic_write(path) as temporary, temporary.open("wb") as file:
+        file.writelines(with_sorted_metadata(content))
+
+
+def with_sorted_metadata(content: memoryview) -> tuple[bytes, bytes, memoryview]:
+    """Sort the metadata, which safetensors writes in random order: equal data, equal files."""
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(bytes(content[8:end]))
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little"), text, content[end:]
+
+
+@contextmanager
+def open_tensors(
+    path: str | os.PathLike[str],
+    kind: str,
+    versions: tuple[str, ...] = ("1",),
+    max_bytes: float = math.inf,
+) -> Iterator[TensorFile]:
+    """Open a file of a kind; errors inside the context become ValueError and name the file.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be opened.
+    ValueError
+        If it is of another kind or version, is damaged, or has more than `max_bytes` bytes.
+    """
+    with Path(path).open("rb") as stream:
+        size = os.fstat(stream.fileno()).st_size
+    if size > max_bytes:
+        raise ValueError(f"{path}: the file has {size} bytes, more than the limit of {max_bytes}.")
+    try:
+        with safe_open(path, framework="numpy") as tensors:
+            metadata = tensors.metadata() or {}
+            if metadata.get("format") != f"nearfar.{kind}":
+                raise ValueError("it is a safetensors file of another format")
+            if metadata.get("version") not in versions:
+                raise ValueError(
+                    f"its format version is {metadata.get('version')!r}, and this nearfar reads "
+                    f"versions {', '.join(versions)}"
+                )
+            yield TensorFile(tensors, metadata)
+    except SafetensorError as error:
+        raise ValueError(f"{path}: not a safetensors file, or a damaged one: {error}.") from error
+    except _INVALID as error:
+        raise ValueError(f"{path}: not a valid {kind}: {str(error).rstrip('.')}.") from error
