@@ -228,7 +228,7 @@ class TestLeftOut:
         assert b"columns" not in content
 
 
-class TestGiveaways:
+class TestLeakage:
     @pytest.mark.parametrize("kind", ["csv", "parquet"])
     def test_are_named_and_kept(self, table, run, kind):
         spoiled = table.with_columns(
@@ -238,7 +238,7 @@ class TestGiveaways:
         getattr(spoiled, f"write_{kind}")(f"spoiled.{kind}")
         result = run("learn", f"spoiled.{kind}", *FAST, "--out", "m.safetensors")
         note = result.stderr.splitlines()[1]
-        assert note.startswith("Note: columns code, score give the label away")
+        assert note.startswith("Note: columns code, score leak the label:")
         assert note.endswith("If new rows do not have them, use --drop code,score.")
         assert {"code", "score"} < set(Metric.load("m.safetensors").columns.names)
 
@@ -246,7 +246,7 @@ class TestGiveaways:
         X, y = iris
         pl.DataFrame(X, schema=list("abcd")).with_columns(y=(y == 0)).write_csv("two.csv")
         result = run("learn", "two.csv", "--label", "y", *FAST[2:], "--out", "m.safetensors")
-        assert "Note: columns c, d give the label away" in result.stderr
+        assert "Note: columns c, d leak the label:" in result.stderr
         pl.DataFrame(X, schema=list("abcd")).with_columns(y=y).write_csv("three.csv")
         assert run("learn", "three.csv", "--label", "y", *FAST[2:]).stderr == ""
 

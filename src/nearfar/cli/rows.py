@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nearfar import datasets
 from nearfar.cli.errors import UserError
-from nearfar.cli.preparation import ColumnRules, prepare, warn_of_giveaways
+from nearfar.cli.preparation import ColumnRules, prepare, warn_of_leakage
 from nearfar.cli.table_formats import (
     ARRAY_FORMATS,
     FORMATS,
@@ -176,7 +176,7 @@ def _from_table(
     if label is not None:
         y = _labels(frame[label], path, numeric) if complete else _words(frame[label]).to_numpy()
     if y is not None and metric is None and not numeric:
-        warn_of_giveaways(found, y)
+        warn_of_leakage(found, y)
     return Rows(
         stem_of(path),
         found.X,
