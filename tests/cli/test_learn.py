@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from nearfar import MLKR, AutoMetric, BoostMetric, Metric, Triplets
-from nearfar.cli.methods import AUTO, LEARNERS
+from nearfar.cli.method_options import AUTO, LEARNERS
 from nearfar.comparison.verdict import GoalComparison
 from nearfar.constraints import neighbor_search
 from nearfar.learners.auto_problem import PRIOR

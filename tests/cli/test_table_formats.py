@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from nearfar.cli.errors import UserError
-from nearfar.cli.rows import read_rows
+from nearfar.cli.row_input import read_rows
 
 from .conftest import NAMES
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from nearfar.cli import options, search_input
-from nearfar.cli.files import check_metric_output
+from nearfar.cli.metric_files import check_metric_output
 from nearfar.cli.search_input import SearchInput, read_search
 from nearfar.cli.table_formats import stem_of
 from nearfar.cli.terminal import (

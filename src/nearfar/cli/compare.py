@@ -11,12 +11,12 @@ import typer
 from numpy.typing import NDArray
 
 from nearfar.cli import options
-from nearfar.cli.checkpoint import Checkpoint
-from nearfar.cli.constraints import check_one_supervision, read_judgements
+from nearfar.cli.constraint_tables import check_one_supervision, read_judgements
 from nearfar.cli.errors import UserError
-from nearfar.cli.methods import METHOD_NAMES, compared_learners, find_method
+from nearfar.cli.fit_checkpoint import FitCheckpoint
+from nearfar.cli.method_options import METHOD_NAMES, compared_learners, find_method
 from nearfar.cli.preparation import ColumnRules, Imputation
-from nearfar.cli.rows import Rows, read_rows
+from nearfar.cli.row_input import InputRows, read_rows
 from nearfar.cli.terminal import bars, command, counted, note, say, show_json
 from nearfar.comparison import Comparison
 from nearfar.comparison import compare as compare_methods
@@ -24,7 +24,7 @@ from nearfar.comparison.methods import ALL, Learners
 from nearfar.constraints import Pairs, Triplets
 
 
-class Split(StrEnum):
+class HeldOutUnit(StrEnum):
     """What folds hold out."""
 
     rows = "rows"
@@ -53,9 +53,9 @@ def compare(
     checkpoint: options.Checkpoint = None,
     folds: options.Folds = 5,
     split: Annotated[
-        Split,
+        HeldOutUnit,
         typer.Option(help="What folds hold out: rows, or whole classes that nothing learned from."),
-    ] = Split.rows,
+    ] = HeldOutUnit.rows,
     neighbors: options.Neighbors = 3,
     seed: options.Seed = 0,
     json: options.Json = False,
@@ -77,7 +77,7 @@ def compare(
         if name != ALL:
             find_method(name, seed=seed).check(known)
     inputs = [source, label, triplets, pairs]
-    with Checkpoint(checkpoint, inputs, fits=False) as kept:
+    with FitCheckpoint(checkpoint, inputs, fits=False) as kept:
         found = run_comparison(
             rows,
             known,
@@ -96,7 +96,7 @@ def compare(
 
 
 def run_comparison(
-    rows: Rows,
+    rows: InputRows,
     known: Any,
     learners: Learners,
     *,
@@ -105,14 +105,14 @@ def run_comparison(
     seed: int,
     budget: float | None,
     checkpoint: Path | None,
-    split: Split = Split.rows,
+    split: HeldOutUnit = HeldOutUnit.rows,
 ) -> Comparison:
     """Compare by labels, triplets or pairs, with progress on the terminal."""
     if isinstance(known, Triplets | Pairs):
-        if split is Split.classes:
+        if split is HeldOutUnit.classes:
             raise UserError("--split classes needs class labels; give --label.")
         _check_judgements(known, folds)
-    elif split is Split.classes:
+    elif split is HeldOutUnit.classes:
         _check_classes(known, folds)
     else:
         _check_labels(known, folds, neighbors)

@@ -16,16 +16,16 @@ import numpy as np
 import typer
 
 from nearfar.cli import options
-from nearfar.cli.checkpoint import Checkpoint, can_continue
 from nearfar.cli.compare import run_comparison
-from nearfar.cli.constraints import check_one_supervision, read_judgements
-from nearfar.cli.cost import check_cost
+from nearfar.cli.constraint_tables import check_one_supervision, read_judgements
 from nearfar.cli.errors import UserError
-from nearfar.cli.files import check_metric_output, save_metric
-from nearfar.cli.held_out import held_out_regression, show_held_out
-from nearfar.cli.methods import AUTO, Goal, MethodChoice, MethodFit, find_method, fit_method
+from nearfar.cli.fit_checkpoint import FitCheckpoint, can_continue
+from nearfar.cli.fit_cost import check_cost
+from nearfar.cli.method_options import AUTO, Goal, MethodChoice, MethodFit, find_method, fit_method
+from nearfar.cli.metric_files import check_metric_output, save_metric
 from nearfar.cli.preparation import ColumnRules, Imputation
-from nearfar.cli.rows import Rows, read_rows
+from nearfar.cli.regression_scores import held_out_regression, show_held_out
+from nearfar.cli.row_input import InputRows, read_rows
 from nearfar.cli.streams import shown_name
 from nearfar.cli.table_formats import FORMATS, TABLE_FORMATS, kind_of, stem_of
 from nearfar.cli.terminal import (
@@ -105,7 +105,7 @@ def learn(
     check_metric_output(path, inputs)
     if checkpoint is not None and checkpoint.resolve() == path.resolve():
         raise UserError("--checkpoint and --out name the same file.")
-    kept = Checkpoint(checkpoint, inputs)
+    kept = FitCheckpoint(checkpoint, inputs)
     regression = choice.needs_numbers
     rules = ColumnRules(drop, numeric, categorical, impute)
     rows = read_rows(
@@ -115,7 +115,7 @@ def learn(
     if supervision is None:
         supervision = rows.numbers if regression else rows.labels
     choice.check(supervision)
-    task = Task(source, rows, supervision, choice, goal, only_if_significant, limit)
+    task = LearnTask(source, rows, supervision, choice, goal, only_if_significant, limit)
     if not json:
         say(task.summary)
     with kept:
@@ -146,14 +146,14 @@ def _choice(
 
 
 @dataclass
-class Task:
+class LearnTask:
     """What to learn from, and the results so far.
 
     Attributes
     ----------
     source : str
         Where the rows come from.
-    rows : Rows
+    rows : InputRows
     supervision : array of labels or numbers, Triplets or Pairs
     choice : MethodChoice
     wanted : Goal
@@ -175,7 +175,7 @@ class Task:
     """
 
     source: str
-    rows: Rows
+    rows: InputRows
     supervision: Any
     choice: MethodChoice
     wanted: Goal
@@ -234,7 +234,7 @@ class Task:
             checkpoint=checkpoint,
         )
 
-    def fit(self, checkpoint: Checkpoint, path: Path) -> None:
+    def fit(self, checkpoint: FitCheckpoint, path: Path) -> None:
         """Learn from all rows with the chosen method, and save the metric if it is wanted."""
         method = self.choice.select(self.comparison, self.goal, strict=self.strict)
         if method is None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from nearfar.cli.methods import METHOD_NAMES
+from nearfar.cli.method_options import METHOD_NAMES
 from nearfar.cli.preparation import Imputation
 from nearfar.cli.streams import spooled
 

@@ -29,8 +29,8 @@ from nearfar.cli.tables import (
 )
 from nearfar.cli.terminal import note
 from nearfar.columns import Columns
-from nearfar.columns.leakage import leaking_columns
 from nearfar.columns.guess import IDS, numbers_like_ids
+from nearfar.columns.leakage import leaking_columns
 from nearfar.metrics.metric import Metric
 from nearfar.typing import Floats
 

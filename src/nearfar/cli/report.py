@@ -12,14 +12,14 @@ import typer
 from sklearn.base import clone
 
 from nearfar.cli import options
-from nearfar.cli.checkpoint import Checkpoint
 from nearfar.cli.compare import run_comparison
-from nearfar.cli.constraints import check_one_supervision, read_judgements
+from nearfar.cli.constraint_tables import check_one_supervision, read_judgements
 from nearfar.cli.errors import UserError
-from nearfar.cli.files import check_metric_output, check_output, load_metric, save_metric
-from nearfar.cli.methods import AUTO, MethodChoice, find_method, fit_method
+from nearfar.cli.fit_checkpoint import FitCheckpoint
+from nearfar.cli.method_options import AUTO, MethodChoice, find_method, fit_method
+from nearfar.cli.metric_files import check_metric_output, check_output, load_metric, save_metric
 from nearfar.cli.preparation import ColumnRules, Imputation
-from nearfar.cli.rows import Rows, read_rows
+from nearfar.cli.row_input import InputRows, read_rows
 from nearfar.cli.table_formats import stem_of
 from nearfar.cli.terminal import bars, command, convergence_notes, say, show_json
 from nearfar.comparison import Comparison, Method
@@ -68,7 +68,7 @@ def report(
     inputs = [source, label, triplets, pairs]
     check_output(path, (".html", ".htm"), [*inputs, metric])
     check_metric_output(metric_path, inputs)
-    kept = Checkpoint(checkpoint, [*inputs, metric, path, metric_path])
+    kept = FitCheckpoint(checkpoint, [*inputs, metric, path, metric_path])
     limit = options.seconds(budget)
     choice = find_method(method, seed=seed)
     given = None if metric is None else load_metric(metric)
@@ -121,7 +121,7 @@ def report(
 
 
 def _study(
-    rows: Rows,
+    rows: InputRows,
     known: Any,
     comparison: Comparison,
     shape: tuple[int, ...] | None,
@@ -211,7 +211,7 @@ def command_line(context: typer.Context) -> str:
 
 
 def _learn(
-    rows: Rows, known: Any, method: Method, path: Path, checkpoint: Checkpoint
+    rows: InputRows, known: Any, method: Method, path: Path, checkpoint: FitCheckpoint
 ) -> dict[str, Any]:
     """Learn from all rows, and save the metric."""
     fit = fit_method(method, rows, known, checkpoint)
@@ -233,7 +233,7 @@ def _learn(
     }
 
 
-def _image_shape(text: str | None, rows: Rows) -> tuple[int, ...] | None:
+def _image_shape(text: str | None, rows: InputRows) -> tuple[int, ...] | None:
     if text is None:
         return None
     try:

@@ -18,7 +18,7 @@ from nearfar.cli.adapt import (
     make_adapter,
 )
 from nearfar.cli.errors import UserError
-from nearfar.cli.files import check_output
+from nearfar.cli.metric_files import check_output
 from nearfar.cli.report import command_line
 from nearfar.cli.search_input import SearchInput, read_search
 from nearfar.cli.table_formats import FORMATS, kind_of, stem_of

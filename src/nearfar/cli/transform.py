@@ -15,7 +15,7 @@ import typer
 
 from nearfar.cli import options
 from nearfar.cli.errors import UserError
-from nearfar.cli.files import check_output, load_metric
+from nearfar.cli.metric_files import check_output, load_metric
 from nearfar.cli.streams import shown_target, spooled
 from nearfar.cli.table_formats import TABLE_FORMATS, column_names, kind_of, open_table
 from nearfar.cli.table_writers import (

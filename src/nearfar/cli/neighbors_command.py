@@ -12,8 +12,8 @@ import typer
 
 from nearfar.cli import options
 from nearfar.cli.errors import UserError
-from nearfar.cli.files import check_output, load_metric
-from nearfar.cli.rows import Rows, read_rows
+from nearfar.cli.metric_files import check_output, load_metric
+from nearfar.cli.row_input import InputRows, read_rows
 from nearfar.cli.streams import shown_target, spooled
 from nearfar.cli.table_formats import TABLE_FORMATS, column_names, kind_of
 from nearfar.cli.table_writers import WRITTEN_TABLES, write_frame
@@ -121,7 +121,7 @@ def _metric_and_source(
 
 
 def _search(
-    metric: Metric, gallery: Rows, asked: Rows, rows: Ints, number: int
+    metric: Metric, gallery: InputRows, asked: InputRows, rows: Ints, number: int
 ) -> tuple[Matrix, Ints]:
     """Search in chunks, with progress."""
     parts = []
@@ -144,7 +144,7 @@ def _read_queries(
     text: str | None,
     ids: str | None,
     drop: list[str] | None,
-) -> Rows:
+) -> InputRows:
     """Read queries, with the labels and texts that they have."""
     if kind_of(Path(queries)) not in TABLE_FORMATS:
         return read_rows(queries, metric=metric)
@@ -160,7 +160,7 @@ def _read_queries(
     )
 
 
-def _query_rows(row: list[str] | None, asked: Rows, *, every: bool) -> Ints:
+def _query_rows(row: list[str] | None, asked: InputRows, *, every: bool) -> Ints:
     if not row:
         return np.arange(len(asked) if every else min(_ROWS_SHOWN, len(asked)))
     numbers = {asked.row_name(number): number for number in range(len(asked))}
@@ -174,8 +174,8 @@ def _query_rows(row: list[str] | None, asked: Rows, *, every: bool) -> Ints:
 
 
 def _table(
-    gallery: Rows,
-    asked: Rows,
+    gallery: InputRows,
+    asked: InputRows,
     rows: Ints,
     distances: Matrix,
     indices: Ints,
@@ -203,8 +203,8 @@ def _table(
 
 
 def _show(
-    gallery: Rows,
-    asked: Rows,
+    gallery: InputRows,
+    asked: InputRows,
     rows: Ints,
     distances: Matrix,
     indices: Ints,

@@ -1,4 +1,4 @@
-"""Rows and their labels: from a table, an array, or a dataset by name."""
+"""Rows and their labels from the command line: from a table, an array, or a dataset by name."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _PROBABLY_MISSING = {"NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "?"}
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Rows, and what is known about them.
+class InputRows:
+    """Rows of features, with labels, names and texts where they have them.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ def read_rows(
     labelled: bool = False,
     numeric: bool = False,
     complete: bool = True,
-) -> Rows:
+) -> InputRows:
     """Read rows.
 
     Parameters
@@ -164,7 +164,7 @@ def _from_table(
     metric: Metric | None,
     numeric: bool,
     complete: bool,
-) -> Rows:
+) -> InputRows:
     label, ids, text = roles
     others = tuple(dict.fromkeys(name for name in roles if name is not None))
     found = prepare(path, others, rules, metric)
@@ -177,7 +177,7 @@ def _from_table(
         y = _labels(frame[label], path, numeric) if complete else _words(frame[label]).to_numpy()
     if y is not None and metric is None and not numeric:
         warn_of_leakage(found, y)
-    return Rows(
+    return InputRows(
         stem_of(path),
         found.X,
         y,
@@ -251,7 +251,7 @@ def _row_names(names: pl.Series, path: Path) -> list[str]:
     return [str(name) for name in names.to_list()]
 
 
-def _from_array(path: Path, label: str | None, metric: Metric | None) -> Rows:
+def _from_array(path: Path, label: str | None, metric: Metric | None) -> InputRows:
     with open_table(path, ColumnChoice(metric=metric)) as table:
         X, features = table.read().X, table.features
     _check_size(X, features, path)
@@ -260,15 +260,15 @@ def _from_array(path: Path, label: str | None, metric: Metric | None) -> Rows:
         if label is not None and label not in names:
             raise UserError(f"{path} has no array {label!r}; it has {listed(names)}.")
         name = label or ("y" if "y" in names else None)
-        return Rows(path.stem, X, None if name is None else load_array(path, name))
+        return InputRows(path.stem, X, None if name is None else load_array(path, name))
     if label is None:
-        return Rows(path.stem, X)
+        return InputRows(path.stem, X)
     if Path(label).suffix.lower() != ".npy":
         raise UserError(f"The labels of an .npy file are in another .npy file; got {label!r}.")
-    return Rows(path.stem, X, load_array(Path(label)))
+    return InputRows(path.stem, X, load_array(Path(label)))
 
 
-def _from_dataset(name: str, metric: Metric | None) -> Rows:
+def _from_dataset(name: str, metric: Metric | None) -> InputRows:
     try:
         data = datasets.load(name)
     except (ValueError, ConnectionError) as error:
@@ -280,4 +280,4 @@ def _from_dataset(name: str, metric: Metric | None) -> Rows:
         raise UserError(
             f"The metric needs {metric.n_features} features, but {name} has {data.X.shape[1]}."
         )
-    return Rows(name, data.X, data.y, data.feature_names)
+    return InputRows(name, data.X, data.y, data.feature_names)
