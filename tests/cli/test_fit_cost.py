@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nearfar import AutoMetric, BoostMetric
-from nearfar.cli import cost
+from nearfar.cli import fit_cost
 from nearfar.learners.estimate import Estimate
 
 LEARN = ["many.npy", "--label", "many_labels.npy", "--method", "boost", "--max-iter", 2]
@@ -62,7 +62,7 @@ def test_a_real_estimate(run, many):
 
 
 def test_memory_of_this_machine(monkeypatch):
-    found = cost.machine_memory()
+    found = fit_cost.machine_memory()
     assert found is None or found > 10**8
     monkeypatch.delattr("os.sysconf", raising=False)
-    assert cost.machine_memory() is None
+    assert fit_cost.machine_memory() is None
