@@ -37,7 +37,7 @@ def test_long_fits_are_announced(run, many, expected, seconds):
 
 
 def test_what_cannot_fit_is_refused(run, many, expected, folder, monkeypatch):
-    monkeypatch.setattr(cost, "machine_memory", lambda: 8_000_000_000)
+    monkeypatch.setattr(fit_cost, "machine_memory", lambda: 8_000_000_000)
     expected(1.0, 9e9)
     result = run("learn", *LEARN, code=2)
     assert "BoostMetric needs about 9 GB beside the less than 1 MB of rows" in result.stderr

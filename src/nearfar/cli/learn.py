@@ -27,7 +27,7 @@ from nearfar.cli.preparation import ColumnRules, Imputation
 from nearfar.cli.regression_scores import held_out_regression, show_held_out
 from nearfar.cli.row_input import InputRows, read_rows
 from nearfar.cli.streams import shown_name
-from nearfar.cli.table_formats import FORMATS, TABLE_FORMATS, kind_of, stem_of
+from nearfar.cli.table_formats import FORMATS, TABLES, kind_of, stem_of
 from nearfar.cli.terminal import (
     NOT_HELPFUL,
     UNDECIDED,
@@ -335,7 +335,7 @@ class LearnTask:
         kind = kind_of(Path(self.source))
         if kind not in FORMATS:
             return f"nearfar show {metric}"
-        ending = ".parquet" if kind in TABLE_FORMATS else ".npy"
+        ending = ".parquet" if kind in TABLES else ".npy"
         return f"nearfar transform {metric} {source} mapped{ending}"
 
 

@@ -15,8 +15,13 @@ from nearfar.cli.errors import UserError
 from nearfar.cli.metric_files import check_output, load_metric
 from nearfar.cli.row_input import InputRows, read_rows
 from nearfar.cli.streams import shown_target, spooled
-from nearfar.cli.table_formats import TABLE_FORMATS, column_names, kind_of
-from nearfar.cli.table_writers import WRITTEN_TABLES, write_frame
+from nearfar.cli.table_formats import (
+    TABLES,
+    WRITTEN_TABLES,
+    column_names,
+    kind_of,
+    write_frame,
+)
 from nearfar.cli.tables import named_columns
 from nearfar.cli.terminal import bars, command, note, say, show_json, show_table
 from nearfar.metrics.metric import Metric
@@ -146,7 +151,7 @@ def _read_queries(
     drop: list[str] | None,
 ) -> InputRows:
     """Read queries, with the labels and texts that they have."""
-    if kind_of(Path(queries)) not in TABLE_FORMATS:
+    if kind_of(Path(queries)) not in TABLES:
         return read_rows(queries, metric=metric)
     columns = column_names(Path(queries))
     return read_rows(

@@ -11,13 +11,14 @@ import typer
 from nearfar.cli.method_options import METHOD_NAMES
 from nearfar.cli.preparation import Imputation
 from nearfar.cli.streams import spooled
+from nearfar.cli.table_formats import ARRAYS, TABLES
 
 Source = Annotated[
     str,
     typer.Argument(
         callback=spooled,
-        help="Table (.csv, .tsv, .parquet, .jsonl, .xlsx), array (.npy, .npz), name of a dataset, "
-        "or - for stdin.",
+        help=f"Table ({', '.join(TABLES)}), array ({', '.join(ARRAYS)}), name of a dataset, or - "
+        "for stdin.",
     ),
 ]
 MetricPath = Annotated[

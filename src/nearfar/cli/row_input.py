@@ -12,16 +12,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nearfar import datasets
+from nearfar.cli.array_formats import array_names, load_array
 from nearfar.cli.errors import UserError
 from nearfar.cli.preparation import ColumnRules, prepare, warn_of_leakage
 from nearfar.cli.table_formats import (
-    ARRAY_FORMATS,
+    ARRAYS,
     FORMATS,
-    TABLE_FORMATS,
-    array_names,
+    TABLES,
     column_names,
     kind_of,
-    load_array,
     open_table,
     stem_of,
 )
@@ -135,16 +134,14 @@ def read_rows(
     path = Path(source)
     kind = kind_of(path)
     rules = rules or ColumnRules(drop)
-    if kind in TABLE_FORMATS:
+    if kind in TABLES:
         if labelled and label is None:
             columns = listed(column_names(path))
             raise UserError(f"Name the column of labels with --label; {path} has {columns}.")
         rows = _from_table(path, (label, ids, text), rules, metric, numeric, complete)
     elif rules.given or ids or text:
-        raise UserError(
-            f"Only tables ({', '.join(TABLE_FORMATS)}) have columns; {source} does not."
-        )
-    elif kind in ARRAY_FORMATS:
+        raise UserError(f"Only tables ({', '.join(TABLES)}) have columns; {source} does not.")
+    elif kind in ARRAYS:
         rows = _from_array(path, label, metric)
     elif path.is_file():
         raise UserError(f"{source} is not in a supported format: {', '.join(FORMATS)}.")

@@ -16,15 +16,14 @@ import polars as pl
 import typer
 from numpy.typing import NDArray
 
+from nearfar.cli.array_formats import array_names, load_array
 from nearfar.cli.errors import UserError
 from nearfar.cli.streams import shown_name, spooled
 from nearfar.cli.table_formats import (
-    ARRAY_FORMATS,
+    ARRAYS,
     FORMATS,
-    TABLE_FORMATS,
-    array_names,
+    TABLES,
     kind_of,
-    load_array,
     read_frame,
     stem_of,
 )
@@ -46,9 +45,7 @@ _IDS: dict[Kind, tuple[str, ...]] = {
 
 Queries = Annotated[
     str,
-    typer.Argument(
-        callback=spooled, help="Vectors of queries: .npy, .npz, .parquet, .jsonl, .csv."
-    ),
+    typer.Argument(callback=spooled, help=f"Vectors of queries: {', '.join([*ARRAYS, *TABLES])}."),
 ]
 Documents = Annotated[
     str, typer.Argument(callback=spooled, help="Vectors of documents, in the same formats.")
@@ -190,11 +187,11 @@ def _read_side(
     path = Path(source)
     if not path.is_file():
         raise UserError(f"There is no file {source}.")
-    if kind_of(path) in ARRAY_FORMATS:
+    if kind_of(path) in ARRAYS:
         if kind_of(path) == ".npy":
             return _Side(load_array(path), None, None)
         return _from_npz(path, kind)
-    if kind_of(path) not in TABLE_FORMATS:
+    if kind_of(path) not in TABLES:
         raise UserError(f"{source} is not in a supported format: {', '.join(FORMATS)}.")
     return _from_table(path, kind, *columns)
 

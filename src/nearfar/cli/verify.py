@@ -17,7 +17,7 @@ from nearfar.cli.constraint_tables import read_queries
 from nearfar.cli.errors import UserError
 from nearfar.cli.metric_files import check_output, load_metric, save_threshold, stored_threshold
 from nearfar.cli.row_input import InputRows, read_rows
-from nearfar.cli.table_writers import WRITTEN_TABLES, write_frame
+from nearfar.cli.table_formats import WRITTEN_TABLES, write_frame
 from nearfar.cli.terminal import command, note, say, show_json, show_table
 from nearfar.comparison.checkpoint import digest
 from nearfar.constraints import Pairs
