@@ -32,7 +32,7 @@ from nearfar.metrics.metric import Metric
 from nearfar.typing import Floats, Vector
 
 _PROBABLY_MISSING = {"NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "?"}
-"""Squares of larger values overflow."""
+"""Labels that look like missing values."""
 
 
 @dataclass(frozen=True)
