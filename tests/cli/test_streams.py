@@ -32,8 +32,15 @@ def pipe(folder, monkeypatch):
 
 @pytest.mark.parametrize(
     "source",
-    ["iris.csv", "iris.csv.gz", "iris.parquet", "iris.feather", "iris.jsonl", "rows.npy"]
-    + ["both.npz"],
+    [
+        "iris.csv",
+        "iris.csv.gz",
+        "iris.parquet",
+        "iris.feather",
+        "iris.jsonl",
+        "rows.npy",
+        "both.npz",
+    ],
 )
 def test_every_format_through_a_pipe(pipe, source):
     pl.read_csv("iris.csv").write_ndjson("iris.jsonl")

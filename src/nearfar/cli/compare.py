@@ -11,12 +11,11 @@ import typer
 from numpy.typing import NDArray
 
 from nearfar.cli import options
-from nearfar.cli.constraint_tables import check_one_supervision, read_judgements
 from nearfar.cli.errors import UserError
 from nearfar.cli.fit_checkpoint import FitCheckpoint
 from nearfar.cli.method_options import METHOD_NAMES, compared_learners, find_method
-from nearfar.cli.preparation import ColumnRules, Imputation
-from nearfar.cli.row_input import InputRows, read_rows
+from nearfar.cli.row_input import InputRows
+from nearfar.cli.supervised_input import SupervisedInput
 from nearfar.cli.terminal import bars, command, counted, note, say, show_json
 from nearfar.comparison import Comparison
 from nearfar.comparison import compare as compare_methods
@@ -33,15 +32,7 @@ class HeldOutUnit(StrEnum):
 
 @command
 def compare(
-    source: options.Source,
-    label: options.Label = None,
-    drop: options.Drop = None,
-    numeric: options.Numeric = None,
-    categorical: options.Categorical = None,
-    impute: options.Impute = Imputation.auto,
-    triplets: options.TripletsPath = None,
-    pairs: options.PairsPath = None,
-    ids: options.Id = None,
+    data: SupervisedInput,
     method: Annotated[
         list[str] | None,
         typer.Option(
@@ -66,18 +57,12 @@ def compare(
     or pairs, and are tested on others.
     """
     limit = options.seconds(budget)
-    check_one_supervision(label, triplets, pairs)
     learners = compared_learners(method or [], seed)
-    labelled = triplets is None and pairs is None
-    rules = ColumnRules(drop, numeric, categorical, impute)
-    rows = read_rows(source, label=label, rules=rules, ids=ids, labelled=labelled)
-    judgements = read_judgements(rows, triplets, pairs)
-    known = rows.labels if judgements is None else judgements
+    rows, known = data.read()
     for name in method or []:
         if name != ALL:
             find_method(name, seed=seed).check(known)
-    inputs = [source, label, triplets, pairs]
-    with FitCheckpoint(checkpoint, inputs, fits=False) as kept:
+    with FitCheckpoint(checkpoint, data.files, fits=False) as kept:
         found = run_comparison(
             rows,
             known,
@@ -90,7 +75,7 @@ def compare(
             checkpoint=kept.comparison,
         )
     if json:
-        show_json({"source": source, **found.to_dict()})
+        show_json({"source": data.source, **found.to_dict()})
     else:
         say(str(found))
 

@@ -25,21 +25,6 @@ _SIMILAR = dict.fromkeys(["true", "1", "yes", "similar", "same"], True)
 _SIMILAR |= dict.fromkeys(["false", "0", "-1", "no", "dissimilar", "different"], False)
 
 
-def read_judgements(
-    rows: InputRows, triplets: Path | None, pairs: Path | None
-) -> Triplets | Pairs | None:
-    """Read triplets or pairs, whichever is given."""
-    if triplets is not None:
-        return read_triplets(triplets, rows)
-    return None if pairs is None else read_pairs(pairs, rows)
-
-
-def check_one_supervision(label: str | None, triplets: Path | None, pairs: Path | None) -> None:
-    """Raise UserError if there is more than one thing to learn from."""
-    if sum(given is not None for given in (label, triplets, pairs)) > 1:
-        raise UserError("Give only one of --label, --triplets and --pairs.")
-
-
 def read_triplets(path: Path, rows: InputRows) -> Triplets:
     """Read triplets: columns anchor, near, far and optionally weight."""
     table = read_frame(path)

@@ -17,16 +17,15 @@ import typer
 
 from nearfar.cli import options
 from nearfar.cli.compare import run_comparison
-from nearfar.cli.constraint_tables import check_one_supervision, read_judgements
 from nearfar.cli.errors import UserError
 from nearfar.cli.fit_checkpoint import FitCheckpoint, can_continue
 from nearfar.cli.fit_cost import check_cost
 from nearfar.cli.method_options import AUTO, Goal, MethodChoice, MethodFit, find_method, fit_method
 from nearfar.cli.metric_files import check_metric_output, save_metric
-from nearfar.cli.preparation import ColumnRules, Imputation
 from nearfar.cli.regression_scores import held_out_regression, show_held_out
-from nearfar.cli.row_input import InputRows, read_rows
+from nearfar.cli.row_input import InputRows
 from nearfar.cli.streams import shown_name
+from nearfar.cli.supervised_input import SupervisedInput
 from nearfar.cli.table_formats import FORMATS, TABLES, kind_of, stem_of
 from nearfar.cli.terminal import (
     NOT_HELPFUL,
@@ -53,15 +52,7 @@ _LABELS = {PRIOR: "the distance as it was"}
 
 @command
 def learn(
-    source: options.Source,
-    label: options.Label = None,
-    drop: options.Drop = None,
-    numeric: options.Numeric = None,
-    categorical: options.Categorical = None,
-    impute: options.Impute = Imputation.auto,
-    triplets: options.TripletsPath = None,
-    pairs: options.PairsPath = None,
-    ids: options.Id = None,
+    data: SupervisedInput,
     method: options.Method = AUTO,
     save_as: Annotated[
         Path | None, options.output("Metric file to write [default: SOURCE.safetensors].")
@@ -91,31 +82,21 @@ def learn(
 
     The default method, autometric, tries learners on held-out data and blends what they learn.
     """
-    check_one_supervision(label, triplets, pairs)
     given = [*([] if scale is None else [f"scale={scale}"]), *(settings or [])]
     choice = _choice(method, goal, seed, max_iter, given)
-    labelled = triplets is None and pairs is None
     if choice.method is None and not comparison:
         raise UserError("--method best needs the comparison; leave out --no-comparison.")
     if only_if_significant and not comparison:
         raise UserError("--only-if-significant needs the comparison; leave out --no-comparison.")
     limit = options.seconds(budget)
-    path = save_as or Path(f"{stem_of(Path(source))}.safetensors")
-    inputs = [source, label, triplets, pairs]
-    check_metric_output(path, inputs)
+    path = save_as or Path(f"{stem_of(Path(data.source))}.safetensors")
+    check_metric_output(path, data.files)
     if checkpoint is not None and checkpoint.resolve() == path.resolve():
         raise UserError("--checkpoint and --out name the same file.")
-    kept = FitCheckpoint(checkpoint, inputs)
-    regression = choice.needs_numbers
-    rules = ColumnRules(drop, numeric, categorical, impute)
-    rows = read_rows(
-        source, label=label, rules=rules, ids=ids, labelled=labelled, numeric=regression
-    )
-    supervision: Any = read_judgements(rows, triplets, pairs)
-    if supervision is None:
-        supervision = rows.numbers if regression else rows.labels
+    kept = FitCheckpoint(checkpoint, data.files)
+    rows, supervision = data.read(numbers=choice.needs_numbers)
     choice.check(supervision)
-    task = LearnTask(source, rows, supervision, choice, goal, only_if_significant, limit)
+    task = LearnTask(data.source, rows, supervision, choice, goal, only_if_significant, limit)
     if not json:
         say(task.summary)
     with kept:

@@ -13,13 +13,12 @@ from sklearn.base import clone
 
 from nearfar.cli import options
 from nearfar.cli.compare import run_comparison
-from nearfar.cli.constraint_tables import check_one_supervision, read_judgements
 from nearfar.cli.errors import UserError
 from nearfar.cli.fit_checkpoint import FitCheckpoint
 from nearfar.cli.method_options import AUTO, MethodChoice, find_method, fit_method
 from nearfar.cli.metric_files import check_metric_output, check_output, load_metric, save_metric
-from nearfar.cli.preparation import ColumnRules, Imputation
-from nearfar.cli.row_input import InputRows, read_rows
+from nearfar.cli.row_input import InputRows
+from nearfar.cli.supervised_input import SupervisedInput
 from nearfar.cli.table_formats import stem_of
 from nearfar.cli.terminal import bars, command, convergence_notes, say, show_json
 from nearfar.comparison import Comparison, Method
@@ -35,15 +34,7 @@ _SHORTEST_FIT = 1.0
 @command
 def report(
     context: typer.Context,
-    source: options.Source,
-    label: options.Label = None,
-    drop: options.Drop = None,
-    numeric: options.Numeric = None,
-    categorical: options.Categorical = None,
-    impute: options.Impute = Imputation.auto,
-    triplets: options.TripletsPath = None,
-    pairs: options.PairsPath = None,
-    ids: options.Id = None,
+    data: SupervisedInput,
     text: options.Text = None,
     image_shape: options.ImageShape = None,
     method: options.Method = AUTO,
@@ -62,23 +53,15 @@ def report(
 
     Unless --metric is given, a metric is learned and written beside the report.
     """
-    check_one_supervision(label, triplets, pairs)
-    path = save_as or Path(f"{stem_of(Path(source))}.html")
+    path = save_as or Path(f"{stem_of(Path(data.source))}.html")
     metric_path = path.with_name(f"{path.stem}-metric.safetensors")
-    inputs = [source, label, triplets, pairs]
-    check_output(path, (".html", ".htm"), [*inputs, metric])
-    check_metric_output(metric_path, inputs)
-    kept = FitCheckpoint(checkpoint, [*inputs, metric, path, metric_path])
+    check_output(path, (".html", ".htm"), [*data.files, metric])
+    check_metric_output(metric_path, data.files)
+    kept = FitCheckpoint(checkpoint, [*data.files, metric, path, metric_path])
     limit = options.seconds(budget)
     choice = find_method(method, seed=seed)
     given = None if metric is None else load_metric(metric)
-    labelled = triplets is None and pairs is None
-    rules = ColumnRules(drop, numeric, categorical, impute)
-    rows = read_rows(
-        source, label=label, rules=rules, ids=ids, text=text, metric=given, labelled=labelled
-    )
-    judgements = read_judgements(rows, triplets, pairs)
-    known = rows.labels if judgements is None else judgements
+    rows, known = data.read(text=text, metric=given)
     choice.check(known)
     shape = _image_shape(image_shape, rows)
     with kept:
