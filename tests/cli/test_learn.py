@@ -37,7 +37,7 @@ class TestAuto:
         found = AutoMetric(candidates=["NCA"], goal="ranking", random_state=0).fit(*iris)
         np.testing.assert_allclose(Metric.load(folder / "iris.safetensors").L, found.metric_.L)
         shares = sorted(found.weights_.items(), key=lambda item: -item[1])
-        names = {PRIOR: "the distance as it was"}
+        names = {PRIOR: "Euclidean distance"}
         blend = ", ".join(f"{100 * w:.0f} % {names.get(n, n)}" for n, w in shares if w > 0)
         lines = result.stdout.splitlines()
         assert lines[-3].endswith(f" s: {blend}.")

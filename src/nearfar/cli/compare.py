@@ -33,6 +33,7 @@ class HeldOutUnit(StrEnum):
 @command
 def compare(
     data: SupervisedInput,
+    testing: options.CrossValidation,
     method: Annotated[
         list[str] | None,
         typer.Option(
@@ -42,13 +43,10 @@ def compare(
     ] = None,
     budget: options.Budget = options.DEFAULT_BUDGET,
     checkpoint: options.Checkpoint = None,
-    folds: options.Folds = 5,
     split: Annotated[
         HeldOutUnit,
         typer.Option(help="What folds hold out: rows, or whole classes that nothing learned from."),
     ] = HeldOutUnit.rows,
-    neighbors: options.Neighbors = 3,
-    seed: options.Seed = 0,
     json: options.Json = False,
 ) -> None:
     """Compare Euclidean distance, plain methods and learners by cross-validation.
@@ -57,22 +55,14 @@ def compare(
     or pairs, and are tested on others.
     """
     limit = options.seconds(budget)
-    learners = compared_learners(method or [], seed)
+    learners = compared_learners(method or [], testing.seed)
     rows, known = data.read()
     for name in method or []:
         if name != ALL:
-            find_method(name, seed=seed).check(known)
+            find_method(name).check(known)
     with FitCheckpoint(checkpoint, data.files, fits=False) as kept:
         found = run_comparison(
-            rows,
-            known,
-            learners,
-            folds=folds,
-            split=split,
-            neighbors=neighbors,
-            seed=seed,
-            budget=limit,
-            checkpoint=kept.comparison,
+            rows, known, learners, testing, limit, checkpoint=kept.comparison, split=split
         )
     if json:
         show_json({"source": data.source, **found.to_dict()})
@@ -84,11 +74,9 @@ def run_comparison(
     rows: InputRows,
     known: Any,
     learners: Learners,
-    *,
-    folds: int,
-    neighbors: int,
-    seed: int,
+    testing: options.CrossValidation,
     budget: float | None,
+    *,
     checkpoint: Path | None,
     split: HeldOutUnit = HeldOutUnit.rows,
 ) -> Comparison:
@@ -96,21 +84,21 @@ def run_comparison(
     if isinstance(known, Triplets | Pairs):
         if split is HeldOutUnit.classes:
             raise UserError("--split classes needs class labels; give --label.")
-        _check_judgements(known, folds)
+        _check_judgements(known, testing.folds)
     elif split is HeldOutUnit.classes:
-        _check_classes(known, folds)
+        _check_classes(known, testing.folds)
     else:
-        _check_labels(known, folds, neighbors)
+        _check_labels(known, testing.folds, testing.neighbors)
     with bars() as shown:
         return compare_methods(
             rows.X,
             known,
             learners,
-            cv=folds,
+            cv=testing.folds,
             split=split.value,
-            n_neighbors=neighbors,
+            n_neighbors=testing.neighbors,
             budget=budget,
-            random_state=seed,
+            random_state=testing.seed,
             progress=shown.update,
             checkpoint=checkpoint,
         )

@@ -37,7 +37,7 @@ from nearfar.cli.terminal import (
     say,
     show_json,
 )
-from nearfar.comparison import Comparison, Method
+from nearfar.comparison import Comparison
 from nearfar.constraints import Pairs, Triplets
 from nearfar.learners.auto_problem import PRIOR
 from nearfar.typing import Vector
@@ -47,12 +47,13 @@ _COMPARISON_SHARE = 0.7
 _LEAST_SHARE = 0.2
 """Part of the budget that the fit to all rows has in any case, if it can plan its time."""
 _SHORTEST_FIT = 0.1
-_LABELS = {PRIOR: "the distance as it was"}
+_LABELS = {PRIOR: "Euclidean distance"}
 
 
 @command
 def learn(
     data: SupervisedInput,
+    testing: options.CrossValidation,
     method: options.Method = AUTO,
     save_as: Annotated[
         Path | None, options.output("Metric file to write [default: SOURCE.safetensors].")
@@ -73,9 +74,6 @@ def learn(
     ] = False,
     comparison: Annotated[bool, typer.Option(help="Cross-validate beside plain methods.")] = True,
     checkpoint: options.Checkpoint = None,
-    folds: options.Folds = 5,
-    neighbors: options.Neighbors = 3,
-    seed: options.Seed = 0,
     json: options.Json = False,
 ) -> None:
     """Learn a metric, and say whether it helps.
@@ -83,7 +81,7 @@ def learn(
     The default method, autometric, tries learners on held-out data and blends what they learn.
     """
     given = [*([] if scale is None else [f"scale={scale}"]), *(settings or [])]
-    choice = _choice(method, goal, seed, max_iter, given)
+    choice = _choice(method, goal, testing.seed, max_iter, given)
     if choice.method is None and not comparison:
         raise UserError("--method best needs the comparison; leave out --no-comparison.")
     if only_if_significant and not comparison:
@@ -106,7 +104,7 @@ def learn(
             note(f"a fit of {choice.name} cannot continue; {what}, in {kept.comparison}.")
         check_cost(choice.learner, rows.X, supervision)
         if comparison:
-            task.validate(folds, neighbors, seed, kept.comparison)
+            task.validate(testing, kept.comparison)
         task.fit(kept, path)
     if json:
         show_json(task.document())
@@ -188,7 +186,7 @@ class LearnTask:
             known = counted(len(np.unique(self.supervision)), "class")
         return f"{self.rows.name}: {rows} x {features}, {known}"
 
-    def validate(self, folds: int, neighbors: int, seed: int, checkpoint: Path | None) -> None:
+    def validate(self, testing: options.CrossValidation, checkpoint: Path | None) -> None:
         """Cross-validate the method beside simpler ones."""
         budget = None if self.budget is None else _COMPARISON_SHARE * self.budget
         if self.choice.needs_numbers:
@@ -198,9 +196,7 @@ class LearnTask:
                     self.choice.learner,
                     self.rows.X,
                     self.supervision,
-                    folds=folds,
-                    neighbors=neighbors,
-                    seed=seed,
+                    **asdict(testing),
                     progress=shown.update,
                 )
             return
@@ -208,10 +204,8 @@ class LearnTask:
             self.rows,
             self.supervision,
             self.choice.learners,
-            folds=folds,
-            neighbors=neighbors,
-            seed=seed,
-            budget=budget,
+            testing,
+            budget,
             checkpoint=checkpoint,
         )
 
@@ -222,19 +216,12 @@ class LearnTask:
             return
         left = None
         if self.budget is not None:
-            left = max(self.budget - (time.perf_counter() - self.start), _LEAST_SHARE * self.budget)
-        self.result = fit_method(
-            self._within(method, left), self.rows, self.supervision, checkpoint
-        )
+            left = self.budget - (time.perf_counter() - self.start)
+            left = max(left, _LEAST_SHARE * self.budget, _SHORTEST_FIT)
+        self.result = fit_method(method, self.rows, self.supervision, checkpoint, left)
         if self.result.metric is not None and not self.result.learned_nothing:
             save_metric(self.result.metric, path, self.rows.X)
             self.path = path
-
-    def _within(self, method: Method, seconds: float | None, n_fits: int = 1) -> Method:
-        """Return a method that plans its time with so many seconds for several fits."""
-        if seconds is None or not method.plans_time:
-            return method
-        return method.within(max(seconds / n_fits, _SHORTEST_FIT))
 
     @property
     def exit_code(self) -> int:

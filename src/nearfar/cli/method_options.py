@@ -269,14 +269,23 @@ class MethodFit:
 
     @property
     def learned_nothing(self) -> bool:
-        """Whether a blend is nothing but the distance as it was."""
+        """Whether a blend is nothing but Euclidean distance."""
         return self.weights is not None and set(self.weights) == {PRIOR}
 
 
 def fit_method(
-    method: Method, rows: InputRows, supervision: Any, checkpoint: FitCheckpoint
+    method: Method,
+    rows: InputRows,
+    supervision: Any,
+    checkpoint: FitCheckpoint,
+    seconds: float | None,
 ) -> MethodFit:
-    """Learn from all rows, with progress on the terminal."""
+    """Learn from all rows, with progress on the terminal.
+
+    A learner that plans its time takes about `seconds`; others are not limited.
+    """
+    if seconds is not None and method.plans_time:
+        method = method.within(seconds)
     start = time.perf_counter()
     with bars(), convergence_notes():
         if not isinstance(method.estimator, MetricLearner):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -94,6 +95,17 @@ Settings = Annotated[
 Neighbors = Annotated[int, typer.Option(min=1, help="Number of neighbours.")]
 Folds = Annotated[int, typer.Option(min=2, help="Number of cross-validation folds.")]
 Seed = Annotated[int, typer.Option(help="Random seed.")]
+
+
+@dataclass(frozen=True)
+class CrossValidation:
+    """How methods are tested."""
+
+    folds: Folds = 5
+    neighbors: Neighbors = 3
+    seed: Seed = 0
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 DEFAULT_BUDGET = "120s"
 Budget = Annotated[

@@ -35,6 +35,7 @@ _SHORTEST_FIT = 1.0
 def report(
     context: typer.Context,
     data: SupervisedInput,
+    testing: options.CrossValidation,
     text: options.Text = None,
     image_shape: options.ImageShape = None,
     method: options.Method = AUTO,
@@ -44,9 +45,6 @@ def report(
     ] = None,
     budget: options.Budget = "60s",
     checkpoint: options.Checkpoint = None,
-    folds: options.Folds = 5,
-    neighbors: options.Neighbors = 3,
-    seed: options.Seed = 0,
     json: options.Json = False,
 ) -> None:
     """Write a report on a metric: one HTML file that needs no network.
@@ -59,7 +57,7 @@ def report(
     check_metric_output(metric_path, data.files)
     kept = FitCheckpoint(checkpoint, [*data.files, metric, path, metric_path])
     limit = options.seconds(budget)
-    choice = find_method(method, seed=seed)
+    choice = find_method(method, seed=testing.seed)
     given = None if metric is None else load_metric(metric)
     rows, known = data.read(text=text, metric=given)
     choice.check(known)
@@ -70,10 +68,8 @@ def report(
             rows,
             known,
             choice.learners if given is None else None,
-            folds=folds,
-            neighbors=neighbors,
-            seed=seed,
-            budget=limit,
+            testing,
+            limit,
             checkpoint=kept.comparison,
         )
         subject: dict[str, Any] = {
@@ -84,13 +80,11 @@ def report(
         }
         if given is None:
             chosen = choose_subject(comparison, choice)
-            method_used = chosen.method
-            if limit is not None and method_used.plans_time:
-                method_used = method_used.within(max(limit * _SHARE_OF_FIT, _SHORTEST_FIT))
-            subject = _learn(rows, known, method_used, metric_path, kept)
+            share = None if limit is None else max(limit * _SHARE_OF_FIT, _SHORTEST_FIT)
+            subject = _learn(rows, known, chosen.method, metric_path, kept, share)
             subject |= {"reason": chosen.reason, "goal": chosen.goal}
         subject["command"] = command_line(context)
-        study = _study(rows, known, comparison, shape, seed, subject)
+        study = _study(rows, known, comparison, shape, testing.seed, subject)
         with bars() as shown, convergence_notes():
             write_report(path, study, progress=shown.update)
     if json:
@@ -194,17 +188,22 @@ def command_line(context: typer.Context) -> str:
 
 
 def _learn(
-    rows: InputRows, known: Any, method: Method, path: Path, checkpoint: FitCheckpoint
+    rows: InputRows,
+    known: Any,
+    method: Method,
+    path: Path,
+    checkpoint: FitCheckpoint,
+    seconds: float | None,
 ) -> dict[str, Any]:
     """Learn from all rows, and save the metric."""
-    fit = fit_method(method, rows, known, checkpoint)
+    fit = fit_method(method, rows, known, checkpoint, seconds)
     if fit.metric is None:
         raise UserError(f"{method.name} is not a linear map; name another --method.")
     save_metric(fit.metric, path, rows.X)
 
     def relearn(X: Any, y: Any) -> Any:
-        if isinstance(method.estimator, MetricLearner):
-            return clone(method.estimator).fit(X, y)
+        if isinstance(fit.method.estimator, MetricLearner):
+            return clone(fit.method.estimator).fit(X, y)
         return method.learn(X, y)
 
     return {

@@ -171,7 +171,7 @@ def _from_table(
     frame = found.others
     y = None
     if label is not None:
-        y = _labels(frame[label], path, numeric) if complete else _words(frame[label]).to_numpy()
+        y = _labels(frame[label], path, numeric) if complete else words(frame[label]).to_numpy()
     if y is not None and metric is None and not numeric:
         warn_of_leakage(found, y)
     return InputRows(
@@ -179,13 +179,14 @@ def _from_table(
         found.X,
         y,
         found.feature_names,
-        None if ids is None else _row_names(frame[ids], path),
-        None if text is None else _words(frame[text]).to_list(),
+        None if ids is None else row_names(frame[ids], path),
+        None if text is None else words(frame[text]).to_list(),
         found.columns,
     )
 
 
-def _words(column: pl.Series) -> pl.Series:
+def words(column: pl.Series) -> pl.Series:
+    """Return cells as text; missing ones are empty."""
     return column.cast(pl.String).fill_null("")
 
 
@@ -242,9 +243,10 @@ def _classes(labels: pl.Series) -> NDArray[Any]:
     return labels.to_numpy()
 
 
-def _row_names(names: pl.Series, path: Path) -> list[str]:
+def row_names(names: pl.Series, path: Path) -> list[str]:
+    """Return the names of rows, or raise UserError unless they tell rows apart."""
     if names.null_count() or names.n_unique() != len(names):
-        raise UserError(f"The names in column {names.name} of {path} are missing or not unique.")
+        raise UserError(f"The ids in column {names.name} of {path} are missing or not unique.")
     return [str(name) for name in names.to_list()]
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from nearfar.cli import options
 from nearfar.cli.array_formats import array_names, load_array
 from nearfar.cli.errors import UserError
+from nearfar.cli.row_input import row_names, words
 from nearfar.cli.streams import shown_name, spooled
 from nearfar.cli.table_formats import (
     ARRAYS,
@@ -29,7 +30,7 @@ from nearfar.cli.table_formats import (
     read_frame,
     stem_of,
 )
-from nearfar.cli.tables import columns_named, listed, reading
+from nearfar.cli.tables import columns_named, listed, reading, require_columns
 from nearfar.cli.terminal import bars, convergence_notes, note
 from nearfar.retrieval import (
     Relevance,
@@ -169,8 +170,9 @@ class SearchOptions:
 
     def adapter(self) -> RetrievalAdapter:
         """Return the adapter that the options name."""
-        side, score = self.side.value, self.score.value
-        return RetrievalAdapter(side=side, score=score, random_state=self.seed)
+        return RetrievalAdapter(
+            side=self.side.value, score=self.score.value, random_state=self.seed
+        )
 
     def compare(self, data: SearchInput, adapter: RetrievalAdapter) -> SearchComparison:
         """Compare searches, with progress on the terminal."""
@@ -282,24 +284,15 @@ def _from_table(
     path: Path, kind: Kind, ids: str | None, text: str | None, vector: str | None
 ) -> _Side:
     frame = read_frame(path)
-    for name in (ids, text, vector):
-        if name is not None and name not in frame.columns:
-            raise UserError(f"{path} has no column {name!r}; it has {listed(frame.columns)}.")
+    require_columns(path, frame.columns, [n for n in (ids, text, vector) if n is not None])
     ids = ids or next((name for name in _IDS[kind] if name in frame.columns), None)
     text = text or ("text" if "text" in frame.columns else None)
     others = {ids, text}
     return _Side(
         _table_vectors(frame, path, vector, [n for n in frame.columns if n not in others]),
-        None if ids is None else _words(frame, ids, path),
-        None if text is None else frame[text].cast(pl.String).fill_null("").to_list(),
+        None if ids is None else row_names(frame[ids], path),
+        None if text is None else words(frame[text]).to_list(),
     )
-
-
-def _words(frame: pl.DataFrame, name: str, path: Path) -> list[str]:
-    column = frame[name]
-    if column.null_count() or column.n_unique() != len(column):
-        raise UserError(f"The ids in column {name} of {path} are missing or not unique.")
-    return [str(value) for value in column.to_list()]
 
 
 def _table_vectors(

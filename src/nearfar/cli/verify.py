@@ -191,7 +191,7 @@ class _Used:
     held_out : array of bool or None
         Decisions by thresholds that were chosen on other pairs.
     point : OperatingPoint or None
-        What is known of it, if it was chosen for a target.
+        Its error rates, if it was chosen for a target.
     """
 
     threshold: _Threshold
@@ -350,7 +350,7 @@ def _show(
 
 
 def _shown(point: dict[str, Any], target: str) -> str:
-    """Say what is known of a threshold."""
+    """Describe a threshold that was chosen for a target."""
     low, high = point["interval"]
     figure = f"{point['estimate']:.4g}"
     shown = f"Chosen for {target}: {figure}."
