@@ -33,7 +33,7 @@ class HeldOutUnit(StrEnum):
 @command
 def compare(
     data: SupervisedInput,
-    testing: options.CrossValidation,
+    *,
     method: Annotated[
         list[str] | None,
         typer.Option(
@@ -47,6 +47,7 @@ def compare(
         HeldOutUnit,
         typer.Option(help="What folds hold out: rows, or whole classes that nothing learned from."),
     ] = HeldOutUnit.rows,
+    testing: options.CrossValidation,
     json: options.Json = False,
 ) -> None:
     """Compare Euclidean distance, plain methods and learners by cross-validation.

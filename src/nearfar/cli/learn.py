@@ -53,7 +53,7 @@ _LABELS = {PRIOR: "Euclidean distance"}
 @command
 def learn(
     data: SupervisedInput,
-    testing: options.CrossValidation,
+    *,
     method: options.Method = AUTO,
     save_as: Annotated[
         Path | None, options.output("Metric file to write [default: SOURCE.safetensors].")
@@ -74,6 +74,7 @@ def learn(
     ] = False,
     comparison: Annotated[bool, typer.Option(help="Cross-validate beside plain methods.")] = True,
     checkpoint: options.Checkpoint = None,
+    testing: options.CrossValidation,
     json: options.Json = False,
 ) -> None:
     """Learn a metric, and say whether it helps.

@@ -53,7 +53,7 @@ def neighbors(
     ],
     distance: Annotated[
         PlainDistance | None,
-        typer.Option(help="Search by this distance on the rows as they are, without a metric."),
+        typer.Option(help="Search by this distance on unscaled rows, without a metric."),
     ] = None,
     label: options.Label = None,
     drop: options.Drop = None,

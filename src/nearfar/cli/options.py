@@ -84,7 +84,7 @@ class ScaleName(StrEnum):
 Scale = Annotated[
     ScaleName | None,
     typer.Option(
-        help="Rows to learn from: standardised, as they are (unit), or of unit length (cosine) "
+        help="Rows to learn from: standardised, unscaled (unit), or of unit length (cosine) "
         "[default: the method's own; auto chooses by the data]."
     ),
 ]

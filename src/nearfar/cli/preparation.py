@@ -1,6 +1,6 @@
-"""Features from the columns of a table: numbers as they are, everything else by a recipe.
+"""Features from the columns of a table: numbers unchanged, everything else by a recipe.
 
-A table of finite numbers needs no recipe, and is read as it is. All other tables are read with the
+A table of finite numbers needs no recipe. All other tables are read with the
 types that their columns have, and `Columns` says what becomes of them. What was chosen is shown in
 one line, and columns that leak the label are named.
 """
@@ -82,7 +82,7 @@ class Prepared:
         The other columns that were asked for.
     feature_names : tuple of str
     columns : Columns or None
-        The recipe; None if the features are columns of numbers as they are.
+        The recipe; None if the features are columns of numbers.
     """
 
     X: Floats

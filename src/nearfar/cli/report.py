@@ -35,7 +35,7 @@ _SHORTEST_FIT = 1.0
 def report(
     context: typer.Context,
     data: SupervisedInput,
-    testing: options.CrossValidation,
+    *,
     text: options.Text = None,
     image_shape: options.ImageShape = None,
     method: options.Method = AUTO,
@@ -45,6 +45,7 @@ def report(
     ] = None,
     budget: options.Budget = "60s",
     checkpoint: options.Checkpoint = None,
+    testing: options.CrossValidation,
     json: options.Json = False,
 ) -> None:
     """Write a report on a metric: one HTML file that needs no network.

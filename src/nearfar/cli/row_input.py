@@ -52,7 +52,7 @@ class InputRows:
     texts : list of str or None
         What to show for the rows.
     columns : Columns or None
-        What the columns of the table became, unless they were numbers as they are.
+        What the columns of the table became; None if all of them are numbers.
     """
 
     name: str

@@ -54,7 +54,7 @@ class ColumnChoice:
     Attributes
     ----------
     others : tuple of str
-        Columns to read as they are: labels, names, texts, columns to copy.
+        Columns to read unchanged: labels, names, texts, columns to copy.
     drop : tuple of str
         Columns to leave out.
     metric : Metric or None
@@ -88,7 +88,7 @@ class ColumnChoice:
 
     @property
     def raw(self) -> ColumnChoice:
-        """The same choice, with the columns that become features later as they are."""
+        """The same choice, with the columns that become features later unchanged."""
         if self.columns is None:
             return self
         others = tuple(dict.fromkeys([*self.others, *self.columns.names]))
@@ -129,7 +129,7 @@ class ColumnChoice:
 
 
 class _RawChoice(ColumnChoice):
-    """Columns as they are, without features."""
+    """Unchanged columns, without features."""
 
     def features(self, path: Path, columns: Sequence[str]) -> tuple[str, ...]:
         """Return nothing, after checking that the columns are there."""
