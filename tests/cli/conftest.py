@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from nearfar import BoostMetric, GatedMetric, Metric
 from nearfar.cli.app import app
-from nearfar.cli.methods import MethodChoice
+from nearfar.cli.method_options import MethodChoice
 from nearfar.comparison import default_methods
 
 NAMES = ["a", "b", "c", "d"]

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from nearfar import MLKR, AutoMetric, BoostMetric, Metric, Triplets
-from nearfar.cli.methods import AUTO, LEARNERS
+from nearfar.cli.method_options import AUTO, LEARNERS
 from nearfar.comparison.verdict import GoalComparison
 from nearfar.constraints import neighbor_search
 from nearfar.learners.selection.auto_problem import PRIOR
@@ -37,7 +37,7 @@ class TestAuto:
         found = AutoMetric(candidates=["NCA"], goal="ranking", random_state=0).fit(*iris)
         np.testing.assert_allclose(Metric.load(folder / "iris.safetensors").L, found.metric_.L)
         shares = sorted(found.weights_.items(), key=lambda item: -item[1])
-        names = {PRIOR: "the distance as it was"}
+        names = {PRIOR: "Euclidean distance"}
         blend = ", ".join(f"{100 * w:.0f} % {names.get(n, n)}" for n, w in shares if w > 0)
         lines = result.stdout.splitlines()
         assert lines[-3].endswith(f" s: {blend}.")

@@ -11,7 +11,7 @@ import pytest
 
 from nearfar import Metric
 from nearfar.cli.preparation import ColumnRules, Imputation
-from nearfar.cli.rows import read_rows
+from nearfar.cli.row_input import read_rows
 
 from .customers import customers
 
@@ -140,7 +140,7 @@ def test_checkpoints_have_the_columns(table, run, monkeypatch):
         save(metric, path, **options)
 
     monkeypatch.setattr(Metric, "save", watch)
-    monkeypatch.setattr("nearfar.cli.checkpoint.SECONDS_BETWEEN_WRITES", 0.0)
+    monkeypatch.setattr("nearfar.cli.fit_checkpoint.SECONDS_BETWEEN_WRITES", 0.0)
     run("learn", "c.csv", *FAST[:2], "--method", "boost", "--max-iter", 3, "--no-comparison",
         "--checkpoint", "kept")  # fmt: skip
     assert len(saved) > 1
@@ -228,7 +228,7 @@ class TestLeftOut:
         assert b"columns" not in content
 
 
-class TestGiveaways:
+class TestLeakage:
     @pytest.mark.parametrize("kind", ["csv", "parquet"])
     def test_are_named_and_kept(self, table, run, kind):
         spoiled = table.with_columns(
@@ -238,7 +238,7 @@ class TestGiveaways:
         getattr(spoiled, f"write_{kind}")(f"spoiled.{kind}")
         result = run("learn", f"spoiled.{kind}", *FAST, "--out", "m.safetensors")
         note = result.stderr.splitlines()[1]
-        assert note.startswith("Note: columns code, score give the label away")
+        assert note.startswith("Note: columns code, score leak the label:")
         assert note.endswith("If new rows do not have them, use --drop code,score.")
         assert {"code", "score"} < set(Metric.load("m.safetensors").columns.names)
 
@@ -246,7 +246,7 @@ class TestGiveaways:
         X, y = iris
         pl.DataFrame(X, schema=list("abcd")).with_columns(y=(y == 0)).write_csv("two.csv")
         result = run("learn", "two.csv", "--label", "y", *FAST[2:], "--out", "m.safetensors")
-        assert "Note: columns c, d give the label away" in result.stderr
+        assert "Note: columns c, d leak the label:" in result.stderr
         pl.DataFrame(X, schema=list("abcd")).with_columns(y=y).write_csv("three.csv")
         assert run("learn", "three.csv", "--label", "y", *FAST[2:]).stderr == ""
 

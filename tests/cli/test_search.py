@@ -11,7 +11,7 @@ import pytest
 from ir_measures import RR, nDCG
 
 from nearfar import RetrievalAdapter
-from nearfar.cli import adapt, search_report
+from nearfar.cli.search_input import SearchOptions
 from nearfar.retrieval import write_qrels
 from nearfar.retrieval.adapter_choice import Choice
 from nearfar.typing import Floats
@@ -45,8 +45,7 @@ def adapting(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Let commands use an adapter with known weights."""
 
     def use(weights: Floats) -> None:
-        for module in (adapt, search_report):
-            monkeypatch.setattr(module, "make_adapter", lambda *_: Saved(weights))
+        monkeypatch.setattr(SearchOptions, "adapter", lambda _: Saved(weights))
 
     return use
 

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from nearfar.cli.errors import UserError
-from nearfar.cli.search_input import SearchInput, read_search
+from nearfar.cli.search_input import SearchInput, SearchOptions, read_search
 
 Q = np.array([[1.0, 0.5], [0.25, 1.0]])
 X = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
@@ -29,7 +29,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def read(queries: str = "q.npy", documents: str = "d.npy", **options: Any) -> SearchInput:
     given = {"qrels": Path("rows.qrels")} | options
-    return read_search(queries, documents, **given)
+    split = given.pop("split", "test")
+    return read_search(SearchOptions(queries, documents, **given), split)
 
 
 def assert_same(found: SearchInput) -> None:

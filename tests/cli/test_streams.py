@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import tempfile
@@ -30,10 +31,21 @@ def pipe(folder, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "source", ["iris.csv", "iris.parquet", "iris.jsonl", "rows.npy", "both.npz"]
+    "source",
+    [
+        "iris.csv",
+        "iris.csv.gz",
+        "iris.parquet",
+        "iris.feather",
+        "iris.jsonl",
+        "rows.npy",
+        "both.npz",
+    ],
 )
 def test_every_format_through_a_pipe(pipe, source):
     pl.read_csv("iris.csv").write_ndjson("iris.jsonl")
+    pl.read_csv("iris.csv").write_ipc("iris.feather")
+    Path("iris.csv.gz").write_bytes(gzip.compress(Path("iris.csv").read_bytes()))
     result = pipe(source, "neighbors", "metric.safetensors", "-", "--row", "3", "--json")
     expected = CliRunner().invoke(
         app, ["neighbors", "metric.safetensors", source, "--row", "3", "--json"]

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from nearfar.cli.errors import UserError
-from nearfar.cli.rows import read_rows
+from nearfar.cli.row_input import read_rows
 
 from .conftest import NAMES
 
@@ -44,6 +44,46 @@ def test_json_lines(folder, iris):
     rows = read_rows("iris.ndjson", label="species", drop=["name"])
     np.testing.assert_array_equal(rows.X, iris[0])
     assert rows.feature_names == tuple(NAMES)
+
+
+@pytest.mark.parametrize("compression", ["uncompressed", "lz4", "zstd"])
+@pytest.mark.parametrize("ending", [".feather", ".arrow"])
+def test_arrow_files(folder, iris, run, ending, compression):
+    flowers = pl.read_csv("iris.csv").with_columns(pl.col("species").cast(pl.Categorical))
+    flowers.write_ipc(f"iris{ending}", compression=compression, record_batch_size=40)
+    rows = read_rows(f"iris{ending}", label="species", drop=["name"])
+    expected = read_rows("iris.csv", label="species", drop=["name"])
+    np.testing.assert_array_equal(rows.X, expected.X)
+    np.testing.assert_array_equal(rows.y, expected.y)
+    assert rows.feature_names == tuple(NAMES)
+    for target in (f"out{ending}", "out.parquet"):
+        run("neighbors", "metric.safetensors", f"iris{ending}", "--id", "name", "--out", target)
+    assert pl.read_ipc(f"out{ending}").equals(pl.read_parquet("out.parquet"))
+
+
+def test_lists_in_arrow_files(folder, run):
+    for name in ("a.feather", "a.parquet"):
+        run("transform", "metric.safetensors", "iris.csv", name, "--id", "name", "--as-vector")
+    found = pl.read_ipc("a.feather")
+    assert found.equals(pl.read_parquet("a.parquet"))
+    assert found.schema["nearfar"] == pl.Array(pl.Float64, 4)
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "text", "another format"])
+def test_damaged_arrow_files(folder, damage):
+    flowers = pl.read_csv("iris.csv")
+    flowers.write_ipc("bad.feather", compression="uncompressed")
+    content = Path("bad.feather").read_bytes()
+    broken = {
+        "empty": b"",
+        "cut": content[:-100],
+        "text": content.replace(b"flower 7", b"\xff\xfe\xfdwer 7"),
+        "another format": Path("iris.parquet").read_bytes(),
+    }
+    assert broken[damage] != content
+    Path("bad.feather").write_bytes(broken[damage])
+    with pytest.raises(UserError, match=r"bad.feather cannot be read: [^\n]+$"):
+        read_rows("bad.feather", label="species", ids="name")
 
 
 def test_excel(folder, iris, monkeypatch):

@@ -8,13 +8,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from nearfar import GatedMetric, Metric
-from nearfar.cli import csv_reader, table_formats, transform
-from nearfar.cli.csv_reader import SEPARATORS
+from nearfar.cli import arrow_formats, csv_format, tables, transform
 from nearfar.cli.errors import UserError
 from nearfar.cli.transform import transform_file
 from nearfar.metrics.kernel_map import KernelMap
 
-TABLES = ["csv", "tsv", "parquet"]
+SEPARATORS = {".csv": ",", ".tsv": "\t"}
+ARROW = (".feather", ".arrow")
+TABLES = ["csv", "tsv", "parquet", "feather", "arrow"]
 KINDS = [*TABLES, "npy", "npz"]
 TARGETS = [*TABLES, "npy"]
 
@@ -22,10 +23,10 @@ TARGETS = [*TABLES, "npy"]
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch):
     """Batches, blocks and slabs of a few rows."""
-    monkeypatch.setattr(csv_reader, "_CSV_BLOCK_BYTES", 97)
-    monkeypatch.setattr(table_formats, "_BATCH_BYTES", 500)
-    monkeypatch.setattr(table_formats, "_PARQUET_MAX_PAGES_BYTES", 300)
-    monkeypatch.setattr(table_formats, "_PARQUET_GROUP_PAGES_BYTES", 200)
+    monkeypatch.setattr(csv_format, "_CSV_BLOCK_BYTES", 97)
+    monkeypatch.setattr(tables, "_BATCH_BYTES", 500)
+    monkeypatch.setattr(arrow_formats, "_PARQUET_MAX_PAGES_BYTES", 300)
+    monkeypatch.setattr(arrow_formats, "_PARQUET_GROUP_PAGES_BYTES", 200)
     monkeypatch.setattr(transform, "_BATCH_BYTES", 250)
 
 
@@ -51,17 +52,21 @@ def write(path, X, names=None, **columns):
         np.save(path, X)
     elif kind == ".npz":
         np.savez_compressed(path, X=X, y=np.arange(len(X)))
+    elif kind in ARROW:
+        frame.write_ipc(path, record_batch_size=13)
     else:
         frame.write_csv(path, separator=SEPARATORS[kind])
     return path
 
 
-def read(path):
+def read(path, **options):
     if path.suffix == ".npy":
         return np.load(path)
     if path.suffix == ".parquet":
         return pl.read_parquet(path)
-    return pl.read_csv(path, separator=SEPARATORS[path.suffix])
+    if path.suffix in ARROW:
+        return pl.read_ipc(path)
+    return pl.read_csv(path, separator=SEPARATORS[path.suffix], **options)
 
 
 def coordinates(path):
@@ -152,11 +157,7 @@ def test_names_in_any_order_and_columns_to_keep(tmp_path, X, metric, kind, end):
     source = write(tmp_path / f"in.{kind}", X, ["b", "c", "a"], id=texts, other=["x"] * 101)
     target = tmp_path / f"out.{end}"
     transform_file(named, source, target, keep=["id", "b"])
-    table = (
-        pl.read_parquet(target)
-        if end == "parquet"
-        else pl.read_csv(target, separator=SEPARATORS[target.suffix], infer_schema=False)
-    )
+    table = read(target, infer_schema=False)
     assert table.columns == ["id", "b", "nearfar_0", "nearfar_1"]
     assert table["id"].to_list() == texts
     assert np.array_equal(table["b"].cast(pl.Float64).to_numpy(), X[:, 0])
@@ -183,9 +184,9 @@ def test_kept_columns_of_parquet_keep_their_types(tmp_path, metric, X):
 @pytest.mark.parametrize("keep", [[], ["f1", "id"]])
 def test_some_columns_of_parquet_at_a_time(tmp_path, X, metric, monkeypatch, at_once, keep):
     source = write(tmp_path / "in.parquet", X, id=[f"row {i}" for i in range(101)])
-    monkeypatch.setattr(table_formats, "_PARQUET_PAGE_BYTES", 100)
-    monkeypatch.setattr(table_formats, "_PARQUET_MAX_PAGES_BYTES", 100 * at_once)
-    monkeypatch.setattr(table_formats, "_PARQUET_GROUP_PAGES_BYTES", 100 * at_once)
+    monkeypatch.setattr(arrow_formats, "_PARQUET_PAGE_BYTES", 100)
+    monkeypatch.setattr(arrow_formats, "_PARQUET_MAX_PAGES_BYTES", 100 * at_once)
+    monkeypatch.setattr(arrow_formats, "_PARQUET_GROUP_PAGES_BYTES", 100 * at_once)
     drop = [] if keep else ["id"]
     named = metric.named(["f0", "f1", "f2"])
     transform_file(named, source, tmp_path / "out.parquet", keep=keep, drop=drop)
@@ -219,7 +220,7 @@ def test_dialects(tmp_path, metric, text):
 
 @pytest.mark.parametrize("size", [*range(1, 40), 1000])
 def test_blocks_end_where_records_end(tmp_path, monkeypatch, size):
-    monkeypatch.setattr(csv_reader, "_CSV_BLOCK_BYTES", size)
+    monkeypatch.setattr(csv_format, "_CSV_BLOCK_BYTES", size)
     texts = ["a", "", 'say "hi"', "x,\ny", "\n\n", '"', "é", ",", "\r\n", "end"]
     frame = pl.DataFrame({"t": texts, "a": np.arange(10.0)})
     frame.write_csv(tmp_path / "in.csv")
@@ -230,7 +231,7 @@ def test_blocks_end_where_records_end(tmp_path, monkeypatch, size):
 
 
 def test_decimals_after_many_integers(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_reader, "_CSV_BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(csv_format, "_CSV_BLOCK_BYTES", 1 << 12)
     values = [*range(12_000), 0.5]
     (tmp_path / "in.csv").write_text("a,id\n" + "".join(f"{v},{v}\n" for v in values))
     transform_file(Metric([[1.0]]), tmp_path / "in.csv", tmp_path / "out.npy", drop=["id"])
@@ -299,10 +300,7 @@ def test_nulls_are_named(tmp_path, metric, X, kind):
     source = tmp_path / f"in.{kind}"
     write(source, X)
     frame = read(source).with_columns(f2=pl.Series([None if i == 90 else 1.0 for i in range(101)]))
-    if kind == "parquet":
-        frame.write_parquet(source)
-    else:
-        frame.write_csv(source, separator=SEPARATORS[f".{kind}"])
+    write(source, frame.to_numpy(), frame.columns, f2=frame["f2"])
     with pytest.raises(UserError, match=r"missing .* in column f2, first in row 90 "):
         transform_file(metric, source, tmp_path / "out.csv")
 
@@ -332,7 +330,7 @@ def test_text_among_numbers_is_named(tmp_path, metric, X, keep):
     ],
 )
 def test_broken_text(tmp_path, metric, monkeypatch, text, message):
-    monkeypatch.setattr(csv_reader, "_CSV_MAX_RECORD_BYTES", 300)
+    monkeypatch.setattr(csv_format, "_CSV_MAX_RECORD_BYTES", 300)
     (tmp_path / "in.csv").write_bytes(text)
     with pytest.raises(UserError, match=message) as caught:
         transform_file(metric, tmp_path / "in.csv", tmp_path / "out.csv")

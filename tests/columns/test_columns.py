@@ -126,6 +126,50 @@ def test_json_round_trip(customers):
     assert again.left_out == columns.left_out
 
 
+RECIPE = """{"impute": true, "columns": [
+    {"kind": "number", "name": "age", "fill": [35.0], "indicator": true},
+    {"kind": "category", "name": "plan", "levels": ["basic"], "rare": true, "min_frequency": 2},
+    {"kind": "boolean", "name": "paid", "fill": [1.0], "indicator": true},
+    {"kind": "date", "name": "joined", "fill": [2024.0, 2.0, 2.0, 4.0], "indicator": true,
+     "origin": "2024-02-29"},
+    {"kind": "number", "name": "wait", "fill": [1.25], "indicator": false},
+    {"kind": "vector", "name": "emb", "fill": [3.0, 4.0], "indicator": true}],
+    "left_out": {"note": "free text"}}"""
+"""A recipe as an older version wrote it into a metric file."""
+
+
+@pytest.mark.parametrize("form", ["polars", "pandas", "pandas with pyarrow types", "pyarrow"])
+def test_stored_recipes_stay_the_same(form):
+    days = [datetime.datetime(2024, 2, 29, 6), None, datetime.datetime(2024, 3, 4)]
+    frame = pl.DataFrame(
+        {
+            "age": [20, None, 40, 35],
+            "plan": ["basic ", "pro", "basic", "n/a"],
+            "paid": [True, False, None, True],
+            "joined": [*days, datetime.datetime(2025, 1, 1)],
+            "wait": [datetime.timedelta(hours=hours) for hours in (12, 12, 48, 48)],
+            "emb": [[1.0, 2.0], [3.0, 4.0], None, [5.0, 6.5]],
+            "note": [f"this is note number {i}" for i in range(4)],
+        }
+    )
+    forms = {
+        "polars": frame,
+        "pandas": frame.to_pandas(),
+        "pandas with pyarrow types": frame.to_pandas(use_pyarrow_extension_array=True),
+        "pyarrow": frame.to_arrow(),
+    }
+    stored = Columns.from_json(RECIPE)
+    assert Columns.fit(forms[form]) == stored
+    np.testing.assert_array_equal(stored.apply(forms[form]), stored.apply(frame))
+    assert stored.apply(frame)[1].tolist() == [35, 1, 0, 1, 0, 0, 2024, 2, 2, 4, 1, 0.5, 3, 4, 0]
+
+
+@pytest.mark.parametrize("names", [["a", "a"], ["1", 1]])
+def test_columns_of_one_name_are_refused(names):
+    with pytest.raises(ValueError, match="several columns of one name"):
+        Columns.fit(pd.DataFrame([[1, 2], [3, 4]], columns=names))
+
+
 @pytest.mark.parametrize(
     "change",
     [

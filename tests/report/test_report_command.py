@@ -12,7 +12,7 @@ from cli.customers import customers
 from nearfar import Metric
 from nearfar.cli.app import app
 from nearfar.cli.errors import UserError
-from nearfar.cli.methods import find_method
+from nearfar.cli.method_options import find_method
 from nearfar.cli.report import choose_subject
 from nearfar.comparison import Comparison, MethodResult, default_methods
 

@@ -12,7 +12,7 @@ from nearfar.cli.compare import compare
 from nearfar.cli.evaluate import evaluate
 from nearfar.cli.export import export
 from nearfar.cli.learn import learn
-from nearfar.cli.neighbors import neighbors
+from nearfar.cli.neighbors_command import neighbors
 from nearfar.cli.report import report
 from nearfar.cli.search_report import search_report
 from nearfar.cli.show import show

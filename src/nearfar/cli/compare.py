@@ -11,12 +11,11 @@ import typer
 from numpy.typing import NDArray
 
 from nearfar.cli import options
-from nearfar.cli.checkpoint import Checkpoint
-from nearfar.cli.constraints import check_one_supervision, read_judgements
 from nearfar.cli.errors import UserError
-from nearfar.cli.methods import METHOD_NAMES, compared_learners, find_method
-from nearfar.cli.preparation import ColumnRules, Imputation
-from nearfar.cli.rows import Rows, read_rows
+from nearfar.cli.fit_checkpoint import FitCheckpoint
+from nearfar.cli.method_options import METHOD_NAMES, compared_learners, find_method
+from nearfar.cli.row_input import InputRows
+from nearfar.cli.supervised_input import SupervisedInput
 from nearfar.cli.terminal import bars, command, counted, note, say, show_json
 from nearfar.comparison import Comparison
 from nearfar.comparison import compare as compare_methods
@@ -24,7 +23,7 @@ from nearfar.comparison.methods import ALL, Learners
 from nearfar.constraints import Pairs, Triplets
 
 
-class Split(StrEnum):
+class HeldOutUnit(StrEnum):
     """What folds hold out."""
 
     rows = "rows"
@@ -33,15 +32,8 @@ class Split(StrEnum):
 
 @command
 def compare(
-    source: options.Source,
-    label: options.Label = None,
-    drop: options.Drop = None,
-    numeric: options.Numeric = None,
-    categorical: options.Categorical = None,
-    impute: options.Impute = Imputation.auto,
-    triplets: options.TripletsPath = None,
-    pairs: options.PairsPath = None,
-    ids: options.Id = None,
+    data: SupervisedInput,
+    *,
     method: Annotated[
         list[str] | None,
         typer.Option(
@@ -51,13 +43,11 @@ def compare(
     ] = None,
     budget: options.Budget = options.DEFAULT_BUDGET,
     checkpoint: options.Checkpoint = None,
-    folds: options.Folds = 5,
     split: Annotated[
-        Split,
+        HeldOutUnit,
         typer.Option(help="What folds hold out: rows, or whole classes that nothing learned from."),
-    ] = Split.rows,
-    neighbors: options.Neighbors = 3,
-    seed: options.Seed = 0,
+    ] = HeldOutUnit.rows,
+    testing: options.CrossValidation,
     json: options.Json = False,
 ) -> None:
     """Compare Euclidean distance, plain methods and learners by cross-validation.
@@ -66,66 +56,50 @@ def compare(
     or pairs, and are tested on others.
     """
     limit = options.seconds(budget)
-    check_one_supervision(label, triplets, pairs)
-    learners = compared_learners(method or [], seed)
-    labelled = triplets is None and pairs is None
-    rules = ColumnRules(drop, numeric, categorical, impute)
-    rows = read_rows(source, label=label, rules=rules, ids=ids, labelled=labelled)
-    judgements = read_judgements(rows, triplets, pairs)
-    known = rows.labels if judgements is None else judgements
+    learners = compared_learners(method or [], testing.seed)
+    rows, known = data.read()
     for name in method or []:
         if name != ALL:
-            find_method(name, seed=seed).check(known)
-    inputs = [source, label, triplets, pairs]
-    with Checkpoint(checkpoint, inputs, fits=False) as kept:
+            find_method(name).check(known)
+    with FitCheckpoint(checkpoint, data.files, fits=False) as kept:
         found = run_comparison(
-            rows,
-            known,
-            learners,
-            folds=folds,
-            split=split,
-            neighbors=neighbors,
-            seed=seed,
-            budget=limit,
-            checkpoint=kept.comparison,
+            rows, known, learners, testing, limit, checkpoint=kept.comparison, split=split
         )
     if json:
-        show_json({"source": source, **found.to_dict()})
+        show_json({"source": data.source, **found.to_dict()})
     else:
         say(str(found))
 
 
 def run_comparison(
-    rows: Rows,
+    rows: InputRows,
     known: Any,
     learners: Learners,
-    *,
-    folds: int,
-    neighbors: int,
-    seed: int,
+    testing: options.CrossValidation,
     budget: float | None,
+    *,
     checkpoint: Path | None,
-    split: Split = Split.rows,
+    split: HeldOutUnit = HeldOutUnit.rows,
 ) -> Comparison:
     """Compare by labels, triplets or pairs, with progress on the terminal."""
     if isinstance(known, Triplets | Pairs):
-        if split is Split.classes:
+        if split is HeldOutUnit.classes:
             raise UserError("--split classes needs class labels; give --label.")
-        _check_judgements(known, folds)
-    elif split is Split.classes:
-        _check_classes(known, folds)
+        _check_judgements(known, testing.folds)
+    elif split is HeldOutUnit.classes:
+        _check_classes(known, testing.folds)
     else:
-        _check_labels(known, folds, neighbors)
+        _check_labels(known, testing.folds, testing.neighbors)
     with bars() as shown:
         return compare_methods(
             rows.X,
             known,
             learners,
-            cv=folds,
+            cv=testing.folds,
             split=split.value,
-            n_neighbors=neighbors,
+            n_neighbors=testing.neighbors,
             budget=budget,
-            random_state=seed,
+            random_state=testing.seed,
             progress=shown.update,
             checkpoint=checkpoint,
         )

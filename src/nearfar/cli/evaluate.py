@@ -6,11 +6,11 @@ from pathlib import Path
 
 from nearfar import evaluate as measures
 from nearfar.cli import options
-from nearfar.cli.constraints import read_pairs, read_triplets
+from nearfar.cli.constraint_tables import read_pairs, read_triplets
 from nearfar.cli.errors import UserError
-from nearfar.cli.files import load_metric
-from nearfar.cli.held_out import LEARNED, euclidean_metrics
-from nearfar.cli.rows import Rows, read_rows
+from nearfar.cli.metric_files import load_metric
+from nearfar.cli.regression_scores import LEARNED, euclidean_metrics
+from nearfar.cli.row_input import InputRows, read_rows
 from nearfar.cli.terminal import bars, command, show_json, show_table
 from nearfar.metrics.metric import Metric
 
@@ -51,7 +51,7 @@ def evaluate(
 
 
 def _scores(
-    metric: Metric, rows: Rows, triplets: Path | None, pairs: Path | None, neighbors: int
+    metric: Metric, rows: InputRows, triplets: Path | None, pairs: Path | None, neighbors: int
 ) -> dict[str, float]:
     X = rows.X
     found: dict[str, float] = {}

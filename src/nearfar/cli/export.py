@@ -12,8 +12,8 @@ import typer
 
 from nearfar.cli import options
 from nearfar.cli.errors import UserError
-from nearfar.cli.files import check_output, load_metric
-from nearfar.cli.rows import read_rows
+from nearfar.cli.metric_files import check_output, load_metric
+from nearfar.cli.row_input import read_rows
 from nearfar.cli.streams import spooled
 from nearfar.cli.terminal import command, note, say, show_json
 from nearfar.deploy.export_targets import export_targets

@@ -16,18 +16,17 @@ import numpy as np
 import typer
 
 from nearfar.cli import options
-from nearfar.cli.checkpoint import Checkpoint, can_continue
 from nearfar.cli.compare import run_comparison
-from nearfar.cli.constraints import check_one_supervision, read_judgements
-from nearfar.cli.cost import check_cost
 from nearfar.cli.errors import UserError
-from nearfar.cli.files import check_metric_output, save_metric
-from nearfar.cli.held_out import held_out_regression, show_held_out
-from nearfar.cli.methods import AUTO, Goal, MethodChoice, MethodFit, find_method, fit_method
-from nearfar.cli.preparation import ColumnRules, Imputation
-from nearfar.cli.rows import Rows, read_rows
+from nearfar.cli.fit_checkpoint import FitCheckpoint, can_continue
+from nearfar.cli.fit_cost import check_cost
+from nearfar.cli.method_options import AUTO, Goal, MethodChoice, MethodFit, find_method, fit_method
+from nearfar.cli.metric_files import check_metric_output, save_metric
+from nearfar.cli.regression_scores import held_out_regression, show_held_out
+from nearfar.cli.row_input import InputRows
 from nearfar.cli.streams import shown_name
-from nearfar.cli.table_formats import FORMATS, TABLE_FORMATS, kind_of, stem_of
+from nearfar.cli.supervised_input import SupervisedInput
+from nearfar.cli.table_formats import FORMATS, TABLES, kind_of, stem_of
 from nearfar.cli.terminal import (
     NOT_HELPFUL,
     UNDECIDED,
@@ -38,7 +37,7 @@ from nearfar.cli.terminal import (
     say,
     show_json,
 )
-from nearfar.comparison import Comparison, Method
+from nearfar.comparison import Comparison
 from nearfar.constraints import Pairs, Triplets
 from nearfar.learners.selection.auto_problem import EUCLIDEAN
 from nearfar.typing import Vector
@@ -48,20 +47,13 @@ _COMPARISON_SHARE = 0.7
 _LEAST_SHARE = 0.2
 """Part of the budget that the fit to all rows has in any case, if it can plan its time."""
 _SHORTEST_FIT = 0.1
-_LABELS = {EUCLIDEAN: "the distance as it was"}
+_LABELS = {EUCLIDEAN: "Euclidean distance"}
 
 
 @command
 def learn(
-    source: options.Source,
-    label: options.Label = None,
-    drop: options.Drop = None,
-    numeric: options.Numeric = None,
-    categorical: options.Categorical = None,
-    impute: options.Impute = Imputation.auto,
-    triplets: options.TripletsPath = None,
-    pairs: options.PairsPath = None,
-    ids: options.Id = None,
+    data: SupervisedInput,
+    *,
     method: options.Method = AUTO,
     save_as: Annotated[
         Path | None, options.output("Metric file to write [default: SOURCE.safetensors].")
@@ -82,40 +74,28 @@ def learn(
     ] = False,
     comparison: Annotated[bool, typer.Option(help="Cross-validate beside plain methods.")] = True,
     checkpoint: options.Checkpoint = None,
-    folds: options.Folds = 5,
-    neighbors: options.Neighbors = 3,
-    seed: options.Seed = 0,
+    testing: options.CrossValidation,
     json: options.Json = False,
 ) -> None:
     """Learn a metric, and say whether it helps.
 
     The default method, autometric, tries learners on held-out data and blends what they learn.
     """
-    check_one_supervision(label, triplets, pairs)
     given = [*([] if scale is None else [f"scale={scale}"]), *(settings or [])]
-    choice = _choice(method, goal, seed, max_iter, given)
-    labelled = triplets is None and pairs is None
+    choice = _choice(method, goal, testing.seed, max_iter, given)
     if choice.method is None and not comparison:
         raise UserError("--method best needs the comparison; leave out --no-comparison.")
     if only_if_significant and not comparison:
         raise UserError("--only-if-significant needs the comparison; leave out --no-comparison.")
     limit = options.seconds(budget)
-    path = save_as or Path(f"{stem_of(Path(source))}.safetensors")
-    inputs = [source, label, triplets, pairs]
-    check_metric_output(path, inputs)
+    path = save_as or Path(f"{stem_of(Path(data.source))}.safetensors")
+    check_metric_output(path, data.files)
     if checkpoint is not None and checkpoint.resolve() == path.resolve():
         raise UserError("--checkpoint and --out name the same file.")
-    kept = Checkpoint(checkpoint, inputs)
-    regression = choice.needs_numbers
-    rules = ColumnRules(drop, numeric, categorical, impute)
-    rows = read_rows(
-        source, label=label, rules=rules, ids=ids, labelled=labelled, numeric=regression
-    )
-    supervision: Any = read_judgements(rows, triplets, pairs)
-    if supervision is None:
-        supervision = rows.numbers if regression else rows.labels
+    kept = FitCheckpoint(checkpoint, data.files)
+    rows, supervision = data.read(numbers=choice.needs_numbers)
     choice.check(supervision)
-    task = Task(source, rows, supervision, choice, goal, only_if_significant, limit)
+    task = LearnTask(data.source, rows, supervision, choice, goal, only_if_significant, limit)
     if not json:
         say(task.summary)
     with kept:
@@ -125,7 +105,7 @@ def learn(
             note(f"a fit of {choice.name} cannot continue; {what}, in {kept.comparison}.")
         check_cost(choice.learner, rows.X, supervision)
         if comparison:
-            task.validate(folds, neighbors, seed, kept.comparison)
+            task.validate(testing, kept.comparison)
         task.fit(kept, path)
     if json:
         show_json(task.document())
@@ -146,14 +126,14 @@ def _choice(
 
 
 @dataclass
-class Task:
+class LearnTask:
     """What to learn from, and the results so far.
 
     Attributes
     ----------
     source : str
         Where the rows come from.
-    rows : Rows
+    rows : InputRows
     supervision : array of labels or numbers, Triplets or Pairs
     choice : MethodChoice
     wanted : Goal
@@ -175,7 +155,7 @@ class Task:
     """
 
     source: str
-    rows: Rows
+    rows: InputRows
     supervision: Any
     choice: MethodChoice
     wanted: Goal
@@ -207,7 +187,7 @@ class Task:
             known = counted(len(np.unique(self.supervision)), "class")
         return f"{self.rows.name}: {rows} x {features}, {known}"
 
-    def validate(self, folds: int, neighbors: int, seed: int, checkpoint: Path | None) -> None:
+    def validate(self, testing: options.CrossValidation, checkpoint: Path | None) -> None:
         """Cross-validate the method beside simpler ones."""
         budget = None if self.budget is None else _COMPARISON_SHARE * self.budget
         if self.choice.needs_numbers:
@@ -217,9 +197,7 @@ class Task:
                     self.choice.learner,
                     self.rows.X,
                     self.supervision,
-                    folds=folds,
-                    neighbors=neighbors,
-                    seed=seed,
+                    **asdict(testing),
                     progress=shown.update,
                 )
             return
@@ -227,33 +205,24 @@ class Task:
             self.rows,
             self.supervision,
             self.choice.learners,
-            folds=folds,
-            neighbors=neighbors,
-            seed=seed,
-            budget=budget,
+            testing,
+            budget,
             checkpoint=checkpoint,
         )
 
-    def fit(self, checkpoint: Checkpoint, path: Path) -> None:
+    def fit(self, checkpoint: FitCheckpoint, path: Path) -> None:
         """Learn from all rows with the chosen method, and save the metric if it is wanted."""
         method = self.choice.select(self.comparison, self.goal, strict=self.strict)
         if method is None:
             return
         left = None
         if self.budget is not None:
-            left = max(self.budget - (time.perf_counter() - self.start), _LEAST_SHARE * self.budget)
-        self.result = fit_method(
-            self._within(method, left), self.rows, self.supervision, checkpoint
-        )
+            left = self.budget - (time.perf_counter() - self.start)
+            left = max(left, _LEAST_SHARE * self.budget, _SHORTEST_FIT)
+        self.result = fit_method(method, self.rows, self.supervision, checkpoint, left)
         if self.result.metric is not None and not self.result.learned_nothing:
             save_metric(self.result.metric, path, self.rows.X)
             self.path = path
-
-    def _within(self, method: Method, seconds: float | None, n_fits: int = 1) -> Method:
-        """Return a method that plans its time with so many seconds for several fits."""
-        if seconds is None or not method.plans_time:
-            return method
-        return method.within(max(seconds / n_fits, _SHORTEST_FIT))
 
     @property
     def exit_code(self) -> int:
@@ -335,7 +304,7 @@ class Task:
         kind = kind_of(Path(self.source))
         if kind not in FORMATS:
             return f"nearfar show {metric}"
-        ending = ".parquet" if kind in TABLE_FORMATS else ".npy"
+        ending = ".parquet" if kind in TABLES else ".npy"
         return f"nearfar transform {metric} {source} mapped{ending}"
 
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from nearfar.cli.methods import METHOD_NAMES
+from nearfar.cli.method_options import METHOD_NAMES
 from nearfar.cli.preparation import Imputation
 from nearfar.cli.streams import spooled
+from nearfar.cli.table_formats import ARRAYS, TABLES
 
 Source = Annotated[
     str,
     typer.Argument(
         callback=spooled,
-        help="Table (.csv, .tsv, .parquet, .jsonl, .xlsx), array (.npy, .npz), name of a dataset, "
-        "or - for stdin.",
+        help=f"Table ({', '.join(TABLES)}), array ({', '.join(ARRAYS)}), name of a dataset, or - "
+        "for stdin.",
     ),
 ]
 MetricPath = Annotated[
@@ -82,7 +84,7 @@ class ScaleName(StrEnum):
 Scale = Annotated[
     ScaleName | None,
     typer.Option(
-        help="Rows to learn from: standardised, as they are (unit), or of unit length (cosine) "
+        help="Rows to learn from: standardised, unscaled (unit), or of unit length (cosine) "
         "[default: the method's own; auto chooses by the data]."
     ),
 ]
@@ -93,6 +95,17 @@ Settings = Annotated[
 Neighbors = Annotated[int, typer.Option(min=1, help="Number of neighbours.")]
 Folds = Annotated[int, typer.Option(min=2, help="Number of cross-validation folds.")]
 Seed = Annotated[int, typer.Option(help="Random seed.")]
+
+
+@dataclass(frozen=True)
+class CrossValidation:
+    """How methods are tested."""
+
+    folds: Folds = 5
+    neighbors: Neighbors = 3
+    seed: Seed = 0
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 DEFAULT_BUDGET = "120s"
 Budget = Annotated[

@@ -1,8 +1,8 @@
-"""Features from the columns of a table: numbers as they are, everything else by a recipe.
+"""Features from the columns of a table: numbers unchanged, everything else by a recipe.
 
-A table of finite numbers needs no recipe, and is read as it is. All other tables are read with the
+A table of finite numbers needs no recipe. All other tables are read with the
 types that their columns have, and `Columns` says what becomes of them. What was chosen is shown in
-one line, and columns that give the label away are named.
+one line, and columns that leak the label are named.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from nearfar.cli.tables import (
 )
 from nearfar.cli.terminal import note
 from nearfar.columns import Columns
-from nearfar.columns.giveaways import giveaways
 from nearfar.columns.guess import IDS, numbers_like_ids
+from nearfar.columns.leakage import leaking_columns
 from nearfar.metrics.metric import Metric
 from nearfar.typing import Floats
 
@@ -82,7 +82,7 @@ class Prepared:
         The other columns that were asked for.
     feature_names : tuple of str
     columns : Columns or None
-        The recipe; None if the features are columns of numbers as they are.
+        The recipe; None if the features are columns of numbers.
     """
 
     X: Floats
@@ -178,13 +178,13 @@ def _fitted(
     return Prepared(X, frame.select(others), columns.feature_names, columns)
 
 
-def warn_of_giveaways(found: Prepared, labels: NDArray[Any]) -> None:
-    """Name columns that give the label away."""
+def warn_of_leakage(found: Prepared, labels: NDArray[Any]) -> None:
+    """Name columns that leak the label."""
     sources = found.feature_names if found.columns is None else found.columns.sources
-    suspects = giveaways(found.X, np.unique(labels, return_inverse=True)[1], sources)
+    suspects = leaking_columns(found.X, np.unique(labels, return_inverse=True)[1], sources)
     if suspects:
-        gives, them = ("gives", "it") if len(suspects) == 1 else ("give", "them")
+        leaks, them = ("leaks", "it") if len(suspects) == 1 else ("leak", "them")
         note(
-            f"{columns_named(suspects)} {gives} the label away: one column alone separates all "
+            f"{columns_named(suspects)} {leaks} the label: one column alone separates all "
             f"classes. If new rows do not have {them}, use {option('--drop', suspects)}."
         )

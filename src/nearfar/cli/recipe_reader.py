@@ -1,4 +1,4 @@
-"""Tables as they are, with the features that a metric's columns give."""
+"""Tables whose columns become features by the recipe of a metric."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class RecipeReader(TableReader):
     Parameters
     ----------
     source : TableReader
-        Reads the columns as they are.
+        Reads the columns unchanged.
     columns : Columns
-        What becomes of them.
+        The recipe.
     others : sequence of str
         Other columns that are wanted.
     """

@@ -12,14 +12,13 @@ import typer
 from sklearn.base import clone
 
 from nearfar.cli import options
-from nearfar.cli.checkpoint import Checkpoint
 from nearfar.cli.compare import run_comparison
-from nearfar.cli.constraints import check_one_supervision, read_judgements
 from nearfar.cli.errors import UserError
-from nearfar.cli.files import check_metric_output, check_output, load_metric, save_metric
-from nearfar.cli.methods import AUTO, MethodChoice, find_method, fit_method
-from nearfar.cli.preparation import ColumnRules, Imputation
-from nearfar.cli.rows import Rows, read_rows
+from nearfar.cli.fit_checkpoint import FitCheckpoint
+from nearfar.cli.method_options import AUTO, MethodChoice, find_method, fit_method
+from nearfar.cli.metric_files import check_metric_output, check_output, load_metric, save_metric
+from nearfar.cli.row_input import InputRows
+from nearfar.cli.supervised_input import SupervisedInput
 from nearfar.cli.table_formats import stem_of
 from nearfar.cli.terminal import bars, command, convergence_notes, say, show_json
 from nearfar.comparison import Comparison, Method
@@ -35,15 +34,8 @@ _SHORTEST_FIT = 1.0
 @command
 def report(
     context: typer.Context,
-    source: options.Source,
-    label: options.Label = None,
-    drop: options.Drop = None,
-    numeric: options.Numeric = None,
-    categorical: options.Categorical = None,
-    impute: options.Impute = Imputation.auto,
-    triplets: options.TripletsPath = None,
-    pairs: options.PairsPath = None,
-    ids: options.Id = None,
+    data: SupervisedInput,
+    *,
     text: options.Text = None,
     image_shape: options.ImageShape = None,
     method: options.Method = AUTO,
@@ -53,32 +45,22 @@ def report(
     ] = None,
     budget: options.Budget = "60s",
     checkpoint: options.Checkpoint = None,
-    folds: options.Folds = 5,
-    neighbors: options.Neighbors = 3,
-    seed: options.Seed = 0,
+    testing: options.CrossValidation,
     json: options.Json = False,
 ) -> None:
     """Write a report on a metric: one HTML file that needs no network.
 
     Unless --metric is given, a metric is learned and written beside the report.
     """
-    check_one_supervision(label, triplets, pairs)
-    path = save_as or Path(f"{stem_of(Path(source))}.html")
+    path = save_as or Path(f"{stem_of(Path(data.source))}.html")
     metric_path = path.with_name(f"{path.stem}-metric.safetensors")
-    inputs = [source, label, triplets, pairs]
-    check_output(path, (".html", ".htm"), [*inputs, metric])
-    check_metric_output(metric_path, inputs)
-    kept = Checkpoint(checkpoint, [*inputs, metric, path, metric_path])
+    check_output(path, (".html", ".htm"), [*data.files, metric])
+    check_metric_output(metric_path, data.files)
+    kept = FitCheckpoint(checkpoint, [*data.files, metric, path, metric_path])
     limit = options.seconds(budget)
-    choice = find_method(method, seed=seed)
+    choice = find_method(method, seed=testing.seed)
     given = None if metric is None else load_metric(metric)
-    labelled = triplets is None and pairs is None
-    rules = ColumnRules(drop, numeric, categorical, impute)
-    rows = read_rows(
-        source, label=label, rules=rules, ids=ids, text=text, metric=given, labelled=labelled
-    )
-    judgements = read_judgements(rows, triplets, pairs)
-    known = rows.labels if judgements is None else judgements
+    rows, known = data.read(text=text, metric=given)
     choice.check(known)
     shape = _image_shape(image_shape, rows)
     with kept:
@@ -87,10 +69,8 @@ def report(
             rows,
             known,
             choice.learners if given is None else None,
-            folds=folds,
-            neighbors=neighbors,
-            seed=seed,
-            budget=limit,
+            testing,
+            limit,
             checkpoint=kept.comparison,
         )
         subject: dict[str, Any] = {
@@ -101,13 +81,11 @@ def report(
         }
         if given is None:
             chosen = choose_subject(comparison, choice)
-            method_used = chosen.method
-            if limit is not None and method_used.plans_time:
-                method_used = method_used.within(max(limit * _SHARE_OF_FIT, _SHORTEST_FIT))
-            subject = _learn(rows, known, method_used, metric_path, kept)
+            share = None if limit is None else max(limit * _SHARE_OF_FIT, _SHORTEST_FIT)
+            subject = _learn(rows, known, chosen.method, metric_path, kept, share)
             subject |= {"reason": chosen.reason, "goal": chosen.goal}
         subject["command"] = command_line(context)
-        study = _study(rows, known, comparison, shape, seed, subject)
+        study = _study(rows, known, comparison, shape, testing.seed, subject)
         with bars() as shown, convergence_notes():
             write_report(path, study, progress=shown.update)
     if json:
@@ -121,7 +99,7 @@ def report(
 
 
 def _study(
-    rows: Rows,
+    rows: InputRows,
     known: Any,
     comparison: Comparison,
     shape: tuple[int, ...] | None,
@@ -211,17 +189,22 @@ def command_line(context: typer.Context) -> str:
 
 
 def _learn(
-    rows: Rows, known: Any, method: Method, path: Path, checkpoint: Checkpoint
+    rows: InputRows,
+    known: Any,
+    method: Method,
+    path: Path,
+    checkpoint: FitCheckpoint,
+    seconds: float | None,
 ) -> dict[str, Any]:
     """Learn from all rows, and save the metric."""
-    fit = fit_method(method, rows, known, checkpoint)
+    fit = fit_method(method, rows, known, checkpoint, seconds)
     if fit.metric is None:
         raise UserError(f"{method.name} is not a linear map; name another --method.")
     save_metric(fit.metric, path, rows.X)
 
     def relearn(X: Any, y: Any) -> Any:
-        if isinstance(method.estimator, MetricLearner):
-            return clone(method.estimator).fit(X, y)
+        if isinstance(fit.method.estimator, MetricLearner):
+            return clone(fit.method.estimator).fit(X, y)
         return method.learn(X, y)
 
     return {
@@ -233,7 +216,7 @@ def _learn(
     }
 
 
-def _image_shape(text: str | None, rows: Rows) -> tuple[int, ...] | None:
+def _image_shape(text: str | None, rows: InputRows) -> tuple[int, ...] | None:
     if text is None:
         return None
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,26 +17,50 @@ import polars as pl
 import typer
 from numpy.typing import NDArray
 
+from nearfar.cli import options
+from nearfar.cli.array_formats import array_names, load_array
 from nearfar.cli.errors import UserError
+from nearfar.cli.row_input import row_names, words
 from nearfar.cli.streams import shown_name, spooled
 from nearfar.cli.table_formats import (
-    ARRAY_FORMATS,
+    ARRAYS,
     FORMATS,
-    TABLE_FORMATS,
-    array_names,
+    TABLES,
     kind_of,
-    load_array,
     read_frame,
     stem_of,
 )
-from nearfar.cli.tables import columns_named, listed, reading
-from nearfar.cli.terminal import note
-from nearfar.retrieval import Relevance, read_qrels
+from nearfar.cli.tables import columns_named, listed, reading, require_columns
+from nearfar.cli.terminal import bars, convergence_notes, note
+from nearfar.retrieval import (
+    Relevance,
+    RetrievalAdapter,
+    SearchComparison,
+    compare_retrieval,
+    read_qrels,
+)
 from nearfar.retrieval.readers import Unknown, beir_files, read_texts
 from nearfar.retrieval.vectors import as_vectors
 from nearfar.typing import Floats
 
 Kind = Literal["query", "document"]
+
+
+class Side(StrEnum):
+    """Which vectors are adapted."""
+
+    query = "query"
+    both = "both"
+
+
+class ScoreName(StrEnum):
+    """What ranks documents."""
+
+    cosine = "cosine"
+    dot = "dot"
+
+
+SplitName = Annotated[str, typer.Option("--split", help="Judgements of --beir to use.")]
 
 _ARRAYS: dict[Kind, tuple[str, ...]] = {"query": ("Q", "X"), "document": ("X",)}
 _IDS: dict[Kind, tuple[str, ...]] = {
@@ -43,42 +68,6 @@ _IDS: dict[Kind, tuple[str, ...]] = {
     "document": ("document_id", "doc_id", "_id", "id"),
 }
 """Names of arrays and columns, in the order in which they are looked for."""
-
-Queries = Annotated[
-    str,
-    typer.Argument(
-        callback=spooled, help="Vectors of queries: .npy, .npz, .parquet, .jsonl, .csv."
-    ),
-]
-Documents = Annotated[
-    str, typer.Argument(callback=spooled, help="Vectors of documents, in the same formats.")
-]
-Qrels = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE", help="Judgements: query, 0, document, grade (TREC), or as in BEIR."
-    ),
-]
-Beir = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FOLDER",
-        help="Folder with corpus.jsonl, queries.jsonl and qrels: judgements, ids and texts.",
-    ),
-]
-Split = Annotated[str, typer.Option(help="Judgements of --beir to use.")]
-Id = Annotated[
-    str | None, typer.Option("--id", help="Column of ids [default: _id, id, query_id, doc_id].")
-]
-Text = Annotated[str | None, typer.Option(help="Column of texts [default: text, if there is one].")]
-Vector = Annotated[
-    str | None,
-    typer.Option(help="Column of vectors [default: the only one, or all columns of numbers]."),
-]
-IgnoreUnknown = Annotated[
-    bool,
-    typer.Option("--ignore-unknown", help="Leave out judgements of ids that have no vector."),
-]
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,22 +114,96 @@ class _Side:
     texts: list[str] | None
 
 
-def read_search(
-    queries: str,
-    documents: str,
-    *,
-    qrels: Path | None,
-    beir: Path | None = None,
-    split: str = "test",
-    ids: str | None = None,
-    text: str | None = None,
-    vector: str | None = None,
-    ignore_unknown: bool = False,
-) -> SearchInput:
-    """Read vectors and judgements, or raise an error that names what is wrong."""
+@dataclass(frozen=True)
+class SearchOptions:
+    """Options of the commands about judged searches."""
+
+    queries: Annotated[
+        str,
+        typer.Argument(
+            callback=spooled, help=f"Vectors of queries: {', '.join([*ARRAYS, *TABLES])}."
+        ),
+    ]
+    documents: Annotated[
+        str, typer.Argument(callback=spooled, help="Vectors of documents, in the same formats.")
+    ]
+    qrels: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Judgements: query, 0, document, grade (TREC), or as in BEIR."
+        ),
+    ] = None
+    beir: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Folder with corpus.jsonl, queries.jsonl and qrels: judgements, ids and texts.",
+        ),
+    ] = None
+    ids: Annotated[
+        str | None,
+        typer.Option("--id", help="Column of ids [default: _id, id, query_id, doc_id]."),
+    ] = None
+    text: Annotated[
+        str | None, typer.Option(help="Column of texts [default: text, if there is one].")
+    ] = None
+    vector: Annotated[
+        str | None,
+        typer.Option(help="Column of vectors [default: the only one, or all columns of numbers]."),
+    ] = None
+    ignore_unknown: Annotated[
+        bool,
+        typer.Option("--ignore-unknown", help="Leave out judgements of ids that have no vector."),
+    ] = False
+    side: Annotated[
+        Side, typer.Option(help="Adapt queries only, so that documents stay as indexed, or both.")
+    ] = Side.query
+    score: Annotated[ScoreName, typer.Option(help="What ranks documents now.")] = ScoreName.cosine
+    results: Annotated[int, typer.Option(min=1, help="Number of results that count.")] = 10
+    folds: options.Folds = 5
+    seed: options.Seed = 0
+
+    @property
+    def files(self) -> list[str | Path | None]:
+        """The files that are read."""
+        return [self.queries, self.documents, self.qrels]
+
+    def adapter(self) -> RetrievalAdapter:
+        """Return the adapter that the options name."""
+        return RetrievalAdapter(
+            side=self.side.value, score=self.score.value, random_state=self.seed
+        )
+
+    def compare(self, data: SearchInput, adapter: RetrievalAdapter) -> SearchComparison:
+        """Compare searches, with progress on the terminal."""
+        with bars() as shown, convergence_notes():
+            return compare_retrieval(
+                data.Q,
+                data.X,
+                data.relevance,
+                adapter,
+                cv=self.folds,
+                k=self.results,
+                score=self.score.value,
+                query_names=data.query_names,
+                random_state=self.seed,
+                progress=shown.update,
+            )
+
+
+def read_search(given: SearchOptions, split: str) -> SearchInput:
+    """Read vectors and judgements, or raise an error that names what is wrong.
+
+    Parameters
+    ----------
+    given : SearchOptions
+    split : str
+        Judgements of a BEIR folder to use.
+    """
+    queries, documents, qrels, beir = given.queries, given.documents, given.qrels, given.beir
     if (qrels is None) == (beir is None):
         raise UserError("Say where the judgements are, with either --qrels FILE or --beir FOLDER.")
-    columns = ids, text, vector
+    columns = given.ids, given.text, given.vector
     asked = _read_side(queries, "query", columns)
     searched = _read_side(documents, "document", columns)
     if beir is not None:
@@ -151,7 +214,7 @@ def read_search(
     assert qrels is not None
     Q, X = _checked(asked.vectors, searched.vectors, queries, documents)
     query_ids, document_ids = _ids_or_numbers(asked), _ids_or_numbers(searched)
-    unknown: Unknown = "ignore" if ignore_unknown else "raise"
+    unknown: Unknown = "ignore" if given.ignore_unknown else "raise"
     if not qrels.is_file():
         raise UserError(f"There is no file {qrels}.")
     try:
@@ -190,11 +253,11 @@ def _read_side(
     path = Path(source)
     if not path.is_file():
         raise UserError(f"There is no file {source}.")
-    if kind_of(path) in ARRAY_FORMATS:
+    if kind_of(path) in ARRAYS:
         if kind_of(path) == ".npy":
             return _Side(load_array(path), None, None)
         return _from_npz(path, kind)
-    if kind_of(path) not in TABLE_FORMATS:
+    if kind_of(path) not in TABLES:
         raise UserError(f"{source} is not in a supported format: {', '.join(FORMATS)}.")
     return _from_table(path, kind, *columns)
 
@@ -221,24 +284,15 @@ def _from_table(
     path: Path, kind: Kind, ids: str | None, text: str | None, vector: str | None
 ) -> _Side:
     frame = read_frame(path)
-    for name in (ids, text, vector):
-        if name is not None and name not in frame.columns:
-            raise UserError(f"{path} has no column {name!r}; it has {listed(frame.columns)}.")
+    require_columns(path, frame.columns, [n for n in (ids, text, vector) if n is not None])
     ids = ids or next((name for name in _IDS[kind] if name in frame.columns), None)
     text = text or ("text" if "text" in frame.columns else None)
     others = {ids, text}
     return _Side(
         _table_vectors(frame, path, vector, [n for n in frame.columns if n not in others]),
-        None if ids is None else _words(frame, ids, path),
-        None if text is None else frame[text].cast(pl.String).fill_null("").to_list(),
+        None if ids is None else row_names(frame[ids], path),
+        None if text is None else words(frame[text]).to_list(),
     )
-
-
-def _words(frame: pl.DataFrame, name: str, path: Path) -> list[str]:
-    column = frame[name]
-    if column.null_count() or column.n_unique() != len(column):
-        raise UserError(f"The ids in column {name} of {path} are missing or not unique.")
-    return [str(value) for value in column.to_list()]
 
 
 def _table_vectors(

@@ -7,20 +7,11 @@ from typing import Annotated
 
 import typer
 
-from nearfar.cli import options, search_input
-from nearfar.cli.adapt import (
-    Results,
-    ScoreName,
-    ScoreOption,
-    Side,
-    SideOption,
-    compare_search,
-    make_adapter,
-)
+from nearfar.cli import options
 from nearfar.cli.errors import UserError
-from nearfar.cli.files import check_output
+from nearfar.cli.metric_files import check_output
 from nearfar.cli.report import command_line
-from nearfar.cli.search_input import SearchInput, read_search
+from nearfar.cli.search_input import SearchInput, SearchOptions, SplitName, read_search
 from nearfar.cli.table_formats import FORMATS, kind_of, stem_of
 from nearfar.cli.terminal import command, say, show_json
 from nearfar.report import SearchStudy, write_search_report
@@ -30,17 +21,8 @@ from nearfar.retrieval import SearchComparison, write_run
 @command
 def search_report(
     context: typer.Context,
-    queries: search_input.Queries,
-    documents: search_input.Documents,
-    qrels: search_input.Qrels = None,
-    beir: search_input.Beir = None,
-    split: search_input.Split = "test",
-    ids: search_input.Id = None,
-    text: search_input.Text = None,
-    vector: search_input.Vector = None,
-    ignore_unknown: search_input.IgnoreUnknown = False,
-    side: SideOption = Side.query,
-    score: ScoreOption = ScoreName.cosine,
+    search: SearchOptions,
+    split: SplitName = "test",
     save_as: Annotated[
         Path | None, options.output("HTML file to write [default: DOCUMENTS.html].")
     ] = None,
@@ -52,36 +34,21 @@ def search_report(
             "vectors go to FILE-untouched, before the ending.",
         ),
     ] = None,
-    results: Results = 10,
-    folds: options.Folds = 5,
-    seed: options.Seed = 0,
     json: options.Json = False,
 ) -> None:
     """Write a report on a judged search: how good it is, and what adapting would change.
 
     Every figure is from searches that were held out.
     """
-    path = save_as or Path(f"{stem_of(Path(documents))}.html")
-    inputs = [queries, documents, qrels]
-    check_output(path, (".html", ".htm"), inputs)
+    path = save_as or Path(f"{stem_of(Path(search.documents))}.html")
+    check_output(path, (".html", ".htm"), search.files)
     runs = [] if run_out is None else [run_out, _untouched(run_out)]
     for run in runs:
-        check_output(run, None, [*inputs, path])
+        check_output(run, None, [*search.files, path])
         if kind_of(run) in FORMATS:
             raise UserError(f"{run} has the name of a table; name the run .trec or .txt.")
-    data = read_search(
-        queries,
-        documents,
-        qrels=qrels,
-        beir=beir,
-        split=split,
-        ids=ids,
-        text=text,
-        vector=vector,
-        ignore_unknown=ignore_unknown,
-    )
-    adapter = make_adapter(side, score, seed)
-    found = compare_search(data, adapter, score, results=results, folds=folds, seed=seed)
+    data = read_search(search, split)
+    found = search.compare(data, search.adapter())
     study = SearchStudy(
         data.name,
         found,
@@ -89,7 +56,7 @@ def search_report(
         data.X.shape[1],
         data.document_names,
         command_line(context),
-        [("Random seed", str(seed)), ("Score", score.value), ("Adapted", side.value)],
+        [("Random seed", str(search.seed)), ("Score", search.score), ("Adapted", search.side)],
     )
     write_search_report(path, study)
     if run_out is not None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nearfar.cli import options
-from nearfar.cli.files import load_metric, stored_spreads, stored_threshold
+from nearfar.cli.metric_files import load_metric, stored_spreads, stored_threshold
 from nearfar.cli.terminal import command, note, say, show_json, show_table
 from nearfar.metrics.importance import feature_importances, feature_names, leading_directions
 from nearfar.metrics.metric import Metric

@@ -10,11 +10,10 @@ from typing import TypeVar
 
 import typer
 
-STREAM = "-"
+from nearfar.cli.table_formats import STREAM, kind_of_content
 
 _FOLDER = "nearfar-stdin-"
-_MAGIC = {b"PAR1": ".parquet", b"\x93NUMPY": ".npy", b"\x1f\x8b": ".csv.gz"}
-_LONGEST_MAGIC = 1 << 12
+_FIRST_BYTES = 1 << 12
 
 Source = TypeVar("Source", str, Path, str | None, list[str])
 
@@ -30,8 +29,8 @@ def spooled(context: typer.Context, source: Source) -> Source:
         return source
     folder = tempfile.TemporaryDirectory(prefix=_FOLDER)
     context.call_on_close(folder.cleanup)
-    first = sys.stdin.buffer.read(_LONGEST_MAGIC)
-    path = Path(folder.name) / f"stdin{_kind(first)}"
+    first = sys.stdin.buffer.read(_FIRST_BYTES)
+    path = Path(folder.name) / f"stdin{kind_of_content(first)}"
     with path.open("wb") as file:
         file.write(first)
         shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
@@ -61,13 +60,3 @@ def shown_target(path: Path) -> str:
     ('stdout', 'out.csv')
     """
     return "stdout" if str(path) == STREAM else str(path)
-
-
-def _kind(first: bytes) -> str:
-    """Tell the format from the first bytes; text is a table with a separator."""
-    for magic, kind in _MAGIC.items():
-        if first.startswith(magic):
-            return kind
-    if first.startswith(b"PK\x03\x04"):
-        return ".npz" if b".npy" in first[:200] else ".xlsx"
-    return ".jsonl" if first.lstrip().startswith(b"{") else ".csv"

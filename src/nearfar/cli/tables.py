@@ -1,22 +1,25 @@
 """What all table formats share: choice of columns, batches of rows, and checks.
 
-`nearfar.cli.table_formats` reads the formats. Every command reads through `TableReader`, in
-batches of bounded size or everything at once, and gets the same errors.
+A format is a `TableFormat`: its ending, a reader and a writer. `nearfar.cli.table_formats` lists
+them. Every command reads through `TableReader`, in batches of bounded size or everything at once,
+and gets the same errors.
 """
 
 from __future__ import annotations
 
 import gzip
 import shlex
+import shutil
+import tempfile
 import tokenize
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Self
 
 import numpy as np
 import polars as pl
@@ -28,6 +31,7 @@ from nearfar.metrics.metric import Metric
 from nearfar.typing import Floats
 
 _MOST_NAMES = 30
+_BATCH_BYTES = 1 << 23
 _READ_ERRORS = (
     pa.ArrowException,
     pl.exceptions.PolarsError,
@@ -50,7 +54,7 @@ class ColumnChoice:
     Attributes
     ----------
     others : tuple of str
-        Columns to read as they are: labels, names, texts, columns to copy.
+        Columns to read unchanged: labels, names, texts, columns to copy.
     drop : tuple of str
         Columns to leave out.
     metric : Metric or None
@@ -84,7 +88,7 @@ class ColumnChoice:
 
     @property
     def raw(self) -> ColumnChoice:
-        """The same choice, with the columns that become features later as they are."""
+        """The same choice, with the columns that become features later unchanged."""
         if self.columns is None:
             return self
         others = tuple(dict.fromkeys([*self.others, *self.columns.names]))
@@ -125,7 +129,7 @@ class ColumnChoice:
 
 
 class _RawChoice(ColumnChoice):
-    """Columns as they are, without features."""
+    """Unchanged columns, without features."""
 
     def features(self, path: Path, columns: Sequence[str]) -> tuple[str, ...]:
         """Return nothing, after checking that the columns are there."""
@@ -218,6 +222,12 @@ class TableReader(ABC):
         """Close the file."""
         return
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def batches(self) -> Iterator[Batch]:
         """Yield all rows in order; features are finite numbers."""
         source = self._read_batches()
@@ -261,6 +271,77 @@ class TableReader(ABC):
         return NotNumbersError(
             f"{self.path} has text in {columns_named(names)}. Leave it out with {drop}."
         )
+
+
+class TableWriter(ABC):
+    """Writes a table to a file, some rows at a time.
+
+    Parameters
+    ----------
+    path : Path
+    schema : pyarrow.Schema
+        Names and types of the columns.
+    """
+
+    @abstractmethod
+    def __init__(self, path: Path, schema: pa.Schema) -> None: ...
+
+    @abstractmethod
+    def write(self, table: pa.Table) -> None:
+        """Append rows."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Complete the file."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the file; may be called at any time, and more than once."""
+
+
+@dataclass(frozen=True)
+class TableFormat:
+    """A file format of tables or arrays.
+
+    Attributes
+    ----------
+    ending : str
+        Ending of file names, in lower case.
+    read : callable
+        Opens a file: takes its path, a `ColumnChoice`, and a folder for temporary files or None,
+        which means that memory need not be bounded.
+    write : callable, optional
+        Creates a `TableWriter` from a path and a schema.
+    start : bytes
+        Regular expression for how files begin, to recognise the format of stdin.
+    is_array : bool
+        Whether files have one array without named columns. Writers of arrays get one column of
+        lists.
+    has_lists : bool
+        Whether files can have columns of lists.
+    """
+
+    ending: str
+    read: Callable[[Path, ColumnChoice, Path | None], AbstractContextManager[TableReader]]
+    write: Callable[[Path, pa.Schema], TableWriter] | None = None
+    start: bytes = b"(?!)"
+    is_array: bool = False
+    has_lists: bool = False
+
+
+def batch_rows(width: int) -> int:
+    """Return how many rows of `width` numbers a batch of bounded size has."""
+    return max(1, _BATCH_BYTES // (8 * max(1, width)))
+
+
+@contextmanager
+def temporary_copy(source: IO[bytes] | gzip.GzipFile, folder: Path | None) -> Iterator[Path]:
+    """Copy a stream to a temporary file, which can be read from the middle."""
+    with tempfile.TemporaryDirectory(prefix=".nearfar-", dir=folder) as name:
+        target = Path(name) / "copy"
+        with target.open("wb") as file:
+            shutil.copyfileobj(source, file, 1 << 20)
+        yield target
 
 
 @contextmanager

@@ -7,6 +7,7 @@ Exit codes: 0 success; 2 the request cannot be met; 3 no metric is better than E
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 import math
 import os
@@ -16,7 +17,8 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, BinaryIO, ParamSpec
+from dataclasses import fields, is_dataclass
+from typing import Any, BinaryIO, get_type_hints
 
 import polars as pl
 import typer
@@ -26,8 +28,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from nearfar.cli.errors import UserError
 from nearfar.runtime.progress import Bars, Lines, progress_display
-
-P = ParamSpec("P")
 
 FAILED, NOT_HELPFUL, UNDECIDED, INTERRUPTED = 2, 3, 4, 130
 
@@ -56,16 +56,23 @@ def err() -> Console:
     return _Console(stderr=True)
 
 
-def command(function: Callable[P, None]) -> Callable[P, None]:
-    """Report errors of a command in one line, with an exit code."""
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Report errors of a command in one line, with an exit code.
+
+    A parameter whose type is a dataclass stands for several options, the fields of the dataclass.
+    """
+    hints = get_type_hints(function, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
 
     @functools.wraps(function)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+    def guarded(**given: Any) -> None:
         _stdout_taken.set(False)
         try:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message="The number of unique classes")
-                function(*args, **kwargs)
+                for name, group in groups.items():
+                    given[name] = group(**{f.name: given.pop(f.name) for f in fields(group)})
+                function(**given)
         except (UserError, ValueError, ImportError, MemoryError) as error:
             fail(" ".join(str(error).split()) or type(error).__name__)
         except pl.exceptions.PanicException as error:
@@ -77,6 +84,18 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
             err().print(f"nearfar: {str(interrupt) or 'interrupted.'}", style="red", soft_wrap=True)
             raise typer.Exit(INTERRUPTED) from None
 
+    signature = inspect.signature(guarded)
+    parameters: list[inspect.Parameter] = []
+    for parameter in signature.parameters.values():
+        group = groups.get(parameter.name)
+        parts = [parameter] if group is None else inspect.signature(group).parameters.values()
+        types = hints if group is None else get_type_hints(group, include_extras=True)
+        parameters += [
+            part.replace(annotation=types[part.name], kind=inspect.Parameter.KEYWORD_ONLY)
+            for part in parts
+        ]
+    guarded.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    guarded.__annotations__ = {part.name: part.annotation for part in parameters}
     return guarded
 
 

@@ -11,26 +11,34 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
+import pyarrow as pa
 import typer
 
 from nearfar.cli import options
 from nearfar.cli.errors import UserError
-from nearfar.cli.files import check_output, load_metric
+from nearfar.cli.metric_files import check_output, load_metric
 from nearfar.cli.streams import shown_target, spooled
-from nearfar.cli.table_formats import TABLE_FORMATS, column_names, kind_of, open_table
-from nearfar.cli.table_writers import (
-    VECTOR,
-    WRITTEN_FORMATS,
-    TableWriter,
+from nearfar.cli.table_formats import (
+    ARRAYS,
+    TABLES,
+    WRITTEN,
+    WRITTEN_LISTS,
+    column_names,
+    kind_of,
+    open_table,
     open_writer,
     stdout_file,
     writing,
 )
-from nearfar.cli.tables import ColumnChoice, TableReader, named_columns, rebatched
+from nearfar.cli.tables import ColumnChoice, TableReader, TableWriter, named_columns, rebatched
 from nearfar.cli.terminal import bars, command, say, show_json
 from nearfar.metrics.metric import Metric
-from nearfar.runtime.atomic_write import always_cleaned_up, atomic_write
+from nearfar.runtime.atomic_write import atomic_write
+from nearfar.typing import Floats
 
+_VECTOR = "nearfar"
+"""Name of the column of lists that has all coordinates."""
 _BATCH_BYTES = 1 << 23
 _BLAS_TILE_ROWS = 1024
 
@@ -44,7 +52,7 @@ def transform(
     ],
     target: Annotated[
         Path,
-        typer.Argument(help="File to write: .csv, .tsv, .parquet or .npy; - is .csv to stdout."),
+        typer.Argument(help=f"File to write: {', '.join(WRITTEN)}; - is .csv to stdout."),
     ],
     keep: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN,...", help="Columns to copy; repeatable.")
@@ -55,7 +63,8 @@ def transform(
         bool,
         typer.Option(
             "--as-vector",
-            help=f"Write the coordinates as one column of lists, {VECTOR!r}; for .parquet.",
+            help=f"Write the coordinates as one column of lists, {_VECTOR!r}; for "
+            f"{', '.join(WRITTEN_LISTS)}.",
         ),
     ] = False,
     json: options.Json = False,
@@ -101,14 +110,14 @@ def transform_file(
     source : Path
         Table or 2-d array (.npy; .npz: its array X, or its only one).
     target : Path
-        Table (.csv, .tsv, .parquet) or array (.npy) of the coordinates. An existing file is
+        Table or array of the coordinates, in one of the formats `WRITTEN`. An existing file is
         replaced only once the new one is complete.
     keep : sequence of str
         Columns to copy before the coordinates. Those of a .csv or .tsv stay the text they are.
     drop : sequence of str
         Columns to leave out.
     as_vector : bool, default=False
-        Whether to write one column of lists; for .parquet.
+        Whether to write one column of lists.
     progress : callable, optional
         Called with the number of rows done and their total, an estimate for .csv and .tsv.
 
@@ -139,45 +148,62 @@ def transform_file(
     kept, dropped = (named_columns(given, table_columns) for given in (keep, drop))
     choice = ColumnChoice(kept, dropped, metric)
     names = [f"nearfar_{number}" for number in range(metric.n_components)]
-    _check(metric, source, target, choice, [VECTOR] if as_vector else names)
-    if as_vector and target.suffix.lower() != ".parquet":
+    _check(metric, source, target, choice, [_VECTOR] if as_vector else names)
+    kind = kind_of(target)
+    if as_vector and kind not in WRITTEN_LISTS:
         raise UserError(
-            f"--as-vector writes a column of lists, which needs .parquet, not {target}."
+            f"--as-vector writes a column of lists, which needs {', '.join(WRITTEN_LISTS)}, "
+            f"not {target}."
         )
     with (
         atomic_write(target) as temporary,
         open_table(source, choice, scratch=target.resolve().parent) as table,
     ):
-        kind = target.suffix.lower()
-        writer = open_writer(temporary, kind, table.others, names, table.dtype, as_vector=as_vector)
-        with always_cleaned_up(writer.close):
-            return _map_rows(metric, table, writer, target, progress or (lambda *_: None))
+        number = pa.from_numpy_dtype(table.dtype)
+        columns = [pa.field(name, number) for name in names]
+        if as_vector or kind in ARRAYS:
+            columns = [pa.field(_VECTOR, pa.list_(number, len(names)))]
+        schema = pa.schema([*table.others, *columns])
+        with open_writer(temporary, kind, schema) as writer:
+            return _map_rows(metric, table, writer, schema, target, progress)
 
 
 def _is_table(source: Path) -> bool:
-    return kind_of(source) in TABLE_FORMATS and source.is_file()
+    return kind_of(source) in TABLES and source.is_file()
 
 
 def _map_rows(
     metric: Metric,
     table: TableReader,
     writer: TableWriter,
+    schema: pa.Schema,
     target: Path,
-    progress: Callable[[int, int], None],
+    progress: Callable[[int, int], None] | None,
 ) -> int:
+    report = progress or (lambda *_: None)
     rows = 0
     for batch in rebatched(table.batches(), _batch_rows(metric)):
         Y = metric.transform(batch.X)
         with writing(target):
-            writer.write(batch.others, Y)
+            writer.write(_joined(batch.others, Y, schema))
         rows += len(batch)
-        progress(rows, max(rows, batch.total))
+        report(rows, max(rows, batch.total))
         # It may be a view of everything that was read at once.
         del batch
     with writing(target):
         writer.finish()
-    progress(rows, rows)
+    report(rows, rows)
     return rows
+
+
+def _joined(others: pa.Table, Y: Floats, schema: pa.Schema) -> pa.Table:
+    """Return rows with their coordinates, in one column of lists or in a column each."""
+    if pa.types.is_fixed_size_list(schema[-1].type):
+        flat = pa.array(np.ascontiguousarray(Y).ravel())
+        coordinates = [pa.FixedSizeListArray.from_arrays(flat, Y.shape[1])]
+    else:
+        coordinates = [pa.array(np.ascontiguousarray(column)) for column in Y.T]
+    return pa.Table.from_arrays([*others.columns, *coordinates], schema=schema)
 
 
 def _check(
@@ -188,8 +214,8 @@ def _check(
             "A gated metric has several maps, and the query decides which one applies; "
             "transform needs a metric with one map."
         )
-    check_output(target, WRITTEN_FORMATS, [source])
-    if choice.others and target.suffix.lower() == ".npy":
+    check_output(target, WRITTEN, [source])
+    if choice.others and kind_of(target) in ARRAYS:
         raise UserError("An .npy file has coordinates only; to --keep columns, write a table.")
     clash = next((name for name in choice.others if name in names), None)
     if clash is not None:

@@ -13,11 +13,11 @@ import typer
 from numpy.typing import NDArray
 
 from nearfar.cli import options
-from nearfar.cli.constraints import read_queries
+from nearfar.cli.constraint_tables import read_queries
 from nearfar.cli.errors import UserError
-from nearfar.cli.files import check_output, load_metric, save_threshold, stored_threshold
-from nearfar.cli.rows import Rows, read_rows
-from nearfar.cli.table_writers import WRITTEN_TABLES, write_frame
+from nearfar.cli.metric_files import check_output, load_metric, save_threshold, stored_threshold
+from nearfar.cli.row_input import InputRows, read_rows
+from nearfar.cli.table_formats import WRITTEN_TABLES, write_frame
 from nearfar.cli.terminal import command, note, say, show_json, show_table
 from nearfar.comparison.checkpoint import digest
 from nearfar.constraints import Pairs
@@ -169,7 +169,7 @@ class _Wanted:
     confidence: float
     prevalence: float | None
 
-    def choose(self, metric: Metric, rows: Rows, known: Pairs) -> OperatingPoint:
+    def choose(self, metric: Metric, rows: InputRows, known: Pairs) -> OperatingPoint:
         """Choose a threshold; classes are the labels, if there are any."""
         classes = joined_classes(known)
         if rows.y is not None:
@@ -192,7 +192,7 @@ class _Used:
     held_out : array of bool or None
         Decisions by thresholds that were chosen on other pairs.
     point : OperatingPoint or None
-        What is known of it, if it was chosen for a target.
+        Its error rates, if it was chosen for a target.
     """
 
     threshold: _Threshold
@@ -205,7 +205,7 @@ class _Used:
 def _used(
     path: Path,
     metric: Metric,
-    rows: Rows,
+    rows: InputRows,
     known: Pairs | None,
     wanted: _Wanted | None,
     given: float | None,
@@ -288,7 +288,7 @@ def _choose(
     return _Threshold(choose(known), str(criterion), _identity(known, X)), held_out
 
 
-def _decisions(metric: Metric, rows: Rows, index: Ints, threshold: float) -> pl.DataFrame:
+def _decisions(metric: Metric, rows: InputRows, index: Ints, threshold: float) -> pl.DataFrame:
     """Return the pairs, their distances, and whether they are the same."""
     distances = metric.pair_distances(rows.X, index)
     return pl.DataFrame(
@@ -301,7 +301,7 @@ def _decisions(metric: Metric, rows: Rows, index: Ints, threshold: float) -> pl.
     )
 
 
-def _row_names(rows: Rows, numbers: Ints) -> Ints | list[str]:
+def _row_names(rows: InputRows, numbers: Ints) -> Ints | list[str]:
     return numbers if rows.ids is None else [rows.ids[number] for number in numbers]
 
 

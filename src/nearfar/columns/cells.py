@@ -1,4 +1,4 @@
-"""Cells of a column as an array, from a pandas or polars DataFrame, whatever their type.
+"""Cells of a column as an array, from pandas, polars and other DataFrames.
 
 `column_values` returns one of these; `None`, NaN and NaT are missing values:
 
@@ -17,12 +17,16 @@ object                              anything else
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
+from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
 from nearfar.typing import Matrix, Vector
@@ -50,20 +54,28 @@ def is_frame(X: Any) -> bool:
     >>> is_frame(pd.DataFrame({"a": [1]})), is_frame([[1]])
     (True, False)
     """
-    return hasattr(X, "columns") and hasattr(X, "__getitem__")
+    return nw.dependencies.is_into_dataframe(X)
 
 
 def column_keys(frame: Any) -> dict[str, Any]:
     """Return the names of the columns as text, with the keys that the table has for them."""
-    keys = {str(key): key for key in frame.columns}
-    if len(keys) < len(frame.columns):
-        raise ValueError("The table has several columns of one name; rename all but one.")
-    return keys
+    with suppress(DuplicateError):
+        columns = nw.from_native(frame, eager_only=True).columns
+        keys = {str(key): key for key in columns}
+        if len(keys) == len(columns):
+            return keys
+    raise ValueError("The table has several columns of one name; rename all but one.")
 
 
 def is_declared_category(frame: Any, key: Any) -> bool:
     """Tell whether pandas declares a column a category, whatever its values."""
-    return str(frame[key].dtype) == "category"
+    # In polars, a Categorical is only a compact way to store text.
+    column = _column(frame, key)
+    return column.implementation.is_pandas_like() and column.dtype in (nw.Categorical, nw.Enum)
+
+
+def _column(frame: Any, key: Any) -> nw.Series[Any]:
+    return nw.from_native(frame, eager_only=True).get_column(key)
 
 
 def column_values(frame: Any, key: Any) -> Cells:
@@ -76,19 +88,21 @@ def column_values(frame: Any, key: Any) -> Cells:
     >>> column_values(pd.DataFrame({"city": ["Bonn ", "n/a"]}), "city")
     array(['Bonn', None], dtype=object)
     """
-    column = frame[key]
-    if getattr(column.dtype, "fields", None):
-        return np.array([*column.to_list(), None], dtype=object)[:-1]
-    values = np.asarray(column.to_numpy())
+    column = _column(frame, key)
+    # Structs of polars would become rows of a matrix.
+    values = _objects(column.to_list()) if column.dtype == nw.Struct else column.to_numpy()
     if values.dtype.kind == "m":
         return np.asarray(values / _DAY)
     if values.dtype.kind in "fiubM":
         return values
-    missing = column.isna() if hasattr(column, "isna") else column.is_null()
-    cells = np.empty(len(values), dtype=object)
-    cells[:] = list(values)
-    cells[np.asarray(missing, dtype=bool)] = None
+    cells = _objects(values)
+    cells[column.is_null().to_numpy()] = None
     return _typed(cells)
+
+
+def _objects(values: Iterable[Any]) -> Cells:
+    """Return a 1-d array of objects; NumPy would make lists of one length a matrix."""
+    return np.fromiter(values, dtype=object)
 
 
 def is_text(values: Cells) -> bool:
@@ -125,7 +139,7 @@ def numbers(values: Cells) -> Vector:
     try:
         out[known] = values[known].astype(str).astype(np.float64)
     except ValueError:
-        out[known] = _each(values, known, float, "a number")
+        return _converted(values, out, float, "a number")
     return out
 
 
@@ -133,20 +147,15 @@ def truths(values: Cells) -> Vector:
     """Return 1 for true, 0 for false and nan for missing; raise `CellError` for other text."""
     if not is_text(values) or is_truth(values):
         return numbers(values)
-    known = ~is_missing(values)
     out = np.full(len(values), np.nan)
-    out[known] = _each(values, known, lambda word: TRUTH[word.lower()], "true or false")
-    return out
+    return _converted(values, out, lambda word: TRUTH[word.lower()], "true or false")
 
 
 def dates(values: Cells) -> NDArray[np.datetime64]:
     """Return cells as datetime64; missing ones are NaT. Raise `CellError` for other text."""
     if values.dtype.kind == "M":
         return values.astype("datetime64[us]")
-    known = ~is_missing(values)
-    out = np.full(len(values), "NaT", dtype="datetime64[us]")
-    out[known] = _each(values, known, _date, "a date")
-    return out
+    return _converted(values, np.full(len(values), "NaT", "datetime64[us]"), _date, "a date")
 
 
 def texts(values: Cells) -> Cells:
@@ -186,19 +195,15 @@ class CellError(ValueError):
         self.row, self.value, self.wanted = row, value, wanted
 
 
-def _each(
-    values: Cells, known: NDArray[np.bool_], convert: Callable[[Any], Any], wanted: str
-) -> list[Any]:
-    """Convert the known cells, each different one once."""
-    converted: dict[Any, Any] = {}
-    for row in np.flatnonzero(known):
-        value = values[row]
-        if value not in converted:
-            try:
-                converted[value] = convert(value)
-            except (ValueError, TypeError, LookupError, AttributeError):
-                raise CellError(int(row), value, wanted) from None
-    return [converted[value] for value in values[known]]
+def _converted(values: Cells, out: Cells, convert: Callable[[Any], Any], wanted: str) -> Cells:
+    """Return `out` with the known cells converted, each different one once."""
+    convert = cache(convert)
+    for row in np.flatnonzero(~is_missing(values)):
+        try:
+            out[row] = convert(values[row])
+        except (ValueError, TypeError, LookupError, AttributeError):
+            raise CellError(int(row), values[row], wanted) from None
+    return out
 
 
 def _date(value: Any) -> np.datetime64:
@@ -211,15 +216,12 @@ def _date(value: Any) -> np.datetime64:
 
 
 def _parsed(text: str) -> datetime:
-    try:
+    with suppress(ValueError):
         return datetime.fromisoformat(text)
-    except ValueError:
-        for form in _DATE_FORMATS:
-            try:
-                return datetime.strptime(text, form)
-            except ValueError:
-                continue
-        raise
+    for form in _DATE_FORMATS:
+        with suppress(ValueError):
+            return datetime.strptime(text, form)
+    raise ValueError(f"{text!r} is not a date")
 
 
 def _typed(cells: Cells) -> Cells:
@@ -240,11 +242,8 @@ def _typed(cells: Cells) -> Cells:
 
 
 def _stripped(cells: Cells) -> Cells:
-    out = np.empty(len(cells), dtype=object)
-    for row, text in enumerate(cells):
-        if text is not None and (word := str(text).strip()).lower() not in MISSING_WORDS:
-            out[row] = word
-    return out
+    words = (None if text is None else str(text).strip() for text in cells)
+    return _objects(None if w is None or w.lower() in MISSING_WORDS else w for w in words)
 
 
 def _stacked(cells: Cells, known: list[Any]) -> Cells | Matrix:

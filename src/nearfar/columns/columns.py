@@ -101,7 +101,7 @@ class Columns:
 
         Parameters
         ----------
-        frame : pandas or polars DataFrame
+        frame : pandas, polars or other DataFrame
         numeric, categorical : sequence of str
             Columns that are numbers or categories, whatever they look like.
         drop : sequence of str
@@ -159,7 +159,7 @@ class Columns:
 
         Parameters
         ----------
-        frame : pandas or polars DataFrame
+        frame : pandas, polars or other DataFrame
         first_row : int, default=0
             Number of the first row, for messages.
 

@@ -32,7 +32,7 @@ _LEAST_RUN = 10
 """Fewer whole numbers in a row are not called a running number."""
 _SAMPLE = 1000
 _MANY_WORDS = 4.0
-"""Cells of so many words on average are free text."""
+"""Cells with this many words on average are free text."""
 _FEW_LEVELS = 20
 _MOSTLY = 0.9
 

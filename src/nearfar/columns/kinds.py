@@ -167,7 +167,7 @@ def _gaps(M: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Number(Measured):
-    """A number, as it is."""
+    """A number, unchanged."""
 
     kind = "number"
 

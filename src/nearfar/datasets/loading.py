@@ -12,8 +12,8 @@ import sklearn.datasets
 from nearfar.datasets import openml
 from nearfar.datasets.catalogue import ALIASES, COLLECTIONS, DESCRIPTIONS
 from nearfar.datasets.dataset import Dataset
-from nearfar.datasets.files import FOLDER_VARIABLE, dataset_files
 from nearfar.datasets.generators import make_circles
+from nearfar.datasets.npz_files import FOLDER_VARIABLE, dataset_files
 
 _SKLEARN_LOADERS = {
     "digits": "load_digits",

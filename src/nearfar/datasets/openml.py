@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from nearfar.datasets.catalogue import DESCRIPTIONS
 from nearfar.datasets.dataset import Dataset
-from nearfar.datasets.files import FOLDER_VARIABLE
+from nearfar.datasets.npz_files import FOLDER_VARIABLE
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nearfar.cli.errors import UserError
-from nearfar.cli.rows import Rows
+from nearfar.cli.row_input import InputRows
 from nearfar.cli.table_formats import read_frame
 from nearfar.cli.tables import require_columns
 from nearfar.constraints import Pairs, Triplets
@@ -25,28 +25,13 @@ _SIMILAR = dict.fromkeys(["true", "1", "yes", "similar", "same"], True)
 _SIMILAR |= dict.fromkeys(["false", "0", "-1", "no", "dissimilar", "different"], False)
 
 
-def read_judgements(
-    rows: Rows, triplets: Path | None, pairs: Path | None
-) -> Triplets | Pairs | None:
-    """Read triplets or pairs, whichever is given."""
-    if triplets is not None:
-        return read_triplets(triplets, rows)
-    return None if pairs is None else read_pairs(pairs, rows)
-
-
-def check_one_supervision(label: str | None, triplets: Path | None, pairs: Path | None) -> None:
-    """Raise UserError if there is more than one thing to learn from."""
-    if sum(given is not None for given in (label, triplets, pairs)) > 1:
-        raise UserError("Give only one of --label, --triplets and --pairs.")
-
-
-def read_triplets(path: Path, rows: Rows) -> Triplets:
+def read_triplets(path: Path, rows: InputRows) -> Triplets:
     """Read triplets: columns anchor, near, far and optionally weight."""
     table = read_frame(path)
     return Triplets(_row_numbers(table, path, _TRIPLET, rows), _weights(table, path))
 
 
-def read_pairs(path: Path, rows: Rows) -> Pairs:
+def read_pairs(path: Path, rows: InputRows) -> Pairs:
     """Read pairs: columns a, b, similar and optionally weight."""
     table = read_frame(path)
     known = next((name for name in _SAME if name in table.columns), _SAME[0])
@@ -55,7 +40,7 @@ def read_pairs(path: Path, rows: Rows) -> Pairs:
     return Pairs(index, _similar(table[known], path), _weights(table, path))
 
 
-def read_queries(path: Path, rows: Rows) -> tuple[Ints, Pairs | None]:
+def read_queries(path: Path, rows: InputRows) -> tuple[Ints, Pairs | None]:
     """Read pairs that may or may not say which are similar: row numbers, and pairs if they do."""
     table = read_frame(path)
     if not set(_SAME) & set(table.columns):
@@ -64,7 +49,7 @@ def read_queries(path: Path, rows: Rows) -> tuple[Ints, Pairs | None]:
     return pairs.index, pairs
 
 
-def _row_numbers(table: pl.DataFrame, path: Path, columns: Sequence[str], rows: Rows) -> Ints:
+def _row_numbers(table: pl.DataFrame, path: Path, columns: Sequence[str], rows: InputRows) -> Ints:
     """Return the row numbers in columns of these names, or in the first columns."""
     named = any(name in table.columns for name in columns)
     if named:

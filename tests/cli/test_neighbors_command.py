@@ -78,7 +78,7 @@ def test_a_full_disk_is_one_line(fail, monkeypatch):
     def full(*_, **__):
         raise pa.ArrowException("no space left on device\nand more")
 
-    monkeypatch.setattr(pq, "write_table", full)
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
     assert "out.parquet cannot be written: no space left" in fail(*METRIC, "--out", "out.parquet")
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from nearfar import NCA, RCA, AutoMetric, BoostMetric, MetricBoost, Pairs, Triplets
 from nearfar.cli.errors import UserError
-from nearfar.cli.methods import AUTO, LEARNERS, METHOD_NAMES, compared_learners, find_method
+from nearfar.cli.method_options import AUTO, LEARNERS, METHOD_NAMES, compared_learners, find_method
 
 
 @pytest.mark.parametrize("name", METHOD_NAMES)

@@ -15,9 +15,9 @@ from typing import Any
 
 from sklearn.base import clone
 
-from nearfar.cli.checkpoint import Checkpoint
 from nearfar.cli.errors import UserError
-from nearfar.cli.rows import Rows
+from nearfar.cli.fit_checkpoint import FitCheckpoint
+from nearfar.cli.row_input import InputRows
 from nearfar.cli.terminal import bars, convergence_notes
 from nearfar.comparison import Comparison, Method, default_methods, learned_method
 from nearfar.comparison.methods import ALL, Learners, seeded
@@ -152,7 +152,7 @@ def find_method(
 
     Examples
     --------
-    >>> from nearfar.cli.methods import find_method
+    >>> from nearfar.cli.method_options import find_method
     >>> find_method("boost").name
     'boostmetric'
     >>> find_method("auto").method.name
@@ -189,7 +189,7 @@ def compared_learners(names: Sequence[str], seed: int) -> Learners:
 
     Examples
     --------
-    >>> from nearfar.cli.methods import compared_learners
+    >>> from nearfar.cli.method_options import compared_learners
     >>> list(compared_learners(["nca", "lda"], 0))
     ['NCA']
     """
@@ -269,12 +269,23 @@ class MethodFit:
 
     @property
     def learned_nothing(self) -> bool:
-        """Whether a blend is nothing but the distance as it was."""
+        """Whether a blend is nothing but Euclidean distance."""
         return self.weights is not None and set(self.weights) == {EUCLIDEAN}
 
 
-def fit_method(method: Method, rows: Rows, supervision: Any, checkpoint: Checkpoint) -> MethodFit:
-    """Learn from all rows, with progress on the terminal."""
+def fit_method(
+    method: Method,
+    rows: InputRows,
+    supervision: Any,
+    checkpoint: FitCheckpoint,
+    seconds: float | None,
+) -> MethodFit:
+    """Learn from all rows, with progress on the terminal.
+
+    A learner that plans its time takes about `seconds`; others are not limited.
+    """
+    if seconds is not None and method.plans_time:
+        method = method.within(seconds)
     start = time.perf_counter()
     with bars(), convergence_notes():
         if not isinstance(method.estimator, MetricLearner):

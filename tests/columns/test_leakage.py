@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from nearfar.columns.giveaways import giveaways
+from nearfar.columns.leakage import leaking_columns
 
 Y = np.arange(600) % 3
 RNG = np.random.default_rng(0)
@@ -24,17 +25,23 @@ COLUMNS["nearly"][0][301] = 25.5
 @pytest.mark.parametrize("name", COLUMNS)
 def test_numbers(name):
     values, expected = COLUMNS[name]
-    assert giveaways(values[:, None], Y, [name]) == [name] * expected
+    assert leaking_columns(values[:, None], Y, [name]) == [name] * expected
 
 
 def test_categories():
     one_hot = np.eye(3)[(Y + 1) % 3]
-    assert giveaways(one_hot, Y, ["c"] * 3) == ["c"]
+    assert leaking_columns(one_hot, Y, ["c"] * 3) == ["c"]
     one_hot[301] = one_hot[300]
-    assert giveaways(one_hot, Y, ["c"] * 3) == []
+    assert leaking_columns(one_hot, Y, ["c"] * 3) == []
     finer = np.eye(6)[2 * Y + RNG.integers(2, size=600)]
-    assert giveaways(finer, Y, ["c"] * 6) == []
+    assert leaking_columns(finer, Y, ["c"] * 6) == []
 
 
 def test_few_rows_prove_nothing():
-    assert giveaways(np.arange(10.0)[:, None], np.arange(10) // 5, ["x"]) == []
+    assert leaking_columns(np.arange(10.0)[:, None], np.arange(10) // 5, ["x"]) == []
+
+
+def test_the_old_name_is_deprecated():
+    X = np.arange(30.0)[:, None]
+    with pytest.warns(FutureWarning, match="leaking_columns"):
+        assert giveaways(X, np.repeat([0, 1], 15), ["paid_late"]) == ["paid_late"]

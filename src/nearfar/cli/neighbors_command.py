@@ -12,11 +12,16 @@ import typer
 
 from nearfar.cli import options
 from nearfar.cli.errors import UserError
-from nearfar.cli.files import check_output, load_metric
-from nearfar.cli.rows import Rows, read_rows
+from nearfar.cli.metric_files import check_output, load_metric
+from nearfar.cli.row_input import InputRows, read_rows
 from nearfar.cli.streams import shown_target, spooled
-from nearfar.cli.table_formats import TABLE_FORMATS, column_names, kind_of
-from nearfar.cli.table_writers import WRITTEN_TABLES, write_frame
+from nearfar.cli.table_formats import (
+    TABLES,
+    WRITTEN_TABLES,
+    column_names,
+    kind_of,
+    write_frame,
+)
 from nearfar.cli.tables import named_columns
 from nearfar.cli.terminal import bars, command, note, say, show_json, show_table
 from nearfar.metrics.metric import Metric
@@ -48,7 +53,7 @@ def neighbors(
     ],
     distance: Annotated[
         PlainDistance | None,
-        typer.Option(help="Search by this distance on the rows as they are, without a metric."),
+        typer.Option(help="Search by this distance on unscaled rows, without a metric."),
     ] = None,
     label: options.Label = None,
     drop: options.Drop = None,
@@ -121,7 +126,7 @@ def _metric_and_source(
 
 
 def _search(
-    metric: Metric, gallery: Rows, asked: Rows, rows: Ints, number: int
+    metric: Metric, gallery: InputRows, asked: InputRows, rows: Ints, number: int
 ) -> tuple[Matrix, Ints]:
     """Search in chunks, with progress."""
     parts = []
@@ -144,9 +149,9 @@ def _read_queries(
     text: str | None,
     ids: str | None,
     drop: list[str] | None,
-) -> Rows:
+) -> InputRows:
     """Read queries, with the labels and texts that they have."""
-    if kind_of(Path(queries)) not in TABLE_FORMATS:
+    if kind_of(Path(queries)) not in TABLES:
         return read_rows(queries, metric=metric)
     columns = column_names(Path(queries))
     return read_rows(
@@ -160,7 +165,7 @@ def _read_queries(
     )
 
 
-def _query_rows(row: list[str] | None, asked: Rows, *, every: bool) -> Ints:
+def _query_rows(row: list[str] | None, asked: InputRows, *, every: bool) -> Ints:
     if not row:
         return np.arange(len(asked) if every else min(_ROWS_SHOWN, len(asked)))
     numbers = {asked.row_name(number): number for number in range(len(asked))}
@@ -174,8 +179,8 @@ def _query_rows(row: list[str] | None, asked: Rows, *, every: bool) -> Ints:
 
 
 def _table(
-    gallery: Rows,
-    asked: Rows,
+    gallery: InputRows,
+    asked: InputRows,
     rows: Ints,
     distances: Matrix,
     indices: Ints,
@@ -203,8 +208,8 @@ def _table(
 
 
 def _show(
-    gallery: Rows,
-    asked: Rows,
+    gallery: InputRows,
+    asked: InputRows,
     rows: Ints,
     distances: Matrix,
     indices: Ints,

@@ -1,4 +1,4 @@
-"""Rows and their labels: from a table, an array, or a dataset by name."""
+"""Rows and their labels from the command line: from a table, an array, or a dataset by name."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nearfar import datasets
+from nearfar.cli.array_formats import array_names, load_array
 from nearfar.cli.errors import UserError
-from nearfar.cli.preparation import ColumnRules, prepare, warn_of_giveaways
+from nearfar.cli.preparation import ColumnRules, prepare, warn_of_leakage
 from nearfar.cli.table_formats import (
-    ARRAY_FORMATS,
+    ARRAYS,
     FORMATS,
-    TABLE_FORMATS,
-    array_names,
+    TABLES,
     column_names,
     kind_of,
-    load_array,
     open_table,
     stem_of,
 )
@@ -33,12 +32,12 @@ from nearfar.metrics.metric import Metric
 from nearfar.typing import Floats, Vector
 
 _PROBABLY_MISSING = {"NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "?"}
-"""Squares of larger values overflow."""
+"""Labels that look like missing values."""
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Rows, and what is known about them.
+class InputRows:
+    """Rows of features, with labels, names and texts where they have them.
 
     Attributes
     ----------
@@ -53,7 +52,7 @@ class Rows:
     texts : list of str or None
         What to show for the rows.
     columns : Columns or None
-        What the columns of the table became, unless they were numbers as they are.
+        What the columns of the table became; None if all of them are numbers.
     """
 
     name: str
@@ -109,7 +108,7 @@ def read_rows(
     labelled: bool = False,
     numeric: bool = False,
     complete: bool = True,
-) -> Rows:
+) -> InputRows:
     """Read rows.
 
     Parameters
@@ -135,16 +134,14 @@ def read_rows(
     path = Path(source)
     kind = kind_of(path)
     rules = rules or ColumnRules(drop)
-    if kind in TABLE_FORMATS:
+    if kind in TABLES:
         if labelled and label is None:
             columns = listed(column_names(path))
             raise UserError(f"Name the column of labels with --label; {path} has {columns}.")
         rows = _from_table(path, (label, ids, text), rules, metric, numeric, complete)
     elif rules.given or ids or text:
-        raise UserError(
-            f"Only tables ({', '.join(TABLE_FORMATS)}) have columns; {source} does not."
-        )
-    elif kind in ARRAY_FORMATS:
+        raise UserError(f"Only tables ({', '.join(TABLES)}) have columns; {source} does not.")
+    elif kind in ARRAYS:
         rows = _from_array(path, label, metric)
     elif path.is_file():
         raise UserError(f"{source} is not in a supported format: {', '.join(FORMATS)}.")
@@ -164,7 +161,7 @@ def _from_table(
     metric: Metric | None,
     numeric: bool,
     complete: bool,
-) -> Rows:
+) -> InputRows:
     label, ids, text = roles
     others = tuple(dict.fromkeys(name for name in roles if name is not None))
     found = prepare(path, others, rules, metric)
@@ -174,21 +171,22 @@ def _from_table(
     frame = found.others
     y = None
     if label is not None:
-        y = _labels(frame[label], path, numeric) if complete else _words(frame[label]).to_numpy()
+        y = _labels(frame[label], path, numeric) if complete else words(frame[label]).to_numpy()
     if y is not None and metric is None and not numeric:
-        warn_of_giveaways(found, y)
-    return Rows(
+        warn_of_leakage(found, y)
+    return InputRows(
         stem_of(path),
         found.X,
         y,
         found.feature_names,
-        None if ids is None else _row_names(frame[ids], path),
-        None if text is None else _words(frame[text]).to_list(),
+        None if ids is None else row_names(frame[ids], path),
+        None if text is None else words(frame[text]).to_list(),
         found.columns,
     )
 
 
-def _words(column: pl.Series) -> pl.Series:
+def words(column: pl.Series) -> pl.Series:
+    """Return cells as text; missing ones are empty."""
     return column.cast(pl.String).fill_null("")
 
 
@@ -245,13 +243,14 @@ def _classes(labels: pl.Series) -> NDArray[Any]:
     return labels.to_numpy()
 
 
-def _row_names(names: pl.Series, path: Path) -> list[str]:
+def row_names(names: pl.Series, path: Path) -> list[str]:
+    """Return the names of rows, or raise UserError unless they tell rows apart."""
     if names.null_count() or names.n_unique() != len(names):
-        raise UserError(f"The names in column {names.name} of {path} are missing or not unique.")
+        raise UserError(f"The ids in column {names.name} of {path} are missing or not unique.")
     return [str(name) for name in names.to_list()]
 
 
-def _from_array(path: Path, label: str | None, metric: Metric | None) -> Rows:
+def _from_array(path: Path, label: str | None, metric: Metric | None) -> InputRows:
     with open_table(path, ColumnChoice(metric=metric)) as table:
         X, features = table.read().X, table.features
     _check_size(X, features, path)
@@ -260,15 +259,15 @@ def _from_array(path: Path, label: str | None, metric: Metric | None) -> Rows:
         if label is not None and label not in names:
             raise UserError(f"{path} has no array {label!r}; it has {listed(names)}.")
         name = label or ("y" if "y" in names else None)
-        return Rows(path.stem, X, None if name is None else load_array(path, name))
+        return InputRows(path.stem, X, None if name is None else load_array(path, name))
     if label is None:
-        return Rows(path.stem, X)
+        return InputRows(path.stem, X)
     if Path(label).suffix.lower() != ".npy":
         raise UserError(f"The labels of an .npy file are in another .npy file; got {label!r}.")
-    return Rows(path.stem, X, load_array(Path(label)))
+    return InputRows(path.stem, X, load_array(Path(label)))
 
 
-def _from_dataset(name: str, metric: Metric | None) -> Rows:
+def _from_dataset(name: str, metric: Metric | None) -> InputRows:
     try:
         data = datasets.load(name)
     except (ValueError, ConnectionError) as error:
@@ -280,4 +279,4 @@ def _from_dataset(name: str, metric: Metric | None) -> Rows:
         raise UserError(
             f"The metric needs {metric.n_features} features, but {name} has {data.X.shape[1]}."
         )
-    return Rows(name, data.X, data.y, data.feature_names)
+    return InputRows(name, data.X, data.y, data.feature_names)

@@ -14,7 +14,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from nearfar import NCA, RCA, Metric
-from nearfar.cli import checkpoint
+from nearfar.cli import fit_checkpoint
 from nearfar.metrics.file_format import read_metadata
 from nearfar.runtime.progress import watching
 
@@ -92,7 +92,7 @@ def test_iterations_are_counted_over_all_runs(run, document):
 def test_the_metric_is_saved_now_and_then(run, monkeypatch):
     seen = []
     ticks = iter(range(0, 1000, 7))
-    monkeypatch.setattr(checkpoint.time, "monotonic", lambda: next(ticks))
+    monkeypatch.setattr(fit_checkpoint.time, "monotonic", lambda: next(ticks))
     save = Metric.save
     monkeypatch.setattr(Metric, "save", lambda self, *a, **k: (seen.append(k), save(self, *a, **k)))
     run(*FIT, "--max-iter", 9, "--set", "validation_fraction=None")
@@ -205,8 +205,8 @@ def test_report_keeps_the_comparison(run, folder):
 
 
 START = """
-from nearfar.cli import checkpoint, main
-checkpoint.SECONDS_BETWEEN_WRITES = 0
+from nearfar.cli import fit_checkpoint, main
+fit_checkpoint.SECONDS_BETWEEN_WRITES = 0
 main()
 """
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import os
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,9 +18,16 @@ import polars as pl
 import pyarrow as pa
 
 from nearfar.cli.errors import NotNumbersError, UserError
-from nearfar.cli.tables import Batch, ColumnChoice, TableReader, first_line
-
-SEPARATORS = {".csv": ",", ".tsv": "\t"}
+from nearfar.cli.tables import (
+    Batch,
+    ColumnChoice,
+    TableFormat,
+    TableReader,
+    TableWriter,
+    first_line,
+    polars_frame,
+    temporary_copy,
+)
 
 _CSV_BLOCK_BYTES = 1 << 22
 _CSV_MAX_RECORD_BYTES = 1 << 26
@@ -42,10 +52,16 @@ class CsvReader(TableReader):
     dtype = np.dtype(np.float64)
 
     def __init__(
-        self, path: Path, choice: ColumnChoice, content: Path | None = None, kind: str = ".csv"
+        self,
+        path: Path,
+        choice: ColumnChoice,
+        scratch: Path | None = None,
+        *,
+        separator: str = ",",
+        content: Path | None = None,
     ) -> None:
         self.path, self._content = path, content or path
-        self._separator = SEPARATORS[kind]
+        self._separator = separator
         with self._content.open("rb") as file:
             header = self._header(file)
             self._start = file.tell()
@@ -183,3 +199,44 @@ def _end_of_records(block: bytes) -> int:
             return start
         end = start - 1
     return 0
+
+
+@contextmanager
+def _open_gzip(
+    path: Path, choice: ColumnChoice, scratch: Path | None, *, separator: str
+) -> Iterator[CsvReader]:
+    with gzip.open(path) as packed, temporary_copy(packed, scratch) as content:
+        yield CsvReader(path, choice, separator=separator, content=content)
+
+
+class CsvWriter(TableWriter):
+    """Writes text; floats have as many digits as needed to read them back exactly."""
+
+    def __init__(self, path: Path, schema: pa.Schema, *, separator: str = ",") -> None:
+        self._schema, self._separator = schema, separator
+        self._header = True
+        self._file = path.open("wb")
+
+    def write(self, table: pa.Table) -> None:
+        """Append rows."""
+        text = polars_frame(table).write_csv(include_header=self._header, separator=self._separator)
+        self._file.write(text.encode())
+        self._header = False
+
+    def finish(self) -> None:
+        """Write a header if there are no rows."""
+        if self._header:
+            self.write(self._schema.empty_table())
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+CSV_FORMATS = (
+    TableFormat(".csv", CsvReader, CsvWriter),
+    TableFormat(".tsv", partial(CsvReader, separator="\t"), partial(CsvWriter, separator="\t")),
+    TableFormat(".csv.gz", partial(_open_gzip, separator=","), start=rb"\x1f\x8b"),
+    TableFormat(".tsv.gz", partial(_open_gzip, separator="\t")),
+)

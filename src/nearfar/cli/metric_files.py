@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from nearfar.cli.errors import UserError
-from nearfar.cli.streams import STREAM
-from nearfar.cli.table_formats import FORMATS, kind_of
+from nearfar.cli.table_formats import FORMATS, STREAM, kind_of
 from nearfar.metrics.file_format import read_metadata
 from nearfar.metrics.importance import feature_spreads
 from nearfar.metrics.metric import Metric

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from nearfar.cli.errors import UserError
-from nearfar.cli.rows import read_rows
+from nearfar.cli.row_input import read_rows
 
 from .conftest import NAMES
 

@@ -12,7 +12,7 @@ from nearfar.learners.estimate import amount
 from nearfar.typing import Floats
 
 _SMALL = 500
-"""Up to so many rows, a fit is not worth an estimate."""
+"""Fits to at most this many rows are not estimated."""
 _LONG = 10.0
 _BUDGET = 1.0
 

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from nearfar.cli.errors import UserError
-from nearfar.cli.files import check_output
+from nearfar.cli.metric_files import check_output
 from nearfar.comparison.checkpoint import digest
 from nearfar.learners.base import MetricLearner
 from nearfar.metrics.file_format import read_metadata
@@ -32,7 +32,7 @@ _MAY_DIFFER = frozenset({"max_iter", "n_jobs", "verbose", "warm_start"})
 """Parameters that may differ when a fit continues."""
 
 
-class Checkpoint:
+class FitCheckpoint:
     """The files of ``--checkpoint FILE`` while a command runs; without FILE, nothing is kept.
 
     Parameters
@@ -131,7 +131,7 @@ def can_continue(learner: MetricLearner) -> bool:
     Examples
     --------
     >>> from nearfar import NCA, AutoMetric
-    >>> from nearfar.cli.checkpoint import can_continue
+    >>> from nearfar.cli.fit_checkpoint import can_continue
     >>> can_continue(NCA()), can_continue(AutoMetric())
     (True, False)
     """
@@ -153,7 +153,7 @@ class FitIdentity:
     --------
     >>> from sklearn.datasets import load_iris
     >>> from nearfar import NCA
-    >>> from nearfar.cli.checkpoint import FitIdentity
+    >>> from nearfar.cli.fit_checkpoint import FitIdentity
     >>> X, y = load_iris(return_X_y=True)
     >>> FitIdentity.of(NCA(max_iter=5), X, y) == FitIdentity.of(NCA(max_iter=9), X, y)
     True
