@@ -245,6 +245,8 @@ class FrobObjective:
         Weights of the hinges, C p_r.
     P : array of shape (n_features, n_features)
         Prior.
+    prior_margins : array of shape (n_triplets,)
+        Margins of the prior.
     tol : float
         Gap to end at, relative to the objective.
     """
@@ -252,6 +254,7 @@ class FrobObjective:
     triplets: TripletEdges
     top: Vector
     P: Matrix
+    prior_margins: Vector
     tol: float
 
     @classmethod
@@ -261,8 +264,9 @@ class FrobObjective:
         """Pose the problem for triplets and the factor of a prior."""
         weight = np.ones(len(triplets)) if triplets.weight is None else triplets.weight
         shares = weight / weight.max()
-        P = np.zeros((len(edges), len(edges))) if prior is None else prior.T @ prior
-        return cls(edges, C * shares / shares.sum(), P, tol)
+        prior = np.zeros((1, len(edges))) if prior is None else prior
+        margins = edges.embedding_margins(edges.embed(prior))
+        return cls(edges, C * shares / shares.sum(), prior.T @ prior, margins, tol)
 
     def objective(self, solution: MarginSolution) -> float:
         """Return the value of the primal problem."""
@@ -271,11 +275,22 @@ class FrobObjective:
 
     def dual(self, u: Vector) -> DualPoint:
         """Return the dual at multipliers."""
-        split = PsdSplit.of(self.P + self.triplets.matrix(u))
+        A = self.triplets.matrix(u)
+        split = PsdSplit.of(self.P + A)
         solution = MarginSolution(split, self.margins(split.factor))
-        squares = float((np.maximum(0.0, split.values) ** 2).sum())
-        value = u.sum() + 0.5 * (float((self.P**2).sum()) - squares)
-        return DualPoint(float(value), 1.0 - solution.margins, solution)
+        return DualPoint(self._dual_value(u, A, split), 1.0 - solution.margins, solution)
+
+    def _dual_value(self, u: Vector, A: Matrix, split: PsdSplit) -> float:
+        """Return the value of the dual, by the form that cancels less.
+
+        Where M is close to a large prior, |P|^2 - |M|^2 loses the digits that matter. With N the
+        negative part of P + A(u), it is also  |N|^2 - |A(u)|^2 - 2 <A(u), P>.
+        """
+        P, M = float((self.P**2).sum()), float((np.maximum(0.0, split.values) ** 2).sum())
+        N, squares = float((np.minimum(0.0, split.values) ** 2).sum()), float((A**2).sum())
+        if P + M <= N + squares:
+            return float(u.sum()) + 0.5 * (P - M)
+        return float(u @ (1.0 - self.prior_margins)) + 0.5 * (N - squares)
 
     def margins(self, L: Matrix) -> Vector:
         """Return the margins of the metric L'L."""
