@@ -62,6 +62,7 @@ class MetricBuilder:
         points: the best approximation of their distances in that many dimensions.
         """
         L = learned if self.base is None else np.vstack([self.base, learned])
+        L = L if len(L) else np.zeros((1, L.shape[1]))
         if self.shortest:
             L = Metric.from_matrix(L.T @ L).L
         if self.n_components is not None and self.covariance is not None:

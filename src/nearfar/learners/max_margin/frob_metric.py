@@ -24,11 +24,13 @@ Where nearfar departs from the paper, and why:
 - All A_r lie in the space that the points span. If that is small, the problem is solved there;
   outside M = P. It is solved in float64: values and gradients must agree closely for the search.
 - The search ends at a relative gap, not at a small decrease of the dual.
+- If classes overlap so much that the optimum is zero, the result is the prior, or Euclidean
+  distance without one, and a warning says so.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -185,7 +187,7 @@ class FrobMetric(ConstraintLearner):
         objective = FrobObjective.of(
             edges, triplets, self.C, None if prior is None else _in_basis(prior, basis), self.tol
         )
-        problem = FrobProblem(objective, basis, self.max_iter)
+        problem = FrobProblem(objective, basis, prior, self.max_iter)
         if basis is not None and prior is not None:
             problem.base = prior - prior @ basis.T @ basis
         if self.warm_start:
@@ -305,6 +307,8 @@ class FrobProblem(Problem):
     objective : FrobObjective
     basis : array of shape (rank, n_features) or None
         Basis of the space of the objective; None for all features.
+    prior : array of shape (rank, n_features) or None
+        Factor of the prior.
     max_iter : int
 
     Attributes
@@ -317,8 +321,14 @@ class FrobProblem(Problem):
 
     digest = b""
 
-    def __init__(self, objective: FrobObjective, basis: Matrix | None, max_iter: int) -> None:
-        self.objective, self.basis, self.max_iter = objective, basis, max_iter
+    def __init__(
+        self,
+        objective: FrobObjective,
+        basis: Matrix | None,
+        prior: Matrix | None,
+        max_iter: int,
+    ) -> None:
+        self.objective, self.basis, self.prior, self.max_iter = objective, basis, prior, max_iter
         self.unit = objective.triplets.unit
         self.shares: Vector | None = None
 
@@ -341,7 +351,7 @@ class FrobProblem(Problem):
 
     def builder(self, **parts: Any) -> MetricBuilder:
         """Return a builder that factors the last solution."""
-        return MarginSolutionBuilder(basis=self.basis, **parts)
+        return MarginSolutionBuilder(basis=self.basis, prior=self.prior, **parts)
 
     def attributes(self, builder: MetricBuilder, history: History) -> dict[str, Any]:
         """The certified gap."""
@@ -354,8 +364,13 @@ class FrobProblem(Problem):
     def shortcoming(self, history: History, metric: Any) -> str:
         """Warn where the optimum was not reached, or is zero."""
         last = history[-1]
-        if not metric.L.any():
-            return "Nothing was learned: the best metric is zero. Use a larger C or a prior."
+        if last.model[0].split.is_negative:
+            kept, advice = "the prior", "a smaller C"
+            if self.prior is None:
+                kept, advice = "Euclidean distance", "a larger C or a prior"
+            return (
+                f"Nothing was learned: the best metric is zero. The result is {kept}; try {advice}."
+            )
         if history.stopped not in ("max_iter", "stalled"):
             return ""
         ended = "Rounding errors stopped the search"
@@ -373,12 +388,18 @@ class MarginSolutionBuilder(MetricBuilder):
     ----------
     basis : array of shape (rank, n_features) or None
         Basis of the space of the solution.
+    prior : array of shape (rank, n_features) or None
+        Factor of the prior.
     """
 
     basis: Matrix | None = field(kw_only=True)
+    prior: Matrix | None = field(kw_only=True)
 
     def metric(self, history: History) -> Metric:
-        """Return the metric of the last solution."""
+        """Return the metric of the last solution, or the prior if that is zero."""
         solution: MarginSolution = history[-1].model[0]
+        if solution.split.is_negative:
+            kept = np.eye(len(self.scale)) if self.prior is None else self.prior
+            return replace(self, base=None).build(kept)
         L = solution.split.factor
         return self.build(L if self.basis is None else L @ self.basis)
