@@ -641,5 +641,8 @@ def test_what_cannot_be_computed_is_an_error_in_words(kind, monkeypatch):
         raise kind("Singular matrix")
 
     monkeypatch.setattr(nearfar.RCA, "_solution", fail)
-    with pytest.raises(ValueError, match="differ too much in size"):
+    with pytest.raises(ValueError, match=r"^The fit failed: Singular matrix\.$"):
         nearfar.RCA().fit(X, Y)
+    sizes = np.array([1.0, 1e9, 1.0, 1.0])
+    with pytest.raises(ValueError, match=r"Singular matrix\. Values of X differ too much in size"):
+        nearfar.RCA().fit(X * sizes, Y)

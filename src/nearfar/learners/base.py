@@ -44,6 +44,7 @@ from nearfar.constraints import (
 )
 from nearfar.learners.auto_scale import SCALES, choose_scale
 from nearfar.learners.estimate import Estimate, estimate_fit
+from nearfar.learners.explanations import failed_computation
 from nearfar.learners.held_out import Validation
 from nearfar.learners.metric_builder import MetricBuilder, covariance_matrix
 from nearfar.learners.problem import FitInput, Problem, WarmStart
@@ -191,7 +192,7 @@ class MetricLearner(
         -------
         self
         """
-        with self._kept_if_it_fails():
+        with self._kept_if_it_fails(X):
             self._check_parameters()
             with limited_threads(self.n_jobs):
                 self._fit(X, y)
@@ -230,8 +231,8 @@ class MetricLearner(
             return estimate_fit(learner, points, supervision, budget=budget)
 
     @contextmanager
-    def _kept_if_it_fails(self) -> Iterator[None]:
-        """Restore the learner if a fit fails, and explain numbers that are out of range."""
+    def _kept_if_it_fails(self, X: Any) -> Iterator[None]:
+        """Restore the learner if a fit fails, and explain why it did."""
         before = self.__dict__.copy()
         try:
             yield
@@ -244,10 +245,7 @@ class MetricLearner(
                     "Columns.fit(X).column_transformer() of nearfar.columns."
                 ) from error
             if isinstance(error, np.linalg.LinAlgError | FloatingPointError):
-                raise ValueError(
-                    "Values of X differ too much in size for double precision; look for outliers, "
-                    "or try scale='standard'."
-                ) from error
+                raise failed_computation(error, X) from error
             raise
 
     def _fit(self, X: ArrayLike, y: Any) -> None:

@@ -92,7 +92,7 @@ class SummedClosedForm(ClosedFormLearner):
         >>> bool(abs(learner.metric_.matrix - whole.metric_.matrix).max() < 1e-10)
         True
         """
-        with self._kept_if_it_fails():
+        with self._kept_if_it_fails(X):
             self._check_parameters()
             self._learn_part(X, y)
         return self

@@ -288,11 +288,12 @@ class FrobObjective:
         Where M is close to a large prior, |P|^2 - |M|^2 loses the digits that matter. With N the
         negative part of P + A(u), it is also  |N|^2 - |A(u)|^2 - 2 <A(u), P>.
         """
-        P, M = float((self.P**2).sum()), float((np.maximum(0.0, split.values) ** 2).sum())
-        N, squares = float((np.minimum(0.0, split.values) ** 2).sum()), float((A**2).sum())
-        if P + M <= N + squares:
-            return float(u.sum()) + 0.5 * (P - M)
-        return float(u @ (1.0 - self.prior_margins)) + 0.5 * (N - squares)
+        prior, change = float((self.P**2).sum()), float((A**2).sum())
+        positive = float((np.maximum(0.0, split.values) ** 2).sum())
+        negative = float((np.minimum(0.0, split.values) ** 2).sum())
+        if prior + positive <= change + negative:
+            return float(u.sum()) + 0.5 * (prior - positive)
+        return float(u @ (1.0 - self.prior_margins)) + 0.5 * (negative - change)
 
     def margins(self, L: Matrix) -> Vector:
         """Return the margins of the metric L'L."""

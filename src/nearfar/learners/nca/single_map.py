@@ -126,7 +126,7 @@ class SingleMapLearner(NeighborhoodLearner):
         >>> learner.score(X, y) > 0.9
         True
         """
-        with self._kept_if_it_fails():
+        with self._kept_if_it_fails(X):
             self._check_parameters()
             with limited_threads(self.n_jobs):
                 self._learn_part(X, y)
