@@ -15,6 +15,7 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
 from sklearn.datasets import load_iris
 
@@ -70,6 +71,19 @@ def lfda(kind: str) -> Any:
     return matrix(LFDA(k=3, n_components=2, embedding_type=kind).fit(X, y))
 
 
+def lfda_scales(k: int) -> list[float]:
+    """Return the size of each row's neighbourhood as LFDA has it.
+
+    It partitions along one axis and reads along the other: what it finds depends on the order in
+    which `np.partition` leaves other values, and so on the processor.
+    """
+    scales = np.empty(len(X))
+    for rows in (np.flatnonzero(label == y) for label in np.unique(y)):
+        squared = cdist(X[rows], X[rows]) ** 2
+        scales[rows] = np.sqrt(np.partition(squared, k, axis=0)[:, k])
+    return scales.tolist()
+
+
 def arguments() -> dict[str, list[str]]:
     """Return the arguments of each learner and of its `fit`, without the deprecated ones."""
     found = {}
@@ -110,6 +124,7 @@ def main() -> None:
         "violated triplet": alone[0, [0, 1, 3]].tolist(),
         "chunks": ids.tolist(),
         "bounds": BOUNDS,
+        "LFDA scales": lfda_scales(3),
         "metrics": {
             "Covariance": matrix(Covariance().fit(X)),
             "RCA": matrix(RCA().fit(X, ids)),

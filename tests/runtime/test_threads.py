@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import builtins
 import contextvars
 import multiprocessing
+import os
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
@@ -16,6 +18,12 @@ from nearfar.runtime.threads import (
     single_threaded_blas,
     with_single_threaded_blas,
 )
+
+CGROUP_FILES = {
+    "max": "cpu.max",
+    "quota": "cpu/cpu.cfs_quota_us",
+    "period": "cpu/cpu.cfs_period_us",
+}
 
 pytestmark = pytest.mark.usefixtures("two_blas_threads")
 
@@ -177,3 +185,50 @@ def test_generators_keep_blas_to_one_thread_only_while_they_run():
     abandoned.close()
     assert closed == [True, True]
     assert blas_threads() == before
+
+
+class TestCores:
+    """Threads are as many as the cores of a container, not of its host."""
+
+    @pytest.fixture
+    def host(self, monkeypatch, tmp_path):
+        """Return a function that gives a host of 64 cores and a container with these files."""
+
+        def of(**files):
+            for name, text in files.items():
+                (tmp_path / name).write_text(text)
+            found = {
+                f"/sys/fs/cgroup/{place}": str(tmp_path / name)
+                for name, place in CGROUP_FILES.items()
+                if name in files
+            }
+            opened = builtins.open
+            exists = os.path.exists
+
+            def there(path):
+                ours = str(path).startswith("/sys/fs/cgroup/")
+                return str(path) in found if ours else exists(path)
+
+            monkeypatch.setattr(os, "cpu_count", lambda: 64)
+            monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(48)), raising=False)
+            monkeypatch.setattr(os.path, "exists", there)
+            monkeypatch.setattr(
+                builtins, "open", lambda path, *rest, **named: opened(found.get(path, path), *rest)
+            )
+
+        return of
+
+    @pytest.mark.parametrize(
+        ("files", "cores"),
+        [
+            ({}, 48),
+            ({"max": "200000 100000"}, 2),
+            ({"max": "150000 100000"}, 2),
+            ({"max": "max 100000"}, 48),
+            ({"quota": "300000", "period": "100000"}, 3),
+            ({"quota": "-1", "period": "100000"}, 48),
+        ],
+    )
+    def test_quota_and_affinity_count(self, host, files, cores):
+        host(**files)
+        assert Threads().n_threads == cores

@@ -162,7 +162,7 @@ class MetricLearner(
         self
         """
         self._check_parameters()
-        with restore_on_error(self), limited_threads(getattr(self, "n_jobs", None)):
+        with restore_on_error(self, X), limited_threads(getattr(self, "n_jobs", None)):
             data = self._checked(X, y, groups)
             method = self._method()
             fitting.check_learnable(data, method)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import threading
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +11,7 @@ from contextvars import ContextVar
 from functools import cached_property
 from typing import Any, TypeVar
 
+import joblib
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 T = TypeVar("T")
@@ -75,12 +75,10 @@ class Threads:
 
 
 def _n_cores() -> int:
-    """Return the number of cores that this process may use."""
+    """Return the number of cores that this process may use, within its affinity and quota."""
     if multiprocessing.parent_process() is not None:
         return 1
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return int(joblib.cpu_count())
 
 
 class _SingleThreadedBlas:

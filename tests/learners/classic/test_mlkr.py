@@ -172,11 +172,13 @@ class TestFit:
 
 class TestWarmStart:
     def test_continues_from_the_last_map(self):
-        learner = MLKR(scale="standard", warm_start=True, tol=1e-5).fit(X, Y)
-        last = learner.history_.objective[-1]
+        learner = MLKR(scale="standard", warm_start=True, tol=1e-5, max_iter=1000).fit(X, Y)
+        cold, last = learner.n_iter_, learner.history_.objective[-1]
         again = learner.fit(X, Y)
-        assert again.history_.objective[0] <= last * (1 + 1e-9)
-        assert again.n_iter_ <= 3
+        # A new search has no memory of steps, and may find a way on from where the last one ended.
+        assert (again.history_.objective <= last * (1 + 1e-9)).all()
+        assert again.history_.objective[-1] >= 0.95 * last
+        assert again.n_iter_ < cold / 2
 
     def test_continues_from_a_file(self, tmp_path):
         learner = MLKR(scale="standard").fit(X, Y)

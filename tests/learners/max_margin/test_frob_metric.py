@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris, load_wine, make_blobs
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.neighbors import KNeighborsClassifier
 
-from nearfar import FrobMetric, Metric, NearestTriplets, Pairs, Triplets
+from nearfar import AutoMetric, FrobMetric, Metric, NearestTriplets, Pairs, Triplets
+from nearfar.learners.scaler import Scaler
 from problems import DEGENERATE, degenerate_points, posed_triplets
 from references import triplets as reference
 
@@ -185,11 +187,71 @@ def test_degenerate_points_give_finite_metrics(kind, scale, dtype, prior, rng):
     assert np.isfinite(learner.gap_)
 
 
-def test_triplets_that_no_metric_satisfies_give_zero():
-    X = np.array([[0.0], [2.0], [1.0]])
-    with pytest.warns(ConvergenceWarning, match="the best metric is zero"):
-        learner = FrobMetric(scale="standard").fit(X, Triplets([[0, 1, 2]]))
-    assert not learner.metric_.matrix.any()
+class TestNothingToLearn:
+    """Where the optimum is zero, the result is the prior."""
+
+    X = np.array([[0.0, 0.0], [2.0, 0.0], [1.0, 0.0], [0.0, 2.0], [0.0, 1.0]])
+    contradicted = Triplets([[0, 1, 2], [0, 3, 4]])
+
+    @pytest.mark.parametrize("prior", [None, "identity", Metric(np.diag([3.0, 4.0]))])
+    def test_is_the_prior(self, prior):
+        with pytest.warns(ConvergenceWarning, match="the best metric is zero"):
+            learner = FrobMetric(scale="unit", prior=prior).fit(self.X, self.contradicted)
+        M = learner.metric_.matrix
+        expected = prior.matrix if isinstance(prior, Metric) else np.eye(2)
+        np.testing.assert_allclose(M / np.trace(M), expected / np.trace(expected), atol=1e-12)
+
+    @pytest.mark.filterwarnings("ignore:Nothing was learned")
+    def test_wide_points_keep_the_prior_outside_their_span_too(self):
+        X = np.zeros((5, 20))
+        X[:, :2] = self.X
+        M = FrobMetric(scale="unit").fit(X, self.contradicted).metric_.matrix
+        np.testing.assert_allclose(M, M[0, 0] * np.eye(20), atol=1e-12 * M[0, 0])
+
+    @pytest.mark.filterwarnings("ignore:Nothing was learned")
+    @pytest.mark.parametrize("spread", [0.0, 0.3, 0.6])
+    @pytest.mark.parametrize("seed", range(2))
+    def test_overlapping_classes_are_not_worse_than_euclidean_distance(self, seed, spread):
+        X, y = overlapping_classes(seed, spread)
+        learned = FrobMetric().fit(X[:700], y[:700])
+        euclidean = Scaler.fit(X[:700], learned.scale_).euclidean
+        errors = [neighbor_error(metric, X, y) for metric in (learned.metric_, euclidean)]
+        assert errors[0] <= errors[1] + 0.02
+
+    @pytest.mark.filterwarnings("ignore:Nothing was learned")
+    def test_it_is_a_candidate_of_auto_metric(self):
+        X, y = overlapping_classes(0, 0.0)
+        auto = AutoMetric(candidates=[FrobMetric()], random_state=0).fit(X, y)
+        assert not any(entry["note"] for entry in auto.leaderboard_)
+
+
+def overlapping_classes(seed, spread, n=1035, n_features=8):
+    """Return ten classes of unequal size whose centers are closer than their rows."""
+    rng = np.random.default_rng(seed)
+    y = rng.choice(10, n, p=np.array([31, 29, 16, 11, 4, 3, 2, 2, 1, 1]) / 100)
+    X = spread * rng.standard_normal((10, n_features))[y] + rng.standard_normal((n, n_features))
+    X[:, -1] = rng.random(n) < 0.02
+    return X, y
+
+
+def neighbor_error(metric, X, y):
+    """Return the error of 3 nearest neighbours on the rows after the first 700."""
+    Z = metric.transform(X)
+    return 1 - KNeighborsClassifier(3).fit(Z[:700], y[:700]).score(Z[700:], y[700:])
+
+
+@pytest.mark.parametrize("prior_weight", [1e-4, 1.0, 1e4, 1e8])
+@pytest.mark.parametrize("C", [1e-8, 1e-4, 1.0, 1e4])
+def test_the_gap_is_certified_whatever_the_sizes(C, prior_weight):
+    """The value of the dual must not cancel near a large prior."""
+    X, y = overlapping_classes(1, 1.0, n=80)
+    for prior in ("identity", Metric(np.diag(10.0 ** np.arange(-4.0, 4.0))[:5])):
+        learner = FrobMetric(
+            C=C, prior=prior, prior_weight=prior_weight, scale="unit", validation_fraction=None
+        )
+        learner.fit(X, y)
+        assert learner.history_.stopped == "converged"
+        assert learner.gap_ <= 1e-3 * learner.history_.objective[-1]
 
 
 def test_thousands_of_points_converge():

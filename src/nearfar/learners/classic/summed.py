@@ -86,7 +86,7 @@ class SummedClosedForm(ClosedFormLearner):
         >>> bool(abs(learner.metric_.matrix - whole.metric_.matrix).max() < 1e-10)
         True
         """
-        with restore_on_error(self):
+        with restore_on_error(self, X):
             self._check_parameters()
             self._learn_part(X, y)
         return self

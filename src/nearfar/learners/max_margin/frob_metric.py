@@ -24,11 +24,13 @@ Where nearfar departs from the paper, and why:
 - All A_r lie in the space that the points span. If that is small, the problem is solved there;
   outside M = P. It is solved in float64: values and gradients must agree closely for the search.
 - The search ends at a relative gap, not at a small decrease of the dual.
+- If classes overlap so much that the optimum is zero, the result is the prior, or Euclidean
+  distance without one, and a warning says so.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -118,7 +120,7 @@ class FrobMetric(WeightedPriorLearner):
         objective = FrobObjective.of(
             edges, triplets, self.C, None if prior is None else _in_basis(prior, basis), self.tol
         )
-        problem = FrobProblem(objective, basis, self.max_iter)
+        problem = FrobProblem(objective, basis, prior, self.max_iter)
         if basis is not None and prior is not None:
             problem.base = prior - prior @ basis.T @ basis
         if self.warm_start:
@@ -175,6 +177,8 @@ class FrobObjective:
         Weights of the hinges, C p_r.
     P : array of shape (n_features, n_features)
         Prior.
+    prior_margins : array of shape (n_triplets,)
+        Margins of the prior.
     tol : float
         Gap to end at, relative to the objective.
     """
@@ -182,6 +186,7 @@ class FrobObjective:
     triplets: TripletEdges
     top: Vector
     P: Matrix
+    prior_margins: Vector
     tol: float
 
     @classmethod
@@ -191,8 +196,9 @@ class FrobObjective:
         """Pose the problem for triplets and the factor of a prior."""
         weight = np.ones(len(triplets)) if triplets.weight is None else triplets.weight
         shares = weight / weight.max()
-        P = np.zeros((len(edges), len(edges))) if prior is None else prior.T @ prior
-        return cls(edges, C * shares / shares.sum(), P, tol)
+        prior = np.zeros((1, len(edges))) if prior is None else prior
+        margins = edges.embedding_margins(edges.embed(prior))
+        return cls(edges, C * shares / shares.sum(), prior.T @ prior, margins, tol)
 
     def objective(self, solution: MarginSolution) -> float:
         """Return the value of the primal problem."""
@@ -201,11 +207,23 @@ class FrobObjective:
 
     def dual(self, u: Vector) -> DualPoint:
         """Return the dual at multipliers."""
-        split = PsdSplit.of(self.P + self.triplets.matrix(u))
+        A = self.triplets.matrix(u)
+        split = PsdSplit.of(self.P + A)
         solution = MarginSolution(split, self.margins(split.factor))
-        squares = float((np.maximum(0.0, split.values) ** 2).sum())
-        value = u.sum() + 0.5 * (float((self.P**2).sum()) - squares)
-        return DualPoint(float(value), 1.0 - solution.margins, solution)
+        return DualPoint(self._dual_value(u, A, split), 1.0 - solution.margins, solution)
+
+    def _dual_value(self, u: Vector, A: Matrix, split: PsdSplit) -> float:
+        """Return the value of the dual, by the form that cancels less.
+
+        Where M is close to a large prior, |P|^2 - |M|^2 loses the digits that matter. With N the
+        negative part of P + A(u), it is also  |N|^2 - |A(u)|^2 - 2 <A(u), P>.
+        """
+        prior, change = float((self.P**2).sum()), float((A**2).sum())
+        positive = float((np.maximum(0.0, split.values) ** 2).sum())
+        negative = float((np.minimum(0.0, split.values) ** 2).sum())
+        if prior + positive <= change + negative:
+            return float(u.sum()) + 0.5 * (prior - positive)
+        return float(u @ (1.0 - self.prior_margins)) + 0.5 * (negative - change)
 
     def margins(self, L: Matrix) -> Vector:
         """Return the margins of the metric L'L."""
@@ -220,6 +238,8 @@ class FrobProblem(Problem):
     objective : FrobObjective
     basis : array of shape (rank, n_features) or None
         Basis of the space of the objective; None for all features.
+    prior : array of shape (rank, n_features) or None
+        Factor of the prior.
     max_iter : int
 
     Attributes
@@ -232,8 +252,14 @@ class FrobProblem(Problem):
 
     digest = b""
 
-    def __init__(self, objective: FrobObjective, basis: Matrix | None, max_iter: int) -> None:
-        self.objective, self.basis, self.max_iter = objective, basis, max_iter
+    def __init__(
+        self,
+        objective: FrobObjective,
+        basis: Matrix | None,
+        prior: Matrix | None,
+        max_iter: int,
+    ) -> None:
+        self.objective, self.basis, self.prior, self.max_iter = objective, basis, prior, max_iter
         self.unit = objective.triplets.unit
         self.shares: Vector | None = None
 
@@ -259,6 +285,13 @@ class FrobProblem(Problem):
         L: Matrix = history[-1].payload[0].split.factor
         return L if self.basis is None else L @ self.basis
 
+    def metric(self, history: History, builder: MetricBuilder) -> Metric:
+        """Return the metric of the last solution, or the prior if that is zero."""
+        if not history[-1].payload[0].split.is_negative:
+            return builder.build(self.factor(history))
+        kept = np.eye(len(builder.scale)) if self.prior is None else self.prior
+        return replace(builder, base=None).build(kept)
+
     def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
         """The certified gap."""
         return {"gap_": max(0.0, history[-1].gap)}
@@ -270,8 +303,13 @@ class FrobProblem(Problem):
     def warning_message(self, history: History, metric: Any) -> str:
         """Warn where the optimum was not reached, or is zero."""
         last = history[-1]
-        if not metric.L.any():
-            return "Nothing was learned: the best metric is zero. Use a larger C or a prior."
+        if last.payload[0].split.is_negative:
+            kept, advice = "the prior", "a smaller C"
+            if self.prior is None:
+                kept, advice = "Euclidean distance", "a larger C or a prior"
+            return (
+                f"Nothing was learned: the best metric is zero. The result is {kept}; try {advice}."
+            )
         if history.stopped not in ("max_iter", "stalled"):
             return ""
         ended = "Rounding errors stopped the search"

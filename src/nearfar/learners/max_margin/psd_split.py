@@ -29,6 +29,12 @@ class PsdSplit:
         return cls(*np.linalg.eigh(Q))
 
     @property
+    def is_negative(self) -> bool:
+        """Whether no eigenvalue is positive, beyond rounding."""
+        rounding = len(self.values) * np.finfo(float).eps * np.abs(self.values).max(initial=0.0)
+        return bool((self.values <= rounding).all())
+
+    @property
     def factor(self) -> Matrix:
         """L with L'L = [Q]+, one row for each positive eigenvalue."""
         kept = self.values > 0

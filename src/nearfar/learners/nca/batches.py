@@ -90,7 +90,7 @@ class BatchLearner(NeighborhoodLearner):
         True
         """
         self._check_parameters()
-        with restore_on_error(self), limited_threads(self.n_jobs):
+        with restore_on_error(self, X), limited_threads(self.n_jobs):
             self._learn_part(X, y)
         return self
 
