@@ -29,9 +29,11 @@ class InverseCovariance(SummedClosedForm):
     shrinkage : "auto" or float from 0 to 1, default="auto"
         Share of the identity, times the mean variance, in the covariance. "auto" estimates it as
         by Ledoit and Wolf.
-    scale : {"standard", "unit"} or None, default="standard"
+    scale : {"auto", "standard", "unit", "cosine"} or None, default="auto"
         How X is scaled internally; the result applies to X as given. "standard" gives every feature
-        unit variance, "unit" and None leave features as they are. It matters only for shrinkage.
+        unit variance, "unit" and None leave features as they are, and "cosine" divides each row by
+        its length. "auto" is "standard", because there are no labels to choose by. All but
+        "cosine" differ only by shrinkage.
     n_components : int, optional
         Dimension to reduce to: the principal axes of X.
 
