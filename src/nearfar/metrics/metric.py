@@ -328,7 +328,7 @@ class Metric:
         Parameters
         ----------
         path : path-like
-        max_bytes : int, default=4 GiB
+        max_bytes : int, default=4 * 1024**3
             Larger files are refused unread. This bounds the memory that an untrusted file can take.
 
         Examples

@@ -21,7 +21,7 @@ def squared_distances(
     i, j : array of int of shape (n_pairs,)
     Y : array of shape (n_others, n_features), optional
         What j counts the rows of; by default X.
-    dtype : type, default=float64
+    dtype : type, default=np.float64
         Type of the differences and of their squares; that of X is faster if it is float32.
 
     Examples

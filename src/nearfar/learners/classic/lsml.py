@@ -51,8 +51,8 @@ class LSML(LogDetLearner):
     ----------
     max_iter : int, default=1000
         The most iterations of L-BFGS.
-    constraints : strategy, default=RandomTriplets(10 * n_samples)
-        Makes triplets from labels; at least 2,000.
+    constraints : strategy, default=RandomTriplets(max(2_000, 10 * n_samples))
+        Makes triplets from labels.
     prior : {"identity"} or Metric, default="identity"
         The metric to stay near: Euclidean distance between scaled points, or a metric of your own.
         Directions that it maps to zero stay there.

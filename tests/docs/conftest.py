@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+import pytest
+
+from docs.options import commands
+from docs.package import Package
+from docs.pages import ROOT
+
+
+@pytest.fixture(scope="session")
+def package():
+    return Package(ROOT / "src/nearfar")
+
+
+@pytest.fixture(scope="session")
+def known_commands():
+    return commands()
