@@ -134,7 +134,7 @@ def methods(budget: float) -> dict[str, Callable[[Array, Array], Callable[[Array
 
     found: dict[str, Any] = {
         NOTHING: lambda X, y: Scaler.fit(X, choose_scale(X, y, ["unit", "standard"])).transform,
-        "Euclidean, as is": lambda X, _: Scaler.fit(X, "unit").transform,
+        "Euclidean (unscaled)": lambda X, _: Scaler.fit(X, "unit").transform,
         "Euclidean, standardised": lambda X, _: Scaler.fit(X, "standard").transform,
         "LDA": standardised(LinearDiscriminantAnalysis()),
         "scikit-learn NCA": standardised(NeighborhoodComponentsAnalysis(random_state=0)),

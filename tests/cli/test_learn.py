@@ -9,7 +9,7 @@ import pytest
 
 from nearfar import MLKR, AutoMetric, BoostMetric, Metric, Triplets
 from nearfar.cli.methods import AUTO, LEARNERS
-from nearfar.comparison.verdict import GoalComparison
+from nearfar.comparison.goal_verdict import GoalComparison
 from nearfar.constraints import neighbor_search
 from nearfar.learners.auto_problem import PRIOR
 
@@ -32,7 +32,7 @@ class TestAuto:
     def test_a_dataset_by_name(self, run, folder, iris):
         result = run("learn", "iris", "--folds", 2, *NCA_ONLY, "--goal", "ranking")
         assert result.output.startswith("iris: 150 rows x 4 features, 3 classes\n")
-        for text in ("Euclidean, as is", "LDA", "AutoMetric", "3-NN error", "For ranking and"):
+        for text in ("Euclidean (unscaled)", "LDA", "AutoMetric", "3-NN error", "For ranking and"):
             assert text in result.output
         found = AutoMetric(candidates=["NCA"], goal="ranking", random_state=0).fit(*iris)
         np.testing.assert_allclose(Metric.load(folder / "iris.safetensors").L, found.metric_.L)
@@ -138,8 +138,8 @@ class TestNumbers:
         np.testing.assert_array_equal(Metric.load(folder / "iris.safetensors").L, expected)
         assert found["comparison"] is None
         assert {name: len(scores) for name, scores in found["held_out"].items()} == {
-            "Euclidean, as is": 3,
-            "Euclidean": 3,
+            "Euclidean (unscaled)": 3,
+            "Euclidean (standardised)": 3,
             "learned": 3,
         }
         assert np.mean(found["held_out"]["learned"]) > 0.8
@@ -238,7 +238,7 @@ def test_triplets(document, folder, iris):
     compared = found["comparison"]
     assert (compared["n_folds"], compared["n_triplets"]) == (3, len(table))
     accuracy = {method["name"]: method["triplet_accuracy"] for method in compared["methods"]}
-    assert accuracy["BoostMetric"] > accuracy["Euclidean"]
+    assert accuracy["BoostMetric"] > accuracy["Euclidean (standardised)"]
     assert "LDA" not in accuracy
 
 

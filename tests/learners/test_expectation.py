@@ -5,7 +5,8 @@ import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
 from nearfar import Metric
-from nearfar.learners.expectation import expect_error, wilson
+from nearfar.evaluate.intervals import mean_interval
+from nearfar.learners.expectation import expect_error
 
 IDENTITY = Metric.identity(2)
 
@@ -23,7 +24,9 @@ def test_with_all_rows_there_it_is_the_error_of_three_neighbours(rng, n):
     voters = KNeighborsClassifier(min(3, n)).fit(X, y)
     expected = expect_error((IDENTITY, IDENTITY), X, y, test, y_test, n_rows=n)
     assert expected.value == pytest.approx(np.mean(voters.predict(test) != y_test))
-    assert (expected.low, expected.high) == wilson(expected.value, 200)
+    assert (expected.low, expected.high) == mean_interval(
+        expected.value, expected.value * (1 - expected.value) / 200, 200
+    )
 
 
 def test_errors_are_extrapolated_to_all_rows(rng):

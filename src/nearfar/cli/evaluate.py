@@ -9,9 +9,10 @@ from nearfar.cli import options
 from nearfar.cli.constraints import read_pairs, read_triplets
 from nearfar.cli.errors import UserError
 from nearfar.cli.files import load_metric
-from nearfar.cli.held_out import LEARNED, euclidean_metrics
+from nearfar.cli.held_out import LEARNED
 from nearfar.cli.rows import Rows, read_rows
 from nearfar.cli.terminal import bars, command, show_json, show_table
+from nearfar.comparison.compared_methods import euclidean_metrics
 from nearfar.metrics.metric import Metric
 
 

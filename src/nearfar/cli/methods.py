@@ -20,7 +20,7 @@ from nearfar.cli.errors import UserError
 from nearfar.cli.rows import Rows
 from nearfar.cli.terminal import bars, convergence_notes
 from nearfar.comparison import Comparison, Method, default_methods, learned_method
-from nearfar.comparison.methods import ALL, Learners, seeded
+from nearfar.comparison.compared_methods import ALL, Learners, seeded
 from nearfar.constraints import Mining, Pairs, Triplets
 from nearfar.learners.auto import AutoMetric, known_learners
 from nearfar.learners.auto_problem import PRIOR

@@ -19,7 +19,7 @@ from nearfar.cli.files import check_output, load_metric, save_threshold, stored_
 from nearfar.cli.rows import Rows, read_rows
 from nearfar.cli.table_writers import WRITTEN_TABLES, write_frame
 from nearfar.cli.terminal import command, note, say, show_json, show_table
-from nearfar.comparison.checkpoint import digest
+from nearfar.comparison.comparison_checkpoint import digest
 from nearfar.constraints import Pairs
 from nearfar.evaluate import verification, verification_curve
 from nearfar.metrics.metric import Metric

@@ -19,12 +19,12 @@ layout         the columns of the table
 table          the result: a table with marks and a verdict in words
 """
 
+from nearfar.comparison.compared_methods import Method, default_methods, learned_method
 from nearfar.comparison.gains import Gain
-from nearfar.comparison.methods import Method, default_methods, learned_method
-from nearfar.comparison.results import MethodResult
+from nearfar.comparison.goal_verdict import GoalComparison, Verdict
+from nearfar.comparison.method_results import MethodResult
 from nearfar.comparison.runner import compare
 from nearfar.comparison.table import Comparison
-from nearfar.comparison.verdict import GoalComparison, Verdict
 
 __all__ = [
     "Comparison",

@@ -7,8 +7,9 @@ neighbours and rankings, `verification` those of pairs, `likelihood` their likel
 
 from nearfar.evaluate.likelihood import LikelihoodRatios, cllr, min_cllr
 from nearfar.evaluate.profiles import accuracy_by
+from nearfar.evaluate.rankings import average_precision_at_r
 from nearfar.evaluate.retrieval import (
-    average_precision_at_r,
+    average_precisions,
     knn_error,
     leave_one_out_error,
     map_at_r,
@@ -26,6 +27,7 @@ __all__ = [
     "Verification",
     "accuracy_by",
     "average_precision_at_r",
+    "average_precisions",
     "cllr",
     "knn_error",
     "leave_one_out_error",

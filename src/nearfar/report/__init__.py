@@ -19,7 +19,7 @@ Needs matplotlib and Jinja: ``pip install "nearfar[report]"``.
 """
 
 from nearfar.report.page import write_report
-from nearfar.report.search import SearchStudy, write_search_report
+from nearfar.report.search_page import SearchStudy, write_search_report
 from nearfar.report.study import Study
 
 __all__ = ["SearchStudy", "Study", "write_report", "write_search_report"]

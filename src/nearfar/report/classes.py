@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar.comparison.results import paired
+from nearfar.comparison.method_results import paired
 from nearfar.report.blocks import Block, Cell, Matrix, Section, Table, Text
 from nearfar.report.study import Study
 from nearfar.typing import Ints, Vector

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from nearfar.comparison.gains import Gain
-from nearfar.comparison.verdict import CLEAR, PROBABLE
+from nearfar.comparison.goal_verdict import CLEAR, PROBABLE
 
 Category = Literal[
     "clearly better",

@@ -25,7 +25,6 @@ from nearfar.report.blocks import (
     Text,
 )
 from nearfar.report.headline import Headline
-from nearfar.report.measures import Measure
 from nearfar.report.page import render_page, write_page
 from nearfar.retrieval import Relevance, SearchComparison, SearchResult
 from nearfar.retrieval.results import Change
@@ -120,7 +119,8 @@ def _headline(compared: SearchComparison) -> Headline:
         f"probability that it makes a practical difference: {100 * verdict.probability:.0f} %."
     )
     return Headline(
-        Measure("Search", compared.measure, compared.measure),
+        compared.measure,
+        "Search",
         "untouched vectors",
         f"{method} vectors",
         f"{verdict.before:.3f}",

@@ -8,7 +8,7 @@ from sklearn.preprocessing import StandardScaler
 import nearfar
 from nearfar import MLKR, AutoMetric, BoostMetric, InverseCovariance
 from nearfar.comparison import default_methods
-from nearfar.comparison.methods import DEFAULT_LEARNERS
+from nearfar.comparison.compared_methods import DEFAULT_LEARNERS
 from nearfar.learners.auto import known_learners
 from nearfar.learners.base import MetricLearner
 from nearfar.metrics.search import Gallery
