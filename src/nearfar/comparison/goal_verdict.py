@@ -14,7 +14,7 @@ not tested, because there is no test by folds; fits that were stopped early are 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -50,8 +50,27 @@ EVEN = 0.5
 _SIGNIFICANCE_LEVEL = 0.05
 
 
+class BaseVerdict:
+    """What all verdicts have: a category and a headline."""
+
+    category: Any
+    headline: str
+
+    @property
+    def helps(self) -> bool:
+        """Whether the method is clearly or probably better."""
+        return self.category in ("clearly better", "probably better")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the verdict as plain numbers and strings."""
+        return dict(vars(self))
+
+    def __str__(self) -> str:
+        return self.headline
+
+
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(BaseVerdict):
     """Which method to use for a goal.
 
     Attributes
@@ -80,18 +99,6 @@ class Verdict:
     high: float
     probability: float
     headline: str
-
-    @property
-    def helps(self) -> bool:
-        """Whether the method is clearly or probably better."""
-        return self.category in ("clearly better", "probably better")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the verdict as plain numbers and strings."""
-        return asdict(self)
-
-    def __str__(self) -> str:
-        return self.headline
 
 
 class GoalComparison:

@@ -218,10 +218,10 @@ class Comparison(Mapping[str, MethodResult]):
         groups = {data: [cells_of(row) for row in rows] for data, rows in self._groups().items()}
         every = [list(columns)] + [cells for group in groups.values() for cells in group]
         widths = [max(map(len, column)) for column in zip(*every, strict=True)]
-        lines = [self.title, _aligned(columns, widths)]
+        lines = [self.title, aligned(columns, widths)]
         for data, group in groups.items():
             lines += [f"{data}:"] if data else []
-            lines += [_aligned(cells, widths) for cells in group]
+            lines += [aligned(cells, widths) for cells in group]
         return "\n".join([*lines, self.legend, *self.notes, *self.verdicts])
 
     def __repr__(self) -> str:
@@ -297,8 +297,8 @@ def _gain(measure: str, goal: GoalComparison, result: MethodResult) -> dict[str,
     return {f"{measure}_{name}": getattr(gain, key, None) for key, name in names.items()}
 
 
-def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
-    """Return a line of the table; the first column is text, the others are numbers."""
+def aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """Return a line of a table; the first column is text, the others are numbers."""
     name, *numbers = cells
     padded = [cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True)]
     return "  ".join([name.ljust(widths[0]), *padded]).rstrip()

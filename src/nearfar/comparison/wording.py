@@ -82,7 +82,7 @@ class Wording:
         return self.measure.supervision[0] if self.measure.of == "judgements" else "rows"
 
     def _expected(self, gain: Gain) -> str:
-        return f"Expected gain {self.measure.write_gain(gain)}."
+        return f"Expected gain {self.measure.write_gain(gain.gain, gain.low, gain.high)}."
 
     def _measure(self, result: MethodResult) -> str:
         return f"{self.measure.label} {self._figure(result)}"

@@ -1,8 +1,17 @@
 """Measures of how good a metric is, on data with known classes or known pairs.
 
 Shares are in [0, 1]; `cllr` and `min_cllr` are in bits. These and errors (`eer` and the functions
-named so) are better when smaller, all others when larger. `retrieval` defines the measures of
-neighbours and rankings, `verification` those of pairs, `likelihood` their likelihood ratios.
+named so) are better when smaller, all others when larger.
+
+measures           what methods are compared by, in one registry
+rankings           vote, average precision and triplet shares of each query
+judgement_losses   how wrong a distance is about each triplet or pair
+intervals          the 90 % interval of a mean
+overlap            the variance of a mean over judgements that share rows
+retrieval          means of measures of neighbours and rankings
+verification       ROC curves of pairs
+likelihood         likelihood ratios of pairs
+profiles           accuracy against a parameter
 """
 
 from nearfar.evaluate.likelihood import LikelihoodRatios, cllr, min_cllr

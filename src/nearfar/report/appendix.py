@@ -57,7 +57,9 @@ def _tests(study: Study, comparison: Comparison) -> Table:
         row = [result.name]
         for goal in goals:
             gain, p = goal.gains.get(result.name), goal.p_values.get(result.name)
-            row.append("" if gain is None else goal.measure.write_gain(gain))
+            row.append(
+                "" if gain is None else goal.measure.write_gain(gain.gain, gain.low, gain.high)
+            )
             row.append("" if p is None else _p_value(p))
         if any(row[1:]):
             rows.append(row)

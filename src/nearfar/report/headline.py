@@ -128,9 +128,15 @@ def _expectation(goal: GoalComparison, result: MethodResult) -> str:
         return ""
     if goal.mark(result) == "-":
         return f"The difference is significant (p = {goal.p_values[result.name]:.2g})."
+    text = goal.measure.write_gain(gain.gain, gain.low, gain.high)
+    return expectation_text(text, gain.probability)
+
+
+def expectation_text(gain: str, probability: float) -> str:
+    """Return a sentence on an expected gain."""
     return (
-        f"Expected gain {goal.measure.write_gain(gain)}; probability that it makes a practical "
-        f"difference: {probability_text(gain.probability)}."
+        f"Expected gain {gain}; probability that it makes a practical difference: "
+        f"{probability_text(probability)}."
     )
 
 

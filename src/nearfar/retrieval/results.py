@@ -20,6 +20,7 @@ from nearfar.comparison.gains import (
     observe_rows,
 )
 from nearfar.comparison.significance import fold_test, holm, row_test
+from nearfar.comparison.table import aligned
 from nearfar.evaluate.intervals import CONFIDENCE
 from nearfar.retrieval.measures import JudgedRanking
 from nearfar.retrieval.ranking import Ranking
@@ -259,7 +260,7 @@ class SearchComparison(Mapping[str, SearchResult]):
     def __str__(self) -> str:
         header, lines = self._cells()
         widths = [max(map(len, column)) for column in zip(header, *lines, strict=True)]
-        table = [_aligned(cells, widths) for cells in (header, *lines)]
+        table = [aligned(cells, widths) for cells in (header, *lines)]
         return "\n".join([self.title, *table, *self.notes, self.verdict.headline])
 
     def __repr__(self) -> str:
@@ -348,9 +349,3 @@ def scored(name: str, judged: JudgedRanking, k: int, seconds: float = 0.0) -> Se
         f"AP@{depth}": judged.average_precision(depth),
     }
     return SearchResult(name, judged.ranking, values, seconds)
-
-
-def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
-    name, *numbers = cells
-    padded = [cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True)]
-    return "  ".join([name.ljust(widths[0]), *padded]).rstrip()

@@ -6,11 +6,12 @@ its probability come from `comparison.gains`; the p-values are those of `compari
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 from nearfar.comparison.gains import Gain
-from nearfar.comparison.goal_verdict import CLEAR, PROBABLE
+from nearfar.comparison.goal_verdict import CLEAR, PROBABLE, BaseVerdict
+from nearfar.comparison.wording import probability_text
 
 Category = Literal[
     "clearly better",
@@ -22,11 +23,10 @@ Category = Literal[
 ]
 
 SIGNIFICANCE_LEVEL = 0.05
-_ALMOST_SURE = 0.995
 
 
 @dataclass(frozen=True)
-class SearchVerdict:
+class SearchVerdict(BaseVerdict):
     """Whether to use adapted vectors.
 
     Attributes
@@ -63,18 +63,6 @@ class SearchVerdict:
     p_value: float
     headline: str
 
-    @property
-    def helps(self) -> bool:
-        """Whether the adapted vectors are clearly or probably better."""
-        return self.category in ("clearly better", "probably better")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the verdict as plain numbers and strings."""
-        return asdict(self)
-
-    def __str__(self) -> str:
-        return self.headline
-
 
 def judge(
     name: str, measure: str, before: float, after: float, gain: Gain, p_value: float, *, alone: bool
@@ -86,7 +74,7 @@ def judge(
         helps, harms, which = f"Use {name}", f"Adapting does harm ({name})", f" ({name})"
     figures = f"{measure} {before:.3f} -> {after:.3f} on searches it has not seen"
     expected = f"Expected gain {gain.gain:z.3f} ({gain.low:z.3f} to {gain.high:z.3f})."
-    sure = "over 99 %" if gain.probability > _ALMOST_SURE else f"{100 * gain.probability:.0f} %"
+    sure = probability_text(gain.probability)
     keep = "Keep the vectors as they are."
     headline = {
         "clearly better": f"{helps}: {figures} (clearly better: {sure}). {expected}",
