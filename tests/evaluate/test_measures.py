@@ -10,8 +10,9 @@ from sklearn.datasets import load_wine
 
 from nearfar import BoostMetric, compare
 from nearfar.evaluate.measures import ERROR, Measure, measure_of, measures_for, register, unregister
+from nearfar.report import Study
 from nearfar.report.page import render
-from studies import boost, wine_study
+from studies import boost
 
 X, Y = load_wine(return_X_y=True)
 
@@ -45,7 +46,8 @@ def toy():
 
 def study():
     comparison = compare(X, Y, [BoostMetric(max_iter=3)], cv=2)
-    return wine_study(comparison=comparison, metric=boost(X, Y).metric_)
+    options = {"relearn": boost, "comparison": comparison}
+    return Study("wine", X, Y, boost(X, Y).metric_, "BoostMetric", **options)
 
 
 def test_a_measure_that_is_registered_is_in_table_verdict_and_report(toy):
