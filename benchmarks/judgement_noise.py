@@ -59,10 +59,10 @@ def difference(
     }
     found = compare(X, judgements, methods, random_state=seed)
     goal = found.by_goal(kind)
-    assert goal.shared is not None
+    assert goal.overlap is not None
     one, other = (found[name] for name in methods)
     gap = one.wrong - other.wrong
-    return float(gap.mean()), goal.shared.variance(gap), goal.p_value(one, other)
+    return float(gap.mean()), goal.overlap.variance(gap), goal.p_value(one, other)
 
 
 def main() -> None:

@@ -139,7 +139,7 @@ def methods(budget: float) -> dict[str, Callable[[Array, Array], Callable[[Array
                 X, choose_scale(X, Supervision.of(y, len(X)), ["unit", "standard"])
             ).transform
         ),
-        "Euclidean, as is": lambda X, _: Scaler.fit(X, "unit").transform,
+        "Euclidean (unscaled)": lambda X, _: Scaler.fit(X, "unit").transform,
         "Euclidean, standardised": lambda X, _: Scaler.fit(X, "standard").transform,
         "LDA": standardised(LinearDiscriminantAnalysis()),
         "scikit-learn NCA": standardised(NeighborhoodComponentsAnalysis(random_state=0)),

@@ -8,7 +8,7 @@ from nearfar import Metric, evaluate
 def test_labels_triplets_and_pairs(document, iris):
     options = ["both.npz", "--triplets", "triplets.csv", "--pairs", "pairs.csv"]
     found = document("evaluate", "metric.safetensors", *options)
-    assert list(found) == ["learned", "Euclidean", "Euclidean, as is"]
+    assert list(found) == ["learned", "Euclidean (standardised)", "Euclidean (unscaled)"]
     learned = found["learned"]
     metric = Metric.load("metric.safetensors")
     assert learned["3-NN error"] == evaluate.leave_one_out_error(metric, *iris)

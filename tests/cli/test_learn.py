@@ -9,9 +9,9 @@ import pytest
 
 from nearfar import MLKR, AutoMetric, BoostMetric, Metric, Triplets
 from nearfar.cli.method_options import AUTO, LEARNERS
-from nearfar.comparison.verdict import GoalComparison
+from nearfar.comparison.goal_verdict import GoalComparison
 from nearfar.constraints import neighbor_search
-from nearfar.learners.selection.auto_problem import PRIOR
+from nearfar.learners.selection.auto_problem import EUCLIDEAN
 
 from .conftest import LABELS, NAMES, NCA_ONLY, QUICK
 
@@ -32,12 +32,12 @@ class TestAuto:
     def test_a_dataset_by_name(self, run, folder, iris):
         result = run("learn", "iris", "--folds", 2, *NCA_ONLY, "--goal", "ranking")
         assert result.output.startswith("iris: 150 rows x 4 features, 3 classes\n")
-        for text in ("Euclidean, as is", "LDA", "AutoMetric", "3-NN error", "For ranking and"):
+        for text in ("Euclidean (unscaled)", "LDA", "AutoMetric", "3-NN error", "For ranking and"):
             assert text in result.output
         found = AutoMetric(candidates=["NCA"], goal="ranking", random_state=0).fit(*iris)
         np.testing.assert_allclose(Metric.load(folder / "iris.safetensors").L, found.metric_.L)
         shares = sorted(found.weights_.items(), key=lambda item: -item[1])
-        names = {PRIOR: "Euclidean distance"}
+        names = {EUCLIDEAN: "Euclidean distance"}
         blend = ", ".join(f"{100 * w:.0f} % {names.get(n, n)}" for n, w in shares if w > 0)
         lines = result.stdout.splitlines()
         assert lines[-3].endswith(f" s: {blend}.")
@@ -138,8 +138,8 @@ class TestNumbers:
         np.testing.assert_array_equal(Metric.load(folder / "iris.safetensors").L, expected)
         assert found["comparison"] is None
         assert {name: len(scores) for name, scores in found["held_out"].items()} == {
-            "Euclidean, as is": 3,
-            "Euclidean": 3,
+            "Euclidean (unscaled)": 3,
+            "Euclidean (standardised)": 3,
             "learned": 3,
         }
         assert np.mean(found["held_out"]["learned"]) > 0.8
@@ -238,7 +238,7 @@ def test_triplets(document, folder, iris):
     compared = found["comparison"]
     assert (compared["n_folds"], compared["n_triplets"]) == (3, len(table))
     accuracy = {method["name"]: method["triplet_accuracy"] for method in compared["methods"]}
-    assert accuracy["BoostMetric"] > accuracy["Euclidean"]
+    assert accuracy["BoostMetric"] > accuracy["Euclidean (standardised)"]
     assert "LDA" not in accuracy
 
 

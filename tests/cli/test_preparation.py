@@ -82,7 +82,7 @@ def test_commands_take_the_table_as_it_is(learned, table, run, document):
         rtol=1e-9,
     )
     scores = document("evaluate", "c.safetensors", "c.csv.gz", "--label", "segment")
-    assert scores["learned"]["3-NN error"] < scores["Euclidean"]["3-NN error"]
+    assert scores["learned"]["3-NN error"] < scores["Euclidean (standardised)"]["3-NN error"]
     shown = document("show", "c.safetensors")
     assert {c["name"] for c in shown["columns"]["columns"]} == {
         "age",

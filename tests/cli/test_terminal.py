@@ -43,7 +43,7 @@ def test_a_closed_pipe_does_not_cost_the_metric(folder):
 def test_a_terminal_without_unicode(folder, options):
     plain = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run([*COMPARE, *options], capture_output=True, env=plain, check=True)
-    assert b"Euclidean" in done.stdout
+    assert b"Euclidean (standardised)" in done.stdout
     assert done.stderr == b""
 
 

@@ -8,13 +8,18 @@ from scipy.stats import norm
 
 from nearfar.comparison import gains
 from nearfar.comparison.gains import expected_gains, observe_rows, smallest_gain
+from nearfar.evaluate.measures import measure_of
 
 GOALS = ["classification", "ranking"]
 
 
 def row_gains(differences, loss, goal, **options):
-    observed = [observe_rows(each, goal) for each in differences]
-    return expected_gains(observed, loss, goal, **options)
+    observed = [observe_rows(each, noise(goal)) for each in differences]
+    return expected_gains(observed, loss, measure_of(goal).spreads, **options)
+
+
+def noise(goal):
+    return measure_of(goal).noise * measure_of(goal).gain_noise
 
 
 def rows(better, worse, n):
@@ -25,10 +30,10 @@ def rows(better, worse, n):
 def by_integration(difference, loss, goal, prior_mean=gains.PRIOR_MEAN):
     """The posterior of one method's gain, on a fine grid of gains."""
     n = len(difference)
-    g, v = difference.mean(), gains._NOISE[goal] * difference.var() / n + 1 / n**2
+    g, v = difference.mean(), noise(goal) * difference.var() / n + 1 / n**2
     theta = np.linspace(-1.5, 1.5, 300_001)
     density = np.zeros_like(theta)
-    spreads = gains._SPREADS[goal]
+    spreads = measure_of(goal).spreads
     p_none = gains._PROBABILITY_OF_NO_SPREAD
     for tau, p in [(gains._NO_SPREAD, p_none)] + [
         (t, (1 - p_none) / len(spreads)) for t in spreads
@@ -114,7 +119,7 @@ def test_stated_probabilities_hold_for_the_best_of_many():
     n, n_methods, loss = 200, 8, 0.3
     stated, real = [], []
     for problem in range(450):
-        spread = 0.0 if problem % 3 == 0 else rng.choice(gains._SPREADS["classification"])
+        spread = 0.0 if problem % 3 == 0 else rng.choice(measure_of("classification").spreads)
         theta = np.clip(spread * loss * (0.5 + rng.normal(size=n_methods)), -0.25, 0.25)
         luck = rng.uniform(size=(n_methods, n))
         luck = np.where(rng.uniform(size=luck.shape) < 0.7, rng.uniform(size=n), luck)

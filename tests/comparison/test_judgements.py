@@ -10,9 +10,10 @@ from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from comparison.helpers import Fixed
+from comparison.helpers import FakeClock, Fixed
 from nearfar import LSML, RCA, Chunklets, Metric, Pairs, RandomPairs, Triplets, compare
-from nearfar.comparison.tasks import judged, misplaced
+from nearfar.comparison.splits import judgement_folds
+from nearfar.evaluate.judgement_losses import judgement_shares, misplaced
 from nearfar.learners.scaler import Scaler
 
 X, Y = load_wine(return_X_y=True)
@@ -51,12 +52,12 @@ class TestTriplets:
         return by_triplets
 
     def test_methods(self, found):
-        names = ["Euclidean, as is", "Euclidean", "cosine", "L1", "chi-square"]
+        names = ["Euclidean (unscaled)", "Euclidean (standardised)", "cosine", "L1", "chi-square"]
         assert list(found) == [*names, "inverse covariance", "LSML"]
 
     def test_accuracies_are_those_of_held_out_anchors(self, found):
-        folds = judged(X, TRIPLETS, 4, None, 0).splits.folds
-        metrics = {"Euclidean": Scaler.fit(X, "standard").euclidean, "cosine": None}
+        folds = judgement_folds(TRIPLETS, 4, None, 0)
+        metrics = {"Euclidean (standardised)": Scaler.fit(X, "standard").euclidean, "cosine": None}
         metrics["cosine"] = Metric(np.eye(13), unit_rows=True)
         for number, (train, test) in enumerate(folds):
             seen, unseen = TRIPLETS.take(train), TRIPLETS.take(test)
@@ -131,7 +132,7 @@ class TestPairs:
         return by_pairs
 
     def test_areas_are_those_of_held_out_pairs(self, found):
-        folds = judged(X, PAIRS, 5, None, 0).splits.folds
+        folds = judgement_folds(PAIRS, 5, None, 0)
         for number, (train, test) in enumerate(folds):
             unseen = PAIRS.take(test)
             metric = RCA().fit(X, PAIRS.take(train)).metric_
@@ -140,7 +141,7 @@ class TestPairs:
 
     def test_no_pair_is_in_both_parts(self):
         both_ways = Pairs(np.vstack([PAIRS.index, PAIRS.index[:, ::-1]]), np.tile(PAIRS.similar, 2))
-        for train, test in judged(X, both_ways, 5, None, 0).splits.folds:
+        for train, test in judgement_folds(both_ways, 5, None, 0):
             seen, unseen = (
                 {tuple(sorted(pair)) for pair in both_ways.index[part].tolist()}
                 for part in (train, test)
@@ -151,7 +152,7 @@ class TestPairs:
         index = np.column_stack([np.arange(0, 120, 2), np.arange(1, 120, 2)])
         index = np.vstack([index, index[:, ::-1]])
         pairs = Pairs(index, np.tile(np.arange(60) % 2 == 0, 2))
-        for train, test in judged(X, pairs, 5, None, 0).splits.folds:
+        for train, test in judgement_folds(pairs, 5, None, 0):
             assert not set(index[train].ravel()) & set(index[test].ravel())
 
     def test_the_verdict(self, found):
@@ -168,7 +169,8 @@ def test_the_mean_of_misplaced_pairs_is_the_area_above_the_curve(rng, weighted):
     pairs = Pairs(index, rng.random(80) < 0.3, rng.integers(1, 4, 80) if weighted else None)
     distances = rng.integers(0, 9, 80).astype(float)
     area = roc_auc_score(pairs.similar, -distances, sample_weight=pairs.weight)
-    assert misplaced(distances, pairs).mean() == pytest.approx(1 - area)
+    wrong = misplaced(distances, pairs.similar, pairs.weight)
+    assert (wrong * judgement_shares(pairs)).mean() == pytest.approx(1 - area)
 
 
 def test_pipelines_and_given_metrics():
@@ -178,12 +180,12 @@ def test_pipelines_and_given_metrics():
     assert not found.left_out
     expected = Metric(np.eye(13)[:2]).prefers(Z, TRIPLETS).mean()
     assert 1 - np.nanmean(found["given"].wrong) == pytest.approx(expected)
-    assert found["pipeline"].error < found["Euclidean"].error
+    assert found["pipeline"].error < found["Euclidean (standardised)"].error
 
 
 def test_a_budget_uses_samples_of_judgements():
     found = compare(X, draw_triplets(6000), ["LSML"], budget=0)
-    tried = found.partly_tried["Euclidean"]
+    tried = found.partly_tried["Euclidean (standardised)"]
     assert tried.startswith("1 of 5 folds, 300 of 48")
     assert tried.endswith(" training triplets")
 
@@ -208,8 +210,9 @@ def test_a_checkpoint(tmp_path):
 
 
 def test_constraints_over_samples_and_splitters():
-    over = compare(X, TRIPLETS.over(len(X)), [], cv=3)
-    assert str(over) == str(compare(X, TRIPLETS, [], cv=3))
+    clock = FakeClock()
+    over = compare(X, TRIPLETS.over(len(X)), [], cv=3, clock=clock)
+    assert str(over) == str(compare(X, TRIPLETS, [], cv=3, clock=clock))
     assert compare(X, TRIPLETS, [], cv=KFold(3)).n_folds == 3
 
 

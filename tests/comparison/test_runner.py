@@ -62,8 +62,8 @@ def scikit_learn_errors(X, y):
     votes = KNeighborsClassifier(3, algorithm="brute")
     manhattan = KNeighborsClassifier(3, algorithm="brute", metric="manhattan")
     models = {
-        "Euclidean, as is": votes,
-        "Euclidean": make_pipeline(StandardScaler(), votes),
+        "Euclidean (unscaled)": votes,
+        "Euclidean (standardised)": make_pipeline(StandardScaler(), votes),
         "cosine": make_pipeline(Normalizer(), votes),
         "L1": make_pipeline(StandardScaler(), manhattan),
         "inverse covariance": make_pipeline(StandardScaler(), Whitened(), votes),
@@ -126,17 +126,19 @@ def test_repeated_and_partial_folds():
     folds = [(rows[::2], rows[1::2]), (rows[1::2], rows[::2]), (rows[::2], rows[1::2])]
     found = compare(X, Y, [], cv=folds)
     assert found.n_folds == 3
-    assert np.isin(found["Euclidean"].wrong, [0, 0.5, 1]).all()
+    assert np.isin(found["Euclidean (standardised)"].wrong, [0, 0.5, 1]).all()
     part = compare(X, Y, [], cv=[(rows[::2], rows[1::10])])
-    assert np.isnan(part["Euclidean"].wrong).sum() == 135
+    assert np.isnan(part["Euclidean (standardised)"].wrong).sum() == 135
 
 
 def test_masks_and_groups(rng):
     mask = rng.permutation(np.arange(150) < 50)
     found = compare(X, Y, [], cv=[(~mask, mask)])
     assert (
-        found["Euclidean"].error
-        == compare(X, Y, [], cv=[(np.flatnonzero(~mask), np.flatnonzero(mask))])["Euclidean"].error
+        found["Euclidean (standardised)"].error
+        == compare(X, Y, [], cv=[(np.flatnonzero(~mask), np.flatnonzero(mask))])[
+            "Euclidean (standardised)"
+        ].error
     )
     groups = np.arange(150) % 6
     found = compare(X, Y, [], cv=GroupKFold(3), groups=groups)
@@ -146,15 +148,15 @@ def test_masks_and_groups(rng):
 def test_folds_without_rows_to_rank():
     labels = np.where(np.arange(150) == 0, 3, Y)
     found = compare(X[::10], labels[::10], [], cv=LeaveOneOut())
-    assert 0.5 < found["Euclidean"].map_at_r < 1
-    assert found.ranking.mark(found["Euclidean"]) == ""
+    assert 0.5 < found["Euclidean (standardised)"].map_at_r < 1
+    assert found.ranking.mark(found["Euclidean (standardised)"]) == ""
 
 
 def test_without_a_seed_all_methods_are_scored_on_the_same_rows(monkeypatch):
     monkeypatch.setattr(scoring, "_RANKED_DISTANCES", 1)
     monkeypatch.setattr(scoring, "_RANKED_ROWS", 7)
     found = compare(X, Y, [], random_state=None)
-    ranked = {tuple(np.isnan(result.average_precision)) for result in found.values()}
+    ranked = {tuple(np.isnan(result.losses["map_at_r"])) for result in found.values()}
     assert len(ranked) == 1
 
 
@@ -163,7 +165,7 @@ def test_progress_ends_at_its_total():
     compare(X, Y, [], cv=3, progress=lambda *call: seen.append(call))
     assert [done for done, _, _ in seen] == list(range(21))
     assert {total for _, total, _ in seen} == {21}
-    assert seen[0][2] == "Euclidean, as is, fold 1 of 3, 100 rows"
+    assert seen[0][2] == "Euclidean (unscaled), fold 1 of 3, 100 rows"
 
 
 def test_a_deadline_ends_fits_and_what_tries_several():
@@ -186,9 +188,9 @@ def test_a_method_that_fails_is_left_out():
 
 def test_distances_that_overflow_are_no_distances():
     found = compare(X * 1e200, Y, [], cv=2)
-    assert found.left_out[0].name == "Euclidean, as is"
+    assert found.left_out[0].name == "Euclidean (unscaled)"
     assert "not finite" in found.left_out[0].note
-    assert found.classification.reference.name == "Euclidean"
+    assert found.classification.reference.name == "Euclidean (standardised)"
 
 
 BAD = {

@@ -8,7 +8,7 @@ import pytest
 
 from comparison.helpers import Fixed
 from nearfar.comparison import Comparison, MethodResult, default_methods
-from nearfar.comparison.results import NO_TIME
+from nearfar.comparison.method_results import NO_TIME
 
 
 def comparison(n_neighbors=3, **notes):
@@ -19,16 +19,15 @@ def comparison(n_neighbors=3, **notes):
         if method.name in notes:
             results.append(MethodResult(method, note=notes[method.name]))
             continue
-        wrong, precision = rng.integers(2, size=30).astype(float), rng.uniform(size=30)
+        losses = {"error": rng.integers(2, size=30).astype(float)}
+        losses["map_at_r"] = 1 - rng.uniform(size=30)
+        losses["triplet_accuracy"] = rng.uniform(size=3).repeat(10)
         results.append(
             MethodResult(
                 method,
-                errors=wrong.reshape(3, 10).mean(axis=1),
-                triplet_accuracies=rng.uniform(size=3),
-                maps_at_r=precision.reshape(3, 10).mean(axis=1),
+                losses,
+                {name: values.reshape(3, 10).mean(axis=1) for name, values in losses.items()},
                 seconds=rng.uniform(size=3),
-                wrong=wrong,
-                average_precision=precision,
             )
         )
     return Comparison(results, n_neighbors=n_neighbors, n_folds=3, n_rows=30)
@@ -66,6 +65,22 @@ def test_mapping_and_goals():
     assert found.by_goal("classification") is found.classification
 
 
+def test_old_names():
+    found = comparison()
+    with pytest.warns(FutureWarning, match=r"'Euclidean' is now 'Euclidean \(standardised\)'"):
+        assert found["Euclidean"] is found["Euclidean (standardised)"]
+    result = found["LDA"]
+    for old, values, measure in (
+        ("average_precision", result.losses, "map_at_r"),
+        ("maps_at_r", result.fold_losses, "map_at_r"),
+        ("triplet_accuracies", result.fold_losses, "triplet_accuracy"),
+    ):
+        with pytest.warns(FutureWarning, match=f"{old} is now 1 - "):
+            np.testing.assert_array_equal(getattr(result, old), 1 - values[measure])
+    with pytest.raises(AttributeError, match="no attribute 'other'"):
+        result.other  # noqa: B018
+
+
 def test_json_and_pandas():
     found = comparison(other="failed: too hot")
     document = json.loads(json.dumps(found.to_dict()))
@@ -79,7 +94,7 @@ def test_json_and_pandas():
     rows = {row["name"]: row for row in document["methods"]}
     assert rows["LDA"]["error_gain"] == found.classification.gains["LDA"].gain
     assert rows["LDA"]["map_at_r_gain_probability"] == found.ranking.gains["LDA"].probability
-    assert rows["Euclidean"]["error_gain"] is None
+    assert rows["Euclidean (standardised)"]["error_gain"] is None
     table = found.to_pandas()
     assert list(table.index) == list(found)
     assert table.loc["LDA", "error"] == found["LDA"].error
@@ -111,4 +126,4 @@ def test_html():
 
 def test_a_comparison_needs_euclidean_distance():
     with pytest.raises(ValueError, match="Euclidean distance failed"):
-        comparison(**{"Euclidean": "failed", "Euclidean, as is": "failed"})
+        comparison(**{"Euclidean (standardised)": "failed", "Euclidean (unscaled)": "failed"})

@@ -48,11 +48,13 @@ def test_methods_learn_from_other_classes_and_are_validated_on_others_again():
 
 def test_test_rows_are_queries_among_each_other():
     found = compare(X, Y, [], split="classes", cv=2, n_neighbors=3)
-    plain = found["Euclidean, as is"]
+    plain = found["Euclidean (unscaled)"]
     identity = Metric.identity(64)
     for i, (_, test) in enumerate(class_folds(Y, 2, None, 0)):
         rows, labels = X[test], Y[test]
-        assert plain.maps_at_r[i] == pytest.approx(map_at_r(identity, rows, labels))
+        assert 1 - plain.fold_losses["map_at_r"][i] == pytest.approx(
+            map_at_r(identity, rows, labels)
+        )
         expected = leave_one_out_error(identity, rows, labels, n_neighbors=3)
         assert plain.errors[i] == pytest.approx(expected)
     assert found.to_dict()["split"] == "classes"
@@ -69,14 +71,14 @@ def test_triplets_of_rows_among_each_other():
         if same.any():
             other = distances[i][labels != labels[i]]
             shares.append((distances[i][same][:, None] < other).mean())
-    assert found.triplet_accuracy == pytest.approx(np.mean(shares))
+    assert 1 - found.loss("triplet_accuracy") == pytest.approx(np.mean(shares))
 
 
 def test_rows_that_are_alone_in_their_class_are_not_scored():
     gallery = np.array([[0.0], [1.0], [2.0], [9.0]]), np.array([0, 0, 1, 2])
     found = score_distance(Metric.identity(1), gallery, None, n_neighbors=1)
-    assert np.isnan(found.wrong).tolist() == [False, False, True, True]
-    assert np.isnan(found.average_precision).tolist() == [False, False, True, True]
+    assert np.isnan(found.losses["error"]).tolist() == [False, False, True, True]
+    assert np.isnan(found.losses["map_at_r"]).tolist() == [False, False, True, True]
 
 
 def test_significance_counts_classes():

@@ -103,11 +103,11 @@ class TestAccuracyByRank:
 
     def test_another_baseline(self):
         learner = BoostMetric(scale="standard", max_iter=3).fit(*PARTS[:2])
-        unscaled = {"Euclidean, as is": Metric.identity(13)}
+        unscaled = {"Euclidean (unscaled)": Metric.identity(13)}
         ax = plots.accuracy_by_rank(learner, *PARTS, baseline=unscaled)
         level = ax.lines[1].get_ydata()[0]
         assert level == 1 - evaluate.knn_error(Metric.identity(13), *PARTS)
-        assert legend_of(ax) == ["BoostMetric", "Euclidean, as is"]
+        assert legend_of(ax) == ["BoostMetric", "Euclidean (unscaled)"]
 
     def test_one_point_is_the_final_metric(self):
         learner = DRMetric(scale="standard", prior=None).fit(*PARTS[:2])

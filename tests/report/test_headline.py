@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_wine
 
-from nearfar import BoostMetric, Metric, compare, evaluate
-from nearfar.comparison.results import paired
+from nearfar import BoostMetric, Metric, Triplets, compare, evaluate
+from nearfar.comparison.method_results import paired
 from nearfar.report import Study
 from nearfar.report.headline import headlines, reason
-from nearfar.report.held_out import compare_losses
+from nearfar.report.held_out_rows import compare_losses
 from nearfar.report.page import render
 from studies import boost, judgements_study, wine_study
 
@@ -30,16 +30,16 @@ def test_numbers_and_category_are_those_of_the_comparison():
     assert first.after == f"{100 * result.error:.1f} %"
     gain = goal.gains["BoostMetric"]
     assert f"Expected gain {100 * gain.gain:.1f} points" in first.gain
-    assert second.measure.name == "MAP@R"
+    assert second.measure == "MAP@R"
     assert second.after == f"{result.map_at_r:.3f}"
     assert second.badge == "clearly better"
 
 
 def test_the_goal_that_the_method_was_chosen_for_comes_first():
     first, second = headlines(wine_study(goal="ranking"))
-    assert first.measure.name == "MAP@R"
+    assert first.measure == "MAP@R"
     assert first.basis == "Cross-validated on 2 folds."
-    assert second.measure.name == "error"
+    assert second.measure == "error"
 
 
 def test_without_a_comparison_held_out_rows_decide():
@@ -55,10 +55,10 @@ def test_without_a_comparison_held_out_rows_decide():
 
 def test_a_metric_that_is_not_in_the_comparison_has_its_baseline():
     unscaled = compare(X / X.std(axis=0), Y, [], cv=2)
-    assert unscaled.classification.reference.name == "Euclidean"
+    assert unscaled.classification.reference.name == "Euclidean (standardised)"
     study = wine_study(comparison=unscaled, metric=Metric(np.eye(13)[:1]), relearn=None)
     (headline,) = headlines(study)
-    assert study.baseline == "Euclidean"
+    assert study.baseline == "Euclidean (standardised)"
     assert headline.badge == "worse"
     assert headline.sentence == "Keep Euclidean distance: BoostMetric does worse."
     assert "may have been learned from" in headline.basis
@@ -68,21 +68,21 @@ def test_the_same_baseline_everywhere():
     random = np.random.default_rng(0)
     Z = np.column_stack([X / X.std(axis=0), 0.01 * random.normal(size=(len(X), 20))])
     comparison = compare(Z, Y, [BoostMetric(max_iter=3)], cv=2)
-    assert comparison.classification.reference.name == "Euclidean, as is"
+    assert comparison.classification.reference.name == "Euclidean (unscaled)"
     study = wine_study(
         X=Z,
         comparison=comparison,
         metric=boost(Z, Y).metric_,
         feature_names=None,
     )
-    assert list(study.metrics) == ["Euclidean, as is", "BoostMetric"]
-    np.testing.assert_array_equal(study.metrics["Euclidean, as is"].L, np.eye(33))
+    assert list(study.metrics) == ["Euclidean (unscaled)", "BoostMetric"]
+    np.testing.assert_array_equal(study.metrics["Euclidean (unscaled)"].L, np.eye(33))
     text = render(study)
     assert "error with Euclidean distance on unscaled rows" in text
-    assert "Euclidean, as is: held-out rows along" in text
-    assert text.count("<h4>Euclidean, as is</h4>") == 4
+    assert "Euclidean (unscaled): held-out rows along" in text
+    assert text.count("<h4>Euclidean (unscaled)</h4>") == 4
     assert "<h4>Euclidean</h4>" not in text
-    assert "<dd>Euclidean, as is</dd>" in text
+    assert "<dd>Euclidean (unscaled)</dd>" in text
 
 
 @pytest.mark.parametrize("kind", ["triplets", "pairs"])
@@ -97,7 +97,42 @@ def test_judgements(kind):
     else:
         assert headline.after == f"{evaluate.verification(metric, X, unseen).auc:.3f}"
     assert headline.basis == f"Measured on {len(unseen)} held-out {kind}."
-    assert headline.badge in ("clearly better", "probably better")
+    assert headline.badge == study.held_out.verdict.category
+
+
+def triplets_study(index, weight=None):
+    """A report on a metric that is given, about triplets."""
+    return Study("wine", X, Triplets(index, weight), Metric(np.eye(13)[:2]), "mine")
+
+
+def test_weights_of_judgements_count(rng):
+    index = np.array([rng.choice(len(X), 3, replace=False) for _ in range(300)])
+    study = triplets_study(index, rng.uniform(0, 5, size=300))
+    unseen = study.judgement_split[1]
+    weighted = evaluate.triplet_accuracy(study.metric, X, unseen)
+    assert abs(weighted - evaluate.triplet_accuracy(study.metric, X, unseen.index)) > 0.001
+    (headline,) = headlines(study)
+    assert headline.after == f"{100 * weighted:.1f} %"
+    integers = rng.integers(1, 4, size=300)
+    one, copies = (
+        triplets_study(index, integers),
+        triplets_study(np.repeat(index, integers, axis=0)),
+    )
+    assert one.held_out.gains["mine"].gain == pytest.approx(copies.held_out.gains["mine"].gain)
+
+
+def test_judgements_of_one_anchor_are_not_independent(rng):
+    anchors = rng.permutation(len(X))[:90]
+    others = np.array(
+        [rng.choice(np.setdiff1d(range(178), [a]), 2, replace=False) for a in anchors]
+    )
+    index = np.column_stack([anchors, others])
+    once, ten_times = triplets_study(index), triplets_study(np.repeat(index, 10, axis=0))
+    assert 10 * len(once.judgement_split[1]) == len(ten_times.judgement_split[1])
+    intervals = [study.held_out.interval(study.held_out.results[-1]) for study in (once, ten_times)]
+    assert intervals[0] == pytest.approx(intervals[1], abs=1e-9)
+    gains = [study.held_out.gains["mine"] for study in (once, ten_times)]
+    assert gains[0].probability == pytest.approx(gains[1].probability)
 
 
 @pytest.mark.parametrize(
@@ -110,8 +145,9 @@ def test_judgements(kind):
 )
 def test_categories(n_before, n_after, category):
     rows = np.arange(200)
-    losses = {"Euclidean": (rows < n_before).astype(float)}
-    found = compare_losses(losses, {"mine": (rows < n_after).astype(float)})
+    losses = {"Euclidean (standardised)": (rows < n_before).astype(float)}
+    losses["mine"] = (rows < n_after).astype(float)
+    found = compare_losses("classification", losses)
     assert found.verdict.category == category
 
 

@@ -1,4 +1,4 @@
-"""Bars, classes, measures and losses of reports."""
+"""Bars, classes, intervals and losses of reports."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from sklearn.metrics import confusion_matrix, roc_auc_score
 
 from nearfar import BoostMetric, Metric, Pairs, compare
 from nearfar.comparison import Comparison, GoalComparison, MethodResult, default_methods
+from nearfar.evaluate.intervals import mean_interval
+from nearfar.evaluate.measures import PAIR_AUC, HeldOutJudgements
 from nearfar.report.bars import comparison_section
 from nearfar.report.blocks import Bars, Matrix, Table
 from nearfar.report.classes import classes_section, confusion_counts
-from nearfar.report.held_out import judgement_losses
-from nearfar.report.measures import ERROR, MAP_AT_R, interval, loss_interval
 from studies import judgements_study, wine_study
 
 X, Y = load_wine(return_X_y=True)
+EUCLIDEAN = default_methods([])[0]
 
 
 class TestBars:
@@ -55,11 +56,9 @@ class TestBars:
 
     def test_of_nothing_but_the_baseline(self):
         methods = [method for method in default_methods([]) if method.kind == "baseline"]
-        figures = dict.fromkeys(
-            ["errors", "maps_at_r", "triplet_accuracies", "seconds"], np.zeros(1)
-        )
-        by_row = dict.fromkeys(["wrong", "average_precision"], np.zeros(178))
-        only = MethodResult(methods[0], **figures, **by_row)
+        names = ["error", "triplet_accuracy", "map_at_r"]
+        by_row, by_fold = (dict.fromkeys(names, np.zeros(n)) for n in (178, 1))
+        only = MethodResult(methods[0], by_row, by_fold, seconds=np.zeros(1))
         comparison = Comparison([only], n_neighbors=3, n_folds=1, n_rows=178)
         study = wine_study(comparison=comparison, relearn=None)
         assert not any(isinstance(block, Bars) for block in comparison_section(study).blocks)
@@ -94,43 +93,35 @@ class TestClasses:
         np.testing.assert_array_equal(counts, confusion_matrix(actual, predicted, labels=names))
 
 
-class TestMeasures:
-    def test_intervals_contain_the_mean_of_most_samples(self, rng):
-        for share in (0.02, 0.3):
-            samples = (rng.random((500, 200)) < share).astype(float)
-            found = np.array([interval(s.mean(), s.var() / 200, 200) for s in samples])
-            covered = ((found[:, 0] <= share) & (share <= found[:, 1])).mean()
-            assert 0.84 < covered < 0.97
-
-    def test_limits(self):
-        low, high = interval(0.0, 0.0, 20)
-        assert low == 0
-        assert 0.05 < high < 0.2
-        narrow, wide = interval(0.5, 0.001, 100), interval(0.5, 0.004, 100)
-        assert wide[0] < narrow[0] < 0.5 < narrow[1] < wide[1]
-
+class TestIntervals:
     def test_rankings_are_less_sure_and_rows_not_tested_do_not_count(self):
-        euclidean = default_methods([])[0]
         losses = np.append(np.linspace(0, 1, 101), np.nan)
-        result = MethodResult(euclidean, wrong=losses, average_precision=1 - losses)
+        result = MethodResult(EUCLIDEAN, *2 * [{"error": losses, "map_at_r": losses}])
         goals = [GoalComparison([result], goal) for goal in ("classification", "ranking")]
-        errors, rankings = (loss_interval(goal, result) for goal in goals)
+        errors, rankings = (goal.interval(result) for goal in goals)
         assert rankings[0] < errors[0] < 0.5 < errors[1] < rankings[1]
-        unknown = MethodResult(euclidean, wrong=np.full(3, np.nan))
-        assert loss_interval(goals[0], unknown) == (0.0, 1.0)
+        unknown = MethodResult(EUCLIDEAN, {"error": np.full(3, np.nan)})
+        assert goals[0].interval(unknown) == (0.0, 1.0)
+
+    def test_unseen_classes_count_as_one_row_each(self):
+        classes = np.repeat(np.arange(10), 20)
+        losses = {"map_at_r": np.repeat(np.linspace(0.2, 0.6, 10), 20)}
+        result = MethodResult(EUCLIDEAN, losses, losses)
+        rows = GoalComparison([result], "ranking").interval(result)
+        low, high = GoalComparison([result], "ranking", unseen=classes).interval(result)
+        assert low < rows[0] < 0.4 < rows[1] < high
+        variance = 2.0 * np.linspace(0.2, 0.6, 10).var(ddof=1) / 10
+        assert (low, high) == pytest.approx(mean_interval(0.4, variance, 10, grouped=True))
 
     def test_judgements_that_share_rows_are_less_sure(self):
         study = judgements_study("triplets")
         comparison = compare(study.X, study.y, [BoostMetric(max_iter=3)], cv=2)
         (goal,) = comparison.goals.values()
         result = comparison["BoostMetric"]
-        low, high = loss_interval(goal, result)
-        independent = interval(result.error, np.nanvar(result.wrong) / len(study.y), len(study.y))
+        low, high = goal.interval(result)
+        variance, n = np.nanvar(result.wrong) / len(study.y), len(study.y)
+        independent = mean_interval(result.error, variance, n)
         assert low < independent[0] < result.error < independent[1] < high
-
-    def test_numbers(self):
-        assert ERROR.value(0.25) == 0.25
-        assert MAP_AT_R.value(0.25) == 0.75
 
 
 class TestLosses:
@@ -138,11 +129,11 @@ class TestLosses:
         index = np.array([(i, j) for i, j in rng.integers(178, size=(300, 2)) if i != j])
         pairs = Pairs(index, Y[index[:, 0]] == Y[index[:, 1]])
         metric = Metric.identity(13)
-        losses = judgement_losses(metric, X, pairs)
+        values = PAIR_AUC.function(HeldOutJudgements(metric, X, pairs))
         area = roc_auc_score(pairs.similar, -metric.pair_distances(X, index))
         for kind in (True, False):
-            assert losses[pairs.similar == kind].mean() == pytest.approx(1 - area)
+            assert values[pairs.similar == kind].mean() == pytest.approx(area)
 
     def test_of_pairs_of_one_kind_are_none(self):
         pairs = Pairs([[0, 1], [1, 2]], [True, True])
-        assert not judgement_losses(Metric.identity(13), X, pairs).any()
+        assert not PAIR_AUC.losses(HeldOutJudgements(Metric.identity(13), X, pairs)).any()

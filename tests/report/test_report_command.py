@@ -139,7 +139,7 @@ class TestSubject:
 
     def compared(self, *names, error):
         methods = {method.name: method for method in default_methods(["NCA"])}
-        errors = {"Euclidean": 0.5} | dict.fromkeys(names, error)
+        errors = {"Euclidean (standardised)": 0.5} | dict.fromkeys(names, error)
         return Comparison(
             [self.result(methods[name], value) for name, value in errors.items()],
             n_neighbors=3,
@@ -152,10 +152,8 @@ class TestSubject:
         wrong, unranked = (np.arange(100)[:, None] < 100 * np.array([error, ranking_loss])).T
         return MethodResult(
             method,
-            errors=np.array([error]),
-            maps_at_r=np.array([1 - ranking_loss]),
-            wrong=wrong.astype(float),
-            average_precision=1.0 - unranked,
+            {"error": wrong.astype(float), "map_at_r": unranked.astype(float)},
+            {"error": np.array([error]), "map_at_r": np.array([ranking_loss])},
         )
 
     def test_best_guess(self):
@@ -166,7 +164,10 @@ class TestSubject:
 
     def test_best_guess_for_ranking(self):
         methods = {method.name: method for method in default_methods([])}
-        results = [self.result(methods["Euclidean"], 0.2), self.result(methods["LDA"], 0.4, 0.05)]
+        results = [
+            self.result(methods["Euclidean (standardised)"], 0.2),
+            self.result(methods["LDA"], 0.4, 0.05),
+        ]
         comparison = Comparison(results, n_neighbors=3, n_folds=1, n_rows=100)
         assert choose_subject(comparison, find_method("best")).goal == "ranking"
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nearfar.comparison.gains import Gain, expected_gains, observe_rows
+from nearfar.comparison.gains import (
+    SEARCH_NOISE,
+    SEARCH_SPREADS,
+    Gain,
+    expected_gains,
+    observe_rows,
+)
 from nearfar.retrieval.verdict import category, judge, untried
 
 
@@ -76,7 +82,7 @@ def test_noise_is_hardly_ever_called_better(n_queries: int) -> None:
     for _ in range(300):
         changed = rng.random(n_queries) < 0.5
         difference = np.where(changed, rng.normal(0.0, 0.2, n_queries), 0.0)
-        gain = expected_gains([observe_rows(difference, "search")], 0.6, "search")[0]
+        gain = expected_gains([observe_rows(difference, SEARCH_NOISE)], 0.6, SEARCH_SPREADS)[0]
         found.append(category(0.4, 0.4 + float(difference.mean()), gain, p_value=1.0))
     assert found.count("clearly better") <= 3
     assert found.count("probably better") <= 15

@@ -19,7 +19,7 @@ from nearfar.cli.supervised_input import SupervisedInput
 from nearfar.cli.terminal import bars, command, counted, note, say, show_json
 from nearfar.comparison import Comparison
 from nearfar.comparison import compare as compare_methods
-from nearfar.comparison.methods import ALL, Learners
+from nearfar.comparison.compared_methods import ALL, Learners
 from nearfar.constraints import Pairs, Triplets
 
 

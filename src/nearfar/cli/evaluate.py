@@ -9,9 +9,10 @@ from nearfar.cli import options
 from nearfar.cli.constraint_tables import read_pairs, read_triplets
 from nearfar.cli.errors import UserError
 from nearfar.cli.metric_files import load_metric
-from nearfar.cli.regression_scores import LEARNED, euclidean_metrics
+from nearfar.cli.regression_scores import LEARNED
 from nearfar.cli.row_input import InputRows, read_rows
 from nearfar.cli.terminal import bars, command, show_json, show_table
+from nearfar.comparison.compared_methods import euclidean_metrics
 from nearfar.metrics.metric import Metric
 
 

@@ -20,7 +20,7 @@ from nearfar.cli.fit_checkpoint import FitCheckpoint
 from nearfar.cli.row_input import InputRows
 from nearfar.cli.terminal import bars, convergence_notes
 from nearfar.comparison import Comparison, Method, default_methods, learned_method
-from nearfar.comparison.methods import ALL, Learners, seeded
+from nearfar.comparison.compared_methods import ALL, Learners, seeded
 from nearfar.constraints import Mining, Pairs, Triplets
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.classic import InverseCovariance

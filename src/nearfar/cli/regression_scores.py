@@ -13,12 +13,11 @@ from sklearn.neighbors import KNeighborsRegressor
 
 from nearfar.cli.errors import UserError
 from nearfar.cli.terminal import say, show_table
+from nearfar.comparison.compared_methods import STANDARDISED, UNSCALED, euclidean_metrics
 from nearfar.learners.base import MetricLearner
-from nearfar.learners.scaler import Scaler
-from nearfar.metrics.metric import Metric
 from nearfar.typing import Floats, Vector
 
-LEARNED, EUCLIDEAN, UNSCALED = "learned", "Euclidean", "Euclidean, as is"
+LEARNED = "learned"
 
 
 def held_out_regression(
@@ -34,7 +33,7 @@ def held_out_regression(
     """Return R^2 of nearest neighbours with each distance, on the rows of each fold."""
     if folds > len(y) or neighbors > len(y) - -(-len(y) // folds):
         raise UserError(f"{len(y)} rows are too few for {folds} folds and {neighbors} neighbours.")
-    scores: dict[str, list[float]] = {name: [] for name in (UNSCALED, EUCLIDEAN, LEARNED)}
+    scores: dict[str, list[float]] = {name: [] for name in (UNSCALED, STANDARDISED, LEARNED)}
     splitter = KFold(folds, shuffle=True, random_state=seed)
     for number, (seen, unseen) in enumerate(splitter.split(X)):
         progress(number, folds, "folds")
@@ -47,14 +46,6 @@ def held_out_regression(
     return {name: np.array(values) for name, values in scores.items()}
 
 
-def euclidean_metrics(X: Floats) -> dict[str, Metric]:
-    """Return Euclidean distance on the rows as they are, and standardised."""
-    return {
-        UNSCALED: Metric.identity(X.shape[1]),
-        EUCLIDEAN: Scaler.fit(X, "standard").euclidean,
-    }
-
-
 def show_held_out(scores: dict[str, Vector]) -> None:
     """Print the scores, and whether learning helped."""
     rows = [
@@ -62,7 +53,7 @@ def show_held_out(scores: dict[str, Vector]) -> None:
         for name, values in scores.items()
     ]
     show_table(["distance", "held-out rows, R² %"], rows)
-    baseline = max((EUCLIDEAN, UNSCALED), key=lambda name: scores[name].mean())
+    baseline = max((STANDARDISED, UNSCALED), key=lambda name: scores[name].mean())
     gain = scores[LEARNED] - scores[baseline]
     noise = 2 * gain.std(ddof=1) / np.sqrt(len(gain))
     if gain.mean() > noise:

@@ -22,7 +22,7 @@ from nearfar.cli.supervised_input import SupervisedInput
 from nearfar.cli.table_formats import stem_of
 from nearfar.cli.terminal import bars, command, convergence_notes, say, show_json
 from nearfar.comparison import Comparison, Method
-from nearfar.comparison.results import NO_TIME
+from nearfar.comparison.method_results import NO_TIME
 from nearfar.learners.base import MetricLearner
 from nearfar.report import Study, write_report
 

@@ -19,7 +19,7 @@ from nearfar.cli.metric_files import check_output, load_metric, save_threshold, 
 from nearfar.cli.row_input import InputRows, read_rows
 from nearfar.cli.table_formats import WRITTEN_TABLES, write_frame
 from nearfar.cli.terminal import command, note, say, show_json, show_table
-from nearfar.comparison.checkpoint import digest
+from nearfar.comparison.comparison_checkpoint import digest
 from nearfar.constraints import Pairs
 from nearfar.evaluate import verification, verification_curve
 from nearfar.metrics.metric import Metric

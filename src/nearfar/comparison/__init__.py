@@ -1,30 +1,31 @@
 """Compare learners with Euclidean distance and plain methods on the same folds.
 
-methods        what is compared: baselines, plain methods, learners
-tasks          what methods learn from and are scored on: labelled rows, triplets or pairs
-scoring        scores of a distance on the rows of a fold
-splits         the folds, and small samples of them
-trials         fits and scores a method on a training set
-schedule       what to run within a time budget
-cost           how long that takes
-results        results of a method, and of two methods on the same rows
-significance   tests of the difference between two methods
-shared_rows    how sure a mean over judgements is that share rows
-gains          expected gains over Euclidean distance, and how sure they are
-verdict        which method to use
-wording        the sentences that say so
-runner         compare: runs every method on every fold, or within a time budget
-checkpoint     keeps finished results, so that an interrupted comparison can go on
-layout         the columns of the table
-table          the result: a table with marks and a verdict in words
+compared_methods        what is compared: baselines, plain methods, learners
+tasks                   what methods learn from and are scored on: labelled rows, triplets or pairs
+scoring                 scores of a distance on the rows of a fold
+splits                  the folds, and small samples of them
+trials                  fits and scores a method on a training set
+schedule                what to run within a time budget
+fit_cost                how long that takes
+method_results          results of a method, and of two methods on the same rows
+significance            tests of the difference between two methods
+gains                   expected gains over Euclidean distance, and how sure they are
+goal_verdict            which method to use
+wording                 the sentences that say so
+runner                  compare: runs every method on every fold, or within a time budget
+comparison_checkpoint   keeps finished results, so that an interrupted comparison can go on
+table_columns           the columns of the table
+table                   the result: a table with marks and a verdict in words
+
+The measures are in `nearfar.evaluate.measures`.
 """
 
+from nearfar.comparison.compared_methods import Method, default_methods, learned_method
 from nearfar.comparison.gains import Gain
-from nearfar.comparison.methods import Method, default_methods, learned_method
-from nearfar.comparison.results import MethodResult
+from nearfar.comparison.goal_verdict import GoalComparison, Verdict
+from nearfar.comparison.method_results import MethodResult
 from nearfar.comparison.runner import compare
 from nearfar.comparison.table import Comparison
-from nearfar.comparison.verdict import GoalComparison, Verdict
 
 __all__ = [
     "Comparison",

@@ -7,11 +7,9 @@ g of variance s^2 over the rows, and the reference's loss l,
     g ~ N(theta, v),                            v = c s^2 / n + 1 / n^2
     theta ~ N(tau l / 2, (tau l)^2),            tau unknown, one of a few values
 
-- c allows for what rows share. A row is a query and also a result in the rankings of other rows:
-  a mean average precision is a U-statistic of degree two, whose variance is four times that of
-  independent rows. Errors are nearly independent, as are searches among documents. For triplets
-  and pairs, which share rows, the first term of v is that of `shared_rows`, and n is the number of
-  anchors or connected groups.
+- c allows for what rows share (`evaluate.measures`). Errors are nearly independent, as are searches
+  among documents; rankings are not. For triplets and pairs, which share rows, the first term of v
+  is that of `evaluate.overlap`, and n is the number of anchors or connected groups.
 - 1 / n^2 is the variance of one more row on which the methods differ: few such rows tell little.
 - tau says how much there is to gain in these data. It is the same for all methods, and this is
   what keeps the best of many from being overrated: where little can be gained, some methods still
@@ -28,35 +26,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr, softmax
 
+from nearfar.comparison.scoring import known_mean
+from nearfar.evaluate.intervals import CONFIDENCE
+from nearfar.evaluate.overlap import OverlappingJudgements
 from nearfar.typing import Vector
-
-Goal = Literal["classification", "ranking", "triplets", "pairs", "search"]
 
 SMALLEST_GAIN = 0.005
 SMALLEST_RELATIVE_GAIN = 0.05
 """A gain makes a practical difference if it is at least one of these, the second as a share of the
 reference's loss."""
 
-CONFIDENCE = 0.9
 PRIOR_MEAN = 0.5
 """Mean of theta in units of tau l: most methods that people compare gain something."""
 
-_NOISE = {"classification": 1.25, "ranking": 4.0, "search": 1.25}
-"""c by goal."""
-_SPREADS = {
-    "classification": (0.15, 0.3, 0.6),
-    "ranking": (0.05, 0.1, 0.2, 0.4),
-    "triplets": (0.05, 0.1, 0.2, 0.4),
-    "pairs": (0.15, 0.3, 0.6),
-    "search": (0.05, 0.1, 0.2, 0.4),
-}
-"""Values of tau by goal if there is something to gain, all with the same probability."""
+SEARCH_NOISE, SEARCH_SPREADS = 1.25, (0.05, 0.1, 0.2, 0.4)
+"""c and tau of searches; those of other measures are in `evaluate.measures`."""
 _NO_SPREAD = 0.001
 """tau if there is nothing to gain."""
 _PROBABILITY_OF_NO_SPREAD = 0.1
@@ -113,16 +102,30 @@ class Observed:
     n: int
 
 
-def observe_rows(difference: Vector, goal: Goal) -> Observed:
-    """Return the mean of a difference by row, and its variance; nan for rows not tested."""
+def observe_rows(difference: Vector, noise: float) -> Observed:
+    """Return the mean of a difference by row, and its variance; nan for rows not tested.
+
+    `noise` is c: the variance relative to that of independent rows.
+    """
     known = difference[~np.isnan(difference)]
     n = max(len(known), 1)
     gain, spread = (float(known.mean()), float(known.var())) if len(known) else (0.0, 0.0)
-    return Observed(gain, _NOISE[goal] * spread / n + 1 / n**2, n)
+    return Observed(gain, noise * spread / n + 1 / n**2, n)
+
+
+def observe_judgements(difference: Vector, overlap: OverlappingJudgements) -> Observed:
+    """Return the mean of a difference by judgement, and its variance; few groups tell little."""
+    n = max(overlap.n_groups(difference), 1)
+    gain = float(np.nan_to_num(known_mean(difference)))
+    return Observed(gain, overlap.variance(difference) + 1 / n**2, n)
 
 
 def expected_gains(
-    observed: Sequence[Observed], loss: float, goal: Goal, *, prior_mean: float = PRIOR_MEAN
+    observed: Sequence[Observed],
+    loss: float,
+    spreads: Sequence[float],
+    *,
+    prior_mean: float = PRIOR_MEAN,
 ) -> list[Gain]:
     """Estimate the gains of several methods over the same reference.
 
@@ -132,7 +135,8 @@ def expected_gains(
         For each method, how much smaller its loss was than that of the reference.
     loss : float
         Mean loss of the reference.
-    goal : {"classification", "ranking", "triplets", "pairs", "search"}
+    spreads : sequence of float
+        Values of tau if there is something to gain, all with the same probability.
     prior_mean : float, default=0.5
         Mean of theta in units of tau l. It is 0 if neither side is expected to be better.
 
@@ -140,19 +144,19 @@ def expected_gains(
     --------
     >>> import numpy as np
     >>> from nearfar.comparison.gains import expected_gains, observe_rows
-    >>> better = observe_rows(np.repeat([1.0, -1.0, 0.0], [12, 2, 86]), "classification")
-    >>> alone = expected_gains([better], 0.2, "classification")[0]
+    >>> better = observe_rows(np.repeat([1.0, -1.0, 0.0], [12, 2, 86]), 1.25)
+    >>> alone = expected_gains([better], 0.2, (0.15, 0.3, 0.6))[0]
     >>> round(alone.gain, 3), round(alone.probability, 2)
     (0.075, 0.96)
-    >>> same = observe_rows(np.repeat([1.0, -1.0, 0.0], [5, 4, 91]), "classification")
-    >>> beside = expected_gains([better] + 9 * [same], 0.2, "classification")[0]
+    >>> same = observe_rows(np.repeat([1.0, -1.0, 0.0], [5, 4, 91]), 1.25)
+    >>> beside = expected_gains([better] + 9 * [same], 0.2, (0.15, 0.3, 0.6))[0]
     >>> round(beside.gain, 3), round(beside.probability, 2)
     (0.042, 0.73)
     """
     g = np.array([each.gain for each in observed])
     v = np.array([each.variance for each in observed])
     loss = max(loss, 1 / max((each.n for each in observed), default=1))
-    tau = loss * np.array([_NO_SPREAD, *_SPREADS[goal]])[:, None]
+    tau = loss * np.array([_NO_SPREAD, *spreads])[:, None]
     weights = _weights(g, v, tau, prior_mean * tau)
     means = (g * tau**2 + prior_mean * tau * v) / (tau**2 + v)
     stds = tau * np.sqrt(v / (tau**2 + v))

@@ -13,14 +13,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_X_y
 
-from nearfar.comparison.checkpoint import Checkpoint
-from nearfar.comparison.methods import Learners, default_methods
+from nearfar.comparison.compared_methods import Learners, default_methods
+from nearfar.comparison.comparison_checkpoint import ComparisonCheckpoint
 from nearfar.comparison.schedule import run_within
-from nearfar.comparison.splits import Splits, class_folds, make_folds
+from nearfar.comparison.splits import Splits, class_folds, row_folds
 from nearfar.comparison.table import Comparison
-from nearfar.comparison.tasks import LabelledRows, Task, UnseenClasses, judged
+from nearfar.comparison.tasks import ComparisonTask, JudgedRows, LabelledRows, UnseenClasses
 from nearfar.comparison.trials import Progress, TrialRunner
 from nearfar.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
+from nearfar.evaluate.measures import measures_for
 from nearfar.runtime.deadline import Clock
 from nearfar.runtime.parameters import check_parameters, choice, integer, number
 
@@ -46,8 +47,9 @@ def compare(
     cosine distance, L1, chi-square (on unscaled rows, if no value is negative), the inverse
     covariance, and for labels scikit-learn's linear discriminant analysis.
 
-    Labels are judged by classification and ranking of held-out rows, triplets by the share of
-    held-out ones in the right order, pairs by the area under the ROC curve of held-out ones.
+    Labels are scored by classification and ranking of held-out rows, triplets by the share of
+    held-out ones in the right order, pairs by the area under the ROC curve of held-out ones
+    (`nearfar.evaluate.measures`).
 
     Parameters
     ----------
@@ -105,7 +107,7 @@ def compare(
     >>> from sklearn.datasets import load_wine
     >>> from nearfar import compare
     >>> found = compare(*load_wine(return_X_y=True), ["BoostMetric"])
-    >>> found["LDA"].error < found["Euclidean, as is"].error
+    >>> found["LDA"].error < found["Euclidean (unscaled)"].error
     True
     >>> found.ranking.winner.name
     'LDA'
@@ -129,7 +131,7 @@ def compare(
         y = y.constraints
     if isinstance(y, Chunklets):
         raise ValueError("Chunklets cannot be held out; give labels, Triplets or Pairs.")
-    task: Task
+    task: ComparisonTask
     if isinstance(y, Triplets | Pairs):
         if split == "classes":
             raise ValueError(
@@ -137,17 +139,18 @@ def compare(
                 "triplets by anchor."
             )
         points = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        task = judged(points, y, cv, groups, random_state)
+        task = JudgedRows(points, y, cv, groups, random_state)
         compared = [version("nearfar"), points, vars(task.judgements), task.splits.folds, seed]
     else:
         task = _labelled(X, y, cv, groups, split, n_neighbors, random_state, seed)
         compared = [version("nearfar"), task.X, task.y, task.splits.folds, n_neighbors, seed]
-    methods = default_methods(learners, random_state=random_state, supervision=task.kind)
+    methods = default_methods(learners, random_state=random_state, supervision=task.supervision)
+    measures = [measure.name for measure in measures_for(task.supervision)]
     if split == "classes":
         methods = [method.for_new_classes() for method in methods]
         compared.append(split)
     folds = task.splits.folds
-    with Checkpoint(checkpoint, compared, task.splits, clock=clock) as kept:
+    with ComparisonCheckpoint(checkpoint, compared, task.splits, measures, clock=clock) as kept:
         runner = TrialRunner(task, methods, kept, progress=progress, clock=clock)
         if budget is None:
             runner.run_all()
@@ -159,8 +162,8 @@ def compare(
         n_folds=len(folds),
         n_rows=len(task.X),
         test_share=float(np.mean([len(test) / len(train) for train, test in folds])),
-        goals=task.goals,
-        shared=task.shared,
+        supervision=task.supervision,
+        overlap=task.overlap,
         unseen=task.unseen,
     )
 
@@ -179,10 +182,8 @@ def _labelled(
     check_classification_targets(labels)
     codes = np.unique(labels, return_inverse=True)[1]
     among_test_rows = split == "classes"
-    if among_test_rows:
-        folds = class_folds(codes, cv, groups, random_state)
-    else:
-        folds = make_folds(points, codes, cv, groups, random_state)
+    split_rows = class_folds if among_test_rows else row_folds
+    folds = split_rows(codes, cv, groups, random_state)
     check_parameters({"n_neighbors": integer(at_least=1)}, {"n_neighbors": n_neighbors})
     smallest = min(len(test) - 1 if among_test_rows else len(train) for train, test in folds)
     if n_neighbors > smallest:

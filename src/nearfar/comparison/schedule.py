@@ -21,11 +21,13 @@ from __future__ import annotations
 
 import math
 
-from nearfar.comparison.cost import CostModel
-from nearfar.comparison.gains import Goal
-from nearfar.comparison.methods import Method
+import numpy as np
+
+from nearfar.comparison.compared_methods import Method
+from nearfar.comparison.fit_cost import CostModel
 from nearfar.comparison.splits import Cell
 from nearfar.comparison.trials import TrialRunner
+from nearfar.evaluate.measures import measures_for
 
 _RESERVED_SHARES = 1.0
 """Shares that are kept for later, per learner, while learners get their first results."""
@@ -214,8 +216,10 @@ class _Schedule:
         cell = self.stages[number][0]
         scores = {m.name: self.runner.trials[m.name].results[cell].scores for m in methods}
 
-        def ranked(goal: Goal) -> list[Method]:
-            return sorted(methods, key=lambda method: scores[method.name].loss(goal))
+        def ranked(measure: str) -> list[Method]:
+            # Losses that are not known come last.
+            return sorted(methods, key=lambda m: np.nan_to_num(scores[m.name].loss(measure), nan=1))
 
-        orders = [ranked(goal) for goal in self.runner.task.goals]
+        measures = measures_for(self.runner.task.supervision)
+        orders = [ranked(measure.name) for measure in measures if measure.goal]
         return sorted(methods, key=lambda method: min(order.index(method) for order in orders))

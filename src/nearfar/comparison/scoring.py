@@ -1,13 +1,7 @@
 """Scores of a distance on a fold: test rows are queries, training rows the gallery.
 
-    error               share of test rows that a vote of the k nearest classifies wrongly; a tied
-                        vote goes to the first class
-    triplet accuracy    share of *all* triplets (test row, row of its class, row of another class)
-                        in the right order, where a tie counts half; the mean over test rows
-    MAP@R               as in `nearfar.evaluate`
-
-Rows of classes that were not learned from have no training rows to find: they are queries among
-each other.
+The measures are those of `nearfar.evaluate.measures`. Rows of classes that were not learned from
+have no training rows to find: they are queries among each other.
 
 For large folds a random sample of the test rows is classified, and a smaller one is ranked.
 """
@@ -17,11 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.stats import rankdata
 
-from nearfar.comparison.gains import Goal
-from nearfar.evaluate.retrieval import average_precision_at_r, majority
+from nearfar.evaluate.measures import Rankings, Voters, measures_for
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import Distance, Gallery, Search
 from nearfar.typing import Floats, Ints, Vector
@@ -38,38 +29,26 @@ _RANKED_ROWS = 100
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Scores of a distance on the test rows, or test judgements, of a fold.
+    """Losses of a distance on the test rows, or test judgements, of a fold.
 
     Attributes
     ----------
-    wrong : array of shape (n_test,)
-        1 for rows classified wrongly, 0 for the others; nan for rows not classified. Likewise for
-        judgements, in proportion to their weights.
-    average_precision : array of shape (n_test,)
-        Average precision of each row's ranking; nan for rows not ranked.
-    triplet_accuracy : float
+    losses : dict of str to array of shape (n_test,)
+        Loss of each row by the name of the measure; nan for rows that were not scored. Losses of
+        judgements are in proportion to their weights.
     """
 
-    wrong: Vector
-    average_precision: Vector
-    triplet_accuracy: float
+    losses: dict[str, Vector]
 
-    @property
-    def error(self) -> float:
-        """Share of rows classified wrongly, or of wrong judgements."""
-        return float(np.nanmean(self.wrong))
+    def loss(self, measure: str) -> float:
+        """Return the mean loss of the rows that were scored; nan if there are none."""
+        return known_mean(self.losses[measure])
 
-    @property
-    def map_at_r(self) -> float:
-        """Mean average precision of the ranked rows."""
-        ranked = ~np.isnan(self.average_precision)
-        return float(self.average_precision[ranked].mean()) if ranked.any() else float("nan")
 
-    def loss(self, goal: Goal) -> float:
-        """Return what methods are ranked by: the error, or 1 - MAP@R."""
-        if goal != "ranking":
-            return self.error
-        return 1.0 if np.isnan(self.map_at_r) else 1.0 - self.map_at_r
+def known_mean(values: Vector) -> float:
+    """Return the mean of the values that are not nan; nan if there are none."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else float("nan")
 
 
 def score_distance(
@@ -102,26 +81,31 @@ def score_distance(
     >>> from nearfar.comparison.scoring import score_distance
     >>> gallery = np.array([[0.0], [1.0], [5.0]]), np.array([0, 0, 1])
     >>> found = score_distance(Metric.identity(1), gallery, gallery, n_neighbors=1)
-    >>> found.wrong, found.triplet_accuracy
-    (array([0., 0., 0.]), 1.0)
+    >>> found.losses["error"], found.loss("map_at_r")
+    (array([0., 0., 0.]), 0.0)
     """
     X, y = gallery
     X_test, y_test = gallery if test is None else test
+    among = test is None
     order = np.random.default_rng(random_state).permutation(len(X_test))
     classified = np.sort(order[: max(_CLASSIFIED_ROWS, _CLASSIFIED_DISTANCES // len(X))])
     ranked = np.sort(order[: max(_RANKED_ROWS, _RANKED_DISTANCES // len(X))])
-    wrong, precision = np.full((2, len(X_test)), np.nan)
-    searched = Gallery(distance, X)
-    among = test is None
     if among:
         classified = classified[np.bincount(y)[y[classified]] > 1]
+    searched = Gallery(distance, X)
+    measures = measures_for("labels")
+    losses = {measure.name: np.full(len(X_test), np.nan) for measure in measures}
 
     def queries(rows: Ints) -> Search:
         return searched.search(rows=rows) if among else searched.search(X_test[rows])
 
-    neighbors = queries(classified).nearest(n_neighbors)[1]
-    wrong[classified] = majority(y[neighbors]) != y_test[classified]
-    shares = []
+    def score(rows: Ints, sample: Voters | Rankings, of: str) -> None:
+        for measure in measures:
+            if measure.of == of:
+                losses[measure.name][rows] = measure.losses(sample)
+
+    nearest = queries(classified).nearest(n_neighbors)[1]
+    score(classified, Voters(y[nearest], y_test[classified]), "votes")
     for part, table in queries(ranked).tables():
         rows = ranked[part]
         relevant = y == y_test[rows, None]
@@ -130,28 +114,5 @@ def score_distance(
             table, relevant = (each[others].reshape(len(rows), -1) for each in (table, relevant))
         mixed = relevant.any(axis=1) & ~relevant.all(axis=1)
         if mixed.any():
-            share, precision[rows[mixed]] = _score_rankings(table[mixed], relevant[mixed])
-            shares.append(share)
-    accuracy = float(np.concatenate(shares).mean()) if shares else float("nan")
-    return Scores(wrong, precision, accuracy)
-
-
-def _score_rankings(table: Floats, relevant: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Share of each query's triplets in the right order, and its average precision."""
-    order = np.argsort(table, axis=1)
-    hits = np.take_along_axis(relevant, order, axis=1)
-    R = relevant.sum(axis=1)
-    right = np.sum(np.cumsum(hits, axis=1), axis=1, where=~hits) / (R * (hits.shape[1] - R))
-    distances = np.take_along_axis(table, order, axis=1)
-    equal = distances[:, 1:] == distances[:, :-1]
-    tied = (equal & (hits[:, 1:] != hits[:, :-1])).any(axis=1)
-    if tied.any():
-        right[tied] = _triplet_shares_with_ties(table[tied], relevant[tied])
-    return right, average_precision_at_r(hits[:, : R.max()], R)
-
-
-def _triplet_shares_with_ties(table: Floats, relevant: NDArray[np.bool_]) -> Floats:
-    """Share of triplets in the right order, where a tie counts half, from the ranks of far rows."""
-    far = relevant.shape[1] - relevant.sum(axis=1)
-    ranks = np.sum(rankdata(table, axis=1), axis=1, where=~relevant)
-    return (ranks - far * (far + 1) / 2) / (far * (relevant.shape[1] - far))
+            score(rows[mixed], Rankings(table[mixed], relevant[mixed]), "rankings")
+    return Scores(losses)

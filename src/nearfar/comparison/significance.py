@@ -5,8 +5,8 @@ often than a fair coin would explain.
 
 Rankings must pass two tests on the mean difference in average precision:
 
-- by rows: each row is a query, and also a result in the rankings of the other rows. The mean is
-  therefore a U-statistic of degree two, and its standard error twice that of independent rows;
+- by rows, or by unseen classes: their variance is a multiple of that of independent ones, because
+  each is a query and also a result in the rankings of the others (`evaluate.measures`);
 - by folds: Student's test with the variance increased for training rows that folds share (C.
   Nadeau, Y. Bengio: Inference for the generalization error, Machine Learning 52, 2003). It covers
   the variation between training sets.
@@ -14,7 +14,8 @@ Rankings must pass two tests on the mean difference in average precision:
 Searches with judged results must pass the same test by folds, and Student's test by queries, which
 are independent because they search among documents and not among each other.
 
-Judgements are compared by the test of `shared_rows`, which allows for the rows that they share.
+Judgements are compared by Student's test over groups, with the variance of `evaluate.overlap`,
+which allows for the rows that they share.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import numpy as np
 from scipy.stats import binomtest
 from scipy.stats import t as student
 
+from nearfar.evaluate.overlap import OverlappingJudgements
 from nearfar.typing import Vector
 
 
@@ -36,15 +38,18 @@ def sign_test(difference: Vector, mean: float) -> float:
     return float(binomtest(better, better + worse).pvalue)
 
 
-def row_test(difference: Vector) -> float:
-    """p-value of the mean of a U-statistic of degree two, from its projections on rows."""
+def row_test(difference: Vector, noise: float = 1.0) -> float:
+    """p-value of the mean over rows; `noise` is its variance relative to independent rows."""
     known = difference[~np.isnan(difference)]
-    return _student_test(known, 4 / len(known)) if len(known) > 1 else 1.0
+    return _student_test(known, noise / len(known)) if len(known) > 1 else 1.0
 
 
-def query_test(difference: Vector) -> float:
-    """p-value of the mean over independent queries."""
-    return _student_test(difference, 1 / len(difference)) if len(difference) > 1 else 1.0
+def judgement_test(difference: Vector, overlap: OverlappingJudgements) -> float:
+    """p-value of the mean over judgements that share rows."""
+    known, n = difference[~np.isnan(difference)], overlap.n_groups(difference)
+    if n < 2 or not known.any():
+        return 1.0
+    return _p_value(float(known.mean()), math.sqrt(overlap.variance(difference)), n - 1)
 
 
 def fold_test(difference: Vector, test_share: float) -> float:
@@ -75,5 +80,9 @@ def _student_test(difference: Vector, variance_factor: float) -> float:
     if not difference.any():
         return 1.0
     error = float(difference.std(ddof=1)) * math.sqrt(variance_factor)
-    ratio = abs(float(difference.mean())) / error if error > 0 else math.inf
-    return float(2 * student.sf(ratio, len(difference) - 1))
+    return _p_value(float(difference.mean()), error, len(difference) - 1)
+
+
+def _p_value(mean: float, error: float, degrees: int) -> float:
+    ratio = abs(mean) / error if error > 0 else math.inf
+    return float(2 * student.sf(ratio, degrees))

@@ -17,7 +17,9 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils import check_random_state
 
-from nearfar.typing import Floats, Ints, Vector
+from nearfar.constraints import Pairs, Triplets
+from nearfar.constraints.base import group_splitter
+from nearfar.typing import Ints, Vector
 
 Folds = list[tuple[Ints, Ints]]
 
@@ -154,43 +156,18 @@ def stratified_order(y: Ints, random: np.random.Generator) -> Ints:
     return grouped[np.argsort(share, kind="stable")]
 
 
-def class_folds(y: Ints, cv: Any, groups: Any, random_state: int | None) -> Folds:
-    """Return folds that hold out whole classes, about as many in each.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.comparison.splits import class_folds
-    >>> y = np.repeat(np.arange(4), 3)
-    >>> [np.unique(y[test]).tolist() for _, test in class_folds(y, 2, None, 0)]
-    [[1, 2], [0, 3]]
-    """
-    most = (int(y.max()) + 1) // 2
-    if groups is not None or not isinstance(cv, int | np.integer) or not 2 <= cv <= most:
-        raise ValueError(
-            f'With split="classes", cv must be a number of folds from 2 to {most}, as every fold '
-            f"holds out two classes or more, and groups must be None; got cv={cv}."
-        )
-    order = check_random_state(random_state).permutation(int(y.max()) + 1)
-    fold = np.empty(len(order), dtype=np.intp)
-    fold[order] = np.arange(len(order)) % cv
-    return [(np.flatnonzero(fold[y] != i), np.flatnonzero(fold[y] == i)) for i in range(cv)]
-
-
-def make_folds(X: Floats, y: Ints, cv: Any, groups: Any, random_state: int | None) -> Folds:
+def row_folds(y: Ints, cv: Any, groups: Any, random_state: int | None) -> Folds:
     """Return the training and test rows of each fold, checked."""
-    if isinstance(cv, int | np.integer) and groups is None:
+    if is_count(cv) and groups is None:
         largest = int(np.bincount(y).max())
         if not 2 <= cv <= largest:
             raise ValueError(
                 f"cv must be from 2 to {largest}, the size of the largest class; got {cv}."
             )
         cv = StratifiedKFold(int(cv), shuffle=True, random_state=random_state)
-    rows = np.arange(len(X))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
-        splitter = check_cv(cv, y, classifier=True)
-        folds = [(rows[train], rows[test]) for train, test in splitter.split(X, y, groups)]
+        folds = _split(check_cv(cv, y, classifier=True), y, groups)
     if not folds:
         raise ValueError("cv gives no folds.")
     for train, test in folds:
@@ -203,3 +180,81 @@ def make_folds(X: Floats, y: Ints, cv: Any, groups: Any, random_state: int | Non
                 "Every fold of cv needs test rows, and none of them among its training rows."
             )
     return folds
+
+
+def class_folds(y: Ints, cv: Any, groups: Any, random_state: int | None) -> Folds:
+    """Return folds that hold out whole classes, about as many in each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.comparison.splits import class_folds
+    >>> y = np.repeat(np.arange(4), 3)
+    >>> [np.unique(y[test]).tolist() for _, test in class_folds(y, 2, None, 0)]
+    [[1, 2], [0, 3]]
+    """
+    most = (int(y.max()) + 1) // 2
+    if groups is not None or not is_count(cv) or not 2 <= cv <= most:
+        raise ValueError(
+            f'With split="classes", cv must be a number of folds from 2 to {most}, as every fold '
+            f"holds out two classes or more, and groups must be None; got cv={cv}."
+        )
+    order = check_random_state(random_state).permutation(int(y.max()) + 1)
+    fold = np.empty(len(order), dtype=np.intp)
+    fold[order] = np.arange(len(order)) % cv
+    return [(np.flatnonzero(fold[y] != i), np.flatnonzero(fold[y] == i)) for i in range(cv)]
+
+
+def judgement_folds(
+    judgements: Triplets | Pairs, cv: Any, groups: Any, random_state: int | None
+) -> Folds:
+    """Return the training and test judgements of each fold, checked.
+
+    With a number of folds, triplets are split by anchor and pairs by connected group, unless
+    `groups` says what to keep together.
+    """
+    unit = type(judgements).__name__.lower()
+    kinds = kinds_of(judgements)
+    n_kinds = 1 if unit == "triplets" else 2
+    if groups is not None and len(groups) != len(judgements):
+        raise ValueError(f"groups needs one value for each of the {len(judgements)} {unit}.")
+    if is_count(cv):
+        groups = judgement_groups(judgements, cv) if groups is None else groups
+        n_groups = len(np.unique(groups))
+        if not 2 <= cv <= n_groups:
+            what = "anchors" if unit == "triplets" else "groups of pairs that share rows"
+            raise ValueError(f"cv must be from 2 to {n_groups}, the number of {what}; got {cv}.")
+        cv = group_splitter(int(cv), n_groups, random_state)
+    folds = _split(check_cv(cv), kinds, groups)
+    if not folds or any(len(np.unique(kinds[part])) < n_kinds for fold in folds for part in fold):
+        both = "" if n_kinds == 1 else " of both kinds"
+        raise ValueError(
+            f"Every fold needs {unit}{both} to learn from and to test; use fewer folds."
+        )
+    if any(len(np.intersect1d(train, test)) for train, test in folds):
+        raise ValueError(f"A fold of cv has the same {unit} to learn from and to test.")
+    return folds
+
+
+def judgement_groups(judgements: Triplets | Pairs, cv: Any) -> Ints:
+    """Return the group of each judgement: its anchor, or the connected group of a pair."""
+    if isinstance(judgements, Triplets):
+        return judgements.groups()
+    return judgements.groups(int(cv) if is_count(cv) else 5)
+
+
+def kinds_of(judgements: Triplets | Pairs) -> Ints:
+    """Return 1 for similar pairs, and 0 for dissimilar ones and for triplets."""
+    if isinstance(judgements, Pairs):
+        return judgements.similar.astype(np.intp)
+    return np.zeros(len(judgements), dtype=np.intp)
+
+
+def is_count(cv: Any) -> bool:
+    """Tell whether `cv` is a number of folds."""
+    return isinstance(cv, int | np.integer)
+
+
+def _split(splitter: Any, y: Ints, groups: Any) -> Folds:
+    rows = np.arange(len(y))
+    return [(rows[train], rows[test]) for train, test in splitter.split(rows, y, groups)]

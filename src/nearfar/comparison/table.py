@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from nearfar.comparison.gains import Goal
-from nearfar.comparison.layout import EARLY, JudgementsLayout, LabelsLayout, Layout
-from nearfar.comparison.results import NO_TIME, MethodResult, paired
-from nearfar.comparison.shared_rows import SharedRows
-from nearfar.comparison.verdict import GoalComparison
+from nearfar.comparison.compared_methods import current_name
+from nearfar.comparison.goal_verdict import GoalComparison
+from nearfar.comparison.method_results import NO_TIME, MethodResult, paired
+from nearfar.comparison.table_columns import EARLY, TableColumns
 from nearfar.comparison.wording import described
+from nearfar.evaluate.measures import Measure
+from nearfar.evaluate.overlap import OverlappingJudgements
 from nearfar.typing import Ints
 
 
@@ -28,9 +29,9 @@ class Comparison(Mapping[str, MethodResult]):
     n_neighbors, n_folds, n_rows : int
     test_share : float, default=0.25
         Test rows for each training row of a fold.
-    goals : tuple of str, default=("classification", "ranking")
-        What methods are compared by: these for labels, otherwise "triplets" or "pairs".
-    shared : SharedRows, optional
+    supervision : {"labels", "triplets", "pairs"}, default="labels"
+        What methods learned from.
+    overlap : OverlappingJudgements, optional
         The judgements, for triplets and pairs.
     unseen : array of shape (n_rows,), optional
         The class of each row, if methods were tested on classes that they did not learn from.
@@ -53,8 +54,8 @@ class Comparison(Mapping[str, MethodResult]):
         n_folds: int,
         n_rows: int,
         test_share: float = 0.25,
-        goals: tuple[Goal, ...] = ("classification", "ranking"),
-        shared: SharedRows | None = None,
+        supervision: str = "labels",
+        overlap: OverlappingJudgements | None = None,
         unseen: Ints | None = None,
     ) -> None:
         self.results = [result for result in results if not result.note]
@@ -62,21 +63,21 @@ class Comparison(Mapping[str, MethodResult]):
         self.n_neighbors, self.n_folds, self.n_rows = n_neighbors, n_folds, n_rows
         if not any(result.method.kind == "baseline" for result in self.results):
             raise ValueError(f"Euclidean distance {self.left_out[0].note}.")
-        self.goals: dict[Goal, GoalComparison] = {
-            goal: GoalComparison(
-                self.results, goal, test_share=test_share, shared=shared, unseen=unseen
-            )
-            for goal in goals
-        }
+        self.n_judgements = None if overlap is None else len(overlap)
         n_unseen = None if unseen is None else len(np.unique(unseen))
         self.split = "rows" if unseen is None else "classes"
-        self.n_judgements = None if shared is None else len(shared)
-        self._layout: Layout = LabelsLayout(n_neighbors, n_unseen)
-        if shared is not None:
-            self._layout = JudgementsLayout(goals[0], len(shared))
+        self._columns = TableColumns(supervision, n_neighbors, self.n_judgements or 0, n_unseen)
+        self.goals: dict[str, GoalComparison] = {
+            measure.goal: GoalComparison(
+                self.results, measure.goal, test_share=test_share, overlap=overlap, unseen=unseen
+            )
+            for measure in self._columns.measures
+            if measure.goal
+        }
 
     def __getitem__(self, name: str) -> MethodResult:
-        return {result.name: result for result in self.results}[name]
+        results = {result.name: result for result in self.results}
+        return results[name if name in results else current_name(name)]
 
     def __iter__(self) -> Iterator[str]:
         return (result.name for result in self.results)
@@ -101,10 +102,9 @@ class Comparison(Mapping[str, MethodResult]):
 
     def by_goal(self, goal: str) -> GoalComparison:
         """Return which methods are better by a goal."""
-        found = {str(name): compared for name, compared in self.goals.items()}
-        if goal not in found:
-            raise ValueError(f"Methods were compared by {' and '.join(found)}, not by {goal}.")
-        return found[goal]
+        if goal not in self.goals:
+            raise ValueError(f"Methods were compared by {' and '.join(self.goals)}, not by {goal}.")
+        return self.goals[goal]
 
     @property
     def classification(self) -> GoalComparison:
@@ -124,16 +124,13 @@ class Comparison(Mapping[str, MethodResult]):
     @property
     def verdicts(self) -> list[str]:
         """The lines of the verdict: what was not tried, then one line for each goal."""
-        lines = [self._verdict_line(goal) for goal in self.goals]
+        lines = [self._verdict_line(goal) for goal in self.goals.values()]
         return [self._short_of_time(), *lines] if self.incomplete else lines
 
-    def _verdict_line(self, goal: Goal) -> str:
-        text = self.goals[goal].verdict.headline
-        if goal in ("triplets", "pairs"):
-            return text
-        votes = "1 neighbour" if self.n_neighbors == 1 else f"{self.n_neighbors} neighbours"
-        name = "ranking and search" if goal == "ranking" else f"classification with {votes}"
-        return f"For {name}, {text[0].lower()}{text[1:]}"
+    def _verdict_line(self, goal: GoalComparison) -> str:
+        text = goal.verdict.headline
+        use = use_in_words(goal.measure, self.n_neighbors)
+        return f"For {use}, {text[0].lower()}{text[1:]}" if use else text
 
     def _short_of_time(self) -> str:
         """Say which methods were not tried, or only partly."""
@@ -157,9 +154,9 @@ class Comparison(Mapping[str, MethodResult]):
         return [self._row(result) for result in self.results]
 
     def _row(self, result: MethodResult) -> dict[str, Any]:
-        row = self._layout.figures(result)
-        for goal, measure in self._layout.measures.items():
-            compared = self.goals[goal]
+        row = self._columns.figures(result)
+        for compared in self.goals.values():
+            measure = compared.measure.name
             row |= {
                 f"{measure}_mark": compared.mark(result),
                 f"{measure}_p_value": compared.p_values.get(result.name),
@@ -174,7 +171,7 @@ class Comparison(Mapping[str, MethodResult]):
         references = {goal.reference.name: goal.reference for goal in self.goals.values()}
         beside = [pair[1] for r in references.values() if (pair := paired(result, r)) is not None]
         if not result.complete and result.method.kind != "baseline":
-            row["reference"] = [self._layout.figures(reference) for reference in beside]
+            row["reference"] = [self._columns.figures(reference) for reference in beside]
         return row
 
     def _groups(self) -> dict[str, list[dict[str, Any]]]:
@@ -217,7 +214,7 @@ class Comparison(Mapping[str, MethodResult]):
         return pandas.DataFrame(self.rows()).set_index("name")
 
     def __str__(self) -> str:
-        columns, cells_of = self._layout.columns, self._layout.cells
+        columns, cells_of = self._columns.headings, self._columns.cells
         groups = {data: [cells_of(row) for row in rows] for data, rows in self._groups().items()}
         every = [list(columns)] + [cells for group in groups.values() for cells in group]
         widths = [max(map(len, column)) for column in zip(*every, strict=True)]
@@ -233,7 +230,7 @@ class Comparison(Mapping[str, MethodResult]):
     @property
     def title(self) -> str:
         """Title of the table."""
-        return self._layout.title(self.n_folds, self.n_rows)
+        return self._columns.title(self.n_folds, self.n_rows)
 
     @property
     def legend(self) -> str:
@@ -255,9 +252,9 @@ class Comparison(Mapping[str, MethodResult]):
 
     def to_html(self, *, verdict: bool = True) -> str:
         """Return the table, with or without the verdict, as an HTML fragment."""
-        head = "".join(f'<th scope="col">{column}</th>' for column in self._layout.columns[1:])
+        head = "".join(f'<th scope="col">{column}</th>' for column in self._columns.headings[1:])
         body = "".join(
-            _html_group(data, rows, self._layout) for data, rows in self._groups().items()
+            _html_group(data, rows, self._columns) for data, rows in self._groups().items()
         )
         after = " ".join(html.escape(line) for line in [self.legend, *self.notes])
         lines = self.verdicts if verdict else []
@@ -273,6 +270,20 @@ class Comparison(Mapping[str, MethodResult]):
         return self.to_html()
 
 
+def use_in_words(measure: Measure, n_neighbors: int) -> str:
+    """Return what methods that are better by a measure are good for.
+
+    Examples
+    --------
+    >>> from nearfar.comparison.table import use_in_words
+    >>> from nearfar.evaluate.measures import ERROR
+    >>> use_in_words(ERROR, 3)
+    'classification with 3 neighbours'
+    """
+    votes = "1 neighbour" if n_neighbors == 1 else f"{n_neighbors} neighbours"
+    return measure.use.format(neighbours=votes)
+
+
 def _tried_on(result: MethodResult) -> str:
     """Return what a method was tried on, in words."""
     return result.partial or "all folds"
@@ -281,28 +292,25 @@ def _tried_on(result: MethodResult) -> str:
 def _gain(measure: str, goal: GoalComparison, result: MethodResult) -> dict[str, float | None]:
     """Return the expected gain of a method, and the probability that it makes a difference."""
     gain = goal.gains.get(result.name)
-    return {
-        f"{measure}_gain": None if gain is None else gain.gain,
-        f"{measure}_gain_low": None if gain is None else gain.low,
-        f"{measure}_gain_high": None if gain is None else gain.high,
-        f"{measure}_gain_probability": None if gain is None else gain.probability,
-    }
+    names = {"gain": "gain", "low": "gain_low", "high": "gain_high"}
+    names["probability"] = "gain_probability"
+    return {f"{measure}_{name}": getattr(gain, key, None) for key, name in names.items()}
 
 
 def aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
-    """Return a line of the table; the first column is text, the others are numbers."""
+    """Return a line of a table; the first column is text, the others are numbers."""
     name, *numbers = cells
     padded = [cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True)]
     return "  ".join([name.ljust(widths[0]), *padded]).rstrip()
 
 
-def _html_group(data: str, rows: Iterable[Mapping[str, Any]], layout: Layout) -> str:
+def _html_group(data: str, rows: Iterable[Mapping[str, Any]], columns: TableColumns) -> str:
     """Return rows as a table body, with a heading if they come from part of the data."""
     heading = ""
     if data:
-        width = len(layout.columns)
+        width = len(columns.headings)
         heading = f'<tr><th scope="rowgroup" colspan="{width}">{html.escape(data)}</th></tr>'
-    return f"<tbody>{heading}{''.join(html_row(layout.cells(row)) for row in rows)}</tbody>"
+    return f"<tbody>{heading}{''.join(html_row(columns.cells(row)) for row in rows)}</tbody>"
 
 
 def html_row(cells: Sequence[str]) -> str:

@@ -10,11 +10,11 @@ from contextlib import ExitStack
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from nearfar.comparison.checkpoint import Checkpoint
-from nearfar.comparison.methods import Method
-from nearfar.comparison.results import CellResult, Trials
+from nearfar.comparison.compared_methods import Method
+from nearfar.comparison.comparison_checkpoint import ComparisonCheckpoint
+from nearfar.comparison.method_results import CellResult, Trials
 from nearfar.comparison.splits import Cell
-from nearfar.comparison.tasks import Task
+from nearfar.comparison.tasks import ComparisonTask
 from nearfar.runtime.deadline import Clock, OutOfTimeError, deadline, early_stop
 from nearfar.runtime.threads import single_threaded_blas
 
@@ -33,10 +33,10 @@ class TrialRunner:
 
     Parameters
     ----------
-    task : Task
+    task : ComparisonTask
         What methods learn from and are scored on.
     methods : list of Method
-    checkpoint : Checkpoint
+    checkpoint : ComparisonCheckpoint
         Keeps results; those that it has are not computed again.
     progress : callable or None
         Called with the number of results so far, their expected number, and what runs next.
@@ -53,9 +53,9 @@ class TrialRunner:
 
     def __init__(
         self,
-        task: Task,
+        task: ComparisonTask,
         methods: list[Method],
-        checkpoint: Checkpoint,
+        checkpoint: ComparisonCheckpoint,
         *,
         progress: Progress | None,
         clock: Clock,

@@ -4,38 +4,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nearfar.comparison.gains import Gain, Goal
-from nearfar.comparison.results import MethodResult, paired
+from nearfar.comparison.gains import Gain
+from nearfar.comparison.method_results import MethodResult, paired
+from nearfar.evaluate.measures import Measure
 
 _ALMOST_SURE = 0.995
-_MEASURES: dict[Goal, str] = {
-    "classification": "error",
-    "ranking": "MAP@R",
-    "triplets": "triplet accuracy",
-    "pairs": "AUC",
-}
 
 
 @dataclass(frozen=True)
 class Wording:
-    """Words for results of one goal.
+    """Words for results by one measure.
 
     Attributes
     ----------
-    goal : {"classification", "ranking", "triplets", "pairs"}
+    measure : Measure
     reference : MethodResult
         Euclidean distance, with which methods are compared.
     """
 
-    goal: Goal
+    measure: Measure
     reference: MethodResult
 
     def recommended(self, chosen: MethodResult, category: str, gain: Gain) -> str:
         """Say that a method is better than Euclidean distance."""
         reference, found = paired(self.reference, chosen) or (self.reference, chosen)
+        sure = f"{category}: {probability_text(gain.probability)}"
         return (
             f"Use {chosen.name}: {self._measure(found)} instead of {self._figure(reference)} with "
-            f"{described(reference)}{_on(found)} ({category}: {percent(gain)}). "
+            f"{described(reference)}{_on(found)} ({sure}). "
             f"{self._expected(gain)}"
         )
 
@@ -46,7 +42,7 @@ class Wording:
         return (
             f"{doubt} to tell: {self._measure(reference)} with "
             f"{described(reference)}, {self._figure(found)} with {chosen.name}{_on(found)} "
-            f"(better: {percent(gain)}). {self._expected(gain)}"
+            f"(better: {probability_text(gain.probability)}). {self._expected(gain)}"
         )
 
     def unchanged(self, chosen: MethodResult, gain: Gain) -> str:
@@ -55,7 +51,7 @@ class Wording:
         return (
             f"Keep {described(reference)}: {self._measure(reference)}. No other method makes a "
             f"difference that matters; the best, {chosen.name}, has {self._figure(found)}"
-            f"{_on(found)} (better: {percent(gain)})."
+            f"{_on(found)} (better: {probability_text(gain.probability)})."
         )
 
     def untried(self) -> str:
@@ -83,30 +79,16 @@ class Wording:
 
     @property
     def _cases(self) -> str:
-        return self.goal if self.goal in ("triplets", "pairs") else "rows"
-
-    @property
-    def _in_percent(self) -> bool:
-        return self.goal in ("classification", "triplets")
+        return self.measure.supervision[0] if self.measure.of == "judgements" else "rows"
 
     def _expected(self, gain: Gain) -> str:
-        scale, digits, unit = (100, 1, " points") if self._in_percent else (1, 3, "")
-        expected, low, high = (
-            f"{scale * value:z.{digits}f}" for value in (gain.gain, gain.low, gain.high)
-        )
-        return f"Expected gain {expected}{unit} ({low} to {high})."
+        return f"Expected gain {self.measure.write_gain(gain.gain, gain.low, gain.high)}."
 
     def _measure(self, result: MethodResult) -> str:
-        return f"{_MEASURES[self.goal]} {self._figure(result)}"
+        return f"{self.measure.label} {self._figure(result)}"
 
     def _figure(self, result: MethodResult) -> str:
-        value = {
-            "classification": result.error,
-            "ranking": result.map_at_r,
-            "triplets": 1 - result.error,
-            "pairs": 1 - result.error,
-        }[self.goal]
-        return f"{100 * value:.1f} %" if self._in_percent else f"{value:.3f}"
+        return self.measure.write(self.measure.value(result.loss(self.measure.name)))
 
 
 def described(reference: MethodResult) -> str:
@@ -114,9 +96,16 @@ def described(reference: MethodResult) -> str:
     return "Euclidean distance" + (" on unscaled rows" if reference.method.raw else "")
 
 
-def percent(gain: Gain) -> str:
-    """Return the probability of a gain in words."""
-    return "over 99 %" if gain.probability > _ALMOST_SURE else f"{100 * gain.probability:.0f} %"
+def probability_text(probability: float) -> str:
+    """Return a probability in percent.
+
+    Examples
+    --------
+    >>> from nearfar.comparison.wording import probability_text
+    >>> probability_text(0.871), probability_text(0.999)
+    ('87 %', 'over 99 %')
+    """
+    return "over 99 %" if probability > _ALMOST_SURE else f"{100 * probability:.0f} %"
 
 
 def _on(result: MethodResult) -> str:

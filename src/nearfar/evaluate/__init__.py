@@ -1,14 +1,24 @@
 """Measures of how good a metric is, on data with known classes or known pairs.
 
 Shares are in [0, 1]; `cllr` and `min_cllr` are in bits. These and errors (`eer` and the functions
-named so) are better when smaller, all others when larger. `retrieval` defines the measures of
-neighbours and rankings, `verification` those of pairs, `likelihood` their likelihood ratios.
+named so) are better when smaller, all others when larger.
+
+measures           what methods are compared by, in one registry
+rankings           vote, average precision and triplet shares of each query
+judgement_losses   how wrong a distance is about each triplet or pair
+intervals          the 90 % interval of a mean
+overlap            the variance of a mean over judgements that share rows
+retrieval          means of measures of neighbours and rankings
+verification       ROC curves of pairs
+likelihood         likelihood ratios of pairs
+profiles           accuracy against a parameter
 """
 
 from nearfar.evaluate.likelihood import LikelihoodRatios, cllr, min_cllr
 from nearfar.evaluate.profiles import accuracy_by
+from nearfar.evaluate.rankings import average_precision_at_r
 from nearfar.evaluate.retrieval import (
-    average_precision_at_r,
+    average_precisions,
     knn_error,
     leave_one_out_error,
     map_at_r,
@@ -26,6 +36,7 @@ __all__ = [
     "Verification",
     "accuracy_by",
     "average_precision_at_r",
+    "average_precisions",
     "cllr",
     "knn_error",
     "leave_one_out_error",

@@ -27,9 +27,12 @@ from scipy import sparse
 
 from nearfar.constraints import Triplets
 from nearfar.evaluate.dcg import discounts, ideal_dcg
+from nearfar.evaluate.rankings import average_precision_at_r, majority
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import Gallery, Search
 from nearfar.typing import Floats, Ints, Vector
+
+_NOTHING_TO_SCORE = "No query has a relevant row in the gallery, so there is nothing to score."
 
 Score = Callable[[Ints, Ints], NDArray[Any]]
 """Query numbers and the rows that they rank -> a score for each query."""
@@ -198,36 +201,35 @@ def map_at_r(
     >>> evaluate.map_at_r(Metric.identity(1), X, y, X_query=[[0.4]], y_query=[0])
     0.5
     """
-    search, labels = _labelled(metric, X, y, X_query, y_query)
+    precisions = average_precisions(metric, X, y, X_query=X_query, y_query=y_query)
+    known = precisions[~np.isnan(precisions)]
+    if len(known) == 0:
+        raise ValueError(_NOTHING_TO_SCORE)
+    return float(known.mean())
 
-    def score(rows: Ints, found: Ints) -> Floats:
-        return average_precision_at_r(labels.hits(rows, found), labels.relevant[rows])
 
-    return _mean_score(search, labels.relevant, labels.relevant, score)
-
-
-def average_precision_at_r(hits: NDArray[np.bool_], relevant: Ints) -> Floats:
-    """Average precision of the first R rows of each ranking; its mean is MAP@R.
-
-    Parameters
-    ----------
-    hits : array of bool of shape (n_queries, depth)
-        Whether each row of a ranking, nearest first, is relevant; depth is at least R.
-    relevant : array of int of shape (n_queries,)
-        R of each query, at least 1.
+def average_precisions(
+    metric: Metric,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    X_query: ArrayLike | None = None,
+    y_query: ArrayLike | None = None,
+) -> Vector:
+    """Average precision at R of each query, whose mean is `map_at_r`; nan if R is 0.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from nearfar.evaluate import average_precision_at_r
-    >>> average_precision_at_r(np.array([[True, False, True]]), np.array([2]))
-    array([0.5])
+    >>> from nearfar import Metric
+    >>> from nearfar.evaluate import average_precisions
+    >>> average_precisions(Metric.identity(1), [[0.0], [1.0], [3.0], [7.0]], [0, 1, 0, 2])
+    array([ 0., nan,  0., nan])
     """
-    rank = np.arange(1, hits.shape[1] + 1)
-    counted = hits & (rank <= relevant[:, None])
-    precision = np.cumsum(hits, axis=1) / rank
-    total: Floats = np.sum(precision, axis=1, where=counted)
-    return total / relevant
+    search, labels = _labelled(metric, X, y, X_query, y_query)
+    out = np.full(search.n_queries, np.nan)
+    for rows, found in search.ranked(labels.relevant):
+        out[rows] = average_precision_at_r(labels.hits(rows, found), labels.relevant[rows])
+    return out
 
 
 def ndcg(
@@ -305,23 +307,6 @@ def neighbor_accuracy_curve(
     return count / len(depth)
 
 
-def majority(labels: Ints) -> Ints:
-    """Return the most frequent label of each row; of several, the smallest.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.evaluate.retrieval import majority
-    >>> majority(np.array([[2, 0, 2], [2, 1, 0]]))
-    array([2, 0])
-    """
-    ordered = np.sort(labels, axis=1)
-    place = np.broadcast_to(np.arange(ordered.shape[1]), ordered.shape)
-    first = np.diff(ordered, axis=1, prepend=-1) != 0
-    run = place - np.maximum.accumulate(np.where(first, place, 0), axis=1)
-    return np.take_along_axis(ordered, run.argmax(axis=1)[:, None], axis=1)[:, 0]
-
-
 @dataclass(frozen=True, eq=False)
 class _Labels:
     """Class codes of the gallery and the queries, and the number of rows relevant to each query."""
@@ -383,9 +368,7 @@ def _mean_score(search: Search, worth: Ints | Floats, depth: Ints | int, score: 
     """Mean of score(queries, ranked rows) over the queries of positive worth."""
     counted = worth > 0
     if not counted.any():
-        raise ValueError(
-            "No query has a relevant row in the gallery, so there is nothing to score."
-        )
+        raise ValueError(_NOTHING_TO_SCORE)
     total = sum(score(*chunk).sum() for chunk in search.ranked(np.where(counted, depth, 0)))
     return float(total / np.count_nonzero(counted))
 

@@ -1,25 +1,24 @@
 """Reports on a metric, or on a search, as one self-contained HTML file.
 
-    study        the rows, the metric, and a split into training and held-out data
-    judgements   what a report says about triplets and pairs
-    held_out     losses on held-out rows or judgements
-    measures     what is measured for each goal, and how it is written
-    headline     two numbers, a badge, and why the report is about its method
-    sections     the sections in the order of the page; data, plots, features and usage
-    bars         the section that compares methods
-    classes      the section of errors by class and of confusions
-    neighbors    the section of neighbours before and after
-    appendix     the command, seed, versions, parameters and p-values
-    search       a report on a judged search
-    blocks       what sections are made of
-    figures      plots as SVG that follows the page's light or dark colours
-    page         the HTML file
+    study              the rows, the metric, and a split into training and held-out data
+    judgements         what a report says about triplets and pairs
+    held_out_rows      a metric and Euclidean distance on held-out rows or judgements
+    headline           two numbers, a badge, and why the report is about its method
+    sections           the sections in the order of the page; data, plots, features and usage
+    bars               the section that compares methods
+    classes            the section of errors by class and of confusions
+    neighbor_section   the section of neighbours before and after
+    appendix           the command, seed, versions, parameters and p-values
+    search_page        a report on a judged search
+    blocks             what sections are made of
+    figures            plots as SVG that follows the page's light or dark colours
+    page               the HTML file
 
 Needs matplotlib and Jinja: ``pip install "nearfar[report]"``.
 """
 
 from nearfar.report.page import write_report
-from nearfar.report.search import SearchStudy, write_search_report
+from nearfar.report.search_page import SearchStudy, write_search_report
 from nearfar.report.study import Study
 
 __all__ = ["SearchStudy", "Study", "write_report", "write_search_report"]

@@ -7,7 +7,6 @@ from importlib.metadata import PackageNotFoundError, version
 
 from nearfar.comparison import Comparison
 from nearfar.report.blocks import Block, Code, Facts, Section, Table
-from nearfar.report.measures import MEASURES
 from nearfar.report.study import Study
 
 _PACKAGES = ("nearfar", "numpy", "scipy", "scikit-learn", "matplotlib")
@@ -51,14 +50,16 @@ def _tests(study: Study, comparison: Comparison) -> Table:
     goals = study.compared_goals
     header = ["method"]
     for goal in goals:
-        name = MEASURES[goal.goal].short_name
+        name = goal.measure.column
         header += [f"gain, {name}", f"p, {name}"]
     rows = []
     for result in comparison.results:
         row = [result.name]
         for goal in goals:
             gain, p = goal.gains.get(result.name), goal.p_values.get(result.name)
-            row.append("" if gain is None else MEASURES[goal.goal].write_gain(gain))
+            row.append(
+                "" if gain is None else goal.measure.write_gain(gain.gain, gain.low, gain.high)
+            )
             row.append("" if p is None else _p_value(p))
         if any(row[1:]):
             rows.append(row)

@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nearfar.comparison import Comparison, GoalComparison, MethodResult
-from nearfar.comparison.results import paired
+from nearfar.comparison.method_results import paired
+from nearfar.evaluate.measures import measures_for
 from nearfar.report.blocks import Bar, BarGroup, Bars, Block, Markup, Section, Text
 from nearfar.report.judgements import how_compared
-from nearfar.report.measures import MEASURES, Measure, loss_interval
 from nearfar.report.study import Study
 
 _MAX_BARS = 12
 _ALL_FOLDS = "all folds"
-_LABEL_MEASURES = (
-    "Every method is fitted to some rows and evaluated on others. Triplets: the share of triplets "
-    "(a row, a row of the same class, a row of another class) in which the row of the same class "
-    "is nearer. MAP@R: the mean average precision of the first R results for a row, where R is "
-    "the number of other rows in its class."
-)
 
 
 def comparison_section(study: Study) -> Section:
@@ -28,38 +22,39 @@ def comparison_section(study: Study) -> Section:
     blocks: list[Block] = [Text(comparison.verdicts)]
     bars = [_bars(study, comparison, goal) for goal in study.compared_goals]
     blocks += [block for block in bars if block.groups]
-    measures = _LABEL_MEASURES if study.judgements is None else how_compared(study.judgements)
-    explained = Text([measures], summary="The measures")
+    explanations = [measure.explanation for measure in measures_for(study.supervision)]
+    sentences = [how_compared(study.supervision), *filter(None, explanations)]
+    explained = Text([" ".join(sentences)], summary="The measures")
     table = Markup(comparison.to_html(verdict=False), summary="All methods as a table")
     return Section("Does learning help?", "comparison", [*blocks, table, explained])
 
 
 def _bars(study: Study, comparison: Comparison, goal: GoalComparison) -> Bars:
-    measure = MEASURES[goal.goal]
+    measure = goal.measure
     verdict = goal.verdict
     winner = verdict.method if verdict.helps else None
     if verdict.category == "no difference that matters":
         winner = goal.reference.name
     groups = list(_groups(study, comparison, goal))
-    ends = [_ends(goal, measure, result)[2] for _, results in groups for result in results]
+    ends = [_ends(goal, result)[2] for _, results in groups for result in results]
     longest = max(ends, default=1.0)
     main = {study.method, verdict.method}
     drawn = [
         BarGroup(
             title if len(groups) > 1 else "",
-            [_bar(study, goal, measure, result, winner, longest) for result in results],
+            [_bar(study, goal, result, winner, longest) for result in results],
             folded=number > 0 and main.isdisjoint(result.name for result in results),
         )
         for number, (title, results) in enumerate(groups)
     ]
     left_out = len(comparison.results) - len({bar.name for group in drawn for bar in group.bars})
     more = f" {left_out} more methods are in the table." if left_out else ""
-    better = "Shorter" if measure.is_loss else "Longer"
+    better = "Shorter" if measure.better == "lower" else "Longer"
     caption = (
         f"{better} is better. The lines are 90 % intervals. All methods are tested on the same "
         f"data, so their differences are surer than the lines suggest.{more}"
     )
-    return Bars(f"{measure.title}: {measure.name}", drawn, caption)
+    return Bars(f"{measure.title}: {measure.description}", drawn, caption)
 
 
 def _groups(
@@ -86,24 +81,20 @@ def _groups(
             yield title, kept
 
 
-def _ends(
-    goal: GoalComparison, measure: Measure, result: MethodResult
-) -> tuple[float, float, float]:
+def _ends(goal: GoalComparison, result: MethodResult) -> tuple[float, float, float]:
     """Return the value of a result, and the ends of its interval."""
-    low, high = loss_interval(goal, result)
-    ends = sorted([measure.value(low), measure.value(high)])
-    return measure.value(goal.loss(result)), ends[0], ends[1]
+    low, high = sorted(goal.measure.value(end) for end in goal.interval(result))
+    return goal.measure.value(goal.loss(result)), low, high
 
 
 def _bar(
     study: Study,
     goal: GoalComparison,
-    measure: Measure,
     result: MethodResult,
     winner: str | None,
     longest: float,
 ) -> Bar:
-    value, low, high = _ends(goal, measure, result)
+    value, low, high = _ends(goal, result)
     scale = 100 / (longest or 1.0)
     notes = [
         ("recommended", result.name == winner),
@@ -113,7 +104,7 @@ def _bar(
     look = "best" if result.name == winner else ""
     return Bar(
         result.name,
-        measure.write(value),
+        goal.measure.write(value),
         scale * min(value, longest),
         scale * low,
         scale * min(high, longest),

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+_MAX_TEXT_LENGTH = 120
+
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
@@ -45,7 +47,7 @@ class Markup(Block):
 
 
 @dataclass(frozen=True)
-class Cell:
+class MatrixCell:
     """A number of a matrix.
 
     Attributes
@@ -67,7 +69,7 @@ class Matrix(Block):
     """A matrix of counts with the same names for rows and columns."""
 
     names: list[str]
-    rows: list[list[Cell]]
+    rows: list[list[MatrixCell]]
     caption: str
     kind = "matrix"
 
@@ -182,6 +184,19 @@ class Facts(Block):
 
     pairs: list[tuple[str, str]]
     kind = "facts"
+
+
+def shortened(text: str) -> str:
+    """Return a text on one line, cut if it is long.
+
+    Examples
+    --------
+    >>> from nearfar.report.blocks import shortened
+    >>> shortened("two  words")
+    'two words'
+    """
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_TEXT_LENGTH else f"{line[: _MAX_TEXT_LENGTH - 1]}…"
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar.comparison.results import paired
-from nearfar.report.blocks import Block, Cell, Matrix, Section, Table, Text
+from nearfar.comparison.method_results import paired
+from nearfar.report.blocks import Block, Matrix, MatrixCell, Section, Table, Text
 from nearfar.report.study import Study
 from nearfar.typing import Ints, Vector
 
@@ -111,7 +111,7 @@ def _matrix(names: NDArray[Any], counts: Ints, caption: str, summary: str) -> Ma
     totals = np.maximum(counts.sum(axis=1), 1)
     rows = [
         [
-            Cell(str(count) if count else "", _shade(count / total, right=i == j), i == j)
+            MatrixCell(str(count) if count else "", _shade(count / total, right=i == j), i == j)
             for j, count in enumerate(row)
         ]
         for i, (row, total) in enumerate(zip(counts.tolist(), totals, strict=True))

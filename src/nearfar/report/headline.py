@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nearfar.comparison import GoalComparison, MethodResult
-from nearfar.comparison.results import paired
-from nearfar.comparison.verdict import categorise
-from nearfar.comparison.wording import described
-from nearfar.report.measures import Measure
+from nearfar.comparison.goal_verdict import categorise
+from nearfar.comparison.method_results import paired
+from nearfar.comparison.table import use_in_words
+from nearfar.comparison.wording import described, probability_text
 from nearfar.report.study import Study
 
 WORSE, NOT_TESTED = "worse", "not tested"
-_ALMOST_SURE = 0.995
 _LOOKS = {
     "clearly better": "good",
     "probably better": "promising",
@@ -37,7 +36,8 @@ class Headline:
 
     Attributes
     ----------
-    measure : Measure
+    measure, title : str
+        What is measured, and what for.
     reference, method : str
         Names of what is compared.
     before, after : str
@@ -54,7 +54,8 @@ class Headline:
         What the numbers were measured on.
     """
 
-    measure: Measure
+    measure: str
+    title: str
     reference: str
     method: str
     before: str
@@ -68,7 +69,7 @@ class Headline:
 
 def headlines(study: Study) -> list[Headline]:
     """Return the headline of each goal; the first is the main one."""
-    found = (_headline(study, measure, goal) for measure, goal in study.goals)
+    found = (_headline(study, goal) for goal in study.goals)
     return [headline for headline in found if headline is not None]
 
 
@@ -95,17 +96,19 @@ def _category(goal: GoalComparison, result: MethodResult) -> str:
     return categorise(gain.probability, promising=goal.promises(result))
 
 
-def _headline(study: Study, measure: Measure, goal: GoalComparison) -> Headline | None:
+def _headline(study: Study, goal: GoalComparison) -> Headline | None:
     result = next(result for result in goal.results if result.name == study.method)
     pair = paired(goal.reference, result)
     if pair is None:
         return None
+    measure = goal.measure
     before, after = (measure.write(measure.value(goal.loss(each))) for each in pair)
     badge = _category(goal, result)
     reference = described(goal.reference)
     sentence = _SENTENCES[badge].format(method=study.method, reference=reference)
     return Headline(
-        measure,
+        measure.description,
+        measure.title,
         reference,
         study.method,
         before,
@@ -113,33 +116,35 @@ def _headline(study: Study, measure: Measure, goal: GoalComparison) -> Headline 
         badge,
         _LOOKS[badge],
         sentence,
-        _expectation(measure, goal, result),
+        _expectation(goal, result),
         _basis(study, goal, pair[1]),
     )
 
 
-def _expectation(measure: Measure, goal: GoalComparison, result: MethodResult) -> str:
+def _expectation(goal: GoalComparison, result: MethodResult) -> str:
     """Say how much there is to gain, and how sure that is."""
     gain = goal.gains.get(result.name)
     if gain is None:
         return ""
     if goal.mark(result) == "-":
         return f"The difference is significant (p = {goal.p_values[result.name]:.2g})."
-    sure = "over 99 %" if gain.probability > _ALMOST_SURE else f"{100 * gain.probability:.0f} %"
+    text = goal.measure.write_gain(gain.gain, gain.low, gain.high)
+    return expectation_text(text, gain.probability)
+
+
+def expectation_text(gain: str, probability: float) -> str:
+    """Return a sentence on an expected gain."""
     return (
-        f"Expected gain {measure.write_gain(gain)}; probability that it makes a practical "
-        f"difference: {sure}."
+        f"Expected gain {gain}; probability that it makes a practical difference: "
+        f"{probability_text(probability)}."
     )
 
 
 def _basis(study: Study, goal: GoalComparison, result: MethodResult) -> str:
     """Say what the numbers were measured on."""
-    how, cases = "", "rows"
-    if study.judgements is not None:
-        cases = type(study.judgements).__name__.lower()
-    elif goal.goal == "classification":
-        votes = f"{study.n_neighbors} neighbours" if study.n_neighbors > 1 else "1 neighbour"
-        how = f"Classification with {votes}. "
+    cases = "rows" if study.judgements is None else study.supervision
+    use = use_in_words(goal.measure, study.n_neighbors)
+    how = f"{use.capitalize()}. " if goal.measure.of == "votes" and use else ""
     if study.relearn is None and result.trials is None:
         return (
             f"{how}Measured on {len(result.wrong)} {cases}, which the metric may have been "

@@ -26,16 +26,12 @@ def describe(judgements: Triplets | Pairs) -> str:
     return f"{len(judgements)} pairs of {n_rows} rows: {kinds}."
 
 
-def how_compared(judgements: Triplets | Pairs) -> str:
-    """Return how methods are compared."""
-    if isinstance(judgements, Triplets):
-        return (
-            "Every method learns from the triplets of some anchors and is tested on those of "
-            "others. Accuracy: the share of held-out triplets whose near row is nearer than the "
-            "far one."
-        )
-    return (
-        "Every method learns from some pairs and is tested on others that, as far as possible, "
-        "share no rows with them. AUC: the probability that a similar pair is nearer than a "
-        "dissimilar one."
-    )
+def how_compared(supervision: str) -> str:
+    """Return what methods learn from and are tested on."""
+    return {
+        "labels": "Every method is fitted to some rows and evaluated on others.",
+        "triplets": "Every method learns from the triplets of some anchors and is tested on those "
+        "of others.",
+        "pairs": "Every method learns from some pairs and is tested on others that, as far as "
+        "possible, share no rows with them.",
+    }[supervision]

@@ -18,7 +18,7 @@ from nearfar.report.blocks import Block, Code, Figure, Figures, Items, Section, 
 from nearfar.report.classes import classes_section
 from nearfar.report.figures import svgs
 from nearfar.report.judgements import describe
-from nearfar.report.neighbors import neighbors_section
+from nearfar.report.neighbor_section import neighbors_section
 from nearfar.report.study import Study
 
 Progress = Callable[[int, int, str], None]

@@ -12,19 +12,14 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 from nearfar.comparison import Comparison, GoalComparison
+from nearfar.comparison.compared_methods import euclidean_metrics
 from nearfar.constraints import Pairs, Triplets
+from nearfar.evaluate.measures import HeldOutJudgements, measures_for
+from nearfar.evaluate.overlap import OverlappingJudgements
 from nearfar.learners.base import MetricLearner
-from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
-from nearfar.report.held_out import (
-    EUCLIDEAN,
-    UNSCALED,
-    compare_losses,
-    judgement_losses,
-    predictions,
-)
-from nearfar.report.measures import MEASURES, Measure
+from nearfar.report.held_out_rows import compare_losses, predictions
 from nearfar.typing import Floats, Ints, Vector
 
 Judgements = Triplets | Pairs
@@ -166,11 +161,11 @@ class Study:
         return metric
 
     @property
-    def goals(self) -> list[tuple[Measure, GoalComparison]]:
+    def goals(self) -> list[GoalComparison]:
         """What the method is compared by: the comparison's goals, or held-out data of the split."""
         if self.comparison is None or self.method not in self.comparison:
-            return [(self._held_out_measure, self.held_out)]
-        return [(MEASURES[goal.goal], goal) for goal in self.compared_goals]
+            return [self.held_out]
+        return self.compared_goals
 
     @property
     def compared_goals(self) -> list[GoalComparison]:
@@ -181,10 +176,9 @@ class Study:
         return sorted(goals, key=lambda goal: goal.goal != self.goal)
 
     @property
-    def _held_out_measure(self) -> Measure:
-        if self.judgements is None:
-            return MEASURES["classification"]
-        return MEASURES["pairs" if isinstance(self.judgements, Pairs) else "triplets"]
+    def supervision(self) -> str:
+        """What is known of the rows: "labels", "triplets" or "pairs"."""
+        return "labels" if self.judgements is None else type(self.judgements).__name__.lower()
 
     @property
     def baseline(self) -> str:
@@ -206,26 +200,27 @@ class Study:
 
     @property
     def _euclidean(self) -> dict[str, Metric]:
-        """Euclidean distance on the rows as they are, and on standardised rows."""
-        rows = self.X if self.labels is None else self.X[self.split[0]]
-        return {
-            UNSCALED: Metric.identity(self.X.shape[1]),
-            EUCLIDEAN: Scaler.fit(rows, "standard").euclidean,
-        }
+        """Euclidean distance on unscaled rows, and on standardised rows."""
+        return euclidean_metrics(self.X if self.labels is None else self.X[self.split[0]])
 
     @cached_property
     def held_out(self) -> GoalComparison:
-        """The metric and Euclidean distance on held-out data."""
-        baselines = self._euclidean
+        """The metric and Euclidean distance on held-out data, by the main measure."""
+        metrics = self._euclidean
         if self.comparison is not None:
-            baselines = {self.baseline: baselines[self.baseline]}
-        losses = {name: self._losses(metric) for name, metric in baselines.items()}
-        return compare_losses(losses, {self.method: self._losses(self.evaluated_metric)})
+            metrics = {self.baseline: metrics[self.baseline]}
+        metrics[self.method] = self.evaluated_metric
+        losses = {name: self._losses(metric) for name, metric in metrics.items()}
+        goal = measures_for(self.supervision)[0].goal
+        if self.judgements is None:
+            return compare_losses(goal, losses)
+        return compare_losses(goal, losses, OverlappingJudgements.of(self.judgement_split[1]))
 
     def _losses(self, metric: Metric) -> Vector:
-        """Loss of each held-out row or judgement."""
+        """Loss of each held-out row, or of each judgement in proportion to its weight."""
         if self.labels is None:
-            return judgement_losses(metric, self.X, self.judgement_split[1])
+            held_out = HeldOutJudgements(metric, self.X, self.judgement_split[1])
+            return measures_for(self.supervision)[0].losses(held_out)
         predicted = self.predicted(metric)
         return (predicted != self.labels[self.split[1]]).astype(np.float64)
 

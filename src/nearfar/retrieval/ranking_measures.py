@@ -20,6 +20,7 @@ from functools import cached_property
 import numpy as np
 
 from nearfar.evaluate.dcg import discounts, ideal_dcg
+from nearfar.evaluate.rankings import average_precision
 from nearfar.retrieval.ranking import Ranking
 from nearfar.retrieval.relevance import Relevance
 from nearfar.typing import Ints, Matrix, Vector
@@ -93,8 +94,7 @@ class JudgedRanking:
     def average_precision(self, k: int) -> Vector:
         """Mean over relevant documents of the precision at their rank, 0 beyond the first k."""
         hits = self.grades[:, : self._depth(k)] > 0
-        precision = np.cumsum(hits, axis=1) / np.arange(1, hits.shape[1] + 1)
-        return np.asarray(np.sum(precision, axis=1, where=hits) / self.n_relevant)
+        return average_precision(hits, self.n_relevant)
 
     def _ideal(self, k: int) -> Vector:
         """Largest DCG of each query, which may need documents that were not found."""

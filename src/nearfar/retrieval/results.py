@@ -12,10 +12,17 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
-from nearfar.comparison.gains import CONFIDENCE, Gain, expected_gains, observe_rows
-from nearfar.comparison.significance import fold_test, holm, query_test
+from nearfar.comparison.gains import (
+    SEARCH_NOISE,
+    SEARCH_SPREADS,
+    Gain,
+    expected_gains,
+    observe_rows,
+)
+from nearfar.comparison.goal_verdict import SIGNIFICANCE_LEVEL
+from nearfar.comparison.significance import fold_test, holm, row_test
 from nearfar.comparison.table import aligned, html_row
-from nearfar.comparison.verdict import SIGNIFICANCE_LEVEL
+from nearfar.evaluate.intervals import CONFIDENCE
 from nearfar.retrieval.ranking import Ranking
 from nearfar.retrieval.ranking_measures import JudgedRanking
 from nearfar.retrieval.verdict import SearchVerdict, judge, untried
@@ -315,12 +322,12 @@ class SearchComparison(Mapping[str, SearchResult]):
     def _p_value(self, difference: Vector) -> float:
         """The larger p-value of the tests by queries and by folds."""
         by_fold = np.array([difference[self.folds == fold].mean() for fold in range(self.n_folds)])
-        return max(query_test(difference), fold_test(by_fold, 1 / (self.n_folds - 1)))
+        return max(row_test(difference), fold_test(by_fold, 1 / (self.n_folds - 1)))
 
     def _gains(self) -> dict[str, Gain]:
-        observed = [observe_rows(self.difference(result), "search") for result in self.adapted]
+        observed = [observe_rows(self.difference(result), SEARCH_NOISE) for result in self.adapted]
         loss = 1.0 - self.untouched.means[self.measure]
-        found = expected_gains(observed, loss, "search") if observed else []
+        found = expected_gains(observed, loss, SEARCH_SPREADS) if observed else []
         return {result.name: gain for result, gain in zip(self.adapted, found, strict=True)}
 
 

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from nearfar.comparison.gains import Gain
-from nearfar.comparison.verdict import CLEAR, PROBABLE, SIGNIFICANCE_LEVEL, AnyVerdict
-from nearfar.comparison.wording import percent
+from nearfar.comparison.goal_verdict import CLEAR, PROBABLE, SIGNIFICANCE_LEVEL, BaseVerdict
+from nearfar.comparison.wording import probability_text
 
 Category = Literal[
     "clearly better",
@@ -24,7 +24,7 @@ Category = Literal[
 
 
 @dataclass(frozen=True)
-class SearchVerdict(AnyVerdict):
+class SearchVerdict(BaseVerdict):
     """Whether to use adapted vectors.
 
     Attributes
@@ -72,7 +72,7 @@ def judge(
         helps, harms, which = f"Use {name}", f"Adapting does harm ({name})", f" ({name})"
     figures = f"{measure} {before:.3f} -> {after:.3f} on searches it has not seen"
     expected = f"Expected gain {gain.gain:z.3f} ({gain.low:z.3f} to {gain.high:z.3f})."
-    sure = percent(gain)
+    sure = probability_text(gain.probability)
     keep = "Keep the untouched vectors."
     headline = {
         "clearly better": f"{helps}: {figures} (clearly better: {sure}). {expected}",

@@ -13,10 +13,11 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from nearfar import NCA, AutoMetric, BoostMetric, DRMetric, MixtureNCA, RandomPairs, RandomTriplets
 from nearfar.constraints import Chunklets
+from nearfar.evaluate.intervals import mean_interval
 from nearfar.learners.scaler import Scaler
 from nearfar.learners.selection import auto_problem as module
 from nearfar.learners.selection import scale as scales
-from nearfar.learners.selection.expectation import expect_pairs, wilson
+from nearfar.learners.selection.expectation import expect_pairs
 from nearfar.learners.selection.held_out import mean_squared_distance
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.progress import watching
@@ -70,8 +71,10 @@ def test_what_to_expect(fitted):
     assert expected.measure == "error"
     assert 0 <= expected.low <= expected.value <= expected.high <= 1
     assert expected.n == pytest.approx(len(X) / 4, abs=1)
-    assert (expected.low, expected.high) == wilson(expected.value, expected.n)
-    assert str(expected).startswith(f"error {expected.value:.1%} (")
+    assert (expected.low, expected.high) == mean_interval(
+        expected.value, expected.value * (1 - expected.value) / expected.n, expected.n
+    )
+    assert str(expected).startswith(f"error {100 * expected.value:.1f} % (")
 
 
 def test_the_same_seed_gives_the_same_metric(fitted):
@@ -95,7 +98,7 @@ def test_constraints(strategy, measure):
     candidates = ["BoostMetric"] if measure == "triplet error" else ["MaxMarginMetric"]
     learner = AutoMetric(candidates=candidates).fit(X, constraints)
     assert learner.expected_.measure == measure
-    assert learner.expected_.value < learner.expected_.before
+    assert learner.expected_.value < learner.expected_.baseline
     over = AutoMetric(candidates=candidates).fit(X, constraints.over(len(X)))
     np.testing.assert_array_equal(over.metric_.L, learner.metric_.L)
 
@@ -104,7 +107,7 @@ def test_unseen_classes():
     X, y = load_digits(return_X_y=True)
     learner = AutoMetric(candidates=["DRMetric"], validation="classes").fit(X[:600], y[:600])
     assert learner.expected_.measure == "MAP@R"
-    assert learner.expected_.value > learner.expected_.before - 0.02
+    assert learner.expected_.value > learner.expected_.baseline - 0.02
     ranking = AutoMetric(candidates=["DRMetric"], goal="ranking").fit(X[:600], y[:600])
     assert ranking.expected_.measure == "MAP@R"
 

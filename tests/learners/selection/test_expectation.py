@@ -4,8 +4,15 @@ import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
-from nearfar import Metric
-from nearfar.learners.selection.expectation import expect_error, wilson
+from nearfar import Metric, Pairs, Triplets, evaluate
+from nearfar.evaluate.intervals import mean_interval
+from nearfar.learners.selection.expectation import (
+    Expected,
+    expect_error,
+    expect_pairs,
+    expect_ranking,
+    expect_triplets,
+)
 
 IDENTITY = Metric.identity(2)
 
@@ -23,7 +30,9 @@ def test_with_all_rows_there_it_is_the_error_of_three_neighbours(rng, n):
     voters = KNeighborsClassifier(min(3, n)).fit(X, y)
     expected = expect_error((IDENTITY, IDENTITY), X, y, test, y_test, n_rows=n)
     assert expected.value == pytest.approx(np.mean(voters.predict(test) != y_test))
-    assert (expected.low, expected.high) == wilson(expected.value, 200)
+    assert (expected.low, expected.high) == mean_interval(
+        expected.value, expected.value * (1 - expected.value) / 200, 200
+    )
 
 
 def test_errors_are_extrapolated_to_all_rows(rng):
@@ -44,3 +53,42 @@ def test_no_error_stays_none(rng):
     X = np.repeat([[0.0, 0.0], [9.0, 9.0]], 20, axis=0) + rng.uniform(size=(40, 2))
     y = np.repeat([0, 1], 20)
     assert expect_error((IDENTITY, IDENTITY), X, y, X, y, n_rows=60).value == 0
+
+
+def test_in_words():
+    expected = Expected("error", 0.104, 0.059, 0.177, 0.397, 96)
+    assert str(expected) == "error 10.4 % (90 % interval 5.9 % to 17.7 %); 39.7 % without learning"
+    ranking = Expected("MAP@R", 0.5, 0.4, 0.6, 0.3, 96)
+    assert str(ranking) == "MAP@R 0.500 (90 % interval 0.400 to 0.600); 0.300 without learning"
+    with pytest.warns(FutureWarning, match="before is now Expected.baseline"):
+        assert expected.before == 0.397
+
+
+def test_weights_of_judgements_count(rng):
+    X = rng.normal(size=(60, 2))
+    index = np.array([rng.choice(60, 3, replace=False) for _ in range(200)])
+    weight, similar = rng.integers(1, 4, size=200), rng.random(200) < 0.4
+    metrics = Metric([[1.0, 0.0]]), IDENTITY
+    triplets = Triplets(index, weight)
+    found = expect_triplets(metrics, X, triplets)
+    assert found.value == pytest.approx(1 - evaluate.triplet_accuracy(IDENTITY, X, triplets))
+    assert found.baseline == pytest.approx(1 - evaluate.triplet_accuracy(metrics[0], X, triplets))
+    pairs = Pairs(index[:, :2], similar, weight)
+    found = expect_pairs(metrics, X, pairs)
+    assert found.value == pytest.approx(1 - evaluate.verification(IDENTITY, X, pairs).auc)
+    assert found.low < found.value < found.high
+
+
+def test_no_wrong_judgement_is_not_certain():
+    X = np.arange(40.0)[:, None] * [1.0, 0.0]
+    triplets = Triplets([[i, i + 1, i + 20] for i in range(15)])
+    found = expect_triplets((IDENTITY, IDENTITY), X, triplets)
+    assert (found.value, found.low) == (0, 0)
+    assert 0.05 < found.high < 0.3
+
+
+def test_rankings_are_those_of_map_at_r(rng):
+    X, y = stripes(rng, 200)
+    found = expect_ranking((IDENTITY, IDENTITY), X, y)
+    assert found.value == found.baseline == pytest.approx(evaluate.map_at_r(IDENTITY, X, y))
+    assert found.low < found.value < found.high

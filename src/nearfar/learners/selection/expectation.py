@@ -2,43 +2,46 @@
 
     labels      error of the vote of the three nearest training rows; to rank, MAP@R of the
                 held-out rows among each other
-    triplets    share in the wrong order
+    triplets    weighted share in the wrong order
     pairs       probability that a dissimilar pair is nearer than a similar one
 
-What is held out is not there to vote: errors are extrapolated to all rows (`expect_error`).
-Errors of rows have Wilson's interval. Triplets of one anchor, and queries of one class, are not
-independent: their intervals come from the means of these groups.
+Held-out rows are not there to vote: errors are extrapolated to all rows (`expect_error`). Queries
+of one class, and judgements that share rows, are not independent: their intervals allow for that.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
-from scipy.stats import t as student
 from sklearn.neighbors import NearestNeighbors
 
 from nearfar.constraints import Pairs, Triplets
+from nearfar.evaluate.intervals import group_variance, mean_interval
+from nearfar.evaluate.measures import (
+    CLASS_NOISE,
+    ERROR,
+    MAP_AT_R,
+    PAIR_AUC,
+    TRIPLET_ACCURACY,
+    HeldOutJudgements,
+    Measure,
+)
+from nearfar.evaluate.overlap import OverlappingJudgements
+from nearfar.evaluate.rankings import majority
+from nearfar.evaluate.retrieval import average_precisions
 from nearfar.metrics.metric import Metric
-from nearfar.typing import Floats, Ints, Vector
+from nearfar.typing import Floats, Ints
 
-CONFIDENCE = 0.9
 _NEIGHBORS = 3
 _NEARBY = 24
 """So many neighbours that three of them are nearly always in a random half of the rows."""
 
-_RANKING_NOISE = 2.0
-"""A class is asked for and is in the way of others, so that classes are not independent. With this
-factor intervals hold as often as they say (`benchmarks/expected.py`)."""
-
 _HALVES = 20
 _STEEPEST = 0.5
 """Smallest ratio of the errors with all and with half of the rows."""
-
-_QUERIES = 2000
 
 
 @dataclass(frozen=True)
@@ -53,8 +56,8 @@ class Expected:
         neighbours as there are in all.
     low, high : float
         90 % confidence interval.
-    before : float
-        The measure of the distance as it was, on the same data.
+    baseline : float
+        The measure without learning, on the same data.
     n : int
         Number of rows or constraints that it was measured on.
     """
@@ -63,15 +66,21 @@ class Expected:
     value: float
     low: float
     high: float
-    before: float
+    baseline: float
     n: int
 
+    @property
+    def before(self) -> float:
+        """Old name of `baseline`."""
+        warnings.warn("Expected.before is now Expected.baseline.", FutureWarning, stacklevel=2)
+        return self.baseline
+
     def __str__(self) -> str:
-        share = "{:.3f}" if self.measure == "MAP@R" else "{:.1%}"
-        value, low, high, before = (
-            share.format(x) for x in (self.value, self.low, self.high, self.before)
+        write = (MAP_AT_R if self.measure == MAP_AT_R.label else ERROR).write
+        value, low, high, baseline = map(write, (self.value, self.low, self.high, self.baseline))
+        return (
+            f"{self.measure} {value} (90 % interval {low} to {high}); {baseline} without learning"
         )
-        return f"{self.measure} {value} ({low} to {high}), {before} before"
 
 
 def expect_error(
@@ -79,13 +88,14 @@ def expect_error(
 ) -> Expected:
     """Error of nearest neighbours among `n_rows` rows, of which X are some.
 
-    The metrics are the one as it was, and the learned one.
+    The metrics are the one without learning, and the learned one.
     """
-    growth = n_rows / len(X)
-    before, after = (
+    growth, n = n_rows / len(X), len(test)
+    baseline, value = (
         _extrapolated_error(_nearest(metric, X, test), y, y_test, growth) for metric in metrics
     )
-    return Expected("error", after, *wilson(after, len(test)), before, len(test))
+    interval = mean_interval(value, value * (1 - value) / n, n)
+    return Expected(ERROR.label, value, *interval, baseline, n)
 
 
 def _nearest(metric: Metric, X: Floats, test: Floats) -> Ints:
@@ -103,109 +113,49 @@ def _extrapolated_error(nearest: Ints, y: Ints, y_test: Ints, growth: float) -> 
 
     Errors fall like a power of the number of rows. The exponent comes from random halves of them.
     """
-    error = float((_votes(y[nearest]) != y_test).mean())
+    error = float((majority(y[nearest[:, :_NEIGHBORS]]) != y_test).mean())
     random_state = np.random.RandomState(0)
     halved = []
     for _ in range(_HALVES):
         left_out = random_state.uniform(size=len(y)) < 0.5
         first = np.argsort(left_out[nearest], axis=1, kind="stable")[:, :_NEIGHBORS]
-        halved.append((_votes(y[np.take_along_axis(nearest, first, axis=1)]) != y_test).mean())
+        voters = y[np.take_along_axis(nearest, first, axis=1)]
+        halved.append((majority(voters) != y_test).mean())
     fall = min(1.0, max(_STEEPEST, error / (float(np.mean(halved)) or 1.0)))
     return error * fall ** math.log2(growth)
 
 
-def _votes(labels: Ints) -> Ints:
-    """Return the majority of the first three labels of each row; of three, the smallest."""
-    voters = np.sort(labels[:, :_NEIGHBORS], axis=1)
-    if voters.shape[1] < _NEIGHBORS:
-        return voters[:, 0]
-    return np.where(voters[:, 1] == voters[:, 2], voters[:, 1], voters[:, 0])
-
-
 def expect_ranking(metrics: tuple[Metric, Metric], X: Floats, y: Ints) -> Expected:
     """MAP@R of rows among each other; the interval is over classes."""
-    found = [_average_precision_at_r(metric, X, y) for metric in metrics]
+    found = [average_precisions(metric, X, y) for metric in metrics]
     counted = np.isfinite(found[0])
-    before, after = (values[counted] for values in found)
-    low, high = _grouped_interval(after, y[counted], noise=_RANKING_NOISE)
-    return Expected(
-        "MAP@R", float(after.mean()), low, high, float(before.mean()), int(counted.sum())
-    )
-
-
-def _average_precision_at_r(metric: Metric, X: Floats, y: Ints) -> Vector:
-    """Return the average precision of each row's R nearest, R the others of its class; nan if 0."""
-    distances = metric.distances(X)
-    np.fill_diagonal(distances, np.inf)
-    out = np.full(len(X), np.nan)
-    for i, row in enumerate(distances):
-        R = int(np.count_nonzero(y == y[i])) - 1
-        if R > 0:
-            nearest = np.argsort(row, kind="stable")[:R]
-            right = y[nearest] == y[i]
-            out[i] = float((np.cumsum(right) / np.arange(1, R + 1) * right).sum() / R)
-    return out
+    baseline, values = (each[counted] for each in found)
+    value = float(values.mean())
+    variance, n_classes = group_variance(values - value, y[counted])
+    interval = mean_interval(value, CLASS_NOISE * variance, n_classes, grouped=True)
+    return Expected(MAP_AT_R.label, value, *interval, float(baseline.mean()), len(values))
 
 
 def expect_triplets(metrics: tuple[Metric, Metric], X: Floats, triplets: Triplets) -> Expected:
-    """Share of triplets in the wrong order; the interval is over anchors."""
-    before, after = (1 - metric.prefers(X, triplets.index) for metric in metrics)
-    low, high = _grouped_interval(after, triplets.index[:, 0])
-    return Expected(
-        "triplet error", float(after.mean()), low, high, float(before.mean()), len(triplets)
-    )
+    """Weighted share of triplets in the wrong order."""
+    return _expect_judgements("triplet error", TRIPLET_ACCURACY, metrics, X, triplets)
 
 
 def expect_pairs(metrics: tuple[Metric, Metric], X: Floats, pairs: Pairs) -> Expected:
-    """Probability that a dissimilar pair is nearer; the interval is by DeLong's variance."""
-    before, after = (_placements(metric, X, pairs) for metric in metrics)
-    value = float(after[0].mean())
-    spread = math.sqrt(sum(float(each.var(ddof=1)) / len(each) for each in after if len(each) > 1))
-    half = float(ndtri((1 + CONFIDENCE) / 2)) * spread
-    low, high = max(0.0, value - half), min(1.0, value + half)
-    return Expected("pair error", value, low, high, float(before[0].mean()), len(pairs))
+    """Probability that a dissimilar pair is nearer than a similar one, weighted."""
+    return _expect_judgements("pair error", PAIR_AUC, metrics, X, pairs)
 
 
-def _placements(metric: Metric, X: Floats, pairs: Pairs) -> tuple[Vector, Vector]:
-    """For each pair, the share of pairs of the other kind that it is on the wrong side of."""
-    distance = metric.pair_distances(X, pairs.index)
-    near, far = distance[pairs.similar], distance[~pairs.similar]
-    return _share_below(near, far), 1 - _share_below(far, near)
-
-
-def _share_below(points: Vector, others: Vector) -> Vector:
-    ordered = np.sort(others)
-    low, high = (np.searchsorted(ordered, points, side) for side in ("left", "right"))
-    return np.asarray((low + high) / 2 / len(others))
-
-
-def wilson(share: float, n: int) -> tuple[float, float]:
-    """Return Wilson's interval of a share of n.
-
-    Examples
-    --------
-    >>> from nearfar.learners.selection.expectation import wilson
-    >>> [round(end, 3) for end in wilson(0.1, 100)]
-    [0.061, 0.16]
-    """
-    z = float(ndtri((1 + CONFIDENCE) / 2))
-    center = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return max(0.0, center - half), min(1.0, center + half)
-
-
-def _grouped_interval(values: Vector, groups: Any, *, noise: float = 1.0) -> tuple[float, float]:
-    """Return an interval of the mean of values that are independent between groups only.
-
-    `noise` multiplies the variance, where groups have something in common after all.
-    """
-    place = np.unique(groups, return_inverse=True)[1]
-    n_groups = int(place.max()) + 1
-    mean = float(values.mean())
-    if n_groups < 2:
-        return 0.0, 1.0
-    residual = np.bincount(place, weights=values - mean)
-    variance = noise * n_groups / (n_groups - 1) * float((residual**2).sum())
-    spread = math.sqrt(variance) / len(values)
-    half = float(student.ppf((1 + CONFIDENCE) / 2, n_groups - 1)) * spread
-    return max(0.0, mean - half), min(1.0, mean + half)
+def _expect_judgements(
+    name: str,
+    measure: Measure,
+    metrics: tuple[Metric, Metric],
+    X: Floats,
+    judgements: Triplets | Pairs,
+) -> Expected:
+    baseline, losses = (
+        measure.losses(HeldOutJudgements(metric, X, judgements)) for metric in metrics
+    )
+    interval = OverlappingJudgements.of(judgements).interval(losses)
+    value = float(losses.mean())
+    return Expected(name, value, *interval, float(baseline.mean()), len(judgements))

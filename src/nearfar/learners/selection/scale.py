@@ -22,7 +22,9 @@ from typing import Any
 import numpy as np
 
 from nearfar.constraints import Pairs, Supervision, Triplets
+from nearfar.evaluate.judgement_losses import misplaced
 from nearfar.learners.scaler import Scaler
+from nearfar.metrics.votes import triplet_scores
 from nearfar.numerics.distances import squared_distances
 from nearfar.rows import Points
 from nearfar.typing import Floats, Ints, Vector
@@ -135,17 +137,12 @@ def _sample_size(n_features: int) -> int:
 def _right(Z: Floats, index: Ints) -> Vector:
     """Return 1 for each triplet in the right order, 1/2 for ties."""
     anchor, near, far = index.T
-    margin = squared_distances(Z, anchor, far) - squared_distances(Z, anchor, near)
-    return np.asarray((1 + np.sign(margin)) / 2)
+    return triplet_scores(squared_distances(Z, anchor, far) - squared_distances(Z, anchor, near))
 
 
 def _shares_farther(Z: Floats, index: Ints, similar: Any) -> Vector:
     """Return, for each similar pair, the share of dissimilar ones that are farther apart."""
-    distance = squared_distances(Z, *index.T)
-    far = np.sort(distance[~similar])
-    nearer = np.searchsorted(far, distance[similar], "left")
-    ties = np.searchsorted(far, distance[similar], "right") - nearer
-    return np.asarray(1 - (nearer + ties / 2) / len(far))
+    return 1 - misplaced(squared_distances(Z, *index.T), similar)[similar]
 
 
 def _nearest(Z: Floats, k: int) -> Ints:

@@ -1,4 +1,4 @@
-"""How sure a mean over judgements is that share rows.
+"""The variance of a mean over judgements that share rows.
 
 Two judgements that share a row are not independent: they say something about the same thing. The
 variance of a mean over n judgements with residuals r_t counts every two that share a row,
@@ -16,17 +16,17 @@ It is at least the variance by groups: anchors of triplets, and connected pairs.
 
 from __future__ import annotations
 
-import math
 from itertools import combinations
 
 import numpy as np
-from scipy.stats import t as student
 
-from nearfar.comparison.gains import Observed
+from nearfar.constraints import Pairs, Triplets
+from nearfar.evaluate.intervals import group_variance, mean_interval
+from nearfar.evaluate.judgement_losses import judgement_shares
 from nearfar.typing import Ints, Vector
 
 
-class SharedRows:
+class OverlappingJudgements:
     """Judgements, by the rows that they share.
 
     Parameters
@@ -44,12 +44,12 @@ class SharedRows:
     Examples
     --------
     >>> import numpy as np
-    >>> from nearfar.comparison.shared_rows import SharedRows
+    >>> from nearfar.evaluate.overlap import OverlappingJudgements
     >>> index = np.array([[0, 1], [1, 2], [3, 4], [5, 6]])
     >>> gain = np.array([1.0, 1.0, 0.0, -1.0])
     >>> alike, apart = gain, np.array([1.0, -1.0, 0.0, 1.0])
-    >>> shared = SharedRows(index, np.array([0, 0, 1, 2]))
-    >>> shared.variance(alike) > shared.variance(apart)
+    >>> overlap = OverlappingJudgements(index, np.array([0, 0, 1, 2]))
+    >>> overlap.variance(alike) > overlap.variance(apart)
     True
     """
 
@@ -67,45 +67,40 @@ class SharedRows:
     def __len__(self) -> int:
         return len(self.groups)
 
-    def variance(self, difference: Vector) -> float:
+    @classmethod
+    def of(cls, judgements: Triplets | Pairs, groups: Ints | None = None) -> OverlappingJudgements:
+        """Return triplets or pairs with their weights, by default in groups of their own."""
+        groups = judgements.groups() if groups is None else groups
+        degree = 2.0 if isinstance(judgements, Pairs) else 1.0
+        return cls(judgements.index, groups, judgement_shares(judgements), degree)
+
+    def variance(self, values: Vector) -> float:
         """Return the variance of the mean; nan marks judgements that were not made."""
-        known = ~np.isnan(difference)
+        known = ~np.isnan(values)
         n = int(known.sum())
         if n == 0:
             return 0.0
-        gain = float(difference[known].mean())
-        r = np.where(known, difference - gain * self.weight, 0.0)
+        r = np.where(known, values - float(values[known].mean()) * self.weight, 0.0)
         by_rows = 0.0
         for number, sets in enumerate(self._sets):
             sums = np.bincount(sets.ravel(), np.tile(r, len(sets)))
             by_rows += (-1) ** number * float(sums @ sums)
-        groups = np.bincount(self.groups, r)
-        n_groups, n_rows = self.n_groups(difference), len(np.unique(self._rows[known]))
+        n_rows = len(np.unique(self._rows[known]))
         # Residuals are too small, as the mean is that of the same rows; as in the jackknife.
-        by_rows *= (n_rows / max(n_rows - len(self._sets), 1)) ** 2
-        by_group = float(groups @ groups) * n_groups / max(n_groups - 1, 1)
-        return self.degree**2 * max(by_rows, by_group) / n**2
+        by_rows *= (n_rows / max(n_rows - len(self._sets), 1) / n) ** 2
+        by_group = group_variance(r[known], self.groups[known])[0]
+        return self.degree**2 * max(by_rows, by_group)
 
-    def n_groups(self, difference: Vector) -> int:
+    def n_groups(self, values: Vector) -> int:
         """Return the number of groups with judgements."""
-        return len(np.unique(self.groups[~np.isnan(difference)]))
+        return len(np.unique(self.groups[~np.isnan(values)]))
 
-    def observe(self, difference: Vector) -> Observed:
-        """Return the mean and its variance; few groups tell little."""
-        known = difference[~np.isnan(difference)]
-        n = max(self.n_groups(difference), 1)
-        gain = float(known.mean()) if len(known) else 0.0
-        return Observed(gain, self.variance(difference) + 1 / n**2, n)
-
-    def test(self, difference: Vector) -> float:
-        """p-value of the mean, by Student's test over groups."""
-        known = difference[~np.isnan(difference)]
-        n = self.n_groups(difference)
-        if n < 2 or not known.any():
-            return 1.0
-        error = math.sqrt(self.variance(difference))
-        ratio = abs(float(known.mean())) / error if error > 0 else math.inf
-        return float(2 * student.sf(ratio, n - 1))
+    def interval(self, values: Vector) -> tuple[float, float]:
+        """Return the 90 % interval of the mean."""
+        known = values[~np.isnan(values)]
+        n = self.n_groups(values)
+        mean = float(known.mean()) if n else 0.0
+        return mean_interval(mean, self.variance(values), n, grouped=True)
 
 
 def _numbered(rows: Ints, size: int, n_rows: int) -> Ints:

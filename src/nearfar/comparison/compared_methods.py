@@ -1,6 +1,6 @@
 """What is compared: baselines, plain methods, and learners.
 
-Methods are fitted to standardised rows, except those that take rows as they are (`Method.raw`).
+Methods are fitted to standardised rows, except those that take unscaled rows (`Method.raw`).
 `DEFAULT_LEARNERS` lists the learners of a comparison that names none.
 """
 
@@ -31,7 +31,10 @@ Kind = Literal["baseline", "plain", "learned"]
 Learners = Mapping[str, Any] | Iterable[Any] | None
 
 ALL = "all"
-"""Names every learner that learns from what is known of the rows."""
+"""Names every learner that learns from the supervision."""
+
+UNSCALED, STANDARDISED = "Euclidean (unscaled)", "Euclidean (standardised)"
+_OLD_NAMES = {"Euclidean, as is": UNSCALED, "Euclidean": STANDARDISED}
 
 DEFAULT_LEARNERS = (
     "AutoMetric",
@@ -67,7 +70,7 @@ _SCIKIT_NCA_MAX_ROWS = 5_000
 
 @dataclass(frozen=True)
 class Method:
-    """A way to get a distance from rows and what is known of them.
+    """A way to get a distance from rows and their supervision.
 
     Attributes
     ----------
@@ -77,7 +80,7 @@ class Method:
     fit : callable
         Rows and labels or judgements -> Metric or Distance.
     raw : bool
-        Whether it takes rows as they are, not standardised.
+        Whether it takes unscaled rows, not standardised ones.
     estimator : estimator or None
         The learner, if there is one.
     non_negative : bool
@@ -169,11 +172,11 @@ def default_methods(
     --------
     >>> from nearfar.comparison import default_methods
     >>> [method.name for method in default_methods([])][:3]
-    ['Euclidean, as is', 'Euclidean', 'cosine']
+    ['Euclidean (unscaled)', 'Euclidean (standardised)', 'cosine']
     """
     methods = [
-        Method("Euclidean, as is", "baseline", _euclidean, raw=True),
-        Method("Euclidean", "baseline", _euclidean),
+        Method(UNSCALED, "baseline", _euclidean, raw=True),
+        Method(STANDARDISED, "baseline", _euclidean),
         Method("cosine", "plain", _cosine, raw=True),
         Method("L1", "plain", _manhattan, gives_metric=False),
         Method("chi-square", "plain", _chi_square, raw=True, non_negative=True, gives_metric=False),
@@ -213,7 +216,7 @@ def _named_estimators(
             name, estimator = type(item).__name__, item
         elif item in known:
             name, estimator = item, known[item]
-        elif item.lower() in (name.lower() for name in plain):
+        elif current_name(item).lower() in (name.lower() for name in plain):
             continue
         else:
             names = ", ".join([*known, *plain])
@@ -224,6 +227,21 @@ def _named_estimators(
             learned_from, given = ", ".join(known_from), _NAMES.get(supervision, supervision)
             raise ValueError(f"{name} does not learn from {given}, but from {learned_from}.")
         yield name, estimator
+
+
+def current_name(name: str) -> str:
+    """Return the name of a method, given that or the name it had before.
+
+    Examples
+    --------
+    >>> from nearfar.comparison.compared_methods import current_name
+    >>> current_name("LDA")
+    'LDA'
+    """
+    if name not in _OLD_NAMES:
+        return name
+    warnings.warn(f"{name!r} is now {_OLD_NAMES[name]!r}.", FutureWarning, stacklevel=3)
+    return _OLD_NAMES[name]
 
 
 def _learns_from(estimator: Any) -> tuple[str, ...]:
@@ -239,6 +257,22 @@ def seeded(kind: type[MetricLearner], random_state: int | None) -> MetricLearner
     """Return a learner with default parameters, and a seed if it takes one."""
     takes_seed = "random_state" in kind._get_param_names()
     return kind(random_state=random_state) if takes_seed else kind()
+
+
+def euclidean_metrics(X: Floats) -> dict[str, Metric]:
+    """Return the baselines as metrics: Euclidean distance on unscaled and standardised rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.comparison.compared_methods import euclidean_metrics
+    >>> list(euclidean_metrics(np.eye(2)))
+    ['Euclidean (unscaled)', 'Euclidean (standardised)']
+    """
+    return {
+        UNSCALED: Metric.identity(X.shape[1]),
+        STANDARDISED: Scaler.fit(X, "standard").euclidean,
+    }
 
 
 def learned_method(name: str, estimator: Any) -> Method:

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.preprocessing import StandardScaler
 
 import nearfar
-from nearfar import MLKR, AutoMetric, BoostMetric, InverseCovariance
+from nearfar import MLKR, AutoMetric, BoostMetric, InverseCovariance, compare
 from nearfar.comparison import default_methods
-from nearfar.comparison.methods import DEFAULT_LEARNERS
+from nearfar.comparison.compared_methods import DEFAULT_JUDGEMENT_LEARNERS, DEFAULT_LEARNERS
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.selection.auto import known_learners
 from nearfar.metrics.search import Gallery
@@ -123,3 +125,23 @@ def test_methods_learn_from_what_there_is(supervision):
         methods = default_methods(chosen, supervision=supervision)
         assert all(supervision in method.supervision for method in methods)
         assert "AutoMetric" in [method.name for method in methods]
+
+
+def test_old_names_of_the_baselines_still_work():
+    for old, new in (("Euclidean, as is", "unscaled"), ("Euclidean", "standardised")):
+        with pytest.warns(FutureWarning, match=rf"{old}' is now 'Euclidean \({new}\)'"):
+            methods = default_methods([old])
+        assert [method.name for method in methods] == [m.name for m in default_methods([])]
+
+
+def test_the_documentation_names_the_default_learners():
+    page = (Path(__file__).parents[2] / "docs" / "comparison.md").read_text()
+    (line,) = (line for line in page.splitlines() if line.startswith("| learners |"))
+    listed, judged = line.split("|")[2].split("; for triplets and pairs also ")
+    assert tuple(listed.removesuffix(", with default parameters").strip().split(", ")) == (
+        DEFAULT_LEARNERS
+    )
+    assert judged.split("; ")[0].split(", ") == ["LSML", "ITML"]
+    assert (*DEFAULT_LEARNERS, "LSML", "ITML") == DEFAULT_JUDGEMENT_LEARNERS
+    docstring = " ".join(compare.__doc__.split())
+    assert f"By default {', '.join(DEFAULT_LEARNERS[:-1])} and PLDA, and for tr" in docstring

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from nearfar import Metric, Pairs, Triplets
-from nearfar.comparison.shared_rows import SharedRows
-from nearfar.comparison.tasks import misplaced
+from nearfar.comparison.gains import observe_judgements
+from nearfar.comparison.significance import judgement_test
+from nearfar.evaluate.measures import PAIR_AUC, HeldOutJudgements
+from nearfar.evaluate.overlap import OverlappingJudgements
 
 ONE, OTHER = Metric(np.eye(4)[:2]), Metric(np.eye(4)[2:])
 """Metrics that are equally good on what follows."""
@@ -26,23 +28,23 @@ def test_every_two_judgements_that_share_a_row_count(rng, width, weighted):
     index = np.array([rng.choice(8, width, replace=False) for _ in range(40)])
     difference = rng.choice([-1.0, 0.0, 1.0], 40) + 2 * (index == 3).any(axis=1)
     weight = rng.uniform(0.5, 1.5, 40) if weighted else np.ones(40)
-    shared = SharedRows(index, np.arange(40), weight)
+    shared = OverlappingJudgements(index, np.arange(40), weight)
     expected = by_loops(index, difference, weight)
     assert shared.variance(difference) == pytest.approx(expected)
-    twice = SharedRows(index, np.arange(40), weight, degree=2.0)
+    twice = OverlappingJudgements(index, np.arange(40), weight, degree=2.0)
     assert twice.variance(difference) == pytest.approx(4 * expected)
 
 
 def test_groups_count_as_one_judgement_each():
     index = np.arange(40).reshape(20, 2)
     groups = np.repeat(np.arange(4), 5)
-    shared = SharedRows(index, groups)
+    shared = OverlappingJudgements(index, groups)
     difference = np.repeat([1.0, -1.0, 1.0, 0.0], 5)
     means = np.array([1.0, -1.0, 1.0, 0.0])
     assert shared.variance(difference) == pytest.approx(means.var(ddof=1) / 4)
-    assert shared.observe(difference).n == 4
-    assert shared.test(difference) > 0.5
-    alone = SharedRows(index, np.arange(20))
+    assert observe_judgements(difference, shared).n == 4
+    assert judgement_test(difference, shared) > 0.5
+    alone = OverlappingJudgements(index, np.arange(20))
     assert alone.variance(difference) < shared.variance(difference) / 3
 
 
@@ -50,10 +52,10 @@ def test_judgements_that_were_not_made_do_not_count(rng):
     index = np.array([rng.choice(12, 3, replace=False) for _ in range(30)])
     difference = rng.normal(size=30)
     part = np.where(np.arange(30) < 20, difference, np.nan)
-    whole = SharedRows(index[:20], index[:20, 0])
-    assert SharedRows(index, index[:, 0]).observe(part) == whole.observe(difference[:20])
-    nothing = SharedRows(index, index[:, 0])
-    assert nothing.test(np.full(30, np.nan)) == nothing.test(np.zeros(30)) == 1.0
+    whole = OverlappingJudgements(index[:20], index[:20, 0])
+    every = OverlappingJudgements(index, index[:, 0])
+    assert observe_judgements(part, every) == observe_judgements(difference[:20], whole)
+    assert judgement_test(np.full(30, np.nan), every) == judgement_test(np.zeros(30), every) == 1.0
 
 
 def draw_triplets(rng, n_rows, number):
@@ -65,7 +67,7 @@ def draw_triplets(rng, n_rows, number):
     ).sum(axis=1)
     triplets = Triplets(np.where(right[:, None], index, index[:, [0, 2, 1]]))
     difference = ONE.prefers(X, triplets) - OTHER.prefers(X, triplets)
-    return difference, SharedRows(triplets.index, triplets.groups())
+    return difference, OverlappingJudgements.of(triplets)
 
 
 def draw_pairs(rng, n_rows, number):
@@ -73,9 +75,8 @@ def draw_pairs(rng, n_rows, number):
     index = np.array([rng.choice(n_rows, 2, replace=False) for _ in range(number)])
     distances = ((X[index[:, 0]] - X[index[:, 1]]) ** 2).sum(axis=1) + 2 * rng.normal(size=number)
     pairs = Pairs(index, distances < np.quantile(distances, 0.3))
-    lost = [misplaced(metric.pair_distances(X, pairs), pairs) for metric in (ONE, OTHER)]
-    weight = number / (2 * np.where(pairs.similar, pairs.similar.sum(), (~pairs.similar).sum()))
-    return lost[1] - lost[0], SharedRows(index, pairs.groups(), weight, degree=2.0)
+    lost = [PAIR_AUC.losses(HeldOutJudgements(metric, X, pairs)) for metric in (ONE, OTHER)]
+    return lost[1] - lost[0], OverlappingJudgements.of(pairs)
 
 
 @pytest.mark.parametrize("draw", [draw_triplets, draw_pairs])
@@ -85,5 +86,5 @@ def test_the_variance_is_that_of_other_draws(draw, n_rows):
     gains = np.array([difference.mean() for difference, _ in found])
     variances = np.array([shared.variance(difference) for difference, shared in found])
     assert np.sqrt(variances.mean()) == pytest.approx(gains.std(), rel=0.2)
-    alarms = np.mean([shared.test(difference) < 0.05 for difference, shared in found])
+    alarms = np.mean([judgement_test(difference, shared) < 0.05 for difference, shared in found])
     assert alarms < 0.12

@@ -13,7 +13,7 @@ from sklearn.preprocessing import FunctionTransformer
 from comparison.helpers import FakeClock, Fixed, Gradual, Timed
 from nearfar import Metric, compare
 from nearfar.comparison import runner
-from nearfar.comparison.checkpoint import Checkpoint
+from nearfar.comparison.comparison_checkpoint import ComparisonCheckpoint
 
 X, Y = load_iris(return_X_y=True)
 N_FITS = 3 * 9
@@ -52,7 +52,7 @@ def path(tmp_path):
 
 def n_kept(path):
     with safe_open(path, framework="numpy") as file:
-        return len(list(file.keys())) // 2
+        return len(list(file.keys())) // 3
 
 
 @pytest.mark.parametrize("budget", [None, 20.0, 6.0])
@@ -65,8 +65,8 @@ def test_an_interrupted_comparison_goes_on(path, at, budget):
     assert str(found) == str(whole)
     for name, result in whole.items():
         np.testing.assert_array_equal(found[name].seconds, result.seconds)
-        np.testing.assert_array_equal(found[name].wrong, result.wrong)
-        np.testing.assert_array_equal(found[name].average_precision, result.average_precision)
+        for measure, losses in result.losses.items():
+            np.testing.assert_array_equal(found[name].losses[measure], losses)
 
 
 @pytest.mark.parametrize("at", [3, 8, 12, 20])
@@ -126,7 +126,9 @@ def test_a_finished_comparison_is_kept(path):
 def test_writes_are_rare(path, monkeypatch):
     written = []
     monkeypatch.setattr(
-        Checkpoint, "_write", lambda self, write=Checkpoint._write: (written.append(1), write(self))
+        ComparisonCheckpoint,
+        "_write",
+        lambda self, write=ComparisonCheckpoint._write: (written.append(1), write(self)),
     )
     run(path, seconds=(0.0, 0.0))
     # Once to find out whether the file can be written, and once at the end.
@@ -142,13 +144,13 @@ def test_writes_that_take_long_are_rarer(path, monkeypatch):
     clock = FakeClock()
     written = []
 
-    def write(self, write=Checkpoint._write):
+    def write(self, write=ComparisonCheckpoint._write):
         begin, self.clock = self.clock, iter([clock.now, clock.now + 1.0]).__next__
         write(self)
         self.clock = begin
         written.append(1)
 
-    monkeypatch.setattr(Checkpoint, "_write", write)
+    monkeypatch.setattr(ComparisonCheckpoint, "_write", write)
     run(path, seconds=(5.0, 5.0), clock=clock)
     # A write of a second is followed by a pause of 20 seconds, four fits.
     assert len(written) == 1 + 1 + 1
@@ -209,8 +211,8 @@ def damaged(path):
     yield path.read_bytes()
     yield whole[:-8]
     yield whole[:40]
-    yield whole.replace(b'"version":"1"', b'"version":"9"')
-    yield whole.replace(b"0.wrong", b"0.right")
+    yield whole.replace(b'"version":"2"', b'"version":"9"')
+    yield whole.replace(b"0.error", b"0.right")
     yield b"text"
     yield b""
 

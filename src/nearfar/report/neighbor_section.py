@@ -10,13 +10,12 @@ import numpy as np
 
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
-from nearfar.report.blocks import Neighbor, Queries, Query, Section, Text
+from nearfar.report.blocks import Neighbor, Queries, Query, Section, Text, shortened
 from nearfar.report.study import Study
 from nearfar.typing import Floats
 
 _N_QUERIES = 4
 _N_NEIGHBORS = 5
-_MAX_TEXT_LENGTH = 120
 
 
 def neighbors_section(study: Study) -> Section:
@@ -59,8 +58,7 @@ def _neighbors(
 def _named(study: Study, row: int) -> str:
     """Return the text of a row on one line, its id, or its number; and its class."""
     if study.texts is not None:
-        line = " ".join(study.texts[row].split())
-        name = line if len(line) <= _MAX_TEXT_LENGTH else f"{line[: _MAX_TEXT_LENGTH - 1]}…"
+        name = shortened(study.texts[row])
     else:
         name = f"row {row}" if study.ids is None else study.ids[row]
     return name if study.labels is None else f"{name} [{study.labels[row]}]"

@@ -6,7 +6,7 @@ from scipy.stats import t as student
 
 from nearfar import BoostMetric, compare
 from nearfar.comparison import GoalComparison, MethodResult, default_methods
-from nearfar.comparison.verdict import categorise
+from nearfar.comparison.goal_verdict import categorise
 
 METHODS = default_methods(["BoostMetric", "DRMetric"])
 UNSCALED, EUCLIDEAN, LDA, BOOST, DR = 0, 1, 6, 7, 8
@@ -17,15 +17,9 @@ def result(number, *wrong_rows):
     wrong = np.zeros(100)
     for rows in wrong_rows:
         wrong[rows] = 1
-    return MethodResult(
-        METHODS[number],
-        errors=np.array([wrong.mean()]),
-        triplet_accuracies=np.ones(1),
-        maps_at_r=np.array([1 - wrong.mean()]),
-        seconds=np.array([0.1]),
-        wrong=wrong,
-        average_precision=1 - wrong,
-    )
+    losses = {"error": wrong, "map_at_r": wrong}
+    means = {name: np.array([values.mean()]) for name, values in losses.items()}
+    return MethodResult(METHODS[number], losses, means, seconds=np.array([0.1]))
 
 
 def goal_comparison(wrong, goal="classification", **options):
@@ -178,7 +172,7 @@ def test_rankings_are_compared_by_rows_and_by_folds(rng):
     one, other = rng.uniform(size=(2, 40))
     folds = rng.uniform(size=(2, 5))
     results = [
-        MethodResult(method, maps_at_r=maps, average_precision=precision)
+        MethodResult(method, {"map_at_r": 1 - precision}, {"map_at_r": 1 - maps})
         for method, maps, precision in zip(usual, folds, (one, other), strict=True)
     ]
     found = GoalComparison(results, "ranking", test_share=0.25).p_value(*results)
@@ -201,8 +195,12 @@ def test_rankings_are_compared_by_rows_and_by_folds(rng):
 )
 def test_rankings_of_few_rows_and_folds(rows, folds, p):
     usual = METHODS[:2]
-    zero = MethodResult(usual[0], maps_at_r=np.zeros(len(folds)), average_precision=np.zeros(3))
-    some = MethodResult(usual[1], maps_at_r=np.array(folds), average_precision=np.array(rows))
+    zero, some = (
+        MethodResult(method, {"map_at_r": 1 - np.array(one)}, {"map_at_r": 1 - np.array(other)})
+        for method, one, other in zip(
+            usual, (np.zeros(3), rows), (0 * np.array(folds), folds), strict=True
+        )
+    )
     found = GoalComparison([zero, some], "ranking").p_value(zero, some)
     if p == "rows":
         p = 2 * student.sf(0.55 / (2 * np.std([0.5, 0.6], ddof=1) / np.sqrt(2)), 1)
@@ -213,8 +211,10 @@ def test_a_mark_needs_the_mean_to_agree():
     usual = METHODS[:2]
     wrong = np.concatenate([np.ones(4), np.zeros(16)])
     right = np.concatenate([np.zeros(4), np.full(16, 0.1)])
-    one = MethodResult(usual[0], errors=np.array([wrong.mean()]), wrong=wrong)
-    other = MethodResult(usual[1], errors=np.array([right.mean()]), wrong=right)
+    one, other = (
+        MethodResult(method, {"error": values}, {"error": np.array([values.mean()])})
+        for method, values in zip(usual, (wrong, right), strict=True)
+    )
     found = GoalComparison([one, other], "classification")
     assert found.p_value(other, one) == 1.0
 

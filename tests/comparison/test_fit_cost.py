@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from nearfar.comparison.cost import CostModel
+from nearfar.comparison.fit_cost import CostModel
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """Checkpoint of a comparison: finished results, one method on one cell each, in a safetensors file.
 
-The file has the arrays "<i>.wrong" and "<i>.average_precision" of the i-th result; the metadata has
-a digest of what is compared and, as JSON, the numbers of each result. Nothing in it is executed.
+The file has an array "<i>.<measure>" with the losses of the i-th result for each measure; the
+metadata has a digest of what is compared and, as JSON, the numbers of each result. Nothing in it is
+executed.
 """
 
 from __future__ import annotations
@@ -16,23 +17,22 @@ import joblib
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from nearfar.comparison.methods import Method
-from nearfar.comparison.results import CellResult
+from nearfar.comparison.compared_methods import Method
+from nearfar.comparison.method_results import CellResult
 from nearfar.comparison.scoring import Scores
 from nearfar.comparison.splits import Cell, Splits
 from nearfar.runtime.atomic_write import atomic_write
 from nearfar.runtime.deadline import Clock
 from nearfar.typing import Vector
 
-_FORMAT = {"format": "nearfar.comparison", "version": "1"}
+_FORMAT = {"format": "nearfar.comparison", "version": "2"}
 _SECONDS_BETWEEN_WRITES = 1.0
 _LARGEST_SHARE_OF_TIME = 0.05
 """Share of the time that writing may take."""
-_ARRAYS = ("wrong", "average_precision")
 _INVALID = (SafetensorError, LookupError, TypeError, ValueError, RecursionError)
 
 
-class Checkpoint(AbstractContextManager["Checkpoint"]):
+class ComparisonCheckpoint(AbstractContextManager["ComparisonCheckpoint"]):
     """Results of a comparison that are kept in a file while it runs.
 
     Writing is rare and cheap: at most once a second, at most 5 % of the time, and at the end of
@@ -46,6 +46,8 @@ class Checkpoint(AbstractContextManager["Checkpoint"]):
         What is compared: a checkpoint of anything else is refused.
     splits : Splits
         Its folds and their samples.
+    measures : list of str
+        Names of its measures.
     clock : callable
         Returns the time in seconds.
 
@@ -60,6 +62,7 @@ class Checkpoint(AbstractContextManager["Checkpoint"]):
         path: str | os.PathLike[str] | None,
         comparison: Any,
         splits: Splits,
+        measures: list[str],
         *,
         clock: Clock,
     ) -> None:
@@ -67,9 +70,9 @@ class Checkpoint(AbstractContextManager["Checkpoint"]):
         self.clock = clock
         self.results: dict[tuple[str, Cell], CellResult] = {}
         if self.path is not None:
-            self.digest = digest(comparison)
+            self.digest = digest([comparison, measures])
             if self.path.exists():
-                self.results = self._read(self.path, splits)
+                self.results = self._read(self.path, splits, measures)
                 self._unwritten, self._next_write = False, clock()
             else:
                 # Find out now, not after the first fold, whether the file can be written.
@@ -98,10 +101,9 @@ class Checkpoint(AbstractContextManager["Checkpoint"]):
         tensors: dict[str, Vector] = {}
         numbers = []
         for i, ((method, cell), result) in enumerate(self.results.items()):
-            scores = result.scores
-            tensors |= {f"{i}.{name}": getattr(scores, name) for name in _ARRAYS}
+            tensors |= {f"{i}.{name}": losses for name, losses in result.scores.losses.items()}
             times = result.fit_seconds, result.seconds, result.stopped_early
-            numbers.append((method, *cell, scores.triplet_accuracy, *times))
+            numbers.append((method, *cell, *times))
         metadata = {**_FORMAT, "comparison": self.digest, "results": json.dumps(numbers)}
         with atomic_write(self.path) as temporary:
             temporary.write_bytes(save(tensors, metadata))
@@ -110,7 +112,9 @@ class Checkpoint(AbstractContextManager["Checkpoint"]):
         pause = max(_SECONDS_BETWEEN_WRITES, (end - start) / _LARGEST_SHARE_OF_TIME)
         self._next_write = end + pause
 
-    def _read(self, path: Path, splits: Splits) -> dict[tuple[str, Cell], CellResult]:
+    def _read(
+        self, path: Path, splits: Splits, measures: list[str]
+    ) -> dict[tuple[str, Cell], CellResult]:
         try:
             if not path.is_file():
                 raise ValueError("not a file")
@@ -119,7 +123,8 @@ class Checkpoint(AbstractContextManager["Checkpoint"]):
                 if {key: metadata.get(key) for key in _FORMAT} != _FORMAT:
                     raise ValueError("not the format of a checkpoint")
                 same = metadata["comparison"] == self.digest
-                results = _results(file, metadata["results"], splits) if same else {}
+                text = metadata["results"]
+                results = _results(file, text, splits, measures) if same else {}
         except _INVALID as error:
             raise ValueError(f"{path} is not the checkpoint of a comparison.") from error
         if not same:
@@ -130,18 +135,19 @@ class Checkpoint(AbstractContextManager["Checkpoint"]):
         return results
 
 
-def _results(file: Any, text: str, splits: Splits) -> dict[tuple[str, Cell], CellResult]:
+def _results(
+    file: Any, text: str, splits: Splits, measures: list[str]
+) -> dict[tuple[str, Cell], CellResult]:
     """Read the results of an open file."""
     results = {}
     known = {cell for stage in splits.stages for cell in stage}
-    for i, (method, fold, n_train, accuracy, *times, early) in enumerate(json.loads(text)):
-        wrong, precision = (file.get_tensor(f"{i}.{name}") for name in _ARRAYS)
+    for i, (method, fold, n_train, fit_seconds, seconds, early) in enumerate(json.loads(text)):
+        losses = {name: file.get_tensor(f"{i}.{name}") for name in measures}
         cell = Cell(int(fold), int(n_train))
-        if cell not in known or not wrong.shape == precision.shape == splits.rows(cell)[1].shape:
+        if cell not in known or {a.shape for a in losses.values()} != {splits.rows(cell)[1].shape}:
             raise ValueError("arrays of the wrong shape")
-        scores = Scores(wrong, precision, float(accuracy))
-        fit_seconds, seconds = map(float, times)
-        results[str(method), cell] = CellResult(scores, fit_seconds, seconds, bool(early))
+        result = CellResult(Scores(losses), float(fit_seconds), float(seconds), bool(early))
+        results[str(method), cell] = result
     return results
 
 
@@ -151,7 +157,7 @@ def digest(value: Any) -> str:
     Examples
     --------
     >>> import numpy as np
-    >>> from nearfar.comparison.checkpoint import digest
+    >>> from nearfar.comparison.comparison_checkpoint import digest
     >>> digest(np.arange(3)) == digest(np.arange(3)) != digest(np.arange(4))
     True
     """

@@ -23,9 +23,9 @@ from nearfar.report.blocks import (
     Section,
     Table,
     Text,
+    shortened,
 )
-from nearfar.report.headline import Headline
-from nearfar.report.measures import Measure
+from nearfar.report.headline import Headline, expectation_text
 from nearfar.report.page import render_page, write_page
 from nearfar.retrieval import Relevance, SearchComparison, SearchResult
 from nearfar.retrieval.results import Change
@@ -33,7 +33,6 @@ from nearfar.retrieval.results import Change
 _CHANGES = 10
 _SHOWN_QUERIES = 4
 _SHOWN_RESULTS = 5
-_MAX_TEXT_LENGTH = 120
 _LOOKS = {
     "clearly better": "good",
     "probably better": "promising",
@@ -115,12 +114,12 @@ def write_search_report(path: str | os.PathLike[str], study: SearchStudy) -> Non
 def _headline(compared: SearchComparison) -> Headline:
     verdict = compared.verdict
     method = verdict.method or "untouched"
-    gain = (
-        f"Expected gain {verdict.gain:z.3f} ({verdict.low:z.3f} to {verdict.high:z.3f}); "
-        f"probability that it makes a practical difference: {100 * verdict.probability:.0f} %."
+    gain = expectation_text(
+        f"{verdict.gain:z.3f} ({verdict.low:z.3f} to {verdict.high:z.3f})", verdict.probability
     )
     return Headline(
-        Measure("Search", compared.measure, compared.measure),
+        compared.measure,
+        "Search",
         "untouched vectors",
         f"{method} vectors",
         f"{verdict.before:.3f}",
@@ -212,7 +211,12 @@ def _changes(study: SearchStudy) -> Section:
 
 def _change_table(caption: str, changes: Sequence[Change]) -> Table:
     rows = [
-        [_short(change.text), f"{change.before:.3f}", f"{change.after:.3f}", f"{change.gain:+.3f}"]
+        [
+            shortened(change.text),
+            f"{change.before:.3f}",
+            f"{change.after:.3f}",
+            f"{change.gain:+.3f}",
+        ]
         for change in changes
     ]
     return Table(["query", "before", "after", "change"], rows, caption)
@@ -231,13 +235,13 @@ def _results(study: SearchStudy, change: Change) -> Query:
         ]
         for result in (compared.untouched, compared.best)
     }
-    return Query(_short(change.text), neighbors)
+    return Query(shortened(change.text), neighbors)
 
 
 def _document(study: SearchStudy, document: int) -> str:
     if study.document_names is None:
         return f"document {document}"
-    return _short(study.document_names[document])
+    return shortened(study.document_names[document])
 
 
 def _appendix(study: SearchStudy) -> Section:
@@ -251,8 +255,3 @@ def _appendix(study: SearchStudy) -> Section:
         ("Versions", versions()),
     ]
     return Section("Appendix", "appendix", [*blocks, Facts(facts)])
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _MAX_TEXT_LENGTH else f"{line[: _MAX_TEXT_LENGTH - 1]}…"

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from nearfar.comparison.methods import Method
-from nearfar.comparison.scoring import Scores
+from nearfar.comparison.compared_methods import Method
+from nearfar.comparison.scoring import Scores, known_mean
 from nearfar.comparison.splits import Cell, Splits
 from nearfar.typing import Vector
 
 NO_TIME = "no time left"
+_OLD_NAMES = {
+    "average_precision": ("losses", "map_at_r"),
+    "maps_at_r": ("fold_losses", "map_at_r"),
+    "triplet_accuracies": ("fold_losses", "triplet_accuracy"),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,14 +84,14 @@ class Trials:
         by_row = self.splits.mean_by_row
         return MethodResult(
             self.method,
-            errors=np.array([s.error for s in scores]),
-            triplet_accuracies=np.array([s.triplet_accuracy for s in scores]),
-            maps_at_r=np.array([s.map_at_r for s in scores]),
+            losses={
+                name: by_row((cell, s.losses[name]) for cell, s in zip(cells, scores, strict=True))
+                for name in scores[0].losses
+            },
+            fold_losses={
+                name: np.array([s.loss(name) for s in scores]) for name in scores[0].losses
+            },
             seconds=np.array([result.fit_seconds for result in results]),
-            wrong=by_row(zip(cells, [s.wrong for s in scores], strict=True)),
-            average_precision=by_row(
-                zip(cells, [s.average_precision for s in scores], strict=True)
-            ),
             stopped_early=any(result.stopped_early for result in results),
             cells=tuple(cells),
             trials=self,
@@ -98,10 +104,6 @@ def _largest(cells: Iterable[Cell], splits: Splits) -> list[Cell]:
     return full or [max(cells, key=lambda cell: cell.n_train)]
 
 
-def _no_values() -> Vector:
-    return np.empty(0)
-
-
 @dataclass(frozen=True, eq=False)
 class MethodResult:
     """Scores of a method on all folds, or on those that it finished.
@@ -109,13 +111,13 @@ class MethodResult:
     Attributes
     ----------
     method : Method
-    errors, triplet_accuracies, maps_at_r, seconds : array of shape (n_folds,)
-        k-NN error or share of wrong judgements, triplet accuracy, MAP@R and fit time on each fold;
-        empty if left out.
-    wrong : array of shape (n_rows,)
-        How often each row, or judgement, was wrong, from 0 to 1; nan for those never tested.
-    average_precision : array of shape (n_rows,)
-        Mean average precision of each row's rankings; nan for rows never ranked.
+    losses : dict of str to array of shape (n_rows,)
+        Mean loss of each row, or judgement, by the name of the measure, the main one first; nan for
+        those never scored. It is the measure, or one minus it where more is better.
+    fold_losses : dict of str to array of shape (n_folds,)
+        Mean loss on each fold.
+    seconds : array of shape (n_folds,)
+        Time of the fits.
     note : str
         Why the method was left out, if it was.
     stopped_early : bool
@@ -127,12 +129,9 @@ class MethodResult:
     """
 
     method: Method
-    errors: Vector = field(default_factory=_no_values)
-    triplet_accuracies: Vector = field(default_factory=_no_values)
-    maps_at_r: Vector = field(default_factory=_no_values)
-    seconds: Vector = field(default_factory=_no_values)
-    wrong: Vector = field(default_factory=_no_values)
-    average_precision: Vector = field(default_factory=_no_values)
+    losses: dict[str, Vector] = field(default_factory=dict)
+    fold_losses: dict[str, Vector] = field(default_factory=dict)
+    seconds: Vector = field(default_factory=lambda: np.empty(0))
     note: str = ""
     stopped_early: bool = False
     cells: tuple[Cell, ...] = ()
@@ -143,20 +142,42 @@ class MethodResult:
         """Name of the method."""
         return self.method.name
 
+    def loss(self, measure: str) -> float:
+        """Return the mean loss over the folds that could be scored."""
+        return known_mean(self.fold_losses[measure])
+
+    @property
+    def wrong(self) -> Vector:
+        """Loss of each row by the main measure: how often it was wrong, from 0 to 1."""
+        return next(iter(self.losses.values()))
+
+    @property
+    def errors(self) -> Vector:
+        """Mean loss on each fold by the main measure."""
+        return next(iter(self.fold_losses.values()), np.empty(0))
+
     @property
     def error(self) -> float:
-        """Mean error over the folds."""
-        return _mean(self.errors)
+        """Mean error over the folds: k-NN error, or share of wrong judgements."""
+        return known_mean(self.errors)
 
     @property
     def triplet_accuracy(self) -> float:
         """Mean triplet accuracy over the folds that have triplets."""
-        return _mean(self.triplet_accuracies)
+        return 1.0 - self.loss("triplet_accuracy")
 
     @property
     def map_at_r(self) -> float:
         """Mean MAP@R over the folds that have rows to rank."""
-        return _mean(self.maps_at_r)
+        return 1.0 - self.loss("map_at_r")
+
+    def __getattr__(self, name: str) -> Vector:
+        if name not in _OLD_NAMES:
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+        values, measure = _OLD_NAMES[name]
+        new = f'1 - {values}["{measure}"]'
+        warnings.warn(f"{name} is now {new}.", FutureWarning, stacklevel=2)
+        return np.asarray(1.0 - getattr(self, values)[measure])
 
     @property
     def n_train(self) -> float:
@@ -203,8 +224,3 @@ def paired(one: MethodResult, other: MethodResult) -> tuple[MethodResult, Method
         return None
     cells = _largest(shared, one.trials.splits)
     return one.trials.summary(cells), other.trials.summary(cells)
-
-
-def _mean(values: Vector) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else float("nan")

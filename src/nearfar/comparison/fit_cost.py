@@ -23,7 +23,7 @@ class CostModel:
 
     Examples
     --------
-    >>> from nearfar.comparison.cost import CostModel
+    >>> from nearfar.comparison.fit_cost import CostModel
     >>> costs = CostModel()
     >>> costs.observe("NCA", 300, 1.0)
     >>> round(costs.predict("NCA", 3000), 1)

@@ -14,16 +14,24 @@ not tested, because there is no test by folds; fits that were stopped early are 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from nearfar.comparison.gains import Gain, Goal, Observed, expected_gains, observe_rows
-from nearfar.comparison.results import MethodResult, paired
-from nearfar.comparison.shared_rows import SharedRows
-from nearfar.comparison.significance import fold_test, holm, row_test, sign_test
+from nearfar.comparison.gains import (
+    Gain,
+    Observed,
+    expected_gains,
+    observe_judgements,
+    observe_rows,
+)
+from nearfar.comparison.method_results import MethodResult, paired
+from nearfar.comparison.significance import fold_test, holm, judgement_test, row_test, sign_test
 from nearfar.comparison.wording import Wording
+from nearfar.evaluate.intervals import group_variance, mean_interval
+from nearfar.evaluate.measures import measure_of
+from nearfar.evaluate.overlap import OverlappingJudgements
 from nearfar.typing import Ints, Vector
 
 Category = Literal[
@@ -42,8 +50,8 @@ EVEN = 0.5
 SIGNIFICANCE_LEVEL = 0.05
 
 
-class AnyVerdict:
-    """A verdict with a category and a headline."""
+class BaseVerdict:
+    """What all verdicts have: a category and a headline."""
 
     category: Any
     headline: str
@@ -55,14 +63,14 @@ class AnyVerdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict as plain numbers and strings."""
-        return asdict(self)  # type: ignore[call-overload]
+        return dict(vars(self))
 
     def __str__(self) -> str:
         return self.headline
 
 
 @dataclass(frozen=True)
-class Verdict(AnyVerdict):
+class Verdict(BaseVerdict):
     """Which method to use for a goal.
 
     Attributes
@@ -76,8 +84,7 @@ class Verdict(AnyVerdict):
         difference that matters" (at most 25 % sure, or worse when tried), "too few rows to tell"
         (in between), or "nothing to compare".
     gain, low, high : float
-        Expected gain over the reference and its 90 % interval: of the error, of MAP@R, of triplet
-        accuracy, or of the area under the ROC curve of pairs.
+        Expected gain over the reference and its 90 % interval, by the measure of the goal.
     probability : float
         Probability that the gain makes a practical difference (`gains.smallest_gain`).
     headline : str
@@ -95,16 +102,17 @@ class Verdict(AnyVerdict):
 
 
 class GoalComparison:
-    """Methods compared by one goal: the error of classification, MAP@R, or judgements.
+    """Methods compared by the measure of one goal.
 
     Parameters
     ----------
     results : list of MethodResult
         Simplest methods first.
-    goal : {"classification", "ranking", "triplets", "pairs"}
+    goal : str
+        The goal of a measure: "classification", "ranking", "triplets" or "pairs".
     test_share : float, default=0.25
         Test rows for each training row of a fold.
-    shared : SharedRows, optional
+    overlap : OverlappingJudgements, optional
         The judgements, for triplets and pairs.
     unseen : array of shape (n_rows,), optional
         The class of each row, if methods did not learn from it. What counts is then the mean over
@@ -112,6 +120,8 @@ class GoalComparison:
 
     Attributes
     ----------
+    measure : Measure
+        What decides.
     reference : MethodResult
         Euclidean distance on unscaled or standardised rows, whichever is better.
     p_values : dict of str to float
@@ -125,14 +135,15 @@ class GoalComparison:
     def __init__(
         self,
         results: list[MethodResult],
-        goal: Goal,
+        goal: str,
         *,
         test_share: float = 0.25,
-        shared: SharedRows | None = None,
+        overlap: OverlappingJudgements | None = None,
         unseen: Ints | None = None,
     ) -> None:
         self.results, self.goal, self.test_share = results, goal, test_share
-        self.shared, self.unseen = shared, unseen
+        self.measure, self.overlap, self.unseen = measure_of(goal), overlap, unseen
+        self.noise = self.measure.noise if unseen is None else self.measure.class_noise
         baselines = [result for result in results if result.method.kind == "baseline"]
         self.reference = self._best(baselines[::-1])
         self.p_values = self._adjusted_p_values()
@@ -141,10 +152,25 @@ class GoalComparison:
         self.verdict = self._verdict()
 
     def loss(self, result: MethodResult) -> float:
-        """Mean error, or 1 - MAP@R; 1 if nothing could be ranked."""
-        if self.goal != "ranking":
-            return result.error
-        return 1.0 if np.isnan(result.map_at_r) else 1.0 - result.map_at_r
+        """Mean loss by the measure of the goal; 1 if nothing could be scored."""
+        loss = result.loss(self.measure.name)
+        return 1.0 if np.isnan(loss) else loss
+
+    def interval(self, result: MethodResult) -> tuple[float, float]:
+        """Return the 90 % interval of the mean loss of a method."""
+        losses = result.losses[self.measure.name]
+        if self.overlap is not None:
+            return self.overlap.interval(losses)
+        known = ~np.isnan(losses)
+        losses = losses[known]
+        n = len(losses)
+        if n == 0:
+            return 0.0, 1.0
+        mean = float(losses.mean())
+        if self.unseen is None:
+            return mean_interval(mean, self.noise * float(losses.var()) / n, n)
+        variance, n_classes = group_variance(losses - mean, self.unseen[known])
+        return mean_interval(mean, self.noise * variance, n_classes, grouped=True)
 
     def p_value(self, one: MethodResult, other: MethodResult) -> float:
         """Probability of such a difference between two methods that are equally good.
@@ -154,8 +180,8 @@ class GoalComparison:
         >>> import numpy as np
         >>> from nearfar.comparison import GoalComparison, MethodResult, default_methods
         >>> methods = default_methods([])
-        >>> right = MethodResult(methods[0], errors=np.zeros(1), wrong=np.zeros(6))
-        >>> wrong = MethodResult(methods[1], errors=np.ones(1), wrong=np.ones(6))
+        >>> zeros, ones = {"error": np.zeros(6)}, {"error": np.ones(6)}
+        >>> right, wrong = (MethodResult(m, e, e) for m, e in zip(methods, (zeros, ones)))
         >>> GoalComparison([right, wrong], "classification").p_value(right, wrong)
         0.03125
         """
@@ -163,17 +189,21 @@ class GoalComparison:
         if pair is None or any(result.stopped_early for result in pair):
             return 1.0
         one, other = pair
-        if self.goal == "classification":
-            difference = self.counted(one.wrong - other.wrong)
+        difference = self._by_row(one, other)
+        if self.overlap is not None:
+            return judgement_test(difference, self.overlap)
+        if self.measure.binary:
             return sign_test(difference, self.loss(one) - self.loss(other))
-        if self.shared is not None:
-            return self.shared.test(one.wrong - other.wrong)
         if len(one.cells) == 1 < one.n_folds:
             return 1.0
-        return max(
-            row_test(self.counted(one.average_precision - other.average_precision)),
-            fold_test(one.maps_at_r - other.maps_at_r, self.test_share),
-        )
+        name = self.measure.name
+        by_fold = one.fold_losses[name] - other.fold_losses[name]
+        return max(row_test(difference, self.noise), fold_test(by_fold, self.test_share))
+
+    def _by_row(self, one: MethodResult, other: MethodResult) -> Vector:
+        """Return how much larger the losses of one method are than another's."""
+        name = self.measure.name
+        return self.counted(one.losses[name] - other.losses[name])
 
     def counted(self, values: Vector) -> Vector:
         """Return values of rows as what counts: rows, or means over rows of unseen classes.
@@ -246,7 +276,7 @@ class GoalComparison:
         if pair is None:
             return 0.0
         observed, loss = self._observed(*pair), self.loss(pair[0])
-        return expected_gains([observed], loss, self.goal, prior_mean=0.0)[0].probability
+        return expected_gains([observed], loss, self.measure.spreads, prior_mean=0.0)[0].probability
 
     def _levels_of_data(self) -> list[list[MethodResult]]:
         """Methods to compare with the reference, by number of training rows, most first."""
@@ -260,17 +290,16 @@ class GoalComparison:
     def _gains(self, level: list[MethodResult]) -> dict[str, Gain]:
         pairs = [paired(self.reference, result) or (self.reference, result) for result in level]
         loss = float(np.mean([self.loss(reference) for reference, _ in pairs]))
-        gains = expected_gains([self._observed(*pair) for pair in pairs], loss, self.goal)
+        observed = [self._observed(*pair) for pair in pairs]
+        gains = expected_gains(observed, loss, self.measure.spreads)
         return {result.name: gain for result, gain in zip(level, gains, strict=True)}
 
     def _observed(self, other: MethodResult, one: MethodResult) -> Observed:
         """How much smaller the loss of one method is than another's."""
-        if self.shared is not None:
-            return self.shared.observe(other.wrong - one.wrong)
-        if self.goal == "classification":
-            return observe_rows(self.counted(other.wrong - one.wrong), self.goal)
-        difference = one.average_precision - other.average_precision
-        return observe_rows(self.counted(difference), self.goal)
+        difference = self._by_row(other, one)
+        if self.overlap is not None:
+            return observe_judgements(difference, self.overlap)
+        return observe_rows(difference, self.noise * self.measure.gain_noise)
 
     def _verdict(self) -> Verdict:
         """Return the best guess on the most data on which a method is better, or on the most."""
@@ -278,7 +307,7 @@ class GoalComparison:
         found = next((verdict for verdict in verdicts if verdict.helps), None)
         if found is not None or verdicts:
             return found or verdicts[0]
-        headline = Wording(self.goal, self.reference).untried()
+        headline = Wording(self.measure, self.reference).untried()
         category: Category = "nothing to compare"
         return Verdict(None, self.reference.name, category, 0.0, -math.inf, math.inf, 0.0, headline)
 
@@ -291,7 +320,7 @@ class GoalComparison:
         chosen = plain if plain is not None and as_good else best
         gain = self.gains[chosen.name]
         category = categorise(gain.probability, promising=self.promises(chosen))
-        wording = Wording(self.goal, self.reference)
+        wording = Wording(self.measure, self.reference)
         if category == "no difference that matters":
             headline = wording.unchanged(chosen, gain)
         else:
@@ -360,7 +389,7 @@ def categorise(probability: float, *, promising: bool = True) -> Category:
 
     Examples
     --------
-    >>> from nearfar.comparison.verdict import categorise
+    >>> from nearfar.comparison.goal_verdict import categorise
     >>> categorise(0.96), categorise(0.6)
     ('clearly better', 'too few rows to tell')
     """

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binomtest
 
 from nearfar.comparison import Comparison, default_methods
-from nearfar.comparison.results import CellResult, Trials, paired
+from nearfar.comparison.method_results import CellResult, Trials, paired
 from nearfar.comparison.scoring import Scores
 from nearfar.comparison.splits import Splits
 
@@ -28,7 +28,8 @@ def trials(name, cells, *errors, early=False):
         test = SPLITS.rows(cell)[1]
         wrong = (np.arange(len(test)) % 100 < error).astype(float)
         noise = np.random.default_rng(cell).normal(0, 1e-4, len(test))
-        scores = Scores(wrong, 0.9 - 0.5 * wrong + noise, 0.5)
+        losses = {"error": wrong, "map_at_r": 0.1 + 0.5 * wrong - noise}
+        scores = Scores(losses | {"triplet_accuracy": np.full(len(test), 0.5)})
         found.results[cell] = CellResult(scores, 1.0, 1.0, early)
     return found
 
@@ -37,7 +38,7 @@ def comparison(*found):
     return Comparison([one.result() for one in found], n_neighbors=3, n_folds=5, n_rows=1500)
 
 
-EUCLIDEAN = trials("Euclidean", EVERY, 40, 20, 20, 20, 20, 20)
+EUCLIDEAN = trials("Euclidean (standardised)", EVERY, 40, 20, 20, 20, 20, 20)
 
 
 def test_the_result_on_the_most_rows():
@@ -155,19 +156,19 @@ def test_the_table_has_a_part_for_each_kind_of_data():
     )
     lines = [line.split("  ")[0] for line in str(found).splitlines()]
     assert lines[2:10] == [
-        "Euclidean",
+        "Euclidean (standardised)",
         "1 of 5 folds:",
-        "Euclidean",
+        "Euclidean (standardised)",
         "BoostMetric",
         "1 of 5 folds, 300 of 1200 training rows:",
-        "Euclidean",
+        "Euclidean (standardised)",
         "NCA",
         "DRMetric *",
     ]
     assert found.to_html().count('scope="rowgroup"') == 2
     rows = {row["name"]: row for row in found.to_dict()["methods"]}
     assert rows["NCA"]["reference"][0]["error"] == pytest.approx(0.4)
-    assert rows["Euclidean"]["reference"] is None
+    assert rows["Euclidean (standardised)"]["reference"] is None
     assert found.to_dict()["incomplete"]
     assert found.verdicts[0] == (
         "Only partly tried for lack of time: NCA, DRMetric (1 of 5 folds, 300 of 1200 training "

@@ -1,0 +1,79 @@
+"""The 90 % interval of a mean, and the variance of a mean over groups.
+
+It is Wilson's interval: that of a share of as many independent cases as have the variance of the
+mean. It stays within 0 and 1, and is not empty if all values are equal. If the variance comes from
+a few groups, it has Student's quantile instead of the normal one.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtri
+from scipy.stats import t as student
+
+from nearfar.typing import Vector
+
+CONFIDENCE = 0.9
+
+
+def mean_interval(
+    mean: float, variance: float, n: int, *, grouped: bool = False
+) -> tuple[float, float]:
+    """Return the 90 % interval of a mean of values from 0 to 1.
+
+    Parameters
+    ----------
+    mean : float
+    variance : float
+        Of the mean.
+    n : int
+        Number of independent values or groups, which counts if they are all the same.
+    grouped : bool, default=False
+        Whether the variance was estimated from `n` groups.
+
+    Examples
+    --------
+    >>> from nearfar.evaluate.intervals import mean_interval
+    >>> low, high = mean_interval(0.1, 0.1 * 0.9 / 100, 100)
+    >>> round(low, 3), round(high, 3)
+    (0.061, 0.16)
+    """
+    if n < (2 if grouped else 1):
+        return 0.0, 1.0
+    tail = (1 + CONFIDENCE) / 2
+    z = float(student.ppf(tail, n - 1) if grouped else ndtri(tail))
+    share_variance = mean * (1 - mean)
+    size = share_variance / variance if variance > 0 and share_variance > 0 else n
+    center = (mean + z**2 / (2 * size)) / (1 + z**2 / size)
+    reach = z / (1 + z**2 / size) * math.sqrt(share_variance / size + z**2 / (4 * size**2))
+    return max(0.0, center - reach), min(1.0, center + reach)
+
+
+def group_variance(residuals: Vector, groups: ArrayLike) -> tuple[float, int]:
+    """Return the variance of a mean whose values are independent between groups only.
+
+    Parameters
+    ----------
+    residuals : array of shape (n,)
+        Values less their mean.
+    groups : array-like of shape (n,)
+
+    Returns
+    -------
+    variance : float
+    n_groups : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.evaluate.intervals import group_variance
+    >>> group_variance(np.array([1.0, 1.0, -1.0, -1.0]), ["a", "a", "b", "b"])
+    (1.0, 2)
+    """
+    place = np.unique(groups, return_inverse=True)[1]
+    sums = np.bincount(place, residuals)
+    n = len(sums)
+    return n / max(n - 1, 1) * float(sums @ sums) / max(len(residuals), 1) ** 2, n

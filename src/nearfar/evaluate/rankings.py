@@ -1,0 +1,102 @@
+"""Scores of votes and rankings, one for each query; every measure of neighbours uses these."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from nearfar.typing import Floats, Ints, Vector
+
+
+def majority(labels: Ints) -> Ints:
+    """Return the most frequent label of each row; of several, the smallest.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.evaluate.rankings import majority
+    >>> majority(np.array([[2, 0, 2], [2, 1, 0]]))
+    array([2, 0])
+    """
+    ordered = np.sort(labels, axis=1)
+    place = np.broadcast_to(np.arange(ordered.shape[1]), ordered.shape)
+    first = np.diff(ordered, axis=1, prepend=-1) != 0
+    run = place - np.maximum.accumulate(np.where(first, place, 0), axis=1)
+    return np.take_along_axis(ordered, run.argmax(axis=1)[:, None], axis=1)[:, 0]
+
+
+def average_precision(hits: NDArray[np.bool_], relevant: Ints) -> Vector:
+    """Return the sum of the precisions at the ranks of hits, divided by the relevant rows.
+
+    Parameters
+    ----------
+    hits : array of bool of shape (n_queries, depth)
+        Whether each row of a ranking, nearest first, is relevant.
+    relevant : array of int of shape (n_queries,)
+        Number of relevant rows of each query, at least 1; some may not be in the ranking.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.evaluate.rankings import average_precision
+    >>> average_precision(np.array([[True, False, False, True]]), np.array([2]))
+    array([0.75])
+    """
+    precision = np.cumsum(hits, axis=1) / np.arange(1, hits.shape[1] + 1)
+    return np.asarray(np.sum(precision, axis=1, where=hits) / relevant)
+
+
+def average_precision_at_r(hits: NDArray[np.bool_], relevant: Ints) -> Vector:
+    """Average precision of the first R rows of each ranking; its mean is MAP@R.
+
+    Parameters
+    ----------
+    hits : array of bool of shape (n_queries, depth)
+        Whether each row of a ranking, nearest first, is relevant; depth is at least R.
+    relevant : array of int of shape (n_queries,)
+        R of each query, at least 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.evaluate import average_precision_at_r
+    >>> average_precision_at_r(np.array([[True, False, True]]), np.array([2]))
+    array([0.5])
+    """
+    rank = np.arange(1, hits.shape[1] + 1)
+    return average_precision(hits & (rank <= relevant[:, None]), relevant)
+
+
+def triplet_shares(table: Floats, relevant: NDArray[np.bool_], order: Ints) -> Vector:
+    """Return the share of each query's triplets in the right order, where a tie counts half.
+
+    Parameters
+    ----------
+    table : array of shape (n_queries, n_gallery)
+        What orders the gallery, smallest first.
+    relevant : array of bool of shape (n_queries, n_gallery)
+        Some rows of a query are relevant, and some are not.
+    order : array of int of shape (n_queries, n_gallery)
+        The gallery, nearest first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.evaluate.rankings import triplet_shares
+    >>> table, relevant = np.array([[2.0, 1.0, 2.0]]), np.array([[True, False, False]])
+    >>> triplet_shares(table, relevant, np.argsort(table))
+    array([0.25])
+    """
+    n_near = relevant.sum(axis=1)
+    n_far = relevant.shape[1] - n_near
+    hits = np.take_along_axis(relevant, order, axis=1)
+    ordered = np.take_along_axis(table, order, axis=1)
+    right = np.sum(np.cumsum(hits, axis=1), axis=1, where=~hits) / (n_near * n_far)
+    tied = ((ordered[:, 1:] == ordered[:, :-1]) & (hits[:, 1:] != hits[:, :-1])).any(axis=1)
+    if tied.any():
+        # Ranks are slower than counts, and ties of rows that differ in relevance are rare.
+        far = n_far[tied]
+        ranks = np.sum(rankdata(table[tied], axis=1), axis=1, where=~relevant[tied])
+        right[tied] = (ranks - far * (far + 1) / 2) / (far * n_near[tied])
+    return np.asarray(right)
