@@ -14,6 +14,7 @@ from nearfar.constraints.from_labels import (
 from nearfar.constraints.neighbor_search import Mining, mining_reports
 from nearfar.constraints.pairs import Pairs
 from nearfar.constraints.supervision import Kind, Split, Supervision, kind_of, unwrapped
+from nearfar.constraints.supervision_kinds import LabelSupervision
 from nearfar.constraints.triplets import Triplets
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "ConstraintsOver",
     "FarTargetTriplets",
     "Kind",
+    "LabelSupervision",
     "Mining",
     "NearestTriplets",
     "PairStrategy",

@@ -99,7 +99,7 @@ def _judgement(X: Points, supervision: Any) -> tuple[Any, Score | None]:
     if len(rows) < 2:
         return slice(None), None
     if by_number:
-        values = supervision.values[rows]
+        values = supervision.given[rows]
         return rows, lambda Z: -((values[_nearest(Z, 5)].mean(axis=1) - values) ** 2)
     y = supervision.codes[rows]
     return rows, lambda Z: np.mean(y[_nearest(Z, 3)] == y[:, None], axis=1)

@@ -1,0 +1,68 @@
+"""Which fold holds out each row: by row, by class or by group.
+
+A fold is a number from 0; rows of fold -1 are never held out.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
+
+from nearfar.numerics.class_order import ClassOrder
+from nearfar.typing import Ints
+
+Random = np.random.RandomState
+
+
+def fold_of_rows(n: int, groups: Ints | None, n_folds: int, random: Random) -> Ints:
+    """Return the fold that holds out each row, by group if there are groups."""
+    if groups is None:
+        return np.asarray(random.permutation(n) % n_folds)
+    return fold_of_groups(groups, None, n_folds, random)
+
+
+def fold_of_groups(groups: Ints, codes: Ints | None, n_folds: int, random: Random) -> Ints:
+    """Keep groups together, with about the same share of each class in every fold."""
+    n_folds = min(n_folds, len(np.unique(groups)))
+    fold = np.full(len(groups), -1, dtype=np.intp)
+    if n_folds < 2:
+        return fold
+    kind = GroupKFold if codes is None else StratifiedGroupKFold
+    folds = kind(n_folds, shuffle=True, random_state=random)
+    for number, (_, unseen) in enumerate(folds.split(groups, codes, groups)):
+        fold[unseen] = number
+    return fold
+
+
+def fold_of_labels(codes: Ints, n_folds: int, random: Random) -> Ints:
+    """Share out each class; a row that is alone in its class is never held out."""
+    shuffled = random.permutation(len(codes))
+    classes = ClassOrder(codes[shuffled])
+    fold = np.empty(len(codes), dtype=np.intp)
+    fold[shuffled[classes.order]] = np.arange(len(codes)) % n_folds
+    fold[shuffled[classes.order[classes.size_of_each < 2]]] = -1
+    return fold
+
+
+def fold_of_classes(codes: Ints, groups: Ints | None, n_folds: int, random: Random) -> Ints:
+    """Keep classes together, and classes that share a group; rows without a class stay."""
+    inside = codes >= 0
+    together = codes
+    if groups is not None:
+        n_classes = int(codes.max(initial=-1)) + 1
+        component = components(
+            codes[inside], n_classes + groups[inside], n_classes + int(groups.max()) + 1
+        )
+        together = np.where(inside, component[codes], -1)
+    sets = random.permutation(np.unique(together[inside]))
+    fold_of_set = np.full(int(together.max(initial=-1)) + 2, -1, dtype=np.intp)
+    fold_of_set[sets] = np.arange(len(sets)) % n_folds
+    return fold_of_set[together]
+
+
+def components(i: Ints, j: Ints, n: int) -> Ints:
+    """Return the number of the connected component of each of n nodes."""
+    graph = coo_array((np.ones(len(i)), (i, j)), shape=(n, n))
+    return np.asarray(connected_components(graph, directed=False)[1], dtype=np.intp)
