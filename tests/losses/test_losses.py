@@ -5,7 +5,7 @@ import pytest
 from scipy.special import logsumexp
 
 from nearfar.losses import Exponential, Hinge, Logistic, Loss, SoftMargin, SquaredHinge, named_loss
-from nearfar.losses.line_search import newton_step
+from nearfar.losses.base import newton_step
 
 SMOOTH = [Exponential(), Logistic(), SquaredHinge(), SquaredHinge(margin=0.0)]
 

@@ -5,8 +5,8 @@ import pytest
 
 from nearfar import open_rows
 from nearfar.numerics import tiled_edges
-from nearfar.numerics.signed_edges import SignedEdges
-from nearfar.numerics.tiled_edges import TiledEdges, edges_of
+from nearfar.numerics.edges import SignedEdges, edges_of
+from nearfar.numerics.tiled_edges import TiledEdges
 from nearfar.rows import base
 
 N, D, M = 500, 7, 2000

@@ -21,7 +21,7 @@ from nearfar.constraints.mining import (
     best_of_each,
     tie_tolerance,
 )
-from nearfar.numerics.distances import squared_distances
+from nearfar.numerics.edges import squared_distances
 from nearfar.numerics.sparse_tiles import sparse_nonzero
 from nearfar.rows import Moments, Points, Rows
 from nearfar.rows.base import cut

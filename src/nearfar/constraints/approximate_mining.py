@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from nearfar.constraints.anchor_mining import anchor_neighbors
 from nearfar.numerics.class_order import ClassOrder
-from nearfar.numerics.distances import squared_distances
+from nearfar.numerics.edges import squared_distances
 from nearfar.runtime.threads import Threads
 from nearfar.typing import Floats, Ints
 

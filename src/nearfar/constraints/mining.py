@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array, check_consistent_length
 
 from nearfar.numerics.class_order import ClassOrder
-from nearfar.numerics.distances import squared_distances
+from nearfar.numerics.edges import squared_distances
 from nearfar.numerics.sparse_tiles import place_in_run, sparse_nonzero
 from nearfar.typing import Floats, Ints, Vector
 

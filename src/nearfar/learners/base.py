@@ -6,9 +6,10 @@ A learner is a class of parameters, declared as the fields of a dataclass (`decl
 
 from __future__ import annotations
 
+import copy
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self, cast
@@ -19,7 +20,6 @@ from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
-    clone,
 )
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
@@ -29,10 +29,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from nearfar.constraints import NearestTriplets, mining_reports
 from nearfar.learners import fitting
 from nearfar.learners.declaration import learner
-from nearfar.learners.estimate import SAMPLE_BUDGET, Estimate, estimate_fit
+from nearfar.learners.estimate import EstimateMixin
 from nearfar.learners.explanations import restore_on_error
-from nearfar.learners.fitting import Data, Method
-from nearfar.learners.metric_builder import MetricBuilder
+from nearfar.learners.fitting import Data, Method, Observer
 from nearfar.learners.problem import FitInput, Problem, WarmStart
 from nearfar.learners.scaler import Scaler
 from nearfar.learners.selection.choice import Selection, Shrinkage
@@ -40,21 +39,20 @@ from nearfar.learners.selection.scale import SCALES
 from nearfar.learners.shared_parameters import COMMON, Texts
 from nearfar.metrics.metric import Metric
 from nearfar.rows import Rows, as_rows
-from nearfar.runtime.history import History, Iteration
 from nearfar.runtime.parameters import ParameterRule, check_parameters, choice, integer, optional
-from nearfar.runtime.progress import (
-    CallbackSupportMixin,
-    FitInProgress,
-    observed,
-    with_callbacks,
-)
+from nearfar.runtime.progress import CallbackSupportMixin, with_callbacks
 from nearfar.runtime.threads import limited_threads
 from nearfar.typing import Floats, Matrix
 
 
 @learner
 class MetricLearner(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMixin, BaseEstimator, ABC
+    EstimateMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    CallbackSupportMixin,
+    BaseEstimator,
+    ABC,
 ):
     """Base of the learners."""
 
@@ -86,16 +84,20 @@ class MetricLearner(
 
     _shrinkage: ClassVar[Shrinkage | None] = None
     _n_known: ClassVar[int] = 0
+    _n_before: ClassVar[int] = 0
+    _is_part: ClassVar[bool] = False
 
     @abstractmethod
     def _build_problem(self, data: FitInput) -> Problem:
         """Build the learner's problem."""
 
-    def _setting(self, name: str, default: Any = None) -> Any:
-        """Return a parameter, or what the paper has in its place."""
-        if self._follows_paper and name in self.paper_settings:
-            return self.paper_settings[name]
-        return getattr(self, name, default)
+    def _settled(self) -> Self:
+        """Return the learner, or a copy with the paper's values in place of its own."""
+        if not (self._follows_paper and self.paper_settings):
+            return self
+        settled = copy.copy(self)
+        settled.__dict__ |= self.paper_settings
+        return settled
 
     @property
     def _follows_paper(self) -> bool:
@@ -108,24 +110,31 @@ class MetricLearner(
             check_parameters(rules, {name: getattr(self, name) for name in rules})
 
     def _reads_rows(self, kind: str) -> bool:
-        """Return whether the learner accepts rows that are not in memory, for labels etc."""
-        return kind in self.reads_rows
+        """Return whether the learner accepts rows that are not in memory, for labels etc.
+
+        Labels too, where triplets are accepted and the strategy can mine them in blocks.
+        """
+        strategy = getattr(self, "constraints", None)
+        mines = strategy is None or getattr(strategy, "reads_rows", False)
+        mined = kind == "labels" and "triplets" in self.reads_rows and mines
+        return kind in self.reads_rows or bool(mined)
 
     def _method(self) -> Method:
         """Return what a fit needs to know of the learner."""
+        settled, paper = self._settled(), self._follows_paper
+        scale, prior = settled.scale, getattr(settled, "prior", "identity")
         warm = getattr(self, "warm_start", False)
         fitted = getattr(self, "metric_", None) if warm else None
-        prior, scale = getattr(self, "prior", "identity"), self._setting("scale")
         given = (fitted, prior, getattr(self, "init", None))
-        untuned = scale == "auto" and not self._follows_paper and not warm
-        if scale == "auto" and self._follows_paper:
+        untuned = scale == "auto" and not paper and not warm
+        if scale == "auto" and paper:
             scale = "standard"
-        elif scale == "auto" and warm and getattr(self, "scale_", None) is not None:
-            scale = self.scale_
+        elif scale == "auto" and warm:
+            scale = getattr(self, "scale_", None) or scale
         seed = getattr(self, "random_state", 0)
         return Method(
             name=type(self).__name__,
-            build=self._build_problem,
+            build=settled._build_problem,
             numbers=self.supervision == ("numbers",),
             ignores_y=self.ignores_y,
             reads_rows=self._reads_rows,
@@ -135,8 +144,10 @@ class MetricLearner(
             prior=prior if isinstance(prior, Metric) else None,
             n_components=self.n_components,
             fraction=getattr(self, "validation_fraction", None),
+            must_validate=not self._is_part,
             validates_labels=untuned and (prior is not None or self.shrinks_without_prior),
             validation=getattr(self, "validation", "rows"),
+            n_before=self._n_before,
             seed=seed if isinstance(seed, int) else 0,
             feature_names=getattr(self, "feature_names_in_", None),
         )
@@ -168,7 +179,7 @@ class MetricLearner(
             fitting.check_learnable(data, method)
             scale = fitting.choose_scale(data, method)
             random_state = check_random_state(getattr(self, "random_state", None))
-            warm = self._warm(data.X.shape[1])
+            warm = fitting.warm_start(self, data) if getattr(self, "warm_start", False) else None
             selection = fitting.select(data, scale, method)
             prepared = fitting.prepare(data, scale, random_state, warm)
             with mining_reports() as mined:
@@ -190,13 +201,13 @@ class MetricLearner(
         """Run the solver and set the fitted attributes."""
         builder = fitting.builder_of(problem, prepared, method)
         notes = tuple(map(str, mined or ()))
-        observer = partial(self._observed, problem, builder, given)
+        observer = Observer(self, problem, builder, *given, getattr(self, "verbose", 0) > 0)
         history = fitting.run(problem, selection, notes=notes, observer=observer)
         fitted = fitting.finish(problem, history, builder, prepared, data.X, selection, method)
         attributes = problem.attributes(history, builder)
         if fitted.shrinkage is not None:
             attributes |= problem.shrunk_attributes(fitted.metric, prepared)
-        attributes |= _basic_attributes(fitted.metric, history, builder)
+        attributes |= fitting.basic_attributes(fitted.metric, history, builder)
         attributes |= {
             "prior_share_": selection.shrinkage,
             "_learned_metric": fitted.learned,
@@ -214,28 +225,6 @@ class MetricLearner(
         message = problem.warning_message(history, fitted.metric)
         if message:
             warnings.warn(message, ConvergenceWarning, stacklevel=4)
-
-    def _observed(
-        self,
-        problem: Problem,
-        builder: MetricBuilder,
-        given: tuple[Any, Any],
-        iterations: Iterator[Iteration],
-        history: History,
-    ) -> Iterable[Iteration]:
-        """Let callbacks, progress displays and watchers see the iterations."""
-
-        def metric() -> Any:
-            return problem.metric(history, builder)
-
-        return observed(
-            iterations,
-            FitInProgress(type(self).__name__, problem.max_iter, metric),
-            self,
-            *given,
-            attributes=lambda: _basic_attributes(metric(), history, builder),
-            notes=history.notes if getattr(self, "verbose", 0) else None,
-        )
 
     def _checked(
         self,
@@ -259,55 +248,6 @@ class MetricLearner(
             if data.X.feature_names is not None:
                 self.feature_names_in_ = np.asarray(data.X.feature_names, dtype=object)
         return data
-
-    def _warm(self, n_features: int) -> WarmStart | None:
-        """Return where to continue: the metric of the last fit, or one that was set since."""
-        metric = getattr(self, "metric_", None)
-        if not getattr(self, "warm_start", False) or metric is None:
-            return None
-        if not hasattr(metric, "transform"):
-            raise ValueError("warm_start cannot continue from a SignedForm, which is not a metric.")
-        if metric.n_features != n_features:
-            raise ValueError(
-                f"warm_start: the fitted metric is for {metric.n_features} features; "
-                f"X has {n_features}."
-            )
-        last: WarmStart | None = getattr(self, "_last_fit", None)
-        return last if last is not None and last.metric is metric else WarmStart(metric)
-
-    def estimate(self, X: ArrayLike, y: Any = None, *, budget: float = 5.0) -> Estimate:
-        """Return the time and memory that `fit` will take, from fits to small samples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,), Triplets, Pairs or Chunklets
-        budget : float, default=5.0
-            About how many seconds the samples may take. More of them make the estimate better.
-
-        Returns
-        -------
-        Estimate
-            With `seconds`, `bytes` (peak memory beyond X) and `memory` (what takes it). ``print``
-            shows it as a sentence. Data that take less than the budget are fitted whole.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_digits
-        >>> from nearfar import NCA
-        >>> found = NCA().estimate(*load_digits(return_X_y=True), budget=0.5)
-        >>> found.seconds > 0, found.bytes > 0
-        (True, True)
-        """
-        copy, planned = clone(self), getattr(self, "budget", None)
-        copy._check_parameters()
-        if planned is not None:
-            copy.set_params(budget=SAMPLE_BUDGET)
-        data = copy._checked(X, y)
-        fitting.check_in_memory(data.X)
-        fitting.check_learnable(data, copy._method())
-        with limited_threads(getattr(self, "n_jobs", None)):
-            return estimate_fit(copy._method(), data, budget=budget, planned=planned)
 
     @property
     def components_(self) -> Matrix:
@@ -371,12 +311,3 @@ class MetricLearner(
         tags.target_tags.required = not self.ignores_y
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _basic_attributes(metric: Any, history: History, builder: MetricBuilder) -> dict[str, Any]:
-    return {
-        "metric_": metric,
-        "history_": history,
-        "n_iter_": len(history),
-        "_builder": builder,
-    }

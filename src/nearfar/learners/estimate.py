@@ -25,12 +25,15 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import nnls
+from sklearn.base import clone
 
 from nearfar.learners import fitting
 from nearfar.learners.fitting import Data, Method
 from nearfar.learners.selection.choice import MAX_TRIAL_ROWS, Selection
 from nearfar.runtime.deadline import Clock
+from nearfar.runtime.threads import limited_threads
 
 _FIRST_SIZE = 250
 _FIRST_OF_MANY_ROWS = 1280
@@ -49,7 +52,7 @@ _SCALED_SIZE = 10_000
 _LARGEST_TRIAL = 2 * MAX_TRIAL_ROWS
 """Rows that trial fits learn from and are judged by."""
 _SHORTEST = 1e-9
-SAMPLE_BUDGET = 0.5
+_SAMPLE_BUDGET = 0.5
 """Seconds that a learner with a budget of its own has for a sample."""
 
 
@@ -92,6 +95,46 @@ class Estimate:
             f"{duration(self.seconds)} and {amount(self.bytes)} beyond X, mostly "
             f"{max(self.memory, key=lambda part: self.memory[part])}."
         )
+
+
+class EstimateMixin:
+    """Estimates the cost of a fit before it starts."""
+
+    def estimate(self, X: ArrayLike, y: Any = None, *, budget: float = 5.0) -> Estimate:
+        """Return the time and memory that `fit` will take, from fits to small samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), Triplets, Pairs or Chunklets
+        budget : float, default=5.0
+            About how many seconds the samples may take. More of them make the estimate better.
+
+        Returns
+        -------
+        Estimate
+            With `seconds`, `bytes` (peak memory beyond X) and `memory` (what takes it). ``print``
+            shows it as a sentence. Data that take less than the budget are fitted whole.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from nearfar import NCA
+        >>> found = NCA().estimate(*load_digits(return_X_y=True), budget=0.5)
+        >>> found.seconds > 0, found.bytes > 0
+        (True, True)
+        """
+        learner: Any = clone(self)
+        learner._check_parameters()
+        planned = getattr(learner, "budget", None)
+        if planned is not None:
+            learner.set_params(budget=_SAMPLE_BUDGET)
+        data = learner._checked(X, y)
+        method = learner._method()
+        fitting.check_in_memory(data.X)
+        fitting.check_learnable(data, method)
+        with limited_threads(getattr(learner, "n_jobs", None)):
+            return estimate_fit(method, data, budget=budget, planned=planned)
 
 
 @dataclass(frozen=True)

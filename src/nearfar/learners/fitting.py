@@ -20,8 +20,13 @@ from typing import Any, Literal
 import numpy as np
 
 from nearfar.constraints import Kind, Supervision, kind_of
-from nearfar.learners.metric_builder import MetricBuilder, covariance_matrix
-from nearfar.learners.problem import FitInput, Problem, WarmStart
+from nearfar.learners.problem import (
+    FitInput,
+    MetricBuilder,
+    Problem,
+    WarmStart,
+    covariance_matrix,
+)
 from nearfar.learners.scaler import Scaler
 from nearfar.learners.selection import scale as scales
 from nearfar.learners.selection.choice import Follow, Path, Selection, Shrinkage, choose_selection
@@ -31,6 +36,7 @@ from nearfar.rows import Moments, Points, Rows, as_rows
 from nearfar.runtime.deadline import should_stop
 from nearfar.runtime.executors import chosen_executor
 from nearfar.runtime.history import History, Iteration
+from nearfar.runtime.progress import FitInProgress, observed
 from nearfar.typing import Floats
 
 LARGEST_VALUE = 1e145
@@ -158,7 +164,7 @@ def _rows(X: Any, kind: Kind, method: Method) -> Rows | None:
 
     A memory-mapped array is read whole for learners that do not read blocks.
     """
-    rows = as_rows(X)
+    rows = None if type(X) is np.ndarray else as_rows(X)
     accepted = method.reads_rows("labels" if kind == "nothing" else kind)
     if rows is None or (isinstance(X, np.memmap) and not accepted):
         if chosen_executor() is not None:
@@ -246,6 +252,22 @@ def prepare(
     )
 
 
+def warm_start(fitted: Any, data: Data) -> WarmStart | None:
+    """Return where to continue: the metric of the last fit, or one that was set since."""
+    metric, n_features = getattr(fitted, "metric_", None), data.X.shape[1]
+    if metric is None:
+        return None
+    if not hasattr(metric, "transform"):
+        raise ValueError("warm_start cannot continue from a SignedForm, which is not a metric.")
+    if metric.n_features != n_features:
+        raise ValueError(
+            f"warm_start: the fitted metric is for {metric.n_features} features; "
+            f"X has {n_features}."
+        )
+    last: WarmStart | None = getattr(fitted, "_last_fit", None)
+    return last if last is not None and last.metric is metric else WarmStart(metric)
+
+
 def select(data: Data, scale: str | None, method: Method) -> Selection:
     """Choose iterations and shrinkage on held-out data, unless that is turned off."""
     fraction = method.fraction
@@ -272,8 +294,55 @@ def select(data: Data, scale: str | None, method: Method) -> Selection:
     return replace(selection, shrinkage=max(selection.shrinkage, kept))
 
 
-Observer = Callable[[Iterator[Iteration], History], Iterable[Iteration]]
-"""Passes iterations on, for progress displays and callbacks; it may end them."""
+@dataclass(frozen=True, eq=False)
+class Observer:
+    """Passes iterations on to callbacks, watchers and a progress line; each may end them.
+
+    Attributes
+    ----------
+    estimator : MetricLearner
+        Its callbacks are called.
+    problem : Problem
+    builder : MetricBuilder
+    X, y : object
+        What the user passed.
+    verbose : bool
+        Whether there is a progress line.
+    """
+
+    estimator: Any
+    problem: Problem
+    builder: MetricBuilder
+    X: Any
+    y: Any
+    verbose: bool
+
+    def __call__(self, iterations: Iterator[Iteration], history: History) -> Iterator[Iteration]:
+        """Observe a fit."""
+
+        def metric() -> Any:
+            return self.problem.metric(history, self.builder)
+
+        fit = FitInProgress(type(self.estimator).__name__, self.problem.max_iter, metric)
+        return observed(
+            iterations,
+            fit,
+            self.estimator,
+            self.X,
+            self.y,
+            attributes=lambda: basic_attributes(metric(), history, self.builder),
+            notes=history.notes if self.verbose else None,
+        )
+
+
+def basic_attributes(metric: Any, history: History, builder: MetricBuilder) -> dict[str, Any]:
+    """Return the fitted attributes that every learner has."""
+    return {
+        "metric_": metric,
+        "history_": history,
+        "n_iter_": len(history),
+        "_builder": builder,
+    }
 
 
 def run(

@@ -1,4 +1,4 @@
-"""`Problem`: what a learner solves, on checked and scaled input (`FitInput`)."""
+"""`Problem`: what a learner solves on scaled input, and how the result becomes a metric."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from nearfar.constraints import Supervision
-from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.kernel_map import KernelMap
 from nearfar.metrics.metric import Metric
+from nearfar.rows import Moments, Points, Rows
 from nearfar.runtime.history import History, Iterations
 from nearfar.typing import Floats, Matrix, Vector
 
@@ -53,6 +53,70 @@ class FitInput:
     supervision: Supervision
     random_state: np.random.RandomState
     warm: WarmStart | None = None
+
+
+@dataclass(frozen=True)
+class MetricBuilder:
+    """Everything but the solver's result that the metric depends on.
+
+    Attributes
+    ----------
+    scale : array of shape (n_features,)
+        One unit of the solver in units of X, for each feature.
+    center : array of shape (n_features,)
+        Centre of the scaled points, in units of X.
+    base : array of shape (rank, n_features) or None
+        Factor of the metric that learned terms are added to, in the solver's units.
+    covariance : array of shape (n_features, n_features) or None
+        Covariance of the training points in the solver's units; needed to choose components.
+    n_components : int or None
+    feature_names : tuple of str or None
+    kernel_map : KernelMap or None
+        The map from points to the features that the metric is for.
+    unit_rows : bool
+        Whether points are first divided by their length.
+    exact_rows : bool
+        Whether the rows of a learned factor are those of the map, the most important first.
+    shortest : bool
+        Whether the map gets orthogonal rows, and no more than the rank of the metric. That costs
+        an eigendecomposition, which metrics along a fit do without.
+    """
+
+    scale: Vector
+    center: Vector
+    base: Matrix | None = None
+    covariance: Matrix | None = None
+    n_components: int | None = None
+    feature_names: tuple[str, ...] | None = None
+    kernel_map: KernelMap | None = None
+    unit_rows: bool = False
+    exact_rows: bool = False
+    shortest: bool = True
+
+    def build(self, learned: Matrix) -> Metric:
+        """Add the base to a learned factor and return the metric in the units of X.
+
+        With `n_components` the coordinates kept are the principal axes of the mapped training
+        points: the best approximation of their distances in that many dimensions. A factor without
+        rows is a metric of zero.
+        """
+        L = learned if self.base is None else np.vstack([self.base, learned])
+        if self.exact_rows:
+            L = L[: self.n_components]
+        else:
+            if self.shortest:
+                L = Metric.from_matrix(L.T @ L).L
+            if self.n_components is not None and self.covariance is not None:
+                axes = np.linalg.eigh(L @ self.covariance @ L.T)[1][:, ::-1]
+                L = axes[:, : self.n_components].T @ L
+        if len(L) == 0:
+            L = np.zeros((1, L.shape[1]))
+        return Metric(
+            L / self.scale,
+            self.feature_names,
+            kernel_map=self.kernel_map,
+            unit_rows=self.unit_rows,
+        )
 
 
 class Problem(ABC):
@@ -128,3 +192,33 @@ def factor_on_scaled_points(metric: Any, scaler: Scaler, name: str) -> Matrix:
         )
     L: Vector = metric.parts[0].L
     return L * scaler.scale
+
+
+def prior_factor(prior: Any, weight: float, scaler: Scaler) -> Matrix | None:
+    """Return the factor of a prior on scaled points, or None if there is no prior.
+
+    Parameters
+    ----------
+    prior : {"identity"}, Metric or None
+    weight : float
+        0 means that there is no prior.
+    scaler : Scaler
+    """
+    if prior is None or weight == 0:
+        return None
+    if not isinstance(prior, Metric):
+        return np.eye(len(scaler.scale))
+    return factor_on_scaled_points(prior, scaler, "prior")
+
+
+def covariance_matrix(X: Points) -> Matrix:
+    """Return the covariance of the columns."""
+    if isinstance(X, Rows):
+        return np.asarray(X.reduce(_scatter, Moments.of(X).mean)) / len(X)
+    centered = X - X.mean(axis=0)
+    return np.asarray(centered.T @ centered, dtype=np.float64) / len(X)
+
+
+def _scatter(block: Floats, center: Vector) -> Matrix:
+    centered = block - center
+    return centered.T @ centered

@@ -110,8 +110,5 @@ class Iterative:
     }
     parameter_rules: ClassVar[dict[str, ParameterRule]] = {
         "warm_start": boolean(),
-        "n_jobs": ParameterRule(
-            "None or a nonzero integer",
-            lambda value: value is None or (integer().accepts(value) and value != 0),
-        ),
+        "n_jobs": optional(integer(nonzero=True)),
     }

@@ -1,4 +1,4 @@
-"""`Loss`: a function of margins, its weights, and its slope along a line (`MarginLoss`)."""
+"""`Loss`: a function of margins, its weights, and its slope along a line; the step along it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ PIECE = 1 << 16
 """Constraints that are evaluated at a time, so that they stay in the cache."""
 
 _SATISFIED = math.exp(-20.0)
+_RELATIVE_ACCURACY = 1e-13
+_MAX_EVALUATIONS = 200
+_QUADRATIC = 1e-9
+"""Relative size of a move after which the next must be far smaller, or be rounding."""
 
 
 class MarginLoss(ABC):
@@ -117,3 +121,57 @@ def _total(values: Vector, weight: Any) -> float:
     if np.ndim(weight) == 0:
         return float(weight * values.sum(dtype=np.float64))
     return float(np.einsum("i,i->", values, weight, dtype=np.float64))
+
+
+def newton_step(
+    slope: Slope, target: float, cap: float, *, accuracy: float = _RELATIVE_ACCURACY
+) -> tuple[float, bool]:
+    """Find the step at which the slope has fallen to `target`, by safeguarded Newton steps.
+
+    Parameters
+    ----------
+    slope : callable
+        Step -> (slope, curvature); above `target` at 0.
+    target : float
+        The penalty for a unit of step; 0 for a plain line search.
+    cap : float
+        Largest step allowed.
+    accuracy : float, default=1e-13
+        Relative accuracy at which to end.
+
+    Returns
+    -------
+    step : float
+    capped : bool
+        True if the slope is still above `target` at `cap`.
+
+    Examples
+    --------
+    >>> from nearfar.losses.base import newton_step
+    >>> newton_step(lambda w: (2 - w, 1.0), target=0.5, cap=10.0)
+    (1.5, False)
+    """
+    low, high = 0.0, np.inf
+    w, last_move = 0.0, np.inf
+    for _ in range(_MAX_EVALUATIONS):
+        value, curvature = slope(w)
+        excess = value - target
+        if excess > 0:
+            low = w
+            if w == cap:
+                return cap, True
+        else:
+            high = w
+        proposal = w + excess / curvature if curvature > 0 else np.inf
+        move = abs(proposal - w)
+        if move <= accuracy * w or _QUADRATIC * w >= move >= last_move / 2:
+            break
+        last_move = move
+        if high == np.inf:
+            proposal = min(proposal, cap)
+        elif not low < proposal < high:
+            proposal = (low + high) / 2
+            if high - low <= accuracy * high:
+                break
+        w = proposal
+    return float(w), False

@@ -38,7 +38,8 @@ def check_points(
     >>> check_points(pd.DataFrame({"b": [2], "c": [3], "a": [1]}), 2, ("a", "b"))
     array([[1., 2.]])
     """
-    points = _of_frame(X, feature_names, columns) if is_frame(X) else np.asarray(X)
+    is_array = type(X) is np.ndarray
+    points = np.asarray(X) if is_array or not is_frame(X) else _of_frame(X, feature_names, columns)
     if points.dtype != np.float32:
         points = points.astype(np.float64, copy=False)
     if points.ndim != 2 or points.shape[1] != n_features:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.points import check_points, check_rows
 from nearfar.metrics.votes import Votes, triplet_scores
-from nearfar.numerics.distances import squared_distances
+from nearfar.numerics.edges import squared_distances
 from nearfar.typing import Ints, Matrix, Vector
 
 _ONLY_METRICS_HAVE = frozenset(

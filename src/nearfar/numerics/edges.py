@@ -1,4 +1,4 @@
-"""`Edges`: pairs of rows of X as an operator on directions and metrics.
+"""`Edges`: pairs of rows of X as an operator on directions and metrics, and `SignedEdges`.
 
 With E the incidence (edges x samples) of undirected edges (i, j) and w their weights:
 
@@ -7,21 +7,65 @@ With E the incidence (edges x samples) of undirected edges (i, j) and w their we
 E' diag(w) E is the signed graph Laplacian of w. It is kept as P + P' with P the upper triangle and
 half of the diagonal, in rows of X: differences of points are never formed but for a block at a
 time, and no array is larger than X or than the list of edges. Equal edges are stored once.
+
+A constraint joins a row a to one row (a pair) or to two (a triplet: far, near). With B their
+incidence, +1 at the first edge and -1 at the second:
+
+    margins(v) = B (E X v)^2        distances(L) = B diag(E X L'L X' E')
+    gram(u) = X' E' diag(B'u) E X   v' gram(u) v = u' margins(v)
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator
 
-from nearfar.numerics.distances import squared_distances
+from nearfar.rows import Points, Rows
 from nearfar.runtime.threads import Threads, single_threaded_blas
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 _BLOCK_ROWS = 4096
 _BLOCK_EDGES = 1 << 17
+_BLOCK_ELEMENTS = 1 << 16
+_KEPT_BYTES = 1 << 27
+_MANY_ROWS = 8
+"""Rows are kept in memory if they are no more than one in so many."""
+
+
+def squared_distances(
+    X: Floats, i: Ints, j: Ints, *, Y: Floats | None = None, dtype: DTypeLike = np.float64
+) -> Vector:
+    """Squared distances of row pairs (i, j), from differences formed block by block.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+    i, j : array of int of shape (n_pairs,)
+    Y : array of shape (n_others, n_features), optional
+        What j counts the rows of; by default X.
+    dtype : type, default=np.float64
+        Type of the differences and of their squares; that of X is faster if it is float32.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.numerics.edges import squared_distances
+    >>> squared_distances(np.array([[0.0, 0.0], [3.0, 4.0]]), np.array([0]), np.array([1]))
+    array([25.])
+    """
+    other = X if Y is None else Y
+    out = np.empty(len(i))
+    block = max(1, _BLOCK_ELEMENTS // max(1, X.shape[1]))
+    for start in range(0, len(i), block):
+        rows = slice(start, start + block)
+        difference = X.take(i[rows], axis=0).astype(dtype, copy=False)
+        difference -= other.take(j[rows], axis=0)
+        out[rows] = np.einsum("ij,ij->i", difference, difference)
+    return out
 
 
 class Edges:
@@ -159,3 +203,112 @@ def _rows_of(matrix: csr_array, rows: slice) -> csr_array:
     inside = slice(starts[0], starts[-1])
     parts = (matrix.data[inside], matrix.indices[inside], starts - starts[0])
     return csr_array(parts, shape=(len(starts) - 1, matrix.shape[1]))
+
+
+class SignedEdges(Edges):
+    """Constraints over rows of X, which are in memory.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Points, float32 or float64; not copied.
+    a : array of int of shape (n_constraints,)
+    *others : one or two arrays of int of shape (n_constraints,)
+
+    Attributes
+    ----------
+    columns : tuple of arrays of int of shape (n_constraints,)
+        The edges of each constraint.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.numerics.edges import SignedEdges
+    >>> X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]])
+    >>> edges = SignedEdges(X, np.array([0]), np.array([2]), np.array([1]))
+    >>> edges.margins(np.array([0.0, 1.0])), edges.gram(np.array([1.0]))
+    (array([4.]), array([[-1.,  0.],
+                         [ 0.,  4.]]))
+    """
+
+    def __init__(self, X: Floats, a: Ints, *others: Ints) -> None:
+        super().__init__(X, np.concatenate([a] * len(others)), np.concatenate(others))
+        self.columns = tuple(self.of_pair.reshape(len(others), -1))
+
+    def combined(self, z: Vector) -> Vector:
+        """B z: for each constraint, the value at its first edge minus that at its second."""
+        h = z[self.columns[0]]
+        for column in self.columns[1:]:
+            h -= z[column]
+        return h
+
+    def edge_weights(self, u: Vector) -> Vector:
+        """B'u: the weight of each edge."""
+        sums = np.bincount(self.columns[0], weights=u, minlength=len(self))
+        for column in self.columns[1:]:
+            sums -= np.bincount(column, weights=u, minlength=len(self))
+        return np.asarray(sums, dtype=np.float64)
+
+    def margins(self, v: Vector) -> Vector:
+        """B (E X v)^2."""
+        return self.combined(self.lengths(v))
+
+    def embedding_distances(self, P: Floats) -> Vector:
+        """B z for the squared Euclidean distances z between the rows of P, an embedding of X."""
+        return self.combined(self.squared_distances(P))
+
+    def distances(
+        self, L: Matrix | None = None, weight: Vector | None = None
+    ) -> tuple[Vector, float]:
+        """Return B z for the squared distances z of the edges, and their mean over constraints.
+
+        Parameters
+        ----------
+        L : array of shape (rank, n_features), optional
+            Map to apply to the rows first.
+        weight : array of shape (n_constraints,), optional
+            Weights of the mean.
+        """
+        z = self.mapped_distances(L)
+        return self.combined(z), self.mean(z, weight)
+
+    def mean_distance(self, weight: Vector | None = None) -> float:
+        """Return the mean of the squared distances over the constraints' edges."""
+        return self.mean(self.mapped_distances(), weight)
+
+    def mean(self, z: Vector, weight: Vector | None = None) -> float:
+        """Weighted mean of a quantity of edges over the edges of all constraints."""
+        total = sum(z[column] for column in self.columns)
+        return float(np.average(total, weights=weight)) / len(self.columns)
+
+    def gram(self, u: Vector) -> Matrix:
+        """X' E' diag(B'u) E X, dense."""
+        return self.matrix(self.edge_weights(u))
+
+    def gram_operator(self, u: Vector) -> LinearOperator:
+        """`gram` as a linear operator."""
+        return self.operator(self.edge_weights(u))
+
+    def gram_product(self, u: Vector, P: Floats) -> Floats:
+        """E' diag(B'u) E P."""
+        return self.laplacian_product(self.edge_weights(u), P)
+
+
+def edges_of(X: Points, a: Ints, *others: Ints) -> Any:
+    """Return constraints over rows of X: edges from `a` to the rows of `others`.
+
+    If X is not in memory, they are in tiles; or, if they have few ends, between these rows only,
+    which are read and kept.
+    """
+    if not isinstance(X, Rows):
+        return SignedEdges(X, a, *others)
+    from nearfar.numerics.tiled_edges import TiledEdges
+
+    is_end = np.zeros(len(X), dtype=np.bool_)
+    for rows in (a, *others):
+        is_end[rows] = True
+    ends = np.flatnonzero(is_end)
+    n_bytes = len(ends) * X.shape[1] * X.dtype.itemsize
+    if n_bytes > _KEPT_BYTES or len(ends) * _MANY_ROWS > len(X):
+        return TiledEdges(X, a, *others)
+    return SignedEdges(X.take(ends), *(np.searchsorted(ends, rows) for rows in (a, *others)))

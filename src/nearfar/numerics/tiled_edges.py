@@ -26,15 +26,10 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator
 
-from nearfar.numerics.signed_edges import SignedEdges
 from nearfar.numerics.stored_array import Scratch, StoredArray
-from nearfar.rows import Points, Rows
+from nearfar.rows import Rows
 from nearfar.runtime.threads import Threads
 from nearfar.typing import Floats, Ints, Matrix, Vector
-
-_KEPT_BYTES = 1 << 27
-_MANY_ROWS = 8
-"""Rows are kept in memory if they are no more than one in so many."""
 
 _BAND_BYTES = 1 << 27
 _BANDS = 8
@@ -44,24 +39,6 @@ _DIFFERENCES = 1 << 18
 _BLOCK = 1 << 18
 _BLOCK_MEMBERS = 1 << 20
 _SIGNS = (1.0, -1.0)
-
-
-def edges_of(X: Points, a: Ints, *others: Ints) -> SignedEdges | TiledEdges:
-    """Return constraints over rows of X: edges from `a` to the rows of `others`.
-
-    If X is not in memory, they are in tiles; or, if they have few ends, between these rows only,
-    which are read and kept.
-    """
-    if not isinstance(X, Rows):
-        return SignedEdges(X, a, *others)
-    is_end = np.zeros(len(X), dtype=np.bool_)
-    for rows in (a, *others):
-        is_end[rows] = True
-    ends = np.flatnonzero(is_end)
-    n_bytes = len(ends) * X.shape[1] * X.dtype.itemsize
-    if n_bytes > _KEPT_BYTES or len(ends) * _MANY_ROWS > len(X):
-        return TiledEdges(X, a, *others)
-    return SignedEdges(X.take(ends), *(np.searchsorted(ends, rows) for rows in (a, *others)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nearfar.numerics.tiled_edges import edges_of
+from nearfar.numerics.edges import edges_of
 from nearfar.rows import Points
 from nearfar.typing import Floats, Ints, Matrix, Vector
 

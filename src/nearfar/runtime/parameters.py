@@ -75,16 +75,17 @@ def number(
     return ParameterRule(f"a number {' and '.join(bounds)}".strip(), accepts)
 
 
-def integer(*, at_least: float = -math.inf) -> ParameterRule:
-    """Accept integers, from a smallest one on."""
+def integer(*, at_least: float = -math.inf, nonzero: bool = False) -> ParameterRule:
+    """Accept integers, from a smallest one on, or any but zero."""
 
     def accepts(value: Any) -> bool:
         plain = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-        return plain and value >= at_least
+        return plain and value >= at_least and not (nonzero and value == 0)
 
-    return ParameterRule(
-        "an integer" if at_least == -math.inf else f"an integer >= {at_least}", accepts
-    )
+    if nonzero:
+        return ParameterRule("a nonzero integer", accepts)
+    expected = "an integer" if at_least == -math.inf else f"an integer >= {at_least}"
+    return ParameterRule(expected, accepts)
 
 
 def boolean() -> ParameterRule:

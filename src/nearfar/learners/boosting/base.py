@@ -9,15 +9,90 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from nearfar.learners.boosting.loop import Operator
-from nearfar.learners.boosting.terms import Assembly, Terms
+from nearfar.learners.boosting.loop import NewTerms, Operator
 from nearfar.learners.constraint_learner import WeightedPriorLearner
 from nearfar.learners.declaration import learner
-from nearfar.learners.metric_builder import MetricBuilder
-from nearfar.learners.problem import FitInput, Problem, factor_on_scaled_points
+from nearfar.learners.problem import (
+    FitInput,
+    MetricBuilder,
+    Problem,
+    factor_on_scaled_points,
+    prior_factor,
+)
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.history import History
-from nearfar.typing import Matrix
+from nearfar.typing import Matrix, Vector
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Rank-one terms of a metric, M = sum_t weights_t directions_t directions_t'.
+
+    Attributes
+    ----------
+    directions : array of shape (n_terms, n_features)
+    weights : array of shape (n_terms,)
+    """
+
+    directions: Matrix
+    weights: Vector
+
+    @classmethod
+    def none(cls, n_features: int) -> Terms:
+        """Return no terms."""
+        return cls(np.empty((0, n_features)), np.empty(0))
+
+    @classmethod
+    def learned(cls, history: History, earlier: Terms) -> Terms:
+        """Return the terms after the iterations, those of earlier fits first."""
+        if len(history) == 0:
+            return earlier
+        last: NewTerms = history[-1].payload
+        if last.factor is not None:
+            return cls(last.factor, np.ones(len(last.factor)))
+        new: list[NewTerms] = [iteration.payload for iteration in history]
+        directions = np.concatenate([earlier.directions, *(each.directions for each in new)])
+        if last.all_weights is not None:
+            return cls(directions, last.all_weights)
+        return cls(directions, np.concatenate([earlier.weights, *(each.weights for each in new)]))
+
+    @property
+    def factor(self) -> Matrix:
+        """L with L'L = M, for weights that are not negative."""
+        return np.sqrt(np.abs(self.weights))[:, None] * self.directions
+
+    @property
+    def trace(self) -> float:
+        """Tr M."""
+        return float((self.factor**2).sum())
+
+    def in_units(self, scale: Vector) -> Terms:
+        """Return the same terms, with unit vectors, for features multiplied by `scale`."""
+        directions = self.directions / scale
+        size = np.linalg.norm(directions, axis=1)
+        unit_vectors = directions / np.where(size > 0, size, 1.0)[:, None]
+        return Terms(unit_vectors, self.weights * size**2)
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """Builds metrics from rank-one terms.
+
+    Attributes
+    ----------
+    earlier : Terms
+        Terms of earlier fits, in the solver's units.
+    """
+
+    earlier: Terms
+
+    def metric(self, history: History, builder: MetricBuilder) -> Any:
+        """Return the base plus the terms."""
+        return builder.build(self.terms(history).factor)
+
+    def terms(self, history: History) -> Terms:
+        """Return all terms after the iterations, in the solver's units."""
+        return Terms.learned(history, self.earlier)
 
 
 @dataclass(frozen=True)
@@ -122,7 +197,10 @@ class BoostingLearner(WeightedPriorLearner):
         """Start from the prior, or where the last fit ended."""
         if data.warm is not None:
             return warm_start(operator, data)
-        prior, none = self._prior_factor(data.scaler), Terms.none(len(operator))
+        prior, none = (
+            prior_factor(self.prior, self.prior_weight, data.scaler),
+            Terms.none(len(operator)),
+        )
         if prior is None:
             return Start(None, none, operator.start(), operator.start())
         given = prior if isinstance(self.prior, Metric) else None

@@ -43,20 +43,19 @@ from scipy.optimize import minimize
 from nearfar.constraints import NearestTriplets
 from nearfar.learners.boosting.base import BoostingProblem, Start
 from nearfar.learners.boosting.loop import (
+    NewTerms,
     Operator,
     Rule,
     boost,
 )
 from nearfar.learners.boosting.partial_fit import PartialFitMixin
-from nearfar.learners.boosting.terms import NewTerms
 from nearfar.learners.boosting.triplet_operator import Line, TripletOperator
 from nearfar.learners.constraint_learner import ignores_rows
 from nearfar.learners.declaration import learner
-from nearfar.learners.metric_builder import MetricBuilder
-from nearfar.learners.problem import FitInput
+from nearfar.learners.problem import FitInput, MetricBuilder
 from nearfar.learners.shared_parameters import Variant
 from nearfar.losses import LOSSES, Loss, named_loss
-from nearfar.losses.line_search import newton_step
+from nearfar.losses.base import newton_step
 from nearfar.runtime import parameters
 from nearfar.runtime.deadline import check_time
 from nearfar.runtime.history import History, Iteration, Iterations
@@ -160,7 +159,7 @@ class BoostMetric(PartialFitMixin):
         strategy = NearestTriplets() if self.constraints is None else self.constraints
         triplets = data.supervision.triplets(data.Z, strategy, data.random_state)
         Z = data.Z.astype(np.float64, copy=False) if self.corrective else data.Z
-        unit: Any = 1.0 if self._setting("scale") is None else "mean"
+        unit: Any = 1.0 if self.scale is None else "mean"
         operator = TripletOperator(Z, triplets, named_loss(self.loss), unit=unit)
         rule = PenalizedLoss.relative(operator, penalty=self.penalty, tol=self.tol)
         if self.variant == "paper":

@@ -54,14 +54,14 @@ from nearfar.constraints import (
     NearestTriplets,
     Triplets,
 )
+from nearfar.learners.boosting.base import Terms
+from nearfar.learners.boosting.loop import NewTerms
 from nearfar.learners.boosting.partial_fit import PartialFitMixin
 from nearfar.learners.boosting.term_weights import best_terms, best_terms_by_lp
-from nearfar.learners.boosting.terms import NewTerms, Terms
 from nearfar.learners.boosting.trace_one import SpannedTriplets, TraceOneLearner, TraceOneProblem
 from nearfar.learners.constraint_learner import Prior
 from nearfar.learners.declaration import learner
-from nearfar.learners.metric_builder import MetricBuilder
-from nearfar.learners.problem import FitInput
+from nearfar.learners.problem import FitInput, MetricBuilder
 from nearfar.learners.shared_parameters import Variant
 from nearfar.losses import SoftMargin
 from nearfar.numerics.triplet_edges import Unit

@@ -8,13 +8,13 @@ boost      the loop, a generator of iterations
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.optimize import nnls
 
-from nearfar.learners.boosting.terms import NewTerms
 from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine
 from nearfar.numerics.eigen import leading_block
 from nearfar.runtime.history import Iteration, Iterations
@@ -109,6 +109,38 @@ class Rule(ABC):
     @abstractmethod
     def done(self, loss: float, decrease: float) -> str:
         """Return a reason to stop, or an empty string."""
+
+
+@dataclass(frozen=True)
+class NewTerms:
+    """What an iteration of boosting adds.
+
+    Attributes
+    ----------
+    directions : array of shape (n_new, n_features)
+        Unit vectors.
+    weights : array of shape (n_new,)
+    threshold : float or None
+        Threshold of a binary weak model.
+    all_weights : array of shape (n_terms so far,) or None
+        Weights of all terms, from solvers that reweigh them in each iteration.
+    factor : array of shape (rank, n_features) or None
+        The whole learned factor, from solvers that change all terms in each iteration.
+    constraint_weights : array of shape (n_constraints,) or None
+        Weights of the constraints after the iteration, if requested.
+    """
+
+    directions: Matrix
+    weights: Vector
+    threshold: float | None = None
+    all_weights: Vector | None = None
+    factor: Matrix | None = None
+    constraint_weights: Vector | None = None
+
+    @classmethod
+    def one(cls, direction: Vector, weight: float, **more: Any) -> NewTerms:
+        """Return a single term."""
+        return cls(direction[None], np.array([weight]), **more)
 
 
 def boost(

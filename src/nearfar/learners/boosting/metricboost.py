@@ -48,7 +48,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearfar.constraints import AllTriplets
 from nearfar.learners.boosting.all_triplets_operator import AllTripletsOperator
-from nearfar.learners.boosting.base import BoostingProblem, Start
+from nearfar.learners.boosting.base import Assembly, BoostingProblem, Start
 from nearfar.learners.boosting.loop import (
     Operator,
     Rule,
@@ -56,13 +56,11 @@ from nearfar.learners.boosting.loop import (
     boost_in_blocks,
 )
 from nearfar.learners.boosting.partial_fit import PartialFitMixin
-from nearfar.learners.boosting.terms import Assembly
 from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine, TripletOperator
 from nearfar.learners.declaration import learner
-from nearfar.learners.metric_builder import MetricBuilder
-from nearfar.learners.problem import FitInput
+from nearfar.learners.problem import FitInput, MetricBuilder
 from nearfar.learners.shared_parameters import Variant
-from nearfar.losses.line_search import newton_step
+from nearfar.losses.base import newton_step
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.signed_form import SignedForm
 from nearfar.metrics.votes import Votes
@@ -218,7 +216,7 @@ class MetricBoost(PartialFitMixin):
 
     def _operator(self, data: FitInput) -> AllTripletsOperator | TripletOperator:
         """All triplets of labels stay implicit; any others are listed."""
-        normalize = self._setting("scale") is not None
+        normalize = self.scale is not None
         if self._implicit(data):
             Z = data.Z.astype(np.float32, copy=False) if len(data.Z) > _EXACT_ROWS else data.Z
             return AllTripletsOperator(Z, data.supervision.codes, normalize=normalize)
@@ -235,7 +233,7 @@ class MetricBoost(PartialFitMixin):
             return RealResponse(*shared)
         if self.response == "normalized":
             return NormalizedResponse(*shared, largest_squared_distance(operator.X) / operator.unit)
-        return BinaryResponse(*shared, self._setting("threshold"), 0.5 / operator.n_triplets)
+        return BinaryResponse(*shared, self.threshold, 0.5 / operator.n_triplets)
 
 
 class MetricBoostProblem(BoostingProblem):

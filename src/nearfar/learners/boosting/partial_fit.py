@@ -9,8 +9,7 @@ taught.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from numpy.typing import ArrayLike
 from sklearn.base import clone
@@ -19,7 +18,6 @@ from sklearn.utils.validation import validate_data
 
 from nearfar.learners.boosting.base import BoostingLearner
 from nearfar.learners.declaration import learner
-from nearfar.learners.fitting import Method
 
 _HELD_OUT = 0.2
 
@@ -27,13 +25,6 @@ _HELD_OUT = 0.2
 @learner
 class PartialFitMixin(BoostingLearner):
     """Base of the boosting learners that take the metric so far as the prior of a new part."""
-
-    _n_before: ClassVar[int] = 0
-    _is_part: ClassVar[bool] = False
-
-    def _method(self) -> Method:
-        method = replace(super()._method(), n_before=self._n_before)
-        return replace(method, must_validate=not self._is_part)
 
     def _adds_to_a_metric(self) -> bool:
         """Whether there is a `partial_fit`: the result of a fit must be a metric to add to."""

@@ -41,12 +41,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nearfar.constraints import NearestTriplets
+from nearfar.learners.boosting.loop import NewTerms
 from nearfar.learners.boosting.term_weights import best_terms_by_lp, worst_weights
-from nearfar.learners.boosting.terms import NewTerms
 from nearfar.learners.boosting.trace_one import SpannedTriplets, TraceOneLearner, TraceOneProblem
 from nearfar.learners.declaration import learner
-from nearfar.learners.metric_builder import MetricBuilder
-from nearfar.learners.problem import FitInput
+from nearfar.learners.problem import FitInput, MetricBuilder
 from nearfar.numerics.eigen import leading_block
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from nearfar.constraints import Triplets, TripletStrategy
-from nearfar.learners.boosting.base import BoostingLearner, BoostingProblem, Start
-from nearfar.learners.boosting.terms import Terms
+from nearfar.learners.boosting.base import BoostingLearner, BoostingProblem, Start, Terms
 from nearfar.learners.boosting.triplet_operator import TripletOperator
 from nearfar.learners.declaration import learner
-from nearfar.learners.problem import FitInput, factor_on_scaled_points
+from nearfar.learners.problem import FitInput, factor_on_scaled_points, prior_factor
 from nearfar.numerics.eigen import row_space
 from nearfar.numerics.triplet_edges import Unit
 from nearfar.typing import Matrix, Vector
@@ -54,7 +53,10 @@ class TraceOneLearner(BoostingLearner):
         basis = row_space(data.Z)
         points = data.Z if basis is None else data.Z @ basis.T.astype(data.Z.dtype)
         operator = TripletOperator(points, triplets, unit=1.0 if self.scale is None else unit)
-        prior, offset = self._prior_factor(data.scaler), np.zeros(len(triplets))
+        prior, offset = (
+            prior_factor(self.prior, self.prior_weight, data.scaler),
+            np.zeros(len(triplets)),
+        )
         if prior is not None:
             spanned = prior if basis is None else prior @ basis.T
             size = math.sqrt(self.prior_weight / (float((spanned**2).sum()) or 1.0))

@@ -18,8 +18,7 @@ from scipy.linalg import eigh, qr
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.classic.scatter import Groups, Shrinkage
 from nearfar.learners.declaration import learner
-from nearfar.learners.metric_builder import MetricBuilder
-from nearfar.learners.problem import FitInput, Problem
+from nearfar.learners.problem import FitInput, MetricBuilder, Problem
 from nearfar.learners.shared_parameters import Texts, Validated, ValidationFraction
 from nearfar.rows import Points, column_variances
 from nearfar.runtime import parameters

@@ -21,8 +21,7 @@ import numpy as np
 
 from nearfar.constraints import Triplets
 from nearfar.constraints.mining import class_neighbors
-from nearfar.numerics.distances import squared_distances
-from nearfar.numerics.edges import Edges
+from nearfar.numerics.edges import Edges, squared_distances
 from nearfar.numerics.pair_tiles import Band, Embedded, PairTiles
 from nearfar.runtime.deadline import check_time
 from nearfar.runtime.threads import single_threaded_blas

@@ -39,8 +39,7 @@ import numpy as np
 from nearfar.constraints import RandomPairs
 from nearfar.learners.classic.logdet import LogDetLearner, LogDetProblem
 from nearfar.learners.declaration import learner
-from nearfar.learners.metric_builder import MetricBuilder
-from nearfar.learners.problem import FitInput
+from nearfar.learners.problem import FitInput, MetricBuilder
 from nearfar.numerics.edges import Edges
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History

@@ -41,8 +41,7 @@ from nearfar.learners.classic.impostors import GivenTriplets, Impostors, Sample,
 from nearfar.learners.classic.lmnn_problem import LMNNProblem, Objective
 from nearfar.learners.declaration import learner
 from nearfar.learners.map_learner import Init
-from nearfar.learners.metric_builder import covariance_matrix
-from nearfar.learners.problem import FitInput, factor_on_scaled_points
+from nearfar.learners.problem import FitInput, covariance_matrix, factor_on_scaled_points
 from nearfar.learners.shared_parameters import Iterative, Validated
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.span import axes_of_span

@@ -33,8 +33,7 @@ import numpy as np
 from nearfar.learners.classic.certified_search import search, uncertified
 from nearfar.learners.constraint_learner import ConstraintLearner
 from nearfar.learners.declaration import learner
-from nearfar.learners.metric_builder import MetricBuilder
-from nearfar.learners.problem import FitInput, Problem, factor_on_scaled_points
+from nearfar.learners.problem import FitInput, MetricBuilder, Problem, factor_on_scaled_points
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Edges
 from nearfar.numerics.span import axes_of_span

@@ -42,10 +42,14 @@ from nearfar.constraints import Pairs, RandomPairs
 from nearfar.learners.classic.certified_search import search, uncertified
 from nearfar.learners.constraint_learner import WeightedPriorLearner
 from nearfar.learners.declaration import learner
-from nearfar.learners.metric_builder import MetricBuilder
-from nearfar.learners.problem import FitInput, Problem, factor_on_scaled_points
-from nearfar.numerics.distances import squared_distances
-from nearfar.numerics.edges import Edges
+from nearfar.learners.problem import (
+    FitInput,
+    MetricBuilder,
+    Problem,
+    factor_on_scaled_points,
+    prior_factor,
+)
+from nearfar.numerics.edges import Edges, squared_distances
 from nearfar.numerics.span import axes_of_span
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
@@ -126,7 +130,7 @@ class MMC(WeightedPriorLearner):
         rows, index = np.unique(pairs.index, return_inverse=True)
         Z = data.Z[rows].astype(np.float64)
         pairs = Pairs(index.reshape(pairs.index.shape), pairs.similar, pairs.weight)
-        prior = self._prior_factor(data.scaler)
+        prior = prior_factor(self.prior, self.prior_weight, data.scaler)
         space = SimilarSpace.of(Z, pairs, self.shrinkage, diagonal=self.diagonal)
         problem = MMCProblem(
             space,

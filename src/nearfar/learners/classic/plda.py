@@ -49,7 +49,7 @@ from nearfar.learners.classic.summed import SummedClosedForm
 from nearfar.learners.declaration import learner
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.points import check_rows
-from nearfar.numerics.distances import squared_distances
+from nearfar.numerics.edges import squared_distances
 from nearfar.typing import Floats, Matrix, Vector
 
 _ROUNDING = 1e-10

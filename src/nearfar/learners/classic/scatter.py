@@ -33,7 +33,7 @@ from scipy.linalg import eigh
 from scipy.sparse import csr_array
 
 from nearfar.constraints import Pairs, Supervision
-from nearfar.numerics.tiled_edges import edges_of
+from nearfar.numerics.edges import edges_of
 from nearfar.rows import Points, Rows
 from nearfar.typing import Floats, Ints, Matrix, Vector
 

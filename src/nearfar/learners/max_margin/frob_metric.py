@@ -40,8 +40,14 @@ from nearfar.learners.constraint_learner import WeightedPriorLearner
 from nearfar.learners.declaration import learner
 from nearfar.learners.max_margin.box_dual import DualPoint, ascend_box, digest
 from nearfar.learners.max_margin.psd_split import PsdSplit
-from nearfar.learners.metric_builder import MetricBuilder
-from nearfar.learners.problem import FitInput, Problem, WarmStart, factor_on_scaled_points
+from nearfar.learners.problem import (
+    FitInput,
+    MetricBuilder,
+    Problem,
+    WarmStart,
+    factor_on_scaled_points,
+    prior_factor,
+)
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.eigen import row_space
 from nearfar.numerics.triplet_edges import TripletEdges
@@ -108,7 +114,7 @@ class FrobMetric(WeightedPriorLearner):
     def _build_problem(self, data: FitInput) -> FrobProblem:
         strategy = NearestTriplets() if self.constraints is None else self.constraints
         triplets = data.supervision.triplets(data.Z, strategy, data.random_state)
-        prior = self._prior_factor(data.scaler)
+        prior = prior_factor(self.prior, self.prior_weight, data.scaler)
         points = data.Z.astype(np.float64, copy=False)
         basis = self._basis(points, prior)
         points = _in_basis(points, basis)

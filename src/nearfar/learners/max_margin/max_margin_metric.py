@@ -48,8 +48,14 @@ from nearfar.learners.max_margin.cutting_planes import cut_planes
 from nearfar.learners.max_margin.matching_pursuit import Pursuit, kernel_parameters, pursue
 from nearfar.learners.max_margin.pair_operator import PairOperator, Plane, Solution
 from nearfar.learners.max_margin.psd_split import PsdSplit
-from nearfar.learners.metric_builder import MetricBuilder
-from nearfar.learners.problem import FitInput, Problem, WarmStart, factor_on_scaled_points
+from nearfar.learners.problem import (
+    FitInput,
+    MetricBuilder,
+    Problem,
+    WarmStart,
+    factor_on_scaled_points,
+    prior_factor,
+)
 from nearfar.learners.shared_parameters import Variant
 from nearfar.metrics.kernel_map import Kernel, KernelMap
 from nearfar.metrics.metric import Metric
@@ -198,7 +204,7 @@ class MaxMarginMetric(WeightedPriorLearner):
         operator = PairOperator(features, pairs, None if self.scale is not None else 1.0)
         prior = self._prior_matrix(operator, data)
         objective = MaxMarginObjective(operator, self.C, prior, self.tol)
-        solver = self._setting("solver")
+        solver = self.solver
         if solver == "auto" and len(pairs) > _FEW_PAIRS_PER_FEATURE * operator.n_features:
             solver = "planes"
         problem = MaxMarginProblem(objective, solver, self.max_iter)
@@ -220,7 +226,7 @@ class MaxMarginMetric(WeightedPriorLearner):
 
     def _prior_matrix(self, operator: PairOperator, data: FitInput) -> Matrix:
         """Return P, scaled so that the mean squared distance of the pairs is `prior_weight`."""
-        L = self._prior_factor(data.scaler)
+        L = prior_factor(self.prior, self.prior_weight, data.scaler)
         if L is None:
             return np.zeros((operator.n_features, operator.n_features))
         if self.kernel is not None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import softmax
 
-from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.learners.nca.base import NeighborhoodProblem, nonzero_rows
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors
+from nearfar.learners.problem import MetricBuilder
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.history import History, Iteration, Iterations, map_iterations

@@ -29,13 +29,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from nearfar.learners.declaration import learner
-from nearfar.learners.metric_builder import MetricBuilder
 from nearfar.learners.nca.base import NeighborhoodProblem, nonzero_rows
 from nearfar.learners.nca.batches import Adam, Batches, BatchLearner
 from nearfar.learners.nca.mixture_nca import Mixture
 from nearfar.learners.nca.mixture_problem import MixtureProblem
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors, check_classes
-from nearfar.learners.problem import FitInput, Problem
+from nearfar.learners.problem import FitInput, MetricBuilder, Problem
 from nearfar.learners.shared_parameters import ValidationFraction, Variant
 from nearfar.numerics.lbfgs import lbfgs
 from nearfar.numerics.span import axes_of_span

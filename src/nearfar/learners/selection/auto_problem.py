@@ -28,8 +28,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from nearfar.constraints import Split, Supervision
 from nearfar.learners.fitting import Data, Method, follow, learn
-from nearfar.learners.metric_builder import MetricBuilder
-from nearfar.learners.problem import Problem
+from nearfar.learners.problem import MetricBuilder, Problem
 from nearfar.learners.selection.choice import Path, Selection, Trial, best_selection
 from nearfar.learners.selection.expectation import (
     Expected,

@@ -25,7 +25,7 @@ from nearfar.constraints import Pairs, Supervision, Triplets
 from nearfar.evaluate.judgement_losses import misplaced
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.votes import triplet_scores
-from nearfar.numerics.distances import squared_distances
+from nearfar.numerics.edges import squared_distances
 from nearfar.rows import Points
 from nearfar.typing import Floats, Ints, Vector
 
