@@ -243,7 +243,7 @@ def test_triplets(document, folder, iris):
 
 
 def test_triplets_and_pairs_on_the_terminal(run):
-    one = ["--set", "candidates=['DRMetric']"]
+    one = ["--set", "candidates=['LSML']"]
     result = run("learn", *UNLABELLED, "--triplets", "triplets.csv", "--folds", 2, *one)
     assert "accuracy of held-out triplets ± std over 2 folds" in result.stdout
     assert "On new data, expect" not in result.stdout

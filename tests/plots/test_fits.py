@@ -66,8 +66,7 @@ class TestIterations:
         assert objective.get_ylabel() == "objective"
 
     def test_scales(self):
-        up = np.array([1.0])
-        wide = History([Iteration(1.0, 100.0, direction=up), Iteration(-1.0, 0.1, direction=up)])
+        wide = History([Iteration(1.0, 100.0), Iteration(-1.0, 0.1)])
         objective, eigenvalue = plots.iterations(wide)
         assert (objective.get_yscale(), eigenvalue.get_yscale()) == ("linear", "log")
         with pytest.raises(ValueError, match="no iterations"):

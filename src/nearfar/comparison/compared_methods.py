@@ -121,7 +121,7 @@ class Method:
         if not isinstance(learner, MetricLearner) or "validation" not in parameters:
             return self
         chosen: dict[str, Any] = {"validation": "classes"}
-        if parameters.get("validation_fraction", 0.0) is None and learner.variant != "paper":
+        if parameters.get("validation_fraction", 0.0) is None and not learner._follows_paper:
             chosen["validation_fraction"] = _VALIDATION_FRACTION
         learner = clone(learner).set_params(**chosen)
         return replace(self, fit=partial(_fit_learner, learner), estimator=learner)

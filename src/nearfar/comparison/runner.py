@@ -58,9 +58,9 @@ def compare(
         Class labels, or judgements.
     learners : mapping of str to estimator, or iterable of estimators or names, optional
         By default AutoMetric, BoostMetric, MetricBoost, DRMetric, MaxMarginMetric, SparseNCA,
-        MixtureNCA, NCA, LMNN, RCA, DCA, LFDA, KISSME, XQDA, GMML and PLDA, with default parameters.
-        For triplets and pairs also LSML and ITML; learners that cannot learn from y are left out.
-        "all" means every learner, and scikit-learn's NCA. An estimator needs `fit` and `transform`.
+        MixtureNCA, NCA, LMNN, RCA, DCA, LFDA, KISSME, XQDA, GMML and PLDA, and for triplets and
+        pairs also LSML and ITML: of these, the ones that can learn from y. "all" means every
+        learner, and scikit-learn's NCA. An estimator needs `fit` and `transform`.
     cv : int, splitter or iterable, default=5
         An integer is a number of shuffled, stratified folds: of rows, of the anchors of triplets,
         or of connected groups of pairs (`Pairs.folds`). Others split the rows or the judgements.
