@@ -74,7 +74,7 @@ VARIABLES = {
     "learner": "MetricLearner",
     "metric": "Metric",
     "metric_": "Metric",
-    "path": "CPath",
+    "path": "MaxMarginPath",
     "rows": "Rows",
     "sql": "SqlMap",
     "triplets": "Triplets",

@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 
 from docs.options import commands
-from docs.package import Package
+from docs.package import Package, imported_docstring
 from docs.pages import ROOT
 
 
 @pytest.fixture(scope="session")
 def package():
-    return Package(ROOT / "src/nearfar")
+    return Package(ROOT / "src/nearfar", imported_docstring)
 
 
 @pytest.fixture(scope="session")

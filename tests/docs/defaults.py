@@ -67,8 +67,9 @@ def _defaults_of(
         found = [(f, f.parameters[parameter]) for f in made if f and parameter in f.parameters]
         if found:
             return found
-    anywhere = [f for f in package.all_functions() if parameter in f.parameters]
-    found = [(f, f.parameters[parameter]) for f in anywhere]
+    made = [package.constructor(cls) for cls in package.all_classes if cls.is_dataclass]
+    anywhere = [*package.all_functions(), *(f for f in made if f)]
+    found = [(f, f.parameters[parameter]) for f in anywhere if parameter in f.parameters]
     return [(f, default) for f, default in found if default != REQUIRED]
 
 

@@ -49,6 +49,7 @@ def _exists(word: str, page: Page, root: Path) -> bool:
 def _missing_in_tree(page: Page, tree: str, first: int, root: Path) -> Iterator[str]:
     """Check a drawn tree of files; four characters of drawing are one folder down."""
     folders: list[str] = []
+    drawn: list[str] = []
     for number, line in enumerate(tree.splitlines()):
         depth = len(re.match(r"[│├└─ ]*", line)[0]) // 4 if line[:1] in "│├└ " else 0
         names = re.sub(r"^[│├└─ ]*", "", line)
@@ -59,5 +60,17 @@ def _missing_in_tree(page: Page, tree: str, first: int, root: Path) -> Iterator[
             continue
         for name in _TREE_FILE.findall(re.split(r"\s{2,}", names)[0]):
             inside = folders[:depth] if "──" in line else folders
-            if not (root / "".join(inside) / name).exists():
-                yield f"{page.name}:{first + number}: no file {''.join(inside)}{name}"
+            drawn.append("".join(inside) + name)
+            if not (root / drawn[-1]).exists():
+                yield f"{page.name}:{first + number}: no file {drawn[-1]}"
+    for name in sorted(_files_below(root, folders[0]) - set(drawn)):
+        yield f"{page.name}:{first}: {name} is not in the tree"
+    for name in sorted({name for name in drawn if drawn.count(name) > 1}):
+        yield f"{page.name}:{first}: {name} is in the tree {drawn.count(name)} times"
+
+
+def _files_below(root: Path, folder: str) -> set[str]:
+    """Return the files in a folder, without the `__init__.py` of packages below it."""
+    files = [path.relative_to(root) for path in (root / folder).rglob("*") if path.is_file()]
+    inits = {path for path in files if path.name == "__init__.py" and path.parent != Path(folder)}
+    return {path.as_posix() for path in {*files} - inits if _TREE_FILE.fullmatch(path.name)}

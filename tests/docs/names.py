@@ -84,7 +84,7 @@ class Reader:
 
     def _knows(self, name: str) -> bool:
         letter = len(name) == 1
-        return letter or name in self.allowed or name in self.types or name in self.package.words
+        return letter or name in self.allowed or name in self.types or self.package.knows(name)
 
     def attribute_problems(self, node: ast.Attribute) -> Iterator[str]:
         dotted = ast.unparse(node)

@@ -1,6 +1,7 @@
 """What the package has: modules, classes, functions, parameters, attributes.
 
-All of it is read from the source. Nothing is imported, so that optional packages are not needed.
+All of it is read from the source, so that optional packages are not needed. Only the docstrings of
+learners are generated (`nearfar.learners.declaration`): these are read from the imported classes.
 """
 
 from __future__ import annotations
@@ -8,12 +9,15 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from importlib import import_module
+from inspect import getdoc
 from itertools import chain
 from pathlib import Path
 
 REQUIRED = "(required)"
+_FIXED_LETTERS = 5
 _SECTION = re.compile(r"^(\w+(?: \w+)?)\n-{3,}$", re.MULTILINE)
 _ENTRY = re.compile(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*)(?: : (.*))?$", re.MULTILINE)
 
@@ -45,6 +49,8 @@ class Class:
     fields: dict[str, str] = field(default_factory=dict)
     """Fields of a dataclass, with the source of their defaults."""
     is_dataclass: bool = False
+    is_learner: bool = False
+    """Whether `learner` makes it a dataclass of keywords, and adds to its docstring."""
     doc: str = ""
 
 
@@ -68,6 +74,11 @@ def numpydoc(doc: str, section: str) -> Iterator[tuple[str, str]]:
                     yield name.lstrip("*"), entry[2] or ""
 
 
+def imported_docstring(cls: Class) -> str:
+    """Return the docstring that a class of nearfar has once it is imported."""
+    return getdoc(getattr(import_module(cls.module), cls.name)) or ""
+
+
 class Package:
     """The index of a package.
 
@@ -75,12 +86,18 @@ class Package:
     ----------
     folder : Path
         The folder of the package.
+    learner_docstring : callable, optional
+        Class -> the docstring of a learner; by default the one in the source.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, learner_docstring: Callable[[Class], str] = lambda cls: cls.doc
+    ) -> None:
         self.modules: dict[str, Module] = {}
         self.keys: set[str] = set()
         """Identifiers that are keys of dictionaries or values of Literals."""
+        self.key_patterns: list[str] = []
+        """Patterns of keys that are formatted, such as "training_\\w+"."""
         self.suffixes: set[str] = set()
         """Strings such as ".csv"."""
         for path in sorted(folder.rglob("*.py")):
@@ -96,6 +113,11 @@ class Package:
             elif isinstance(value, Function):
                 self.functions.setdefault(value.name, []).append(value)
         self.all_classes = list(chain.from_iterable(self.classes.values()))
+        for cls in self.all_classes:
+            if cls.is_learner:
+                cls.doc = learner_docstring(cls)
+            for name, kind in numpydoc(cls.doc, "Attributes"):
+                cls.attributes[name] = cls.attributes.get(name) or kind
         self.parameters = {p for f in self.all_functions() for p in f.parameters}
         self.parameters |= {f for cls in self.all_classes for f in cls.fields}
         self.words = self._all_words()
@@ -112,6 +134,7 @@ class Package:
                 self.suffixes.add(node.value)
             elif isinstance(node, ast.Dict):
                 self.keys |= {k.value for k in node.keys if _is_identifier(k)}
+                self.key_patterns += [_pattern(k) for k in node.keys if _is_formatted(k)]
             elif isinstance(node, ast.Subscript) and ast.unparse(node.value) == "Literal":
                 self.keys |= {k.value for k in ast.walk(node.slice) if _is_identifier(k)}
         for node in tree.body:
@@ -130,6 +153,10 @@ class Package:
         for cls in self.all_classes:
             words |= {*cls.methods, *cls.attributes, *cls.fields}
         return words | self.parameters
+
+    def knows(self, word: str) -> bool:
+        """Tell whether anything has this name."""
+        return word in self.words or any(re.fullmatch(p, word) for p in self.key_patterns)
 
     def all_functions(self) -> Iterator[Function]:
         yield from chain.from_iterable(self.functions.values())
@@ -172,7 +199,8 @@ class Package:
                 fields: dict[str, str] = {}
                 for base in reversed(self.lineage(cls)):
                     fields |= base.fields
-                return Function(above.name, above.module, fields, len(fields))
+                positional = 0 if above.is_learner else len(fields)
+                return Function(above.name, above.module, fields, positional)
         return None
 
     def member_type(self, cls: str, name: str) -> str:
@@ -210,6 +238,19 @@ def _is_identifier(node: ast.AST | None) -> bool:
     return constant and bool(re.fullmatch(r"\w+", node.value))
 
 
+def _is_formatted(node: ast.AST | None) -> bool:
+    """Tell whether a node is a formatted string with enough fixed letters to be recognised."""
+    if not isinstance(node, ast.JoinedStr):
+        return False
+    return sum(len(v.value) for v in node.values if isinstance(v, ast.Constant)) >= _FIXED_LETTERS
+
+
+def _pattern(node: ast.JoinedStr) -> str:
+    return "".join(
+        re.escape(v.value) if isinstance(v, ast.Constant) else r"\w+" for v in node.values
+    )
+
+
 def _foreign(value: Function | Class | str) -> bool:
     return isinstance(value, str) and value.startswith("from ") and "nearfar" not in value
 
@@ -242,7 +283,9 @@ def _function(node: ast.FunctionDef, module: str) -> Function:
 def _class(node: ast.ClassDef, module: str) -> Class:
     cls = Class(node.name, module, [ast.unparse(b).partition("[")[0] for b in node.bases])
     cls.doc = ast.get_docstring(node) or ""
-    cls.is_dataclass = any("dataclass" in ast.unparse(d) for d in node.decorator_list)
+    decorators = [ast.unparse(decorator) for decorator in node.decorator_list]
+    cls.is_learner = "learner" in decorators
+    cls.is_dataclass = cls.is_learner or any("dataclass" in name for name in decorators)
     for item in node.body:
         if isinstance(item, ast.FunctionDef):
             cls.methods[item.name] = _function(item, module)
@@ -257,8 +300,6 @@ def _class(node: ast.ClassDef, module: str) -> Class:
         stored = isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store)
         if stored and ast.unparse(inner.value) == "self":
             cls.attributes.setdefault(inner.attr, "")
-    for name, kind in numpydoc(cls.doc, "Attributes"):
-        cls.attributes[name] = cls.attributes.get(name) or kind
     return cls
 
 

@@ -43,6 +43,26 @@ class Learner(Base):
         self.strategy = Nearest() if strategy is None else strategy
 
 
+@learner
+class Shared:
+    """Parameters that learners share."""
+
+    penalty: float = 0.5
+    limit: float = 0.1
+
+
+@learner
+class Booster(Shared):
+    """Boost.
+
+    Parameters
+    ----------
+    steps : int, default=10
+    """
+
+    steps: int = 10
+
+
 class Metric:
     """The result."""
 
@@ -74,9 +94,10 @@ TRUE = """# Learner
 See [below](#the-end) and [the other page](other.md#a-part-of-it). `strategies.py` is in
 `src/nearfar/`. `Learner(rate=0.1)` learns faster; `rate=0.5` is the default.
 By default, steps are even (`rate=0.5`). The default `size` is 1024. `k` (default 3) is for
-`measure`.
+`measure`. The default `limit` is 0.1.
 
 - `Learner().fit(X, y)`, `learner.metric_`, `Metric.save`, `nearfar.measure(metric, k=5)`
+- `Booster(steps=5, penalty=1.0)`, `Booster().history_`
 - `--seed 3` and `nearfar learn --budget 3s`; `--budget` (60 seconds by default)
 
 ```
@@ -113,11 +134,17 @@ def variables(monkeypatch):
     monkeypatch.setattr("docs.names.VARIABLES", {"learner": "Learner", "metric": "Metric"})
 
 
+def generated(cls):
+    """Return the docstring of a learner with what it shares with others."""
+    shared = "\npenalty : float, default=0.5\n\nAttributes\n----------\nhistory_ : History\n"
+    return cls.doc + shared if cls.name == "Booster" else cls.doc
+
+
 def found(project, text, *, source=None):
     """Return what all checks find on a page, without the name of the page."""
     if source:
         (project / "src/nearfar/__init__.py").write_text(source)
-    page, package = Page("page.md", text), Package(project / "src/nearfar")
+    page, package = Page("page.md", text), Package(project / "src/nearfar", generated)
     return [
         message.removeprefix("page.md:")
         for messages in (
@@ -145,11 +172,27 @@ def test_a_true_page(project):
         ("(#the-end)", "(#an-end)", "3: no heading for #an-end"),
         ("other.md#a-part", "another.md#a-part", "3: no file another.md"),
         ("#a-part-of-it", "#a-part", "3: no heading for other.md#a-part"),
-        ("└── strategies", "└── constraints", "14: no file src/nearfar/constraints.py"),
     ],
 )
 def test_files(project, true, false, message):
     assert found(project, TRUE.replace(true, false)) == [message]
+
+
+def test_the_drawn_tree_has_every_file_once(project):
+    drawn = "└── strategies.py   where rows come from\n"
+    short = TRUE.replace(drawn, "")
+    assert found(project, short) == ["13: src/nearfar/strategies.py is not in the tree"]
+    assert found(project, TRUE.replace("└── strategies", "└── constraints")) == [
+        "15: no file src/nearfar/constraints.py",
+        "13: src/nearfar/strategies.py is not in the tree",
+    ]
+    long = TRUE.replace(drawn, 2 * drawn)
+    assert found(project, long) == ["13: src/nearfar/strategies.py is in the tree 2 times"]
+    (project / "src/nearfar/rows").mkdir()
+    (project / "src/nearfar/rows/__init__.py").touch()
+    assert found(project, TRUE) == []
+    (project / "src/nearfar/rows/page.css").touch()
+    assert found(project, TRUE) == ["13: src/nearfar/rows/page.css is not in the tree"]
 
 
 @pytest.mark.parametrize(
@@ -164,6 +207,10 @@ def test_files(project, true, false, message):
         ("Metric.save`", "Metric.saved`", "Metric has no `saved`"),
         ("Learner(rate=0.1)`", "Learner(speed=0.1)`", "Learner has no parameter `speed`"),
         ("nearfar.measure(", "nearfar.measured(", "nearfar has no `measured`"),
+        ("Booster(steps=5", "Booster(step=5", "Booster has no parameter `step`"),
+        ("penalty=1.0", "penalties=1.0", "Booster has no parameter `penalties`"),
+        ("Booster(steps=5, ", "Booster(5, ", "Booster takes 0 positional arguments"),
+        ("Booster().history_", "Booster().past_", "Booster has no `past_`"),
         ("k=5", "n=5", "nearfar.measure has no parameter `n`"),
         ("`measure`", "`model.fit`", "`model` is neither a module, a class nor a known variable"),
         ("`measure`", "`NEARFAR_NOTHING`", "nothing reads the variable NEARFAR_NOTHING"),
@@ -178,18 +225,18 @@ def test_names(project, true, false, message):
 @pytest.mark.parametrize(
     ("true", "false", "message"),
     [
-        ("import Learner, measure", "import Learner measure", "18: invalid syntax"),
-        ("import Learner, measure", "import Learned, measure", "18: cannot import Learned from"),
-        ("from nearfar import", "from nearfar.far import", "18: cannot import Learner from"),
+        ("import Learner, measure", "import Learner measure", "19: invalid syntax"),
+        ("import Learner, measure", "import Learned, measure", "19: cannot import Learned from"),
+        ("from nearfar import", "from nearfar.far import", "19: cannot import Learner from"),
         (
             "from nearfar import",
             "import nearfar.far\nfrom nearfar import",
-            "18: cannot import nearfar",
+            "19: cannot import nearfar",
         ),
-        ("Learner(rate=0.1).fit", "Learner(speed=0.1).fit", "20: Learner has no parameter `speed`"),
-        (".save(", ".load(", "21: Metric has no `load`"),
-        ("overwrite=True", "replace=True", "21: learner.metric_.save has no parameter `replace`"),
-        ("measure(learner.metric_, k=3)", "measure(1, 2, 3)", "22: measure takes 2 positional"),
+        ("Learner(rate=0.1).fit", "Learner(speed=0.1).fit", "21: Learner has no parameter `speed`"),
+        (".save(", ".load(", "22: Metric has no `load`"),
+        ("overwrite=True", "replace=True", "22: learner.metric_.save has no parameter `replace`"),
+        ("measure(learner.metric_, k=3)", "measure(1, 2, 3)", "23: measure takes 2 positional"),
     ],
 )
 def test_blocks_of_python(project, true, false, message):
@@ -219,6 +266,7 @@ def test_options(project, true, false, message):
         ("even (`rate=0.5`)", "even (`Learner(rate=0.7)`)"),
         ("`size` is 1024", "`size` is 1000"),
         ("(default 3)", "(default 4)"),
+        ("`limit` is 0.1", "`limit` is 0.2"),
     ],
 )
 def test_defaults(project, true, false):
@@ -239,6 +287,8 @@ def test_other_values_are_not_called_defaults(project):
         ("Nearest(k=3)", "Nearest(k=4)", "Learner: the default of strategy is None, not"),
         ("default=1024", "default=1 KiB", "Learner: the default of size is LIMIT, not 1 KiB"),
         ("rate : float", "speed : float", "Learner: no parameter speed"),
+        ("steps : int, default=10", "steps : int, default=9", "Booster: the default of steps is"),
+        ("penalty: float = 0.5", "penalty: float = 0.7", "Booster: the default of penalty is"),
         ("metric : Metric", "metric : Metric, optional", "measure: metric is not optional"),
         ("k : int, default=3", "k : int, default=5", "measure: the default of k is 3, not 5"),
     ],

@@ -47,7 +47,7 @@ def test_docstrings(package):
 
 
 def test_default_learners_of_compare(package):
-    methods = package.modules["nearfar.comparison.methods"].names
+    methods = package.modules["nearfar.comparison.compared_methods"].names
     usual = re.findall(r"\w+", methods["DEFAULT_LEARNERS"])
     judged = re.findall(r"'(\w+)'", methods["DEFAULT_JUDGEMENT_LEARNERS"])
     assert usual
@@ -55,8 +55,9 @@ def test_default_learners_of_compare(package):
     page = (ROOT / "docs/comparison.md").read_text()
     doc = package.find("comparison.runner.compare").doc
     for text, first, second in (
-        (page, r"^\| learners \|(.*)$", r"learners above that learn from these, and (.*?)\."),
-        (doc, r"By default (AutoMetric.*?)\.", r"For triplets and pairs also (.*?);"),
+        (page, r"^\| learners \|(.*?), with", r"^\| learners \|.*pairs also (.*?);"),
+        (page, r"^\| learners \|(.*?), with", r"learners above that learn from these, and (.*?)\."),
+        (doc, r"By default (AutoMetric.*?), and for", r"for triplets and\s+pairs also (.*?):"),
     ):
         for pattern, expected in ((first, usual), (second, judged)):
             flags = re.MULTILINE if pattern.startswith("^") else re.DOTALL

@@ -19,6 +19,9 @@ from nearfar.learners.shared_parameters import ATTRIBUTES
 C = TypeVar("C", bound=type)
 
 _SECTION = re.compile(r"\n\n    (?=[A-Z]\w+\n    -+\n)")
+_ONLY_WITH = {"prior_share_": "validation_fraction", "mining_": "constraints"}
+"""Attributes of learners that have a parameter."""
+
 _ENTRY = re.compile(r"^    (\w[\w, ]*) :", re.MULTILINE)
 
 
@@ -45,7 +48,7 @@ def _documented(cls: Any) -> str:
     attributes = [
         _entry(f"{name} : {kind}", text)
         for name, (kind, text) in ATTRIBUTES.items()
-        if name != "prior_share_" or "validation_fraction" in defaults
+        if _ONLY_WITH.get(name) in (None, *defaults)
     ]
     head, *sections = _SECTION.split(cls.__doc__)
     by_title = {section.split("\n")[0]: section for section in sections}

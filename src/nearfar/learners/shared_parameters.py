@@ -41,6 +41,10 @@ ATTRIBUTES: Texts = {
         "Share of the prior, or of Euclidean distance, in the mean squared distance, as chosen on\n"
         "held-out data.",
     ),
+    "mining_": (
+        "Mining",
+        "How triplets were mined from labels; not set if `constraints` made them otherwise.",
+    ),
 }
 
 COMMON: Texts = {
