@@ -91,7 +91,7 @@ class Method:
     fraction : float, "auto" or None
         Share of the data that trial fits hold out.
     must_validate : bool
-        Whether it is an error if nothing can be held out.
+        Whether to warn if nothing can be held out.
     validates_labels : bool
         Whether the fraction "auto" holds out labelled rows.
     validation : {"rows", "classes"}
