@@ -44,7 +44,6 @@ from nearfar.constraints import NearestTriplets
 from nearfar.learners.boosting.base import BoostingProblem, Start
 from nearfar.learners.boosting.loop import (
     NewTerms,
-    Operator,
     Rule,
     boost,
 )
@@ -52,6 +51,7 @@ from nearfar.learners.boosting.partial_fit import PartialFitMixin
 from nearfar.learners.boosting.triplet_operator import Line, TripletOperator
 from nearfar.learners.constraint_learner import ignores_rows
 from nearfar.learners.declaration import learner
+from nearfar.learners.fitting import Method
 from nearfar.learners.problem import FitInput, MetricBuilder
 from nearfar.learners.shared_parameters import Variant
 from nearfar.losses import LOSSES, Loss, named_loss
@@ -152,8 +152,10 @@ class BoostMetric(PartialFitMixin):
     }
     paper_settings: ClassVar[Mapping[str, Any]] = {"scale": None, "prior": None}
 
-    def _reads_rows(self, kind: str) -> bool:
-        return super()._reads_rows(kind) or (kind == "labels" and ignores_rows(self.constraints))
+    def _method(self) -> Method:
+        method = super()._method()
+        drawn = ("labels",) if ignores_rows(self.constraints) else ()
+        return replace(method, reads_rows=(*method.reads_rows, *drawn))
 
     def _build_problem(self, data: FitInput) -> BoostMetricProblem:
         strategy = NearestTriplets() if self.constraints is None else self.constraints
@@ -165,14 +167,10 @@ class BoostMetric(PartialFitMixin):
         if self.variant == "paper":
             rule = replace(rule, v=self.penalty)
         start = self._start(operator, data)
-        return BoostMetricProblem(operator, rule, start, self.max_iter, self.corrective)
-
-    def _start(self, operator: Operator, data: FitInput) -> Start:
-        start = super()._start(operator, data)
         if self.corrective and data.warm is not None:
-            prior = super()._start(operator, replace(data, warm=None))
-            return start.on_base(prior.base, operator)
-        return start
+            prior = self._start(operator, replace(data, warm=None))
+            start = start.on_base(prior.base, operator)
+        return BoostMetricProblem(operator, rule, start, self.max_iter, self.corrective)
 
 
 class BoostMetricProblem(BoostingProblem):

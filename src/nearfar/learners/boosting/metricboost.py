@@ -172,11 +172,6 @@ class MetricBoost(PartialFitMixin):
         self.metric_.transform  # noqa: B018
         return super().get_feature_names_out(input_features)
 
-    def _adds_to_a_metric(self) -> bool:
-        if self.response == "binary":
-            raise AttributeError("partial_fit adds to a metric; binary weak models add votes.")
-        return super()._adds_to_a_metric()
-
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.block_size not in ("auto", 1) and (

@@ -188,13 +188,10 @@ class MaxMarginMetric(WeightedPriorLearner):
     def _method(self) -> Method:
         method = super()._method()
         if self.kernel is None:
-            return method
+            drawn = self.constraints is None or ignores_rows(self.constraints)
+            return replace(method, reads_rows=("pairs", "labels") if drawn else ("pairs",))
         scale = "standard" if method.scale == "auto" else method.scale
         return replace(method, scale=scale, most_components=self.n_basis)
-
-    def _reads_rows(self, kind: str) -> bool:
-        drawn = self.constraints is None or ignores_rows(self.constraints)
-        return self.kernel is None and (kind == "pairs" or (kind == "labels" and drawn))
 
     def _build_problem(self, data: FitInput) -> MaxMarginProblem:
         strategy = RandomPairs() if self.constraints is None else self.constraints
