@@ -6,10 +6,8 @@ A learner is a class of parameters, declared as the fields of a dataclass (`decl
 
 from __future__ import annotations
 
-import copy
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -23,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.constraints import mining_reports
 from nearfar.learners import fitting
-from nearfar.learners.declaration import learner
+from nearfar.learners.declaration import ParametersMixin, learner
 from nearfar.learners.estimate import EstimateMixin
 from nearfar.learners.explanations import restore_on_error
 from nearfar.learners.fitting import Data, Method, Observer, kinds_read
@@ -34,7 +32,7 @@ from nearfar.learners.selection.scale import SCALES
 from nearfar.learners.shared_parameters import COMMON, Texts
 from nearfar.metrics.metric import Metric
 from nearfar.rows import Rows, as_rows
-from nearfar.runtime.parameters import ParameterRule, check_parameters, choice, integer, optional
+from nearfar.runtime.parameters import ParameterRule, choice, integer, optional
 from nearfar.runtime.progress import CallbackSupportMixin, with_callbacks
 from nearfar.runtime.threads import limited_threads
 from nearfar.typing import Floats, Matrix
@@ -43,6 +41,7 @@ from nearfar.typing import Floats, Matrix
 @learner
 class MetricLearner(
     EstimateMixin,
+    ParametersMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     CallbackSupportMixin,
@@ -59,9 +58,6 @@ class MetricLearner(
         "scale": optional(choice("auto", "standard", "unit", "cosine")),
         "n_components": optional(integer(at_least=1)),
     }
-    paper_settings: ClassVar[Mapping[str, Any]] = {}
-    """Parameters that ``variant="paper"`` overrides."""
-
     supervision: ClassVar[tuple[str, ...]] = ("labels",)
     """What the learner learns from: of "labels", "chunklets", "pairs", "triplets", "numbers"."""
 
@@ -85,24 +81,6 @@ class MetricLearner(
     @abstractmethod
     def _build_problem(self, data: FitInput) -> Problem:
         """Build the learner's problem."""
-
-    def _settled(self) -> Self:
-        """Return the learner, or a copy with the paper's values in place of its own."""
-        if not (self._follows_paper and self.paper_settings):
-            return self
-        settled = copy.copy(self)
-        settled.__dict__ |= self.paper_settings
-        return settled
-
-    @property
-    def _follows_paper(self) -> bool:
-        return bool(getattr(self, "variant", "default") == "paper")
-
-    def _check_parameters(self) -> None:
-        """Raise ValueError for parameters that make no sense."""
-        for cls in reversed(type(self).__mro__):
-            rules = vars(cls).get("parameter_rules", {})
-            check_parameters(rules, {name: getattr(self, name) for name in rules})
 
     def _method(self) -> Method:
         """Return what a fit needs to know of the learner; what it is not told has defaults."""
@@ -207,13 +185,11 @@ class MetricLearner(
         groups: Any = None,
         *,
         reset: bool = True,
-        scoring: bool = False,
         min_samples: int = 2,
+        **changes: Any,
     ) -> Data:
-        """Check X and y, and remember the features if `reset`."""
-        method = self._method()
-        if scoring:
-            method = replace(method, ignores_y=False)
+        """Check X and y, and remember the features if `reset`; `changes` are for the method."""
+        method = replace(self._method(), **changes)
         validate = partial(validate_data, self, reset=reset)
         data = fitting.check(X, y, groups, method, validate, min_samples=min_samples)
         if reset and isinstance(data.X, Rows):
@@ -263,7 +239,7 @@ class MetricLearner(
             pair is nearer than a dissimilar one (the area under the ROC curve).
         """
         check_is_fitted(self)
-        return share_right(self.metric_, self._checked(X, y, reset=False, scoring=True))
+        return share_right(self.metric_, self._checked(X, y, reset=False, ignores_y=False))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

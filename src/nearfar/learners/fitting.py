@@ -126,11 +126,13 @@ class Method:
 def kinds_read(kinds: tuple[str, ...], strategy: Any) -> tuple[str, ...]:
     """Return the kinds of supervision with which rows may be read in blocks.
 
-    Labels too, where triplets are accepted and the strategy can mine them in blocks; None is
-    `NearestTriplets()`, which does.
+    Labels too, where triplets are accepted and the strategy makes them without reading rows, or in
+    blocks; None is `NearestTriplets()`, which does.
     """
-    mines = strategy is None or getattr(strategy, "reads_rows", False)
-    return (*kinds, "labels") if "triplets" in kinds and mines else kinds
+    able = strategy is None or any(
+        getattr(strategy, name, False) for name in ("reads_rows", "ignores_rows")
+    )
+    return (*kinds, "labels") if "triplets" in kinds and able else kinds
 
 
 def check(

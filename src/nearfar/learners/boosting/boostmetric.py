@@ -49,9 +49,7 @@ from nearfar.learners.boosting.loop import (
 )
 from nearfar.learners.boosting.partial_fit import PartialFitMixin
 from nearfar.learners.boosting.triplet_operator import Line, TripletOperator
-from nearfar.learners.constraint_learner import ignores_rows
 from nearfar.learners.declaration import learner
-from nearfar.learners.fitting import Method
 from nearfar.learners.problem import FitInput, MetricBuilder
 from nearfar.learners.shared_parameters import Variant
 from nearfar.losses import LOSSES, Loss, named_loss
@@ -151,11 +149,6 @@ class BoostMetric(PartialFitMixin):
         "variant": choice("default", "paper"),
     }
     paper_settings: ClassVar[Mapping[str, Any]] = {"scale": None, "prior": None}
-
-    def _method(self) -> Method:
-        method = super()._method()
-        drawn = ("labels",) if ignores_rows(self.constraints) else ()
-        return replace(method, reads_rows=(*method.reads_rows, *drawn))
 
     def _build_problem(self, data: FitInput) -> BoostMetricProblem:
         strategy = NearestTriplets() if self.constraints is None else self.constraints

@@ -67,7 +67,7 @@ def expected(log_p: Vector) -> tuple[float, Vector]:
 
 
 @learner
-class SingleMapLearner(NeighborhoodLearner):
+class _SingleMapLearner(NeighborhoodLearner):
     """NCA with one map, with or without a penalty on rank."""
 
     batch_size: int | None = None
@@ -195,7 +195,7 @@ class SingleMapLearner(NeighborhoodLearner):
 
 
 @learner
-class NCA(SingleMapLearner):
+class NCA(_SingleMapLearner):
     """Neighbourhood components analysis: learn a map under which points find their own class.
 
     Parameters
@@ -243,7 +243,7 @@ class NCA(SingleMapLearner):
 
 
 @learner
-class SparseNCA(SingleMapLearner):
+class SparseNCA(_SingleMapLearner):
     """Neighbourhood components analysis with a penalty on rank: a metric of few directions.
 
     Parameters
