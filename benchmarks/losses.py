@@ -104,7 +104,8 @@ def table(rows: list[Row]) -> str:
                 )
                 best = int((own == errors.min(axis=0)).sum())
                 cells = ["on" if validated else "off", f"{100 * level:.0f} %", loss]
-                cells += [f"{100 * own.mean():.2f} %", difference(100 * (own - errors[0]))]
+                gap = "" if loss == LOSSES[0] else difference(100 * (own - errors[0]))
+                cells += [f"{100 * own.mean():.2f} %", gap]
                 cells += [str(best), f"{seconds:.2f}", f"{iterations:.0f}"]
                 lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -125,8 +126,6 @@ def means(
 
 def difference(gaps: NDArray[np.float64]) -> str:
     """Return the mean over tables, with its standard error."""
-    if not gaps.any():
-        return ""
     error = gaps.std(ddof=1) / np.sqrt(len(gaps)) if len(gaps) > 1 else np.nan
     return f"{gaps.mean():+.2f} ± {error:.2f}"
 

@@ -91,8 +91,8 @@ class BoostMetric(PartialFitMixin):
         The most terms to add. With a small `penalty` this is the main regularisation.
     loss : {"exponential", "logistic", "squared_hinge"} or Loss, default="exponential"
         What is minimised: a function of the triplets' margins. "exponential" is the paper's,
-        "logistic" is less sensitive to wrong labels and judgements, and "squared_hinge" ignores
-        triplets with a margin of 1. `nearfar.losses.Loss` is the base of losses of your own.
+        "logistic" bounds the weight of a wrong triplet, and "squared_hinge" ignores triplets with a
+        margin of 1. Errors differ little. `nearfar.losses.Loss` is the base of losses of your own.
     penalty : float, default=1e-7
         Penalty v for a unit of trace, relative to the leading eigenvalue at zero margins. At 1 or
         more nothing is learned from zero.
