@@ -5,7 +5,7 @@ distance to far minus that to near. A loss falls with the margins, and its negat
 the weights of the constraints.
 
     Exponential     log of the sum of exp(-m)       BoostMetric, MetricBoost
-    Logistic        mean of log(1 + exp(-m))        less sensitive to wrong constraints
+    Logistic        mean of log(1 + exp(-m))        a wrong constraint has a bounded weight
     SquaredHinge    mean of max(0, a - m)^2         LSML
     Hinge           mean of max(0, a - m)           LMNN, MaxMarginMetric, FrobMetric
     SoftMargin      minus the smallest weighted mean, with capped weights      DRMetric

@@ -18,6 +18,8 @@ PIECE = 1 << 16
 """Constraints that are evaluated at a time, so that they stay in the cache."""
 
 _SATISFIED = math.exp(-20.0)
+"""Share of the loss at zero margins below which all constraints count as satisfied."""
+
 _RELATIVE_ACCURACY = 1e-13
 _MAX_EVALUATIONS = 200
 _QUADRATIC = 1e-9
@@ -29,6 +31,9 @@ class MarginLoss(ABC):
 
     is_product: bool = False
     """Whether the loss of all triplets is a product of sums over near and over far rows."""
+
+    bounded: bool = False
+    """Whether the loss is never negative."""
 
     def prepared(self, weight: Vector | None, n: int) -> Any:
         """Return the weights of n constraints as `evaluate` and `along` take them."""
@@ -51,14 +56,15 @@ class MarginLoss(ABC):
 
     def satisfied(self, total_weight: float) -> float:
         """Return the loss below which all constraints count as satisfied."""
-        return _SATISFIED
+        return -math.inf
 
 
 class Loss(MarginLoss):
-    """The weighted mean of a convex function of margins that never rises.
+    """The weighted mean of a convex function of margins that never rises and is never negative.
 
     A loss of your own defines `value`, `slope` and `curvature`, each for an array of margins. Other
-    methods are for losses that are not means of such a function.
+    methods are for losses that are not means of such a function. A constant factor of the loss does
+    not change what is learned.
 
     Examples
     --------
@@ -79,6 +85,8 @@ class Loss(MarginLoss):
     >>> BoostMetric(loss=Capped(), max_iter=20).fit(X, y).score(X, y) > 0.97
     True
     """
+
+    bounded = True
 
     @abstractmethod
     def value(self, margins: Vector) -> Vector:
@@ -113,8 +121,13 @@ class Loss(MarginLoss):
 
         return slope
 
+    def satisfied(self, total_weight: float) -> float:
+        """Return a loss far below that of zero margins."""
+        return _SATISFIED * float(self.value(np.zeros(1))[0])
+
     def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
+        parameters = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({parameters})"
 
 
 def _total(values: Vector, weight: Any) -> float:

@@ -13,6 +13,7 @@ Everything is computed from accumulated margins; nothing is a running product.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ _FAR_BELOW = 20.0
 """How far below its value at zero margins the loss of satisfied constraints is."""
 
 
+@dataclass(frozen=True)
 class Exponential(Loss):
     """The logarithm of the sum of exp(-margin).
 
@@ -37,6 +39,7 @@ class Exponential(Loss):
     """
 
     is_product = True
+    bounded = False
 
     def value(self, margins: Vector) -> Vector:
         """exp(-m)."""

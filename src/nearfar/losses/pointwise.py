@@ -13,7 +13,7 @@ from nearfar.typing import Vector
 
 @dataclass(frozen=True)
 class Logistic(Loss):
-    """The mean of log(1 + exp(-m)): linear for wrong constraints, so that few cannot dominate.
+    """The mean of log(1 + exp(-m)): linear for wrong constraints, whose weight is bounded.
 
     Examples
     --------
