@@ -25,8 +25,8 @@ from nearfar.learners.declaration import ParametersMixin, learner
 from nearfar.learners.estimate import EstimateMixin
 from nearfar.learners.explanations import restore_on_error
 from nearfar.learners.fitting import Data, Method, Observer, kinds_read
+from nearfar.learners.metric_score import share_right
 from nearfar.learners.problem import FitInput, Problem, WarmStart
-from nearfar.learners.scoring import share_right
 from nearfar.learners.selection.choice import Selection, Shrinkage
 from nearfar.learners.selection.scale import SCALES
 from nearfar.learners.shared_parameters import COMMON, Texts

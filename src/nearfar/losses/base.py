@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -88,6 +88,16 @@ class Loss(MarginLoss):
 
     bounded = True
 
+    named: ClassVar[dict[str, type[Loss]]] = {}
+    """The losses that can be requested by name."""
+
+    name: ClassVar[str] = ""
+    """The name by which the loss can be requested, if any."""
+
+    def __init_subclass__(cls) -> None:
+        if vars(cls).get("name"):
+            Loss.named[cls.name] = cls
+
     @abstractmethod
     def value(self, margins: Vector) -> Vector:
         """Return the function of each margin."""
@@ -134,6 +144,18 @@ def _total(values: Vector, weight: Any) -> float:
     if np.ndim(weight) == 0:
         return float(weight * values.sum(dtype=np.float64))
     return float(np.einsum("i,i->", values, weight, dtype=np.float64))
+
+
+def named_loss(loss: str | Loss) -> Loss:
+    """Return a loss by its name; a loss is returned unchanged.
+
+    Examples
+    --------
+    >>> from nearfar.losses import named_loss
+    >>> named_loss("logistic")
+    Logistic()
+    """
+    return Loss.named[loss]() if isinstance(loss, str) else loss
 
 
 def newton_step(

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -38,6 +38,7 @@ class Exponential(Loss):
     (0.693147, array([0.5, 0.5]))
     """
 
+    name: ClassVar[str] = "exponential"
     is_product = True
     bounded = False
 

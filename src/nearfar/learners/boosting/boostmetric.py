@@ -55,7 +55,7 @@ from nearfar.learners.boosting.triplet_operator import Line, TripletOperator
 from nearfar.learners.declaration import learner
 from nearfar.learners.problem import FitInput, MetricBuilder
 from nearfar.learners.shared_parameters import Variant
-from nearfar.losses import LOSSES, Loss, named_loss
+from nearfar.losses import Loss, named_loss
 from nearfar.losses.base import newton_step
 from nearfar.runtime import parameters
 from nearfar.runtime.deadline import check_time
@@ -152,7 +152,7 @@ class BoostMetric(PartialFitMixin):
     reads_rows: ClassVar[tuple[str, ...]] = ("triplets", "pairs")
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "max_iter": integer(at_least=1),
-        "loss": either(choice(*LOSSES), instance(Loss, "a Loss")),
+        "loss": either(choice(*Loss.named), instance(Loss, "a Loss")),
         "penalty": number(at_least=0.0),
         "corrective": boolean(),
         "variant": choice("default", "paper"),

@@ -63,7 +63,7 @@ from nearfar.learners.shared_parameters import Variant
 from nearfar.losses.base import newton_step
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.signed_form import SignedForm
-from nearfar.metrics.votes import Votes
+from nearfar.metrics.threshold_votes import Votes
 from nearfar.numerics.pair_tiles import largest_squared_distance
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iterations
