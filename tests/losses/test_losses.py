@@ -161,6 +161,15 @@ def test_satisfied_constraints_are_far_below(loss):
     assert loss.evaluate(np.zeros(5), loss.prepared(None, 5))[0] >= loss.satisfied(5.0)
 
 
+def test_a_loss_with_a_name_can_be_requested(monkeypatch):
+    monkeypatch.setattr(Loss, "named", dict(Loss.named))
+
+    class Other(Logistic):
+        name = "other"
+
+    assert isinstance(named_loss("other"), Other)
+
+
 def test_named_losses():
     assert isinstance(named_loss("exponential"), Exponential)
     assert named_loss("squared_hinge") == SquaredHinge()

@@ -19,7 +19,7 @@ from nearfar.columns import Columns
 from nearfar.columns.kinds import Boolean, Category, Date, Number, Vector
 from nearfar.metrics.file_format import read_metadata
 from nearfar.metrics.kernel_map import KernelMap
-from nearfar.metrics.votes import Votes
+from nearfar.metrics.threshold_votes import Votes
 from nearfar.runtime import atomic_write
 
 OLD_FILES = Path(__file__).parent / "files"

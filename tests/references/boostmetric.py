@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -167,6 +168,91 @@ def boost(
         u=weights(rho, weight),
         v=v,
     )
+
+
+def pointwise(name: str, rho: Floats) -> tuple[Floats, Floats]:
+    """Return a loss of each margin and minus its derivative, by loops over the margins."""
+    values, slopes = np.zeros(len(rho)), np.zeros(len(rho))
+    for r, margin in enumerate(rho):
+        if name == "logistic":
+            shift = max(0.0, -margin)
+            total = math.exp(-shift) + math.exp(-margin - shift)
+            values[r] = shift + math.log(total)
+            slopes[r] = math.exp(-margin - shift) / total
+        elif name == "squared_hinge":
+            values[r] = max(0.0, 1.0 - margin) ** 2
+            slopes[r] = 2.0 * max(0.0, 1.0 - margin)
+        else:
+            raise ValueError(name)
+    return values, slopes
+
+
+def boost_mean(
+    X: npt.ArrayLike,
+    triplets: npt.ArrayLike,
+    name: str,
+    *,
+    weight: Floats | None = None,
+    penalty: float = 1e-7,
+    max_iter: int = 500,
+    offset: Floats | None = None,
+) -> Result:
+    """Run Algorithm 2 for the weighted mean of a loss, "logistic" or "squared_hinge".
+
+    Parameters are those of `boost`.
+    """
+    A = triplet_matrices(X, triplets)
+    m, D = A.shape[0], A.shape[1]
+    share = _unit_if_none(weight, m) / np.sum(_unit_if_none(weight, m))
+    rho = np.zeros(m) if offset is None else np.array(offset, dtype=np.float64)
+    lambda_0 = _leading(_weighted_matrix(A, share * pointwise(name, np.zeros(m))[1]))[0]
+    v = penalty * lambda_0
+    M = np.zeros((D, D))
+    directions, steps, objectives, eigenvalues = [], [], [], []
+    for _ in range(max_iter):
+        u = share * pointwise(name, rho)[1]
+        eigenvalue, direction = _leading(_weighted_matrix(A, u))
+        if eigenvalue <= v + EIGENVALUE_TOLERANCE * lambda_0:
+            break
+        H = np.array([float(direction @ A[r] @ direction) for r in range(m)])
+
+        def falls(w: float, rho: Floats = rho, H: Floats = H) -> bool:
+            return float(np.sum(share * pointwise(name, rho + w * H)[1] * H)) > v
+
+        low, high = 0.0, 1.0
+        while falls(high):
+            low, high = high, 2.0 * high
+        while high - low > 1e-14 * high:
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if falls(middle) else (low, middle)
+        rho = rho + high * H
+        M = M + high * np.outer(direction, direction)
+        directions.append(direction)
+        steps.append(high)
+        eigenvalues.append(eigenvalue)
+        objectives.append(float(np.sum(share * pointwise(name, rho)[0]) + v * np.trace(M)))
+    return Result(
+        M=M,
+        directions=np.array(directions).reshape(-1, D),
+        steps=np.array(steps),
+        objectives=np.array(objectives),
+        eigenvalues=np.array(eigenvalues),
+        u=share * pointwise(name, rho)[1],
+        v=v,
+    )
+
+
+def optimality(
+    X: npt.ArrayLike, triplets: npt.ArrayLike, M: Floats, name: str, v: float
+) -> tuple[float, float]:
+    """Return how far M is from the optimum of the mean of a loss plus v Tr M.
+
+    M is optimal if and only if both are zero: ``<v I - A(u), M>``, and the excess of the largest
+    eigenvalue of A(u) over v.
+    """
+    A = triplet_matrices(X, triplets)
+    u = pointwise(name, _margins(A, M, None))[1] / len(A)
+    return _gap(A, u, M, v), max(0.0, _leading(_weighted_matrix(A, u))[0] - v)
 
 
 def optimum(

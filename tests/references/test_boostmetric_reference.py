@@ -92,6 +92,28 @@ def test_boosting_lowers_the_objective_each_round(overlap: Problem, penalty: flo
     np.testing.assert_allclose(found.u, u, rtol=1e-9, atol=1e-15)
 
 
+@pytest.mark.parametrize("name", ["logistic", "squared_hinge"])
+def test_boosting_a_mean_lowers_the_objective_each_round(overlap: Problem, name: str) -> None:
+    X, triplets = overlap
+    found = boostmetric.boost_mean(X, triplets, name, penalty=0.01, max_iter=12)
+    start = {"logistic": np.log(2.0), "squared_hinge": 1.0}[name]
+    assert len(found.steps) > 2
+    assert np.all(np.diff([start, *found.objectives]) < 1e-13)
+    gap, excess = boostmetric.optimality(X, triplets, found.M, name, found.v)
+    nothing = boostmetric.optimality(X, triplets, np.zeros((5, 5)), name, found.v)
+    assert nothing == (0.0, pytest.approx(99 * found.v))
+    assert 0 < abs(gap) + excess < nothing[1]
+
+
+def test_losses_of_margins_by_hand() -> None:
+    values, slopes = boostmetric.pointwise("logistic", np.array([0.0, -1000.0, np.log(3.0)]))
+    np.testing.assert_allclose(values, [np.log(2.0), 1000.0, np.log(4.0 / 3.0)])
+    np.testing.assert_allclose(slopes, [0.5, 1.0, 0.25])
+    values, slopes = boostmetric.pointwise("squared_hinge", np.array([-1.0, 0.5, 3.0]))
+    assert values.tolist() == [4.0, 0.25, 0.0]
+    assert slopes.tolist() == [4.0, 1.0, 0.0]
+
+
 def test_full_penalty_learns_nothing(overlap: Problem) -> None:
     X, triplets = overlap
     found = boostmetric.boost(X, triplets, penalty=1.0)

@@ -57,6 +57,8 @@ def fold_of_classes(codes: Ints, groups: Ints | None, n_folds: int, random: Rand
         )
         together = np.where(inside, component[codes], -1)
     sets = random.permutation(np.unique(together[inside]))
+    # One class alone cannot be judged: its rows have only each other to find.
+    n_folds = max(2, min(n_folds, len(sets) // 2))
     fold_of_set = np.full(int(together.max(initial=-1)) + 2, -1, dtype=np.intp)
     fold_of_set[sets] = np.arange(len(sets)) % n_folds
     return fold_of_set[together]

@@ -6,40 +6,33 @@ A learner is a class of parameters, declared as the fields of a dataclass (`decl
 
 from __future__ import annotations
 
-import copy
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import roc_auc_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from nearfar.constraints import NearestTriplets, mining_reports
+from nearfar.constraints import mining_reports
 from nearfar.learners import fitting
-from nearfar.learners.declaration import learner
+from nearfar.learners.declaration import ParametersMixin, learner
 from nearfar.learners.estimate import EstimateMixin
 from nearfar.learners.explanations import restore_on_error
-from nearfar.learners.fitting import Data, Method, Observer
+from nearfar.learners.fitting import Data, Method, Observer, kinds_read
+from nearfar.learners.metric_score import share_right
 from nearfar.learners.problem import FitInput, Problem, WarmStart
-from nearfar.learners.scaler import Scaler
 from nearfar.learners.selection.choice import Selection, Shrinkage
 from nearfar.learners.selection.scale import SCALES
 from nearfar.learners.shared_parameters import COMMON, Texts
 from nearfar.metrics.metric import Metric
 from nearfar.rows import Rows, as_rows
-from nearfar.runtime.parameters import ParameterRule, check_parameters, choice, integer, optional
+from nearfar.runtime.parameters import ParameterRule, choice, integer, optional
 from nearfar.runtime.progress import CallbackSupportMixin, with_callbacks
 from nearfar.runtime.threads import limited_threads
 from nearfar.typing import Floats, Matrix
@@ -48,6 +41,7 @@ from nearfar.typing import Floats, Matrix
 @learner
 class MetricLearner(
     EstimateMixin,
+    ParametersMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     CallbackSupportMixin,
@@ -64,9 +58,6 @@ class MetricLearner(
         "scale": optional(choice("auto", "standard", "unit", "cosine")),
         "n_components": optional(integer(at_least=1)),
     }
-    paper_settings: ClassVar[Mapping[str, Any]] = {}
-    """Parameters that ``variant="paper"`` overrides."""
-
     supervision: ClassVar[tuple[str, ...]] = ("labels",)
     """What the learner learns from: of "labels", "chunklets", "pairs", "triplets", "numbers"."""
 
@@ -91,36 +82,8 @@ class MetricLearner(
     def _build_problem(self, data: FitInput) -> Problem:
         """Build the learner's problem."""
 
-    def _settled(self) -> Self:
-        """Return the learner, or a copy with the paper's values in place of its own."""
-        if not (self._follows_paper and self.paper_settings):
-            return self
-        settled = copy.copy(self)
-        settled.__dict__ |= self.paper_settings
-        return settled
-
-    @property
-    def _follows_paper(self) -> bool:
-        return bool(getattr(self, "variant", "default") == "paper")
-
-    def _check_parameters(self) -> None:
-        """Raise ValueError for parameters that make no sense."""
-        for cls in reversed(type(self).__mro__):
-            rules = vars(cls).get("parameter_rules", {})
-            check_parameters(rules, {name: getattr(self, name) for name in rules})
-
-    def _reads_rows(self, kind: str) -> bool:
-        """Return whether the learner accepts rows that are not in memory, for labels etc.
-
-        Labels too, where triplets are accepted and the strategy can mine them in blocks.
-        """
-        strategy = getattr(self, "constraints", None)
-        mines = strategy is None or getattr(strategy, "reads_rows", False)
-        mined = kind == "labels" and "triplets" in self.reads_rows and mines
-        return kind in self.reads_rows or bool(mined)
-
     def _method(self) -> Method:
-        """Return what a fit needs to know of the learner."""
+        """Return what a fit needs to know of the learner; what it is not told has defaults."""
         settled, paper = self._settled(), self._follows_paper
         scale, prior = settled.scale, getattr(settled, "prior", "identity")
         warm = getattr(self, "warm_start", False)
@@ -137,7 +100,7 @@ class MetricLearner(
             build=settled._build_problem,
             numbers=self.supervision == ("numbers",),
             ignores_y=self.ignores_y,
-            reads_rows=self._reads_rows,
+            reads_rows=kinds_read(self.reads_rows, getattr(self, "constraints", None)),
             scale=scale,
             scales=self.auto_scales,
             given=next((m for m in given if isinstance(m, Metric)), None),
@@ -203,20 +166,9 @@ class MetricLearner(
         notes = tuple(map(str, mined or ()))
         observer = Observer(self, problem, builder, *given, getattr(self, "verbose", 0) > 0)
         history = fitting.run(problem, selection, notes=notes, observer=observer)
-        fitted = fitting.finish(problem, history, builder, prepared, data.X, selection, method)
-        attributes = problem.attributes(history, builder)
-        if fitted.shrinkage is not None:
-            attributes |= problem.shrunk_attributes(fitted.metric, prepared)
-        attributes |= fitting.basic_attributes(fitted.metric, history, builder)
-        attributes |= {
-            "prior_share_": selection.shrinkage,
-            "_learned_metric": fitted.learned,
-            "_shrinkage": fitted.shrinkage,
-            "_n_known": method.n_before + len(data.supervision),
-        }
+        fitted = fitting.finish(problem, history, builder, prepared, data, selection, method)
         self.__dict__.pop("mining_", None)
-        if mined:
-            attributes["mining_"] = mined[-1]
+        attributes = fitted.attributes | ({"mining_": mined[-1]} if mined else {})
         if getattr(self, "warm_start", False):
             state = problem.resume_state(history, builder)
             attributes["_last_fit"] = WarmStart(fitted.metric, state)
@@ -233,13 +185,11 @@ class MetricLearner(
         groups: Any = None,
         *,
         reset: bool = True,
-        scoring: bool = False,
         min_samples: int = 2,
+        **changes: Any,
     ) -> Data:
-        """Check X and y, and remember the features if `reset`."""
-        method = self._method()
-        if scoring:
-            method = replace(method, ignores_y=False)
+        """Check X and y, and remember the features if `reset`; `changes` are for the method."""
+        method = replace(self._method(), **changes)
         validate = partial(validate_data, self, reset=reset)
         data = fitting.check(X, y, groups, method, validate, min_samples=min_samples)
         if reset and isinstance(data.X, Rows):
@@ -289,22 +239,7 @@ class MetricLearner(
             pair is nearer than a dissimilar one (the area under the ROC curve).
         """
         check_is_fitted(self)
-        data = self._checked(X, y, reset=False, scoring=True)
-        fitting.check_in_memory(data.X)
-        points, known = data.X, cast(Any, data.supervision)
-        if known.kind == "pairs":
-            if not known.can_teach:
-                raise ValueError("To score pairs, both similar and dissimilar ones are needed.")
-            distance = self.metric_.pair_distances(points, known.given.index)
-            return float(roc_auc_score(known.given.similar, -distance, sample_weight=known.weight))
-        if len(known) == 0:
-            raise ValueError("There are no triplets to score.")
-        Z = points
-        if known.kind != "triplets":
-            Z = Scaler.fit(points, "standard").transform(points)
-        triplets = known.triplets(Z, NearestTriplets(), np.random.RandomState(0))
-        right = self.metric_.prefers(points, triplets.index)
-        return float(np.average(right, weights=triplets.weight))
+        return share_right(self.metric_, self._checked(X, y, reset=False, ignores_y=False))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

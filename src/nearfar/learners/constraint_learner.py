@@ -51,8 +51,3 @@ class WeightedPriorLearner(ConstraintLearner):
     prior_weight: float
 
     parameter_rules: ClassVar[dict[str, ParameterRule]] = {"prior_weight": number(at_least=0.0)}
-
-
-def ignores_rows(strategy: Any) -> bool:
-    """Return whether a strategy makes constraints from labels alone."""
-    return bool(getattr(strategy, "ignores_rows", False))

@@ -10,11 +10,14 @@ that declares them (`parameter_docs`), and are added to the docstring with the c
 
 from __future__ import annotations
 
+import copy
 import re
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 from nearfar.learners.shared_parameters import ATTRIBUTES
+from nearfar.runtime.parameters import check_parameters
 
 C = TypeVar("C", bound=type)
 
@@ -71,3 +74,28 @@ def _default(value: Any, kind: str) -> str:
         return ", optional"
     shown = f'"{value}"' if isinstance(value, str) else repr(value)
     return f", default={shown}"
+
+
+class ParametersMixin:
+    """What a learner does with its parameters."""
+
+    paper_settings: ClassVar[Mapping[str, Any]] = {}
+    """Parameters that ``variant="paper"`` overrides."""
+
+    def _settled(self) -> Self:
+        """Return the learner, or a copy with the paper's values in place of its own."""
+        if not (self._follows_paper and self.paper_settings):
+            return self
+        settled = copy.copy(self)
+        settled.__dict__ |= self.paper_settings
+        return settled
+
+    @property
+    def _follows_paper(self) -> bool:
+        return bool(getattr(self, "variant", "default") == "paper")
+
+    def _check_parameters(self) -> None:
+        """Raise ValueError for parameters that make no sense."""
+        for cls in reversed(type(self).__mro__):
+            rules = vars(cls).get("parameter_rules", {})
+            check_parameters(rules, {name: getattr(self, name) for name in rules})

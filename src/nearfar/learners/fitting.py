@@ -74,8 +74,8 @@ class Method:
         FitInput -> Problem.
     numbers, ignores_y : bool
         Whether y holds numbers instead of class labels, or does not matter.
-    reads_rows : callable
-        Kind of supervision -> whether rows may be read in blocks.
+    reads_rows : tuple of str
+        Kinds of supervision with which rows may be read in blocks.
     scale : {"auto", "standard", "unit", "cosine"} or None
     scales : tuple of str
         What "auto" chooses from.
@@ -91,7 +91,7 @@ class Method:
     fraction : float, "auto" or None
         Share of the data that trial fits hold out.
     must_validate : bool
-        Whether it is an error if nothing can be held out.
+        Whether to warn if nothing can be held out.
     validates_labels : bool
         Whether the fraction "auto" holds out labelled rows.
     validation : {"rows", "classes"}
@@ -106,7 +106,7 @@ class Method:
     build: Callable[[FitInput], Problem]
     numbers: bool = False
     ignores_y: bool = False
-    reads_rows: Callable[[str], bool] = bool
+    reads_rows: tuple[str, ...] = ()
     scale: str | None = "auto"
     scales: tuple[str, ...] = scales.SCALES
     scale_data: Callable[[Data], Data] = lambda data: data
@@ -121,6 +121,18 @@ class Method:
     n_before: int = 0
     seed: int = 0
     feature_names: Any = None
+
+
+def kinds_read(kinds: tuple[str, ...], strategy: Any) -> tuple[str, ...]:
+    """Return the kinds of supervision with which rows may be read in blocks.
+
+    Labels too, where triplets are accepted and the strategy makes them without reading rows, or in
+    blocks; None is `NearestTriplets()`, which does.
+    """
+    able = strategy is None or any(
+        getattr(strategy, name, False) for name in ("reads_rows", "ignores_rows")
+    )
+    return (*kinds, "labels") if "triplets" in kinds and able else kinds
 
 
 def check(
@@ -165,7 +177,7 @@ def _rows(X: Any, kind: Kind, method: Method) -> Rows | None:
     A memory-mapped array is read whole for learners that do not read blocks.
     """
     rows = None if type(X) is np.ndarray else as_rows(X)
-    accepted = method.reads_rows("labels" if kind == "nothing" else kind)
+    accepted = ("labels" if kind == "nothing" else kind) in method.reads_rows
     if rows is None or (isinstance(X, np.memmap) and not accepted):
         if chosen_executor() is not None:
             raise ValueError(
@@ -378,32 +390,40 @@ class Fitted:
     Attributes
     ----------
     metric : Metric
-    learned : Metric
-        The metric before it was shrunk to the prior.
-    shrinkage : Shrinkage or None
+    attributes : dict of str to object
+        All fitted attributes.
     """
 
     metric: Any
-    learned: Any
-    shrinkage: Shrinkage | None
+    attributes: dict[str, Any]
 
 
 def finish(
     problem: Problem,
     history: History,
     builder: MetricBuilder,
-    data: FitInput,
-    X: Points,
+    prepared: FitInput,
+    data: Data,
     selection: Selection,
     method: Method,
 ) -> Fitted:
     """Build the metric in the units of X, and shrink it to the prior as far as was selected."""
-    learned = problem.metric(history, builder)
-    if not selection.shrinkage:
-        return Fitted(learned, learned, None)
-    prior = prior_metric(problem, data.scaler, method)
-    shrinkage = selection.shrinkage_to(prior, X, method.n_components)
-    return Fitted(shrinkage.apply(learned), learned, shrinkage)
+    metric = learned = problem.metric(history, builder)
+    attributes = problem.attributes(history, builder)
+    shrinkage: Shrinkage | None = None
+    if selection.shrinkage:
+        prior = prior_metric(problem, prepared.scaler, method)
+        shrinkage = selection.shrinkage_to(prior, data.X, method.n_components)
+        metric = shrinkage.apply(learned)
+        attributes |= problem.shrunk_attributes(metric, prepared)
+    attributes |= basic_attributes(metric, history, builder)
+    attributes |= {
+        "prior_share_": selection.shrinkage,
+        "_learned_metric": learned,
+        "_shrinkage": shrinkage,
+        "_n_known": method.n_before + len(data.supervision),
+    }
+    return Fitted(metric, attributes)
 
 
 def builder_of(problem: Problem, data: FitInput, method: Method) -> MetricBuilder:

@@ -5,7 +5,7 @@ distance to far minus that to near. A loss falls with the margins, and its negat
 the weights of the constraints.
 
     Exponential     log of the sum of exp(-m)       BoostMetric, MetricBoost
-    Logistic        mean of log(1 + exp(-m))        less sensitive to wrong constraints
+    Logistic        mean of log(1 + exp(-m))        a wrong constraint has a bounded weight
     SquaredHinge    mean of max(0, a - m)^2         LSML
     Hinge           mean of max(0, a - m)           LMNN, MaxMarginMetric, FrobMetric
     SoftMargin      minus the smallest weighted mean, with capped weights      DRMetric
@@ -13,24 +13,10 @@ the weights of the constraints.
 To write your own, derive from `Loss`.
 """
 
-from nearfar.losses.base import Loss
+from nearfar.losses.base import Loss, named_loss
 from nearfar.losses.exponential import Exponential
-from nearfar.losses.pointwise import Hinge, Logistic, SquaredHinge
+from nearfar.losses.hinge import Hinge, SquaredHinge
+from nearfar.losses.logistic import Logistic
 from nearfar.losses.soft_margin import SoftMargin
 
 __all__ = ["Exponential", "Hinge", "Logistic", "Loss", "SoftMargin", "SquaredHinge", "named_loss"]
-
-LOSSES = {"exponential": Exponential, "logistic": Logistic, "squared_hinge": SquaredHinge}
-"""Losses that can be requested by name."""
-
-
-def named_loss(loss: str | Loss) -> Loss:
-    """Return a loss by its name; a loss is returned unchanged.
-
-    Examples
-    --------
-    >>> from nearfar.losses import named_loss
-    >>> named_loss("logistic")
-    Logistic()
-    """
-    return LOSSES[loss]() if isinstance(loss, str) else loss

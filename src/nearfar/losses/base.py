@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,6 +18,8 @@ PIECE = 1 << 16
 """Constraints that are evaluated at a time, so that they stay in the cache."""
 
 _SATISFIED = math.exp(-20.0)
+"""Share of the loss at zero margins below which all constraints count as satisfied."""
+
 _RELATIVE_ACCURACY = 1e-13
 _MAX_EVALUATIONS = 200
 _QUADRATIC = 1e-9
@@ -29,6 +31,9 @@ class MarginLoss(ABC):
 
     is_product: bool = False
     """Whether the loss of all triplets is a product of sums over near and over far rows."""
+
+    bounded: bool = False
+    """Whether the loss is never negative."""
 
     def prepared(self, weight: Vector | None, n: int) -> Any:
         """Return the weights of n constraints as `evaluate` and `along` take them."""
@@ -51,14 +56,15 @@ class MarginLoss(ABC):
 
     def satisfied(self, total_weight: float) -> float:
         """Return the loss below which all constraints count as satisfied."""
-        return _SATISFIED
+        return -math.inf
 
 
 class Loss(MarginLoss):
-    """The weighted mean of a convex function of margins that never rises.
+    """The weighted mean of a convex function of margins that never rises and is never negative.
 
     A loss of your own defines `value`, `slope` and `curvature`, each for an array of margins. Other
-    methods are for losses that are not means of such a function.
+    methods are for losses that are not means of such a function. A constant factor of the loss does
+    not change what is learned.
 
     Examples
     --------
@@ -79,6 +85,18 @@ class Loss(MarginLoss):
     >>> BoostMetric(loss=Capped(), max_iter=20).fit(X, y).score(X, y) > 0.97
     True
     """
+
+    bounded = True
+
+    named: ClassVar[dict[str, type[Loss]]] = {}
+    """The losses that can be requested by name."""
+
+    name: ClassVar[str] = ""
+    """The name by which the loss can be requested, if any."""
+
+    def __init_subclass__(cls) -> None:
+        if vars(cls).get("name"):
+            Loss.named[cls.name] = cls
 
     @abstractmethod
     def value(self, margins: Vector) -> Vector:
@@ -113,14 +131,31 @@ class Loss(MarginLoss):
 
         return slope
 
+    def satisfied(self, total_weight: float) -> float:
+        """Return a loss far below that of zero margins."""
+        return _SATISFIED * float(self.value(np.zeros(1))[0])
+
     def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
+        parameters = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({parameters})"
 
 
 def _total(values: Vector, weight: Any) -> float:
     if np.ndim(weight) == 0:
         return float(weight * values.sum(dtype=np.float64))
     return float(np.einsum("i,i->", values, weight, dtype=np.float64))
+
+
+def named_loss(loss: str | Loss) -> Loss:
+    """Return a loss by its name; a loss is returned unchanged.
+
+    Examples
+    --------
+    >>> from nearfar.losses import named_loss
+    >>> named_loss("logistic")
+    Logistic()
+    """
+    return Loss.named[loss]() if isinstance(loss, str) else loss
 
 
 def newton_step(

@@ -13,7 +13,8 @@ Everything is computed from accumulated margins; nothing is a running product.
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,6 +25,7 @@ _FAR_BELOW = 20.0
 """How far below its value at zero margins the loss of satisfied constraints is."""
 
 
+@dataclass(frozen=True)
 class Exponential(Loss):
     """The logarithm of the sum of exp(-margin).
 
@@ -36,7 +38,9 @@ class Exponential(Loss):
     (0.693147, array([0.5, 0.5]))
     """
 
+    name: ClassVar[str] = "exponential"
     is_product = True
+    bounded = False
 
     def value(self, margins: Vector) -> Vector:
         """exp(-m)."""

@@ -29,7 +29,7 @@ from nearfar.columns import Columns
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.kernel_map import KERNELS, KernelMap
 from nearfar.metrics.metric import MAX_FILE_BYTES, Metric
-from nearfar.metrics.votes import Votes
+from nearfar.metrics.threshold_votes import Votes
 from nearfar.runtime.tensor_file import TensorFile, Tensors, open_tensors, write_tensors
 
 _LINEAR, _KERNEL, _GATED, _UNIT_ROWS, _COLUMNS = _VERSIONS = ("1", "2", "3", "4", "5")

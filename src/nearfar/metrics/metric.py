@@ -27,7 +27,7 @@ from nearfar.deploy.formats.sql import SqlMap, sql_map
 from nearfar.deploy.linear_map import LinearMap
 from nearfar.metrics.kernel_map import KernelMap
 from nearfar.metrics.points import check_points, check_rows, unit_length
-from nearfar.metrics.votes import Votes, triplet_scores
+from nearfar.metrics.threshold_votes import Votes, triplet_scores
 from nearfar.numerics.edges import squared_distances
 from nearfar.typing import Floats, Ints, Matrix, Vector
 

@@ -28,7 +28,7 @@ from sklearn.neighbors import NearestNeighbors
 from nearfar.columns.cells import is_frame
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.points import check_rows
-from nearfar.metrics.votes import triplet_scores
+from nearfar.metrics.threshold_votes import triplet_scores
 from nearfar.numerics.nearest_rows import NearestRows
 from nearfar.runtime.deadline import check_time
 from nearfar.typing import Floats, Ints, Vector

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.points import check_points, check_rows
-from nearfar.metrics.votes import Votes, triplet_scores
+from nearfar.metrics.threshold_votes import Votes, triplet_scores
 from nearfar.numerics.edges import squared_distances
 from nearfar.typing import Ints, Matrix, Vector
 

@@ -17,6 +17,7 @@ from problems import half_of
 from references import boostmetric as reference
 
 LETTER = {"prior": None, "scale": None, "tol": 0.0}
+MEANS = ["logistic", "squared_hinge"]
 
 
 def relative(M):
@@ -57,6 +58,71 @@ def test_agrees_with_brute_force_from_a_prior(labelled_problem):
     learner.fit(X, triplets)
     np.testing.assert_allclose(learner.history_.objective, brute.objectives, atol=1e-9)
     np.testing.assert_allclose(learner.metric_.matrix, scaled + brute.M, atol=1e-8)
+
+
+@pytest.mark.parametrize("loss", MEANS)
+@pytest.mark.parametrize("penalty", [1e-7, 1e-2, 0.3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_other_losses_agree_with_brute_force(labelled_problem, loss, penalty, weighted, rng):
+    X, _, triplets = labelled_problem
+    index = triplets.index[::2]
+    weight = rng.random(len(index)) + 0.1 if weighted else None
+    brute = reference.boost_mean(X, index, loss, weight=weight, penalty=penalty, max_iter=8)
+    learner = BoostMetric(**LETTER, loss=loss, penalty=penalty, max_iter=8)
+    learner.fit(X, Triplets(index, weight))
+    assert learner.n_iter_ == len(brute.steps) > 2
+    np.testing.assert_allclose(learner.history_.objective, brute.objectives, rtol=1e-12)
+    np.testing.assert_allclose(learner.history_.eigenvalue, brute.eigenvalues, rtol=1e-8)
+    np.testing.assert_allclose(learner.history_.step, brute.steps, rtol=1e-8, atol=1e-14)
+    np.testing.assert_allclose(learner.metric_.matrix, brute.M, atol=1e-10 * np.abs(brute.M).max())
+
+
+@pytest.mark.parametrize("loss", MEANS)
+def test_other_losses_agree_with_brute_force_from_a_prior(labelled_problem, loss):
+    """Margins of -400 and less, where the logistic loss has no curvature."""
+    X, _, triplets = labelled_problem
+    index = triplets.index[::2]
+    size = 3000.0 / np.mean([np.sum((X[i] - X[j]) ** 2) for i, *ends in index for j in ends])
+    offset = size * np.einsum("rii->r", reference.triplet_matrices(X, index))
+    assert offset.min() < -400
+    brute = reference.boost_mean(X, index, loss, max_iter=5, offset=offset)
+    learner = BoostMetric(scale=None, tol=0.0, loss=loss, prior_weight=3000.0, max_iter=5)
+    learner.fit(X, Triplets(index))
+    np.testing.assert_allclose(learner.history_.objective, brute.objectives, rtol=1e-9)
+    M = size * np.eye(X.shape[1]) + brute.M
+    np.testing.assert_allclose(learner.metric_.matrix, M, atol=1e-7 * np.trace(M))
+
+
+@pytest.mark.parametrize("loss", MEANS)
+@pytest.mark.parametrize("penalty", [1e-6, 1e-3, 0.3])
+def test_other_losses_reach_their_optimum(labelled_problem, loss, penalty):
+    """Without a warning, also where some metric satisfies every triplet."""
+    X, _, triplets = labelled_problem
+    learner = BoostMetric(**LETTER | {"tol": 1e-7}, loss=loss, penalty=penalty, corrective=True)
+    learner.fit(X, triplets)
+    assert learner.history_.stopped == "converged"
+    v = reference.boost_mean(X, triplets.index, loss, penalty=penalty, max_iter=0).v
+    M = learner.metric_.matrix
+    gap, excess = reference.optimality(X, triplets.index, M, loss, v)
+    assert abs(gap) + excess * np.trace(M) <= 1e-7
+    assert learner.gap_ == pytest.approx(gap + excess * np.trace(M), abs=1e-10)
+    greedy = BoostMetric(**LETTER, loss=loss, penalty=penalty).fit(X, triplets)
+    above = greedy.history_.objective[-1] - learner.history_.objective[-1]
+    assert above >= -1e-7
+    if np.trace(M) <= np.trace(greedy.metric_.matrix):
+        assert above <= greedy.gap_
+
+
+@pytest.mark.parametrize("loss", ["exponential", *MEANS])
+@pytest.mark.parametrize("penalty", [0.99, 1.0])
+def test_the_penalty_is_relative_for_every_loss(labelled_problem, loss, penalty):
+    X, _, triplets = labelled_problem
+    learner = BoostMetric(**LETTER, loss=loss, penalty=penalty)
+    if penalty < 1:
+        assert learner.fit(X, triplets).n_iter_ > 0
+    else:
+        with pytest.warns(ConvergenceWarning, match="the penalty is too large"):
+            assert learner.fit(X, triplets).n_iter_ == 0
 
 
 @pytest.mark.parametrize(("name", "penalty"), [("iris", 1e-3), ("iris", 0.3), ("wine", 0.3)])

@@ -27,6 +27,9 @@ Where nearfar departs from the paper, and why:
   goes there: after each new term the whole factor L of M = L'L is re-optimised, and the gap to the
   optimum is certified.
 - Learning starts from a prior metric by default; `prior=None` is the paper's zero.
+- `loss` replaces the first term of (P0). A mean of a function that is never negative bounds (P0),
+  so that it has an optimum for every v > 0, and its slope along a line falls to v: steps have no
+  cap. Tolerances are relative to such a loss at zero margins.
 
 ``variant="paper"`` takes rows as they are, starts at zero, and takes `penalty` for v itself.
 """
@@ -44,17 +47,15 @@ from nearfar.constraints import NearestTriplets
 from nearfar.learners.boosting.base import BoostingProblem, Start
 from nearfar.learners.boosting.loop import (
     NewTerms,
-    Operator,
     Rule,
     boost,
 )
 from nearfar.learners.boosting.partial_fit import PartialFitMixin
 from nearfar.learners.boosting.triplet_operator import Line, TripletOperator
-from nearfar.learners.constraint_learner import ignores_rows
 from nearfar.learners.declaration import learner
 from nearfar.learners.problem import FitInput, MetricBuilder
 from nearfar.learners.shared_parameters import Variant
-from nearfar.losses import LOSSES, Loss, named_loss
+from nearfar.losses import Loss, named_loss
 from nearfar.losses.base import newton_step
 from nearfar.runtime import parameters
 from nearfar.runtime.deadline import check_time
@@ -65,6 +66,10 @@ from nearfar.typing import Matrix, Vector
 
 _LARGEST_STEP = 50.0
 """Largest step, in units of 1 / lambda_max."""
+
+_LARGEST_CAP = 1e12
+_FLAT = 1e-12
+"""Share of the first slope of a bounded loss at which a line counts as flat."""
 
 _EIGENVALUE_TOLERANCE = 1e-9
 _NEARLY_OPTIMAL = 1e-4
@@ -83,8 +88,8 @@ class BoostMetric(PartialFitMixin):
         The most terms to add. With a small `penalty` this is the main regularisation.
     loss : {"exponential", "logistic", "squared_hinge"} or Loss, default="exponential"
         What is minimised: a function of the triplets' margins. "exponential" is the paper's,
-        "logistic" is less sensitive to wrong labels and judgements, and "squared_hinge" ignores
-        triplets with a margin of 1. `nearfar.losses.Loss` is the base of losses of your own.
+        "logistic" bounds the weight of a wrong triplet, and "squared_hinge" ignores triplets with a
+        margin of 1. Errors differ little. `nearfar.losses.Loss` is the base of losses of your own.
     penalty : float, default=1e-7
         Penalty v for a unit of trace, relative to the leading eigenvalue at zero margins. At 1 or
         more nothing is learned from zero.
@@ -92,7 +97,8 @@ class BoostMetric(PartialFitMixin):
         "paper" follows the paper literally; see the module's docstring.
     corrective : bool, default=False
         Re-optimise the whole metric after each new term, to the optimum of the paper's problem
-        (P0), in float64. Needs a `penalty` that bounds the problem; 0.1 usually does.
+        (P0), in float64. With the exponential loss it needs a `penalty` that bounds the problem;
+        0.1 usually does. Needs a loss with a continuous derivative.
     constraints : strategy, default=NearestTriplets(targets=3, impostors=3)
         Makes triplets from labels.
     prior_weight : float, default=0.3
@@ -100,7 +106,8 @@ class BoostMetric(PartialFitMixin):
         exponential in the prior's worst margins: at 1 and more, a few outliers can dominate.
     tol : float, default=1e-7
         The boosting ends when a round lowers the objective by less; with `corrective`, when the gap
-        is certified to be less, relative to an objective above 1.
+        is certified to be less, relative to an objective above 1. Losses other than the
+        exponential one are divided by their value at zero margins first.
 
     Attributes
     ----------
@@ -145,15 +152,12 @@ class BoostMetric(PartialFitMixin):
     reads_rows: ClassVar[tuple[str, ...]] = ("triplets", "pairs")
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "max_iter": integer(at_least=1),
-        "loss": either(choice(*LOSSES), instance(Loss, "a Loss")),
+        "loss": either(choice(*Loss.named), instance(Loss, "a Loss")),
         "penalty": number(at_least=0.0),
         "corrective": boolean(),
         "variant": choice("default", "paper"),
     }
     paper_settings: ClassVar[Mapping[str, Any]] = {"scale": None, "prior": None}
-
-    def _reads_rows(self, kind: str) -> bool:
-        return super()._reads_rows(kind) or (kind == "labels" and ignores_rows(self.constraints))
 
     def _build_problem(self, data: FitInput) -> BoostMetricProblem:
         strategy = NearestTriplets() if self.constraints is None else self.constraints
@@ -164,15 +168,13 @@ class BoostMetric(PartialFitMixin):
         rule = PenalizedLoss.relative(operator, penalty=self.penalty, tol=self.tol)
         if self.variant == "paper":
             rule = replace(rule, v=self.penalty)
+        if self.corrective and rule.bounded:
+            rule = replace(rule, satisfied=-np.inf)
         start = self._start(operator, data)
-        return BoostMetricProblem(operator, rule, start, self.max_iter, self.corrective)
-
-    def _start(self, operator: Operator, data: FitInput) -> Start:
-        start = super()._start(operator, data)
         if self.corrective and data.warm is not None:
-            prior = super()._start(operator, replace(data, warm=None))
-            return start.on_base(prior.base, operator)
-        return start
+            prior = self._start(operator, replace(data, warm=None))
+            start = start.on_base(prior.base, operator)
+        return BoostMetricProblem(operator, rule, start, self.max_iter, self.corrective)
 
 
 class BoostMetricProblem(BoostingProblem):
@@ -251,29 +253,45 @@ class PenalizedLoss(Rule):
     largest : float
         Leading eigenvalue at zero margins, the measure of what is small.
     tol : float
-        Smallest decrease of the objective that is worth another iteration.
+        Smallest decrease of the objective that is worth another iteration, in units of `unit`.
     satisfied : float
         Loss below which all triplets count as satisfied.
+    bounded : bool
+        Whether the loss is never negative.
+    unit : float
+        Loss at zero margins if it is bounded, so that a constant factor of it changes nothing.
     """
 
     v: float
     largest: float
     tol: float
     satisfied: float
+    bounded: bool = False
+    unit: float = 1.0
 
     @classmethod
     def relative(cls, operator: TripletOperator, *, penalty: float, tol: float) -> PenalizedLoss:
         """Scale the penalty by the leading eigenvalue at zero margins."""
-        u = operator.loss_and_weights(operator.start())[1]
+        loss, u = operator.loss_and_weights(operator.start())
         largest = max(0.0, operator.leading_eigenpair(u)[0])
-        return cls(penalty * largest, largest, tol, operator.satisfied)
+        bounded = operator.loss.bounded
+        unit = loss if bounded and loss > 0 else 1.0
+        return cls(penalty * largest, largest, tol, operator.satisfied, bounded, unit)
 
     def step(self, line: Line, eigenvalue: float) -> tuple[float, bool]:
-        """Solve (8); a step that every triplet agrees with is the last."""
-        step, capped = newton_step(
-            line.slope, self.v, _LARGEST_STEP / eigenvalue, accuracy=line.accuracy
-        )
-        return step, capped and line.smallest_margin() >= self.v
+        """Solve (8); a step that every triplet agrees with is the last.
+
+        The slope of a bounded loss falls to zero, and so the cap grows until there is a root.
+        """
+        cap = _LARGEST_STEP / eigenvalue
+        target = max(self.v, _FLAT * eigenvalue) if self.bounded else self.v
+        step, capped = newton_step(line.slope, target, cap, accuracy=line.accuracy)
+        if not self.bounded:
+            return step, capped and line.smallest_margin() >= self.v
+        while capped and cap < _LARGEST_CAP / eigenvalue:
+            cap *= _LARGEST_STEP
+            step, capped = newton_step(line.slope, target, cap, accuracy=line.accuracy)
+        return step, False
 
     def objective(self, loss: float, trace: float) -> float:
         """(P1)."""
@@ -293,7 +311,7 @@ class PenalizedLoss(Rule):
         """Stop when all triplets are satisfied, or when an iteration gains nothing."""
         if loss < self.satisfied:
             return "separated"
-        return "converged" if decrease < self.tol else ""
+        return "converged" if decrease < self.tol * self.unit else ""
 
     def gap(self, trace: float, inner: float, eigenvalue: float) -> float:
         """Bound the objective's distance to the optimum, for metrics of no larger trace.
@@ -319,7 +337,7 @@ def correct(
     for _ in range(max_iter):
         eigenvalue, v = operator.leading_eigenpair(u)
         gap = rule.gap(float((L**2).sum()), float(u @ (margins - state)), eigenvalue)
-        certified = abs(gap) <= rule.tol * max(1.0, abs(objective))
+        certified = abs(gap) <= rule.tol * max(rule.unit, abs(objective))
         if certified and (stalled or rule.nearly_no_direction_left(eigenvalue)):
             return "converged"
         if stalled:
@@ -340,7 +358,7 @@ def correct(
         yield Iteration(objective, eigenvalue, gap, step, NewTerms.one(v, step, factor=L))
         if last or loss < rule.satisfied:
             return "separated"
-        stalled = before - objective <= _STALLED_DECREASE * max(1.0, abs(objective))
+        stalled = before - objective <= _STALLED_DECREASE * max(rule.unit, abs(objective))
     return "max_iter"
 
 
@@ -363,7 +381,8 @@ def _optimal_factor(
         if loss < rule.satisfied:
             raise _UnboundedError(factor)
         gradient = 2 * (rule.v * factor - operator.pull(u, P))
-        return rule.objective(loss, float(flat @ flat)), gradient.ravel()
+        value = rule.objective(loss, float(flat @ flat))
+        return value / rule.unit, gradient.ravel() / rule.unit
 
     options: Any = {"maxiter": 1000, "maxfun": 2000, "maxcor": 20, "ftol": 0.0, "gtol": 1e-10}
     try:

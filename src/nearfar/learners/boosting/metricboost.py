@@ -63,7 +63,7 @@ from nearfar.learners.shared_parameters import Variant
 from nearfar.losses.base import newton_step
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.signed_form import SignedForm
-from nearfar.metrics.votes import Votes
+from nearfar.metrics.threshold_votes import Votes
 from nearfar.numerics.pair_tiles import largest_squared_distance
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iterations
@@ -171,11 +171,6 @@ class MetricBoost(PartialFitMixin):
         check_is_fitted(self)
         self.metric_.transform  # noqa: B018
         return super().get_feature_names_out(input_features)
-
-    def _adds_to_a_metric(self) -> bool:
-        if self.response == "binary":
-            raise AttributeError("partial_fit adds to a metric; binary weak models add votes.")
-        return super()._adds_to_a_metric()
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

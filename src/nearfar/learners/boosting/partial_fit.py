@@ -30,6 +30,8 @@ class PartialFitMixin(BoostingLearner):
         """Whether there is a `partial_fit`: the result of a fit must be a metric to add to."""
         if self._follows_paper:
             raise AttributeError("partial_fit adds to a prior, which variant='paper' has not.")
+        if getattr(self, "response", "") == "binary":
+            raise AttributeError("partial_fit adds to a metric; binary weak models add votes.")
         return True
 
     @available_if(lambda self: self._adds_to_a_metric())

@@ -7,7 +7,6 @@ do no harm. There the mean variance of the rows is one. Directions outside the s
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -18,7 +17,7 @@ from scipy.linalg import eigh, qr
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.classic.scatter import Groups, Shrinkage
 from nearfar.learners.declaration import learner
-from nearfar.learners.problem import FitInput, MetricBuilder, Problem
+from nearfar.learners.problem import MetricBuilder, Problem
 from nearfar.learners.shared_parameters import Texts, Validated, ValidationFraction
 from nearfar.rows import Points, column_variances
 from nearfar.runtime import parameters
@@ -49,14 +48,6 @@ class ClosedFormLearner(Validated, MetricLearner):
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "shrinkage": either(choice("auto"), number(at_least=0.0, at_most=1.0)),
     }
-
-    @abstractmethod
-    def _solution(self, span: Span, data: FitInput) -> Solution:
-        """Evaluate the formula for coordinates in the span."""
-
-    def _build_problem(self, data: FitInput) -> Problem:
-        span = Span.of(data.Z)
-        return ClosedFormProblem(span, lambda: self._solution(span, data))
 
 
 @dataclass(frozen=True, eq=False)

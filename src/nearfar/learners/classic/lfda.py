@@ -31,10 +31,15 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from nearfar.learners.classic.closed_form import ClosedFormLearner, Solution, Span
+from nearfar.learners.classic.closed_form import (
+    ClosedFormLearner,
+    ClosedFormProblem,
+    Solution,
+    Span,
+)
 from nearfar.learners.classic.scatter import Groups, discriminants, shrunk
 from nearfar.learners.declaration import learner
-from nearfar.learners.problem import FitInput
+from nearfar.learners.problem import FitInput, Problem
 from nearfar.numerics.class_order import ClassOrder
 from nearfar.runtime import parameters
 from nearfar.runtime.deadline import check_time
@@ -88,7 +93,12 @@ class LFDA(ClosedFormLearner):
         "embedding": choice("weighted", "orthonormalized", "plain"),
     }
 
+    def _build_problem(self, data: FitInput) -> Problem:
+        span = Span.of(data.Z)
+        return ClosedFormProblem(span, lambda: self._solution(span, data))
+
     def _solution(self, span: Span, data: FitInput) -> Solution:
+        """Evaluate the formula for coordinates in the span."""
         classes = Groups(span.P, data.supervision.labels(type(self).__name__, informative=True))
         between, within = local_scatters(classes, self.n_neighbors)
         intensity = classes.intensity(self.shrinkage, classes.within())

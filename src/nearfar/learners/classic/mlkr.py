@@ -106,7 +106,7 @@ class MLKR(MapLearner):
         if kind_of(y) != "labels":
             return super().score(X, y)
         check_is_fitted(self)
-        data = self._checked(X, y, reset=False, scoring=True)
+        data = self._checked(X, y, reset=False)
         points, numbers = data.X, data.supervision.numbers("MLKR")
         embedded = self.metric_.transform(points)
         neighbors = NearestNeighbors(n_neighbors=min(_SCORE_NEIGHBORS, len(points) - 1))

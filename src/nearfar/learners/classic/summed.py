@@ -23,7 +23,7 @@ from nearfar.learners.classic.scatter import Evidence
 from nearfar.learners.declaration import learner
 from nearfar.learners.explanations import restore_on_error
 from nearfar.learners.fitting import Data
-from nearfar.learners.problem import FitInput
+from nearfar.learners.problem import FitInput, Problem
 from nearfar.learners.scaler import Scaler
 from nearfar.learners.selection.choice import Selection
 from nearfar.metrics.points import unit_length
@@ -44,9 +44,13 @@ class SummedClosedForm(ClosedFormLearner):
     def _formula(self, evidence: Evidence, axes: Axes, scaler: Scaler) -> Solution:
         """Evaluate the formula for coordinates in the span."""
 
-    def _solution(self, span: Span, data: FitInput) -> Solution:
-        evidence = self._evidence(span.P, data.supervision)
-        return self._formula(evidence, span, data.scaler)
+    def _build_problem(self, data: FitInput) -> Problem:
+        span = Span.of(data.Z)
+
+        def solution() -> Solution:
+            return self._formula(self._evidence(span.P, data.supervision), span, data.scaler)
+
+        return ClosedFormProblem(span, solution)
 
     def partial_fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Learn from a part of the data, besides the parts before.

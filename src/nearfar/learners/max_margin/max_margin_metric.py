@@ -40,7 +40,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.constraints import Pairs, RandomPairs
-from nearfar.learners.constraint_learner import WeightedPriorLearner, ignores_rows
+from nearfar.learners.constraint_learner import WeightedPriorLearner
 from nearfar.learners.declaration import learner
 from nearfar.learners.fitting import Method
 from nearfar.learners.max_margin.box_dual import DualPoint, ascend_box, digest
@@ -188,13 +188,10 @@ class MaxMarginMetric(WeightedPriorLearner):
     def _method(self) -> Method:
         method = super()._method()
         if self.kernel is None:
-            return method
+            drawn = getattr(self.constraints or RandomPairs, "ignores_rows", False)
+            return replace(method, reads_rows=("pairs", "labels") if drawn else ("pairs",))
         scale = "standard" if method.scale == "auto" else method.scale
         return replace(method, scale=scale, most_components=self.n_basis)
-
-    def _reads_rows(self, kind: str) -> bool:
-        drawn = self.constraints is None or ignores_rows(self.constraints)
-        return self.kernel is None and (kind == "pairs" or (kind == "labels" and drawn))
 
     def _build_problem(self, data: FitInput) -> MaxMarginProblem:
         strategy = RandomPairs() if self.constraints is None else self.constraints

@@ -21,26 +21,34 @@ Where nearfar departs from the paper, and why:
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 
+from nearfar.learners import fitting
 from nearfar.learners.declaration import learner
-from nearfar.learners.nca.base import NeighborhoodProblem, nonzero_rows
-from nearfar.learners.nca.batches import Adam, Batches, BatchLearner
+from nearfar.learners.explanations import restore_on_error
+from nearfar.learners.fitting import Data, Method
+from nearfar.learners.nca.base import NeighborhoodLearner, NeighborhoodProblem, nonzero_rows
+from nearfar.learners.nca.batches import Adam, Batches, Stream
 from nearfar.learners.nca.mixture_nca import Mixture
 from nearfar.learners.nca.mixture_problem import MixtureProblem
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors, check_classes
-from nearfar.learners.problem import FitInput, MetricBuilder, Problem
+from nearfar.learners.problem import FitInput, MetricBuilder, Problem, WarmStart
+from nearfar.learners.scaler import Scaler
+from nearfar.learners.selection.choice import Selection
 from nearfar.learners.shared_parameters import ValidationFraction, Variant
 from nearfar.numerics.lbfgs import lbfgs
 from nearfar.numerics.span import axes_of_span
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations, map_iterations
-from nearfar.runtime.parameters import choice, number
+from nearfar.runtime.parameters import choice, integer, number, optional
+from nearfar.runtime.threads import limited_threads
 from nearfar.typing import Matrix, Vector
 
 Gain = Callable[[Vector], tuple[float, Vector]]
@@ -59,12 +67,24 @@ def expected(log_p: Vector) -> tuple[float, Vector]:
 
 
 @learner
-class SingleMapLearner(BatchLearner):
+class _SingleMapLearner(NeighborhoodLearner):
     """NCA with one map, with or without a penalty on rank."""
 
-    @abstractmethod
+    batch_size: int | None = None
+
+    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
+        "batch_size": optional(integer(at_least=2)),
+    }
+    _stream: ClassVar[Stream | None] = None
+
+    def _method(self) -> Method:
+        blocks = self.batch_size is not None and not self._follows_paper
+        return replace(super()._method(), reads_rows=("labels",) if blocks else ())
+
     def _objective(self) -> tuple[Gain, float]:
         """Return what is maximised, and the penalty on the trace."""
+        gain = expected if getattr(self, "objective", "") == "expected" else likelihood
+        return gain, getattr(self, "sparsity", 0.0)
 
     def _problem(
         self, points: Any, at: Adam, unit: float, max_iter: int, lift: Lift | None = None
@@ -102,9 +122,80 @@ class SingleMapLearner(BatchLearner):
             return None
         return axes_of_span(np.asarray(Z, dtype=np.float64))
 
+    def _learns_in_parts(self) -> bool:
+        """Whether there is a `partial_fit`."""
+        if self.batch_size is None:
+            raise AttributeError("partial_fit learns in batches; set batch_size.")
+        return not self._follows_paper
+
+    @available_if(_learns_in_parts)
+    def partial_fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Continue from the map so far with one pass over new rows, in batches.
+
+        Only with `batch_size`. Rows are compared within their batch, so that a part needs at least
+        two classes, and two rows of one of them. The first part decides the scale. After `fit`,
+        learning continues from its metric. Nothing is held out, and `validation_fraction` has no
+        effect.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            New rows.
+        y : array-like of shape (n_samples,)
+            Their labels.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from nearfar import NCA
+        >>> X, y = load_digits(return_X_y=True)
+        >>> learner = NCA(batch_size=50, random_state=0)
+        >>> for part in (slice(0, 900), slice(900, None)):
+        ...     learner = learner.partial_fit(X[part], y[part])
+        >>> learner.score(X, y) > 0.9
+        True
+        """
+        self._check_parameters()
+        with restore_on_error(self, X), limited_threads(self.n_jobs):
+            self._learn_part(X, y)
+        return self
+
+    def _learn_part(self, X: ArrayLike, y: Any) -> None:
+        data = self._checked(X, y, reset=not hasattr(self, "metric_"))
+        method = self._method()
+        fitting.check_in_memory(data.X)
+        fitting.check_learnable(data, method)
+        random_state = check_random_state(self.random_state)
+        codes = data.supervision.labels(type(self).__name__)
+        stream = self._stream or self._new_stream(data, random_state)
+        Z = stream.scaler.transform(data.X)
+        unit = stream.unit
+        assert self.batch_size is not None
+        batches = Batches(Z / Z.dtype.type(np.sqrt(unit)), codes, self.batch_size, random_state)
+        prepared = FitInput(Z, stream.scaler, data.supervision, random_state)
+        problem: Any = self._problem(batches, stream.at, unit, 1)
+        self._fit_problem(problem, prepared, data, method, Selection(), (X, y))
+        self.scale_ = stream.scale
+        self._stream = Stream(stream.scale, stream.scaler, unit, problem.at)  # type: ignore[misc]
+
+    def _new_stream(self, data: Data, random_state: np.random.RandomState) -> Stream:
+        """Return where the first part begins: at the metric of a fit, or at `init`."""
+        metric = getattr(self, "metric_", None)
+        scale = fitting.choose_scale(data, self._method()) if metric is None else self.scale_
+        scaler = Scaler.fit(data.X, scale)
+        warm = None if metric is None else WarmStart(metric)
+        Z = scaler.transform(data.X)
+        prepared = FitInput(Z, scaler, data.supervision, random_state, warm)
+        Z, unit = self._in_units(Z)
+        return Stream(scale, scaler, unit, Adam.start(self._first_map(Z, prepared, unit)))
+
 
 @learner
-class NCA(SingleMapLearner):
+class NCA(_SingleMapLearner):
     """Neighbourhood components analysis: learn a map under which points find their own class.
 
     Parameters
@@ -150,12 +241,9 @@ class NCA(SingleMapLearner):
         "objective": choice("expected", "likelihood"),
     }
 
-    def _objective(self) -> tuple[Gain, float]:
-        return (likelihood if self.objective == "likelihood" else expected), 0.0
-
 
 @learner
-class SparseNCA(SingleMapLearner):
+class SparseNCA(_SingleMapLearner):
     """Neighbourhood components analysis with a penalty on rank: a metric of few directions.
 
     Parameters
@@ -200,9 +288,6 @@ class SparseNCA(SingleMapLearner):
         "sparsity": number(at_least=0.0),
         "variant": choice("default", "paper"),
     }
-
-    def _objective(self) -> tuple[Gain, float]:
-        return likelihood, self.sparsity
 
     def _build_problem(self, data: FitInput) -> Problem:
         if self.variant != "paper":

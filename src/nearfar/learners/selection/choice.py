@@ -11,12 +11,14 @@ and is shrunk to the prior; at t = 0 the result is the prior.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from nearfar.constraints import Supervision
 from nearfar.learners.selection.held_out import (
@@ -149,7 +151,7 @@ def choose_selection(
     validation : {"rows", "classes"}
     seed : int
     required : bool, default=False
-        Whether it is an error if no trial fit succeeds.
+        Whether to warn if no trial fit succeeds.
     """
     trials: list[Trial] = []
     reason = "there is too little to hold out"
@@ -171,9 +173,11 @@ def choose_selection(
     if trials:
         return best_selection(trials)[0]
     if required:
-        raise ValueError(
-            f"validation_fraction={fraction}: no trial fit succeeded ({reason.rstrip('.')}). Use "
-            "validation_fraction=None."
+        warnings.warn(
+            f"validation_fraction={fraction} has no effect: no trial fit succeeded "
+            f"({reason.rstrip('.')}).",
+            ConvergenceWarning,
+            stacklevel=4,
         )
     return Selection()
 

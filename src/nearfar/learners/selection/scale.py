@@ -24,7 +24,7 @@ import numpy as np
 from nearfar.constraints import Pairs, Supervision, Triplets
 from nearfar.evaluate.judgement_losses import misplaced
 from nearfar.learners.scaler import Scaler
-from nearfar.metrics.votes import triplet_scores
+from nearfar.metrics.threshold_votes import triplet_scores
 from nearfar.numerics.edges import squared_distances
 from nearfar.rows import Points
 from nearfar.typing import Floats, Ints, Vector

@@ -28,7 +28,7 @@ class Votes:
     Examples
     --------
     >>> import numpy as np
-    >>> from nearfar.metrics.votes import Votes
+    >>> from nearfar.metrics.threshold_votes import Votes
     >>> votes = Votes(np.array([[1.0, 0.0]]), np.array([0.5]), np.array([4.0]))
     >>> votes.count(np.array([[0.0, 0.0], [1.0, 9.0], [3.0, 0.0]]), [0, 0], [1, 2])
     array([0. , 0.5])
@@ -84,7 +84,7 @@ def triplet_scores(margins: Vector, votes: Vector | None = None) -> Vector:
     Examples
     --------
     >>> import numpy as np
-    >>> from nearfar.metrics.votes import triplet_scores
+    >>> from nearfar.metrics.threshold_votes import triplet_scores
     >>> triplet_scores(np.array([0.3, -0.1, 0.0]))
     array([1. , 0. , 0.5])
     """

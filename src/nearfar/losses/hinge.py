@@ -1,40 +1,14 @@
-"""Means of a function of each margin: logistic, squared hinge, hinge."""
+"""The hinge loss and its square."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
-from scipy.special import expit
 
 from nearfar.losses.base import Loss
 from nearfar.typing import Vector
-
-
-@dataclass(frozen=True)
-class Logistic(Loss):
-    """The mean of log(1 + exp(-m)): linear for wrong constraints, so that few cannot dominate.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.losses import Logistic
-    >>> Logistic().slope(np.array([-50.0, 0.0, 50.0])).round(3)
-    array([1. , 0.5, 0. ])
-    """
-
-    def value(self, margins: Vector) -> Vector:
-        """log(1 + exp(-m))."""
-        return np.logaddexp(0.0, -margins)
-
-    def slope(self, margins: Vector) -> Vector:
-        """Sigmoid of -m."""
-        return expit(-margins)
-
-    def curvature(self, margins: Vector) -> Vector:
-        """P (1 - p), with p the slope."""
-        p = expit(-margins)
-        return p * (1.0 - p)
 
 
 @dataclass(frozen=True)
@@ -53,6 +27,8 @@ class SquaredHinge(Loss):
     >>> SquaredHinge().value(np.array([-1.0, 0.5, 3.0]))
     array([4.  , 0.25, 0.  ])
     """
+
+    name: ClassVar[str] = "squared_hinge"
 
     margin: float = 1.0
 
