@@ -8,9 +8,6 @@
 (1, 2)
 """
 
-import warnings
-from typing import Any
-
 from nearfar import datasets, evaluate, losses, neighbors, plots, retrieval
 from nearfar.bridge import Bridge
 from nearfar.comparison import Comparison, compare
@@ -54,6 +51,7 @@ from nearfar.metrics.metric import Metric
 from nearfar.neighbors import MetricNeighborsClassifier
 from nearfar.retrieval import Relevance, RetrievalAdapter, compare_retrieval
 from nearfar.rows import open_rows
+from nearfar.runtime.deprecation import renamed
 from nearfar.runtime.executors import executor
 from nearfar.verification import PairVerifier
 
@@ -115,13 +113,4 @@ __all__ = [
     "retrieval",
 ]
 
-_RENAMED = {"C_path": "max_margin_path", "CPath": "MaxMarginPath"}
-
-
-def __getattr__(name: str) -> Any:
-    """Find names that were changed; they will be removed in the next version."""
-    if name in _RENAMED:
-        new = _RENAMED[name]
-        warnings.warn(f"nearfar.{name} is now nearfar.{new}.", FutureWarning, stacklevel=2)
-        return globals()[new]
-    raise AttributeError(f"module 'nearfar' has no attribute {name!r}")
+__getattr__ = renamed(__name__, {"C_path": "max_margin_path", "CPath": "MaxMarginPath"})
