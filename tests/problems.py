@@ -27,6 +27,15 @@ def labelled(seed=0, n=60, n_features=4, n_classes=3, dtype=np.float64):
     return X.astype(dtype), y, rng
 
 
+def noisy_copies(seed=0, n=60, copies=8):
+    """Points in groups of near copies with random classes: only copies can be recognised."""
+    rng = np.random.default_rng(seed)
+    points, y = rng.standard_normal((n, 6)), rng.integers(0, 2, n)
+    X = np.repeat(points, copies, axis=0)
+    X += 1e-3 * rng.standard_normal(X.shape)
+    return X, np.repeat(y, copies), np.repeat(np.arange(n), copies)
+
+
 def points_with_a_single(seed, n=24, n_features=3, n_classes=3):
     """Random points, two of them equal and the last one alone in its class."""
     rng = np.random.default_rng(seed)

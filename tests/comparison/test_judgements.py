@@ -223,7 +223,7 @@ def test_constraints_over_samples_and_splitters():
         (Triplets([[0, 1, 2], [1, 2, 3]]), {}, "cv must be from 2 to 2, the number of anchors"),
         (Pairs([[0, 1], [1, 2]], [True, False]), {}, "number of groups of pairs that share rows"),
         (Pairs(PAIRS.index, np.ones(len(PAIRS), bool)), {}, "of both kinds"),
-        (TRIPLETS, {"groups": [1, 2]}, "one value for each of the 1200 triplets"),
+        (TRIPLETS, {"groups": [1, 2]}, "one value per row \\(178\\)"),
         (TRIPLETS, {"learners": ["NCA"]}, "NCA does not learn from triplets, but from labels"),
         (TRIPLETS, {"learners": ["RCA"]}, "RCA does not learn from triplets"),
         (Chunklets(Y), {}, "Chunklets cannot be held out"),

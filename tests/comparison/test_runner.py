@@ -11,6 +11,7 @@ from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
+    KFold,
     LeaveOneOut,
     StratifiedKFold,
     cross_val_score,
@@ -143,6 +144,10 @@ def test_masks_and_groups(rng):
     groups = np.arange(150) % 6
     found = compare(X, Y, [], cv=GroupKFold(3), groups=groups)
     assert found.n_folds == 3
+    with pytest.raises(ValueError, match="rows of one group on both sides"):
+        compare(X, Y, [], cv=KFold(3), groups=groups)
+    with pytest.raises(ValueError, match="from 2 to 6, the number of groups"):
+        compare(X, Y, [], cv=7, groups=groups)
 
 
 def test_folds_without_rows_to_rank():

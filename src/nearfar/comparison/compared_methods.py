@@ -78,7 +78,8 @@ class Method:
     kind : {"baseline", "plain", "learned"}
         Euclidean distance; a plain method, which costs next to nothing; or a learner.
     fit : callable
-        Rows and labels or judgements -> Metric or Distance.
+        Rows and labels or judgements -> Metric or Distance. That of a `MetricLearner` may also be
+        given the groups of the rows.
     raw : bool
         Whether it takes unscaled rows, not standardised ones.
     estimator : estimator or None
@@ -95,7 +96,7 @@ class Method:
 
     name: str
     kind: Kind
-    fit: Callable[[Floats, Any], Metric | Distance]
+    fit: Callable[..., Metric | Distance]
     raw: bool = False
     estimator: Any = None
     non_negative: bool = False
@@ -133,6 +134,12 @@ class Method:
         if len(X) > self.max_rows:
             return f"needs a table of all pairs, not used beyond {self.max_rows} rows"
         return ""
+
+    def fit_to(self, X: Floats, y: Any, groups: Ints | None = None) -> Metric | Distance:
+        """Learn a distance; nearfar's learners validate on groups that they did not learn from."""
+        if groups is None or not isinstance(self.estimator, MetricLearner):
+            return self.fit(X, y)
+        return self.fit(X, y, groups)
 
     def learn(self, X: Floats, y: Any) -> Metric | None:
         """Learn a metric for unscaled rows; None if the distance is not a Mahalanobis metric.
@@ -353,7 +360,10 @@ def _fit_scikit_nca(estimator: Any, X: Floats, y: Ints) -> Metric:
         return Metric(last.reshape(-1, X.shape[1]).copy())
 
 
-def _fit_learner(estimator: Any, X: Floats, y: Ints) -> Metric | Distance:
-    fitted = clone(estimator).fit(X, y)
+def _fit_learner(
+    estimator: Any, X: Floats, y: Ints, groups: Ints | None = None
+) -> Metric | Distance:
+    known = {} if groups is None else {"groups": groups}
+    fitted = clone(estimator).fit(X, y, **known)
     metric = getattr(fitted, "metric_", None)
     return metric if isinstance(metric, Metric) else Distance(fitted.transform)

@@ -29,6 +29,7 @@ from nearfar.comparison.gains import (
 from nearfar.comparison.method_results import MethodResult, paired
 from nearfar.comparison.significance import fold_test, holm, judgement_test, row_test, sign_test
 from nearfar.comparison.wording import Wording
+from nearfar.constraints.folds import joined_classes
 from nearfar.evaluate.intervals import group_variance, mean_interval
 from nearfar.evaluate.measures import measure_of
 from nearfar.evaluate.overlap import OverlappingJudgements
@@ -117,6 +118,9 @@ class GoalComparison:
     unseen : array of shape (n_rows,), optional
         The class of each row, if methods did not learn from it. What counts is then the mean over
         the rows of a class.
+    groups : array of shape (n_rows,), optional
+        The group of each row. What counts is then the mean over the rows of a group, or over
+        unseen classes that share groups.
 
     Attributes
     ----------
@@ -140,9 +144,11 @@ class GoalComparison:
         test_share: float = 0.25,
         overlap: OverlappingJudgements | None = None,
         unseen: Ints | None = None,
+        groups: Ints | None = None,
     ) -> None:
         self.results, self.goal, self.test_share = results, goal, test_share
-        self.measure, self.overlap, self.unseen = measure_of(goal), overlap, unseen
+        self.measure, self.overlap = measure_of(goal), overlap
+        self._units = _units(unseen, groups) if overlap is None else None
         self.noise = self.measure.noise if unseen is None else self.measure.class_noise
         baselines = [result for result in results if result.method.kind == "baseline"]
         self.reference = self._best(baselines[::-1])
@@ -167,10 +173,10 @@ class GoalComparison:
         if n == 0:
             return 0.0, 1.0
         mean = float(losses.mean())
-        if self.unseen is None:
+        if self._units is None:
             return mean_interval(mean, self.noise * float(losses.var()) / n, n)
-        variance, n_classes = group_variance(losses - mean, self.unseen[known])
-        return mean_interval(mean, self.noise * variance, n_classes, grouped=True)
+        variance, n_units = group_variance(losses - mean, self._units[known])
+        return mean_interval(mean, self.noise * variance, n_units, grouped=True)
 
     def p_value(self, one: MethodResult, other: MethodResult) -> float:
         """Probability of such a difference between two methods that are equally good.
@@ -206,15 +212,15 @@ class GoalComparison:
         return self.counted(one.losses[name] - other.losses[name])
 
     def counted(self, values: Vector) -> Vector:
-        """Return values of rows as what counts: rows, or means over rows of unseen classes.
+        """Return values of rows as what counts: rows, or means over groups or unseen classes.
 
-        nan marks rows, and classes, without values.
+        nan marks rows, groups and classes without values.
         """
-        if self.unseen is None:
+        if self._units is None:
             return values
         known = ~np.isnan(values)
-        n = int(self.unseen.max()) + 1
-        sums, numbers = (np.bincount(self.unseen[known], w, n) for w in (values[known], None))
+        n = int(self._units.max()) + 1
+        sums, numbers = (np.bincount(self._units[known], w, n) for w in (values[known], None))
         return np.divide(sums, numbers, out=np.full(n, np.nan), where=numbers > 0)
 
     def difference(self, one: MethodResult, other: MethodResult) -> float:
@@ -375,6 +381,13 @@ class GoalComparison:
         others = [result for result in tested if result is not self.reference]
         p = np.array([self.p_value(result, self.reference) for result in others])
         return {result.name: float(v) for result, v in zip(others, holm(p), strict=True)}
+
+
+def _units(unseen: Ints | None, groups: Ints | None) -> Ints | None:
+    """Return the number of what counts as one in tests and intervals; None for rows."""
+    if unseen is None or groups is None:
+        return groups if unseen is None else unseen
+    return joined_classes(unseen, groups)
 
 
 def categorise(probability: float, *, promising: bool = True) -> Category:

@@ -18,9 +18,10 @@ from nearfar.comparison.comparison_checkpoint import ComparisonCheckpoint
 from nearfar.comparison.schedule import run_within
 from nearfar.comparison.splits import Splits, class_folds, row_folds
 from nearfar.comparison.table import Comparison
-from nearfar.comparison.tasks import ComparisonTask, JudgedRows, LabelledRows, UnseenClasses
+from nearfar.comparison.tasks import ComparisonTask, JudgedRows, LabelledRows
 from nearfar.comparison.trials import Progress, TrialRunner
-from nearfar.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
+from nearfar.constraints import Pairs, Triplets, kind_of, unwrapped
+from nearfar.constraints.supervision import checked_groups
 from nearfar.evaluate.measures import measures_for
 from nearfar.runtime.deadline import Clock
 from nearfar.runtime.parameters import check_parameters, choice, integer, number
@@ -64,8 +65,13 @@ def compare(
     cv : int, splitter or iterable, default=5
         An integer is a number of shuffled, stratified folds: of rows, of the anchors of triplets,
         or of connected groups of pairs (`Pairs.folds`). Others split the rows or the judgements.
-    groups : array-like of shape (n_samples,) or (n_judgements,), optional
-        For splitters that keep groups of rows or judgements together.
+    groups : array-like of shape (n_samples,), optional
+        The group of each row, such as a person or a document: rows of one group are never on both
+        sides of a fold, nor of the splits that nearfar's learners validate on. Other estimators
+        are fitted without groups. Significance, gains and intervals count groups instead of rows.
+        With split="classes", classes that share a group stay together. Triplets and pairs between
+        groups that are learned from and groups that are held out are dropped; `cv` is then a
+        number of folds.
     split : {"rows", "classes"}, default="rows"
         What folds of labels hold out. With "classes", methods learn from some classes, and rows of
         the others are classified and ranked by each other: it is how a metric does on classes that
@@ -127,23 +133,25 @@ def compare(
     if checkpoint is not None and random_state is None:
         raise ValueError("A checkpoint needs an integer random_state.")
     seed = int(check_random_state(random_state).randint(1 << 31))
-    if isinstance(y, ConstraintsOver):
-        y = y.constraints
-    if isinstance(y, Chunklets):
+    kind = kind_of(y)
+    if kind == "chunklets":
         raise ValueError("Chunklets cannot be held out; give labels, Triplets or Pairs.")
     task: ComparisonTask
-    if isinstance(y, Triplets | Pairs):
+    if kind != "labels":
         if split == "classes":
             raise ValueError(
                 'split="classes" needs class labels; pairs are split by connected group, and '
                 "triplets by anchor."
             )
         points = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        task = JudgedRows(points, y, cv, groups, random_state)
+        known = checked_groups(groups, len(points))
+        task = JudgedRows(points, unwrapped(y, len(points)), cv, known, random_state)
         compared = [version("nearfar"), points, vars(task.judgements), task.splits.folds, seed]
     else:
         task = _labelled(X, y, cv, groups, split, n_neighbors, random_state, seed)
         compared = [version("nearfar"), task.X, task.y, task.splits.folds, n_neighbors, seed]
+    if task.groups is not None:
+        compared.append(task.groups)
     methods = default_methods(learners, random_state=random_state, supervision=task.supervision)
     measures = [measure.name for measure in measures_for(task.supervision)]
     if split == "classes":
@@ -165,6 +173,8 @@ def compare(
         supervision=task.supervision,
         overlap=task.overlap,
         unseen=task.unseen,
+        groups=task.groups,
+        note=task.note,
     )
 
 
@@ -181,13 +191,21 @@ def _labelled(
     points, labels = check_X_y(X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
     check_classification_targets(labels)
     codes = np.unique(labels, return_inverse=True)[1]
+    known = checked_groups(groups, len(points))
     among_test_rows = split == "classes"
     split_rows = class_folds if among_test_rows else row_folds
-    folds = split_rows(codes, cv, groups, random_state)
+    folds = split_rows(codes, cv, known, random_state)
     check_parameters({"n_neighbors": integer(at_least=1)}, {"n_neighbors": n_neighbors})
     smallest = min(len(test) - 1 if among_test_rows else len(train) for train, test in folds)
     if n_neighbors > smallest:
         raise ValueError(f"n_neighbors must be from 1 to {smallest}; got {n_neighbors}.")
     splits = Splits(folds, codes, n_neighbors=n_neighbors, seed=seed)
-    task = UnseenClasses if among_test_rows else LabelledRows
-    return task(points, codes, splits, n_neighbors=n_neighbors, seed=seed)
+    return LabelledRows(
+        points,
+        codes,
+        splits,
+        n_neighbors=n_neighbors,
+        seed=seed,
+        unseen=among_test_rows,
+        groups=known,
+    )

@@ -1,6 +1,7 @@
 """Training and test rows: the folds, and small stratified samples of them for a first impression.
 
 Judgements are split in the same way as rows: in what follows, a row may be a triplet or a pair.
+Rows of one group are never on both sides of a fold, and nor are judgements of them.
 
 A cell is one training set with its test rows: a fold with all its training rows, or with a sample
 of them. Samples of a fold are nested and contain every class. All methods use the same cells, so
@@ -14,10 +15,10 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold, check_cv
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
 from sklearn.utils import check_random_state
 
-from nearfar.constraints import Pairs, Triplets
+from nearfar.constraints import Pairs, Supervision, Triplets, kind_of
 from nearfar.constraints.base import group_splitter
 from nearfar.typing import Ints, Vector
 
@@ -156,15 +157,16 @@ def stratified_order(y: Ints, random: np.random.Generator) -> Ints:
     return grouped[np.argsort(share, kind="stable")]
 
 
-def row_folds(y: Ints, cv: Any, groups: Any, random_state: int | None) -> Folds:
+def row_folds(y: Ints, cv: Any, groups: Ints | None, random_state: int | None) -> Folds:
     """Return the training and test rows of each fold, checked."""
-    if is_count(cv) and groups is None:
-        largest = int(np.bincount(y).max())
-        if not 2 <= cv <= largest:
-            raise ValueError(
-                f"cv must be from 2 to {largest}, the size of the largest class; got {cv}."
-            )
-        cv = StratifiedKFold(int(cv), shuffle=True, random_state=random_state)
+    if is_count(cv):
+        most, what = int(np.bincount(y).max()), "the size of the largest class"
+        if groups is not None:
+            most, what = int(groups.max()) + 1, "the number of groups"
+        if not 2 <= cv <= most:
+            raise ValueError(f"cv must be from 2 to {most}, {what}; got {cv}.")
+        kind = StratifiedKFold if groups is None else StratifiedGroupKFold
+        cv = kind(int(cv), shuffle=True, random_state=random_state)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
         folds = _split(check_cv(cv, y, classifier=True), y, groups)
@@ -179,11 +181,13 @@ def row_folds(y: Ints, cv: Any, groups: Any, random_state: int | None) -> Folds:
             raise ValueError(
                 "Every fold of cv needs test rows, and none of them among its training rows."
             )
+        if groups is not None and len(np.intersect1d(groups[train], groups[test])):
+            raise ValueError("cv has rows of one group on both sides of a fold.")
     return folds
 
 
-def class_folds(y: Ints, cv: Any, groups: Any, random_state: int | None) -> Folds:
-    """Return folds that hold out whole classes, about as many in each.
+def class_folds(y: Ints, cv: Any, groups: Ints | None, random_state: int | None) -> Folds:
+    """Return folds that hold out whole classes; those that share a group stay together.
 
     Examples
     --------
@@ -194,38 +198,45 @@ def class_folds(y: Ints, cv: Any, groups: Any, random_state: int | None) -> Fold
     [[1, 2], [0, 3]]
     """
     most = (int(y.max()) + 1) // 2
-    if groups is not None or not is_count(cv) or not 2 <= cv <= most:
+    if not is_count(cv) or not 2 <= cv <= most:
         raise ValueError(
             f'With split="classes", cv must be a number of folds from 2 to {most}, as every fold '
-            f"holds out two classes or more, and groups must be None; got cv={cv}."
+            f"holds out two classes or more; got cv={cv}."
         )
-    order = check_random_state(random_state).permutation(int(y.max()) + 1)
-    fold = np.empty(len(order), dtype=np.intp)
-    fold[order] = np.arange(len(order)) % cv
-    return [(np.flatnonzero(fold[y] != i), np.flatnonzero(fold[y] == i)) for i in range(cv)]
+    known = Supervision.of(y, len(y), groups=groups)
+    splits = known.split(int(cv), check_random_state(random_state), by="classes")
+    folds = [(split.rows, split.unseen_rows) for split in splits]
+    if len(folds) < cv or any(len(np.unique(y[part])) < 2 for fold in folds for part in fold):
+        raise ValueError(
+            "Every fold needs two classes or more to learn from and to test, and classes that "
+            "share a group stay together; use fewer folds."
+        )
+    return folds
 
 
 def judgement_folds(
-    judgements: Triplets | Pairs, cv: Any, groups: Any, random_state: int | None
+    judgements: Triplets | Pairs, cv: Any, groups: Ints | None, random_state: int | None
 ) -> Folds:
     """Return the training and test judgements of each fold, checked.
 
-    With a number of folds, triplets are split by anchor and pairs by connected group, unless
-    `groups` says what to keep together.
+    With a number of folds, triplets are split by anchor and pairs by connected group. With groups
+    of rows, these are held out instead: judgements between seen and unseen groups are in neither
+    part.
     """
-    unit = type(judgements).__name__.lower()
+    unit = kind_of(judgements)
     kinds = kinds_of(judgements)
     n_kinds = 1 if unit == "triplets" else 2
-    if groups is not None and len(groups) != len(judgements):
-        raise ValueError(f"groups needs one value for each of the {len(judgements)} {unit}.")
-    if is_count(cv):
-        groups = judgement_groups(judgements, cv) if groups is None else groups
-        n_groups = len(np.unique(groups))
-        if not 2 <= cv <= n_groups:
-            what = "anchors" if unit == "triplets" else "groups of pairs that share rows"
-            raise ValueError(f"cv must be from 2 to {n_groups}, the number of {what}; got {cv}.")
-        cv = group_splitter(int(cv), n_groups, random_state)
-    folds = _split(check_cv(cv), kinds, groups)
+    if groups is not None:
+        _check_count(cv, int(groups.max()) + 1, "groups")
+        folds = _folds_of_groups(judgements, int(cv), groups, random_state)
+    elif is_count(cv):
+        together = judgement_groups(judgements, cv)
+        n_groups = len(np.unique(together))
+        what = "anchors" if unit == "triplets" else "groups of pairs that share rows"
+        _check_count(cv, n_groups, what)
+        folds = _split(group_splitter(int(cv), n_groups, random_state), kinds, together)
+    else:
+        folds = _split(check_cv(cv), kinds, None)
     if not folds or any(len(np.unique(kinds[part])) < n_kinds for fold in folds for part in fold):
         both = "" if n_kinds == 1 else " of both kinds"
         raise ValueError(
@@ -236,17 +247,34 @@ def judgement_folds(
     return folds
 
 
-def judgement_groups(judgements: Triplets | Pairs, cv: Any) -> Ints:
+def _check_count(cv: Any, most: int, what: str) -> None:
+    if not is_count(cv) or not 2 <= cv <= most:
+        raise ValueError(f"cv must be from 2 to {most}, the number of {what}; got {cv}.")
+
+
+def _folds_of_groups(
+    judgements: Triplets | Pairs, cv: int, groups: Ints, random_state: int | None
+) -> Folds:
+    """Hold out the judgements among some groups; those with rows in other groups are dropped."""
+    rows = Supervision.of(None, len(groups), groups=groups)
+    folds = []
+    for split in rows.split(cv, check_random_state(random_state)):
+        held_out = np.isin(judgements.index, split.unseen_rows)
+        seen, unseen = ~held_out.any(axis=1), held_out.all(axis=1)
+        folds.append((np.flatnonzero(seen), np.flatnonzero(unseen)))
+    return folds
+
+
+def judgement_groups(judgements: Any, cv: Any) -> Ints:
     """Return the group of each judgement: its anchor, or the connected group of a pair."""
-    if isinstance(judgements, Triplets):
-        return judgements.groups()
-    return judgements.groups(int(cv) if is_count(cv) else 5)
+    n_folds = [int(cv) if is_count(cv) else 5] if kind_of(judgements) == "pairs" else []
+    return np.asarray(judgements.groups(*n_folds))
 
 
-def kinds_of(judgements: Triplets | Pairs) -> Ints:
+def kinds_of(judgements: Any) -> Ints:
     """Return 1 for similar pairs, and 0 for dissimilar ones and for triplets."""
-    if isinstance(judgements, Pairs):
-        return judgements.similar.astype(np.intp)
+    if kind_of(judgements) == "pairs":
+        return np.asarray(judgements.similar, dtype=np.intp)
     return np.zeros(len(judgements), dtype=np.intp)
 
 

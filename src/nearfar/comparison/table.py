@@ -35,6 +35,10 @@ class Comparison(Mapping[str, MethodResult]):
         The judgements, for triplets and pairs.
     unseen : array of shape (n_rows,), optional
         The class of each row, if methods were tested on classes that they did not learn from.
+    groups : array of shape (n_rows,), optional
+        The group of each row, if no group is on both sides of a fold.
+    note : str, optional
+        More to say below the table.
 
     Attributes
     ----------
@@ -57,6 +61,8 @@ class Comparison(Mapping[str, MethodResult]):
         supervision: str = "labels",
         overlap: OverlappingJudgements | None = None,
         unseen: Ints | None = None,
+        groups: Ints | None = None,
+        note: str = "",
     ) -> None:
         self.results = [result for result in results if not result.note]
         self.left_out = [result for result in results if result.note]
@@ -66,10 +72,19 @@ class Comparison(Mapping[str, MethodResult]):
         self.n_judgements = None if overlap is None else len(overlap)
         n_unseen = None if unseen is None else len(np.unique(unseen))
         self.split = "rows" if unseen is None else "classes"
-        self._columns = TableColumns(supervision, n_neighbors, self.n_judgements or 0, n_unseen)
+        self.n_groups = None if groups is None else len(np.unique(groups))
+        self.note = note
+        self._columns = TableColumns(
+            supervision, n_neighbors, self.n_judgements or 0, n_unseen, self.n_groups
+        )
         self.goals: dict[str, GoalComparison] = {
             measure.goal: GoalComparison(
-                self.results, measure.goal, test_share=test_share, overlap=overlap, unseen=unseen
+                self.results,
+                measure.goal,
+                test_share=test_share,
+                overlap=overlap,
+                unseen=unseen,
+                groups=groups,
             )
             for measure in self._columns.measures
             if measure.goal
@@ -197,6 +212,7 @@ class Comparison(Mapping[str, MethodResult]):
             "n_folds": self.n_folds,
             number: self.n_neighbors if self.n_judgements is None else self.n_judgements,
             **({} if self.split == "rows" else {"split": self.split}),
+            **({} if self.n_groups is None else {"n_groups": self.n_groups}),
             "winner": {goal: w and w.name for goal, w in winners.items()},
             "verdict": self.verdicts,
             **{goal: compared.verdict.to_dict() for goal, compared in self.goals.items()},
@@ -244,10 +260,10 @@ class Comparison(Mapping[str, MethodResult]):
     def notes(self) -> list[str]:
         """Which methods were left out for other reasons than time, and why; early stops."""
         early = any(result.stopped_early for result in self.results)
-        return [f"{EARLY} fit stopped early, not tested."] * early + [
-            f"Left out: {result.name} ({result.note})."
-            for result in self.left_out
-            if result.note != NO_TIME
+        return [
+            *([self.note] if self.note else []),
+            *([f"{EARLY} fit stopped early, not tested."] * early),
+            *(f"Left out: {r.name} ({r.note})." for r in self.left_out if r.note != NO_TIME),
         ]
 
     def to_html(self, *, verdict: bool = True) -> str:

@@ -27,12 +27,15 @@ class TableColumns:
         Number of triplets or pairs.
     n_unseen : int or None
         Number of classes, if methods were tested on classes that they did not learn from.
+    n_groups : int or None
+        Number of groups of rows.
     """
 
     supervision: str
     n_neighbors: int
     n_judgements: int = 0
     n_unseen: int | None = None
+    n_groups: int | None = None
 
     @cached_property
     def measures(self) -> list[Measure]:
@@ -47,14 +50,14 @@ class TableColumns:
     def title(self, n_folds: int, n_rows: int) -> str:
         """Return the title of the table."""
         main = self.measures[0]
+        what, unseen, rows = f"{self.n_neighbors}-NN {main.column}", "", f"{n_rows} rows"
         if self.supervision != "labels":
-            data = f"{self.n_judgements} {self.supervision} of {n_rows} rows"
             what = f"{main.column} of held-out {self.supervision}"
-            return f"{what} ± std over {n_folds} folds, {data}"
-        data = f"{n_folds} folds, {n_rows} rows"
-        if self.n_unseen is not None:
-            data = f"{n_folds} folds of unseen classes, {n_rows} rows of {self.n_unseen} classes"
-        return f"{self.n_neighbors}-NN {main.column} ± std over {data}"
+            rows = f"{self.n_judgements} {self.supervision} of {rows}"
+        elif self.n_unseen is not None:
+            unseen, rows = " of unseen classes", f"{rows} of {self.n_unseen} classes"
+        groups = "" if self.n_groups is None else f" in {self.n_groups} groups"
+        return f"{what} ± std over {n_folds} folds{unseen}, {rows}{groups}"
 
     def figures(self, result: MethodResult) -> dict[str, Any]:
         """Return the figures of a result as plain numbers."""

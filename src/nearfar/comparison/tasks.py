@@ -8,18 +8,20 @@ triplets    a method learns from the triplets of some anchors, over all rows, an
             those of the other anchors
 pairs       a method learns from some connected groups of pairs, over all rows, and is scored
             on the others
+
+If rows are in groups, a group is learned from or tested on, and never both.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nearfar.comparison.scoring import Scores, score_distance
 from nearfar.comparison.splits import Cell, Splits, judgement_folds, judgement_groups, kinds_of
-from nearfar.constraints import Pairs, Triplets
+from nearfar.constraints import Pairs, Triplets, kind_of
 from nearfar.evaluate.measures import HeldOutJudgements, measures_for
 from nearfar.evaluate.overlap import OverlappingJudgements
 from nearfar.learners.fitting import LARGEST_VALUE
@@ -27,6 +29,21 @@ from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import Distance
 from nearfar.typing import Floats, Ints
+
+
+class Training(NamedTuple):
+    """What a method learns from.
+
+    Attributes
+    ----------
+    X : array of shape (n_rows, n_features)
+    y : array of shape (n_rows,), Triplets or Pairs
+    groups : array of shape (n_rows,) or None
+    """
+
+    X: Floats
+    y: Any
+    groups: Ints | None
 
 
 class ComparisonTask(ABC):
@@ -42,6 +59,10 @@ class ComparisonTask(ABC):
         Which judgements share rows.
     unseen : array of shape (n_rows,) or None
         The class of each row, if methods are tested on classes that they did not learn from.
+    groups : array of shape (n_rows,) or None
+        The group of each row.
+    note : str
+        What a reader of the results must know about the data.
     """
 
     supervision: str
@@ -49,9 +70,11 @@ class ComparisonTask(ABC):
     splits: Splits
     overlap: OverlappingJudgements | None = None
     unseen: Ints | None = None
+    groups: Ints | None = None
+    note: str = ""
 
     @abstractmethod
-    def training(self, cell: Cell, *, raw: bool) -> tuple[Floats, Any]:
+    def training(self, cell: Cell, *, raw: bool) -> Training:
         """Return what to learn from: rows, unscaled or standardised, and their supervision."""
 
     @abstractmethod
@@ -60,18 +83,31 @@ class ComparisonTask(ABC):
 
 
 class LabelledRows(ComparisonTask):
-    """Rows with class codes."""
+    """Rows with class codes; with `unseen`, methods are tested on classes of their own."""
 
     supervision = "labels"
 
-    def __init__(self, X: Floats, y: Ints, splits: Splits, *, n_neighbors: int, seed: int) -> None:
-        self.X, self.y, self.splits = X, y, splits
+    def __init__(
+        self,
+        X: Floats,
+        y: Ints,
+        splits: Splits,
+        *,
+        n_neighbors: int,
+        seed: int,
+        unseen: bool = False,
+        groups: Ints | None = None,
+    ) -> None:
+        self.X, self.y, self.splits, self.groups = X, y, splits, groups
         self.n_neighbors, self.seed = n_neighbors, seed
+        self.unseen = y if unseen else None
         self._standardised: tuple[Cell, Floats, Floats] | None = None
 
-    def training(self, cell: Cell, *, raw: bool) -> tuple[Floats, Any]:
-        """Return the training rows of a cell and their classes."""
-        return self._rows(cell, raw)[0], self.y[self.splits.rows(cell)[0]]
+    def training(self, cell: Cell, *, raw: bool) -> Training:
+        """Return the training rows of a cell, with their classes and groups."""
+        rows = self.splits.rows(cell)[0]
+        groups = None if self.groups is None else self.groups[rows]
+        return Training(self._rows(cell, raw)[0], self.y[rows], groups)
 
     def score(self, distance: Metric | Distance, cell: Cell, *, raw: bool) -> Scores:
         """Classify and rank the test rows by training rows, or unseen classes by each other."""
@@ -100,36 +136,43 @@ class LabelledRows(ComparisonTask):
         return self._standardised[1:]
 
 
-class UnseenClasses(LabelledRows):
-    """Rows with class codes; classes are learned from or tested on, and never both."""
-
-    def __init__(self, X: Floats, y: Ints, splits: Splits, *, n_neighbors: int, seed: int) -> None:
-        super().__init__(X, y, splits, n_neighbors=n_neighbors, seed=seed)
-        self.unseen = y
-
-
 class JudgedRows(ComparisonTask):
     """Rows with triplets or pairs; all rows are known, also those of held-out judgements."""
 
     def __init__(
-        self, X: Floats, judgements: Triplets | Pairs, cv: Any, groups: Any, random_state: Any
+        self,
+        X: Floats,
+        judgements: Triplets | Pairs,
+        cv: Any,
+        groups: Ints | None,
+        random_state: Any,
     ) -> None:
         judgements.check(len(X))
         if float(np.abs(X).max()) > LARGEST_VALUE:
             raise ValueError(f"X has values beyond {LARGEST_VALUE:g}, whose squares overflow.")
         if judgements.weight is not None:
             judgements = judgements.take(judgements.weight > 0)
-        self.X, self.judgements = X, judgements
-        self.supervision = type(judgements).__name__.lower()
+        self.X, self.judgements, self.groups = X, judgements, groups
+        self.supervision = kind_of(judgements)
         folds = judgement_folds(judgements, cv, groups, random_state)
         seed = 0 if random_state is None else int(random_state)
         self.splits = Splits(folds, kinds_of(judgements), seed=seed, unit=self.supervision)
-        self.overlap = OverlappingJudgements.of(judgements, judgement_groups(judgements, cv))
+        together = judgement_groups(judgements, cv) if groups is None else None
+        self.overlap = OverlappingJudgements.of(judgements, together, groups)
+        if groups is not None:
+            n_tested = sum(len(test) for _, test in folds)
+            n_seen = np.mean([len(train) for train, _ in folds])
+            self.note = (
+                f"A fold learns from {n_seen:.0f} of {len(judgements)} {self.supervision} on "
+                f"average, and {n_tested} are tested: those between groups that are learned from "
+                "and groups that are held out are dropped."
+            )
         self._Z: Floats | None = None
 
-    def training(self, cell: Cell, *, raw: bool) -> tuple[Floats, Any]:
+    def training(self, cell: Cell, *, raw: bool) -> Training:
         """Return all rows and the training judgements of a cell."""
-        return self._rows(raw), self.judgements.take(self.splits.rows(cell)[0])
+        judgements = self.judgements.take(self.splits.rows(cell)[0])
+        return Training(self._rows(raw), judgements, self.groups)
 
     def score(self, distance: Metric | Distance, cell: Cell, *, raw: bool) -> Scores:
         """Score the test judgements."""

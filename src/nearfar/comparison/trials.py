@@ -134,7 +134,7 @@ class TrialRunner:
     ) -> CellResult:
         if method.plans_time and soft_limit < math.inf:
             method, soft_limit = method.within(max(soft_limit, _SHORTEST_BUDGET)), math.inf
-        X, known = self.task.training(cell, raw=method.raw)
+        training = self.task.training(cell, raw=method.raw)
         with ExitStack() as stack:
             stop = stack.enter_context(early_stop(soft_limit, clock=self.clock))
             stack.enter_context(deadline(limit, clock=self.clock))
@@ -142,10 +142,10 @@ class TrialRunner:
             stack.enter_context(np.errstate(over="ignore", invalid="ignore"))
             stack.enter_context(warnings.catch_warnings())
             warnings.simplefilter("ignore", ConvergenceWarning)
-            if X.size * X.shape[1] < _BLAS_THREADS_FROM:
+            if training.X.size * training.X.shape[1] < _BLAS_THREADS_FROM:
                 stack.enter_context(single_threaded_blas())
             start = self.clock()
-            distance = method.fit(X, known)
+            distance = method.fit_to(*training)
             fitted = self.clock()
             scores = self.task.score(distance, cell, raw=method.raw)
         return CellResult(scores, fitted - start, self.clock() - start, stop.happened)

@@ -49,19 +49,23 @@ def fold_of_labels(codes: Ints, n_folds: int, random: Random) -> Ints:
 def fold_of_classes(codes: Ints, groups: Ints | None, n_folds: int, random: Random) -> Ints:
     """Keep classes together, and classes that share a group; rows without a class stay."""
     inside = codes >= 0
-    together = codes
-    if groups is not None:
-        n_classes = int(codes.max(initial=-1)) + 1
-        component = components(
-            codes[inside], n_classes + groups[inside], n_classes + int(groups.max()) + 1
-        )
-        together = np.where(inside, component[codes], -1)
+    together = codes if groups is None else joined_classes(codes, groups)
     sets = random.permutation(np.unique(together[inside]))
     # One class alone cannot be judged: its rows have only each other to find.
     n_folds = max(2, min(n_folds, len(sets) // 2))
     fold_of_set = np.full(int(together.max(initial=-1)) + 2, -1, dtype=np.intp)
     fold_of_set[sets] = np.arange(len(sets)) % n_folds
     return fold_of_set[together]
+
+
+def joined_classes(codes: Ints, groups: Ints) -> Ints:
+    """Return a number for the classes that share groups, of each row; -1 without a class."""
+    inside = codes >= 0
+    n_classes = int(codes.max(initial=-1)) + 1
+    component = components(
+        codes[inside], n_classes + groups[inside], n_classes + int(groups.max()) + 1
+    )
+    return np.where(inside, component[codes], -1)
 
 
 def components(i: Ints, j: Ints, n: int) -> Ints:

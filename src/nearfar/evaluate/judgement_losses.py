@@ -53,7 +53,8 @@ def judgement_shares(judgements: Triplets | Pairs) -> Vector:
     """
     n = len(judgements)
     weight = np.ones(n) if judgements.weight is None else judgements.weight
-    if isinstance(judgements, Triplets):
+    similar = getattr(judgements, "similar", None)
+    if similar is None:
         return np.asarray(weight / weight.mean())
-    totals = np.bincount(judgements.similar, weight, minlength=2)
-    return np.asarray(weight * n / (2 * totals[judgements.similar.astype(np.intp)]))
+    totals = np.bincount(similar, weight, minlength=2)
+    return np.asarray(weight * n / (2 * totals[similar.astype(np.intp)]))

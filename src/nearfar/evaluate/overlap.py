@@ -11,7 +11,8 @@ and j, and so on: judgements that share k rows count k - C(k, 2) + C(k, 3) = 1 t
 place of people it is the variance of dyadic regression (P. M. Aronow, C. Samii, V. A. Assenova:
 Cluster-robust variance estimation for dyadic data, Political Analysis 23, 2015).
 
-It is at least the variance by groups: anchors of triplets, and connected pairs.
+It is at least the variance by groups: anchors of triplets, and connected pairs. If rows are in
+groups themselves, judgements that share a group of rows count like those that share a row.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from itertools import combinations
 
 import numpy as np
 
-from nearfar.constraints import Pairs, Triplets
+from nearfar.constraints import Pairs, Triplets, kind_of
 from nearfar.evaluate.intervals import group_variance, mean_interval
 from nearfar.evaluate.judgement_losses import judgement_shares
 from nearfar.typing import Ints, Vector
@@ -32,7 +33,7 @@ class OverlappingJudgements:
     Parameters
     ----------
     index : array of shape (n_judgements, 2 or 3)
-        Row numbers of each.
+        Row numbers of each, or numbers of their groups.
     groups : array of shape (n_judgements,)
         Number of the group of each.
     weight : array of shape (n_judgements,), optional
@@ -60,19 +61,36 @@ class OverlappingJudgements:
         self.weight = np.ones(len(index)) if weight is None else weight
         self.degree = degree
         rows, ordered = np.unique(np.sort(index, axis=1), return_inverse=True)
-        self._rows = ordered.reshape(index.shape)
+        self._rows, self._n_rows = ordered.reshape(index.shape), len(rows)
+        twice = np.zeros(index.shape, dtype=bool)
+        twice[:, 1:] = self._rows[:, 1:] == self._rows[:, :-1]
+        # A group that is in a judgement twice counts once; numbers of their own share nothing.
+        n_numbers = len(rows) + int(twice.sum())
+        self._rows[twice] = np.arange(len(rows), n_numbers)
         sizes = range(1, index.shape[1] + 1)
-        self._sets = [_numbered(self._rows, size, len(rows)) for size in sizes]
+        self._sets = [_numbered(self._rows, size, n_numbers) for size in sizes]
 
     def __len__(self) -> int:
         return len(self.groups)
 
     @classmethod
-    def of(cls, judgements: Triplets | Pairs, groups: Ints | None = None) -> OverlappingJudgements:
-        """Return triplets or pairs with their weights, by default in groups of their own."""
+    def of(
+        cls,
+        judgements: Triplets | Pairs,
+        groups: Ints | None = None,
+        row_groups: Ints | None = None,
+    ) -> OverlappingJudgements:
+        """Return triplets or pairs with their weights, by default in groups of their own.
+
+        `groups` are those of judgements, and `row_groups` those of rows.
+        """
+        index = judgements.index
+        if row_groups is not None:
+            index = row_groups[index]
+            groups = index.min(axis=1) if groups is None else groups
         groups = judgements.groups() if groups is None else groups
-        degree = 2.0 if isinstance(judgements, Pairs) else 1.0
-        return cls(judgements.index, groups, judgement_shares(judgements), degree)
+        degree = 2.0 if kind_of(judgements) == "pairs" else 1.0
+        return cls(index, groups, judgement_shares(judgements), degree)
 
     def variance(self, values: Vector) -> float:
         """Return the variance of the mean; nan marks judgements that were not made."""
@@ -85,7 +103,7 @@ class OverlappingJudgements:
         for number, sets in enumerate(self._sets):
             sums = np.bincount(sets.ravel(), np.tile(r, len(sets)))
             by_rows += (-1) ** number * float(sums @ sums)
-        n_rows = len(np.unique(self._rows[known]))
+        n_rows = int((np.unique(self._rows[known]) < self._n_rows).sum())
         # Residuals are too small, as the mean is that of the same rows; as in the jackknife.
         by_rows *= (n_rows / max(n_rows - len(self._sets), 1) / n) ** 2
         by_group = group_variance(r[known], self.groups[known])[0]
