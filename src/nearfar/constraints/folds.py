@@ -47,8 +47,12 @@ def fold_of_labels(codes: Ints, n_folds: int, random: Random) -> Ints:
 
 
 def fold_of_classes(codes: Ints, groups: Ints | None, n_folds: int, random: Random) -> Ints:
-    """Keep classes together, and classes that share a group; rows without a class stay."""
+    """Keep classes together, and classes that share a group; rows without a class stay.
+
+    There are no more folds than half the classes: one class alone cannot be told from others.
+    """
     inside = codes >= 0
+    n_folds = min(n_folds, max(2, len(np.unique(codes[inside])) // 2))
     together = codes if groups is None else joined_classes(codes, groups)
     sets = random.permutation(np.unique(together[inside]))
     # One class alone cannot be judged: its rows have only each other to find.
