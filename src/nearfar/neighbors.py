@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from nearfar.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
+from nearfar.constraints import kind_of
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.boosting import BoostMetric
 from nearfar.metrics.metric import Metric
@@ -228,7 +228,7 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
         y : array-like of shape (n_samples,)
             Class labels.
         """
-        if isinstance(y, Triplets | Pairs | Chunklets | ConstraintsOver):
+        if kind_of(y) != "labels":
             raise ValueError(
                 "A classifier needs class labels. "
                 "Fit a learner to the constraints and use its metric."

@@ -87,9 +87,9 @@ class TestAuto:
         seen = []
         fit = AutoMetric.fit
 
-        def note(self, X, y):
+        def note(self, X, y, groups=None):
             seen.append((len(X), self.budget))
-            return fit(self, X, y)
+            return fit(self, X, y, groups=groups)
 
         monkeypatch.setattr(AutoMetric, "fit", note)
         run("learn", "iris", *NCA_ONLY, "--folds", 3, "--goal", "ranking", "--budget", "90s")

@@ -20,7 +20,9 @@ from nearfar.cli.terminal import bars, command, counted, note, say, show_json
 from nearfar.comparison import Comparison
 from nearfar.comparison import compare as compare_methods
 from nearfar.comparison.compared_methods import ALL, Learners
-from nearfar.constraints import Pairs, Triplets
+from nearfar.comparison.splits import judgement_groups
+from nearfar.constraints import kind_of
+from nearfar.typing import Ints
 
 
 class HeldOutUnit(StrEnum):
@@ -82,10 +84,13 @@ def run_comparison(
     split: HeldOutUnit = HeldOutUnit.rows,
 ) -> Comparison:
     """Compare by labels, triplets or pairs, with progress on the terminal."""
-    if isinstance(known, Triplets | Pairs):
+    if rows.groups is not None:
+        _check_groups(rows.groups, testing.folds)
+    if kind_of(known) != "labels":
         if split is HeldOutUnit.classes:
             raise UserError("--split classes needs class labels; give --label.")
-        _check_judgements(known, testing.folds)
+        if rows.groups is None:
+            _check_judgements(known, testing.folds)
     elif split is HeldOutUnit.classes:
         _check_classes(known, testing.folds)
     else:
@@ -96,6 +101,7 @@ def run_comparison(
             known,
             learners,
             cv=testing.folds,
+            groups=rows.groups,
             split=split.value,
             n_neighbors=testing.neighbors,
             budget=budget,
@@ -105,12 +111,17 @@ def run_comparison(
         )
 
 
-def _check_judgements(known: Triplets | Pairs, folds: int) -> None:
-    groups = known.groups(folds) if isinstance(known, Pairs) else known.groups()
-    number = len(np.unique(groups))
+def _check_groups(groups: Ints, folds: int) -> None:
+    number = int(groups.max()) + 1
+    if folds > number:
+        raise UserError(f"--folds {folds} is more than the {counted(number, 'group')} of rows.")
+
+
+def _check_judgements(known: Any, folds: int) -> None:
+    number = len(np.unique(judgement_groups(known, folds)))
     if folds > number:
         what = counted(number, "anchor")
-        if isinstance(known, Pairs):
+        if kind_of(known) == "pairs":
             what = f"{counted(number, 'group')} of pairs that share rows"
         raise UserError(f"--folds {folds} is more than the {what}.")
 

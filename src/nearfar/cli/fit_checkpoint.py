@@ -74,10 +74,10 @@ class FitCheckpoint:
                 "run the same command again to continue."
             ) from error
 
-    def check(self, learner: MetricLearner | None, X: Any, y: Any) -> None:
+    def check(self, learner: MetricLearner | None, X: Any, y: Any, groups: Any = None) -> None:
         """Raise UserError if FILE is not a checkpoint, or that of another fit."""
         if self.path is not None and self.path.exists():
-            _read(self.path, None if learner is None else FitIdentity.of(learner, X, y))
+            _read(self.path, None if learner is None else FitIdentity.of(learner, X, y, groups))
 
     def fit(
         self,
@@ -85,6 +85,7 @@ class FitCheckpoint:
         X: Any,
         y: Any,
         describe: Callable[[Metric], Metric] = lambda metric: metric,
+        groups: Any = None,
     ) -> int:
         """Fit a learner, from where FILE is if it exists; FILE follows.
 
@@ -97,6 +98,8 @@ class FitCheckpoint:
             What to fit it to.
         describe : callable, optional
             Gives the metric in FILE its feature names.
+        groups : array of shape (n_samples,), optional
+            The group of each row.
 
         Returns
         -------
@@ -105,8 +108,8 @@ class FitCheckpoint:
         """
         done = 0
         if self.path is None or not can_continue(learner):
-            return int(learner.fit(X, y).n_iter_)
-        identity = FitIdentity.of(learner, X, y)
+            return int(learner.fit(X, y, groups=groups).n_iter_)
+        identity = FitIdentity.of(learner, X, y, groups)
         # A fit that may be continued is not validated, neither now nor then.
         learner.set_params(warm_start=True)
         if self.path.exists():
@@ -122,7 +125,7 @@ class FitCheckpoint:
             describe(metric).save(path, metadata={_METADATA_KEY: json.dumps(about)})
 
         with watching(_saving(save)):
-            return done + int(learner.fit(X, y).n_iter_)
+            return done + int(learner.fit(X, y, groups=groups).n_iter_)
 
 
 def can_continue(learner: MetricLearner) -> bool:
@@ -147,7 +150,7 @@ class FitIdentity:
     method : str
     parameters : dict of str to str
     data : str
-        Digest of the rows and of their labels or constraints.
+        Digest of the rows, of their labels or constraints, and of their groups.
 
     Examples
     --------
@@ -166,13 +169,13 @@ class FitIdentity:
     data: str
 
     @classmethod
-    def of(cls, learner: MetricLearner, X: Any, y: Any) -> FitIdentity:
+    def of(cls, learner: MetricLearner, X: Any, y: Any, groups: Any = None) -> FitIdentity:
         """Identify the fit of a learner."""
         parameters = learner.get_params(deep=False).items()
         return cls(
             type(learner).__name__,
             {name: repr(value) for name, value in parameters if name not in _MAY_DIFFER},
-            digest((X, y)),
+            digest((X, y) if groups is None else (X, y, groups)),
         )
 
 

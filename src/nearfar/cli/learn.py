@@ -38,7 +38,6 @@ from nearfar.cli.terminal import (
     show_json,
 )
 from nearfar.comparison import Comparison
-from nearfar.constraints import Pairs, Triplets
 from nearfar.learners.selection.auto_problem import EUCLIDEAN
 from nearfar.typing import Vector
 
@@ -99,7 +98,7 @@ def learn(
     if not json:
         say(task.summary)
     with kept:
-        kept.check(choice.learner, rows.X, task.supervision)
+        kept.check(choice.learner, rows.X, task.supervision, rows.groups)
         if checkpoint is not None and choice.learner and not can_continue(choice.learner):
             what = "only the comparison is kept"
             note(f"a fit of {choice.name} cannot continue; {what}, in {kept.comparison}.")
@@ -168,35 +167,39 @@ class LearnTask:
     path: Path | None = None
 
     @property
+    def kind(self) -> str:
+        """What is learned from: "labels", "numbers", "triplets" or "pairs"."""
+        return self.choice.kind_of(self.supervision)
+
+    @property
     def goal(self) -> str:
         """What a method is chosen for."""
-        if isinstance(self.supervision, Triplets | Pairs):
-            return type(self.supervision).__name__.lower()
-        return self.wanted.value
+        return self.kind if self.kind in ("triplets", "pairs") else self.wanted.value
 
     @property
     def summary(self) -> str:
         """What there is to learn from, in one line."""
         rows = counted(len(self.rows), "row")
         features = counted(self.rows.X.shape[1], "feature")
-        if isinstance(self.supervision, Triplets | Pairs):
-            known = counted(len(self.supervision), type(self.supervision).__name__.lower()[:-1])
-        elif self.choice.needs_numbers:
+        if self.kind == "labels":
+            known = counted(len(np.unique(self.supervision)), "class")
+        elif self.kind == "numbers":
             known = f"numbers from {self.supervision.min():g} to {self.supervision.max():g}"
         else:
-            known = counted(len(np.unique(self.supervision)), "class")
+            known = counted(len(self.supervision), self.kind[:-1])
         return f"{self.rows.name}: {rows} x {features}, {known}"
 
     def validate(self, testing: options.CrossValidation, checkpoint: Path | None) -> None:
         """Cross-validate the method beside simpler ones."""
         budget = None if self.budget is None else _COMPARISON_SHARE * self.budget
-        if self.choice.needs_numbers:
+        if self.kind == "numbers":
             assert self.choice.learner is not None
             with bars() as shown:
                 self.held_out = held_out_regression(
                     self.choice.learner,
                     self.rows.X,
                     self.supervision,
+                    self.rows.groups,
                     **asdict(testing),
                     progress=shown.update,
                 )
@@ -281,7 +284,7 @@ class LearnTask:
         if self._undecided:
             return "Nothing was written. Increase --budget, or name a --method."
         text = f"Nothing was written: use Euclidean distance for {self.goal}."
-        if isinstance(self.supervision, Triplets | Pairs):
+        if self.kind != "labels":
             return text
         other = next(goal.value for goal in Goal if goal != self.wanted)
         method = self.choice.select(self.comparison, other, strict=self.strict)

@@ -21,7 +21,7 @@ from nearfar.cli.row_input import InputRows
 from nearfar.cli.terminal import bars, convergence_notes
 from nearfar.comparison import Comparison, Method, default_methods, learned_method
 from nearfar.comparison.compared_methods import ALL, Learners, seeded
-from nearfar.constraints import Mining, Pairs, Triplets
+from nearfar.constraints import Kind, Mining, kind_of
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.classic import InverseCovariance
 from nearfar.learners.selection.auto import AutoMetric, known_learners
@@ -89,13 +89,15 @@ class MethodChoice:
             return None
         return {} if self.learner is None else {self.method.name: self.learner}
 
+    def kind_of(self, supervision: Any) -> Kind:
+        """Return what the method learns from if it is given this."""
+        return kind_of(supervision, numbers=self.needs_numbers)
+
     def check(self, supervision: Any) -> None:
         """Raise UserError if the method cannot learn from this kind of supervision."""
-        kinds = {Triplets: "triplets", Pairs: "pairs"}
-        kind = kinds.get(type(supervision), "numbers" if self.needs_numbers else "labels")
         if self.method is None:
             return
-        known = self.method.supervision
+        known, kind = self.method.supervision, self.kind_of(supervision)
         if kind not in known:
             raise UserError(
                 f"--method {self.name} learns from {' or '.join(known)}, not from {kind}; "
@@ -293,6 +295,6 @@ def fit_method(
             named = None if metric is None else rows.described(metric)
             return MethodFit(method, named, time.perf_counter() - start)
         learner = clone(method.estimator)
-        iterations = checkpoint.fit(learner, rows.X, supervision, rows.described)
+        iterations = checkpoint.fit(learner, rows.X, supervision, rows.described, rows.groups)
     metric = rows.described(learner.metric_)
     return MethodFit(method, metric, time.perf_counter() - start, learner, iterations)

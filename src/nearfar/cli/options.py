@@ -36,6 +36,13 @@ Label = Annotated[
     str | None,
     typer.Option(help="Column of labels; for .npz the name of an array, for .npy another file."),
 ]
+Group = Annotated[
+    str | None,
+    typer.Option(
+        help="Column of groups, such as persons: rows of one group are never both learned from and "
+        "tested on. For .npz the name of an array, for .npy another file."
+    ),
+]
 Drop = Annotated[
     list[str] | None, typer.Option(metavar="COLUMN,...", help="Columns to leave out; repeatable.")
 ]

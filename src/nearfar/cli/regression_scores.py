@@ -8,14 +8,14 @@ from collections.abc import Callable
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import KFold
+from sklearn.model_selection import GroupKFold, KFold
 from sklearn.neighbors import KNeighborsRegressor
 
 from nearfar.cli.errors import UserError
 from nearfar.cli.terminal import say, show_table
 from nearfar.comparison.compared_methods import STANDARDISED, UNSCALED, euclidean_metrics
 from nearfar.learners.base import MetricLearner
-from nearfar.typing import Floats, Vector
+from nearfar.typing import Floats, Ints, Vector
 
 LEARNED = "learned"
 
@@ -24,6 +24,7 @@ def held_out_regression(
     learner: MetricLearner,
     X: Floats,
     y: Vector,
+    groups: Ints | None = None,
     *,
     folds: int,
     neighbors: int,
@@ -34,12 +35,16 @@ def held_out_regression(
     if folds > len(y) or neighbors > len(y) - -(-len(y) // folds):
         raise UserError(f"{len(y)} rows are too few for {folds} folds and {neighbors} neighbours.")
     scores: dict[str, list[float]] = {name: [] for name in (UNSCALED, STANDARDISED, LEARNED)}
-    splitter = KFold(folds, shuffle=True, random_state=seed)
-    for number, (seen, unseen) in enumerate(splitter.split(X)):
+    if groups is not None and folds > groups.max() + 1:
+        raise UserError(f"--folds {folds} is more than the {groups.max() + 1} groups.")
+    kind = KFold if groups is None else GroupKFold
+    splitter = kind(folds, shuffle=True, random_state=seed)
+    for number, (seen, unseen) in enumerate(splitter.split(X, groups=groups)):
         progress(number, folds, "folds")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            metric = clone(learner).fit(X[seen], y[seen]).metric_
+            inner = None if groups is None else groups[seen]
+            metric = clone(learner).fit(X[seen], y[seen], groups=inner).metric_
         for name, scored in {**euclidean_metrics(X[seen]), LEARNED: metric}.items():
             regressor = KNeighborsRegressor(neighbors).fit(scored.transform(X[seen]), y[seen])
             scores[name].append(regressor.score(scored.transform(X[unseen]), y[unseen]))

@@ -64,7 +64,7 @@ def report(
     choice.check(known)
     shape = _image_shape(image_shape, rows)
     with kept:
-        kept.check(choice.learner, rows.X, known)
+        kept.check(choice.learner, rows.X, known, rows.groups)
         comparison = run_comparison(
             rows,
             known,
@@ -110,6 +110,7 @@ def _study(
         rows.name,
         rows.X,
         known,
+        groups=rows.groups,
         comparison=comparison,
         feature_names=rows.feature_names,
         ids=rows.ids,
@@ -202,9 +203,9 @@ def _learn(
         raise UserError(f"{method.name} is not a linear map; name another --method.")
     save_metric(fit.metric, path, rows.X)
 
-    def relearn(X: Any, y: Any) -> Any:
+    def relearn(X: Any, y: Any, groups: Any = None) -> Any:
         if isinstance(fit.method.estimator, MetricLearner):
-            return clone(fit.method.estimator).fit(X, y)
+            return clone(fit.method.estimator).fit(X, y, groups=groups)
         return method.learn(X, y)
 
     return {

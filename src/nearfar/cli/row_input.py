@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,10 @@ from nearfar.cli.table_formats import (
 from nearfar.cli.tables import ColumnChoice, columns_named, listed
 from nearfar.cli.terminal import note
 from nearfar.columns import Columns
+from nearfar.constraints.supervision import checked_groups
 from nearfar.learners.fitting import LARGEST_VALUE
 from nearfar.metrics.metric import Metric
-from nearfar.typing import Floats, Vector
+from nearfar.typing import Floats, Ints, Vector
 
 _PROBABLY_MISSING = {"NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "?"}
 """Labels that look like missing values."""
@@ -53,6 +54,8 @@ class InputRows:
         What to show for the rows.
     columns : Columns or None
         What the columns of the table became; None if all of them are numbers.
+    groups : array of shape (n_samples,) or None
+        Number of the group of each row.
     """
 
     name: str
@@ -62,6 +65,7 @@ class InputRows:
     ids: list[str] | None = None
     texts: list[str] | None = None
     columns: Columns | None = None
+    groups: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.X)
@@ -85,6 +89,18 @@ class InputRows:
         except (TypeError, ValueError):
             raise UserError("The labels are not numbers, which the method needs.") from None
 
+    def grouped(self, names: Any, where: str) -> InputRows:
+        """Return the rows with groups, and say how many there are."""
+        names = np.asarray(names)
+        if names.shape != (len(self),):
+            raise UserError(f"{len(self)} rows need one group each; {where} has {names.shape}.")
+        groups = checked_groups(names, len(self))
+        number = len(np.unique(groups))
+        if number < 2:
+            raise UserError(f"All rows are in the same group ({where}); at least two are needed.")
+        note(f"{number} groups of rows ({where}); no group is both learned from and tested on.")
+        return replace(self, groups=groups)
+
     def described(self, metric: Metric) -> Metric:
         """Return a metric with the names of these features, and the columns they are from."""
         if self.columns is not None:
@@ -102,6 +118,7 @@ def read_rows(
     label: str | None = None,
     drop: Sequence[str] | None = None,
     ids: str | None = None,
+    group: str | None = None,
     text: str | None = None,
     metric: Metric | None = None,
     rules: ColumnRules | None = None,
@@ -115,9 +132,9 @@ def read_rows(
     ----------
     source : str
         Path of a table or an array, or a dataset's name.
-    label, ids, text : str, optional
-        Columns with labels, names and texts of the rows. In an .npz file `label` is an array ("y"
-        by default), for an .npy file it is the path of another.
+    label, ids, group, text : str, optional
+        Columns with labels, names, groups and texts of the rows. In an .npz file `label` is an
+        array ("y" by default), for an .npy file it is the path of another; `group` likewise.
     drop : sequence of str, optional
         Columns to leave out.
     rules : ColumnRules, optional
@@ -138,17 +155,20 @@ def read_rows(
         if labelled and label is None:
             columns = listed(column_names(path))
             raise UserError(f"Name the column of labels with --label; {path} has {columns}.")
-        rows = _from_table(path, (label, ids, text), rules, metric, numeric, complete)
+        rows = _from_table(path, (label, ids, group, text), rules, metric, numeric, complete)
     elif rules.given or ids or text:
         raise UserError(f"Only tables ({', '.join(TABLES)}) have columns; {source} does not.")
     elif kind in ARRAYS:
         rows = _from_array(path, label, metric)
+        if group is not None and len(rows):
+            rows = rows.grouped(_array_beside(path, group, "groups"), group)
     elif path.is_file():
         raise UserError(f"{source} is not in a supported format: {', '.join(FORMATS)}.")
     else:
         rows = _from_dataset(source, metric)
-        if label is not None:
-            raise UserError(f"--label is for files, not for the dataset {source}.")
+        for option, given in {"--label": label, "--group": group}.items():
+            if given is not None:
+                raise UserError(f"{option} is for files, not for the dataset {source}.")
     if len(rows) == 0:
         raise UserError(f"{source} has no rows.")
     return rows
@@ -156,13 +176,13 @@ def read_rows(
 
 def _from_table(
     path: Path,
-    roles: tuple[str | None, str | None, str | None],
+    roles: tuple[str | None, str | None, str | None, str | None],
     rules: ColumnRules,
     metric: Metric | None,
     numeric: bool,
     complete: bool,
 ) -> InputRows:
-    label, ids, text = roles
+    label, ids, group, text = roles
     others = tuple(dict.fromkeys(name for name in roles if name is not None))
     found = prepare(path, others, rules, metric)
     if not found.feature_names:
@@ -174,7 +194,7 @@ def _from_table(
         y = _labels(frame[label], path, numeric) if complete else words(frame[label]).to_numpy()
     if y is not None and metric is None and not numeric:
         warn_of_leakage(found, y)
-    return InputRows(
+    rows = InputRows(
         stem_of(path),
         found.X,
         y,
@@ -183,6 +203,11 @@ def _from_table(
         None if text is None else words(frame[text]).to_list(),
         found.columns,
     )
+    if group is None or len(rows) == 0:
+        return rows
+    if n_missing := frame[group].null_count():
+        raise UserError(f"{n_missing} rows of {path} have no group in column {group}. Fill it in.")
+    return rows.grouped(frame[group].to_numpy(), f"column {group}")
 
 
 def words(column: pl.Series) -> pl.Series:
@@ -254,17 +279,21 @@ def _from_array(path: Path, label: str | None, metric: Metric | None) -> InputRo
     with open_table(path, ColumnChoice(metric=metric)) as table:
         X, features = table.read().X, table.features
     _check_size(X, features, path)
+    if label is None and kind_of(path) == ".npz" and "y" in array_names(path):
+        label = "y"
+    return InputRows(path.stem, X, None if label is None else _array_beside(path, label, "labels"))
+
+
+def _array_beside(path: Path, name: str, what: str) -> NDArray[Any]:
+    """Return another array of an .npz file, or the .npy file that has it."""
     if kind_of(path) == ".npz":
         names = array_names(path)
-        if label is not None and label not in names:
-            raise UserError(f"{path} has no array {label!r}; it has {listed(names)}.")
-        name = label or ("y" if "y" in names else None)
-        return InputRows(path.stem, X, None if name is None else load_array(path, name))
-    if label is None:
-        return InputRows(path.stem, X)
-    if Path(label).suffix.lower() != ".npy":
-        raise UserError(f"The labels of an .npy file are in another .npy file; got {label!r}.")
-    return InputRows(path.stem, X, load_array(Path(label)))
+        if name not in names:
+            raise UserError(f"{path} has no array {name!r}; it has {listed(names)}.")
+        return load_array(path, name)
+    if Path(name).suffix.lower() != ".npy":
+        raise UserError(f"The {what} of an .npy file are in another .npy file; got {name!r}.")
+    return load_array(Path(name))
 
 
 def _from_dataset(name: str, metric: Metric | None) -> InputRows:

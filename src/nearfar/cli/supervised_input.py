@@ -27,6 +27,7 @@ class SupervisedInput:
     triplets: options.TripletsPath = None
     pairs: options.PairsPath = None
     ids: options.Id = None
+    group: options.Group = None
 
     def __post_init__(self) -> None:
         if sum(given is not None for given in (self.label, self.triplets, self.pairs)) > 1:
@@ -35,7 +36,7 @@ class SupervisedInput:
     @property
     def files(self) -> list[str | Path | None]:
         """The files that are read."""
-        return [self.source, self.label, self.triplets, self.pairs]
+        return [self.source, self.label, self.triplets, self.pairs, self.group]
 
     def read(
         self, *, numbers: bool = False, text: str | None = None, metric: Metric | None = None
@@ -55,6 +56,7 @@ class SupervisedInput:
             self.source,
             label=self.label,
             ids=self.ids,
+            group=self.group,
             text=text,
             metric=metric,
             rules=ColumnRules(self.drop, self.numeric, self.categorical, self.impute),

@@ -180,7 +180,7 @@ def compare(
 
 def _labelled(
     X: ArrayLike,
-    y: ArrayLike,
+    y: Any,
     cv: Any,
     groups: ArrayLike | None,
     split: str,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from nearfar.constraints import Pairs
+from nearfar.constraints import Pairs, kind_of, unwrapped
 from nearfar.evaluate import neighbor_accuracy_curve, verification, verification_curve
 from nearfar.metrics.metric import Metric
 from nearfar.plots.canvas import (
@@ -185,7 +185,8 @@ def _verified(
     """Return the name, the curve and the measures of each metric."""
     check_metrics(metrics)
     check_finite(X)
-    if not isinstance(pairs, Pairs):
+    pairs = unwrapped(pairs)
+    if kind_of(pairs) != "pairs":
         raise ValueError(f"A {kind} curve needs Pairs; got {type(pairs).__name__}.")
     return [
         (name, verification_curve(metric, X, pairs), verification(metric, X, pairs))

@@ -14,11 +14,14 @@ from nearfar.evaluate.overlap import OverlappingJudgements
 from nearfar.evaluate.rankings import majority
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
-from nearfar.typing import Floats, Vector
+from nearfar.typing import Floats, Ints, Vector
 
 
 def compare_losses(
-    goal: str, losses: Mapping[str, Vector], overlap: OverlappingJudgements | None = None
+    goal: str,
+    losses: Mapping[str, Vector],
+    overlap: OverlappingJudgements | None = None,
+    groups: Ints | None = None,
 ) -> GoalComparison:
     """Compare methods with Euclidean distance by the losses of the same rows or judgements.
 
@@ -29,6 +32,8 @@ def compare_losses(
         By the names of methods; those of the baselines are known.
     overlap : OverlappingJudgements, optional
         The judgements, if these are not rows.
+    groups : array of shape (n,), optional
+        The group of each row.
 
     Examples
     --------
@@ -48,7 +53,7 @@ def compare_losses(
         )
         for name, values in losses.items()
     ]
-    return GoalComparison(results, goal, overlap=overlap)
+    return GoalComparison(results, goal, overlap=overlap, groups=groups)
 
 
 def _unused(X: Floats, y: Any) -> Metric:

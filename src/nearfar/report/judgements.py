@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from nearfar.constraints import Pairs, Triplets
+from nearfar.constraints import kind_of
 
 
-def describe(judgements: Triplets | Pairs) -> str:
+def describe(judgements: Any) -> str:
     """Return the number of judgements in a sentence.
 
     Examples
@@ -18,7 +20,7 @@ def describe(judgements: Triplets | Pairs) -> str:
     '3 pairs of 5 rows: 1 similar, 2 dissimilar.'
     """
     n_rows = len(np.unique(judgements.index))
-    if isinstance(judgements, Triplets):
+    if kind_of(judgements) == "triplets":
         n_anchors = len(np.unique(judgements.index[:, 0]))
         return f"{len(judgements)} triplets of {n_rows} rows, with {n_anchors} anchors."
     n_similar = int(judgements.similar.sum())

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nearfar import plots
-from nearfar.constraints import Pairs, RandomPairs
+from nearfar.constraints import RandomPairs
 from nearfar.metrics.importance import feature_importances, leading_directions
 from nearfar.plots.canvas import one_axes
 from nearfar.report.appendix import appendix_section
@@ -57,6 +57,11 @@ def _data(study: Study) -> Section:
         text = [f"{n_rows} rows, {n_features} features, {len(np.unique(study.labels))} classes."]
     elif study.judgements is not None:
         text.append(describe(study.judgements))
+    if study.groups is not None:
+        text.append(
+            f"The rows are in {len(np.unique(study.groups))} groups. No group is both learned from "
+            "and tested on, and tests and intervals count groups instead of rows."
+        )
     is_constant = np.ptp(study.X, axis=0) == 0
     constant = [name for name, flat in zip(study.features, is_constant, strict=True) if flat]
     if constant:
@@ -104,16 +109,18 @@ def _held_out(study: Study) -> str:
             "the plots are too optimistic."
         )
     if study.judgements is not None:
-        kind = type(study.judgements).__name__.lower()
         n_train, n_test = map(len, study.judgement_split)
         return (
-            f"The metric of the plots was learned from {n_train} {kind}; {n_test} are held out. "
+            f"The metric of the plots was learned from {n_train} {study.supervision}; {n_test} are "
+            "held out. "
             "The rows themselves are not held out."
         )
     n_train, n_test = map(len, study.split)
     note = ""
     if study.comparison is not None:
         note = " The choice of the method may have used all rows."
+    if study.groups is not None:
+        note = f" No group is among both.{note}"
     return f"The plots show {n_test} held-out rows; {n_train} other rows were learned from.{note}"
 
 
@@ -122,9 +129,8 @@ def _figures(study: Study) -> Iterator[tuple[Callable[[], Any], str]]:
     yield from _maps(study)
     if study.labels is not None:
         yield from _label_curves(study)
-    elif isinstance(study.judgements, Pairs):
-        unseen = study.judgement_split[1]
-        assert isinstance(unseen, Pairs)
+    elif study.supervision == "pairs":
+        unseen: Any = study.judgement_split[1]
         if unseen.similar.any() and not unseen.similar.all():
             yield (
                 lambda: plots.roc(_method_first(study), study.X, unseen),

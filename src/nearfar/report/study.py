@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
 
 from nearfar.comparison import Comparison, GoalComparison
 from nearfar.comparison.compared_methods import euclidean_metrics
-from nearfar.constraints import Pairs, Triplets
+from nearfar.constraints import Pairs, Split, Supervision, Triplets, kind_of
 from nearfar.evaluate.measures import HeldOutJudgements, measures_for
 from nearfar.evaluate.overlap import OverlappingJudgements
 from nearfar.learners.base import MetricLearner
@@ -25,7 +26,8 @@ from nearfar.typing import Floats, Ints, Vector
 Judgements = Triplets | Pairs
 
 _TEST_SHARE = 0.3
-_JUDGEMENT_FOLDS = 3
+_FOLDS = 3
+"""One of these is held out of judgements, and of rows in groups."""
 _MAX_ROWS = 20_000
 _DEFAULT_NEIGHBORS = 3
 
@@ -47,8 +49,9 @@ class Study:
         Name of the method that learned it.
     relearn : callable, optional
         Learns from rows and labels, or from rows and judgements, and returns a Metric or a fitted
-        learner. It is called with a part of the rows or judgements, to evaluate on the others.
-        Without it `metric` is evaluated as it is.
+        learner. It is called with a part of the rows or judgements, to evaluate on the others,
+        and with the `groups` of the rows if there are any. Without it `metric` is evaluated as it
+        is.
     comparison : Comparison, optional
     learner : MetricLearner, optional
         The learner fitted to all rows, for the plot of its history.
@@ -68,6 +71,8 @@ class Study:
         Goal of the comparison that the headline is about; by default the first.
     notes : sequence of (str, str), optional
         More to say in the appendix, such as how columns were prepared: names and texts.
+    groups : array of shape (n_samples,), optional
+        The number of the group of each row. A group is never on both sides of a split.
     """
 
     name: str
@@ -75,7 +80,7 @@ class Study:
     y: NDArray[Any] | Judgements
     metric: Metric
     method: str
-    relearn: Callable[[Floats, Any], Any] | None = None
+    relearn: Callable[..., Any] | None = None
     comparison: Comparison | None = None
     learner: MetricLearner | None = None
     feature_names: Sequence[str] | None = None
@@ -88,16 +93,22 @@ class Study:
     command: str = ""
     goal: str | None = None
     notes: Sequence[tuple[str, str]] = ()
+    groups: Ints | None = None
 
     @property
-    def labels(self) -> NDArray[Any] | None:
-        """Labels, if there are any."""
-        return None if isinstance(self.y, Triplets | Pairs) else self.y
+    def supervision(self) -> str:
+        """What is known of the rows: "labels", "triplets" or "pairs"."""
+        return kind_of(self.y)
 
     @property
-    def judgements(self) -> Judgements | None:
-        """Triplets or pairs, if there are no labels."""
-        return self.y if isinstance(self.y, Triplets | Pairs) else None
+    def labels(self) -> Any:
+        """Labels, or None if there are judgements."""
+        return self.y if self.supervision == "labels" else None
+
+    @property
+    def judgements(self) -> Any:
+        """Triplets or pairs, or None if there are labels."""
+        return None if self.supervision == "labels" else self.y
 
     @property
     def features(self) -> list[str]:
@@ -123,6 +134,14 @@ class Study:
             rows = np.sort(
                 np.random.default_rng(self.random_state).choice(rows, _MAX_ROWS, replace=False)
             )
+        if self.groups is not None:
+            known = Supervision.of(
+                None if self.labels is None else self.labels[rows],
+                len(rows),
+                groups=self.groups[rows],
+            )
+            found = self._first_split(known)
+            return rows[found.rows], rows[found.unseen_rows]
         n_test = int(np.ceil(_TEST_SHARE * len(rows)))
         classes = None
         if self.labels is not None:
@@ -137,10 +156,14 @@ class Study:
     @cached_property
     def judgement_split(self) -> tuple[Judgements, Judgements]:
         """Judgements to learn from, and held-out ones."""
-        judgements: Any = self.judgements
-        found: tuple[Judgements, Judgements] = next(
-            judgements.folds(_JUDGEMENT_FOLDS, random_state=self.random_state)
-        )
+        known = Supervision.of(self.judgements, len(self.X), groups=self.groups)
+        found: Any = self._first_split(known)
+        return found.known.given, found.unseen.given
+
+    def _first_split(self, known: Supervision) -> Split:
+        found = next(known.split(_FOLDS, check_random_state(self.random_state)), None)
+        if found is None:
+            raise ValueError(f"There is too little to hold out some of the {known.kind}.")
         return found
 
     @cached_property
@@ -149,9 +172,11 @@ class Study:
         if self.relearn is None:
             return self.metric
         if self.labels is None:
-            return self.relearn(self.X, self.judgement_split[0])
+            grouped = {} if self.groups is None else {"groups": self.groups}
+            return self.relearn(self.X, self.judgement_split[0], **grouped)
         train, _ = self.split
-        return self.relearn(self.X[train], self.labels[train])
+        grouped = {} if self.groups is None else {"groups": self.groups[train]}
+        return self.relearn(self.X[train], self.labels[train], **grouped)
 
     @property
     def evaluated_metric(self) -> Metric:
@@ -174,11 +199,6 @@ class Study:
             return []
         goals = self.comparison.goals.values()
         return sorted(goals, key=lambda goal: goal.goal != self.goal)
-
-    @property
-    def supervision(self) -> str:
-        """What is known of the rows: "labels", "triplets" or "pairs"."""
-        return "labels" if self.judgements is None else type(self.judgements).__name__.lower()
 
     @property
     def baseline(self) -> str:
@@ -213,8 +233,11 @@ class Study:
         losses = {name: self._losses(metric) for name, metric in metrics.items()}
         goal = measures_for(self.supervision)[0].goal
         if self.judgements is None:
-            return compare_losses(goal, losses)
-        return compare_losses(goal, losses, OverlappingJudgements.of(self.judgement_split[1]))
+            groups = None if self.groups is None else self.groups[self.split[1]]
+            return compare_losses(goal, losses, groups=groups)
+        unseen = self.judgement_split[1]
+        overlap = OverlappingJudgements.of(unseen, row_groups=self.groups)
+        return compare_losses(goal, losses, overlap)
 
     def _losses(self, metric: Metric) -> Vector:
         """Loss of each held-out row, or of each judgement in proportion to its weight."""

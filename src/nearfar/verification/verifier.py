@@ -13,7 +13,7 @@ from sklearn.utils import _safe_indexing, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from nearfar.constraints import Chunklets, ConstraintsOver, Pairs, Triplets
+from nearfar.constraints import ConstraintsOver, Pairs, kind_of, unwrapped
 from nearfar.evaluate import LikelihoodRatios, verification, verification_curve
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.max_margin import MaxMarginMetric
@@ -214,8 +214,8 @@ class PairVerifier(BaseEstimator):
 
     def score(self, X: ArrayLike, y: Pairs | ConstraintsOver) -> float:
         """Return the share of pairs classified correctly."""
-        pairs = y.constraints if isinstance(y, ConstraintsOver) else y
-        if not isinstance(pairs, Pairs):
+        pairs = unwrapped(y)
+        if kind_of(pairs) != "pairs":
             raise ValueError(f"score needs Pairs; got {type(pairs).__name__}.")
         return float(np.average(self.predict(X, pairs) == pairs.similar, weights=pairs.weight))
 
@@ -235,14 +235,14 @@ class PairVerifier(BaseEstimator):
         self, X: ArrayLike, y: Any, rng: np.random.RandomState
     ) -> tuple[CalibrationSplit, NDArray[Any] | None]:
         """Return what to learn from and to calibrate on, and the labels if there are any."""
-        if isinstance(y, ConstraintsOver):
-            y = y.constraints
-        if isinstance(y, Triplets | Chunklets):
-            kind = type(y).__name__
-            raise ValueError(f"{kind} do not say which pairs are dissimilar; give Pairs or labels.")
+        kind = kind_of(y)
+        if kind in ("triplets", "chunklets"):
+            raise ValueError(
+                f"{kind.capitalize()} do not say which pairs are dissimilar; give Pairs or labels."
+            )
         split: SplitBy = self.split or ("rows" if self.target is None else "classes")
-        if isinstance(y, Pairs):
-            return split_pairs(y, split, self.calibration, rng), None
+        if kind == "pairs":
+            return split_pairs(unwrapped(y), split, self.calibration, rng), None
         labels = column_or_1d(y)
         check_consistent_length(X, labels)
         check_classification_targets(labels)

@@ -1,0 +1,155 @@
+"""``--group``: rows of a group are near copies of each other, with classes at random."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from nearfar import NCA, Metric, RandomTriplets, compare
+from nearfar.cli.fit_checkpoint import FitIdentity
+from problems import noisy_copies
+
+X, Y, GROUPS = noisy_copies()
+LABELLED = ["copies.csv", "--label", "kind"]
+GROUPED = [*LABELLED, "--group", "person"]
+AUTO = ["--set", "candidates=['DRMetric','RCA']", "--folds", 3]
+
+
+@pytest.fixture(autouse=True)
+def copies(folder):
+    """The rows as a table and as arrays."""
+    table = pl.DataFrame(X, schema=[f"x{i}" for i in range(6)]).with_columns(
+        pl.Series("kind", np.array(["a", "b"])[Y]),
+        pl.Series("person", [f"p{group:02}" for group in GROUPS]),
+        pl.Series("size", np.random.default_rng(1).standard_normal(60)[GROUPS]),
+    )
+    table.drop("size").write_csv("copies.csv")
+    table.drop("kind").write_csv("sizes.csv")
+    np.savez("copies.npz", X=X, y=Y, person=GROUPS)
+    np.save("copies.npy", X)
+    np.save("kinds.npy", Y)
+    np.save("persons.npy", GROUPS)
+    return folder
+
+
+def errors(found):
+    return {method["name"]: method["error"] for method in found["methods"]}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        GROUPED,
+        ["copies.npz", "--group", "person"],
+        ["copies.npy", "--label", "kinds.npy", "--group", "persons.npy"],
+    ],
+)
+def test_compare(run, document, source):
+    options = ["--method", "rca", "--folds", 3]
+    found = document("compare", *source, *options)
+    expected = compare(X, Y, ["RCA"], cv=3, groups=GROUPS)
+    assert found["n_groups"] == 60
+    assert errors(found) == {result.name: result.error for result in expected.results}
+    assert min(errors(found).values()) > 0.35
+
+
+def test_without_groups_the_error_is_too_good(document):
+    assert (
+        max(
+            errors(
+                document("compare", *LABELLED, "--drop", "person", "--method", "rca", "--folds", 3)
+            ).values()
+        )
+        < 0.05
+    )
+
+
+def test_the_note_and_the_title(run):
+    result = run("compare", *GROUPED, "--method", "rca", "--folds", 3)
+    assert "60 groups of rows (column person)" in result.stderr
+    assert "480 rows in 60 groups" in result.stdout
+
+
+def test_learn(document, folder):
+    """Copies promise a metric that helps, and other groups do not."""
+    options = [*AUTO, "--no-comparison"]
+    plain = document("learn", *LABELLED, "--drop", "person", *options)
+    assert plain["expected"]["value"] < 0.05
+    found = document("learn", *GROUPED, *options, code=None)
+    assert found["expected"]["value"] > 0.35
+
+
+def test_the_group_is_not_a_feature(run, folder):
+    run("learn", *GROUPED, "--method", "rca", "--folds", 2)
+    names = Metric.load(folder / "copies.safetensors").feature_names
+    assert names == tuple(f"x{i}" for i in range(6))
+
+
+def test_learn_compares_by_groups(document):
+    found = document("learn", *GROUPED, *AUTO, code=None)
+    assert found["comparison"]["n_groups"] == 60
+    assert errors(found["comparison"])["AutoMetric"] > 0.35
+
+
+def test_numbers(document):
+    options = ["--method", "mlkr", "--label", "size", "--max-iter", 5, "--folds", 3]
+    plain = document("learn", "sizes.csv", *options, "--drop", "person")
+    found = document("learn", "sizes.csv", *options, "--group", "person")
+    assert np.mean(plain["held_out"]["learned"]) > 0.9
+    assert np.mean(found["held_out"]["learned"]) < 0.3
+
+
+def test_triplets(run, document):
+    triplets = RandomTriplets(3000)(X, Y, np.random.RandomState(0))
+    pl.DataFrame(triplets.index, schema=["anchor", "near", "far"]).write_csv("triplets.csv")
+    source = ["copies.csv", "--drop", "kind", "--group", "person", "--triplets", "triplets.csv"]
+    options = ["--method", "lsml", "--folds", 3]
+    assert document("compare", *source, *options)["n_groups"] == 60
+    text = run("compare", *source, *options).stdout
+    assert "3000 triplets of 480 rows in 60 groups" in text
+    assert "those between groups that are learned from and groups that are held out" in text
+
+
+def test_report(run, folder):
+    options = ["--method", "rca", "--folds", 3]
+    run("report", *GROUPED, *options, "--out", "grouped.html")
+    page = (folder / "grouped.html").read_text()
+    assert "The rows are in 60 groups." in page
+    assert "480 rows in 60 groups" in page
+    assert "No group is among both." in page
+    assert "--group person" in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["iris", "--group", "name"], "--group is for files"),
+        (["iris.csv", "--label", "species", "--drop", "name", "--group", "no"], "has no column"),
+        (["copies.npz", "--group", "no"], "has no array 'no'"),
+        (["copies.npy", "--label", "kinds.npy", "--group", "no"], "are in another .npy file"),
+        (["copies.npz", "--group", "X"], "480 rows need one group each"),
+        (["gaps.csv", "--label", "kind", "--group", "person"], "1 rows of gaps.csv have no group"),
+        (["one.csv", "--label", "kind", "--group", "person"], "in the same group"),
+    ],
+)
+def test_errors(fail, arguments, message):
+    table = pl.read_csv("copies.csv")
+    first = pl.int_range(pl.len()) == 0
+    table.with_columns(person=pl.when(~first).then("person")).write_csv("gaps.csv")
+    table.with_columns(person=pl.lit("p")).write_csv("one.csv")
+    assert message in fail("compare", *arguments, "--method", "rca")
+
+
+@pytest.mark.parametrize("method", ["rca", "mlkr"])
+def test_too_few_groups(run, method):
+    source = ["sizes.csv", "--label", "size"] if method == "mlkr" else LABELLED
+    options = ["--group", "person", "--method", method, "--folds", 61]
+    assert "more than the 60 groups" in run("learn", *source, *options, code=2).stderr
+
+
+def test_a_checkpoint_is_of_the_same_groups():
+    same, other = FitIdentity.of(NCA(), X, Y, GROUPS), FitIdentity.of(NCA(), X, Y, GROUPS // 2)
+    assert same == FitIdentity.of(NCA(), X, Y, GROUPS)
+    assert same != other
+    assert same != FitIdentity.of(NCA(), X, Y)
