@@ -95,7 +95,8 @@ class InputRows:
         if names.shape != (len(self),):
             raise UserError(f"{len(self)} rows need one group each; {where} has {names.shape}.")
         groups = checked_groups(names, len(self))
-        number = len(np.unique(groups))
+        assert groups is not None
+        number = int(groups.max(initial=-1)) + 1
         if number < 2:
             raise UserError(f"All rows are in the same group ({where}); at least two are needed.")
         note(f"{number} groups of rows ({where}); no group is both learned from and tested on.")
