@@ -9,7 +9,8 @@ g of variance s^2 over the rows, and the reference's loss l,
 
 - c allows for what rows share (`evaluate.measures`). Errors are nearly independent, as are searches
   among documents; rankings are not. For triplets and pairs, which share rows, the first term of v
-  is that of `evaluate.overlap`, and n is the number of anchors or connected groups.
+  is that of `evaluate.overlap`, and n is the number of anchors or connected groups. If rows are in
+  groups, or classes were not learned from, each of these counts like a row.
 - 1 / n^2 is the variance of one more row on which the methods differ: few such rows tell little.
 - tau says how much there is to gain in these data. It is the same for all methods, and this is
   what keeps the best of many from being overrated: where little can be gained, some methods still
