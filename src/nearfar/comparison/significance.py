@@ -1,13 +1,13 @@
 """Tests of the difference between two methods.
 
+If rows are in groups, a row below is a group: the mean difference over its rows.
+
 Errors are compared by the sign test: among the rows on which two methods differ, one is wrong less
 often than a fair coin would explain.
 
-If rows are in groups, what counts in both is the mean difference over the rows of a group.
-
 Rankings must pass two tests on the mean difference in average precision:
 
-- by rows, groups or unseen classes: their variance is a multiple of that of independent ones, because
+- by rows, or by unseen classes: their variance is a multiple of that of independent ones, because
   each is a query and also a result in the rankings of the others (`evaluate.measures`);
 - by folds: Student's test with the variance increased for training rows that folds share (C.
   Nadeau, Y. Bengio: Inference for the generalization error, Machine Learning 52, 2003). It covers
