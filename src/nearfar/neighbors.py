@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.constraints import kind_of
+from nearfar.evaluate.neighbor_votes import class_shares, majority
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.boosting import BoostMetric
 from nearfar.metrics.metric import Metric
@@ -254,18 +255,25 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most frequent class among the nearest neighbours, the first of ties."""
         check_is_fitted(self)
+        codes = self._neighbor_classes(X)
+        if codes is not None:
+            return self.classes_[majority(codes)]
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the share of each class among the nearest neighbours."""
         check_is_fitted(self)
+        codes = self._neighbor_classes(X)
+        if codes is not None:
+            return class_shares(codes, len(self.classes_))
         points = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        soft_votes = getattr(self.metric_, "class_votes", None)
-        if self.gate == "soft" and soft_votes is not None:
-            shares: NDArray[np.float64] = soft_votes(self.gallery_.X, self._codes, points)[1]
-            return shares
-        found = self.gallery_.search(points).nearest(self.n_neighbors)[1]
-        n_classes = len(self.classes_)
-        votes = np.arange(len(found))[:, None] * n_classes + self._codes[found]
-        counts = np.bincount(votes.ravel(), minlength=len(found) * n_classes)
-        return counts.reshape(len(found), n_classes) / self.n_neighbors
+        soft: Any = self.metric_
+        shares: NDArray[np.float64] = soft.class_votes(self.gallery_.X, self._codes, points)[1]
+        return shares
+
+    def _neighbor_classes(self, X: ArrayLike) -> Ints | None:
+        """Return the classes of the nearest rows; None if soft neighbours of a gate vote."""
+        if self.gate == "soft" and hasattr(self.metric_, "class_votes"):
+            return None
+        points = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        return self._codes[self.gallery_.search(points).nearest(self.n_neighbors)[1]]

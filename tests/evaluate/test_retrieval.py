@@ -15,7 +15,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from nearfar import evaluate
 from nearfar.constraints import Triplets
-from nearfar.evaluate.rankings import majority
+from nearfar.evaluate.neighbor_votes import majority
 from nearfar.metrics import search
 from nearfar.metrics.metric import Metric
 

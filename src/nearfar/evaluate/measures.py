@@ -35,7 +35,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar.evaluate.judgement_losses import judgement_shares, misplaced
-from nearfar.evaluate.rankings import average_precision_at_r, majority, triplet_shares
+from nearfar.evaluate.neighbor_votes import majority
+from nearfar.evaluate.rankings import average_precision_at_r, triplet_shares
 from nearfar.typing import Floats, Ints, Vector
 
 ROW_NOISE, CLASS_NOISE = 4.0, 2.0

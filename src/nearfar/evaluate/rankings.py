@@ -1,4 +1,4 @@
-"""Scores of votes and rankings, one for each query; every measure of neighbours uses these."""
+"""Scores of rankings, one for each query; every measure of neighbours uses these."""
 
 from __future__ import annotations
 
@@ -7,23 +7,6 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from nearfar.typing import Floats, Ints, Vector
-
-
-def majority(labels: Ints) -> Ints:
-    """Return the most frequent label of each row; of several, the smallest.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.evaluate.rankings import majority
-    >>> majority(np.array([[2, 0, 2], [2, 1, 0]]))
-    array([2, 0])
-    """
-    ordered = np.sort(labels, axis=1)
-    place = np.broadcast_to(np.arange(ordered.shape[1]), ordered.shape)
-    first = np.diff(ordered, axis=1, prepend=-1) != 0
-    run = place - np.maximum.accumulate(np.where(first, place, 0), axis=1)
-    return np.take_along_axis(ordered, run.argmax(axis=1)[:, None], axis=1)[:, 0]
 
 
 def average_precision(hits: NDArray[np.bool_], relevant: Ints) -> Vector:

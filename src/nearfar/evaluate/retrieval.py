@@ -27,7 +27,8 @@ from scipy import sparse
 
 from nearfar.constraints import Triplets
 from nearfar.evaluate.dcg import discounts, ideal_dcg
-from nearfar.evaluate.rankings import average_precision_at_r, majority
+from nearfar.evaluate.neighbor_votes import majority
+from nearfar.evaluate.rankings import average_precision_at_r
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import Gallery, Search
 from nearfar.typing import Floats, Ints, Vector

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from nearfar.comparison import GoalComparison, Method, MethodResult, default_methods
 from nearfar.evaluate.measures import measure_of
+from nearfar.evaluate.neighbor_votes import majority
 from nearfar.evaluate.overlap import OverlappingJudgements
-from nearfar.evaluate.rankings import majority
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
 from nearfar.typing import Floats, Ints, Vector

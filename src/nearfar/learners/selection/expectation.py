@@ -29,8 +29,8 @@ from nearfar.evaluate.measures import (
     HeldOutJudgements,
     Measure,
 )
+from nearfar.evaluate.neighbor_votes import majority
 from nearfar.evaluate.overlap import OverlappingJudgements
-from nearfar.evaluate.rankings import majority
 from nearfar.evaluate.retrieval import average_precisions
 from nearfar.metrics.metric import Metric
 from nearfar.typing import Floats, Ints
