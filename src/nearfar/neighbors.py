@@ -18,6 +18,7 @@ from nearfar.learners.boosting import BoostMetric
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import Gallery, Search
 from nearfar.metrics.signed_form import as_metric
+from nearfar.typing import Ints
 
 
 def kneighbors(

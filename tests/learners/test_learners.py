@@ -641,7 +641,7 @@ def test_what_cannot_be_computed_is_an_error_in_words(kind, monkeypatch):
     def fail(*arguments):
         raise kind("Singular matrix")
 
-    monkeypatch.setattr(nearfar.RCA, "_solution", fail)
+    monkeypatch.setattr(nearfar.RCA, "_formula", fail)
     with pytest.raises(ValueError, match=r"^The fit failed: Singular matrix\.$"):
         nearfar.RCA().fit(X, Y)
     sizes = np.array([1.0, 1e9, 1.0, 1.0])
