@@ -19,7 +19,7 @@ from nearfar.cli import options
 from nearfar.cli.compare import run_comparison
 from nearfar.cli.errors import UserError
 from nearfar.cli.fit_checkpoint import FitCheckpoint, can_continue
-from nearfar.cli.fit_cost import check_cost
+from nearfar.cli.fit_estimate import check_cost
 from nearfar.cli.method_options import AUTO, Goal, MethodChoice, MethodFit, find_method, fit_method
 from nearfar.cli.metric_files import check_metric_output, save_metric
 from nearfar.cli.regression_scores import held_out_regression, show_held_out

@@ -110,7 +110,7 @@ class Method:
         return isinstance(self.estimator, MetricLearner) and "budget" in self.estimator.get_params()
 
     def within(self, seconds: float) -> Method:
-        """Return a method that plans its time, with at most so many seconds for a fit."""
+        """Return a method that plans its time, with at most this number of seconds for a fit."""
         budget = min(self.estimator.budget, seconds)
         estimator = clone(self.estimator).set_params(budget=budget)
         return replace(self, fit=partial(_fit_learner, estimator), estimator=estimator)

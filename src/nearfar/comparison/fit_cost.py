@@ -38,16 +38,16 @@ class CostModel:
         self._at_least: dict[str, dict[int, float]] = defaultdict(dict)
 
     def observe(self, name: str, n_train: int, seconds: float) -> None:
-        """Note how long a method took on so many training rows."""
+        """Note how long a method took on a number of training rows."""
         self._observed[name][n_train].append(seconds)
         self._at_least[name].pop(n_train, None)
 
     def observe_unfinished(self, name: str, n_train: int, seconds: float) -> None:
-        """Note that a method did not finish in so many seconds: assume that it takes twice that."""
+        """Note that a method did not finish in a time limit: assume that it takes twice as long."""
         self._at_least[name][n_train] = 2 * seconds
 
     def predict(self, name: str, n_train: int) -> float:
-        """Return the expected time on so many training rows; 0 if nothing is known."""
+        """Return the expected time on a number of training rows; 0 if nothing is known."""
         times = {n: float(np.mean(seconds)) for n, seconds in self._observed[name].items()}
         limits = self._at_least[name]
         exponent = self._exponent(name)

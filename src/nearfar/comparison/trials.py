@@ -91,10 +91,10 @@ class TrialRunner:
         method : Method
         cell : Cell
         limit : float
-            Give up after so many seconds.
+            Give up after this number of seconds.
         soft_limit : float
-            End the fit after so many seconds, and score the metric so far. A method that plans its
-            time gets this as its budget.
+            End the fit after this number of seconds, and score the metric so far. A method that
+            plans its time gets this as its budget.
 
         Returns
         -------

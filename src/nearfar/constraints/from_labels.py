@@ -46,8 +46,8 @@ class NearestTriplets:
         features, which takes a minute; beyond that it is approximate if faiss is installed, and
         takes anchors otherwise and for rows that are not in memory.
     anchors : int, optional
-        Number of anchors, if "auto" or "anchors" shall take a sample of so many. By default as many
-        as a minute allows, and at least 2,000.
+        Number of anchors, if "auto" or "anchors" shall take a sample. By default as many as a
+        minute allows, and at least 2,000.
 
     Notes
     -----

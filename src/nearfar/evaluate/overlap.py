@@ -122,7 +122,7 @@ class OverlappingJudgements:
 
 
 def _numbered(rows: Ints, size: int, n_rows: int) -> Ints:
-    """Return numbers for the sets of so many rows that each judgement has, one set a line."""
+    """Return a number for each set of rows that a judgement has, one set a line."""
     codes = [
         np.ravel_multi_index(tuple(rows[:, columns].T), (n_rows,) * size)
         for columns in map(list, combinations(range(rows.shape[1]), size))

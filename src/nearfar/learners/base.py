@@ -24,7 +24,7 @@ from nearfar.learners import fitting
 from nearfar.learners.declaration import ParametersMixin, learner
 from nearfar.learners.estimate import EstimateMixin
 from nearfar.learners.explanations import restore_on_error
-from nearfar.learners.fitting import Data, Method, Observer, kinds_read
+from nearfar.learners.fitting import Data, FitMethod, Observer, kinds_read
 from nearfar.learners.metric_score import share_right
 from nearfar.learners.problem import FitInput, Problem, WarmStart
 from nearfar.learners.selection.choice import Selection, Shrinkage
@@ -82,7 +82,7 @@ class MetricLearner(
     def _build_problem(self, data: FitInput) -> Problem:
         """Build the learner's problem."""
 
-    def _method(self) -> Method:
+    def _method(self) -> FitMethod:
         """Return what a fit needs to know of the learner; what it is not told has defaults."""
         settled, paper = self._settled(), self._follows_paper
         scale, prior = settled.scale, getattr(settled, "prior", "identity")
@@ -95,7 +95,7 @@ class MetricLearner(
         elif scale == "auto" and warm:
             scale = getattr(self, "scale_", None) or scale
         seed = getattr(self, "random_state", 0)
-        return Method(
+        return FitMethod(
             name=type(self).__name__,
             build=settled._build_problem,
             numbers=self.supervision == ("numbers",),
@@ -156,7 +156,7 @@ class MetricLearner(
         problem: Problem,
         prepared: FitInput,
         data: Data,
-        method: Method,
+        method: FitMethod,
         selection: Selection,
         given: tuple[Any, Any] = (None, None),
         mined: list[Any] | None = None,

@@ -30,7 +30,7 @@ from scipy.optimize import nnls
 from sklearn.base import clone
 
 from nearfar.learners import fitting
-from nearfar.learners.fitting import Data, Method
+from nearfar.learners.fitting import Data, FitMethod
 from nearfar.learners.selection.choice import MAX_TRIAL_ROWS, Selection
 from nearfar.runtime.deadline import Clock
 from nearfar.runtime.threads import limited_threads
@@ -168,7 +168,7 @@ class Measured:
 
 
 def estimate_fit(
-    method: Method,
+    method: FitMethod,
     data: Data,
     *,
     budget: float,
@@ -179,7 +179,7 @@ def estimate_fit(
 
     Parameters
     ----------
-    method : Method
+    method : FitMethod
     data : Data
     budget : float
         About how many seconds the samples may take.
@@ -202,7 +202,7 @@ def estimate_fit(
     )
 
 
-def _growing_fits(method: Method, data: Data, budget: float, clock: Clock) -> list[Measured]:
+def _growing_fits(method: FitMethod, data: Data, budget: float, clock: Clock) -> list[Measured]:
     """Fit samples of twice the size each, until that takes a share of the budget."""
     everything = _size(data)
     measured: list[Measured] = []
@@ -227,7 +227,7 @@ def _growing_fits(method: Method, data: Data, budget: float, clock: Clock) -> li
 
 
 def measure_time(
-    method: Method, data: Data, selection: Selection | None, clock: Clock
+    method: FitMethod, data: Data, selection: Selection | None, clock: Clock
 ) -> tuple[Selection, Measured]:
     """Fit a sample, and time the phases; a given selection is not validated again."""
     start = clock()
@@ -380,7 +380,7 @@ def _iterations(measured: Sequence[Measured], size: int) -> float:
     return float(min(number, last.max_iter))
 
 
-def _memory(method: Method, data: Data, measured: Sequence[Measured]) -> dict[str, float]:
+def _memory(method: FitMethod, data: Data, measured: Sequence[Measured]) -> dict[str, float]:
     """Return what takes the memory of a fit to the data, in bytes: the stage that needs most.
 
     The choice of a scale and trial fits look at a bounded number of rows or constraints.
@@ -395,7 +395,7 @@ def _memory(method: Method, data: Data, measured: Sequence[Measured]) -> dict[st
     return {largest: stages[largest]} if stages[largest] > sum(fit.values()) else fit
 
 
-def _fit_memory(method: Method, data: Data, last: int) -> dict[str, float]:
+def _fit_memory(method: FitMethod, data: Data, last: int) -> dict[str, float]:
     """Return what takes the memory of the fit itself, from fits of two iterations to samples.
 
     Samples are at least so large that tiles of pairs have their full size, and otherwise twice as
@@ -420,7 +420,7 @@ def _fit_memory(method: Method, data: Data, last: int) -> dict[str, float]:
     }
 
 
-def _trial_memory(method: Method, data: Data, sizes: Sequence[int]) -> float:
+def _trial_memory(method: FitMethod, data: Data, sizes: Sequence[int]) -> float:
     """Return the peak memory of trial fits on held-out data, by the line through two sizes."""
     samples = [_sample(data, size) for size in sizes[-2:]]
     peaks = [peak_of(partial(fitting.select, sample, "unit", method)) for sample in samples]

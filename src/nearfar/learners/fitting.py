@@ -6,8 +6,8 @@
     history   = run(problem, selection)            the solver's generator, with observers
     fitted    = finish(problem, history, ...)      one metric, in the units of X
 
-with  problem = method.build(prepare(data, scale, ...)).  A learner contributes `Method.build`, from
-FitInput to Problem.
+with  problem = method.build(prepare(data, scale, ...)).  A learner contributes `FitMethod.build`,
+from FitInput to Problem.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Method:
+class FitMethod:
     """What a fit needs to know of a learner.
 
     Attributes
@@ -139,7 +139,7 @@ def check(
     X: Any,
     y: Any,
     groups: Any,
-    method: Method,
+    method: FitMethod,
     validate: Callable[..., Any],
     *,
     min_samples: int = 2,
@@ -151,7 +151,7 @@ def check(
     X : array-like of shape (n_samples, n_features), path, Dask array or Rows
     y : array-like of shape (n_samples,), or constraints
     groups : array-like of shape (n_samples,) or None
-    method : Method
+    method : FitMethod
     validate : callable
         scikit-learn's `validate_data` of the estimator.
     min_samples : int, default=2
@@ -171,7 +171,7 @@ def check(
     return Data(points, Supervision.of(y, len(points), groups=groups, numbers=method.numbers))
 
 
-def _rows(X: Any, kind: Kind, method: Method) -> Rows | None:
+def _rows(X: Any, kind: Kind, method: FitMethod) -> Rows | None:
     """Return X as rows that are read in blocks; None if it is an array in memory.
 
     A memory-mapped array is read whole for learners that do not read blocks.
@@ -205,7 +205,7 @@ def check_in_memory(X: Points) -> None:
         )
 
 
-def check_learnable(data: Data, method: Method) -> None:
+def check_learnable(data: Data, method: FitMethod) -> None:
     """Refuse what cannot be learned from: values out of range, too many components."""
     _check_magnitude(data.X)
     most = method.most_components or data.X.shape[1]
@@ -234,7 +234,7 @@ def _check_magnitude(X: Points) -> None:
         )
 
 
-def choose_scale(data: Data, method: Method) -> str | None:
+def choose_scale(data: Data, method: FitMethod) -> str | None:
     """Return the scale to use, chosen by the data if it is "auto"."""
     given = method.given
     if method.scale != "auto":
@@ -280,7 +280,7 @@ def warm_start(fitted: Any, data: Data) -> WarmStart | None:
     return last if last is not None and last.metric is metric else WarmStart(metric)
 
 
-def select(data: Data, scale: str | None, method: Method) -> Selection:
+def select(data: Data, scale: str | None, method: FitMethod) -> Selection:
     """Choose iterations and shrinkage on held-out data, unless that is turned off."""
     fraction = method.fraction
     if fraction == "auto":
@@ -405,7 +405,7 @@ def finish(
     prepared: FitInput,
     data: Data,
     selection: Selection,
-    method: Method,
+    method: FitMethod,
 ) -> Fitted:
     """Build the metric in the units of X, and shrink it to the prior as far as was selected."""
     metric = learned = problem.metric(history, builder)
@@ -426,7 +426,7 @@ def finish(
     return Fitted(metric, attributes)
 
 
-def builder_of(problem: Problem, data: FitInput, method: Method) -> MetricBuilder:
+def builder_of(problem: Problem, data: FitInput, method: FitMethod) -> MetricBuilder:
     """Return what turns the solver's result into a metric."""
     features = data.Z if problem.features is None else problem.features
     scale = data.scaler.scale if problem.features is None else np.ones(features.shape[1])
@@ -446,7 +446,7 @@ def builder_of(problem: Problem, data: FitInput, method: Method) -> MetricBuilde
     )
 
 
-def prior_metric(problem: Problem, scaler: Scaler, method: Method) -> Metric:
+def prior_metric(problem: Problem, scaler: Scaler, method: FitMethod) -> Metric:
     """Return what a metric is shrunk to: the prior, or Euclidean distance of scaled points."""
     if method.prior is not None:
         return method.prior
@@ -455,14 +455,14 @@ def prior_metric(problem: Problem, scaler: Scaler, method: Method) -> Metric:
     return Metric(np.eye(problem.features.shape[1]), kernel_map=problem.kernel_map)
 
 
-def learn(data: Data, scale: str | None, method: Method, selection: Selection, seed: int) -> Any:
+def learn(data: Data, scale: str | None, method: FitMethod, selection: Selection, seed: int) -> Any:
     """Return the metric of a fit without callbacks and without shrinkage."""
     prepared = prepare(data, scale, np.random.RandomState(seed))
     problem = method.build(prepared)
     return problem.metric(run(problem, selection), builder_of(problem, prepared, method))
 
 
-def follow(method: Method, scale: str | None, seed: int) -> Follow:
+def follow(method: FitMethod, scale: str | None, seed: int) -> Follow:
     """Return what follows trial fits: rows and supervision -> prior, and metrics along the fit."""
 
     def path(X: Floats, supervision: Supervision) -> Path:

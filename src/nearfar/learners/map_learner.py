@@ -20,7 +20,7 @@ from nearfar.typing import Matrix
 Init = Literal["identity"] | Metric
 
 EXACT_ROWS = 1000
-"""Up to so many points, fits run in the precision of X and to a small tolerance."""
+"""Up to this number of points, fits run in the precision of X and to a small tolerance."""
 
 _LOOSE_TOLERANCE = 1e-3
 _UNIT_VARIANCE_TOLERANCE = 1e-6

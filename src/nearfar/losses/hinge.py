@@ -75,3 +75,7 @@ class Hinge(Loss):
     def curvature(self, margins: Vector) -> Vector:
         """0: the function is piecewise linear."""
         return np.zeros_like(margins)
+
+
+HINGE = Hinge()
+"""The hinge with a margin of one."""

@@ -33,7 +33,7 @@ _BLOCK_EDGES = 1 << 17
 _BLOCK_ELEMENTS = 1 << 16
 _KEPT_BYTES = 1 << 27
 _MANY_ROWS = 8
-"""Rows are kept in memory if they are no more than one in so many."""
+"""Rows are kept in memory if they are no more than one in this number."""
 
 
 def squared_distances(

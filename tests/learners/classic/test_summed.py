@@ -23,7 +23,7 @@ from nearfar import (
     Pairs,
     Triplets,
 )
-from nearfar.learners.classic.running_sums import Moments
+from nearfar.learners.classic.running_sums import GroupMoments
 from nearfar.learners.classic.summed import SummedClosedForm
 from problems import labelled
 
@@ -217,7 +217,7 @@ def test_fourth_moments_cannot_be_made_up():
 
 def test_moments_are_those_of_all_rows(rng):
     X = rng.standard_normal((50, 4)) ** 3 + [0, 5, -3, 0]
-    found = Moments.of(X[:7]) + Moments.of(X[7:8]) + Moments.of(X[8:])
+    found = GroupMoments.of(X[:7]) + GroupMoments.of(X[7:8]) + GroupMoments.of(X[8:])
     d = X - X.mean(axis=0)
     np.testing.assert_allclose(found.mean, X.mean(axis=0), rtol=1e-13)
     np.testing.assert_allclose(found.S, d.T @ d, rtol=1e-11, atol=1e-11)

@@ -78,7 +78,7 @@ _LARGEST_STEP = 50.0
 _EIGENVALUE_TOLERANCE = 1e-9
 _SAME_DIRECTION = 1.0 - 1e-6
 _EXACT_ROWS = 1000
-"""Up to so many points, one direction per iteration, in the precision of X."""
+"""Up to this number of points: one direction per iteration, in the precision of X."""
 
 _BLOCK_SIZE = 10
 

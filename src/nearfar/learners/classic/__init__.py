@@ -1,4 +1,4 @@
-"""The methods that others are compared with: closed forms, LMNN, ITML and their kin."""
+"""The methods that others are compared with: closed forms, LMNN, ITML and others."""
 
 from nearfar.learners.classic.dca import DCA
 from nearfar.learners.classic.gmml import GMML

@@ -21,6 +21,7 @@ import numpy as np
 
 from nearfar.constraints import Triplets
 from nearfar.constraints.mining import class_neighbors
+from nearfar.losses.hinge import HINGE
 from nearfar.numerics.edges import Edges, squared_distances
 from nearfar.numerics.pair_tiles import Band, Embedded, PairTiles
 from nearfar.runtime.deadline import check_time
@@ -126,8 +127,8 @@ class ListedTriplets:
 
     def evaluate(self, P: Floats) -> tuple[float, Floats]:
         """Return the cost, and half of its derivatives by P."""
-        cost = 1.0 - self.margins(P)
-        on = np.flatnonzero(cost > 0)
+        cost = HINGE.value(self.margins(P))
+        on = np.flatnonzero(cost)
         weight, n_edges = self.weight[on], len(self.edges)
         pulled = np.bincount(self.near[on], weights=weight, minlength=n_edges)
         pushed = np.bincount(self.far[on], weights=weight, minlength=n_edges)

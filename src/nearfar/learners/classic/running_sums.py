@@ -37,8 +37,8 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
-    """Moments of rows about their mean.
+class GroupMoments:
+    """GroupMoments of rows about their mean.
 
     Attributes
     ----------
@@ -53,8 +53,8 @@ class Moments:
     Examples
     --------
     >>> import numpy as np
-    >>> from nearfar.learners.classic.running_sums import Moments
-    >>> parts = Moments.of(np.array([[0.0], [2.0]])) + Moments.of(np.array([[4.0]]))
+    >>> from nearfar.learners.classic.running_sums import GroupMoments
+    >>> parts = GroupMoments.of(np.array([[0.0], [2.0]])) + GroupMoments.of(np.array([[4.0]]))
     >>> parts.mean, parts.S, parts.Q
     (array([2.]), array([[8.]]), array([[32.]]))
     """
@@ -66,7 +66,7 @@ class Moments:
     Q: Matrix | None = None
 
     @classmethod
-    def of(cls, X: Floats, *, fourth: bool = True) -> Moments:
+    def of(cls, X: Floats, *, fourth: bool = True) -> GroupMoments:
         """Return the moments of rows."""
         mean = X.mean(axis=0, dtype=np.float64)
         S, T, Q = (np.zeros((X.shape[1], X.shape[1])) for _ in range(3))
@@ -79,27 +79,27 @@ class Moments:
                 Q += squares.T @ squares
         return cls(float(len(X)), mean, S, T, Q) if fourth else cls(float(len(X)), mean, S)
 
-    def __add__(self, other: Moments) -> Moments:
+    def __add__(self, other: GroupMoments) -> GroupMoments:
         n = self.n + other.n
         mean = self.mean + (other.mean - self.mean) * (other.n / n)
         first, second = self._about(mean), other._about(mean)
         S = first.S + second.S
         if first.T is None or first.Q is None or second.T is None or second.Q is None:
-            return Moments(n, mean, S)
-        return Moments(n, mean, S, first.T + second.T, first.Q + second.Q)
+            return GroupMoments(n, mean, S)
+        return GroupMoments(n, mean, S, first.T + second.T, first.Q + second.Q)
 
-    def _about(self, point: Vector) -> Moments:
+    def _about(self, point: Vector) -> GroupMoments:
         """Return the sums for d = x - point in place of the mean."""
         a = self.mean - point
         S = self.S + self.n * np.outer(a, a)
         if self.T is None or self.Q is None:
-            return Moments(self.n, point, S)
+            return GroupMoments(self.n, point, S)
         variances = self.S.diagonal()
         T = self.T + 2 * a[:, None] * self.S + np.outer(variances + self.n * a**2, a)
         cross = 2 * self.T * a
         Q = self.Q + cross + cross.T + 4 * np.outer(a, a) * self.S
         Q += np.outer(variances, a**2) + np.outer(a**2, variances) + self.n * np.outer(a**2, a**2)
-        return Moments(self.n, point, S, T, Q)
+        return GroupMoments(self.n, point, S, T, Q)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,9 +139,9 @@ class RunningSums:
         Largest absolute value.
     eps : float
         Rounding error of the rows.
-    total : Moments
+    total : GroupMoments
         Of all rows.
-    classes : mapping of label to Moments
+    classes : mapping of label to GroupMoments
     finished : mapping of int to SizeSums
         Chunklets, and groups that similar pairs join, by their size.
     pairs : PairSums or None
@@ -155,8 +155,8 @@ class RunningSums:
     units: Vector
     largest: float
     eps: float
-    total: Moments
-    classes: Mapping[Any, Moments]
+    total: GroupMoments
+    classes: Mapping[Any, GroupMoments]
     finished: Mapping[int, SizeSums]
     pairs: PairSums | None = None
     apart: Matrix | None = None
@@ -179,7 +179,7 @@ class RunningSums:
         R = X / units
         largest = max(float(X.max()), -float(X.min()))
         eps = float(np.finfo(X.dtype).eps)
-        total = Moments.of(R, fourth=fourth)
+        total = GroupMoments.of(R, fourth=fourth)
         sums = cls("rows", scale, fourth, units, largest, eps, total, {}, {})
         known: Any = supervision
         if known.kind == "pairs":
@@ -189,7 +189,7 @@ class RunningSums:
         if known.kind == "nothing":
             return sums
         classes = {
-            label: Moments.of(R[known.codes == code], fourth=fourth)
+            label: GroupMoments.of(R[known.codes == code], fourth=fourth)
             for code, label in enumerate(known.names.tolist())
         }
         return replace(sums, kind="labels", classes=classes)

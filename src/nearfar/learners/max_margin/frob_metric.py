@@ -48,6 +48,7 @@ from nearfar.learners.problem import (
     factor_on_scaled_points,
     prior_factor,
 )
+from nearfar.losses.hinge import HINGE
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.eigen import row_space
 from nearfar.numerics.triplet_edges import TripletEdges
@@ -209,7 +210,7 @@ class FrobObjective:
     def objective(self, solution: MarginSolution) -> float:
         """Return the value of the primal problem."""
         penalty = 0.5 * float(((solution.split.positive - self.P) ** 2).sum())
-        return penalty + float(self.top @ np.maximum(0.0, 1.0 - solution.margins))
+        return penalty + float(self.top @ HINGE.value(solution.margins))
 
     def dual(self, u: Vector) -> DualPoint:
         """Return the dual at multipliers."""

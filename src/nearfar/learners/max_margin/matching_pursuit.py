@@ -115,7 +115,12 @@ class MatchingPursuitBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         parameters = kernel_parameters(self.kernel, self.gamma, self.degree, self.coef0)
         random_state = check_random_state(self.random_state) if self.variant == "paper" else None
         found = pursue(
-            points, self.kernel, parameters, self.n_components, tol=self.tol, printed=random_state
+            points,
+            self.kernel,
+            parameters,
+            self.n_components,
+            tol=self.tol,
+            paper_start=random_state,
         )
         self.indices_, self.residuals_, self.map_ = found.indices, found.residuals, found.map
         self.components_ = points[self.indices_]
@@ -162,7 +167,7 @@ def pursue(
     n_basis: int,
     *,
     tol: float,
-    printed: np.random.RandomState | None = None,
+    paper_start: np.random.RandomState | None = None,
 ) -> Pursuit:
     """Choose a basis among the rows of X.
 
@@ -176,10 +181,10 @@ def pursue(
         The most points.
     tol : float
         Smallest residual of a point that joins, as a share of the largest K(x, x).
-    printed : RandomState, optional
+    paper_start : RandomState, optional
         Choose as the paper prints, from a random first point.
     """
-    chosen, totals, whitening = _choose(X, kernel, parameters, n_basis, tol, printed)
+    chosen, totals, whitening = _choose(X, kernel, parameters, n_basis, tol, paper_start)
     return Pursuit(
         chosen,
         totals,
@@ -200,7 +205,7 @@ def _choose(
     parameters: Mapping[str, float],
     n_basis: int,
     tol: float,
-    printed: np.random.RandomState | None,
+    paper_start: np.random.RandomState | None,
 ) -> tuple[Ints, Vector, Matrix]:
     """Return the rows of the basis, the residuals on the way, and what whitens the features."""
     diagonal = kernel_diagonal(X, kernel, parameters)
@@ -212,26 +217,26 @@ def _choose(
         return kernel_matrix(X, X[row : row + 1], kernel, parameters)[:, 0]
 
     most = min(n_basis, len(X))
-    residual = (_Exact if printed is None else _Printed)(diagonal, column, most)
+    residual = (_Exact if paper_start is None else _AsInPaper)(diagonal, column, most)
     totals = [float(diagonal.sum())]
     chosen: list[int] = []
     free = np.ones(len(X), dtype=bool)
     while len(chosen) < most:
         left = np.where(free, residual.values, -np.inf)
         row = int((left >= left.max() - _SMALLEST_RESIDUAL * largest).argmax())
-        if printed is not None and not chosen:
-            row = int(printed.randint(len(X)))
+        if paper_start is not None and not chosen:
+            row = int(paper_start.randint(len(X)))
         if left[row] <= max(tol, _SMALLEST_RESIDUAL) * largest:
             break
         residual.add(row)
-        if printed is None and residual.values.min() < -_NOT_PSD * largest:
+        if paper_start is None and residual.values.min() < -_NOT_PSD * largest:
             raise ValueError(f"The kernel {kernel!r} is not psd on these points.")
         chosen.append(row)
         free[row] = False
         totals.append(float(np.maximum(residual.values, 0.0).sum()))
     basis = np.asarray(X[chosen], dtype=np.float64)
     whitening = np.eye(len(chosen))
-    if printed is None:
+    if paper_start is None:
         whitening = _inverse_root(kernel_matrix(basis, basis, kernel, parameters))
     return np.array(chosen, dtype=np.intp), np.array(totals), whitening
 
@@ -256,8 +261,8 @@ class _Exact:
         self._number += 1
 
 
-class _Printed:
-    """Residuals with the printed beta_j, the cosine of phi(x_i) and phi(x_j)."""
+class _AsInPaper:
+    """Residuals with the paper's beta_j, the cosine of phi(x_i) and phi(x_j)."""
 
     def __init__(self, diagonal: Vector, column: Callable[[int], Vector], most: int) -> None:
         self.values = diagonal.copy()

@@ -42,7 +42,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from nearfar.constraints import Pairs, RandomPairs
 from nearfar.learners.constraint_learner import WeightedPriorLearner
 from nearfar.learners.declaration import learner
-from nearfar.learners.fitting import Method
+from nearfar.learners.fitting import FitMethod
 from nearfar.learners.max_margin.box_dual import DualPoint, ascend_box, digest
 from nearfar.learners.max_margin.cutting_planes import cut_planes
 from nearfar.learners.max_margin.matching_pursuit import Pursuit, kernel_parameters, pursue
@@ -185,7 +185,7 @@ class MaxMarginMetric(WeightedPriorLearner):
         if self.kernel is not None and isinstance(self.prior, Metric):
             raise ValueError('With a kernel the prior must be "identity" or None.')
 
-    def _method(self) -> Method:
+    def _method(self) -> FitMethod:
         method = super()._method()
         if self.kernel is None:
             drawn = getattr(self.constraints or RandomPairs, "ignores_rows", False)

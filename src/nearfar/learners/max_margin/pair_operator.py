@@ -15,6 +15,7 @@ import numpy as np
 
 from nearfar.constraints import Pairs
 from nearfar.learners.max_margin.psd_split import PsdSplit
+from nearfar.losses.hinge import HINGE
 from nearfar.numerics.edges import edges_of
 from nearfar.rows import Points
 from nearfar.typing import Matrix, Vector
@@ -119,10 +120,10 @@ class PairOperator:
 
     def mean_hinge(self, solution: Solution) -> float:
         """Return the loss."""
-        return float(self.p @ np.maximum(0.0, 1.0 - self.margins(solution)))
+        return float(self.p @ HINGE.value(self.margins(solution)))
 
     def plane(self, solution: Solution) -> Plane:
         """Return the plane that touches the mean hinge at a solution: its most violated pairs."""
-        c = np.where(self.margins(solution) < 1.0, self.p, 0.0)
+        c = self.p * HINGE.slope(self.margins(solution))
         signed = c * self.y
         return Plane(self.gram(signed), float(signed.sum()), float(c.sum()))

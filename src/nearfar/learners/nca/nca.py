@@ -33,7 +33,7 @@ from sklearn.utils.metaestimators import available_if
 from nearfar.learners import fitting
 from nearfar.learners.declaration import learner
 from nearfar.learners.explanations import restore_on_error
-from nearfar.learners.fitting import Data, Method
+from nearfar.learners.fitting import Data, FitMethod
 from nearfar.learners.nca.base import NeighborhoodLearner, NeighborhoodProblem, nonzero_rows
 from nearfar.learners.nca.batches import Adam, Batches, Stream
 from nearfar.learners.nca.mixture_nca import Mixture
@@ -77,7 +77,7 @@ class _SingleMapLearner(NeighborhoodLearner):
     }
     _stream: ClassVar[Stream | None] = None
 
-    def _method(self) -> Method:
+    def _method(self) -> FitMethod:
         blocks = self.batch_size is not None and not self._follows_paper
         return replace(super()._method(), reads_rows=("labels",) if blocks else ())
 

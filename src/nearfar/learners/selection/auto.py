@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.declaration import learner
-from nearfar.learners.fitting import Data, Method
+from nearfar.learners.fitting import Data, FitMethod
 from nearfar.learners.problem import FitInput
 from nearfar.learners.selection.auto_problem import AutoProblem, outer_split
 from nearfar.learners.selection.held_out import Validation
@@ -116,7 +116,7 @@ class AutoMetric(MetricLearner):
         super()._check_parameters()
         self._learners("labels")
 
-    def _method(self) -> Method:
+    def _method(self) -> FitMethod:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         return replace(
             super()._method(),

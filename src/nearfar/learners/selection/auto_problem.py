@@ -27,7 +27,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from nearfar.constraints import Split, Supervision
-from nearfar.learners.fitting import Data, Method, follow, learn
+from nearfar.learners.fitting import Data, FitMethod, follow, learn
 from nearfar.learners.problem import MetricBuilder, Problem
 from nearfar.learners.selection.choice import Path, Selection, Trial, best_selection
 from nearfar.learners.selection.expectation import (
@@ -62,7 +62,7 @@ _SEARCH_SHARE = 0.45
 
 _LEAST_SECONDS = 0.05
 _PATIENCE = 3.0
-"""A trial fit without an iteration is abandoned after so many times its share of the time."""
+"""A trial fit without an iteration is abandoned after this multiple of its share of the time."""
 
 _COST_EXPONENT = 1.5
 """Cost of a fit grows like the number of rows to this power; between one and two."""
@@ -90,7 +90,7 @@ class Candidate:
     Attributes
     ----------
     name : str
-    method : Method or None
+    method : FitMethod or None
         None for Euclidean distance.
     trials : list of Trial
     selection : Selection
@@ -106,7 +106,7 @@ class Candidate:
     """
 
     name: str
-    method: Method | None
+    method: FitMethod | None
     trials: list[Trial] = field(default_factory=list)
     selection: Selection = field(default_factory=Selection)
     value: float = -math.inf
@@ -144,7 +144,7 @@ class AutoProblem(Problem):
 
     Parameters
     ----------
-    methods : mapping of str to Method
+    methods : mapping of str to FitMethod
     Z : array of shape (n_samples, n_features)
     supervision : Supervision
     goal : {"neighbors", "ranking"}
@@ -157,7 +157,7 @@ class AutoProblem(Problem):
 
     def __init__(
         self,
-        methods: Mapping[str, Method],
+        methods: Mapping[str, FitMethod],
         Z: Floats,
         supervision: Supervision,
         *,
