@@ -196,7 +196,7 @@ def constants_of(path: Path, y: Any, triplets: Any, iterations: list[list[Any]])
     for iteration in iterations:
         totals = {name: sum(t.seconds for t in tasks) for name, tasks, _ in iteration[:-1]}
         scatter.append(totals["scatter"])
-        project.append(totals["_concatenated"])
+        project.append(totals["_run"])
         serial.append(replayed(iteration)[-1].serial)
     reads = read * 4 * n * D * edges.n_reads
     anchors = np.arange(0, n, max(1, n // 500))

@@ -2,18 +2,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 
+import nearfar
 from nearfar import __version__
-from nearfar.cli.app import app
+from nearfar.cli.app import COMMANDS
 
 
 def test_version(run):
     assert run("--version").output.strip() == f"nearfar {__version__}"
-
-
-COMMANDS = [c.callback.__name__.replace("_", "-") for c in app.registered_commands]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -25,12 +24,55 @@ def test_help(run, command):
     )
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_first_sentence_is_that_of_the_command(name):
+    module, sentence = COMMANDS[name]
+    function = getattr(import_module(f"nearfar.cli.{module}"), name.replace("-", "_"))
+    assert " ".join(function.__doc__.split("\n\n")[0].split()) == sentence
+
+
+def imported(code):
+    """Return the modules that are imported when some code runs in a new interpreter."""
+    listing = f"import sys\ntry:\n    {code}\nexcept SystemExit:\n    pass\nprint(*sys.modules)"
+    found = subprocess.run(
+        [sys.executable, "-c", listing], capture_output=True, text=True, check=True
+    )
+    return set(found.stdout.split())
+
+
+HEAVY = {"numpy", "scipy", "sklearn", "pandas", "polars", "pyarrow", "matplotlib", "dask"}
+
+
+def run_with(*arguments):
+    return f"sys.argv = {['nearfar', *arguments]}; from nearfar.cli import main; main()"
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["lern"], []])
+def test_nothing_heavy_is_imported_for_help_and_mistakes(arguments):
+    assert not HEAVY & imported(run_with(*arguments))
+
+
+def test_the_package_imports_what_is_used():
+    assert not HEAVY & imported("import nearfar; nearfar.__version__")
+    used = imported("from nearfar import BoostMetric")
+    assert not {"matplotlib", "nearfar.comparison", "nearfar.plots", "nearfar.cli"} & used
+    assert HEAVY & used <= HEAVY & imported("import sklearn.metrics, sklearn.neighbors")
+    assert "nearfar.plots" in imported("import nearfar; nearfar.plots")
+
+
+def test_all_names_can_be_imported():
+    for name in nearfar.__all__:
+        assert getattr(nearfar, name) is not None
+    assert set(nearfar.__all__) <= set(dir(nearfar))
+
+
 @pytest.mark.parametrize("package", ["typer", "pyarrow"])
 def test_without_its_extra_the_command_says_what_to_install(tmp_path, package):
     broken = f"raise ModuleNotFoundError('No {package}', name='{package}')"
     (tmp_path / f"{package}.py").write_text(broken)
     code = (
-        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from nearfar.cli import main; main()"
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); sys.argv = ['nearfar', 'show', 'x']; "
+        "from nearfar.cli import main; main()"
     )
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False

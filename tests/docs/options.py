@@ -16,7 +16,8 @@ _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 def commands() -> dict[str, dict[str, object]]:
     """Return the commands, each with its options and their defaults."""
-    found = typer.main.get_command(app).commands
+    group = typer.main.get_command(app)
+    found = {name: group.get_command(None, name) for name in group.list_commands(None)}
     return {
         name: {option: p.default for p in command.params for option in [*p.opts, *p.secondary_opts]}
         | {"--help": None}

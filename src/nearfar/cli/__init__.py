@@ -15,13 +15,14 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _exit_on_signal)
     try:
         from nearfar.cli.app import app
+
+        app()
     except ModuleNotFoundError as error:
         if error.name not in {"typer", "rich", "polars", "pyarrow"}:
             raise
         sys.exit(f"nearfar's command line needs {error.name}: pip install 'nearfar[cli]'")
     except KeyboardInterrupt:
         sys.exit(130)
-    app()
 
 
 def _exit_on_signal(number: int, _: Any) -> None:

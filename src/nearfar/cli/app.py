@@ -1,46 +1,76 @@
-"""The commands; each has a file of its own."""
+"""The commands; each has a file of its own, which is imported when the command runs."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from nearfar import __version__
-from nearfar.cli.adapt import adapt
-from nearfar.cli.compare import compare
-from nearfar.cli.evaluate import evaluate
-from nearfar.cli.export import export
-from nearfar.cli.learn import learn
-from nearfar.cli.neighbors_command import neighbors
-from nearfar.cli.report import report
-from nearfar.cli.search_report import search_report
-from nearfar.cli.show import show
-from nearfar.cli.terminal import say
-from nearfar.cli.transform import transform
-from nearfar.cli.verify import verify
+
+COMMANDS = {
+    "learn": ("learn", "Learn a metric, and say whether it helps."),
+    "compare": (
+        "compare",
+        "Compare Euclidean distance, plain methods and learners by cross-validation.",
+    ),
+    "transform": (
+        "transform",
+        "Map the rows of a file so that Euclidean distance is the metric.",
+    ),
+    "neighbors": (
+        "neighbors_command",
+        "Find the nearest rows of some rows, of all rows, or of the rows of another file.",
+    ),
+    "verify": ("verify", "Decide whether pairs of rows are the same."),
+    "evaluate": (
+        "evaluate",
+        "Evaluate a metric beside Euclidean distance, on labels, triplets or pairs.",
+    ),
+    "report": ("report", "Write a report on a metric: one HTML file that needs no network."),
+    "export": (
+        "export",
+        "Write a metric for programs without nearfar: an index, a model, SQL or a Python module.",
+    ),
+    "show": ("show", "Show a metric: its size, eigenvalues, features and directions."),
+    "adapt": ("adapt", "Adapt vectors of queries to judged searches, and say whether it helps."),
+    "search-report": (
+        "search_report",
+        "Write a report on a judged search: how good it is, and what adapting would change.",
+    ),
+}
+"""File and first sentence of each command, so that ``--help`` and mistakes need no others."""
+
+_PLAIN: Any = {"pretty_exceptions_enable": False, "rich_markup_mode": None}
+
+
+class Commands(TyperGroup):
+    """Commands that are imported when they are needed."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"nearfar.cli.{COMMANDS[cmd_name][0]}")
+        own = typer.Typer(**_PLAIN, add_completion=False)
+        own.command(cmd_name)(getattr(module, cmd_name.replace("-", "_")))
+        return typer.main.get_command(own)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands with their first sentences."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
 
 app = typer.Typer(
-    help="Learn the distance that your task needs.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    help="Learn the distance that your task needs.", no_args_is_help=True, cls=Commands, **_PLAIN
 )
-
-for function in (
-    learn,
-    compare,
-    transform,
-    neighbors,
-    verify,
-    evaluate,
-    report,
-    export,
-    show,
-    adapt,
-    search_report,
-):
-    app.command()(function)
 
 
 @app.callback(invoke_without_command=True)
@@ -49,5 +79,5 @@ def version_option(
 ) -> None:
     """Learn the distance that your task needs."""
     if version:
-        say(f"nearfar {__version__}")
+        typer.echo(f"nearfar {__version__}")
         raise typer.Exit

@@ -222,3 +222,17 @@ def covariance_matrix(X: Points) -> Matrix:
 def _scatter(block: Floats, center: Vector) -> Matrix:
     centered = block - center
     return centered.T @ centered
+
+
+def uncertified(history: History, max_iter: int) -> str:
+    """Return a warning if a search ended before its gap was small enough."""
+    if history.stopped not in ("max_iter", "stalled"):
+        return ""
+    ended = "Rounding errors stopped the search"
+    if history.stopped == "max_iter":
+        ended = f"max_iter={max_iter} was reached"
+    last = history[-1]
+    if not np.isfinite(last.gap):
+        return f"{ended} far from the optimum."
+    gap = max(0.0, last.gap) / abs(last.objective)
+    return f"{ended}; the objective can be {gap:.1e} (relative) above the optimum."

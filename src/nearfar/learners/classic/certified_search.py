@@ -8,7 +8,6 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from nearfar.numerics.lbfgs import lbfgs
-from nearfar.runtime.history import History
 from nearfar.typing import Matrix, Vector
 
 _MEMORY = 20
@@ -60,17 +59,3 @@ def search(at: Callable[[Matrix], Point], start: Matrix, *, max_iter: int) -> It
         if last is None or not np.array_equal(last[0], flat):
             last = flat, evaluate(flat)
         yield last[1]
-
-
-def uncertified(history: History, max_iter: int) -> str:
-    """Return a warning if a search ended before its gap was small enough."""
-    if history.stopped not in ("max_iter", "stalled"):
-        return ""
-    ended = "Rounding errors stopped the search"
-    if history.stopped == "max_iter":
-        ended = f"max_iter={max_iter} was reached"
-    last = history[-1]
-    if not np.isfinite(last.gap):
-        return f"{ended} far from the optimum."
-    gap = last.gap / abs(last.objective)
-    return f"{ended}; the objective can be {gap:.1e} (relative) above the optimum."

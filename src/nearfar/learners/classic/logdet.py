@@ -30,10 +30,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nearfar.learners.classic.certified_search import search, uncertified
+from nearfar.learners.classic.certified_search import search
 from nearfar.learners.constraint_learner import ConstraintLearner
 from nearfar.learners.declaration import learner
-from nearfar.learners.problem import FitInput, MetricBuilder, Problem, factor_on_scaled_points
+from nearfar.learners.problem import (
+    FitInput,
+    MetricBuilder,
+    Problem,
+    factor_on_scaled_points,
+    uncertified,
+)
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Edges
 from nearfar.numerics.span import axes_of_span

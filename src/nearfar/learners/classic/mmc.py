@@ -39,7 +39,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from nearfar.constraints import Pairs, RandomPairs
-from nearfar.learners.classic.certified_search import search, uncertified
+from nearfar.learners.classic.certified_search import search
 from nearfar.learners.constraint_learner import WeightedPriorLearner
 from nearfar.learners.declaration import learner
 from nearfar.learners.problem import (
@@ -48,6 +48,7 @@ from nearfar.learners.problem import (
     Problem,
     factor_on_scaled_points,
     prior_factor,
+    uncertified,
 )
 from nearfar.numerics.edges import Edges, squared_distances
 from nearfar.numerics.span import axes_of_span

@@ -47,6 +47,7 @@ from nearfar.learners.problem import (
     WarmStart,
     factor_on_scaled_points,
     prior_factor,
+    uncertified,
 )
 from nearfar.losses.hinge import HINGE
 from nearfar.metrics.metric import Metric
@@ -317,10 +318,4 @@ class FrobProblem(Problem):
             return (
                 f"Nothing was learned: the best metric is zero. The result is {kept}; try {advice}."
             )
-        if history.stopped not in ("max_iter", "stalled"):
-            return ""
-        ended = "Rounding errors stopped the search"
-        if history.stopped == "max_iter":
-            ended = f"max_iter={self.max_iter} was reached"
-        gap = max(0.0, last.gap) / last.objective
-        return f"{ended}; the objective can be {gap:.1e} (relative) above the optimum."
+        return uncertified(history, self.max_iter)

@@ -55,6 +55,7 @@ from nearfar.learners.problem import (
     WarmStart,
     factor_on_scaled_points,
     prior_factor,
+    uncertified,
 )
 from nearfar.learners.shared_parameters import Variant
 from nearfar.metrics.kernel_map import Kernel, KernelMap
@@ -393,16 +394,9 @@ class MaxMarginProblem(Problem):
 
     def warning_message(self, history: History, metric: Any) -> str:
         """Warn where the optimum was not reached, or is zero."""
-        last = history[-1]
         if not metric.L.any():
             return "Nothing was learned: the best metric is zero. Use a larger C or a prior."
-        if history.stopped not in ("max_iter", "stalled"):
-            return ""
-        ended = "Rounding errors stopped the search"
-        if history.stopped == "max_iter":
-            ended = f"max_iter={self.max_iter} was reached"
-        gap = max(0.0, last.gap) / last.objective
-        return f"{ended}; the objective can be {gap:.1e} (relative) above the optimum."
+        return uncertified(history, self.max_iter)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -23,6 +24,7 @@ from nearfar.runtime import parameters
 from nearfar.runtime.parameters import choice, number
 
 _EXCLUDED = frozenset({"AutoMetric", "MixtureNCA", "MLKR", "PSDBoost"})
+_FAMILIES = ("boosting", "classic", "max_margin", "nca")
 _CHEAP_FIRST = (
     "InverseCovariance",
     "RCA",
@@ -185,6 +187,8 @@ def known_learners() -> dict[str, type[MetricLearner]]:
     >>> known_learners()["BoostMetric"]
     <class 'nearfar.learners.boosting.boostmetric.BoostMetric'>
     """
+    for family in _FAMILIES:
+        import_module(f"nearfar.learners.{family}")
     found: dict[str, type[MetricLearner]] = {}
     waiting: list[Any] = [MetricLearner]
     while waiting:
