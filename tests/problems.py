@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.datasets import load_iris, load_wine
 from sklearn.preprocessing import StandardScaler
 
+import nearfar
 from nearfar import NearestTriplets, Pairs, RandomPairs, Triplets
 from nearfar.numerics import pair_tiles
 from references.boostmetric import triplet_matrices
@@ -89,3 +90,8 @@ def set_bands(monkeypatch, rows):
     """Use bands of so many rows of pairs, in threads however few pairs there are."""
     monkeypatch.setattr(pair_tiles, "_BAND_ROWS", (rows, rows))
     monkeypatch.setattr(pair_tiles, "_SERIAL_ELEMENTS", 0)
+
+
+def public_names():
+    """Return everything that the package exports; names are imported when they are used."""
+    return [getattr(nearfar, name) for name in nearfar.__all__]

@@ -49,7 +49,7 @@ from nearfar.learners.base import MetricLearner
 from nearfar.learners.constraint_learner import ConstraintLearner
 from nearfar.runtime import threads
 from nearfar.runtime.threads import single_threaded_blas
-from problems import set_bands
+from problems import public_names, set_bands
 
 X, Y = (part[::2] for part in load_iris(return_X_y=True))
 N = len(X)
@@ -65,7 +65,7 @@ SUPERVISION = {
 
 ALL_LEARNERS = [
     member
-    for member in vars(nearfar).values()
+    for member in public_names()
     if isinstance(member, type) and issubclass(member, MetricLearner)
 ]
 LEARNERS = [cls for cls in ALL_LEARNERS if "labels" in cls.supervision]

@@ -32,7 +32,7 @@ from nearfar import (
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.constraint_learner import ConstraintLearner
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors
-from problems import half_of
+from problems import half_of, public_names
 
 X, Y, _ = half_of("wine")
 X, Y = X[:, :4], np.where(np.arange(len(X)) % 10 == 0, (Y + 1) % 3, Y)
@@ -41,7 +41,7 @@ OTHER_ROWS = X[:60], Y[:60]
 
 LEARNERS = [
     member
-    for member in vars(nearfar).values()
+    for member in public_names()
     if isinstance(member, type)
     and issubclass(member, MetricLearner)
     and "labels" in member.supervision

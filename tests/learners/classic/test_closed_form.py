@@ -9,15 +9,14 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
-import nearfar
 from nearfar import DCA, GMML, KISSME, LFDA, PLDA, RCA, XQDA, Chunklets, Metric, Pairs
 from nearfar.learners.classic.closed_form import ClosedFormLearner, Span
-from problems import labelled, points_with_a_single
+from problems import labelled, points_with_a_single, public_names
 from references.closed_forms import all_pairs
 
 CLOSED_FORMS = [
     member
-    for member in vars(nearfar).values()
+    for member in public_names()
     if isinstance(member, type) and issubclass(member, ClosedFormLearner)
 ]
 SUPERVISED = [cls for cls in CLOSED_FORMS if cls().__sklearn_tags__().target_tags.required]

@@ -22,10 +22,10 @@ from sklearn.model_selection import KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-import nearfar
 from nearfar import MixtureNCA, NearestTriplets, RandomPairs
 from nearfar.constraints import Chunklets
 from nearfar.learners.base import MetricLearner
+from problems import public_names
 
 X, Y = (part[::2] for part in load_iris(return_X_y=True))
 NUMBERS = X[:, 3] + 0.1 * X[:, 0]
@@ -40,7 +40,7 @@ SHORT = {
 
 LEARNERS = [
     member
-    for member in vars(nearfar).values()
+    for member in public_names()
     if isinstance(member, type)
     and issubclass(member, MetricLearner)
     and not issubclass(member, MixtureNCA)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-import nearfar
 from nearfar import (
     DCA,
     GMML,
@@ -25,7 +24,7 @@ from nearfar import (
 )
 from nearfar.learners.classic.running_sums import GroupMoments
 from nearfar.learners.classic.summed import SummedClosedForm
-from problems import labelled
+from problems import labelled, public_names
 
 SUMMED = [DCA, GMML, KISSME, PLDA, RCA, XQDA, InverseCovariance]
 FROM_PAIRS = [DCA, GMML, KISSME, RCA, XQDA]
@@ -53,9 +52,9 @@ def assert_same(found, expected, tolerance=1e-10):
 
 
 def test_these_are_all():
-    found = [c for c in vars(nearfar).values() if isinstance(c, type) and hasattr(c, "partial_fit")]
+    found = [c for c in public_names() if isinstance(c, type) and hasattr(c, "partial_fit")]
     assert [c for c in found if issubclass(c, SummedClosedForm)] == [
-        c for c in vars(nearfar).values() if c in SUMMED
+        c for c in public_names() if c in SUMMED
     ]
     assert not hasattr(LFDA(), "partial_fit")
 
