@@ -1,0 +1,1 @@
+"""The five papers, cell by cell: printed numbers, protocols, readings and results."""

@@ -1,0 +1,91 @@
+"""``python -m papers COMMAND``: run the papers' cells, report on them, and check them."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import sys
+from fnmatch import fnmatchcase
+
+from papers import checking, grim, report, runner, task
+
+
+def seconds(text: str) -> float:
+    """Return a duration such as 90s, 20m or 2h in seconds."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no duration; write for instance 20m or 2h.")
+    return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what is missing."""
+    chosen = [t for t in task.tasks(arguments.paper) if fnmatchcase(t.cell, arguments.cell)]
+    if arguments.variant:
+        chosen = [t for t in chosen if t.variant in arguments.variant.split(",")]
+    waiting = [each for each in runner.missing(chosen) if each[1] < arguments.runs]
+    print(f"{len(chosen)} tasks, {len(waiting)} runs to do")
+    runner.run_all(waiting, budget=arguments.budget, n_jobs=arguments.jobs, show=_show)
+    return 0
+
+
+def check(arguments: argparse.Namespace) -> int:
+    """Repeat some stored runs."""
+    seed = random.randrange(10**6) if arguments.seed is None else arguments.seed
+    return 0 if checking.repeat(arguments.runs, seed, print) else 1
+
+
+def explain(arguments: argparse.Namespace) -> int:
+    """Print what is known about a cell."""
+    for line in checking.explain(arguments.cell):
+        print(line)
+    return 0
+
+
+def write(_: argparse.Namespace) -> int:
+    """Write page and figure."""
+    report.write()
+    print(f"{report.PAGE.name} and {report.FIGURE.parent.name}/{report.FIGURE.name} are written.")
+    return 0
+
+
+def _show(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the reader of the command line."""
+    main_parser = argparse.ArgumentParser(prog="python -m papers", description=__doc__)
+    commands = main_parser.add_subparsers(required=True)
+    command = commands.add_parser("run", help="do the runs that have no result")
+    command.add_argument("--paper", choices=task.PAPERS)
+    command.add_argument("--cell", default="*", help="a pattern such as 'boostmetric/T1/*'")
+    command.add_argument("--variant", help="of paper, default, reference; several with commas")
+    command.add_argument("--budget", type=seconds, default=seconds("2h"), help="such as 20m")
+    command.add_argument("--jobs", type=int, default=2)
+    command.add_argument("--runs", type=int, default=10**6, help="only the first runs of each task")
+    command.set_defaults(work=run)
+    command = commands.add_parser("report", help="write the page and the figure from the results")
+    command.set_defaults(work=write)
+    command = commands.add_parser("check", help="repeat some cheap runs drawn at random")
+    command.add_argument("--runs", type=int, default=20)
+    command.add_argument("--seed", type=int, help="draw the same runs as before")
+    command.set_defaults(work=check)
+    command = commands.add_parser("explain", help="print what is known about a cell")
+    command.add_argument("cell")
+    command.set_defaults(work=explain)
+    commands.add_parser("grim", help="test sizes that can give the printed means", add_help=False)
+    return main_parser
+
+
+def main() -> int:
+    """Read the command line."""
+    if sys.argv[1:2] == ["grim"]:
+        return grim.main(sys.argv[2:])
+    arguments = parser().parse_args()
+    return int(arguments.work(arguments))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""Repeat stored runs and compare, and explain a cell."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from papers import results, runner
+from papers.readings import readings
+from papers.results import Line
+from papers.task import Task, tasks
+from papers.verdicts import interval, outcomes
+
+CHEAP_SECONDS = 2.0
+"""Runs that took longer are not repeated."""
+
+
+def repeat(
+    number: int, seed: int, show: Callable[[str], None], folder: Path = results.FOLDER
+) -> bool:
+    """Repeat some cheap runs drawn at random; return whether at least one was and all agree."""
+    by_key = {task.key: (task, results.described(task)) for task in tasks()}
+    current: list[tuple[Task, Line]] = []
+    stale = 0
+    for line in results.read(folder):
+        task, today = by_key.get((line["cell"], line["reading"], line["variant"]), (None, {}))
+        if task is None or not results.is_current(line, today):
+            stale += 1
+        elif line["seconds"] < CHEAP_SECONDS:
+            current.append((task, line))
+    drawn = random.Random(seed).sample(current, min(number, len(current)))
+    wrong = [problem for task, line in drawn if (problem := difference(task, line))]
+    for problem in wrong:
+        show(problem)
+    show(
+        f"{len(drawn)} runs repeated (seed {seed}), {len(wrong)} differ; {stale} stored are stale."
+    )
+    return bool(drawn) and not wrong
+
+
+def difference(task: Task, line: Line) -> str:
+    """Return how a repeated run differs from a stored one; nothing if it agrees.
+
+    Rounding may change one test row, or a hundredth of a point of triplets.
+    """
+    settings, again = runner.measure(task, line["run"])
+    name = f"{' '.join(task.key)}, run {line['run']}"
+    if settings["data"] != line["data"]:
+        return f"{name}: the data have changed."
+    if again["split"] != line["split"]:
+        return f"{name}: the split has changed."
+    allowed = 0.01 if task.measure == "triplets" else 100 / line["n"][1] + 1e-9
+    if abs(again["value"] - line["value"]) <= allowed:
+        return ""
+    return f"{name}: stored {line['value']:.4f}, now {again['value']:.4f}."
+
+
+def explain(cell: str, folder: Path = results.FOLDER) -> Iterator[str]:
+    """Yield what is known about a cell, line by line."""
+    printed = results.cells().get(cell)
+    if printed is None:
+        raise SystemExit(f"No cell is named {cell!r}; a cell is paper/table/row/method.")
+    spread = "" if printed.sd is None else f" ({printed.sd:.{printed.sd_decimals}f})"
+    yield f"{cell}: printed {printed.value:.{printed.decimals}f}{spread}, page {printed.page}"
+    yield f"{printed.measure}; {printed.better} is better"
+    if printed.reason:
+        yield printed.reason
+    for reading in readings(cell):
+        yield f"\n{reading.id}: {reading.question}"
+        for candidate in reading.candidates:
+            yield f"  {candidate.status:8} {candidate.id}: {candidate.what}"
+    for outcome in outcomes(folder).values():
+        if outcome.cell.id != cell:
+            continue
+        yield f"\nreading {outcome.reading}, {outcome.variant}: {outcome.word}"
+        if outcome.why:
+            yield f"  because {outcome.why}"
+        if outcome.lines:
+            gap, low, high = interval(outcome)
+            yield f"  runs {', '.join(f'{value:.2f}' for value in outcome.values)}"
+            yield f"  mean {outcome.mean:.2f}, standard deviation {outcome.sd:.2f}"
+            yield f"  better than printed by {gap:.2f}, interval {low:.2f} to {high:.2f}"
+        if outcome.stale:
+            yield "  stale: the code or the parameters have changed since"
+    yield f"\npython -m papers run --cell '{cell}'"

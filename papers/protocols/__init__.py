@@ -1,0 +1,1 @@
+"""One file for each paper: its cells as tasks."""

@@ -1,0 +1,166 @@
+"""Raw results: one line of JSON for each run, appended and never changed.
+
+`results/<paper>/<table>.jsonl` has the runs of a table's cells. What the runs of a task share is on
+a line of its own, the settings; a run refers to it by its digest. A line is complete or not there:
+it is written at once and flushed to the disk.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import hashlib
+import json
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+import sklearn
+
+import nearfar
+from papers.cells import Cell, published
+from papers.methods import all_parameters, code_of
+from papers.task import Array, Task
+
+FOLDER = Path(__file__).parent / "results"
+MOST_LABELS = 2000
+"""Predicted labels of more test rows are not kept, only how many are wrong."""
+RUNS_WITH_LABELS = 10
+"""Later runs keep no predicted labels."""
+
+Line = dict[str, Any]
+
+
+def digest(*parts: Any) -> str:
+    """Return a short digest of anything that JSON or bytes can express."""
+    text = b"\0".join(
+        part if isinstance(part, bytes) else json.dumps(part, sort_keys=True, default=str).encode()
+        for part in parts
+    )
+    return hashlib.sha256(text).hexdigest()[:12]
+
+
+@cache
+def code_digest(method: str) -> str:
+    """Return the digest of a method's source; comments and docstrings do not count."""
+    tree = ast.parse(code_of(method))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
+            node
+        ):
+            node.body = node.body[1:] or [ast.Pass()]
+    return digest(ast.unparse(tree))
+
+
+def described(task: Task) -> Line:
+    """Return all that a result of the task depends on, but for machine and versions."""
+    return {
+        "cell": task.cell,
+        "reading": task.reading,
+        "variant": task.variant,
+        "table": repr(task.table),
+        "split_rule": repr(task.split),
+        "measure": task.measure,
+        "k": task.n_neighbors,
+        "method": task.method,
+        "parameters": all_parameters(task.method, task.parameters),
+        "code": code_digest(task.method),
+    }
+
+
+def settings_of(task: Task) -> Line:
+    """Return what the runs of a task share, with its digest."""
+    settings = {**described(task), "data": task.table.checksum, **_environment()}
+    return {"settings": digest(settings), **settings}
+
+
+@cache
+def _environment() -> Line:
+    root = Path(__file__).parent.parent
+    commit = _git(root, "rev-parse", "--short=12", "HEAD").strip()
+    dirty = _git(root, "status", "--porcelain", "src", "papers/*.py", "papers/protocols")
+    return {
+        "commit": commit + ("+" if dirty else ""),
+        "versions": {
+            "nearfar": nearfar.__version__,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "scipy": scipy.__version__,
+            "scikit-learn": sklearn.__version__,
+        },
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "threads": 1,
+    }
+
+
+def _git(root: Path, *arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True).stdout
+
+
+def packed(labels: Array, run: int) -> str | None:
+    """Return labels as text, a byte each; None for many rows or late runs."""
+    if run >= RUNS_WITH_LABELS or len(labels) > MOST_LABELS or labels.max(initial=0) > 255:
+        return None
+    return base64.b64encode(labels.astype(np.uint8).tobytes()).decode()
+
+
+def unpacked(text: str) -> Array:
+    """Return the labels of `packed`."""
+    return np.frombuffer(base64.b64decode(text), dtype=np.uint8)
+
+
+@cache
+def cells() -> dict[str, Cell]:
+    """Return the printed cells by their ids."""
+    return {cell.id: cell for cell in published()}
+
+
+def file_of(cell: str, folder: Path = FOLDER) -> Path:
+    """Return the file that has the runs of a cell."""
+    printed = cells()[cell]
+    return folder / printed.paper / (re.sub(r"[^\w.]+", "-", printed.table) + ".jsonl")
+
+
+def append(settings: Line, line: Line, folder: Path = FOLDER) -> None:
+    """Add a run, after its settings if they are new; it is on the disk when this returns."""
+    path = file_of(settings["cell"], folder)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    known = path.read_text() if path.exists() else ""
+    lines = [] if f'{{"settings":"{settings["settings"]}"' in known else [settings]
+    text = "".join(
+        json.dumps(each, separators=(",", ":")) + "\n"
+        for each in [*lines, {"run": line["run"], "of": settings["settings"], **line}]
+    )
+    if known and not known.endswith("\n"):
+        text = "\n" + text
+    with path.open("a") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read(folder: Path = FOLDER) -> Iterator[Line]:
+    """Yield the runs with their settings; a line that a crash cut off is left out."""
+    for path in sorted(folder.glob("*/*.jsonl")):
+        settings: dict[str, Line] = {}
+        for text in path.read_text().splitlines():
+            try:
+                line = json.loads(text)
+            except json.JSONDecodeError:
+                continue
+            if "settings" in line:
+                settings[line["settings"]] = line
+            elif line["of"] in settings:
+                yield {**settings[line["of"]], **line}
+
+
+def is_current(line: Line, today: Line) -> bool:
+    """Return whether a run has the settings that its task has today."""
+    return all(line.get(name) == value for name, value in today.items())

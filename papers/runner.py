@@ -1,0 +1,110 @@
+"""Run tasks: what is missing, the cheapest first, one line for each run."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from papers import results
+from papers.methods import METHODS
+from papers.task import Array, Task
+
+_GUESS = 1.0
+"""Seconds of a run of a task that has no run yet."""
+
+
+def measure(task: Task, run: int) -> tuple[results.Line, results.Line]:
+    """Do one run of a task; return its settings and its line."""
+    X, y, train, test = task.rows(run)
+    with threadpool_limits(1):
+        start = time.perf_counter()
+        fitted = METHODS[task.method](X[train], y[train], task.parameters, run)
+        fit_seconds = time.perf_counter() - start
+        if task.measure == "triplets":
+            outcome = {"value": 100 * fitted.model.triplet_accuracy(X[test], y[test])}
+        else:
+            predicted = np.asarray(fitted.model.predict(X[test], task.n_neighbors))
+            outcome = _counted(task, run, predicted, y[test])
+        seconds = time.perf_counter() - start
+    return results.settings_of(task), {
+        "run": run,
+        **outcome,
+        "split": results.digest(train.tobytes(), test.tobytes()),
+        "n": [len(train), len(test)],
+        "iterations": fitted.iterations,
+        "stopped": fitted.stopped,
+        "fit_seconds": round(fit_seconds, 4),
+        "seconds": round(seconds, 4),
+    }
+
+
+def _counted(task: Task, run: int, predicted: Array, y: Array) -> results.Line:
+    errors = int((predicted != y).sum())
+    share = 100 * errors / len(y)
+    outcome: results.Line = {"value": share if task.measure == "error" else 100 - share}
+    labels = results.packed(predicted, run)
+    return outcome | {"errors": errors} | ({"predicted": labels} if labels else {})
+
+
+def missing(tasks: Iterable[Task], folder: Path = results.FOLDER) -> list[tuple[Task, int]]:
+    """Return the runs without a current result, the cheapest first."""
+    stored = defaultdict(list)
+    for line in results.read(folder):
+        stored[line["cell"], line["reading"], line["variant"]].append(line)
+    waiting = []
+    for task in tasks:
+        lines = stored[task.key]
+        today = results.described(task)
+        done = {line["run"] for line in lines if results.is_current(line, today)}
+        cost = float(np.median([line["seconds"] for line in lines])) if lines else _GUESS
+        waiting += [(cost, task, run) for run in range(task.runs) if run not in done]
+    return [(task, run) for _, task, run in sorted(waiting, key=lambda each: each[0])]
+
+
+def run_all(
+    waiting: list[tuple[Task, int]],
+    *,
+    budget: float,
+    n_jobs: int,
+    show: Callable[[str], None],
+    folder: Path = results.FOLDER,
+) -> int:
+    """Do runs in processes until they are done or the budget is spent; return how many were done.
+
+    Ctrl-C ends it. Runs in work are lost then, and lines that were written stay.
+    """
+    start, done = time.monotonic(), 0
+    queue = iter(waiting)
+    running: dict[Future[tuple[results.Line, results.Line]], Task] = {}
+    with ProcessPoolExecutor(n_jobs, mp_context=get_context("spawn")) as pool:
+        try:
+            while True:
+                while len(running) < n_jobs and time.monotonic() - start < budget:
+                    task, run = next(queue, (None, 0))
+                    if task is None:
+                        break
+                    running[pool.submit(measure, task, run)] = task
+                if not running:
+                    return done
+                finished, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    task = running.pop(future)
+                    try:
+                        results.append(*future.result(), folder)
+                    except Exception as error:
+                        show(f"{' '.join(task.key)}: {error}")
+                    done += 1
+                passed = time.monotonic() - start
+                left = passed / done * (len(waiting) - done)
+                show(f"{done} of {len(waiting)} runs, {passed:.0f} s, about {left:.0f} s to go")
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            show(f"Stopped after {done} runs.")
+    return done

@@ -1,0 +1,226 @@
+"""Verdicts: what the stored runs say about each printed number, and about the order of methods.
+
+A difference is ours minus the printed number, with the sign turned so that positive is better. Its
+95 % interval is Welch's, from the printed standard deviation and number of runs and from our runs.
+Where the paper prints no spread, ours is taken for both; where it prints no number of runs, ours.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import t as student
+
+from nearfar.comparison.significance import fold_test
+from papers import results
+from papers.cells import Cell, documents, match
+from papers.results import Line
+from papers.task import Array, Task, tasks
+
+BASELINES = {
+    "boostmetric": ("Euclid", "RCA"),
+    "metricboost": ("Euclid", "Mahal"),
+    "drmetric": ("Euclid", "L1"),
+    "maxmargin": ("Euclid", "RCA"),
+    "msnca": ("kNN", "SVM"),
+}
+"""Methods of a row that have nothing to tune: they must agree before others are judged."""
+WORDS = ("reproduced", "better", "worse", "undecided", "protocol unknown", "not run")
+LEVEL = 0.05
+
+Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the runs of a task give.
+
+    `stale` says that the method's code or parameters, or the data's preparation, differ today.
+    """
+
+    cell: Cell
+    reading: str
+    variant: str
+    lines: tuple[Line, ...]
+    stale: bool
+    word: str = "not run"
+    why: str = ""
+
+    @property
+    def values(self) -> Array:
+        """Values of the runs, in percent."""
+        return np.array([line["value"] for line in self.lines])
+
+    @property
+    def mean(self) -> float:
+        """Mean of the runs."""
+        return float(self.values.mean())
+
+    @property
+    def sd(self) -> float:
+        """Spread of the runs; of a single run, that of its number of errors."""
+        if len(self.lines) > 1:
+            return float(self.values.std(ddof=1))
+        return float(np.sqrt(self.mean * (100 - self.mean) / self.lines[0]["n"][1]))
+
+
+@dataclass(frozen=True)
+class Order:
+    """Whether a paper's own method is ahead of another one, printed and here."""
+
+    own: Outcome
+    other: Outcome
+    printed_ahead: bool
+    ahead: float
+    p_value: float
+
+    @property
+    def word(self) -> str:
+        """Return "holds", "reversed" or "not significant"."""
+        if self.p_value >= LEVEL:
+            return "not significant"
+        return "holds" if (self.ahead > 0) == self.printed_ahead else "reversed"
+
+
+def outcomes(folder: Path = results.FOLDER) -> dict[Key, Outcome]:
+    """Return the outcome of every task, with its verdict."""
+    stored: dict[Key, list[Line]] = defaultdict(list)
+    for line in results.read(folder):
+        stored[line["cell"], line["reading"], line["variant"]].append(line)
+    found = {task.key: _collected(task, stored[task.key]) for task in tasks()}
+    return {key: _judged(outcome, found) for key, outcome in found.items()}
+
+
+def _collected(task: Task, lines: list[Line]) -> Outcome:
+    today = results.described(task)
+    current = [line for line in lines if results.is_current(line, today)]
+    kept = {line["run"]: line for line in (current or lines)}
+    runs = tuple(kept[run] for run in sorted(kept))
+    return Outcome(
+        results.cells()[task.cell], task.reading, task.variant, runs, bool(lines and not current)
+    )
+
+
+def interval(outcome: Outcome) -> tuple[float, float, float]:
+    """Return the difference from the printed number, positive if better, and its interval."""
+    cell, n = outcome.cell, len(outcome.lines)
+    runs = printed_runs(cell) or n
+    sd = outcome.sd if cell.sd is None else cell.sd
+    parts = outcome.sd**2 / n, sd**2 / runs
+    error = float(np.sqrt(sum(parts)))
+    degrees = sum(part**2 / max(m - 1, 1) for part, m in zip(parts, (n, runs), strict=True))
+    width = float(student.ppf(1 - LEVEL / 2, error**4 / degrees)) * error if error > 0 else 0.0
+    difference = (outcome.mean - cell.value) * (1 if cell.better == "higher" else -1)
+    return difference, difference - width, difference + width
+
+
+def printed_runs(cell: Cell) -> int | None:
+    """Return the printed number of runs."""
+    tables = {table["id"]: table for table in documents()[cell.paper]["table"]}
+    return match(tables[cell.table].get("runs", {}), cell.row)
+
+
+def compared(outcome: Outcome) -> str:
+    """Return the verdict of an outcome by its interval alone.
+
+    A difference is small if it is at most a tenth of the printed error. An interval with zero in it
+    is too wide if it reaches farther than one point and than a tenth of the printed error.
+    """
+    difference, low, high = interval(outcome)
+    value = outcome.cell.value
+    tenth = (value if outcome.cell.better == "lower" else 100 - value) / 10
+    if low <= 0 <= high:
+        return "reproduced" if (high - low) / 2 <= max(1.0, tenth) else "undecided"
+    if abs(difference) <= tenth:
+        return "reproduced"
+    return "better" if difference > 0 else "worse"
+
+
+def _judged(outcome: Outcome, found: Mapping[Key, Outcome]) -> Outcome:
+    if not outcome.lines:
+        return outcome
+    word, why = compared(outcome), ""
+    if outcome.cell.method not in BASELINES[outcome.cell.paper]:
+        why = _baseline_problem(outcome, found)
+        word = "protocol unknown" if why else word
+    return Outcome(
+        outcome.cell, outcome.reading, outcome.variant, outcome.lines, outcome.stale, word, why
+    )
+
+
+def _baseline_problem(outcome: Outcome, found: Mapping[Key, Outcome]) -> str:
+    """Return why the row's baselines do not support a verdict, or nothing."""
+    cell = outcome.cell
+    rows = [
+        found[key]
+        for method in BASELINES[cell.paper]
+        if (key := (_sibling(cell, method), outcome.reading, "reference")) in found
+    ]
+    if not rows:
+        return "no baseline is printed"
+    for row in rows:
+        if not row.lines:
+            return f"{row.cell.method} is not run"
+        if compared(row) in ("better", "worse"):
+            return f"{row.cell.method} is {row.mean:.2f}, printed {row.cell.value}"
+    return ""
+
+
+def _sibling(cell: Cell, method: str) -> str:
+    return f"{cell.paper}/{cell.table}/{cell.row}/{method}"
+
+
+def chosen(found: Mapping[Key, Outcome]) -> dict[tuple[str, str], Outcome]:
+    """Return one outcome for each cell and variant: of the first reading whose baselines agree."""
+    readings: dict[tuple[str, str, str], dict[str, list[Outcome]]] = {}
+    for outcome in found.values():
+        cell = outcome.cell
+        row = readings.setdefault((cell.paper, cell.table, cell.row), {})
+        row.setdefault(outcome.reading, []).append(outcome)
+    best = [min(row.values(), key=_misses) for row in readings.values()]
+    return {(each.cell.id, each.variant): each for row in best for each in row}
+
+
+def _misses(row: list[Outcome]) -> int:
+    """Return how many baselines of a row under one reading are not run or do not agree."""
+    baselines = [each for each in row if each.cell.method in BASELINES[each.cell.paper]]
+    return sum(each.word not in ("reproduced", "undecided") for each in baselines)
+
+
+def orders(found: Mapping[Key, Outcome]) -> Iterator[Order]:
+    """Yield, for each own method and comparator of a row, whether the printed order holds here.
+
+    The test is paired by split, and corrected for splits that share rows.
+    """
+    rows: dict[tuple[str, str, str, str], list[Outcome]] = defaultdict(list)
+    for outcome in found.values():
+        cell = outcome.cell
+        rows[cell.paper, cell.table, cell.row, outcome.reading].append(outcome)
+    for row in rows.values():
+        for own in row:
+            for other in row:
+                if own.cell.own and not other.cell.own and own.cell.value != other.cell.value:
+                    order = _order(own, other)
+                    if order is not None:
+                        yield order
+
+
+def _order(own: Outcome, other: Outcome) -> Order | None:
+    theirs = {line["run"]: line for line in other.lines}
+    pairs = [
+        (line, theirs[line["run"]])
+        for line in own.lines
+        if line["run"] in theirs and line["split"] == theirs[line["run"]]["split"]
+    ]
+    if len(pairs) < 2:
+        return None
+    sign = 1 if own.cell.better == "higher" else -1
+    ahead = np.array([sign * (mine["value"] - their["value"]) for mine, their in pairs])
+    train, test = pairs[0][0]["n"]
+    p_value = fold_test(ahead, min(train, test) / max(train, test))
+    printed = sign * (own.cell.value - other.cell.value) > 0
+    return Order(own, other, printed, float(ahead.mean()), p_value)

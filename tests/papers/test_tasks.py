@@ -1,0 +1,97 @@
+"""Tasks: their cells, readings and splits."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from papers import results
+from papers.cells import published
+from papers.methods import METHODS, chi_square, vote
+from papers.readings import readings
+from papers.task import PAPERS, Folds, PerClass, RandomSplit, Table, protocol, tasks
+
+TASKS = list(tasks())
+CELLS = {cell.id: cell for cell in published()}
+
+
+def test_every_task_has_a_printed_cell_that_can_be_had():
+    assert [task.cell for task in TASKS if not CELLS[task.cell].obtainable] == []
+
+
+def test_keys_are_unique():
+    assert Counter(task.key for task in TASKS).most_common(1)[0][1] == 1
+
+
+def test_variants_belong_to_own_methods():
+    for task in TASKS:
+        assert (task.variant in ("paper", "default")) == CELLS[task.cell].own
+        assert task.method in METHODS
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_readings_join_candidates_that_are_not_refuted(paper):
+    candidates = {each.id: each for reading in readings() for each in reading.candidates}
+    joined = protocol(paper).READINGS
+    for names in joined.values():
+        assert len({name.rpartition(".")[0] for name in names}) == len(names)
+        assert all(candidates[name].status != "refuted" for name in names)
+    assert {task.reading for task in tasks(paper)} == set(joined)
+
+
+def test_parameters_are_text_that_says_everything():
+    """No address of an object: the text of a parameter is the same in every process."""
+    for task in TASKS:
+        text = str(results.described(task))
+        assert " at 0x" not in text
+        assert "random_state" not in text or task.method == "SVM"
+
+
+Y = np.repeat([0, 1, 2], [30, 20, 11])
+
+
+def test_random_split_rounds_down_and_covers_all_rows():
+    train, test = RandomSplit(0.3)(Y, run=4)
+    assert len(test) == 18
+    np.testing.assert_array_equal(np.sort(np.append(train, test)), np.arange(61))
+    assert not np.array_equal(test, RandomSplit(0.3)(Y, run=5)[1])
+
+
+def test_folds_of_a_repetition_test_every_row_once():
+    rows = [Folds(5)(Y, run)[1] for run in range(5, 10)]
+    np.testing.assert_array_equal(np.sort(np.concatenate(rows)), np.arange(61))
+    train, test = Folds(5)(Y, 7)
+    swapped = Folds(5, swapped=True)(Y, 7)
+    np.testing.assert_array_equal(swapped[0], test)
+    np.testing.assert_array_equal(swapped[1], train)
+
+
+def test_per_class_trains_on_the_same_number_of_each_class():
+    train, test = PerClass(7)(Y, 0)
+    assert np.bincount(Y[train]).tolist() == [7, 7, 7]
+    assert np.bincount(Y[test]).tolist() == [23, 13, 4]
+
+
+def test_preparation():
+    X = np.array([[0.0, 5], [1, 5], [4, 7], [2, 6]])
+    train = np.array([0, 1, 3])
+    np.testing.assert_allclose(
+        Table("any", interval=True).prepared(X, train), [[-1, -1], [-0.5, -1], [1, 1], [0, 0]]
+    )
+    standard = Table("any", standardise=True).prepared(X, train)[train]
+    np.testing.assert_allclose(standard.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(standard.std(axis=0), 1)
+
+
+def test_vote_takes_the_smallest_of_equally_common_labels():
+    distances = np.array([[3.0, 1, 2, 0], [0, 1, 2, 3]])
+    y = np.array([0, 2, 1, 2])
+    assert vote(distances, y, 3).tolist() == [2, 0]
+    assert vote(distances, y, 1).tolist() == [2, 0]
+
+
+def test_chi_square():
+    X, Z = np.array([[1.0, 0, 3]]), np.array([[2.0, 0, 1], [1, 0, 3]])
+    np.testing.assert_allclose(chi_square(X, Z), [[1 / 3 + 4 / 4, 0]])
