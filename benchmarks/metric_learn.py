@@ -3,14 +3,18 @@
     python benchmarks/metric_learn.py [--toy] [--python PATH] [--limit SECONDS]
                                       [--method NAME ...] [SET ...]
 
+SDML and SCML, which nearfar does not have, stand beside what its documentation names instead.
+
 metric-learn 0.7 does not run with current scikit-learn, so it has an environment of its own, with
 scikit-learn 1.5: the one of --python or NEARFAR_METRIC_LEARN, or else one that is installed in the
 user's cache folder. Every fit runs in its own process on one thread, with the default parameters of
 its library and a fixed seed, on standardised columns. The libraries take turns on each fold, so
-that both see the same load of the machine. A fit that takes longer than the limit is ended, and the
-method's other folds of that set are left out.
+that both see the same load of the machine. A process that takes more CPU seconds than the limit is
+ended, and the method's other folds of that set are left out.
 
-Five stratified folds; times are CPU seconds of a fit, means over folds.
+Three stratified folds; times are CPU seconds of a fit, means over folds. Raw results have the
+commit of nearfar and the versions of both environments. docs/from-metric-learn.md has the table
+that is derived from them.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ import tempfile
 import venv
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -33,22 +38,42 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
 from protocol import load, record
+from workers.timed_fit import TOO_SLOW
 
-SETS = ("wine", "vehicle", "digits", "segmentation_2310", "letter")
+SETS = ("wine", "vehicle", "digits", "segmentation_2310")
 MOST_ROWS = 5_000
+FOLDS = 3
 REQUIREMENTS = ("metric-learn==0.7.0", "scikit-learn==1.5.2", "numpy<2.3")
 WORKER = Path(__file__).parent / "workers" / "timed_fit.py"
+RESULTS = Path(__file__).parent / "results/metric_learn.jsonl"
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
 )
 
 
+HEADING = """\
+| set | method | metric-learn | nearfar | times faster |
+| --- | --- | --- | --- | --- |"""
+_PATIENCE = 20
+"""Elapsed seconds for each CPU second of the limit, on a busy machine."""
+_FAILURES = {
+    "FloatingPointError": "NaN",
+    "ValueError": "refused",
+    "RuntimeError": "failed",
+    "LinAlgError": "failed",
+}
+"""Words for errors, in the table."""
+
+Row = dict[str, Any]
+
+
 @dataclass(frozen=True)
 class Method:
-    """What a method is called in each library."""
+    """What a method is called in each library, and in the table."""
 
     theirs: str
     ours: str
+    name: str = ""
     theirs_parameters: dict[str, Any] = field(default_factory=dict)
     ours_parameters: dict[str, Any] = field(default_factory=dict)
 
@@ -62,6 +87,8 @@ METHODS = (
     Method("ITML_Supervised", "ITML"),
     Method("MMC_Supervised", "MMC"),
     Method("LSML_Supervised", "LSML"),
+    Method("SDML_Supervised", "ITML", "SDML, here ITML"),
+    Method("SCML_Supervised", "BoostMetric", "SCML, here BoostMetric"),
 )
 
 
@@ -106,7 +133,7 @@ class Runner:
         np.savez(self.folder / "data.npz", X=X, y=y)
         self.too_slow.clear()
 
-    def run(self, library: str, method: Method, train: NDArray[Any]) -> dict[str, Any]:
+    def run(self, library: str, method: Method, train: NDArray[Any]) -> Row:
         """Return what the process measured, or how it failed."""
         python = self.interpreters[library]
         ours = library == "nearfar"
@@ -122,6 +149,7 @@ class Runner:
             "common": {"random_state": 0, "n_jobs": 1},
             "data": str(self.folder / "data.npz"),
             "train": train.tolist(),
+            "limit": self.limit,
         }
         file = self.folder / "job.json"
         file.write_text(json.dumps(job))
@@ -131,9 +159,12 @@ class Runner:
                 env=os.environ | ONE_THREAD,
                 capture_output=True,
                 text=True,
-                timeout=self.limit,
+                timeout=_PATIENCE * self.limit,
             )
+            ended = done.returncode == TOO_SLOW
         except subprocess.TimeoutExpired:
+            ended = True
+        if ended:
             self.too_slow.add((library, name))
             return {"failure": f"> {self.limit:g} s"}
         if done.returncode:
@@ -141,17 +172,14 @@ class Runner:
         return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def measure(
-    runner: Runner, name: str, methods: list[Method], *, toy: bool
-) -> Iterator[dict[str, Any]]:
+def measure(runner: Runner, name: str, methods: list[Method], *, toy: bool) -> Iterator[Row]:
     """Yield a row for each method, fold and library."""
     X, y = load(name)
     y = np.unique(y, return_inverse=True)[1]
     if len(X) > MOST_ROWS:
         X, _, y, _ = train_test_split(X, y, train_size=MOST_ROWS, stratify=y, random_state=0)
     runner.start_set(X, y)
-    print(f"\n{name}: {len(X)} rows, {X.shape[1]} features, {len(np.unique(y))} classes")
-    n_folds, used = (2, 1) if toy else (5, 5)
+    n_folds, used = (2, 1) if toy else (FOLDS, FOLDS)
     folds = StratifiedKFold(n_folds, shuffle=True, random_state=0)
     for method in methods:
         rows = []
@@ -159,35 +187,59 @@ def measure(
             libraries = ("metric_learn", "nearfar")
             for library in libraries[:: -1 if fold % 2 else 1]:
                 found = runner.run(library, method, train)
-                rows.append(
-                    {"set": name, "method": method.ours, "library": library, "fold": fold, **found}
-                )
-        print(line(method, rows), flush=True)
+                setting = {"set": name, "method": method.name or method.ours, "library": library}
+                rows.append(setting | {"fold": fold, "commit": commit()} | found)
+        print(line(rows), flush=True)
         yield from rows
 
 
-def line(method: Method, rows: list[dict[str, Any]]) -> str:
-    """Return a line of the table: both libraries, and how many times as long metric-learn takes."""
+@cache
+def commit() -> str:
+    """Return the commit of nearfar, with a plus sign if files were changed since."""
+    where = ["git", "-C", str(Path(__file__).parent)]
+    found = [
+        subprocess.run([*where, *command], capture_output=True, text=True).stdout.strip()
+        for command in (["rev-parse", "--short=12", "HEAD"], ["status", "--porcelain", "../src"])
+    ]
+    return found[0] + ("+" if found[1] else "")
+
+
+def line(rows: list[Row]) -> str:
+    """Return the results of a method on a set as a line of Markdown."""
     theirs, ours = (
         summary([row for row in rows if row["library"] == library])
         for library in ("metric_learn", "nearfar")
     )
-    ratio = f"{theirs[0] / ours[0]:8.1f}" if theirs[0] and ours[0] else f"{'':8}"
-    return f"  {method.ours:18} {theirs[1]:>30} {ours[1]:>30} {ratio}"
+    ratio = f"{theirs[0] / ours[0]:.1f}" if theirs[0] and ours[0] else ""
+    return f"| {rows[0]['set']} | {rows[0]['method']} | {theirs[1]} | {ours[1]} | {ratio} |"
 
 
-def summary(rows: list[dict[str, Any]]) -> tuple[float, str]:
+def summary(rows: list[Row]) -> tuple[float, str]:
     """Return the mean time, and time and error as text; of failures, the first."""
-    failures = [row["failure"] for row in rows if "failure" in row]
+    named = [str(row["failure"]) for row in rows if "failure" in row]
+    failures = [_FAILURES.get(name, name) for name in named]
     if failures:
         ended = failures[0].startswith(">")
-        share = "" if ended or len(failures) == len(rows) else f" ({len(failures)} of {len(rows)})"
+        share = "" if ended or len(failures) == len(rows) else f" in {len(failures)} of {len(rows)}"
         return 0.0, f"{failures[0]}{share}"
     cpu = float(np.mean([row["cpu"] for row in rows]))
-    errors = 100 * np.array([row["error"] for row in rows])
+    error = 100 * float(np.mean([row["error"] for row in rows]))
     unsettled = any("ConvergenceWarning" in text for row in rows for text in row["warnings"])
-    mark = "*" if unsettled else " "
-    return cpu, f"{cpu:9.4f} s{mark} {errors.mean():5.1f} % ({errors.std():3.1f})"
+    return cpu, f"{cpu:.2g} s{'*' if unsettled else ''}, {error:.1f} %"
+
+
+def stored(path: Path = RESULTS) -> list[Row]:
+    """Read the raw results."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def table(rows: list[Row]) -> str:
+    """Return the figures in Markdown, derived from raw results."""
+    settings = dict.fromkeys((row["set"], row["method"]) for row in rows)
+    return "\n".join(
+        [HEADING]
+        + [line([row for row in rows if (row["set"], row["method"]) == each]) for each in settings]
+    )
 
 
 def main() -> None:
@@ -198,26 +250,27 @@ def main() -> None:
         default=os.environ.get("NEARFAR_METRIC_LEARN"),
         help="interpreter of an environment with metric-learn 0.7",
     )
-    parser.add_argument("--limit", type=float, default=300.0, help="seconds for a process [300]")
-    names = [method.ours for method in METHODS]
+    parser.add_argument(
+        "--limit", type=float, default=300.0, help="CPU seconds for a process [300]"
+    )
+    names = [method.theirs.removesuffix("_Supervised") for method in METHODS]
     parser.add_argument("--method", action="append", choices=names, help="only these")
     parser.add_argument("sets", nargs="*", default=SETS, help=f"names [{' '.join(SETS)}]")
     options = parser.parse_args()
     chosen = options.method or (["LMNN", "RCA"] if options.toy else names)
-    methods = [method for method in METHODS if method.ours in chosen]
+    methods = [method for name, method in zip(names, METHODS, strict=True) if name in chosen]
     python, reason = environment_of(options.python)
     if python is None:
         print(f"metric-learn is left out: {reason}.")
-    heading = f"  {'':18} {'metric-learn':>30} {'nearfar':>30} {'ratio':>8}"
-    print("CPU seconds of a fit, 3-NN error in % (standard deviation); * = convergence warning")
-    print(heading)
-    rows: list[dict[str, Any]] = []
+    print("CPU seconds of a fit, 3-NN error; * = convergence warning")
+    print(HEADING)
+    rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         interpreters = {"metric_learn": python, "nearfar": sys.executable}
         runner = Runner(interpreters, options.limit, Path(folder))
         for name in ["iris"] if options.toy else options.sets:
             rows += measure(runner, name, methods, toy=options.toy)
-    record("metric_learn", rows)
+    record("metric_learn_toy" if options.toy else "metric_learn", rows)
 
 
 if __name__ == "__main__":

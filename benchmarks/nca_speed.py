@@ -1,10 +1,8 @@
-"""NCA beside scikit-learn's, and in batches on many points.
+"""NCA beside scikit-learn's, and in batches on many points. `bounds.py` measures gradients.
 
-1. An evaluation (value and gradient, float32) as a multiple of the bare limits of work on all
-   pairs, measured in the same run, at D = 64, 256, 768; how it grows with n and with D.
-2. A gradient of the objective at n = 5,000, D = 64: time beside scikit-learn's in one run.
-3. Peak memory of a gradient at n = 10,000.
-4. MNIST, 60,000 x 50 principal components, in batches: accuracy against time.
+1. A gradient of the objective at n = 5,000, D = 64: time beside scikit-learn's in one run.
+2. Peak memory of a gradient at n = 10,000.
+3. MNIST, 60,000 x 50 principal components, in batches: accuracy against time.
 
     python benchmarks/nca_speed.py [--toy]
 """
@@ -13,7 +11,6 @@ from __future__ import annotations
 
 import time
 import tracemalloc
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -24,7 +21,6 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from nearfar import NCA, Metric
 from nearfar.evaluate import knn_error
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors
-from pair_limits import growth, within_limits
 from protocol import arguments, load, record, seconds
 
 Array = NDArray[Any]
@@ -52,38 +48,6 @@ def their_gradient(X: Array, y: Array, L: Array) -> tuple[float, Array]:
     same = y[:, None] == y[None]
     loss, slope = nca._loss_grad_lbfgs(L.ravel(), X, same, -1.0)
     return -float(loss), -slope.reshape(L.shape)
-
-
-def evaluation(n: int, n_features: int) -> dict[str, Any]:
-    """Value and gradient of a square map, in multiples of the bare limits.
-
-    "first" is the map that NCA starts from. "long" is ten times that:
-    exp underflows, as it does late in a fit that separates the classes.
-    """
-    X, y = classes(n, n_features)
-    X = ((X - X.mean(axis=0)) / X.std(axis=0)).astype(np.float32)
-    points, first = SoftNeighbors(X, y), np.eye(n_features) / n_features**0.25
-    print(f"n = {n}, D = {n_features}:")
-
-    def work() -> dict[str, float]:
-        return {
-            "first": seconds(lambda: gradient(points, first)),
-            "long": seconds(lambda: gradient(points, 10 * first)),
-        }
-
-    times, bare = within_limits(X, work)
-    return {"n": n, "D": n_features, "limits": asdict(bare), **times}
-
-
-def evaluations(ns: tuple[int, ...], sizes: tuple[int, ...]) -> list[dict[str, Any]]:
-    """Every D at the middle n, and every n at the smallest D."""
-    middle = ns[len(ns) // 2]
-    by_D = [evaluation(middle, D) for D in sizes]
-    by_n = [by_D[0] if n == middle else evaluation(n, sizes[0]) for n in ns]
-    in_n = growth(ns, [row["first"] for row in by_n])
-    in_D = growth(sizes, [row["first"] for row in by_D])
-    print(f"time grows with n^{in_n:.2f} (D = {sizes[0]}) and with D^{in_D:.2f} (n = {middle})")
-    return [*by_D, *(row for row in by_n if row is not by_D[0]), {"in_n": in_n, "in_D": in_D}]
 
 
 def per_gradient(n: int, n_features: int) -> dict[str, Any]:
@@ -152,7 +116,6 @@ def batches(name: str, n_components: int, batch_size: int, passes: tuple[int, ..
 def main() -> None:
     toy = arguments(__doc__).toy
     rows: list[Any] = [
-        *evaluations(*(((200, 400), (8, 16)) if toy else ((2_500, 5_000, 10_000), (64, 256, 768)))),
         per_gradient(*((400, 8) if toy else (5_000, 64))),
         memory(*((400, 8) if toy else (10_000, 64))),
     ]

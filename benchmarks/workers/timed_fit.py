@@ -13,7 +13,10 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import os
+import platform
 import sys
+import threading
 import time
 import warnings
 from pathlib import Path
@@ -23,6 +26,10 @@ import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 
+TOO_SLOW = 75
+"""Exit code of a process that was ended by its limit."""
+
+_LOOK_EVERY = 0.5
 _SHORT = 0.2
 _REPEATS = 5
 
@@ -67,18 +74,36 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
         "wall": wall,
         "error": 1 - float(knn.score(Z[~train], y[~train])),
         "n_iter": int(getattr(estimator, "n_iter_", 0)),
-        "warnings": sorted({f"{w.category.__name__}: {w.message}" for w in caught}),
+        "warnings": sorted({w.category.__name__ for w in caught}),
     }
+
+
+def versions(module: str) -> dict[str, str]:
+    """Return the versions of what took part."""
+    modules = [importlib.import_module(name) for name in (module, "sklearn", "numpy", "scipy")]
+    found = {each.__name__: str(each.__version__) for each in modules}
+    return {"python": platform.python_version()} | found
+
+
+def end_after(limit: float) -> None:
+    """End the process once it has taken this many CPU seconds.
+
+    A limit of the system would make the clock of CPU time coarse.
+    """
+    while time.process_time() < limit:
+        time.sleep(_LOOK_EVERY)
+    os._exit(TOO_SLOW)
 
 
 def main() -> None:
     """Do the job; an error of the library is a result too."""
     job = json.loads(Path(sys.argv[1]).read_text())
+    threading.Thread(target=end_after, args=(job["limit"],), daemon=True).start()
     try:
         result = measure(job)
     except Exception as error:
-        result = {"failure": type(error).__name__, "message": str(error)}
-    print("\n" + json.dumps(result))
+        result = {"failure": type(error).__name__, "message": str(error)[:300]}
+    print("\n" + json.dumps(result | {"versions": versions(job["module"])}))
 
 
 if __name__ == "__main__":
