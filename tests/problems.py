@@ -28,12 +28,15 @@ def labelled(seed=0, n=60, n_features=4, n_classes=3, dtype=np.float64):
     return X.astype(dtype), y, rng
 
 
-def noisy_copies(seed=0, n=60, copies=8, n_features=6):
-    """Points in groups of near copies with random classes: only copies can be recognised."""
+def noisy_copies(seed=0, n=60, copies=8, n_features=6, noise=0.01):
+    """Points in groups of similar rows with random classes: only groups can be recognised.
+
+    With the default noise, the rows are too different to be taken for copies.
+    """
     rng = np.random.default_rng(seed)
     points, y = rng.standard_normal((n, n_features)), rng.integers(0, 2, n)
     X = np.repeat(points, copies, axis=0)
-    X += 1e-3 * rng.standard_normal(X.shape)
+    X += noise * rng.standard_normal(X.shape)
     return X, np.repeat(y, copies), np.repeat(np.arange(n), copies)
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_wine
 from sklearn.model_selection import train_test_split
@@ -17,6 +18,7 @@ from nearfar import (
     PairVerifier,
     Triplets,
 )
+from nearfar.columns import Columns
 from nearfar.evaluate import knn_error
 from nearfar.neighbors import MetricNeighbors, kneighbors
 
@@ -133,3 +135,46 @@ class TestMetricNeighbors:
             MetricNeighbors(Metric.identity(3)).fit([[1.0, 2.0]])
         with pytest.raises(ValueError, match="expecting 5 features"):
             both[0].kneighbors([[1.0]])
+
+
+class TestTables:
+    """Both the function and the estimator find the metric's features in a table."""
+
+    METRIC = Metric(np.diag([1.0, 10.0, 100.0]), ["a", "b", "c"])
+
+    def test_columns_in_another_order(self, rng):
+        table = pd.DataFrame(rng.standard_normal((30, 3)), columns=list("abc"))
+        queries = pd.DataFrame(rng.standard_normal((5, 3)), columns=list("abc"))
+        expected = kneighbors(self.METRIC, table.to_numpy(), queries.to_numpy(), n_neighbors=3)
+        for order in ("abc", "cab", "bca"):
+            search = MetricNeighbors(self.METRIC, n_neighbors=3).fit(table[list(order)])
+            for found in (
+                search.kneighbors(queries[list("bac")]),
+                search.kneighbors(queries.to_numpy()),
+                kneighbors(self.METRIC, table[list(order)], queries[list("cba")], n_neighbors=3),
+            ):
+                np.testing.assert_array_equal(found[1], expected[1])
+                np.testing.assert_allclose(found[0], expected[0])
+
+    def test_a_table_without_the_features(self, rng):
+        table = pd.DataFrame(rng.standard_normal((9, 3)), columns=list("abd"))
+        with pytest.raises(ValueError, match="the table lacks c"):
+            MetricNeighbors(self.METRIC).fit(table)
+
+    def test_a_metric_with_columns(self):
+        table = pd.DataFrame(
+            {"size": [1.0, 2.0, 9.0, np.nan], "kind": ["x", "y", "x", "y"], "other": list("pqrs")}
+        )
+        columns = Columns.fit(table[["size", "kind"]])
+        metric = Metric.identity(len(columns.feature_names)).with_columns(columns)
+        expected = kneighbors(metric, table, n_neighbors=2)
+        search = MetricNeighbors(metric, n_neighbors=2).fit(table)
+        found = search.kneighbors()
+        np.testing.assert_array_equal(found[1], expected[1])
+        np.testing.assert_array_equal(search.kneighbors(table[["kind", "size"]])[1][:, 0], range(4))
+
+    def test_without_names_of_the_metric_the_table_has_an_order(self, rng):
+        table = pd.DataFrame(rng.standard_normal((9, 3)), columns=list("abc"))
+        search = MetricNeighbors(Metric.identity(3)).fit(table)
+        with pytest.raises(ValueError, match="same order"):
+            search.kneighbors(table[list("cab")])

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         GMML,
         ITML,
         KISSME,
+        LDA,
         LFDA,
         LMNN,
         LSML,
@@ -67,6 +68,7 @@ __all__ = [
     "GMML",
     "ITML",
     "KISSME",
+    "LDA",
     "LFDA",
     "LMNN",
     "LSML",
@@ -144,6 +146,7 @@ _HOME = {
     "GMML": "nearfar.learners.classic",
     "ITML": "nearfar.learners.classic",
     "KISSME": "nearfar.learners.classic",
+    "LDA": "nearfar.learners.classic",
     "LFDA": "nearfar.learners.classic",
     "LMNN": "nearfar.learners.classic",
     "LSML": "nearfar.learners.classic",
@@ -183,7 +186,9 @@ def __getattr__(name: str) -> Any:
 
         return renamed(__name__, _RENAMED)(name)
     if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from nearfar.runtime.metric_learn_names import missing_name
+
+        raise missing_name(__name__, name)
     module = import_module(_HOME[name])
     value = module if _HOME[name] == f"nearfar.{name}" else getattr(module, name)
     globals()[name] = value

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from nearfar.columns.cells import is_frame
 from nearfar.constraints import kind_of
 from nearfar.evaluate.neighbor_votes import class_shares, majority
 from nearfar.learners.base import MetricLearner
@@ -18,7 +19,9 @@ from nearfar.learners.boosting import BoostMetric
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import Gallery, Search
 from nearfar.metrics.signed_form import as_metric
-from nearfar.typing import Ints
+from nearfar.numerics.missing import refuse_masked, refuse_missing
+from nearfar.prediction import NeighborPredictor, Prediction
+from nearfar.typing import Floats, Ints
 
 
 def kneighbors(
@@ -101,8 +104,11 @@ class MetricNeighbors(BaseEstimator):
         self.radius = radius
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
-        """Keep the rows to search; y is ignored."""
-        points = validate_data(self, X, dtype=[np.float64, np.float32])
+        """Keep the rows to search; y is ignored.
+
+        Columns of a DataFrame are found by name, if the metric has feature names.
+        """
+        points = self._points(X, reset=True)
         metric = Metric.identity(points.shape[1]) if self.metric is None else self.metric
         self.gallery_ = Gallery(metric, metric.features_of(points))
         self.n_samples_fit_ = len(points)
@@ -174,8 +180,15 @@ class MetricNeighbors(BaseEstimator):
         check_is_fitted(self)
         if X is None:
             return self.gallery_.search()
-        points = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        return self.gallery_.search(points)
+        return self.gallery_.search(self._points(X, reset=False))
+
+    def _points(self, X: Any, *, reset: bool) -> Floats:
+        """Check rows; the metric finds its features in a table."""
+        if self.metric is not None and self.metric.feature_names is not None and is_frame(X):
+            X = self.metric.features_of(X)
+        refuse_masked(X, "X")
+        points: Floats = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
+        return points
 
 
 class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
@@ -235,6 +248,8 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
                 "A classifier needs class labels. "
                 "Fit a learner to the constraints and use its metric."
             )
+        refuse_masked(X, "X")
+        refuse_missing(y, "y")
         points, labels = validate_data(
             self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2
         )
@@ -267,14 +282,46 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
         codes = self._neighbor_classes(X)
         if codes is not None:
             return class_shares(codes, len(self.classes_))
-        points = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        points = self._points(X)
         soft: Any = self.metric_
         shares: NDArray[np.float64] = soft.class_votes(self.gallery_.X, self._codes, points)[1]
         return shares
 
+    def explain(self, X: ArrayLike) -> Prediction:
+        """Return predictions with the neighbours that decided, and how sure they are.
+
+        Its `probability` is how often votes that are as clear are right for training rows, where
+        `predict_proba` has the shares of the vote. `p_value` is small for rows that are unlike all
+        training rows. Each training row is compared with all others for this.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        Prediction
+        """
+        check_is_fitted(self)
+        if self._is_soft:
+            raise ValueError('With gate="soft" no few neighbours decide; use gate="hard".')
+        points = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        labels, k = self.classes_[self._codes], self.n_neighbors
+        predictor = NeighborPredictor(self.metric_, self.gallery_.X, labels, n_neighbors=k)
+        return predictor.predict(points)
+
+    @property
+    def _is_soft(self) -> bool:
+        """Whether soft neighbours of a gate vote."""
+        return self.gate == "soft" and hasattr(self.metric_, "class_votes")
+
     def _neighbor_classes(self, X: ArrayLike) -> Ints | None:
         """Return the classes of the nearest rows; None if soft neighbours of a gate vote."""
-        if self.gate == "soft" and hasattr(self.metric_, "class_votes"):
+        if self._is_soft:
             return None
-        points = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        return self._codes[self.gallery_.search(points).nearest(self.n_neighbors)[1]]
+        return self._codes[self.gallery_.search(self._points(X)).nearest(self.n_neighbors)[1]]
+
+    def _points(self, X: ArrayLike) -> Floats:
+        refuse_masked(X, "X")
+        points: Floats = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        return points

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from nearfar import Bridge, Metric
 from nearfar.bridge import Recall
@@ -111,9 +113,62 @@ def test_bad_input():
         Bridge().fit(NOISY[:19], OLD[:19])
     with pytest.raises(ValueError, match="at least 41 items; got 40"):
         Bridge(n_neighbors=40).fit(NOISY[:40], OLD[:40])
-    with pytest.raises(ValueError, match="new contains NaN"):
+    with pytest.raises(ValueError, match="X contains NaN"):
         Bridge().fit(np.where(NOISY > 3, np.nan, NOISY), OLD)
     with pytest.raises(ValueError, match='form must be "auto", "orthogonal"'):
         Bridge("cubic").fit(NOISY, OLD)
-    with pytest.raises(ValueError, match="vectors of 20 features; got 12"):
+    with pytest.raises(ValueError, match="X has 12 features, but Bridge is expecting 20 features"):
         Bridge().fit(NOISY, OLD).transform(OLD)
+
+
+class OneColumn(Bridge):
+    """Takes the targets of scikit-learn's checks, which are one column."""
+
+    def fit(self, X, y):
+        return super().fit(X, None if y is None else np.reshape(np.asarray(y), (-1, 1)))
+
+
+TOO_FEW = "A bridge needs at least 20 items."
+
+
+@parametrize_with_checks(
+    [OneColumn(n_neighbors=2)],
+    expected_failed_checks=lambda _: {
+        "check_n_features_in_after_fitting": TOO_FEW,
+        "check_estimators_nan_inf": TOO_FEW,
+        "check_fit2d_1feature": TOO_FEW,
+    },
+)
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
+
+
+class TestTransformer:
+    TABLE = pd.DataFrame(NOISY, columns=[f"n{i}" for i in range(20)])
+
+    def test_columns_in_another_order_are_refused(self):
+        bridge = Bridge("linear").fit(self.TABLE, OLD)
+        assert list(bridge.feature_names_in_) == list(self.TABLE.columns)
+        with pytest.raises(ValueError, match="same order"):
+            bridge.transform(self.TABLE[self.TABLE.columns[::-1]])
+        np.testing.assert_allclose(
+            bridge.transform(self.TABLE), Bridge("linear").fit(NOISY, OLD).transform(NOISY)
+        )
+
+    def test_output_of_its_own(self):
+        bridge = Bridge("linear")
+        mapped = bridge.fit_transform(NOISY, OLD)
+        names = [f"bridge{i}" for i in range(12)]
+        assert list(bridge.get_feature_names_out()) == names
+        found = bridge.set_output(transform="pandas").transform(NOISY)
+        assert list(found.columns) == names
+        np.testing.assert_array_equal(found.to_numpy(), mapped)
+
+    def test_no_rows(self):
+        assert Bridge("linear").fit(NOISY, OLD).transform(NOISY[:0]).shape == (0, 12)
+
+    def test_a_file_has_no_names(self, tmp_path):
+        Bridge("linear").fit(self.TABLE, OLD).save(tmp_path / "bridge.safetensors")
+        loaded = Bridge.load(tmp_path / "bridge.safetensors")
+        assert loaded.transform(NOISY).shape == OLD.shape
+        assert list(loaded.get_feature_names_out())[-1] == "bridge11"

@@ -8,7 +8,7 @@ import pytest
 
 import nearfar
 from nearfar import __version__
-from nearfar.cli.app import COMMANDS
+from nearfar.cli.app import COMMANDS, OTHER_WORDS
 
 
 def test_version(run):
@@ -79,3 +79,29 @@ def test_without_its_extra_the_command_says_what_to_install(tmp_path, package):
     )
     assert result.returncode == 1
     assert result.stderr.strip().endswith(f"needs {package}: pip install 'nearfar[cli]'")
+
+
+@pytest.mark.parametrize("words", OTHER_WORDS)
+def test_words_that_people_try(run, words, monkeypatch):
+    first, *_ = meant = OTHER_WORDS[words].split()
+    for word in words.split():
+        if word not in COMMANDS:
+            known = first if first in COMMANDS else meant[-1]
+            line = " ".join(run(word, "x.csv", code=2).stderr.split())
+            assert f"No such command '{word}'. Use `nearfar {known}`: {COMMANDS[known][1]}" in line
+    monkeypatch.setitem(COMMANDS, "predict", ("learn", "Predict the labels of new rows."))
+    line = " ".join(run("classify", "x.csv", code=2).stderr.split())
+    assert line.endswith("'classify'. Use `nearfar predict`: Predict the labels of new rows.")
+
+
+def test_other_words_are_no_commands():
+    assert not {word for words in OTHER_WORDS for word in words.split()} & (
+        COMMANDS.keys() - {"predict"}
+    )
+
+
+def test_mistyped_commands(run):
+    assert (
+        run("lern", code=2).stderr.strip().endswith("No such command 'lern'. Did you mean 'learn'?")
+    )
+    assert run("xyz", code=2).stderr.strip().endswith("No such command 'xyz'.")

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
 
 from nearfar import Pairs, Triplets, compare
+from nearfar.comparison import GoalComparison
 from verification.populations import population
 
 from .conftest import LABELS, QUICK
@@ -40,11 +44,56 @@ def test_a_budget(document):
 
 def test_the_default_budget(run, monkeypatch):
     seen = []
-    monkeypatch.setattr("nearfar.cli.compare.compare_methods", lambda *a, **k: seen.append((a, k)))
-    run("compare", "iris")
-    run("compare", "iris", "--method", "all", "--method", "lda")
+
+    def note(*arguments, **options):
+        seen.append((arguments, options))
+        raise ValueError("seen")
+
+    monkeypatch.setattr("nearfar.cli.compare.compare_methods", note)
+    run("compare", "iris", code=2)
+    run("compare", "iris", "--method", "all", "--method", "lda", code=2)
     assert [k["budget"] for _, k in seen] == [120.0, 120.0]
     assert [a[2] for a, _ in seen] == [None, "all"]
+
+
+def test_the_next_command_learns_what_is_recommended(run, folder):
+    options = [*LABELS, "--method", "rca", "--folds", 2, "--seed", 1, "--budget", "600s"]
+    result = run("compare", "iris.csv", *options)
+    first, second = result.stdout.splitlines()[-2:]
+    found = Path("iris.safetensors")
+    for line, goal in [(first, "classification"), (second, "ranking")]:
+        command = line.partition(": ")[2].split()[1:]
+        assert command[:6] == ["learn", "iris.csv", *LABELS]
+        written = run(*command)
+        assert "The verdict recommends" not in written.stdout
+        assert (goal == "ranking") == ("--goal" in command)
+        assert found.exists()
+        found.unlink()
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        ("BoostMetric", ["validation=classes"]),
+        ("RCA", ["validation=classes", "validation_fraction=0.2"]),
+        ("LDA", []),
+        ("cosine", []),
+    ],
+)
+def test_what_is_learned_for_new_classes_is_validated_on_classes(
+    run, monkeypatch, method, settings
+):
+    found = GoalComparison._verdict
+    monkeypatch.setattr(
+        GoalComparison, "_verdict", lambda self: replace(found(self), recommended=method)
+    )
+    y = np.repeat(np.arange(4), 12)
+    np.savez("many.npz", X=y[:, None] + np.random.default_rng(0).normal(size=(48, 3)), y=y)
+    options = ["--split", "classes", "--method", "boost", "--method", "rca", "--folds", 2]
+    last = run("compare", "many.npz", *options).stdout.splitlines()[-1]
+    words = [f"Next: nearfar learn many.npz --method {method.lower()} --folds 2"]
+    assert last == " --set ".join(words + settings)
+    run(*last.split()[2:])
 
 
 def test_unknown_methods_are_answered_with_known_ones(fail):

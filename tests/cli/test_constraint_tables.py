@@ -101,3 +101,46 @@ def test_pairs_that_verify_has_written(numbered, tmp_path):
         path = tmp_path / f"{name}.csv"
         pl.DataFrame({"a": [0, 1], "b": [2, 3], name: [True, False]}).write_csv(path)
         assert read_pairs(path, numbered).similar.tolist() == [True, False]
+
+
+class TestObjectsWithoutVectors:
+    """Triplets and pairs of objects that have no features say what to do."""
+
+    def test_there_are_no_rows(self, fail):
+        for command in ("learn", "compare", "report"):
+            message = fail(command, "--triplets", "triplets.csv")
+            assert message == (
+                "nearfar: A metric measures distances of vectors, which triplets.csv does not "
+                "have; give a table with a row of features for each object, for example: nearfar "
+                "learn OBJECTS.csv --id NAME --triplets triplets.csv.\n"
+            )
+        assert "--id NAME --pairs pairs.csv" in fail("learn", "--pairs", "pairs.csv")
+        assert "Name the rows to learn from" in fail("learn")
+
+    def test_the_rows_are_the_judgements(self, fail):
+        message = "which triplets.csv does not have"
+        assert message in fail("learn", "triplets.csv", "--triplets", "triplets.csv")
+        assert message in fail("learn", "triplets.csv")
+        assert "--pairs pairs.csv" in fail("learn", "pairs.csv", "--pairs", "pairs.csv")
+        assert "--pairs pairs.csv" in fail("learn", "pairs.csv")
+
+    def test_the_rows_are_names(self, fail, folder):
+        pl.DataFrame({"name": ["x", "y", "z"], "who": ["a", "b", "a"]}).write_csv("names.csv")
+        options = ["--triplets", "triplets.csv", "--id", "name"]
+        assert "row of features for each object" in fail(
+            "learn", "names.csv", *options, "--drop", "who"
+        )
+        assert "row of features for each object" in fail(
+            "learn", "names.csv", *options, "--group", "who"
+        )
+
+    def test_features_may_have_such_names(self, run, folder, iris):
+        X, y = iris
+        table = pl.DataFrame(X[:, :3], schema=["a", "b", "c"])
+        table.with_columns(pl.Series("similar", y)).write_csv("abc.csv")
+        options = ["--method", "rca", "--no-comparison"]
+        run("learn", "abc.csv", "--label", "similar", *options)
+        table.rename({"a": "anchor", "b": "near", "c": "far"}).with_columns(
+            pl.Series("y", y)
+        ).write_csv("odd.csv")
+        run("learn", "odd.csv", "--label", "y", *options)

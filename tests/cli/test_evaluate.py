@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
+import pytest
 
 from nearfar import Metric, evaluate
 
@@ -28,3 +30,68 @@ def test_on_the_terminal(run):
 def test_something_to_evaluate_on(fail):
     message = fail("evaluate", "metric.safetensors", "rows.npy")
     assert "--label, --triplets or --pairs" in message
+
+
+@pytest.fixture
+def split(folder):
+    """Training rows and others, with the rows of each."""
+    table = pl.read_csv("iris.csv")
+    new = np.arange(150) % 3 == 0
+    table.filter(~new).write_csv("train.csv")
+    table.filter(new).write_csv("new.csv")
+    return ~new, new
+
+
+def test_new_rows_are_predicted_from_training_rows(run, document, split, iris):
+    X, y = iris
+    train, new = split
+    options = ["new.csv", "--train", "train.csv", "--label", "species", "--neighbors", 1]
+    found = document("evaluate", "metric.safetensors", *options)
+    expected = {"learned": Metric.load("metric.safetensors")}
+    expected["Euclidean (standardised)"] = Metric(np.diag(1 / X[train].std(axis=0)))
+    for name, metric in expected.items():
+        data = metric, X[train], y[train], X[new], y[new]
+        assert found[name]["1-NN error"] == evaluate.knn_error(*data, n_neighbors=1)
+        queries = {"X_query": X[new], "y_query": y[new]}
+        assert found[name]["MAP@R"] == pytest.approx(evaluate.map_at_r(*data[:3], **queries))
+        assert found[name]["precision at 1"] == pytest.approx(1 - found[name]["1-NN error"])
+    text = run("evaluate", "metric.safetensors", *options).stdout
+    assert "new: 50 rows, predicted from 100 rows of train" in text
+
+
+def test_classes_may_be_few_unknown_and_of_other_types(run, document, split):
+    named = pl.col("species").replace({"setosa": "1", "versicolor": "2"})
+    for name, keep in (("train", "setosa|versicolor|virginica"), ("new", "setosa")):
+        table = pl.read_csv(f"{name}.csv").filter(pl.col("species").str.contains(keep))
+        table.with_columns(named).write_csv(f"{name}.csv")
+    options = ["evaluate", "metric.safetensors", "new.csv", "--train", "train.csv"]
+    assert document(*options, "--label", "species")["learned"]["3-NN error"] == 0
+    table = pl.read_csv("new.csv").with_columns(pl.lit("unheard").alias("species"))
+    table.vstack(pl.read_csv("new.csv").cast({"species": pl.String})).write_csv("new.csv")
+    result = run(*options, "--label", "species")
+    assert "train has no rows of unheard, whose rows are always wrong" in result.stderr
+    assert document(*options, "--label", "species")["learned"]["3-NN error"] == 0.5
+
+
+@pytest.mark.parametrize("train", [True, False])
+def test_numbers(document, folder, iris, train):
+    X, _ = iris
+    table = pl.DataFrame(X, schema=["a", "b", "c", "width"])
+    Metric.identity(3).named(["a", "b", "c"]).save("abc")
+    table[::2].write_csv("train.csv")
+    table[1::2].write_csv("new.csv")
+    options = ["new.csv", "--label", "width", *(["--train", "train.csv"] if train else [])]
+    found = document("evaluate", "abc", *options)["learned"]
+    known, new = (X[::2, :3], X[::2, 3]), (X[1::2, :3], X[1::2, 3])
+    given = (*known, *new) if train else new
+    assert found == {"3-NN R²": pytest.approx(evaluate.knn_r2(Metric.identity(3), *given))}
+
+
+def test_training_rows_are_for_labels(fail, split):
+    options = ["new.csv", "--train", "train.csv", "--pairs", "pairs.csv"]
+    assert "--train is for labels" in fail("evaluate", "metric.safetensors", *options)
+    message = fail("evaluate", "metric.safetensors", "new.csv", "--train", "train.csv")
+    assert "--label" in message
+    np.save("new.npy", pl.read_csv("new.csv").select("a", "b", "c", "d").to_numpy())
+    options = ["new.npy", "--train", "both.npz"]
+    assert "new has no labels" in fail("evaluate", "metric.safetensors", *options)

@@ -55,14 +55,8 @@ def test_compare(run, document, source):
 
 
 def test_without_groups_the_error_is_too_good(document):
-    assert (
-        max(
-            errors(
-                document("compare", *LABELLED, "--drop", "person", "--method", "rca", "--folds", 3)
-            ).values()
-        )
-        < 0.05
-    )
+    options = ["--drop", "person", "--method", "rca", "--folds", 3]
+    assert errors(document("compare", *LABELLED, *options))["RCA"] < 0.05
 
 
 def test_the_note_and_the_title(run):
@@ -77,7 +71,7 @@ def test_learn(document, folder):
     plain = document("learn", *LABELLED, "--drop", "person", *options)
     assert plain["expected"]["value"] < 0.05
     found = document("learn", *GROUPED, *options, code=None)
-    assert found["expected"]["value"] > 0.35
+    assert found["expected"]["high"] > 0.5
 
 
 def test_the_group_is_not_a_feature(run, folder):

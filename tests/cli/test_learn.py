@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,12 +10,15 @@ import pytest
 
 from nearfar import MLKR, AutoMetric, BoostMetric, Metric, Triplets
 from nearfar.cli.method_options import AUTO, LEARNERS
+from nearfar.comparison import default_methods
+from nearfar.comparison.compared_methods import COSINE, STANDARDISED, UNSCALED, baseline_metrics
 from nearfar.comparison.goal_verdict import GoalComparison
 from nearfar.constraints import neighbor_search
 from nearfar.learners.selection.auto_problem import EUCLIDEAN
 
 from .conftest import LABELS, NAMES, NCA_ONLY, QUICK
 
+BASELINES = [UNSCALED, STANDARDISED, COSINE]
 NUMBERS = ["--label", "d", "--drop", "species", "--drop", "name"]
 UNLABELLED = ["iris.csv", "--drop", "species", "--drop", "name"]
 PAIRS = ["rows.npy", "--pairs", "pairs.csv", "--method", "maxmargin", "--no-comparison"]
@@ -30,7 +34,8 @@ def noise(n=60):
 
 class TestAuto:
     def test_a_dataset_by_name(self, run, folder, iris):
-        result = run("learn", "iris", "--folds", 2, *NCA_ONLY, "--goal", "ranking")
+        options = ["--method", "auto", *NCA_ONLY, "--goal", "ranking"]
+        result = run("learn", "iris", "--folds", 2, *options)
         assert result.output.startswith("iris: 150 rows x 4 features, 3 classes\n")
         for text in ("Euclidean (unscaled)", "LDA", "AutoMetric", "3-NN error", "For ranking and"):
             assert text in result.output
@@ -40,10 +45,23 @@ class TestAuto:
         names = {EUCLIDEAN: "Euclidean distance"}
         blend = ", ".join(f"{100 * w:.0f} % {names.get(n, n)}" for n, w in shares if w > 0)
         lines = result.stdout.splitlines()
-        assert lines[-3].endswith(f" s: {blend}.")
-        assert lines[-2] == "Metric written to iris.safetensors"
+        assert lines[-4].endswith(f" s: {blend}.")
+        asked = "Metric written to iris.safetensors: AutoMetric, as asked with --method."
+        assert lines[-3] == asked
         assert lines[-1] == "Next: nearfar show iris.safetensors"
         run(*lines[-1].split()[2:])
+
+    def test_the_command_that_learns_what_is_recommended(self, run, folder):
+        options = ["--method", "boost", "--max-iter", 2, "--goal", "ranking", "--folds", 2]
+        result = run("learn", "iris.csv", *LABELS, *options)
+        line = result.stdout.splitlines()[-2]
+        sentence, command = line.split(": ")
+        assert sentence == "The verdict recommends LDA"
+        name = "iris.csv --label species --drop name --method lda"
+        assert command == f"nearfar learn {name} --goal ranking --folds 2"
+        again = run(*command.split()[1:])
+        assert "The verdict recommends" not in again.stdout
+        assert Metric.load(folder / "iris.safetensors").n_components == 2
 
     def test_json(self, document):
         options = ["--no-comparison", *NCA_ONLY]
@@ -60,23 +78,48 @@ class TestAuto:
         run(*last.split()[2:])
         assert (folder / "mapped.parquet").exists()
 
-    def test_nothing_is_written_without_an_expected_gain(self, run, document, folder):
+    @pytest.mark.parametrize("name", ["LDA", "AutoMetric", "inverse covariance", *BASELINES])
+    @pytest.mark.parametrize("goal", ["classification", "ranking"])
+    def test_what_is_recommended_is_written(self, run, folder, iris, monkeypatch, name, goal):
+        def chosen(self):
+            wanted = name if self.goal == goal else "cosine"
+            return replace(found(self), recommended=wanted)
+
+        found = GoalComparison._verdict
+        monkeypatch.setattr(GoalComparison, "_verdict", chosen)
+        options = ["--folds", 2, "--goal", goal, *NCA_ONLY]
+        result = run("learn", "iris.csv", *LABELS, *options)
+        written = f"Metric written to iris.safetensors: {name}, as recommended for {goal}."
+        assert written in result.stdout.splitlines()
+        assert "The verdict recommends" not in result.stdout
+        metric = Metric.load(folder / "iris.safetensors")
+        X, y = iris
+        if name in BASELINES:
+            expected = baseline_metrics(X)[name]
+        elif name == "AutoMetric":
+            expected = AutoMetric(candidates=["NCA"], goal=goal, random_state=0).fit(X, y).metric_
+        else:
+            expected = next(m for m in default_methods([]) if m.name == name).learn(X, y)
+        assert metric.unit_rows == expected.unit_rows
+        np.testing.assert_allclose(metric.distances(X[:9]), expected.distances(X[:9]), atol=1e-9)
+
+    def test_a_tie_goes_to_the_baseline(self, run, document, folder):
         options = [*noise(), *NCA_ONLY]
-        result = run("learn", *options, "--checkpoint", "kept", code=3)
-        assert "Nothing was written: use Euclidean distance" in result.stdout
-        assert not list(folder.glob("noise.safetensors"))
+        result = run("learn", *options, "--checkpoint", "kept")
+        assert "keep Euclidean distance" in result.stdout
         assert not list(folder.glob("kept*"))
-        assert document("learn", *options, code=3)["metric"] is None
+        found = document("learn", *options)
+        assert found["method"] == found["recommended"]
+        assert found["method"] in BASELINES
+        assert found["method"] == found["comparison"]["classification"]["recommended"]
+        assert f": {found['method']}, as recommended for classification." in result.stdout
 
-    def test_points_to_the_other_goal(self, run, folder):
-        result = run("learn", "iris.csv", *LABELS, *NCA_ONLY, "--folds", 3, code=3)
-        assert "classification. AutoMetric helps with --goal ranking." in result.stdout
-        assert not (folder / "iris.safetensors").exists()
-
-    def test_a_blend_of_nothing_is_not_written(self, run, folder):
-        result = run("learn", "iris", "--no-comparison", "--set", "candidates=[]", code=3)
-        assert "AutoMetric found nothing better than Euclidean distance on " in result.stdout
-        assert not (folder / "iris.safetensors").exists()
+    def test_a_blend_of_nothing_is_euclidean_distance(self, run, folder, iris):
+        result = run("learn", "iris", "--no-comparison", "--set", "candidates=[]")
+        assert ": nothing is better than Euclidean distance on " in result.stdout
+        metric = Metric.load(folder / "iris.safetensors")
+        expected = AutoMetric(candidates=[], random_state=0).fit(*iris).metric_
+        np.testing.assert_allclose(metric.L, expected.L)
 
     def test_is_undecided_without_time(self, run, folder):
         result = run("learn", "iris", "--budget", "0s", code=4)
@@ -92,7 +135,8 @@ class TestAuto:
             return fit(self, X, y, groups=groups)
 
         monkeypatch.setattr(AutoMetric, "fit", note)
-        run("learn", "iris", *NCA_ONLY, "--folds", 3, "--goal", "ranking", "--budget", "90s")
+        options = ["--method", "auto", *NCA_ONLY, "--folds", 3, "--goal", "ranking"]
+        run("learn", "iris", *options, "--budget", "90s")
         assert [n for n, _ in seen] == [100, 100, 100, 150]
         folds, last = [budget for _, budget in seen[:-1]], seen[-1][1]
         assert sum(folds) < 0.7 * 90
@@ -157,7 +201,6 @@ class TestNumbers:
         ("arguments", "message"),
         [
             (["iris.csv", *LABELS], "Column species has 'setosa'; the method learns from finite"),
-            (["gaps.csv", "--label", "y"], "2 rows of gaps.csv have no label in column y"),
             (["infinite.csv", "--label", "y"], "Column y has 'inf'"),
             (["rows.npy", "--label", "text.npy"], "The labels are not numbers"),
             (["iris.csv", *NUMBERS, "--folds", 151], "150 rows are too few for 151 folds"),
@@ -166,7 +209,6 @@ class TestNumbers:
     )
     def test_other_labels_are_refused(self, fail, folder, arguments, message):
         table = pl.DataFrame({"x": [1.0, 2.0, 4.0], "y": [0.5, None, None]})
-        table.write_csv("gaps.csv")
         table.with_columns(y=pl.Series([0.5, np.inf, 1.0])).write_csv("infinite.csv")
         np.save("text.npy", np.repeat(["a", "b"], 75))
         assert message in fail("learn", *arguments, "--method", "mlkr")
@@ -203,29 +245,21 @@ class TestBest:
     def test_keeps_the_best_method(self, document, run, folder):
         options = ["--method", "best", "--goal", "ranking"]
         found = document("learn", "iris.csv", *LABELS, *options)
-        assert found["method"] == found["comparison"]["ranking"]["method"]
+        assert found["method"] == found["comparison"]["ranking"]["recommended"]
         assert Metric.load(folder / "iris.safetensors").feature_names == tuple(NAMES)
         result = run("learn", "iris.csv", *LABELS, *options)
-        assert f"Chosen for ranking: {found['method']}." in result.stdout
+        assert f": {found['method']}, as recommended for ranking." in result.stdout
 
     def test_only_if_significant(self, run, folder):
         options = ["--method", "best", "--only-if-significant"]
         result = run("learn", "iris.csv", *LABELS, *options, code=3)
-        assert "use Euclidean distance for classification. LDA helps with --goal" in result.stdout
+        assert "for classification. LDA helps with --goal ranking." in result.stdout
         assert not (folder / "iris.safetensors").exists()
 
     def test_is_undecided_without_time(self, run, folder):
         result = run("learn", "iris", "--method", "best", "--budget", "0s", code=4)
         assert "Increase --budget" in result.stdout
         assert not (folder / "iris.safetensors").exists()
-
-    def test_the_best_metric_if_the_best_distance_is_not_one(self, document, folder, monkeypatch):
-        manhattan = property(lambda self: next(r for r in self.results if r.name == "L1"))
-        monkeypatch.setattr(GoalComparison, "best", manhattan)
-        options = ["--method", "best", "--folds", 2, "--goal", "ranking"]
-        assert document("learn", "iris", *options)["method"] in ("LDA", "BoostMetric")
-        monkeypatch.setattr(GoalComparison, "winner", manhattan)
-        document("learn", "iris", *options, "--only-if-significant", code=3)
 
 
 def test_triplets(document, folder, iris):
@@ -249,13 +283,13 @@ def test_triplets_and_pairs_on_the_terminal(run):
     assert "On new data, expect" not in result.stdout
     result = run("learn", *PAIRS[:-1], "--folds", 2)
     assert "AUC of held-out pairs ± std over 2 folds" in result.stdout
-    assert " AUC 0." in result.stdout.splitlines()[-4]
+    assert ": AUC 0." in result.stdout
 
 
 def test_the_best_for_triplets(document, folder):
     options = ["--triplets", "triplets.csv", "--method", "best", "--folds", 2]
     found = document("learn", *UNLABELLED, *options)
-    assert found["method"] == found["comparison"]["triplets"]["method"]
+    assert found["method"] == found["comparison"]["triplets"]["recommended"]
     assert {m["name"] for m in found["comparison"]["methods"]} >= {"BoostMetric", "LSML", "cosine"}
     assert Metric.load(folder / "iris.safetensors").n_features == 4
 
@@ -266,7 +300,8 @@ def test_nothing_is_written_if_triplets_are_random(run, folder):
     pl.DataFrame(index, schema=["anchor", "near", "far"]).write_csv("random.csv")
     options = ["--triplets", "random.csv", "--method", "lsml", "--only-if-significant"]
     result = run("learn", *UNLABELLED, *options, code=3)
-    assert "Nothing was written: use Euclidean distance for triplets." in result.stdout
+    sentence = "Nothing was written: LSML is not significantly better than Euclidean distance"
+    assert sentence in result.stdout
     assert not (folder / "iris.safetensors").exists()
 
 
@@ -390,11 +425,14 @@ def test_neither_a_file_nor_a_dataset(fail):
     assert "is for files" not in fail("learn", "patient", "--label", "x")
 
 
-def test_labels_that_look_missing_are_named(run, folder):
+def test_labels_that_look_missing_are_left_out(run, folder):
     table = pl.DataFrame({"x": range(30), "label": ["a", "NA", "b"] * 10})
     table.write_csv(folder / "t.csv")
     result = run("learn", "t.csv", "--label", "label", *QUICK, "--numeric", "x")
-    assert "'NA' in column label counts as a class of its own" in result.stderr
+    assert (
+        "Note: left out 10 rows without a label in column label (such as 'NA').\n" in result.stderr
+    )
+    assert "20 rows x 1 feature, 2 classes" in result.stdout
 
 
 def test_how_triplets_were_mined(run, document, monkeypatch):

@@ -49,7 +49,8 @@ def test_every_format_gives_the_same_metric(table, run, source):
     assert result.stderr == (
         "Note: took age as a number; city as a category (4 levels); is_active as 0 or 1; joined as "
         "a date; missing values in age, city, joined are filled in; left out customer_id (looks "
-        "like ids), comment (free text). Change this with --numeric, --categorical, --drop.\n"
+        "like ids), comment (free text). Change this with --numeric, --categorical, --text, "
+        "--drop.\n"
     )
     run("learn", "c.csv", *FAST, "--out", "c.safetensors")
     assert Path("m.safetensors").read_bytes() == Path("c.safetensors").read_bytes()

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from nearfar.cli.errors import UserError
+from nearfar.cli.preparation import ColumnRules
 from nearfar.cli.row_input import read_rows
 
 from .conftest import NAMES
@@ -69,8 +70,7 @@ def test_float32_stays(folder, iris):
 
 
 FILES = {
-    "infinite.csv": "x,z,y\n1,1,a\n,inf,b\n2,2,a\n",
-    "cell.csv": "x,y\n" + "".join(f"{i * i},a\n" for i in range(30)) + "x7,b\n",
+    "cell.csv": "x,y\n" + "".join(f"{i * i},a\n" for i in range(30)) + "x7,b\n" * 30,
     "lists.jsonl": '{"v": [1, 2], "y": "a"}\n{"v": [3], "y": "b"}\n',
     "junk.jsonl": "{junk",
     "junk.csv.gz": "junk",
@@ -97,8 +97,12 @@ ERRORS = {
     "no such column": ("iris.csv", {"label": "species", "drop": ["q"]}, "no column 'q'"),
     "label dropped": ("iris.csv", {"label": "name", "drop": ["name"]}, "cannot be dropped"),
     "decimal labels": ("decimal.csv", {"label": "y"}, "decimal numbers"),
-    "infinite": ("infinite.csv", {"label": "y"}, "Column z: 'inf' in row 1 .* not a finite number"),
-    "a cell": ("cell.csv", {"label": "y"}, "Column x: 'x7' in row 30 .* is not a number"),
+    "infinite": ("inf.parquet", {"label": "y"}, "Column z: 'inf' in row 1 .* not a finite number"),
+    "a cell": (
+        "cell.csv",
+        {"label": "y", "rules": ColumnRules(numeric=["x"])},
+        "Column x: 'x7' in row 30 .* is not a number",
+    ),
     "lists": ("lists.jsonl", {"label": "y"}, "Column v: 'a list of 1' in row 1 .*a list of 2"),
     "bytes as labels": ("bytes.parquet", {"label": "y"}, "Column y has Binary; labels must be"),
     "JSON": ("junk.jsonl", {"label": "y"}, "cannot be read"),
@@ -136,6 +140,8 @@ def test_errors(folder, kind):
     np.save("objects.npy", np.array([{}, {}]), allow_pickle=True)
     np.savez("no_x.npz", a=np.ones(2), b=np.ones(2))
     pl.DataFrame({"x": [1, 2], "y": [b"a", b"b"]}).write_parquet("bytes.parquet")
+    infinite = {"x": [1, None, 2], "z": [1.0, np.inf, 2.0], "y": ["a", "b", "a"]}
+    pl.DataFrame(infinite).write_parquet("inf.parquet")
     source, options, message = ERRORS[kind]
     with pytest.raises(UserError, match=message) as caught:
         _ = read_rows(source, labelled=True, **options).labels

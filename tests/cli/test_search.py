@@ -58,7 +58,10 @@ def test_adapt_writes_what_helps(run: Any, weights: Floats, adapting: Any) -> No
     text = run("adapt", *INPUT).stdout
     assert "It helps: nDCG@10" in text
     assert f"Learned from {N_QUERIES} judged queries" in text
-    assert text.splitlines()[-1] == "Adapter written to d-adapter.safetensors"
+    assert text.splitlines()[-2:] == [
+        "Adapter written to d-adapter.safetensors",
+        "Next: nearfar neighbors d-adapter.safetensors d.npz --queries q.npz",
+    ]
     assert Path("d-adapter.safetensors").read_bytes() == b"adapter"
 
 

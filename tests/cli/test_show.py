@@ -35,9 +35,21 @@ def test_units_do_not_matter(document, run, folder):
 
 
 def test_damaged_entries(fail):
-    for text in ("[1", '"a"'):
+    nested = "[" * 10**5 + "]" * 10**5
+    for text in ("[1", '"a"', nested, "[-1, 1]", "[NaN, 1]", '["a", 1]', "[[1], 1]", "[1e300, 1]"):
         Metric.identity(2).save("bad", metadata={"feature_spreads": text})
         assert "damaged entry 'feature_spreads'" in fail("show", "bad")
+    for value in ('"x"', "[1]", "NaN", "true", '{"a":' * 10**5 + "1" + "}" * 10**5):
+        entry = f'{{"value": {value}, "criterion": "eer", "pairs": null}}'
+        Metric.identity(2).save("bad", metadata={"threshold": entry})
+        assert "damaged entry 'threshold'" in fail("show", "bad")
+
+
+def test_features_of_one_name(run, fail):
+    Metric(np.eye(2), ["a", "a"]).save("twice.safetensors")
+    run("show", "twice.safetensors")
+    message = "The metric has several features named 'a'"
+    assert message in fail("transform", "twice.safetensors", "iris.csv", "out.csv")
 
 
 def test_a_gated_metric(run, document):

@@ -80,7 +80,7 @@ def test_progress_on_a_terminal(folder):
     except OSError:
         pass  # The other end is closed.
     assert process.wait() == 0
-    assert b" of 16" in seen
+    assert b" of 20" in seen
     assert b"NCA, iterations" in seen
 
 

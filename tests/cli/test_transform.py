@@ -450,3 +450,14 @@ def test_a_link_is_followed(tmp_path, metric, X):
     transform_file(metric, source, tmp_path / "link.npy")
     assert (tmp_path / "link.npy").is_symlink()
     assert len(np.load(tmp_path / "real.npy")) == 101
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_values_that_are_too_large(tmp_path, dtype):
+    """Infinite coordinates are an error, without a file and without a warning."""
+    rows = np.ones((2000, 2), dtype=dtype)
+    rows[1500, 1] = np.finfo(dtype).max
+    np.save(tmp_path / "in.npy", rows)
+    with pytest.raises(UserError, match="Row 1500 has values that are too large for the metric"):
+        transform_file(Metric(10 * np.eye(2)), tmp_path / "in.npy", tmp_path / "out.csv")
+    assert not (tmp_path / "out.csv").exists()

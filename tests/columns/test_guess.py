@@ -9,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from nearfar.columns.cells import CellError, column_values
+from nearfar.columns.cells import column_values
 from nearfar.columns.guess import guess, numbers_like_ids
 
 N = 60
@@ -29,15 +29,24 @@ COLUMNS = {
     ("paid", "number"): RNG.choice(1000, N, replace=False),
     ("code", "looks like ids"): [f"A-{v}" for v in range(N)],
     ("colour", "category"): WORDS,
-    ("grade", "category"): RNG.choice(["0", "1", "2", "3+"], N, p=[0.4, 0.3, 0.25, 0.05]),
+    ("grade", "number"): RNG.choice(["0", "1", "2", "3+"], N, p=[0.4, 0.3, 0.25, 0.05]),
+    ("zip", "category"): RNG.choice(["00501", "10115", "02139"], N),
+    ("zip", "looks like ids"): [f"{v:05d}" for v in range(0, 900 * N, 900)],
+    ("share", "number"): [f"{v}%" for v in RNG.integers(100, size=N)],
+    ("wait", "number "): [f"{v} min" if v < 60 else f"{v / 60:.1f} h" for v in range(0, 3 * N, 3)],
+    ("size", "number"): [*map(str, range(0, 300, 3)), "x7"],
+    ("size", "category"): ["36", "38", "S", "M"] * 9,
+    ("born", "date"): ["31/12/1999", "1/2/2001", "n.d."],
+    ("first seen", "date"): ["12/31/1999 11:30 PM", "1/2/2001 7:05 AM"],
+    ("answer", "category"): ["neither agree nor disagree at all", "I fully agree with this"] * 9,
     ("colour", "one value"): ["red"] * N,
     ("colour", "category "): ["red", None] * N,
     ("flag", "boolean"): ["yes", "No", ""] * 5,
     ("flag", "boolean "): [True, None, False],
     ("flag", "category"): ["on", "off", "on", "off"],
     ("day", "date"): ["2024-01-01", "", "2024-05-06"],
-    ("note", "free text"): [f"{w} and some more words" for w in WORDS],
-    ("town", "too many levels"): [f"town {v}" for v in RNG.integers(50, size=N)],
+    ("note", "free text"): [f"{w} and {n % 50} more words" for n, w in enumerate(WORDS)],
+    ("town", "too many levels"): [f"town {v}" for v in RNG.integers(999, size=N)] + ["town 1"] * 2,
     ("x", "no values"): ["", "NA", "null"],
     ("t", "unsupported type"): [b"a", b"b"],
     ("t", "unsupported type "): [[["a"]], [["b"]]],
@@ -57,14 +66,37 @@ def test_guess(key):
     assert (found if isinstance(found, str) else found.kind) == expected.strip()
 
 
-def test_one_word_among_numbers_is_an_error():
-    cells = [str(v) for v in range(0, 300, 3)] + ["x7"]
-    with pytest.raises(CellError, match="'x7' in row 100"):
-        guess("size", column_values(pl.DataFrame({"size": cells}), "size"))
+MORE, FEWER = 1474, 1200
+STABLE = {
+    # More or fewer than half of the rows are different, depending on their number.
+    "levels": lambda rng: [f"level {v}" for v in rng.integers(900, size=MORE)],
+    "lengths": lambda rng: [f"{v:.2f} m" for v in rng.uniform(1, 20, MORE)],
+    "towns": lambda rng: [f"town {v}" for v in rng.integers(60, size=MORE)],
+    "long tail": lambda rng: [f"brand {v}" for v in rng.zipf(1.5, MORE)],
+    "running": lambda rng: [str(v) for v in rng.permutation(MORE)],
+    "words": lambda rng: rng.choice(["12", "7.5", "unsure"], MORE, p=[0.7, 0.15, 0.15]).tolist(),
+    "codes": lambda rng: [f"{v:05d}" for v in rng.integers(50, size=MORE)],
+    "names": lambda rng: [f"name {v}" for v in rng.permutation(10 * MORE)[:MORE]],
+}
+
+
+@pytest.mark.parametrize("name", STABLE)
+def test_a_part_of_the_rows_is_taken_in_the_same_way(name):
+    rng = np.random.default_rng(0)
+    cells = np.array(STABLE[name](rng), dtype=object)
+    whole = guess("column", cells)
+    for part in (cells[:FEWER], cells[-FEWER:], rng.permutation(cells)[:FEWER]):
+        found = guess("column", part)
+        assert (found if isinstance(found, str) else found.kind) == (
+            whole if isinstance(whole, str) else whole.kind
+        )
 
 
 def test_few_running_numbers_are_numbers():
     assert not numbers_like_ids("x", np.arange(9))
+    assert not numbers_like_ids("x", 2 * np.arange(39))
+    assert numbers_like_ids("x", 2 * np.arange(40))
+    assert not numbers_like_ids("x", 5 * np.arange(40))
     assert not numbers_like_ids("x", np.arange(20) + 0.5)
     assert not numbers_like_ids("x", np.r_[np.arange(20.0), np.nan])
 

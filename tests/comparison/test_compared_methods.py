@@ -8,7 +8,7 @@ from sklearn.datasets import load_iris
 from sklearn.preprocessing import StandardScaler
 
 import nearfar
-from nearfar import MLKR, AutoMetric, BoostMetric, InverseCovariance, compare
+from nearfar import LDA, MLKR, AutoMetric, BoostMetric, InverseCovariance, compare
 from nearfar.comparison import default_methods
 from nearfar.comparison.compared_methods import DEFAULT_JUDGEMENT_LEARNERS, DEFAULT_LEARNERS
 from nearfar.learners.base import MetricLearner
@@ -55,7 +55,8 @@ def test_the_learners_of_a_comparison():
     assert names() == list(DEFAULT_LEARNERS)
     assert DEFAULT_LEARNERS[0] == "AutoMetric"
     found = known_learners().items()
-    labelled = [n for n, k in found if "labels" in k.supervision and k is not InverseCovariance]
+    plain = (InverseCovariance, LDA)
+    labelled = [n for n, k in found if "labels" in k.supervision and k not in plain]
     assert names("all") == ["NCA (scikit-learn)", *labelled]
     assert set(DEFAULT_LEARNERS) <= set(labelled)
 

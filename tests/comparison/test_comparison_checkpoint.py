@@ -16,7 +16,7 @@ from nearfar.comparison import runner
 from nearfar.comparison.comparison_checkpoint import ComparisonCheckpoint
 
 X, Y = load_iris(return_X_y=True)
-N_FITS = 3 * 9
+N_FITS = 3 * 11
 
 
 class Interruption:
@@ -137,7 +137,8 @@ def test_writes_are_rare(path, monkeypatch):
     path.unlink()
     written.clear()
     run(path, seconds=(5.0, 5.0))
-    assert len(written) == 1 + 6
+    # After each fit of a learner, and at the end for the classifiers, which come last.
+    assert len(written) == 1 + 6 + 1
 
 
 def test_writes_that_take_long_are_rarer(path, monkeypatch):
@@ -174,7 +175,7 @@ def kept_results(path, learner):
 
 def test_results_are_kept_for_the_same_parameters_only(path):
     metric = Metric(np.eye(4)[:2])
-    assert len(kept_results(path, Fixed(metric))) == 8
+    assert len(kept_results(path, Fixed(metric))) == 10
     assert kept_results(path, Fixed(Metric(np.eye(4)[:2]))) == set()
     assert kept_results(path, Fixed(Metric(np.eye(4)[1:3]))) == {"it"}
     pipeline = make_pipeline(FunctionTransformer(), Fixed(metric))

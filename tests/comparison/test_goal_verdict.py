@@ -6,10 +6,10 @@ from scipy.stats import t as student
 
 from nearfar import BoostMetric, compare
 from nearfar.comparison import GoalComparison, MethodResult, default_methods
-from nearfar.comparison.goal_verdict import categorise
+from nearfar.comparison.verdict import categorise
 
 METHODS = default_methods(["BoostMetric", "DRMetric"])
-UNSCALED, EUCLIDEAN, LDA, BOOST, DR = 0, 1, 6, 7, 8
+UNSCALED, EUCLIDEAN, COSINE, L1, CHI_SQUARE, _, LDA, BOOST, DR = range(9)
 
 
 def result(number, *wrong_rows):
@@ -62,6 +62,16 @@ VERDICTS = {
         None,
         ("LDA", "probably better"),
     ),
+    "cosine is the best of the baselines": (
+        {UNSCALED: slice(0, 60), EUCLIDEAN: slice(0, 50), COSINE: slice(0, 30), LDA: slice(0, 10)},
+        "LDA",
+        ("LDA", "clearly better"),
+    ),
+    "a learner is better than Euclidean distance, but not than cosine": (
+        {EUCLIDEAN: slice(0, 60), COSINE: slice(0, 30), BOOST: slice(0, 33)},
+        None,
+        ("BoostMetric", "no difference that matters"),
+    ),
 }
 
 
@@ -72,6 +82,8 @@ def test_verdicts(case, goal):
     found = goal_comparison(wrong, goal)
     if goal == "classification":
         assert (found.verdict.method, found.verdict.category) == guess
+        used = guess[0] if found.verdict.helps else found.reference.name
+        assert found.verdict.recommended == found.recommended.name == used
     assert (found.winner and found.winner.name) == winner
     gain = found.gains[found.verdict.method]
     assert found.verdict.probability == gain.probability
@@ -102,11 +114,6 @@ def test_headlines_say_how_much_and_how_sure():
     assert headline(wrong, "ranking").startswith(
         "Use BoostMetric: MAP@R 0.900 instead of 0.600 with Euclidean distance (clearly better: "
     )
-    few = {EUCLIDEAN: slice(0, 20), BOOST: slice(2, 20)}
-    assert headline(few).startswith(
-        "Too few rows to tell: error 20.0 % with Euclidean distance, 18.0 % with BoostMetric "
-        "(better: "
-    )
     none = {UNSCALED: slice(0, 4), BOOST: slice(0, 9)}
     assert headline(none).startswith(
         "Keep Euclidean distance on unscaled rows: error 4.0 %. No other method makes a "
@@ -120,8 +127,8 @@ def test_headlines_say_how_much_and_how_sure():
 @pytest.mark.parametrize(
     ("lda", "boost", "ending"),
     [
-        (10, 10, " BoostMetric does as well (10.0 %)."),
-        (11, 10, " BoostMetric does as well (10.0 %)."),
+        (10, 10, " BoostMetric does as well (10.0 %): a tie, which goes to the simpler method."),
+        (11, 10, " BoostMetric does as well (10.0 %): a tie, which goes to the simpler method."),
         (10, 12, " BoostMetric may do as well (12.0 %)."),
         (10, 25, " The best learner, BoostMetric, has 25.0 %."),
         (12, 10, " LDA may do as well (12.0 %)."),
@@ -135,11 +142,59 @@ def test_plain_methods_and_learners_beside_each_other(lda, boost, ending):
     assert headline(wrong).startswith("Use LDA" if lda <= boost + 1 else "Use BoostMetric")
 
 
-def test_the_best_guess():
-    found = goal_comparison({EUCLIDEAN: slice(0, 20), LDA: slice(0, 40), BOOST: slice(2, 20)})
-    assert found.best.name == "BoostMetric"
-    assert goal_comparison({EUCLIDEAN: slice(0, 20), LDA: slice(0, 40)}).best is None
-    assert goal_comparison({EUCLIDEAN: slice(0, 20)}).best is None
+@pytest.mark.parametrize(
+    ("wrong", "used", "beginning"),
+    [
+        ({}, None, "No other method was tried: error 20.0 % with Euclidean distance."),
+        ({LDA: slice(0, 40)}, EUCLIDEAN, "Keep Euclidean distance: error 20.0 %. No other"),
+        (
+            {BOOST: slice(0, 20)},
+            EUCLIDEAN,
+            "Keep Euclidean distance: error 20.0 %. A tie with the best other method, BoostMetric: "
+            "20.0 %. Too few rows to tell them apart (better: 3",
+        ),
+        (
+            {BOOST: [slice(0, 10), slice(20, 27)]},
+            BOOST,
+            "Use BoostMetric, the better guess: error 17.0 % instead of 20.0 % with Euclidean "
+            "distance. Too few rows to be sure (better: 6",
+        ),
+        ({BOOST: slice(0, 5)}, BOOST, "Use BoostMetric: error 5.0 % instead of 20.0 % with Eucl"),
+    ],
+)
+def test_what_is_recommended_comes_first(wrong, used, beginning):
+    every = [(EUCLIDEAN, slice(0, 20)), *wrong.items()]
+    results = [result(n, *(rows if isinstance(rows, list) else [rows])) for n, rows in every]
+    found = GoalComparison(results, "classification")
+    assert found.verdict.headline.startswith(beginning)
+    assert found.verdict.recommended == (None if used is None else METHODS[used].name)
+    assert found.recommended is next((r for r in results if r.method is METHODS[used or 0]), None)
+
+
+@pytest.mark.parametrize("goal", ["classification", "ranking"])
+def test_the_best_baseline_is_the_reference_and_of_equal_ones_the_simplest(goal):
+    names = {UNSCALED: 30, EUCLIDEAN: 30, COSINE: 30}
+    for better, reference in [
+        ({}, EUCLIDEAN),
+        ({UNSCALED: 20, COSINE: 20}, UNSCALED),
+        ({COSINE: 29}, EUCLIDEAN),
+        ({COSINE: 15}, COSINE),
+    ]:
+        wrong = {number: slice(0, n) for number, n in (names | better).items()}
+        assert goal_comparison(wrong, goal).reference.name == METHODS[reference].name
+
+
+def test_a_distance_without_a_file_is_named_but_not_recommended():
+    wrong = {EUCLIDEAN: slice(0, 40), L1: slice(0, 2), CHI_SQUARE: slice(0, 5), LDA: slice(0, 20)}
+    found = goal_comparison(wrong)
+    assert found.verdict.recommended == found.verdict.method == "LDA"
+    assert found.verdict.headline.endswith(
+        " L1 has 2.0 %, but is not a linear map, and cannot be written as a metric."
+    )
+    assert "L1" not in headline(wrong | {L1: slice(0, 21), CHI_SQUARE: slice(0, 21)})
+    alone = goal_comparison({EUCLIDEAN: slice(0, 40), L1: slice(0, 2)})
+    assert alone.verdict.category == "nothing to compare"
+    assert alone.recommended is None
 
 
 def test_probabilities_of_two_methods():

@@ -167,8 +167,8 @@ def test_without_a_seed_all_methods_are_scored_on_the_same_rows(monkeypatch):
 def test_progress_ends_at_its_total():
     seen = []
     compare(X, Y, [], cv=3, progress=lambda *call: seen.append(call))
-    assert [done for done, _, _ in seen] == list(range(21))
-    assert {total for _, total, _ in seen} == {21}
+    assert [done for done, _, _ in seen] == list(range(27))
+    assert {total for _, total, _ in seen} == {27}
     assert seen[0][2] == "Euclidean (unscaled), fold 1 of 3, 100 rows"
 
 

@@ -36,7 +36,8 @@ class Clocked:
             assert 0 <= done < total
             self.ran.append(tuple(label.split(", fold ")))
 
-        return compare(*data, learners, budget=budget, clock=self.clock, progress=note, **options)
+        options = {"classifiers": False, "clock": self.clock} | options
+        return compare(*data, learners, budget=budget, progress=note, **options)
 
     def learner(self, seconds, **parameters):
         return Gradual(self.clock, seconds, **parameters)

@@ -8,6 +8,7 @@ import pytest
 
 from comparison.helpers import Fixed
 from nearfar.comparison import Comparison, MethodResult, default_methods
+from nearfar.comparison.compared_methods import STANDARDISED, UNSCALED
 from nearfar.comparison.method_results import NO_TIME
 
 
@@ -124,6 +125,6 @@ def test_html():
     assert parser.open == []
 
 
-def test_a_comparison_needs_euclidean_distance():
-    with pytest.raises(ValueError, match="Euclidean distance failed"):
-        comparison(**{"Euclidean (standardised)": "failed", "Euclidean (unscaled)": "failed"})
+def test_a_comparison_needs_a_baseline():
+    with pytest.raises(ValueError, match=r"Euclidean \(unscaled\) failed\."):
+        comparison(**dict.fromkeys([UNSCALED, STANDARDISED], "failed"))

@@ -63,3 +63,12 @@ def test_random_triplets_and_pairs_agree_with_the_labels(rng):
 def test_strategies_refuse(make):
     with pytest.raises(ValueError, match="got"):
         make()
+
+
+@pytest.mark.parametrize(
+    "strategy", [FarTargetTriplets(2, keep=0.25), RandomTriplets(9), RandomPairs(9)], ids=str
+)
+def test_a_number_is_a_random_state(strategy, rng):
+    X, y = rng.standard_normal((60, 3)), rng.integers(0, 2, 60)
+    by_number, by_state = (strategy(X, y, seed) for seed in (3, np.random.RandomState(3)))
+    np.testing.assert_array_equal(by_number.index, by_state.index)

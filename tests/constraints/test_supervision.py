@@ -3,7 +3,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nearfar import Chunklets, NearestTriplets, Pairs, RandomPairs, RandomTriplets, Triplets
+from nearfar import (
+    LSML,
+    AutoMetric,
+    BoostMetric,
+    Chunklets,
+    NearestTriplets,
+    Pairs,
+    RandomPairs,
+    RandomTriplets,
+    Triplets,
+)
 from nearfar.constraints import Supervision, kind_of
 from problems import labelled
 
@@ -209,3 +219,13 @@ def test_samples(kind, rng):
         # Every constraint of the sample is one of the original ones.
         original = {tuple(row) for row in known.given.index.tolist()}
         assert {tuple(row) for row in rows[some.given.index].tolist()} <= original
+
+
+@pytest.mark.parametrize("given", [Triplets([[0, 1, 2]]), Pairs([[0, 1]], [True])])
+def test_constraints_without_vectors_say_what_to_do(given):
+    kind = type(given).__name__.lower()
+    message = rf"{kind} alone have none; pass a vector for each object .* fit\(X, {kind}\)"
+    for learner in (LSML(), BoostMetric(), AutoMetric()):
+        for arguments in ((given,), (None, given), (given, given), (given.over(3), None)):
+            with pytest.raises(ValueError, match=message):
+                learner.fit(*arguments)

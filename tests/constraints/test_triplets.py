@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
-from nearfar import BoostMetric, Pairs, Triplets
+from nearfar import LSML, BoostMetric, Metric, Pairs, Triplets
 
 
 class TestTriplets:
@@ -184,3 +184,76 @@ def test_folds_without_triplets_are_errors():
             search(KFold(3))
     assert len(triplets[3]) == 1
     assert len(triplets[[]]) == 0
+
+
+def quadruplets(n_rows, number, seed=0):
+    """Draw comparisons of two different pairs of rows, many of which share a row."""
+    rng, found = np.random.RandomState(seed), []
+    while len(found) < number:
+        a, b, c, d = rng.randint(0, n_rows, 4)
+        if a != b and c != d and {a, b} != {c, d}:
+            found.append((a, b, c, d))
+    return np.array(found)
+
+
+def test_quadruplets_keep_their_distances_under_every_linear_metric():
+    rng = np.random.RandomState(0)
+    X, index, weight = rng.normal(size=(9, 4)), quadruplets(6, 300), rng.uniform(size=300)
+    rows, triplets = Triplets.from_quadruplets(X, index, weight)
+    np.testing.assert_array_equal(rows[:9], X)
+    np.testing.assert_array_equal(triplets.weight, weight)
+    for metric in (Metric.identity(4), Metric(rng.normal(size=(2, 4)))):
+        for pair, ends in ((index[:, :2], [0, 1]), (index[:, 2:], [0, 2])):
+            np.testing.assert_allclose(
+                metric.pair_distances(rows, triplets.index[:, ends]),
+                metric.pair_distances(X, pair),
+            )
+
+
+def test_quadruplets_that_share_a_row_are_triplets_of_the_given_rows():
+    X, index = np.arange(6.0)[:, None] ** 2, quadruplets(6, 300)
+    rows, triplets = Triplets.from_quadruplets(X, index)
+    shared = np.array([len(set(row)) < 4 for row in index])
+    assert shared.any()
+    assert not shared.all()
+    np.testing.assert_array_equal((triplets.index < 6).all(axis=1), shared)
+    # Those of a triplet are its own.
+    same, back = Triplets.from_quadruplets(X, [[2, 1, 2, 3], [4, 2, 5, 2]])
+    assert len(same) == 6
+    np.testing.assert_array_equal(back.index, [[2, 1, 3], [2, 4, 5]])
+    # A new row is added once.
+    assert len(rows) - 6 == len(np.unique(triplets.index[~shared, 2]))
+
+
+def test_learning_from_quadruplets_is_learning_from_differences():
+    rng = np.random.RandomState(0)
+    X, index = rng.normal(size=(40, 3)) * [5.0, 1.0, 1.0], quadruplets(40, 200)
+    near, far = (X[index[:, i]] - X[index[:, j]] for i, j in ((0, 1), (2, 3)))
+    numbers = np.arange(200)
+    differences = Triplets(np.column_stack([0 * numbers, 1 + numbers, 201 + numbers]))
+    learner = LSML(scale=None, tol=1e-12)
+    wanted = learner.fit(np.vstack([np.zeros(3), near, far]), differences).metric_.matrix
+    found = learner.fit(*Triplets.from_quadruplets(X, index)).metric_.matrix
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)
+    assert not np.allclose(found, np.eye(3), atol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("index", "message"),
+    [
+        ([[0, 1, 2, 9]], "Quadruplets refer to row 9; X has 4 rows."),
+        ([[0, 1, 2, 3], [1, 1, 2, 3]], r"Quadruplet 1 \[1, 1, 2, 3\]: the rows of a pair are"),
+        ([[0, 1, 3, 3]], r"Quadruplet 0 \[0, 1, 3, 3\]: the rows of a pair are"),
+        ([[0, 1, 1, 0]], "near and far are the same row"),
+        ([[0, 1, 2]], r"shape \(n, 4\)"),
+    ],
+)
+def test_bad_quadruplets(index, message):
+    with pytest.raises(ValueError, match=message):
+        Triplets.from_quadruplets(np.arange(4.0)[:, None], index)
+
+
+def test_triplets_are_no_array():
+    for convert in (np.array, np.asarray, np.ravel):
+        with pytest.raises(TypeError, match=r"`over\(len\(X\)\)` with shuffled folds"):
+            convert(Triplets([[0, 1, 2]]))

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from deploy.conftest import WIDTH
-from nearfar import Metric
+from nearfar import Metric, Relevance, RetrievalAdapter
 from nearfar.neighbors import kneighbors
 
 K = 10
@@ -173,6 +173,35 @@ def test_pgvector_indexes_new_rows(socket, rows, queries):
     assert "Index Scan" in str(database.run(f"EXPLAIN {statement}", queries[0]))
     assert database.run(statement, queries[0]) == [(999,)]
     database.connection.close()
+
+
+@pytest.mark.parametrize("score", ["dot", "cosine"])
+def test_searches_with_an_adapter(database, rows, queries, score):
+    relevance = Relevance(range(20), range(20))
+    adapter = RetrievalAdapter(score=score, cv=None, max_iter=2)
+    adapter.fit(queries[:20], rows[:300], relevance)
+    order = adapter.to_sql("v v", dialect=database.dialect).order(database.parameter)
+    statement = f"SELECT id FROM {QUOTED} ORDER BY {order} LIMIT {K}"
+    scores = adapter.transform_queries(queries[:5]) @ adapter.transform_documents(rows[:300]).T
+    if (database.dialect, score) == ("pgvector", "cosine"):
+        scores[:, 7] = -np.inf  # A row of zeros comes last.
+    for query, of_documents in zip(queries[:5], scores, strict=True):
+        found = [row[0] for row in database.run(statement, query)]
+        assert len(set(found)) == K
+        # Databases have float32: documents that are as good may be in another order.
+        np.testing.assert_allclose(of_documents[found], np.sort(of_documents)[::-1][:K], rtol=1e-5)
+
+
+def test_statements_of_an_adapter(rows, queries):
+    adapter = RetrievalAdapter(cv=None, max_iter=2)
+    adapter.fit(queries[:20], rows[:300], Relevance(range(20), range(20)))
+    sql = adapter.to_sql("v v")
+    assert sql.statements(None, "nearfar") == sql.order("$query") + "\n"
+    database = Duck()
+    database.fill(rows[:300])
+    found = database.run(sql.statements(TABLE, "nearfar"), queries[7])
+    expected = adapter.kneighbors(queries[7:8], rows[:300], 10)[1][0]
+    assert [row[0] for row in found] == expected.tolist()
 
 
 def test_errors():

@@ -18,8 +18,8 @@ NAMES = _words(
         "Python": "None True False NaN dict print len slice TMPDIR",
         "other libraries": "np sklearn scipy ir_measures ranx",
         "scikit-learn: classes and functions": (
-            "ColumnTransformer ConvergenceWarning GridSearchCV NearestNeighbors Nystroem "
-            "check_scalar"
+            "ColumnTransformer ConvergenceWarning FrozenEstimator GridSearchCV NearestNeighbors "
+            "Nystroem StratifiedKFold check_scalar cross_val_score"
         ),
         "scikit-learn: inherited methods, attributes, and its word for weights": (
             "fit_transform set_params feature_names_in_ sample_weight"
@@ -47,6 +47,9 @@ ON_PAGES = {
             "words of the output": "Next",
             "a variable of the reader": "df",
         }
+    ),
+    "docs/columns.md": _words(
+        {"columns of the example": "remarks zip", "skrub": "TableVectorizer"}
     ),
     "docs/from-metric-learn.md": _words(
         {

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from fuzz.inputs import cases, check_message
 from nearfar import GatedMetric, MaxMarginMetric, Metric
 from nearfar.columns import Columns
-from nearfar.columns.kinds import Category, Number
+from nearfar.columns.kinds import Category, FreeText, Number
+from nearfar.columns.notation import Notation
 
 
 def saved(metric):
@@ -32,8 +33,16 @@ def contents():
     gated = GatedMetric([plain, plain], np.eye(2, 3), np.zeros(2))
     kernel = MaxMarginMetric(kernel="rbf", random_state=0).fit(X, y).metric_
     columns = Columns((Number("a", (1.5,), True), Category("b", ("x",), False)))
-    with_columns = plain.with_columns(columns)
-    return [saved(metric) for metric in (plain, gated, kernel, with_columns)]
+    notation = Notation(",", "m", "804 cm", ("lost",), 3)
+    written = Columns(
+        (
+            Number("a", (1.5,), False, notation),
+            Category("b", ("x",), False, folded=True),
+            FreeText("c", ("hot", "cold"), (1.0, 2.0), ((0.6, 0.8),)),
+        )
+    )
+    tables = [plain.with_columns(recipe) for recipe in (columns, written)]
+    return [saved(metric) for metric in (plain, gated, kernel, *tables)]
 
 
 @cases
@@ -54,3 +63,4 @@ def test_damaged_file(contents, data):
         else:
             assert metric.n_features == 3 or places
             assert all(np.isfinite(part.L).all() for part in metric.parts)
+            assert isinstance(str(metric.columns), str)

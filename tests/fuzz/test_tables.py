@@ -20,6 +20,8 @@ from nearfar.cli.app import app
 ODD = ("", "nan", "inf", "NA", "a", "ä", '"', "'", "1,5", "1;2", "=1+1", " 3 ", "\x00", "[1, 2]")
 CELLS = st.sampled_from([*ODD, "1e400", "9" * 40, "2024-02-29", "2024-02-30", "true", "False"])
 NUMBERS = st.integers(-5, 5).map(str)
+FORMS = ("{}%", "€{}.500", "{} m", "{}0 cm", "({})", "<{}", "{}k", "0{}", "{}/7/2021", "{}:30", "x")
+WRITTEN = st.builds(str.format, st.sampled_from(FORMS), st.integers(0, 30))
 NAMES = st.lists(
     st.sampled_from(["a", "b", "label", "id", "", "a b", "x[0]", "ä", "1", "Unnamed: 0"]),
     min_size=1,
@@ -48,7 +50,7 @@ def test_text_table(data):
     names = data.draw(NAMES) + data.draw(st.sampled_from([["label"], []]))
     n = data.draw(st.integers(0, 30))
     separator = data.draw(st.sampled_from([",", ";", "\t"]))
-    kinds = [data.draw(st.sampled_from([NUMBERS, NUMBERS, CELLS])) for _ in names]
+    kinds = [data.draw(st.sampled_from([NUMBERS, NUMBERS, CELLS, WRITTEN])) for _ in names]
     lines = [names] + [[data.draw(kind) for kind in kinds] for _ in range(n)]
     text = data.draw(st.sampled_from(["\n", "\r\n"])).join(separator.join(line) for line in lines)
     encoding = data.draw(st.sampled_from(["utf-8", "utf-8-sig", "latin-1", "utf-16"]))

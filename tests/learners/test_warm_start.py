@@ -223,7 +223,9 @@ class TestBoosting:
             assert_same_matrix(found, whole)
 
     @pytest.mark.parametrize(
-        "learner", [BoostMetric(scale="standard"), MetricBoost(scale="standard")], ids=str
+        "learner",
+        [BoostMetric(scale="standard"), MetricBoost(scale="standard", block_size=1)],
+        ids=str,
     )
     def test_terms_are_only_added(self, learner):
         first = interrupted(learner, *OTHER_ROWS).metric_.matrix

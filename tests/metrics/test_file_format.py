@@ -181,8 +181,12 @@ BROKEN = {
     "metadata not text": _header(metadata={"version": 1}),
     "names not a list": _header(metadata={"feature_names": "3"}),
     "names not JSON": _header(metadata={"feature_names": "["}),
+    "names not text": _header(metadata={"feature_names": "[1, null]"}),
+    "names in names": _header(metadata={"feature_names": "[" * 10**5 + "]" * 10**5}),
     "too few names": _header(metadata={"feature_names": '["a"]'}),
     "not finite": _header(data=np.array([np.nan, 1.0]).tobytes()),
+    "too large": _header(data=np.array([1.0, -1e308]).tobytes()),
+    "squares overflow": _header(data=np.array([1e200, 1e-200]).tobytes()),
 }
 
 
@@ -386,6 +390,34 @@ def test_damaged_columns_are_refused(tmp_path, columns):
     save_file(load_file(old), tmp_path / "bad.safetensors", metadata=metadata)
     with pytest.raises(ValueError, match=r"bad\.safetensors: not a valid metric"):
         Metric.load(tmp_path / "bad.safetensors")
+
+
+@pytest.mark.parametrize("name", [5, None, ["a"], {}])
+def test_names_of_columns_are_text(tmp_path, name):
+    old = OLD_FILES / "version-5.safetensors"
+    with safe_open(old, framework="numpy") as file:
+        metadata = file.metadata()
+    columns = json.loads(metadata["columns"])
+    columns["columns"][0]["name"] = name
+    metadata["columns"] = json.dumps(columns)
+    save_file(load_file(old), tmp_path / "bad.safetensors", metadata=metadata)
+    with pytest.raises(ValueError, match="is not the name of a column"):
+        Metric.load(tmp_path / "bad.safetensors")
+
+
+@pytest.mark.parametrize("name", ["gate.V", "L.1", "votes.directions"])
+def test_maps_whose_distances_overflow_are_refused(tmp_path, name):
+    parts = [Metric.identity(2), Metric.identity(2)]
+    metric = GatedMetric(parts, np.eye(2), np.zeros(2))
+    if name.startswith("votes"):
+        metric = Metric(np.eye(2), votes=Votes(np.eye(2), np.ones(2), np.ones(2)))
+    path = tmp_path / "metric.safetensors"
+    metric.save(path)
+    with safe_open(path, framework="numpy") as file:
+        metadata = file.metadata()
+    save_file(load_file(path) | {name: np.full((2, 2), 1e151)}, path, metadata=metadata)
+    with pytest.raises(ValueError, match=f"its array '{name}' has numbers up to 1e.151"):
+        Metric.load(path)
 
 
 def test_columns_of_other_features_are_refused(tmp_path):

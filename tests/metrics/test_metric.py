@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.neighbors import NearestNeighbors
 
-from nearfar import Metric, Pairs, Triplets
+from nearfar import GatedMetric, Metric, Pairs, Triplets
+from nearfar.metrics.kernel_map import KernelMap
 from nearfar.neighbors import kneighbors
 
 
@@ -121,3 +123,49 @@ def test_prefers_the_nearer_row(distances):
     near, far = distances
     expected = 0.5 if near == far else float(near < far)
     assert Metric([[3.0]]).prefers([[0.0], [near], [-far]], [[0, 1, 2]]).tolist() == [expected]
+
+
+def kinds_of_metrics():
+    rng = np.random.default_rng(0)
+    plain, other = (Metric(rng.standard_normal((2, 3))) for _ in range(2))
+    basis = rng.standard_normal((4, 3))
+    kernel = KernelMap(basis, np.eye(4), "rbf", {"gamma": 0.3}, np.zeros(3), np.ones(3))
+    return {
+        "linear": plain,
+        "unit rows": Metric(plain.L, unit_rows=True),
+        "gated": GatedMetric([plain, other], rng.standard_normal((2, 3)), [0.0, 0.1]),
+        "kernel": Metric(np.eye(4), kernel_map=kernel),
+    }
+
+
+@pytest.mark.parametrize("kind", kinds_of_metrics())
+def test_the_distance_as_a_function(kind, rng):
+    metric, X = kinds_of_metrics()[kind], rng.standard_normal((6, 3))
+    distance = pickle.loads(pickle.dumps(metric.get_metric()))
+    table = metric.distances(X)
+    for i, u in enumerate(X):
+        for j, v in enumerate(X):
+            assert distance(u, v) == pytest.approx(table[i, j], rel=1e-12)
+            assert distance(u.tolist(), v[None], squared=True) == pytest.approx(table[i, j] ** 2)
+    assert type(distance(X[0], X[1])) is float
+
+
+def test_the_distance_as_scikit_learn_uses_it(rng):
+    metric, X = kinds_of_metrics()["linear"], rng.standard_normal((30, 3))
+    slow = NearestNeighbors(n_neighbors=3, metric=metric.get_metric()).fit(X).kneighbors(X)
+    fast = NearestNeighbors(n_neighbors=3).fit(metric.transform(X)).kneighbors(metric.transform(X))
+    np.testing.assert_allclose(slow[0], fast[0], atol=1e-12)
+    np.testing.assert_array_equal(slow[1], fast[1])
+
+
+@pytest.mark.parametrize(
+    ("u", "v"), [([1, 2, 3, 4], [1, 2, 3]), ([1, 2, 3, 4], [1, 2, 3, 4]), (np.eye(3), np.eye(3))]
+)
+def test_the_function_refuses_other_points(u, v):
+    with pytest.raises(ValueError, match=r"3 features|same shape"):
+        kinds_of_metrics()["linear"].get_metric()(u, v)
+
+
+def test_one_number_is_a_point():
+    distance = Metric([[2.0]]).get_metric()
+    assert distance(1, 4) == distance([1], [4]) == distance([[1]], [[4]]) == 6.0

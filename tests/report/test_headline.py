@@ -7,6 +7,7 @@ import pytest
 from sklearn.datasets import load_wine
 
 from nearfar import BoostMetric, Metric, Triplets, compare, evaluate
+from nearfar.comparison import Comparison, MethodResult, default_methods
 from nearfar.comparison.method_results import paired
 from nearfar.report import Study
 from nearfar.report.headline import headlines, reason
@@ -60,7 +61,9 @@ def test_a_metric_that_is_not_in_the_comparison_has_its_baseline():
     (headline,) = headlines(study)
     assert study.baseline == "Euclidean (standardised)"
     assert headline.badge == "worse"
-    assert headline.sentence == "Keep Euclidean distance: BoostMetric does worse."
+    assert headline.sentence == (
+        "BoostMetric does worse than Euclidean distance. The comparison recommends LDA."
+    )
     assert "may have been learned from" in headline.basis
 
 
@@ -155,9 +158,32 @@ def test_reason():
     asked = wine_study(reason="This report is about BoostMetric, as asked.")
     assert reason(asked) == "This report is about BoostMetric, as asked."
     assert reason(wine_study(comparison=None)) == "This report is about BoostMetric."
-    noise = np.random.default_rng(0).normal(size=(len(X), 40))
-    comparison = compare(np.column_stack([X / X.std(axis=0), noise]), Y, [], cv=3)
-    assert comparison.classification.verdict.helps
-    other = wine_study(comparison=comparison, method="mine", relearn=None)
-    recommended = comparison.classification.verdict.method
-    assert reason(other).endswith(f"The comparison recommends {recommended} instead; see below.")
+
+
+SENTENCES = {
+    (50, 10, None): "mine improves on Euclidean distance.",
+    (50, 10, 1): "mine improves on Euclidean distance. The comparison recommends LDA.",
+    (50, 50, None): "Keep Euclidean distance: mine does not improve on it.",
+    (10, 60, None): "Keep Euclidean distance: mine does worse.",
+    (60, 60, 10): "mine does not improve on Euclidean distance. The comparison recommends LDA.",
+    (20, 19, None): "Keep Euclidean distance: a tie with mine.",
+    (20, 18, None): "Use mine, the better guess: it may improve on Euclidean distance.",
+}
+
+
+@pytest.mark.parametrize("errors", SENTENCES)
+def test_the_sentence_says_what_the_verdict_recommends(errors):
+    rows = np.arange(178)
+    names = ("Euclidean (standardised)", "mine", "LDA")
+    known = {method.name: method for method in default_methods({"mine": BoostMetric()})}
+    results = []
+    for name, n in zip(names, errors, strict=True):
+        if n is not None:
+            losses = dict.fromkeys(["error", "map_at_r"], (rows < n).astype(float))
+            means = {measure: np.array([values.mean()]) for measure, values in losses.items()}
+            results.append(MethodResult(known[name], losses, means))
+    comparison = Comparison(results, n_neighbors=3, n_folds=1, n_rows=178)
+    study = wine_study(comparison=comparison, method="mine")
+    assert headlines(study)[0].sentence == SENTENCES[errors]
+    used = comparison.classification.verdict.recommended
+    assert ("Keep" in SENTENCES[errors]) == (used == "Euclidean (standardised)")

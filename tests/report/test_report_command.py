@@ -44,7 +44,7 @@ class TestCommand:
 
     def test_without_time(self, run, tmp_path):
         result = run("iris", "--budget", "0s", "--folds", 2, code=2)
-        assert "There was no time to try AutoMetric; increase --budget." in result.stderr
+        assert "There was no time to try a method; increase --budget." in result.stderr
         assert not list(tmp_path.glob("iris*"))
 
     @pytest.mark.parametrize("budget", ["0.2s", "0.5s", "1s"])
@@ -91,7 +91,7 @@ class TestCommand:
             pl.Series("y", y), pl.Series("story", [f"story {i}" for i in range(len(y))])
         )
         table.write_csv("wine.csv")
-        options = ["--label", "y", "--text", "story", "--method", "dr", "--folds", 2]
+        options = ["--label", "y", "--show", "story", "--method", "dr", "--folds", 2]
         run("wine.csv", *options)
         assert "story 17" in (tmp_path / "wine.html").read_text()
 
@@ -156,31 +156,44 @@ class TestSubject:
             {"error": np.array([error]), "map_at_r": np.array([ranking_loss])},
         )
 
-    def test_best_guess(self):
-        found = choose_subject(self.compared("LDA", error=0.1), find_method("best"))
-        assert found.method.name == "LDA"
-        assert found.goal == "classification"
-        assert "the method with the largest expected gain for classification" in found.reason
+    def chosen(self, comparison, method=None, goal="classification"):
+        return choose_subject(comparison, find_method(method), goal)
 
-    def test_best_guess_for_ranking(self):
+    @pytest.mark.parametrize("method", ["best", None])
+    def test_what_is_recommended(self, method):
+        found = self.chosen(self.compared("LDA", error=0.1), method)
+        assert found.method.name == found.written.name == "LDA"
+        assert found.reason == (
+            "This report is about LDA, which the comparison recommends for classification."
+        )
+
+    def test_each_goal_has_its_recommendation(self):
         methods = {method.name: method for method in default_methods([])}
         results = [
             self.result(methods["Euclidean (standardised)"], 0.2),
             self.result(methods["LDA"], 0.4, 0.05),
         ]
         comparison = Comparison(results, n_neighbors=3, n_folds=1, n_rows=100)
-        assert choose_subject(comparison, find_method("best")).goal == "ranking"
+        assert self.chosen(comparison, goal="ranking").written.name == "LDA"
+        found = self.chosen(comparison)
+        assert found.written.name == "Euclidean (standardised)"
+        assert found.method.name == "LDA"
+        assert found.reason == (
+            "The metric file has Euclidean distance: the comparison recommends Euclidean "
+            "(standardised) for classification. This report shows the best other method, LDA, "
+            "beside it."
+        )
 
-    @pytest.mark.parametrize(
-        ("tried", "chosen"),
-        [(["cosine"], "cosine"), (["cosine", "NCA"], "NCA"), (["L1", "LDA"], "LDA")],
-    )
-    def test_nothing_promises_a_gain(self, tried, chosen):
-        found = choose_subject(self.compared(*tried, error=0.9), find_method("best"))
-        assert found.method.name == chosen
-        assert "promises a gain" in found.reason
+    @pytest.mark.parametrize("name", ["NCA", "LDA", "Euclidean (standardised)"])
+    def test_what_is_named(self, name):
+        comparison = self.compared("LDA", "NCA", error=0.9)
+        method = name.lower().strip(")").replace(" (", "-")
+        found = self.chosen(comparison, method)
+        assert found.written.name == name
+        assert found.method.name == (name if name in ("NCA", "LDA") else "LDA")
+        assert "asked" in found.reason
 
     @pytest.mark.parametrize("tried", [[], ["L1"]])
     def test_nothing_that_gives_a_metric_was_tried(self, tried):
         with pytest.raises(UserError, match="no time to try a method"):
-            choose_subject(self.compared(*tried, error=0.9), find_method("best"))
+            self.chosen(self.compared(*tried, error=0.9), "best")

@@ -1,9 +1,11 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import sem
-from sklearn.base import clone
+from sklearn.base import TransformerMixin, clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from nearfar import Relevance, RetrievalAdapter
 from nearfar.retrieval import JudgedRanking, candidates, search
@@ -296,3 +298,64 @@ def test_other_vectors_at_search():
     adapter = RetrievalAdapter(cv=None).fit(Q, X, relevance)
     with pytest.raises(ValueError, match="learned on 8"):
         adapter.transform_queries(Q[:, :4])
+
+
+class OfClasses(TransformerMixin, RetrievalAdapter):
+    """Takes what scikit-learn's checks pass: rows find rows of their class."""
+
+    def fit(self, X, y):
+        labels = np.zeros(0) if y is None else np.asarray(y)
+        return super().fit(X, X, Relevance(*np.nonzero(labels[:, None] == labels)))
+
+    def transform(self, X):
+        return self.transform_queries(X)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+SCORE = "`score` is a parameter, and no method."
+WORDS = "The message speaks of queries, in other words."
+
+
+@parametrize_with_checks(
+    [OfClasses(cv=None, max_iter=3)],
+    expected_failed_checks=lambda _: {
+        "check_fit_score_takes_y": SCORE,
+        "check_pipeline_consistency": SCORE,
+        "check_array_api_input": SCORE,
+        "check_transformer_n_iter": "The number of iterations is in history_.",
+        "check_n_features_in_after_fitting": WORDS,
+        "check_complex_data": WORDS,
+        "check_dtype_object": WORDS,
+        "check_estimators_empty_data_messages": WORDS,
+        "check_fit2d_1sample": WORDS,
+        "check_fit2d_predict1d": WORDS,
+        "check_requires_y_none": WORDS,
+    },
+)
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
+
+
+class TestTables:
+    Q, X, RELEVANCE = topic_search()
+
+    def table(self, rows, order=1):
+        names = [f"v{i}" for i in range(rows.shape[1])]
+        return pd.DataFrame(rows, columns=names)[names[::order]]
+
+    def test_columns_in_another_order_are_refused(self):
+        adapter = RetrievalAdapter(cv=None, max_iter=3)
+        with pytest.raises(ValueError, match="Q and X have different columns, or in another order"):
+            adapter.fit(self.table(self.Q), self.table(self.X, -1), self.RELEVANCE)
+        adapter.fit(self.table(self.Q), self.table(self.X), self.RELEVANCE)
+        assert adapter.feature_names_in_[0] == "v0"
+        for method in (adapter.transform_queries, adapter.transform_documents):
+            method(self.table(self.Q))
+            method(self.Q)
+            with pytest.raises(ValueError, match="same order"):
+                method(self.table(self.Q, -1))

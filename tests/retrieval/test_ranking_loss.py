@@ -59,9 +59,9 @@ def test_change_is_what_the_loss_scores(graded):
 def test_tiles_do_not_change_the_result(graded, monkeypatch):
     c = np.random.RandomState(0).normal(size=16)
     value, gradient = loss_of(graded)(c)
-    monkeypatch.setattr(ranking_loss, "_MAX_ELEMENTS", 60)
+    monkeypatch.setattr(ranking_loss, "_TILE_ELEMENTS", 60)
     loss = loss_of(graded)
-    assert len(loss._tiles()) > 2
+    assert loss._tile_size == 2
     tiled, tiled_gradient = loss(c)
     assert tiled == pytest.approx(value, rel=1e-12)
     np.testing.assert_allclose(tiled_gradient, gradient, rtol=1e-10)
@@ -80,6 +80,22 @@ def test_own_documents_outside_the_pool_count_once(graded):
     np.testing.assert_allclose(split(c)[1], whole(c)[1], rtol=1e-10)
 
 
+def test_only_some_queries_have_documents_outside_the_pool(graded):
+    """Each is ranked against the pool and its own documents."""
+    Q, X, relevance = graded
+    pool = relevance.of(relevance.queries[-1])[0]
+    loss = loss_of(graded, strength=0.0, pool=pool)
+    value = 0.0
+    for query in relevance.queries:
+        documents, grades = relevance.of(query)
+        scores = Q[query] @ X.T / 0.8
+        log_total = np.logaddexp.reduce(scores[np.union1d(pool, documents)])
+        value += float(grades @ (log_total - scores[documents])) / grades.sum()
+    assert loss(np.zeros(16))[0] == pytest.approx(value / len(relevance.queries), rel=1e-12)
+    c = np.random.RandomState(1).normal(size=16)
+    assert check_grad(lambda v: loss(v)[0], lambda v: loss(v)[1], c) < 1e-5
+
+
 def test_float32_is_close(graded):
     c = np.random.RandomState(0).normal(size=16)
     value, gradient = loss_of(graded)(c)
@@ -94,7 +110,8 @@ def test_negatives_are_the_best_unjudged_documents():
     more = known.with_negatives(np.array([[1.0]]), X, 2)
     assert more.document.tolist() == [0, 3, 4, 5]
     assert more.target.tolist() == [0.5, 0, 0, 0.5]
-    assert more.in_pool.tolist() == [0, -1, -1, -1]
+    assert [rows.tolist() for rows in more.apart] == [[0, 0, 0], [3, 4, 5]]
+    np.testing.assert_array_equal(more.wanted(X), [[2.5]])
 
 
 def test_pool_of_a_large_corpus_has_judged_and_random_documents():

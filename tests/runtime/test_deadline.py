@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 from nearfar import BoostMetric, MixtureNCA
-from nearfar.runtime.deadline import OutOfTimeError, check_time, deadline, early_stop
+from nearfar.runtime.deadline import OutOfTimeError, WorkClock, check_time, deadline, early_stop
 from nearfar.runtime.progress import FitInProgress, watched
 from problems import half_of
 
@@ -118,3 +118,18 @@ class TestEarlyStop:
         assert 1 <= learner.n_iter_ < 5
         assert learner.history_.stopped == "callback"
         assert learner.metric_.n_features == 4
+
+
+class TestWorkClock:
+    @pytest.mark.parametrize(
+        ("passed", "used", "expected"),
+        [(6, 6, 6), (6, 12, 6), (6, 3, 3), (6, 0.5, 2)],
+        ids=["one core", "two cores", "half of a core", "a twelfth"],
+    )
+    def test_other_processes_do_not_count_up_to_a_limit(self, passed, used, expected):
+        wall, processor = Clock(), Clock()
+        wall.now, processor.now = 100.0, 7.0
+        clock = WorkClock(wall, processor)
+        assert clock() == 0
+        wall.now, processor.now = 100.0 + passed, 7.0 + used
+        assert clock() == expected

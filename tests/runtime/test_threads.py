@@ -4,6 +4,7 @@ import builtins
 import contextvars
 import multiprocessing
 import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
@@ -12,11 +13,12 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from nearfar.runtime import threads
+from nearfar.runtime.deadline import OutOfTimeError, check_time, deadline
 from nearfar.runtime.threads import (
     Threads,
     limited_threads,
-    single_threaded_blas,
-    with_single_threaded_blas,
+    single_threaded_libraries,
+    worker_context,
 )
 
 CGROUP_FILES = {
@@ -28,13 +30,17 @@ CGROUP_FILES = {
 pytestmark = pytest.mark.usefixtures("two_blas_threads")
 
 
-def blas_threads(openmp=False):
-    """Numbers of threads of BLAS libraries; those that use OpenMP only if asked for."""
-    return [
-        lib["num_threads"]
-        for lib in threadpool_info()
-        if lib["user_api"] == "blas" and (openmp or lib.get("threading_layer") != "openmp")
-    ]
+def uses_openmp(library):
+    return "openmp" in (library["user_api"], library.get("threading_layer"))
+
+
+def blas_threads():
+    """Numbers of threads of BLAS libraries, except those that use OpenMP."""
+    return [lib["num_threads"] for lib in threadpool_info() if not uses_openmp(lib)]
+
+
+def openmp_threads():
+    return [lib["num_threads"] for lib in threadpool_info() if uses_openmp(lib)]
 
 
 @pytest.fixture
@@ -50,8 +56,7 @@ def test_threads_are_limited_in_the_block(n_jobs, number):
     before = blas_threads()
     with limited_threads(n_jobs):
         assert Threads().n_threads == number
-        unchanged = n_jobs in (None, -1)
-        assert max(blas_threads()) == (max(before) if unchanged else number)
+        assert set(blas_threads()) == {1}
     assert Threads().n_threads == 4
     assert blas_threads() == before
 
@@ -63,6 +68,7 @@ def test_limits_are_nested_and_survive_errors():
         with pytest.raises(ZeroDivisionError), limited_threads(1):
             _ = 1 / 0
         assert Threads().n_threads == 2
+        assert set(blas_threads()) == {1}
         with limited_threads(None):
             assert Threads().n_threads == 2
     assert Threads().n_threads == 4
@@ -94,6 +100,16 @@ def test_several_threads_work_at_once():
         assert len(list(Threads().map(lambda part: barrier.wait(timeout=60), 2, 1))) == 2
 
 
+def test_threads_know_the_deadline():
+    now = iter(range(100))
+
+    def work(part):
+        check_time()
+
+    with limited_threads(2), deadline(0.5, clock=lambda: next(now)), pytest.raises(OutOfTimeError):
+        list(Threads().map(work, 4, 1))
+
+
 def test_errors_in_threads_arrive():
     def work(part):
         raise RuntimeError(f"in {part.start}")
@@ -111,9 +127,9 @@ def test_child_processes_use_one_thread(monkeypatch):
 
 def test_blas_is_restored_by_the_last_to_leave():
     before = blas_threads()
-    with single_threaded_blas():
+    with single_threaded_libraries():
         assert set(blas_threads()) == {1}
-        with single_threaded_blas():
+        with single_threaded_libraries():
             assert set(blas_threads()) == {1}
         assert set(blas_threads()) == {1}
     assert blas_threads() == before
@@ -124,12 +140,12 @@ def test_blas_is_restored_whichever_thread_leaves_last():
     entered, leave = Barrier(2), Barrier(2)
 
     def stay():
-        with single_threaded_blas():
+        with single_threaded_libraries():
             entered.wait(timeout=60)
             leave.wait(timeout=60)
 
     with ThreadPoolExecutor(1) as pool:
-        with single_threaded_blas():
+        with single_threaded_libraries():
             other = pool.submit(stay)
             entered.wait(timeout=60)
         assert set(blas_threads()) == {1}
@@ -138,53 +154,89 @@ def test_blas_is_restored_whichever_thread_leaves_last():
     assert blas_threads() == before
 
 
-def test_blas_that_counts_threads_by_thread_is_restored_in_each():
-    """The BLAS of faiss uses OpenMP."""
+def test_openmp_is_restored_in_each_thread():
+    """Its number of threads is one of the thread; the BLAS of faiss uses it too."""
     pytest.importorskip("faiss")
-    single_threaded = threads._SingleThreadedBlas()
-    before = blas_threads(openmp=True)
+    import sklearn.cluster  # noqa: F401
+
+    single_threaded = threads._SingleThreadedLibraries()
+    before = openmp_threads()
     entered, leave = Barrier(2), Barrier(2)
 
     def stay():
         with single_threaded():
             entered.wait(timeout=60)
             leave.wait(timeout=60)
-            return blas_threads(openmp=True)
+            return openmp_threads()
 
     with ThreadPoolExecutor(1) as pool:
         with single_threaded():
             other = pool.submit(stay)
             entered.wait(timeout=60)
-            assert set(blas_threads(openmp=True)) == {1}
+            assert set(openmp_threads()) == {1}
         leave.wait(timeout=60)
         assert set(other.result()) == {1}
-    assert blas_threads(openmp=True) == before
+    assert openmp_threads() == before
 
 
-def test_generators_keep_blas_to_one_thread_only_while_they_run():
+@pytest.mark.parametrize("n_jobs", [1, 3])
+@pytest.mark.parametrize("n", [1, 4])
+def test_blas_has_one_thread_in_each_slice(n, n_jobs):
     before = blas_threads()
-    closed = []
-
-    def items():
-        try:
-            for _ in range(3):
-                yield blas_threads()
-        finally:
-            closed.append(True)
-        return "done"
-
-    def consume():
-        result = yield from with_single_threaded_blas(items())
-        assert result == "done"
-
-    for inside in consume():
-        assert set(inside) == {1}
-        assert blas_threads() == before
-    abandoned = with_single_threaded_blas(items())
-    next(abandoned)
-    abandoned.close()
-    assert closed == [True, True]
+    with limited_threads(n_jobs):
+        workers = Threads()
+    assert list(workers.map(lambda part: set(blas_threads()), n, 1)) == [{1}] * n
     assert blas_threads() == before
+
+
+def test_work_in_slices_uses_one_thread():
+    with limited_threads(3):
+        workers = Threads()
+        assert list(workers.map(lambda part: Threads().n_threads, 4, 1)) == [1] * 4
+        assert worker_context().run(lambda: Threads().n_threads) == 1
+        assert Threads().n_threads == 3
+
+
+class Library:
+    """A BLAS library with a number of threads of its own."""
+
+    user_api = "blas"
+
+    def __init__(self, name, number):
+        self.filepath, self.number = name, number
+
+    def get_num_threads(self):
+        return self.number
+
+    def set_num_threads(self, number):
+        self.number = number
+
+
+def test_libraries_that_are_loaded_later_are_limited_too(monkeypatch):
+    """SciPy has a BLAS library besides NumPy's, which is loaded when a module needs it."""
+    first, second, third = (Library(name, 8) for name in ("numpy", "scipy", "other"))
+    loaded = [first]
+
+    class Controller:
+        def __init__(self):
+            self.lib_controllers = list(loaded)
+
+    def import_with(library):
+        loaded.insert(0, library)
+        monkeypatch.setitem(sys.modules, f"module_of_{library.filepath}", sys)
+
+    monkeypatch.setattr(threads, "ThreadpoolController", Controller)
+    single_threaded = threads._SingleThreadedLibraries()
+    with single_threaded():
+        assert first.number == 1
+    import_with(second)
+    with single_threaded():
+        assert (first.number, second.number) == (1, 1)
+        import_with(third)
+        with single_threaded():
+            assert (first.number, second.number, third.number) == (1, 1, 1)
+        assert (first.number, second.number, third.number) == (1, 1, 1)
+    assert (first.number, second.number, third.number) == (8, 8, 8)
 
 
 class TestCores:

@@ -10,6 +10,7 @@ from sklearn.datasets import load_wine
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import fbeta_score
 from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from nearfar import (
     RCA,
@@ -67,11 +68,12 @@ def test_fixed_false_positive_rate(share):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.9, 1.0])
-def test_a_true_positive_rate_from_the_curve(share):
+def test_fixed_true_positive_rate(share):
     metric = Metric.identity(X.shape[1])
     curve = verification_curve(metric, X, PAIRS)
     distances = metric.pair_distances(X, PAIRS)
-    chosen = curve.thresholds[np.argmax(curve.true_positive_rate >= share)]
+    verifier = PairVerifier(metric=metric, criterion="tpr", min_tpr=share).fit(X, PAIRS)
+    chosen = verifier.threshold_
     allowed = [
         np.mean(distances[~PAIRS.similar] > t)
         for t in curve.thresholds
@@ -91,7 +93,83 @@ def test_a_threshold_of_ones_own():
         np.testing.assert_array_equal(verifier.predict(X, UNSEEN), distances <= threshold)
 
 
-@pytest.mark.parametrize("beta", [0.25, 1.0, 4.0])
+LINE = np.arange(0.0, 11.0)[:, None]
+ON_LINE = Pairs([[0, i] for i in range(1, 11)], np.arange(10) % 2 == 0)
+"""Pairs at the distances 1 to 10, the odd ones similar."""
+
+
+@pytest.mark.parametrize("rate", np.arange(0, 11) / 10)
+def test_a_rate_that_pairs_have_exactly_is_not_lost_to_rounding(rate):
+    # As shares, 1 - rate and k / 5 are rounded differently.
+    k = round(5 * rate, 9)
+    by_fpr = PairVerifier(metric=Metric.identity(1), criterion="fpr", max_fpr=1 - rate)
+    by_tpr = PairVerifier(metric=Metric.identity(1), criterion="tpr", min_tpr=1 - (1 - rate))
+    wrong = int(np.floor(5 - k))
+    assert by_fpr.fit(LINE, ON_LINE).threshold_ == min(10, 2 * wrong + 1)
+    needed = int(np.ceil(k))
+    assert by_tpr.fit(LINE, ON_LINE).threshold_ == (2 * needed - 1 if needed else -np.inf)
+
+
+def test_calibrates_a_given_metric_on_all_pairs():
+    metric = RCA().fit(X[::2], Y[::2]).metric_
+    verifier = PairVerifier(metric=metric).fit(X, PAIRS)
+    assert verifier.metric_ is metric
+    assert not hasattr(verifier, "learner_")
+    distances = metric.pair_distances(X, PAIRS)
+    best = max(np.mean((distances <= t) == PAIRS.similar) for t in [-np.inf, *distances])
+    assert verifier.score(X, PAIRS) == best
+    np.testing.assert_array_equal(verifier.curve_.thresholds[1:], np.unique(distances))
+    assert verifier.prevalence_ == PAIRS.similar.mean()
+    clone(verifier)
+
+
+def test_calibrates_a_given_metric_on_all_pairs_of_labels():
+    rows = np.arange(0, len(X), 3)
+    metric = Metric.identity(X.shape[1])
+    by_labels, by_pairs = (
+        PairVerifier(metric=metric, criterion="eer").fit(X[rows], y)
+        for y in (Y[rows], all_pairs(Y[rows]))
+    )
+    assert by_labels.threshold_ == by_pairs.threshold_
+    np.testing.assert_array_equal(
+        by_labels.predict_proba(X[rows], [[0, 1], [0, 50]]),
+        by_pairs.predict_proba(X[rows], [[0, 1], [0, 50]]),
+    )
+
+
+def test_certifies_a_given_metric_on_all_classes():
+    points, labels = population(60, 4, np.random.RandomState(0))
+    point = (
+        PairVerifier(metric=Metric.identity(points.shape[1]), target="fmr<=0.2")
+        .fit(points, labels)
+        .operating_point_
+    )
+    assert point.n_classes == 60
+    assert point.fmr <= point.bound <= 0.2
+
+
+def test_a_metric_or_a_learner():
+    metric = Metric.identity(X.shape[1])
+    with pytest.raises(ValueError, match="a learner or a metric, not both"):
+        PairVerifier(RCA(), metric=metric).fit(X, PAIRS)
+    with pytest.raises(ValueError, match="A metric learns no threshold"):
+        PairVerifier(metric=metric, criterion="margin").fit(X, PAIRS)
+    with pytest.raises(ValueError, match="metric must be None or a Metric, such as"):
+        PairVerifier(metric=RCA().fit(X, Y)).fit(X, PAIRS)
+
+
+def test_beta_of_zero_is_precision_and_finds_as_many_as_it_can():
+    similar = np.array([True, True, False, True, True, False])
+    pairs = Pairs([[0, i] for i in range(1, 7)], similar)
+    verifier = PairVerifier(metric=Metric.identity(1), criterion="fbeta", beta=0.0)
+    assert verifier.fit(LINE, pairs).threshold_ == 2.0
+    # Where the nearest pair is dissimilar, 5 of 7 is better than 1 of 2 or all of them.
+    similar = np.array([False, True, True, True, True, True, False])
+    pairs = Pairs([[0, i] for i in range(1, 8)], similar)
+    assert verifier.fit(LINE, pairs).threshold_ == 6.0
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.25, 1.0, 4.0])
 def test_f_beta_is_the_largest(beta):
     metric = Metric.identity(X.shape[1])
     curve = verification_curve(metric, X, PAIRS)
@@ -99,7 +177,7 @@ def test_f_beta_is_the_largest(beta):
     chosen = threshold_on(curve, PAIRS, "fbeta", 0.0, beta)
     scores = [
         fbeta_score(PAIRS.similar, distances <= t, beta=beta, zero_division=0.0)
-        for t in np.append(curve.thresholds[::10], chosen)
+        for t in np.append(curve.thresholds, chosen)
     ]
     assert scores[-1] == pytest.approx(max(scores))
 
@@ -163,7 +241,8 @@ def test_clone_and_grid_search():
         ({"criterion": "roc"}, PAIRS, "criterion must be"),
         ({"max_fpr": 1.5}, PAIRS, "max_fpr"),
         ({"calibration": -0.1}, PAIRS, "calibration"),
-        ({"beta": 0.0}, PAIRS, "beta"),
+        ({"beta": -1.0}, PAIRS, "beta"),
+        ({"min_tpr": 1.5}, PAIRS, "min_tpr"),
         ({}, Triplets([[0, 1, 2]]), "do not say which pairs are"),
         ({}, Chunklets.from_labels(Y), "do not say which pairs are"),
         ({}, Pairs([[0, 1], [1, 2], [2, 3]], [True] * 3), "too few pairs"),
@@ -290,3 +369,82 @@ def test_a_table_of_rows():
     verifier = PairVerifier(RCA(), target="eer", random_state=0)
     expected = verifier.fit(PEOPLE, PERSON).threshold_
     assert verifier.fit(frame, PERSON).threshold_ == pytest.approx(expected)
+    rows = frame.assign(z=1.0)[list("zhgfedcba")]
+    np.testing.assert_array_equal(verifier.predict(rows, UNSEEN), verifier.predict(frame, UNSEEN))
+
+
+def test_missing_values_are_refused():
+    verifier = PairVerifier(RCA(), random_state=0).fit(X, Y)
+    rows = X.copy()
+    rows[3, 1] = np.nan
+    for method in ("predict", "decision_function", "predict_proba", "log_likelihood_ratios"):
+        with pytest.raises(ValueError, match="X contains NaN"):
+            getattr(verifier, method)(rows, [[0, 3]])
+    with pytest.raises(ValueError, match="X contains NaN"):
+        verifier.fit(rows, Y)
+
+
+class TestCopies:
+    PLACE = np.random.default_rng(0).permutation(np.tile(np.arange(200), 2))
+    POINTS = np.random.default_rng(1).standard_normal((200, 3))[PLACE]
+    CLASS = np.arange(200)[PLACE] % 4
+
+    def test_labelled_ones_are_learned_from_or_calibrated_on(self):
+        groups = np.unique(self.PLACE, return_inverse=True)[1]
+        parts = split_labels(self.CLASS, "rows", 0.25, None, np.random.RandomState(0), groups)
+        seen, unseen = (
+            set(self.PLACE[part.index.ravel()]) for part in (parts.seen, parts.held_out)
+        )
+        assert seen
+        assert unseen
+        assert not seen & unseen
+
+    def test_pairs_of_them_are_in_one_part(self):
+        index = np.random.default_rng(2).integers(0, 400, (400, 2))
+        index = index[self.PLACE[index[:, 0]] != self.PLACE[index[:, 1]]]
+        index = np.vstack([index, index[:, ::-1]])
+        pairs = Pairs(index, self.CLASS[index[:, 0]] == self.CLASS[index[:, 1]])
+        parts = split_pairs(pairs, "rows", 0.3, np.random.RandomState(0))
+        seen, unseen = (
+            {tuple(sorted(pair)) for pair in part.index.tolist()}
+            for part in (parts.seen, parts.held_out)
+        )
+        assert not seen & unseen
+        assert len(parts.seen) + len(parts.held_out) == len(pairs)
+
+    @pytest.mark.parametrize("kind", ["labels", "pairs"])
+    def test_fit_says_so(self, kind):
+        drawn = RandomPairs(2000)(self.POINTS, self.CLASS, np.random.RandomState(0))
+        y = self.CLASS if kind == "labels" else drawn
+        with pytest.warns(UserWarning, match="200 of 400 rows are equal to earlier rows"):
+            PairVerifier(RCA(), random_state=0).fit(self.POINTS, y)
+
+
+class ByRow(PairVerifier):
+    """Takes what scikit-learn's checks pass: each row is compared with the origin."""
+
+    def decision_function(self, X):
+        return super().decision_function(*_with_origin(X))
+
+    def predict(self, X):
+        return self.decision_function(X) >= 0
+
+    def predict_proba(self, X):
+        return super().predict_proba(*_with_origin(X))
+
+    def score(self, X, y):
+        return float(np.mean(self.predict(X)))
+
+
+def _with_origin(X):
+    rows = np.asarray(X)
+    if rows.ndim != 2 or not hasattr(X, "shape"):
+        return X, [[0, 0]]
+    pairs = np.column_stack([np.arange(len(rows)), np.full(len(rows), len(rows))])
+    stacked = np.vstack([rows, np.zeros(rows.shape[1])])
+    return (pd.DataFrame(stacked, columns=X.columns) if hasattr(X, "columns") else stacked), pairs
+
+
+@parametrize_with_checks([ByRow(RCA(), calibration=0.5, random_state=0)])
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)

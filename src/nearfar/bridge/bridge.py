@@ -14,24 +14,27 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_array, check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.bridge.maps import Centred, Ridge, orthogonal
 from nearfar.bridge.recall import OldNeighbors, Recall
 from nearfar.deploy.linear_map import LinearMap
+from nearfar.numerics.missing import refuse_masked
 from nearfar.runtime.parameters import ParameterRule, check_parameters, choice, integer, number
 from nearfar.runtime.tensor_file import open_tensors, write_tensors
+from nearfar.runtime.threads import limited_threads
 from nearfar.typing import Floats, Ints
 
+_DTYPES = [np.float64, np.float32]
 _FEWEST_ITEMS = 20
 _MOST_SEARCHED = 2000
 """Held-out items whose neighbours are searched."""
 _RANK_SHARES = (1 / 8, 1 / 4, 1 / 2)
 
 
-class Bridge(BaseEstimator):
+class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A map from the vectors of a new model to those of an old one.
 
     Parameters
@@ -57,6 +60,8 @@ class Bridge(BaseEstimator):
         were held out, with an interval. ``print(bridge.recall_)`` writes a sentence.
     n_features_in_ : int
         Number of features of new vectors.
+    feature_names_in_ : array of str
+        Their names, if `fit` gets a table with names.
 
     Examples
     --------
@@ -102,37 +107,47 @@ class Bridge(BaseEstimator):
             Vectors of the same items by the old model, in the same order.
         """
         check_parameters(self._parameter_rules, self.get_params())
-        new, old = _checked(new, "new"), _checked(old, "old")
-        if len(new) != len(old):
+        if old is None:
             raise ValueError(
-                f"New and old vectors must be of the same items; got {len(new)} and {len(old)}."
+                "Bridge requires y to be passed, but the target y is None: give the old vectors."
             )
-        if len(new) < max(_FEWEST_ITEMS, self.n_neighbors + 1):
+        refuse_masked(new, "new")
+        refuse_masked(old, "old")
+        X: Floats = validate_data(self, new, dtype=_DTYPES, ensure_min_samples=2)
+        Y: Floats = check_array(old, dtype=_DTYPES, input_name="old")
+        if len(X) != len(Y):
+            raise ValueError(
+                f"New and old vectors must be of the same items; got {len(X)} and {len(Y)}."
+            )
+        if len(X) < max(_FEWEST_ITEMS, self.n_neighbors + 1):
             raise ValueError(
                 f"A bridge needs at least {max(_FEWEST_ITEMS, self.n_neighbors + 1)} items; "
-                f"got {len(new)}."
+                f"got {len(X)}."
             )
-        items = check_random_state(self.random_state).permutation(len(new))
+        with limited_threads():
+            self._fit(X, Y)
+        return self
+
+    def _fit(self, X: Floats, Y: Floats) -> None:
+        items = check_random_state(self.random_state).permutation(len(X))
         n_test = max(2, round(self.test_fraction * len(items)))
         test, rest = items[:n_test], items[n_test:]
-        form = self._choose(new, old, rest)
-        partial = _forms(Centred.of(new[rest], old[rest]), self.form)[form]()
-        self.recall_ = self._recall(new, old, test, partial)
-        self.linear_map_ = _forms(Centred.of(new, old), self.form)[form]()
+        form = self._choose(X, Y, rest)
+        partial = _forms(Centred.of(X[rest], Y[rest]), self.form)[form]()
+        self.recall_ = self._recall(X, Y, test, partial)
+        self.linear_map_ = _forms(Centred.of(X, Y), self.form)[form]()
         self.form_ = form
-        self.n_features_in_ = new.shape[1]
-        return self
 
     def transform(self, new: ArrayLike) -> Floats:
         """Map new vectors to the space of the old ones; the result is float32 if they are."""
         check_is_fitted(self)
-        vectors = _checked(new, "new")
-        if vectors.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"The bridge expects vectors of {self.n_features_in_} features; "
-                f"got {vectors.shape[1]}."
-            )
+        refuse_masked(new, "new")
+        vectors = validate_data(self, new, reset=False, dtype=_DTYPES, ensure_min_samples=0)
         return _mapped(self.linear_map_, vectors).astype(vectors.dtype, copy=False)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.linear_map_.L)
 
     @property
     def linear_map(self) -> LinearMap:
@@ -186,6 +201,13 @@ class Bridge(BaseEstimator):
         shares = neighbors.shares(_mapped(linear_map, new[searched]))
         return Recall.of(shares, self.n_neighbors)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.single_output, tags.target_tags.multi_output = False, True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
 
 def _forms(data: Centred, form: str) -> dict[str, Callable[[], LinearMap]]:
     """Return what learns a map of each form to be tried, the simplest first."""
@@ -206,10 +228,3 @@ def _forms(data: Centred, form: str) -> dict[str, Callable[[], LinearMap]]:
 
 def _mapped(linear_map: LinearMap, vectors: Floats) -> Floats:
     return np.asarray(vectors @ linear_map.L.T + linear_map.b)
-
-
-def _checked(vectors: ArrayLike, name: str) -> Floats:
-    found: Floats = check_array(
-        vectors, dtype=[np.float64, np.float32], input_name=name, ensure_min_samples=0
-    )
-    return found

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nearfar.deploy.linear_map import LinearMap
+from nearfar.numerics.products import cross_product, product
 from nearfar.typing import Floats, Matrix, Vector
 
 _STRENGTHS = np.logspace(-9, 3, 25)
@@ -55,8 +56,8 @@ def orthogonal(data: Centred) -> LinearMap:
     >>> np.allclose(orthogonal(Centred.of(X, X @ turn.T)).L, turn)
     True
     """
-    U, S, Vt = np.linalg.svd(data.Y.T @ data.X, full_matrices=False)
-    size = float(((data.X @ Vt.T) ** 2).sum())
+    U, S, Vt = np.linalg.svd(cross_product(data.Y, data.X), full_matrices=False)
+    size = float((product(data.X, Vt.T) ** 2).sum())
     return data.map((S.sum() / size if size > 0 else 1.0) * (U @ Vt))
 
 
@@ -75,18 +76,18 @@ class Ridge:
 
     def __init__(self, data: Centred) -> None:
         self.data = data
-        values, V = np.linalg.eigh(data.X.T @ data.X)
+        values, V = np.linalg.eigh(cross_product(data.X, data.X))
         values = np.maximum(values, 0.0)
         kept = values > len(values) * np.finfo(float).eps * values[-1]
         values, V = values[kept], V[:, kept]
-        unit = (data.X @ V) / np.sqrt(values)
-        projected = unit.T @ data.Y
+        unit = product(data.X, V) / np.sqrt(values)
+        projected = cross_product(unit, data.Y)
         leverages, mean = unit**2, 1 / len(data.X)
         errors = []
         strengths = _STRENGTHS * (values.mean() if len(values) else 1.0)
         for strength in strengths:
             share = values / (values + strength)
-            residuals = data.Y - unit @ (share[:, None] * projected)
+            residuals = data.Y - product(unit, share[:, None] * projected)
             # A mean that is estimated too has leverage 1/n.
             left = np.maximum(1 - mean - leverages @ share, 1e-9)
             errors.append(float(((residuals / left[:, None]) ** 2).sum()))
@@ -99,6 +100,6 @@ class Ridge:
 
     def low_rank(self, rank: int) -> LinearMap:
         """Return the linear map, projected on the leading axes of its values."""
-        fitted = self.W @ (self.data.X.T @ self.data.X) @ self.W.T
+        fitted = self.W @ cross_product(self.data.X, self.data.X) @ self.W.T
         axes = np.linalg.eigh(fitted)[1][:, -rank:]
         return self.data.map(axes @ (axes.T @ self.W))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ import typer
 from nearfar.cli import options
 from nearfar.cli.metric_files import check_metric_output
 from nearfar.cli.search_input import SearchOptions, SplitName, read_search
+from nearfar.cli.streams import shown_name
 from nearfar.cli.table_formats import stem_of
 from nearfar.cli.terminal import (
     NOT_HELPFUL,
@@ -21,6 +23,9 @@ from nearfar.cli.terminal import (
     say,
     show_json,
 )
+
+_COMPARISON_SHARE = 0.7
+"""Part of the time budget for the comparison; the fit to all searches takes about one more fold."""
 
 
 @command
@@ -46,7 +51,7 @@ def adapt(
     adapter = search.adapter()
     found = None
     if comparison:
-        found = search.compare(data, adapter)
+        found = search.compare(data, adapter, share=_COMPARISON_SHARE)
         if not json:
             say(str(found))
     if found is not None and found.verdict.category in ("no clear gain", "worse"):
@@ -68,3 +73,12 @@ def adapt(
         return
     say(f"Learned from {len(data.relevance.queries)} judged queries in {seconds:.2f} s.")
     say(f"Adapter written to {path}")
+    say(f"Next: {_next_command(search, path)}")
+
+
+def _next_command(search: SearchOptions, path: Path) -> str:
+    """Return a command that searches with the adapter."""
+    options = {"--id": search.ids, "--text": search.text, "--vector": search.vector}
+    given = [part for name, value in options.items() if value is not None for part in (name, value)]
+    sources = [str(path), shown_name(search.documents), "--queries", shown_name(search.queries)]
+    return shlex.join(["nearfar", "neighbors", *sources, *given])

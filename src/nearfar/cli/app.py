@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from nearfar import __version__
+from nearfar.runtime.suggestions import did_you_mean
 
 COMMANDS = {
     "learn": ("learn", "Learn a metric, and say whether it helps."),
@@ -24,6 +25,7 @@ COMMANDS = {
         "neighbors_command",
         "Find the nearest rows of some rows, of all rows, or of the rows of another file.",
     ),
+    "predict": ("predict", "Predict labels of new rows from their nearest training rows."),
     "verify": ("verify", "Decide whether pairs of rows are the same."),
     "evaluate": (
         "evaluate",
@@ -43,6 +45,25 @@ COMMANDS = {
 }
 """File and first sentence of each command, so that ``--help`` and mistakes need no others."""
 
+OTHER_WORDS = {
+    "train fit teach": "learn",
+    "benchmark tune": "compare",
+    "map apply project embed encode": "transform",
+    "cluster kmeans": "transform",
+    "search query find nearest knn": "neighbors",
+    "predict classify label": "predict neighbors",
+    "score test validate eval": "evaluate",
+    "plot visualize view": "report",
+    "info describe inspect print": "show",
+    "convert deploy save": "export",
+    "finetune": "adapt",
+}
+"""Words that people try, and the commands that they may mean; the first that exists counts."""
+_MORE = {
+    "cluster": "Then cluster the mapped rows by any method for Euclidean distance.",
+    "predict": "With --queries and --label, it shows the labels of the nearest rows.",
+    "search": "For judged searches, see `nearfar adapt` and `nearfar search-report`.",
+}
 _PLAIN: Any = {"pretty_exceptions_enable": False, "rich_markup_mode": None}
 
 
@@ -62,10 +83,28 @@ class Commands(TyperGroup):
         own.command(cmd_name)(getattr(module, cmd_name.replace("-", "_")))
         return typer.main.get_command(own)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find a command; for other words, say which command they mean."""
+        word = args[0]
+        if word not in COMMANDS and not word.startswith("-"):
+            ctx.fail(f"No such command {word!r}.{_meant(word) or did_you_mean(word, COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the commands with their first sentences."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+def _meant(word: str) -> str:
+    """Return the command that a word means, with its first sentence, or ""."""
+    for words, commands in OTHER_WORDS.items():
+        first, *_ = known = words.split()
+        if word in known:
+            name = next(name for name in commands.split() if name in COMMANDS)
+            more = f" {_MORE[first]}" if first in _MORE and first != name else ""
+            return f" Use `nearfar {name}`: {COMMANDS[name][1]}{more}"
+    return ""
 
 
 app = typer.Typer(

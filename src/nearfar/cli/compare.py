@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,12 +12,19 @@ import typer
 from numpy.typing import NDArray
 
 from nearfar.cli import options
+from nearfar.cli.command_line import command_line
 from nearfar.cli.errors import UserError
 from nearfar.cli.fit_checkpoint import FitCheckpoint
-from nearfar.cli.method_options import METHOD_NAMES, compared_learners, find_method
+from nearfar.cli.method_options import (
+    METHOD_NAMES,
+    compared_learners,
+    find_method,
+    name_of,
+    settings_beside,
+)
 from nearfar.cli.row_input import InputRows
 from nearfar.cli.supervised_input import SupervisedInput
-from nearfar.cli.terminal import bars, command, counted, note, say, show_json
+from nearfar.cli.terminal import bars, command, counted, kept_notes, note, say, show_json
 from nearfar.comparison import Comparison
 from nearfar.comparison import compare as compare_methods
 from nearfar.comparison.compared_methods import ALL, Learners
@@ -34,6 +42,7 @@ class HeldOutUnit(StrEnum):
 
 @command
 def compare(
+    context: typer.Context,
     data: SupervisedInput,
     *,
     method: Annotated[
@@ -68,9 +77,27 @@ def compare(
             rows, known, learners, testing, limit, checkpoint=kept.comparison, split=split
         )
     if json:
-        show_json({"source": data.source, **found.to_dict()})
-    else:
-        say(str(found))
+        notes = [each.text for each in [*kept_notes(), *found.findings]]
+        show_json({"source": data.source, **found.to_dict(), "notes": notes})
+        return
+    say(str(found))
+    for line in _next_commands(context, found):
+        say(line)
+
+
+def _next_commands(context: typer.Context, found: Comparison) -> Iterator[str]:
+    """Yield the command that learns what is recommended, once for each method."""
+    named: set[str] = set()
+    for goal, compared in found.goals.items():
+        used = compared.recommended
+        name = None if used is None else name_of(used.method)
+        if used is None or name is None or name in named:
+            continue
+        first, named = not named, named | {name}
+        changes: dict[str, Any] = {"method": name, "split": None, "json": None, "checkpoint": None}
+        changes |= {"budget": None, "goal": None if first else goal}
+        changes["set"] = settings_beside(name, used.method)
+        yield f"{'Next' if first else f'For {goal}'}: {command_line(context, 'learn', changes)}"
 
 
 def run_comparison(
@@ -104,6 +131,7 @@ def run_comparison(
             groups=rows.groups,
             split=split.value,
             n_neighbors=testing.neighbors,
+            classifiers=testing.classifiers,
             budget=budget,
             random_state=testing.seed,
             progress=shown.update,
@@ -150,4 +178,5 @@ def _check_labels(labels: NDArray[Any], folds: int, neighbors: int) -> None:
     if neighbors > most:
         raise UserError(f"--neighbors {neighbors} is more than the {most} training rows of a fold.")
     if sizes.min() < folds:
-        note(f"the smallest class has {counted(sizes.min(), 'row')}, fewer than the {folds} folds.")
+        smallest = f"the smallest class has {counted(sizes.min(), 'row')}"
+        note(f"{smallest}, fewer than the {folds} folds.", warning=True)

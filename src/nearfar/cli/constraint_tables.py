@@ -25,6 +25,21 @@ _SIMILAR = dict.fromkeys(["true", "1", "yes", "similar", "same"], True)
 _SIMILAR |= dict.fromkeys(["false", "0", "-1", "no", "dissimilar", "different"], False)
 
 
+def judgements_in(columns: Sequence[str]) -> str:
+    """Return "triplets" or "pairs" if a table with these columns has them, else nothing.
+
+    Examples
+    --------
+    >>> from nearfar.cli.constraint_tables import judgements_in
+    >>> judgements_in(["anchor", "near", "far", "person"]), judgements_in(["a", "b", "c"])
+    ('triplets', '')
+    """
+    if set(_TRIPLET) <= set(columns):
+        return "triplets"
+    pairs = {*_PAIR} <= set(columns) <= {*_PAIR, *_SAME, "weight"}
+    return "pairs" if pairs and set(_SAME) & set(columns) else ""
+
+
 def read_triplets(path: Path, rows: InputRows) -> Triplets:
     """Read triplets: columns anchor, near, far and optionally weight."""
     table = read_frame(path)

@@ -9,3 +9,7 @@ class UserError(Exception):
 
 class NotNumbersError(UserError):
     """A table has text or missing values where numbers are needed."""
+
+
+class NotClassesError(UserError):
+    """Labels are decimal numbers where classes are needed."""

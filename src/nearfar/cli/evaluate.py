@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated, Any
+
+import typer
 
 from nearfar import evaluate as measures
 from nearfar.cli import options
@@ -11,7 +14,10 @@ from nearfar.cli.errors import UserError
 from nearfar.cli.metric_files import load_metric
 from nearfar.cli.regression_scores import LEARNED
 from nearfar.cli.row_input import InputRows, read_rows
-from nearfar.cli.terminal import bars, command, show_json, show_table
+from nearfar.cli.streams import spooled
+from nearfar.cli.tables import listed
+from nearfar.cli.terminal import bars, command, note, show_json, show_table
+from nearfar.cli.training_input import LabelledRows, read_labelled, warn_of_same_rows
 from nearfar.comparison.compared_methods import euclidean_metrics
 from nearfar.metrics.metric import Metric
 
@@ -20,7 +26,16 @@ from nearfar.metrics.metric import Metric
 def evaluate(
     metric: options.MetricPath,
     source: options.Source,
+    train: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SOURCE",
+            callback=spooled,
+            help="Training rows: predict the labels from these, not from the other rows.",
+        ),
+    ] = None,
     label: options.Label = None,
+    numbers: options.Numbers = False,
     triplets: options.TripletsPath = None,
     pairs: options.PairsPath = None,
     drop: options.Drop = None,
@@ -30,17 +45,33 @@ def evaluate(
 ) -> None:
     """Evaluate a metric beside Euclidean distance, on labels, triplets or pairs.
 
-    Each row is classified and ranked by the other rows. Use rows that the metric was not learned
-    from.
+    Each row is classified and ranked by the other rows, or by the rows of --train. Use rows that
+    the metric was not learned from.
     """
     learned = load_metric(metric)
-    rows = read_rows(source, label=label, drop=drop, ids=ids, metric=learned)
-    metrics = {LEARNED: learned, **dict(reversed(euclidean_metrics(rows.X).items()))}
+    if train is not None and (triplets is not None or pairs is not None):
+        raise UserError("--train is for labels; leave out --triplets and --pairs.")
+    given: dict[str, Any] = {"label": label, "drop": drop, "ids": ids, "metric": learned}
+    # Judgements refer to rows by number.
+    given["skip_unlabelled"] = triplets is None and pairs is None
+    if train is None:
+        rows = read_labelled(source, numbers=numbers, required=False, **given)
+        known, title = None, f"{rows.name}: {len(rows)} rows among each other"
+    else:
+        warn_of_same_rows(train, source)
+        known = read_labelled(train, numbers=numbers, **given)
+        rows = _read_new(source, known, given)
+        title = f"{rows.name}: {len(rows)} rows, predicted from {len(known)} rows of {known.name}"
+    standard = (rows if known is None else known).rows.X
+    metrics = {LEARNED: learned, **dict(reversed(euclidean_metrics(standard).items()))}
     scores = {}
     with bars() as shown:
         for number, (name, scored) in enumerate(metrics.items()):
             shown.update(number, len(metrics), name)
-            scores[name] = _scores(scored, rows, triplets, pairs, neighbors)
+            scores[name] = _label_scores(scored, rows, known, neighbors)
+            scores[name] |= _judgement_scores(scored, rows.rows, triplets, pairs)
+    if not scores[LEARNED]:
+        raise UserError("Give --label, --triplets or --pairs to evaluate on.")
     if json:
         show_json(scores)
         return
@@ -48,27 +79,53 @@ def evaluate(
         (measure, *(f"{100 * found[measure]:.2f}" for found in scores.values()))
         for measure in scores[LEARNED]
     ]
-    show_table(["%", *scores], lines, title=f"{rows.name}: {len(rows)} rows among each other")
+    show_table(["%", *scores], lines, title=title)
 
 
-def _scores(
-    metric: Metric, rows: InputRows, triplets: Path | None, pairs: Path | None, neighbors: int
+def _read_new(source: str, known: LabelledRows, given: dict[str, Any]) -> LabelledRows:
+    """Read labelled rows that are predicted from others; they may have one class only."""
+    rows = read_rows(source, labelled=True, numeric=known.numbers, **given)
+    y = rows.numbers if known.numbers else rows.y
+    if y is None:
+        return LabelledRows(rows, rows.labels, numbers=False)
+    if not known.numbers:
+        unknown = sorted(set(y.astype(str)) - set(known.labels.astype(str)))
+        if unknown:
+            note(f"{known.name} has no rows of {listed(unknown)}, whose rows are always wrong.")
+    return LabelledRows(rows, y, known.numbers)
+
+
+def _label_scores(
+    metric: Metric, rows: LabelledRows, known: LabelledRows | None, neighbors: int
 ) -> dict[str, float]:
-    X = rows.X
+    """Score predictions of labels, from the other rows or from training rows."""
+    if rows.y is None:
+        return {}
+    gallery = rows if known is None else known
+    X, y = gallery.rows.X, gallery.labels
+    new = () if known is None else (rows.rows.X, rows.y)
+    if rows.numbers:
+        r2 = measures.knn_r2(metric, X, y, *new, n_neighbors=neighbors)
+        return {f"{neighbors}-NN R²": r2}
+    if known is not None and y.dtype.kind != rows.y.dtype.kind:
+        y, new = y.astype(str), (rows.rows.X, rows.y.astype(str))
+    queries = dict(zip(("X_query", "y_query"), new, strict=False))
+    error = measures.knn_error if new else measures.leave_one_out_error
+    return {
+        f"{neighbors}-NN error": error(metric, X, y, *new, n_neighbors=neighbors),
+        "precision at 1": measures.precision_at_k(metric, X, y, k=1, **queries),
+        "MAP@R": measures.map_at_r(metric, X, y, **queries),
+    }
+
+
+def _judgement_scores(
+    metric: Metric, rows: InputRows, triplets: Path | None, pairs: Path | None
+) -> dict[str, float]:
     found: dict[str, float] = {}
-    if rows.y is not None:
-        y = rows.labels
-        found[f"{neighbors}-NN error"] = measures.leave_one_out_error(
-            metric, X, y, n_neighbors=neighbors
-        )
-        found["precision at 1"] = measures.precision_at_k(metric, X, y, k=1)
-        found["MAP@R"] = measures.map_at_r(metric, X, y)
     if triplets is not None:
-        listed = read_triplets(triplets, rows)
-        found["triplets correct"] = measures.triplet_accuracy(metric, X, listed)
+        judged = read_triplets(triplets, rows)
+        found["triplets correct"] = measures.triplet_accuracy(metric, rows.X, judged)
     if pairs is not None:
-        verified = measures.verification(metric, X, read_pairs(pairs, rows))
+        verified = measures.verification(metric, rows.X, read_pairs(pairs, rows))
         found |= {"pairs, AUC": verified.auc, "pairs, equal error rate": verified.eer}
-    if not found:
-        raise UserError("Give --label, --triplets or --pairs to evaluate on.")
     return found

@@ -1,9 +1,10 @@
-"""``nearfar export``: a metric for another program; `deploy/formats` has one file for each."""
+"""``nearfar export``: a metric or adapter for another program; see `deploy/formats`."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,11 +13,14 @@ import typer
 
 from nearfar.cli import options
 from nearfar.cli.errors import UserError
-from nearfar.cli.metric_files import check_output, load_metric
+from nearfar.cli.metric_files import check_output, is_adapter, load_adapter, load_metric
 from nearfar.cli.row_input import read_rows
+from nearfar.cli.search_input import read_vectors
 from nearfar.cli.streams import spooled
 from nearfar.cli.terminal import command, note, say, show_json
-from nearfar.deploy.export_targets import export_targets
+from nearfar.deploy.export_targets import ExportTarget, export_targets
+from nearfar.retrieval import RetrievalAdapter
+from nearfar.typing import Floats
 
 _TARGETS = export_targets()
 _WITH_ROWS = " or ".join(name for name, target in _TARGETS.items() if target.takes_rows)
@@ -50,7 +54,7 @@ def _with_options(function: Callable[..., None]) -> Callable[..., None]:
 @command
 @_with_options
 def export(
-    metric: options.MetricPath,
+    metric: options.ModelPath,
     *,
     to: str,
     save_as: Annotated[Path, options.output(f"File to write ({_NAMES}).")],
@@ -63,27 +67,73 @@ def export(
         ),
     ] = None,
     drop: options.Drop = None,
+    documents: options.Documents = False,
     json: options.Json = False,
     **given: str | None,
 ) -> None:
-    """Write a metric for programs without nearfar: an index, a model, SQL or a Python module."""
+    """Write a metric for programs without nearfar: an index, a model, SQL or a Python module.
+
+    An adapter is written as its map of queries; an index or SQL searches with it.
+    """
     target = _TARGETS[_CHOICES(to).value]
     check_output(save_as, target.suffixes or None, [metric, rows])
     if rows is not None and not target.takes_rows:
         raise UserError(f"--rows is for --to {_WITH_ROWS}; {target.name} does not contain rows.")
-    found = load_metric(metric)
-    if found.columns is not None:
-        note("the export takes features, not columns of a table; nearfar transform takes a table.")
+    if is_adapter(metric):
+        model, X, shape = _load_adapter(metric, target, rows, drop, documents)
+    else:
+        model, X, shape = _load_metric(metric, rows, drop, documents)
     arguments: dict[str, Any] = {option.name: given[option.name] for option in target.options}
-    X = None if rows is None else read_rows(rows, drop=drop, metric=found).X
     if target.takes_rows:
         arguments["X"] = X
-    contents = target.write(found, save_as, **arguments)
+    contents = target.write(model, save_as, **arguments)
     if json:
         n_rows = 0 if X is None else len(X)
         show_json({"written": str(save_as), "to": target.name, "rows": n_rows})
         return
-    say(
-        f"{contents}, {found.n_features} features to {found.n_components} coordinates, "
-        f"written to {save_as}"
-    )
+    say(f"{contents}, {shape[0]} features to {shape[1]} coordinates, written to {save_as}")
+
+
+Loaded = tuple[Any, Floats | None, tuple[int, int]]
+"""What is exported, rows that go into the file, and the numbers of features and coordinates."""
+
+
+def _load_metric(path: Path, rows: str | None, drop: list[str] | None, documents: bool) -> Loaded:
+    metric = load_metric(path)
+    if documents:
+        raise UserError(f"--documents is for adapters; {path} is a metric.")
+    if metric.columns is not None:
+        note("the export takes features, not columns of a table; nearfar transform takes a table.")
+    X = None if rows is None else read_rows(rows, drop=drop, metric=metric).X
+    return metric, X, (metric.n_features, metric.n_components)
+
+
+def _load_adapter(
+    path: Path, target: ExportTarget, rows: str | None, drop: list[str] | None, documents: bool
+) -> Loaded:
+    adapter = load_adapter(path)
+    if drop:
+        raise UserError("--drop is for metrics; an adapter takes vectors.")
+    if target.takes_rows and rows is None:
+        raise UserError(
+            "An index for an adapter has documents in it; give them with --rows SOURCE."
+        )
+    if documents and not target.is_map:
+        raise UserError(f"--documents is for a map of documents alone, which {target.name} is not.")
+    X = None if rows is None else read_vectors(rows, "document").vectors
+    mapped = adapter.document_map if documents else adapter.query_map
+    model = _DocumentMap(adapter) if documents else adapter
+    return model, X, (mapped.n_features, mapped.n_components)
+
+
+@dataclass(frozen=True)
+class _DocumentMap:
+    """An adapter's map of documents, with the exports of a map."""
+
+    adapter: RetrievalAdapter
+
+    def to_onnx(self, path: Path) -> None:
+        self.adapter.to_onnx(path, documents=True)
+
+    def to_numpy(self, path: Path) -> None:
+        self.adapter.to_numpy(path, documents=True)

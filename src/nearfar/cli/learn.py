@@ -1,7 +1,8 @@
 """``nearfar learn``: learn a metric from labels, triplets or pairs, and say whether it helps.
 
-The comparison has most of the time budget. `AutoMetric` fits all rows in what is left of it; other
-learners take the time that they need.
+What the verdict of the comparison recommends is written, whatever it is, unless --method names a
+method. The comparison has most of the time budget. `AutoMetric` fits all rows in what is left of
+it; other learners take the time that they need.
 """
 
 from __future__ import annotations
@@ -16,11 +17,20 @@ import numpy as np
 import typer
 
 from nearfar.cli import options
+from nearfar.cli.command_line import command_line
 from nearfar.cli.compare import run_comparison
 from nearfar.cli.errors import UserError
 from nearfar.cli.fit_checkpoint import FitCheckpoint, can_continue
 from nearfar.cli.fit_estimate import check_cost
-from nearfar.cli.method_options import AUTO, Goal, MethodChoice, MethodFit, find_method, fit_method
+from nearfar.cli.method_options import (
+    AUTO,
+    Goal,
+    MethodChoice,
+    MethodFit,
+    find_method,
+    fit_method,
+    name_of,
+)
 from nearfar.cli.metric_files import check_metric_output, save_metric
 from nearfar.cli.regression_scores import held_out_regression, show_held_out
 from nearfar.cli.row_input import InputRows
@@ -33,12 +43,15 @@ from nearfar.cli.terminal import (
     bars,
     command,
     counted,
+    kept_notes,
     note,
     say,
     show_json,
 )
-from nearfar.comparison import Comparison
+from nearfar.comparison import Comparison, Method
+from nearfar.comparison.wording import described
 from nearfar.learners.selection.auto_problem import EUCLIDEAN
+from nearfar.runtime.notes import Note
 from nearfar.typing import Vector
 
 _COMPARISON_SHARE = 0.7
@@ -47,13 +60,16 @@ _LEAST_SHARE = 0.2
 """Part of the budget that the fit to all rows has in any case, if it can plan its time."""
 _SHORTEST_FIT = 0.1
 _LABELS = {EUCLIDEAN: "Euclidean distance"}
+_SCALED = {"standard": "standardised rows", "cosine": "rows of unit length"}
+_UNSCALED = "unscaled rows"
 
 
 @command
 def learn(
+    context: typer.Context,
     data: SupervisedInput,
     *,
-    method: options.Method = AUTO,
+    method: options.Method = None,
     save_as: Annotated[
         Path | None, options.output("Metric file to write [default: SOURCE.safetensors].")
     ] = None,
@@ -61,14 +77,12 @@ def learn(
     scale: options.Scale = None,
     settings: options.Settings = None,
     budget: options.TotalBudget = options.DEFAULT_BUDGET,
-    goal: Annotated[
-        Goal, typer.Option(help="What `autometric` and `best` choose for.")
-    ] = Goal.classification,
+    goal: options.GoalOption = Goal.classification,
     only_if_significant: Annotated[
         bool,
         typer.Option(
             "--only-if-significant",
-            help="Write a metric only if it is significantly better than Euclidean distance.",
+            help="Write a metric only if it is significantly better than the baseline.",
         ),
     ] = False,
     comparison: Annotated[bool, typer.Option(help="Cross-validate beside plain methods.")] = True,
@@ -78,7 +92,8 @@ def learn(
 ) -> None:
     """Learn a metric, and say whether it helps.
 
-    The default method, autometric, tries learners on held-out data and blends what they learn.
+    Autometric, which blends what several learners learn, is compared with simple methods, and the
+    method that the verdict recommends is written.
     """
     given = [*([] if scale is None else [f"scale={scale}"]), *(settings or [])]
     choice = _choice(method, goal, testing.seed, max_iter, given)
@@ -109,12 +124,12 @@ def learn(
     if json:
         show_json(task.document())
     else:
-        task.show()
+        task.show(context)
     raise typer.Exit(task.exit_code)
 
 
 def _choice(
-    method: str, goal: Goal, seed: int, max_iter: int | None, settings: list[str]
+    method: str | None, goal: Goal, seed: int, max_iter: int | None, settings: list[str]
 ) -> MethodChoice:
     """Find the method; autometric learns for the goal."""
     choice = find_method(method, seed=seed, max_iter=max_iter, settings=settings)
@@ -138,7 +153,7 @@ class LearnTask:
     wanted : Goal
         What a metric from labels is for.
     strict : bool
-        Whether a metric must be significantly better than Euclidean distance.
+        Whether a metric must be significantly better than the baseline.
     budget : float or None
         Time limit in seconds.
     start : float
@@ -148,7 +163,7 @@ class LearnTask:
     held_out : dict of str to array, or None
         R^2 on held-out rows by distance, for numbers.
     result : MethodFit or None
-        None if no method is expected to be better than Euclidean distance.
+        None if there is nothing to recommend.
     path : Path or None
         Where the metric is.
     """
@@ -200,7 +215,9 @@ class LearnTask:
                     self.rows.X,
                     self.supervision,
                     self.rows.groups,
-                    **asdict(testing),
+                    folds=testing.folds,
+                    neighbors=testing.neighbors,
+                    seed=testing.seed,
                     progress=shown.update,
                 )
             return
@@ -214,7 +231,7 @@ class LearnTask:
         )
 
     def fit(self, checkpoint: FitCheckpoint, path: Path) -> None:
-        """Learn from all rows with the chosen method, and save the metric if it is wanted."""
+        """Learn from all rows with the chosen method, and save the metric."""
         method = self.choice.select(self.comparison, self.goal, strict=self.strict)
         if method is None:
             return
@@ -223,9 +240,14 @@ class LearnTask:
             left = self.budget - (time.perf_counter() - self.start)
             left = max(left, _LEAST_SHARE * self.budget, _SHORTEST_FIT)
         self.result = fit_method(method, self.rows, self.supervision, checkpoint, left)
-        if self.result.metric is not None and not self.result.learned_nothing:
+        if self.result.metric is not None:
             save_metric(self.result.metric, path, self.rows.X)
             self.path = path
+
+    @property
+    def notes(self) -> list[Note]:
+        """What to know beside the results."""
+        return [*kept_notes(), *([] if self.comparison is None else self.comparison.findings)]
 
     @property
     def exit_code(self) -> int:
@@ -237,7 +259,17 @@ class LearnTask:
     @property
     def _undecided(self) -> bool:
         """Whether the time was too short to choose a method."""
-        return self.result is None and self.comparison is not None and self.comparison.incomplete
+        if self.result is not None or self.comparison is None:
+            return False
+        return self.recommended is None or self.comparison.incomplete
+
+    @property
+    def recommended(self) -> Method | None:
+        """What the verdict recommends for the goal, if there is one."""
+        if self.comparison is None:
+            return None
+        found = self.comparison.by_goal(self.goal).recommended
+        return None if found is None else found.method
 
     def document(self) -> dict[str, Any]:
         """Return the results for JSON."""
@@ -245,6 +277,7 @@ class LearnTask:
         held_out = self.held_out
         return {
             "method": None if result is None else result.method.name,
+            "recommended": None if self.recommended is None else self.recommended.name,
             "metric": None if self.path is None else str(self.path),
             "seconds": None if result is None else result.seconds,
             "iterations": None if result is None else result.iterations,
@@ -253,10 +286,11 @@ class LearnTask:
             "weights": None if result is None else result.weights,
             "mining": asdict(result.mining) if result and result.mining else None,
             "comparison": None if self.comparison is None else self.comparison.to_dict(),
+            "notes": [each.text for each in self.notes],
             "held_out": held_out and {name: s.tolist() for name, s in held_out.items()},
         }
 
-    def show(self) -> None:
+    def show(self, context: typer.Context) -> None:
         """Print the results."""
         if self.comparison is not None:
             say(str(self.comparison))
@@ -265,41 +299,54 @@ class LearnTask:
         if self.result is None:
             say(self._nothing_chosen())
             return
-        if self.choice.method is None:
-            say(f"Chosen for {self.goal}: {self.result.method.name}.")
         if self.path is None:
-            say(self._nothing_learned(self.result))
+            say(f"Nothing was written: {self.result.method.name} is not a linear map.")
             return
         if self.result.mining is not None and self.result.mining.search != "exact":
             say(str(self.result.mining))
         say(f"Learned from all rows in {self.result.seconds:.2f} s{_detail(self.result)}.")
         if self.result.expected is not None and self.comparison is None:
             say(f"On new data, expect {self.result.expected}.")
-        say(f"Metric written to {self.path}")
+        say(f"Metric written to {self.path}: {self.result.method.name}{self._why()}.")
+        if (better := self._other_command(context)) is not None:
+            say(better)
         say(f"Next: {self._next_command()}")
+
+    def _why(self) -> str:
+        """Return why this method was taken."""
+        if self.choice.named:
+            return ", as asked with --method"
+        return "" if self.comparison is None else f", as recommended for {self.goal}"
+
+    def _other_command(self, context: typer.Context) -> str | None:
+        """Return the command that writes what the verdict recommends, if that is not written."""
+        assert self.result is not None
+        recommended = self.recommended
+        if recommended is None or recommended.name == self.result.method.name:
+            return None
+        changes = {"method": name_of(recommended), "max_iter": None, "scale": None}
+        changes |= {"settings": None, "checkpoint": None}
+        return f"The verdict recommends {recommended.name}: {command_line(context, None, changes)}"
 
     def _nothing_chosen(self) -> str:
         """Say why no method was chosen, and what to do."""
         assert self.comparison is not None
         if self._undecided:
             return "Nothing was written. Increase --budget, or name a --method."
-        text = f"Nothing was written: use Euclidean distance for {self.goal}."
+        compared = self.comparison.by_goal(self.goal)
+        tried = self.choice.method if self.choice.named else self.recommended
+        unchanged = tried is None or tried.name == compared.reference.name
+        who = "no method" if tried is None or unchanged else tried.name
+        is_ = "is" if who == "no method" else "is not"
+        text = (
+            f"Nothing was written: {who} {is_} significantly better than "
+            f"{described(compared.reference)} for {self.goal}."
+        )
         if self.kind != "labels":
             return text
         other = next(goal.value for goal in Goal if goal != self.wanted)
         method = self.choice.select(self.comparison, other, strict=self.strict)
         return text if method is None else f"{text} {method.name} helps with --goal {other}."
-
-    def _nothing_learned(self, result: MethodFit) -> str:
-        """Say why the fit is of no use."""
-        if not result.learned_nothing:
-            return f"Nothing was written: {result.method.name} is not a linear map."
-        scale = getattr(result.learner, "scale_", None)
-        rows = {"standard": "standardised rows", "cosine": "rows of unit length"}
-        return (
-            f"Nothing was written: {result.method.name} found nothing better than Euclidean "
-            f"distance on {rows.get(str(scale), 'unscaled rows')}."
-        )
 
     def _next_command(self) -> str:
         """Return a command that uses the metric."""
@@ -313,6 +360,9 @@ class LearnTask:
 
 def _detail(result: MethodFit) -> str:
     """Return what a fit consists of."""
+    if result.learned_nothing:
+        scale = str(getattr(result.learner, "scale_", None))
+        return f": nothing is better than Euclidean distance on {_SCALED.get(scale, _UNSCALED)}"
     if result.weights is not None:
         shares = [f"{100 * w:.0f} % {_LABELS.get(n, n)}" for n, w in result.weights.items()]
         return f": {', '.join(shares)}"

@@ -1,12 +1,13 @@
-"""Methods by the names that the command line knows: learners, plain methods, and ``best``.
+"""Methods by the names that the command line knows: learners, simple methods, and ``best``.
 
-``autometric``, the default, and ``best`` are guesses: they give a metric only if it is expected to
-be better than Euclidean distance.
+Without ``--method``, and with ``best``, the verdict of a comparison chooses the method. A method
+that is named is used, whatever the verdict.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,31 +19,34 @@ from sklearn.base import clone
 from nearfar.cli.errors import UserError
 from nearfar.cli.fit_checkpoint import FitCheckpoint
 from nearfar.cli.row_input import InputRows
-from nearfar.cli.terminal import bars, convergence_notes
+from nearfar.cli.terminal import bars, convergence_notes, note
 from nearfar.comparison import Comparison, Method, default_methods, learned_method
 from nearfar.comparison.compared_methods import ALL, Learners, seeded
 from nearfar.constraints import Kind, Mining, kind_of
 from nearfar.learners.base import MetricLearner
-from nearfar.learners.classic import InverseCovariance
+from nearfar.learners.classic import LDA, InverseCovariance
 from nearfar.learners.selection.auto import AutoMetric, known_learners
 from nearfar.learners.selection.auto_problem import EUCLIDEAN
 from nearfar.learners.selection.expectation import Expected
 from nearfar.metrics.metric import Metric
+from nearfar.runtime.suggestions import did_you_mean
 
 AUTO, BEST = "autometric", "best"
 
 LEARNERS = {
-    name.lower(): kind for name, kind in known_learners().items() if kind is not InverseCovariance
+    name.lower(): kind
+    for name, kind in known_learners().items()
+    if kind not in (InverseCovariance, LDA)
 }
-"""Learners; the inverse covariance is a plain method."""
+"""Learners; the inverse covariance and LDA are plain methods."""
 
-PLAIN_METHODS = {
-    method.name.lower().replace(" ", "-"): method
+SIMPLE_METHODS = {
+    re.sub(r"\W+", "-", method.name.lower()).strip("-"): method
     for method in default_methods([])
-    if method.kind == "plain" and method.gives_metric
+    if method.gives_metric
 }
-"""Plain methods that give a metric."""
-METHOD_NAMES = (AUTO, *(name for name in LEARNERS if name != AUTO), *PLAIN_METHODS, BEST)
+"""Baselines, and plain methods that give a metric."""
+METHOD_NAMES = (AUTO, *(name for name in LEARNERS if name != AUTO), *SIMPLE_METHODS, BEST)
 
 
 class Goal(StrEnum):
@@ -62,20 +66,18 @@ class MethodChoice:
         Name on the command line.
     method : Method or None
         The method; None for ``best``, the best method of a comparison.
+    named : bool
+        Whether the method is used in any case. Otherwise the verdict chooses.
     """
 
     name: str
     method: Method | None
+    named: bool = True
 
     @property
     def learner(self) -> MetricLearner | None:
         """The learner, if the method is one."""
         return None if self.method is None else self.method.estimator
-
-    @property
-    def guesses(self) -> bool:
-        """Whether a metric is wanted only if it is expected to help."""
-        return self.name in (AUTO, BEST)
 
     @property
     def needs_numbers(self) -> bool:
@@ -107,7 +109,7 @@ class MethodChoice:
     def select(
         self, comparison: Comparison | None, goal: str, *, strict: bool = False
     ) -> Method | None:
-        """Return the method to learn with, or None if Euclidean distance is to be kept.
+        """Return the method to learn with; None if there is none to recommend.
 
         Parameters
         ----------
@@ -115,36 +117,29 @@ class MethodChoice:
         goal : str
             One of `comparison.goals`.
         strict : bool
-            Whether the method must be significantly better than Euclidean distance.
+            Whether the method must be significantly better than the baseline.
         """
-        if comparison is None or not (self.guesses or strict):
+        if comparison is None:
             return self.method
         compared = comparison.by_goal(goal)
-        if self.method is None:
-            found = compared.winner if strict else compared.best
-            if found is not None and not found.method.gives_metric:
-                able = [r for r in compared.results if r.method.gives_metric]
-                found = max(
-                    (r for r in able if compared.promises(r) and not strict),
-                    key=lambda result: compared.gains[result.name].gain,
-                    default=None,
-                )
-            return None if found is None else found.method
-        if self.method.name not in comparison:
+        found = compared.recommended
+        method = None if found is None else found.method
+        if self.named and self.method is not None:
+            found, method = comparison.get(self.method.name), self.method
+        if strict and (found is None or compared.mark(found) != "+"):
             return None
-        result = comparison[self.method.name]
-        helps = compared.mark(result) == "+" if strict else compared.promises(result)
-        return self.method if helps else None
+        return method
 
 
 def find_method(
-    name: str, *, seed: int = 0, max_iter: int | None = None, settings: Sequence[str] = ()
+    name: str | None, *, seed: int = 0, max_iter: int | None = None, settings: Sequence[str] = ()
 ) -> MethodChoice:
     """Find a method by its name, or by how the name begins.
 
     Parameters
     ----------
-    name : str
+    name : str or None
+        None for AutoMetric, unless the verdict recommends a simple method.
     seed : int
         Seed of a learner.
     max_iter : int, optional
@@ -160,13 +155,13 @@ def find_method(
     >>> find_method("auto").method.name
     'AutoMetric'
     """
-    key = _full_name(name)
+    key = AUTO if name is None else _full_name(name)
     if key not in LEARNERS:
         if max_iter is not None or settings:
             raise UserError(
                 f"--max-iter, --scale and --set are for learners; {key} has no parameters."
             )
-        return MethodChoice(key, PLAIN_METHODS.get(key))
+        return MethodChoice(key, SIMPLE_METHODS.get(key), named=key != BEST)
     learner = seeded(LEARNERS[key], seed)
     parameters = learner.get_params()
     if max_iter is not None:
@@ -177,13 +172,47 @@ def find_method(
         parameter, equals, value = setting.partition("=")
         if not equals or parameter not in parameters:
             wrong = f"there is no parameter {parameter!r}" if equals else "write NAME=VALUE"
-            raise UserError(f"--set {setting}: {wrong}; {key} has {', '.join(sorted(parameters))}.")
+            hint = did_you_mean(parameter, parameters)
+            names = ", ".join(sorted(parameters))
+            raise UserError(f"--set {setting}: {wrong}; {key} has {names}.{hint}")
         learner.set_params(**{parameter: _value(value)})
         try:
             learner._check_parameters()
         except ValueError as error:
             raise UserError(f"--set {setting}: {error}") from error
-    return MethodChoice(key, learned_method(type(learner).__name__, learner))
+    method = learned_method(type(learner).__name__, learner)
+    return MethodChoice(key, method, named=name is not None)
+
+
+def name_of(method: Method) -> str | None:
+    """Return the name of a method on the command line; None if it has none.
+
+    Examples
+    --------
+    >>> from nearfar.cli.method_options import name_of
+    >>> from nearfar.comparison import default_methods
+    >>> [name_of(method) for method in default_methods(["NCA"])][:4]
+    ['euclidean-unscaled', 'euclidean-standardised', 'cosine', None]
+    """
+    simple = {known.name: name for name, known in SIMPLE_METHODS.items()}
+    learned = type(method.estimator).__name__.lower()
+    return simple.get(method.name, learned if learned in LEARNERS else None)
+
+
+def settings_beside(name: str, method: Method) -> list[str] | None:
+    """Return what a learner has other than by default, as values of ``--set``.
+
+    Examples
+    --------
+    >>> from nearfar.cli.method_options import find_method, settings_beside
+    >>> settings_beside("boostmetric", find_method("boost").method.for_new_classes())
+    ['validation=classes']
+    """
+    usual = find_method(name, seed=getattr(method.estimator, "random_state", 0) or 0).learner
+    if usual is None:
+        return None
+    plain, given = usual.get_params(), method.estimator.get_params()
+    return [f"{key}={value}" for key, value in given.items() if value != plain[key]] or None
 
 
 def compared_learners(names: Sequence[str], seed: int) -> Learners:
@@ -212,7 +241,10 @@ def _full_name(name: str) -> str:
     if key not in fitting and len(fitting) > 1:
         raise UserError(f"{name!r} may be any of {', '.join(fitting)}; write one of them.")
     if not fitting:
-        raise UserError(f"There is no method {name!r}; choose from {', '.join(METHOD_NAMES)}.")
+        hint = did_you_mean(name, METHOD_NAMES)
+        raise UserError(
+            f"There is no method {name!r}; choose from {', '.join(METHOD_NAMES)}.{hint}"
+        )
     return key if key in fitting else fitting[0]
 
 
@@ -275,6 +307,26 @@ class MethodFit:
         return self.weights is not None and set(self.weights) == {EUCLIDEAN}
 
 
+def untried_candidates(learner: MetricLearner) -> str:
+    """Say which candidates a blend left out, and why; empty if it tried them all.
+
+    Examples
+    --------
+    >>> from nearfar import AutoMetric
+    >>> from nearfar.cli.method_options import untried_candidates
+    >>> auto = AutoMetric()
+    >>> auto.leaderboard_ = [{"name": "NCA", "note": "no time left"}, {"name": "RCA", "note": ""}]
+    >>> untried_candidates(auto)
+    'AutoMetric left out NCA (no time left).'
+    """
+    names: dict[str, list[str]] = {}
+    for entry in getattr(learner, "leaderboard_", []):
+        if entry["note"]:
+            names.setdefault(entry["note"].rstrip("."), []).append(entry["name"])
+    parts = [f"{', '.join(group)} ({why})" for why, group in names.items()]
+    return f"{type(learner).__name__} left out {'; '.join(parts)}." if parts else ""
+
+
 def fit_method(
     method: Method,
     rows: InputRows,
@@ -296,5 +348,7 @@ def fit_method(
             return MethodFit(method, named, time.perf_counter() - start)
         learner = clone(method.estimator)
         iterations = checkpoint.fit(learner, rows.X, supervision, rows.described, rows.groups)
+    if left_out := untried_candidates(learner):
+        note(left_out, warning=True)
     metric = rows.described(learner.metric_)
     return MethodFit(method, metric, time.perf_counter() - start, learner, iterations)

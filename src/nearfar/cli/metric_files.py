@@ -1,4 +1,4 @@
-"""Files that commands take: metrics to read and write, and paths to write to.
+"""Files that commands take: metrics and adapters to read and write, and paths to write to.
 
 Beside a metric, its file may have, as JSON in the metadata, the spreads of the features that it was
 learned from, and a threshold for pairs.
@@ -7,28 +7,55 @@ learned from, and a threshold for pairs.
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nearfar.cli.errors import UserError
 from nearfar.cli.table_formats import FORMATS, STREAM, kind_of
 from nearfar.metrics.file_format import read_metadata
 from nearfar.metrics.importance import feature_spreads
 from nearfar.metrics.metric import Metric
+from nearfar.runtime.tensor_file import kind_of_file
 from nearfar.typing import Floats
+
+if TYPE_CHECKING:
+    from nearfar.retrieval import RetrievalAdapter
 
 T = TypeVar("T")
 
 _SPREADS, _THRESHOLD = "feature_spreads", "threshold"
+_LARGEST = 1e150
+"""Squares of larger numbers may overflow."""
 
 
 def load_metric(path: Path) -> Metric:
     """Read a metric's file."""
+    if is_adapter(path):
+        raise UserError(
+            f"{path} is an adapter for searches, not a metric; transform, neighbors, show, export "
+            "and search-report take it."
+        )
+    return Metric.load(path)
+
+
+def is_adapter(path: Path) -> bool:
+    """Tell whether a file is an adapter for searches; raise UserError if there is none."""
     if not path.is_file():
         raise UserError(f"There is no file {path}.")
-    return Metric.load(path)
+    return kind_of_file(path) == "adapter"
+
+
+def load_adapter(path: Path) -> RetrievalAdapter:
+    """Read an adapter's file."""
+    from nearfar.retrieval import RetrievalAdapter
+
+    if not is_adapter(path):
+        raise UserError(f"{path} is not an adapter, as `nearfar adapt` writes it.")
+    return RetrievalAdapter.load(path)
 
 
 def save_metric(metric: Metric, path: Path, X: Floats) -> None:
@@ -41,7 +68,28 @@ def save_metric(metric: Metric, path: Path, X: Floats) -> None:
 
 def stored_spreads(path: Path) -> list[float] | None:
     """Return the spreads of the features that a metric was learned from, if its file has them."""
-    return _stored(path, _SPREADS, list)
+    return _stored(path, _SPREADS, _is_spreads)
+
+
+def _is_spreads(found: Any) -> bool:
+    return isinstance(found, list) and all(
+        _is_number(value) and 0 <= value <= _LARGEST for value in found
+    )
+
+
+def _is_threshold(found: Any) -> bool:
+    texts = (str, type(None))
+    return (
+        isinstance(found, dict)
+        and {"value", "criterion", "pairs"} <= found.keys()
+        and (found["value"] is None or _is_number(found["value"]))
+        and isinstance(found["criterion"], texts)
+        and isinstance(found["pairs"], texts)
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def save_threshold(path: Path, threshold: dict[str, Any]) -> None:
@@ -56,23 +104,19 @@ def stored_threshold(path: Path) -> dict[str, Any] | None:
     It has a `value` (None if no pair is the same), the `criterion` that it was chosen by, and what
     identifies the `pairs` that it was chosen on.
     """
-    found = _stored(path, _THRESHOLD, dict)
-    if found is not None and not {"value", "criterion", "pairs"} <= found.keys():
-        raise UserError(f"{path} has a damaged entry {_THRESHOLD!r}; learn the metric again.")
-    return found
+    return _stored(path, _THRESHOLD, _is_threshold)
 
 
-def _stored(path: Path, key: str, kind: type[T]) -> T | None:
+def _stored(path: Path, key: str, is_valid: Callable[[Any], bool]) -> Any:
+    """Return what a metric's file has besides the metric, or raise UserError if it is damaged."""
     text = read_metadata(path).get(key)
     if text is None:
         return None
-    try:
+    with suppress(ValueError, OverflowError, RecursionError):
         found = json.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, kind):
-        raise UserError(f"{path} has a damaged entry {key!r}; learn the metric again.")
-    return found
+        if is_valid(found):
+            return found
+    raise UserError(f"{path} has a damaged entry {key!r}; learn the metric again.")
 
 
 def check_metric_output(path: Path, inputs: Iterable[str | Path | None] = ()) -> None:

@@ -9,21 +9,39 @@ from typing import Annotated
 
 import typer
 
-from nearfar.cli.method_options import METHOD_NAMES
+from nearfar.cli.method_options import METHOD_NAMES, Goal
 from nearfar.cli.preparation import Imputation
 from nearfar.cli.streams import spooled
 from nearfar.cli.table_formats import ARRAYS, TABLES
 
-Source = Annotated[
-    str,
-    typer.Argument(
-        callback=spooled,
-        help=f"Table ({', '.join(TABLES)}), array ({', '.join(ARRAYS)}), name of a dataset, or - "
-        "for stdin.",
-    ),
+_SOURCE = typer.Argument(
+    callback=spooled,
+    help=f"Table ({', '.join(TABLES)}), array ({', '.join(ARRAYS)}), name of a dataset, or - for "
+    "stdin.",
+)
+Source = Annotated[str, _SOURCE]
+SourceOrNothing = Annotated[
+    str, typer.Argument(callback=spooled, help=_SOURCE.help, show_default=False)
 ]
 MetricPath = Annotated[
     Path, typer.Argument(metavar="METRIC", help="Metric file, as written by `nearfar learn`.")
+]
+ModelPath = Annotated[
+    Path,
+    typer.Argument(
+        metavar="METRIC",
+        help="Metric file, as written by `nearfar learn`, or adapter, as written by `nearfar "
+        "adapt`.",
+    ),
+]
+Documents = Annotated[
+    bool, typer.Option("--documents", help="With an adapter: map documents, not queries.")
+]
+VectorColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--vector", help="With an adapter: column of vectors [default: the only one with lists]."
+    ),
 ]
 GivenMetric = Annotated[
     Path | None,
@@ -36,6 +54,7 @@ Label = Annotated[
     str | None,
     typer.Option(help="Column of labels; for .npz the name of an array, for .npy another file."),
 ]
+Numbers = Annotated[bool, typer.Option("--numbers", help="The labels are numbers, not classes.")]
 Group = Annotated[
     str | None,
     typer.Option(
@@ -60,7 +79,18 @@ Impute = Annotated[
 Id = Annotated[
     str | None, typer.Option("--id", help="Column of row names, for constraints and results.")
 ]
-Text = Annotated[str | None, typer.Option(help="Column to show for each row.")]
+FreeText = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN,...",
+        help="Columns of free text to use, as TF-IDF reduced by an SVD; repeatable.",
+    ),
+]
+Show = Annotated[str | None, typer.Option(help="Column to show for each row.")]
+ShowOrText = Annotated[
+    str | None, typer.Option("--show", "--text", help="Column to show for each row.")
+]
+"""With the name that it had before, in commands that do not learn."""
 TripletsPath = Annotated[
     Path | None,
     typer.Option(
@@ -72,8 +102,13 @@ PairsPath = Annotated[
     typer.Option("--pairs", help="Table of pairs: a, b, similar [, weight]; rows count from 0."),
 ]
 Method = Annotated[
-    str, typer.Option(help=f"Method, or how its name begins: {', '.join(METHOD_NAMES)}.")
+    str | None,
+    typer.Option(
+        help="Method, or how its name begins [default: what the verdict recommends of autometric "
+        f"and simple methods]: {', '.join(METHOD_NAMES)}."
+    ),
 ]
+GoalOption = Annotated[Goal, typer.Option("--goal", help="What the verdict on labels is about.")]
 MaxIter = Annotated[
     int | None, typer.Option(min=1, help="Most iterations [default: the method's own].")
 ]
@@ -102,6 +137,13 @@ Settings = Annotated[
 Neighbors = Annotated[int, typer.Option(min=1, help="Number of neighbours.")]
 Folds = Annotated[int, typer.Option(min=2, help="Number of cross-validation folds.")]
 Seed = Annotated[int, typer.Option(help="Random seed.")]
+Classifiers = Annotated[
+    bool,
+    typer.Option(
+        "--classifiers/--no-classifiers",
+        help="Show the errors of logistic regression and gradient boosting beside the methods.",
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -111,6 +153,7 @@ class CrossValidation:
     folds: Folds = 5
     neighbors: Neighbors = 3
     seed: Seed = 0
+    classifiers: Classifiers = True
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]

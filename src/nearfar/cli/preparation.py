@@ -8,13 +8,14 @@ one line, and columns that leak the label are named.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from nearfar.cli.errors import NotNumbersError, UserError
@@ -27,12 +28,15 @@ from nearfar.cli.tables import (
     polars_frame,
     require_columns,
 )
-from nearfar.cli.terminal import note
+from nearfar.cli.terminal import counted, note
 from nearfar.columns import Columns
 from nearfar.columns.guess import IDS, numbers_like_ids
 from nearfar.columns.leakage import leaking_columns
 from nearfar.metrics.metric import Metric
 from nearfar.typing import Floats
+
+_NO_LABEL = {"", "na", "n/a", "#n/a", "nan", "null", "?"}
+"""Text in a column of labels that stands for no label, in lower case."""
 
 
 class Imputation(StrEnum):
@@ -54,9 +58,9 @@ class ColumnRules:
 
     Attributes
     ----------
-    drop, numeric, categorical : sequence of str, or None
-        Columns to leave out, and columns that are numbers or categories; several names may be in
-        one text, separated by commas.
+    drop, numeric, categorical, text : sequence of str, or None
+        Columns to leave out, and columns that are numbers, categories or free text; several names
+        may be in one text, separated by commas.
     impute : Imputation
     """
 
@@ -64,11 +68,12 @@ class ColumnRules:
     numeric: Sequence[str] | None = None
     categorical: Sequence[str] | None = None
     impute: Imputation = Imputation.auto
+    text: Sequence[str] | None = None
 
     @property
     def given(self) -> bool:
         """Whether any column is named."""
-        return bool(self.drop or self.numeric or self.categorical)
+        return bool(self.drop or self.numeric or self.categorical or self.text)
 
 
 @dataclass(frozen=True)
@@ -92,7 +97,13 @@ class Prepared:
 
 
 def prepare(
-    path: Path, others: tuple[str, ...], rules: ColumnRules, metric: Metric | None = None
+    path: Path,
+    others: tuple[str, ...],
+    rules: ColumnRules,
+    metric: Metric | None = None,
+    *,
+    label: str | None = None,
+    shown: str | None = None,
 ) -> Prepared:
     """Read the features of a table.
 
@@ -104,23 +115,35 @@ def prepare(
     rules : ColumnRules
     metric : Metric, optional
         The metric whose features are wanted. Without one, the recipe is learned from the table.
+    label : str, optional
+        The column of labels, if rows without a label are to be left out.
+    shown : str, optional
+        The one of `others` that may be a feature, too, if the rules say so.
     """
     names = column_names(path)
     drop = named_columns(rules.drop, names)
     if metric is not None:
-        return _read(path, ColumnChoice(others, drop, metric), metric.columns)
-    numeric = named_columns(rules.numeric, names)
-    categorical = named_columns(rules.categorical, names)
-    require_columns(path, names, [*numeric, *categorical])
-    clash = next((n for n in (*numeric, *categorical) if n in {*others, *drop}), None)
+        found = _read(path, ColumnChoice(others, drop, metric), metric.columns)
+        return _labelled(path, found, label)
+    kinds = {
+        "numeric": named_columns(rules.numeric, names),
+        "categorical": named_columns(rules.categorical, names),
+        "text": named_columns(rules.text, names),
+    }
+    said = [name for columns in kinds.values() for name in columns]
+    require_columns(path, names, said)
+    clash = next((name for name in said if name in {*others, *drop} - {shown}), None)
     if clash is not None:
         raise UserError(f"Column {clash!r} is not a feature; name it in one option only.")
-    if not categorical:
+    if not (kinds["categorical"] or kinds["text"]):
         try:
-            return _without_ids(_read(path, ColumnChoice(others, drop)), numeric)
+            found = _read(path, ColumnChoice(others, drop))
+            if not _has_codes(path, names, found, kinds["numeric"]):
+                return _without_ids(_labelled(path, found, label), kinds["numeric"])
         except NotNumbersError:
             pass
-    return _fitted(path, names, others, drop, numeric, categorical, rules.impute)
+    features = [name for name in names if name in said or name not in {*others, *drop}]
+    return _fitted(path, features, others, label, kinds, rules.impute)
 
 
 def _read(path: Path, choice: ColumnChoice, columns: Columns | None = None) -> Prepared:
@@ -147,35 +170,75 @@ def _without_ids(found: Prepared, numeric: tuple[str, ...]) -> Prepared:
     return Prepared(X, found.others, tuple(names[place] for place in kept))
 
 
+def _has_codes(path: Path, names: Sequence[str], found: Prepared, numeric: tuple[str, ...]) -> bool:
+    """Tell whether a column of whole numbers has zero-padded ones, which may be codes."""
+    whole = tuple(
+        name
+        for name, column in zip(found.feature_names, found.X.T, strict=True)
+        if name not in numeric and not (column % 1).any()
+    )
+    rest = tuple(name for name in names if name not in whole)
+    with open_table(path, ColumnChoice(whole, rest)) as table:
+        if not whole or any(kind != pa.string() for kind in table.others.types):
+            return False
+        padded = pl.all().str.contains(r"^\s*0\d+\s*$").any()
+        return any(
+            polars_frame(batch.others).select(padded).to_numpy().any() for batch in table.batches()
+        )
+
+
 def _fitted(
     path: Path,
-    names: Sequence[str],
+    features: Sequence[str],
     others: tuple[str, ...],
-    drop: tuple[str, ...],
-    numeric: tuple[str, ...],
-    categorical: tuple[str, ...],
+    label: str | None,
+    kinds: dict[str, tuple[str, ...]],
     impute: Imputation,
 ) -> Prepared:
     """Learn what becomes of columns, and say so."""
-    features = [name for name in names if name not in {*others, *drop}]
     everything = tuple(dict.fromkeys([*others, *features]))
-    with open_table(
-        path, ColumnChoice(everything, tuple(n for n in names if n not in everything))
-    ) as table:
+    rest = tuple(name for name in column_names(path) if name not in everything)
+    with open_table(path, ColumnChoice(everything, rest)) as table:
         frame = polars_frame(table.read().others)
+    if label is not None:
+        frame = frame.filter(_rows_with_label(path, frame[label]))
     try:
-        columns = Columns.fit(
-            frame.select(features),
-            numeric=numeric,
-            categorical=categorical,
-            impute=impute is Imputation.auto,
-        )
+        columns = Columns.fit(frame.select(features), **kinds, impute=impute is Imputation.auto)
         X = columns.apply(frame)
     except ValueError as error:
         remedy = f" {_REMEDY[impute]}" if str(error).startswith("Column ") else ""
         raise UserError(f"{path}: {error}{remedy}") from error
-    note(f"took {columns}. Change this with --numeric, --categorical, --drop.")
+    note(f"took {columns.summary}. Change this with --numeric, --categorical, --text, --drop.")
+    if columns.conversions:
+        note(f"{columns.conversions}.")
     return Prepared(X, frame.select(others), columns.feature_names, columns)
+
+
+def _labelled(path: Path, found: Prepared, label: str | None) -> Prepared:
+    """Leave out rows without a label."""
+    if label is None:
+        return found
+    known = _rows_with_label(path, found.others[label])
+    return replace(found, X=found.X[known.to_numpy()], others=found.others.filter(known))
+
+
+def _rows_with_label(path: Path, labels: pl.Series) -> pl.Series:
+    """Return which rows have a label, and say how many do not."""
+    known = labels.is_not_null()
+    if labels.dtype.is_float():
+        known &= labels.is_not_nan().fill_null(value=False)
+    elif labels.dtype == pl.String:
+        words = labels.str.strip_chars().str.to_lowercase()
+        known &= ~words.is_in(sorted(_NO_LABEL)).fill_null(value=True)
+    if len(known) and not known.any():
+        raise UserError(f"No row of {path} has a label in column {labels.name}.")
+    if not known.all():
+        found = labels.filter(~known).drop_nulls().cast(pl.String).str.strip_chars().unique().sort()
+        blank = [repr(word) for word in found if word]
+        also = f" (such as {', '.join(blank)})" if blank else ""
+        rows = counted(len(known) - int(known.sum()), "row")
+        note(f"left out {rows} without a label in column {labels.name}{also}.")
+    return known
 
 
 def warn_of_leakage(found: Prepared, labels: NDArray[Any]) -> None:
@@ -186,5 +249,6 @@ def warn_of_leakage(found: Prepared, labels: NDArray[Any]) -> None:
         leaks, them = ("leaks", "it") if len(suspects) == 1 else ("leak", "them")
         note(
             f"{columns_named(suspects)} {leaks} the label: one column alone separates all "
-            f"classes. If new rows do not have {them}, use {option('--drop', suspects)}."
+            f"classes. If new rows do not have {them}, use {option('--drop', suspects)}.",
+            warning=True,
         )

@@ -9,11 +9,11 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold, KFold
-from sklearn.neighbors import KNeighborsRegressor
 
 from nearfar.cli.errors import UserError
 from nearfar.cli.terminal import say, show_table
 from nearfar.comparison.compared_methods import STANDARDISED, UNSCALED, euclidean_metrics
+from nearfar.evaluate import knn_r2
 from nearfar.learners.base import MetricLearner
 from nearfar.typing import Floats, Ints, Vector
 
@@ -46,8 +46,8 @@ def held_out_regression(
             inner = None if groups is None else groups[seen]
             metric = clone(learner).fit(X[seen], y[seen], groups=inner).metric_
         for name, scored in {**euclidean_metrics(X[seen]), LEARNED: metric}.items():
-            regressor = KNeighborsRegressor(neighbors).fit(scored.transform(X[seen]), y[seen])
-            scores[name].append(regressor.score(scored.transform(X[unseen]), y[unseen]))
+            held_out = X[unseen], y[unseen]
+            scores[name].append(knn_r2(scored, X[seen], y[seen], *held_out, n_neighbors=neighbors))
     return {name: np.array(values) for name, values in scores.items()}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,10 +11,11 @@ import typer
 from sklearn.base import clone
 
 from nearfar.cli import options
+from nearfar.cli.command_line import command_line
 from nearfar.cli.compare import run_comparison
 from nearfar.cli.errors import UserError
 from nearfar.cli.fit_checkpoint import FitCheckpoint
-from nearfar.cli.method_options import AUTO, MethodChoice, find_method, fit_method
+from nearfar.cli.method_options import Goal, MethodChoice, MethodFit, find_method, fit_method
 from nearfar.cli.metric_files import check_metric_output, check_output, load_metric, save_metric
 from nearfar.cli.row_input import InputRows
 from nearfar.cli.supervised_input import SupervisedInput
@@ -23,7 +23,9 @@ from nearfar.cli.table_formats import stem_of
 from nearfar.cli.terminal import bars, command, convergence_notes, say, show_json
 from nearfar.comparison import Comparison, Method
 from nearfar.comparison.method_results import NO_TIME
+from nearfar.comparison.wording import described
 from nearfar.learners.base import MetricLearner
+from nearfar.metrics.metric import Metric
 from nearfar.report import Study, write_report
 
 _SHARE_OF_FIT = 0.25
@@ -36,10 +38,11 @@ def report(
     context: typer.Context,
     data: SupervisedInput,
     *,
-    text: options.Text = None,
+    show: options.Show = None,
     image_shape: options.ImageShape = None,
-    method: options.Method = AUTO,
+    method: options.Method = None,
     metric: options.GivenMetric = None,
+    goal: options.GoalOption = Goal.classification,
     save_as: Annotated[
         Path | None, options.output("HTML file to write [default: SOURCE.html].")
     ] = None,
@@ -50,7 +53,8 @@ def report(
 ) -> None:
     """Write a report on a metric: one HTML file that needs no network.
 
-    Unless --metric is given, a metric is learned and written beside the report.
+    Unless --metric is given, the method that the verdict recommends learns a metric, which is
+    written beside the report. --method names another one.
     """
     path = save_as or Path(f"{stem_of(Path(data.source))}.html")
     metric_path = path.with_name(f"{path.stem}-metric.safetensors")
@@ -60,7 +64,7 @@ def report(
     limit = options.seconds(budget)
     choice = find_method(method, seed=testing.seed)
     given = None if metric is None else load_metric(metric)
-    rows, known = data.read(text=text, metric=given)
+    rows, known = data.read(show=show, metric=given)
     choice.check(known)
     shape = _image_shape(image_shape, rows)
     with kept:
@@ -80,10 +84,10 @@ def report(
             "reason": f"This report is about the metric in {metric}, as asked with --metric.",
         }
         if given is None:
-            chosen = choose_subject(comparison, choice)
+            wanted = goal.value if goal.value in comparison.goals else next(iter(comparison.goals))
+            chosen = choose_subject(comparison, choice, wanted)
             share = None if limit is None else max(limit * _SHARE_OF_FIT, _SHORTEST_FIT)
-            subject = _learn(rows, known, chosen.method, metric_path, kept, share)
-            subject |= {"reason": chosen.reason, "goal": chosen.goal}
+            subject = _learn(rows, known, chosen, metric_path, kept, share)
         subject["command"] = command_line(context)
         study = _study(rows, known, comparison, shape, testing.seed, subject)
         with bars() as shown, convergence_notes():
@@ -95,7 +99,7 @@ def report(
     say(comparison.verdict)
     say(f"Report on {study.method} written to {path}")
     if given is None:
-        say(f"Metric written to {metric_path}")
+        say(f"Metric written to {metric_path}: {study.written}")
 
 
 def _study(
@@ -129,91 +133,87 @@ class Subject:
     Attributes
     ----------
     method : Method
+        What it shows beside the baseline.
+    written : Method
+        What is written to the metric file: the same, or the baseline if that is recommended.
     reason : str
         Why, as a sentence.
-    goal : str or None
-        The goal that it was chosen for.
+    goal : str
+        What it was chosen for.
     """
 
     method: Method
+    written: Method
     reason: str
-    goal: str | None = None
+    goal: str
 
 
-def choose_subject(comparison: Comparison, choice: MethodChoice) -> Subject:
-    """Return what to report on: the named method, or one that the comparison chooses.
+def choose_subject(comparison: Comparison, choice: MethodChoice, goal: str) -> Subject:
+    """Return what to report on: the named method, or the one that the verdict recommends.
 
-    That is the best guess for the first goal that has one, or else the learner, or the plain
-    method, with the smallest error.
+    If that is a baseline, the report shows the best other method beside it.
     """
-    if choice.method is not None:
-        name = choice.method.name
+    compared = comparison.by_goal(goal)
+    named = choice.method.name if choice.named and choice.method is not None else None
+    if choice.method is not None and named not in (None, compared.reference.name):
         for result in comparison.left_out:
-            if result.name == name and result.note == NO_TIME:
-                raise UserError(f"There was no time to try {name}; increase --budget.")
-            if result.name == name:
-                raise UserError(f"{name} was left out of the comparison: {result.note}.")
-        why = "the default method" if choice.name == AUTO else "as asked with --method"
-        return Subject(choice.method, f"This report is about {name}, {why}.")
-    for goal in comparison.goals.values():
-        best = goal.best
-        if best is not None and best.method.gives_metric:
-            why = f"the method with the largest expected gain for {goal.goal}"
-            return Subject(best.method, f"This report is about {best.name}, {why}.", goal.goal)
-    able = [r for r in comparison.results if r.method.gives_metric and r.method.kind != "baseline"]
-    learned = [r for r in able if isinstance(r.method.estimator, MetricLearner)]
-    tried = learned or able
-    if not tried:
+            if result.name == named and result.note == NO_TIME:
+                raise UserError(f"There was no time to try {named}; increase --budget.")
+            if result.name == named:
+                raise UserError(f"{named} was left out of the comparison: {result.note}.")
+        reason = f"This report is about {named}, as asked with --method."
+        return Subject(choice.method, choice.method, reason, goal)
+    used = compared.recommended
+    if used is None or compared.verdict.method is None:
         raise UserError("There was no time to try a method; increase --budget.")
-    most = max(result.extent for result in tried)
-    found = min((r for r in tried if r.extent == most), key=lambda result: result.error)
-    kind = "learner" if learned else "method"
+    if named is not None:
+        used = compared.reference
+    if used.name != compared.reference.name:
+        reason = f"This report is about {used.name}, which the comparison recommends for {goal}."
+        return Subject(used.method, used.method, reason, goal)
+    other = comparison[compared.verdict.method]
+    why = f"asked for {used.name}" if named else f"the comparison recommends {used.name} for {goal}"
     reason = (
-        f"No method that gives a metric promises a gain. This report is about {found.name}, the "
-        f"{kind} with the smallest error."
+        f"The metric file has {described(used)}: {why}. "
+        f"This report shows the best other method, {other.name}, beside it."
     )
-    return Subject(found.method, reason)
-
-
-def command_line(context: typer.Context) -> str:
-    """Return the command that is running, with the options that are not the defaults."""
-    words = ["nearfar", context.info_name or ""]
-    for parameter in context.command.params:
-        value = context.params.get(parameter.name or "")
-        if parameter.param_type_name == "argument":
-            words.append(str(value))
-        elif value is not None and value != parameter.get_default(context):
-            option = max(parameter.opts, key=len)
-            for each in value if isinstance(value, list | tuple) else [value]:
-                words += [option] if each is True else [option, str(each)]
-    return shlex.join(words)
+    return Subject(other.method, used.method, reason, goal)
 
 
 def _learn(
     rows: InputRows,
     known: Any,
-    method: Method,
+    chosen: Subject,
     path: Path,
     checkpoint: FitCheckpoint,
     seconds: float | None,
 ) -> dict[str, Any]:
     """Learn from all rows, and save the metric."""
-    fit = fit_method(method, rows, known, checkpoint, seconds)
-    if fit.metric is None:
-        raise UserError(f"{method.name} is not a linear map; name another --method.")
-    save_metric(fit.metric, path, rows.X)
+
+    def fit(method: Method) -> tuple[MethodFit, Metric]:
+        found = fit_method(method, rows, known, checkpoint, seconds)
+        if found.metric is None:
+            raise UserError(f"{method.name} is not a linear map; name another --method.")
+        return found, found.metric
+
+    fitted, metric = fit(chosen.method)
+    same = chosen.written.name == chosen.method.name
+    save_metric(metric if same else fit(chosen.written)[1], path, rows.X)
 
     def relearn(X: Any, y: Any, groups: Any = None) -> Any:
-        if isinstance(fit.method.estimator, MetricLearner):
-            return clone(fit.method.estimator).fit(X, y, groups=groups)
-        return method.learn(X, y)
+        if isinstance(fitted.method.estimator, MetricLearner):
+            return clone(fitted.method.estimator).fit(X, y, groups=groups)
+        return chosen.method.learn(X, y)
 
     return {
-        "metric": fit.metric,
-        "method": method.name,
+        "metric": metric,
+        "method": chosen.method.name,
+        "written": chosen.written.name,
         "metric_file": str(path),
         "relearn": relearn,
-        "learner": fit.learner,
+        "learner": fitted.learner,
+        "reason": chosen.reason,
+        "goal": chosen.goal,
     }
 
 

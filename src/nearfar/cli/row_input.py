@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from nearfar import datasets
 from nearfar.cli.array_formats import array_names, load_array
-from nearfar.cli.errors import UserError
-from nearfar.cli.preparation import ColumnRules, prepare, warn_of_leakage
+from nearfar.cli.errors import NotClassesError, UserError
+from nearfar.cli.preparation import ColumnRules, Prepared, prepare, warn_of_leakage
 from nearfar.cli.table_formats import (
     ARRAYS,
     FORMATS,
@@ -30,6 +30,7 @@ from nearfar.columns import Columns
 from nearfar.constraints.supervision import checked_groups
 from nearfar.learners.fitting import LARGEST_VALUE
 from nearfar.metrics.metric import Metric
+from nearfar.runtime.suggestions import did_you_mean
 from nearfar.typing import Floats, Ints, Vector
 
 _PROBABLY_MISSING = {"NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "?"}
@@ -126,6 +127,7 @@ def read_rows(
     labelled: bool = False,
     numeric: bool = False,
     complete: bool = True,
+    skip_unlabelled: bool = False,
 ) -> InputRows:
     """Read rows.
 
@@ -147,7 +149,9 @@ def read_rows(
     numeric : bool
         Whether labels are numbers, not classes.
     complete : bool
-        Whether every row must have its label; otherwise labels are text, and may be empty.
+        Whether every row must have its label; otherwise labels that are missing are empty text.
+    skip_unlabelled : bool
+        Whether rows of a table without a label are left out, with a note.
     """
     path = Path(source)
     kind = kind_of(path)
@@ -156,7 +160,11 @@ def read_rows(
         if labelled and label is None:
             columns = listed(column_names(path))
             raise UserError(f"Name the column of labels with --label; {path} has {columns}.")
-        rows = _from_table(path, (label, ids, group, text), rules, metric, numeric, complete)
+        roles = (label, ids, group, text)
+        others = tuple(dict.fromkeys(name for name in roles if name is not None))
+        skipped = label if skip_unlabelled else None
+        found = prepare(path, others, rules, metric, label=skipped, shown=text)
+        rows = _from_table(path, roles, found, metric, numeric, complete)
     elif rules.given or ids or text:
         raise UserError(f"Only tables ({', '.join(TABLES)}) have columns; {source} does not.")
     elif kind in ARRAYS:
@@ -178,21 +186,19 @@ def read_rows(
 def _from_table(
     path: Path,
     roles: tuple[str | None, str | None, str | None, str | None],
-    rules: ColumnRules,
+    found: Prepared,
     metric: Metric | None,
     numeric: bool,
     complete: bool,
 ) -> InputRows:
     label, ids, group, text = roles
-    others = tuple(dict.fromkeys(name for name in roles if name is not None))
-    found = prepare(path, others, rules, metric)
     if not found.feature_names:
         raise UserError(f"{path} has no columns left for features.")
     _check_size(found.X, found.feature_names, path)
     frame = found.others
     y = None
     if label is not None:
-        y = _labels(frame[label], path, numeric) if complete else words(frame[label]).to_numpy()
+        y = _labels(frame[label], path, numeric) if complete else _any_labels(frame[label], path)
     if y is not None and metric is None and not numeric:
         warn_of_leakage(found, y)
     rows = InputRows(
@@ -209,6 +215,16 @@ def _from_table(
     if n_missing := frame[group].null_count():
         raise UserError(f"{n_missing} rows of {path} have no group in column {group}. Fill it in.")
     return rows.grouped(frame[group].to_numpy(), f"column {group}")
+
+
+def _any_labels(labels: pl.Series, path: Path) -> NDArray[Any]:
+    """Return classes, or text if some are missing or if they are decimal numbers."""
+    try:
+        if not labels.null_count():
+            return _labels(labels, path, numeric=False)
+    except NotClassesError:
+        pass
+    return words(labels).to_numpy()
 
 
 def words(column: pl.Series) -> pl.Series:
@@ -254,7 +270,8 @@ def _classes(labels: pl.Series) -> NDArray[Any]:
     if labels.dtype == pl.String:
         odd = sorted(set(labels.str.strip_chars().unique()) & _PROBABLY_MISSING)
         if odd:
-            note(f"{odd[0]!r} in column {labels.name} counts as a class of its own.")
+            what = f"{odd[0]!r} in column {labels.name} counts as a class of its own."
+            note(what, warning=True)
         for number in (pl.Int64, pl.Float64):
             converted = labels.cast(number, strict=False)
             if not converted.null_count():
@@ -262,7 +279,7 @@ def _classes(labels: pl.Series) -> NDArray[Any]:
                 break
     if labels.dtype.is_float():
         if not bool(((labels % 1) == 0).all()):
-            raise UserError(
+            raise NotClassesError(
                 f"The labels in column {labels.name} are decimal numbers; classes are needed."
             )
         labels = labels.cast(pl.Int64)
@@ -290,7 +307,8 @@ def _array_beside(path: Path, name: str, what: str) -> NDArray[Any]:
     if kind_of(path) == ".npz":
         names = array_names(path)
         if name not in names:
-            raise UserError(f"{path} has no array {name!r}; it has {listed(names)}.")
+            hint = did_you_mean(name, names)
+            raise UserError(f"{path} has no array {name!r}; it has {listed(names)}.{hint}")
         return load_array(path, name)
     if Path(name).suffix.lower() != ".npy":
         raise UserError(f"The {what} of an .npy file are in another .npy file; got {name!r}.")

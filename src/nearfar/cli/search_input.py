@@ -106,12 +106,12 @@ class SearchInput:
 
 
 @dataclass(frozen=True, eq=False)
-class _Side:
+class VectorTable:
     """Vectors of queries or of documents, with what their file says about them."""
 
     vectors: NDArray[Any]
-    ids: list[str] | None
-    texts: list[str] | None
+    ids: list[str] | None = None
+    texts: list[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -161,6 +161,14 @@ class SearchOptions:
     score: Annotated[ScoreName, typer.Option(help="What ranks documents now.")] = ScoreName.cosine
     results: Annotated[int, typer.Option(min=1, help="Number of results that count.")] = 10
     folds: options.Folds = 5
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Time limit: 60s, 5m or 1h [default: none]. Folds for which there is no time are "
+            "left out.",
+        ),
+    ] = None
     seed: options.Seed = 0
 
     @property
@@ -174,8 +182,11 @@ class SearchOptions:
             side=self.side.value, score=self.score.value, random_state=self.seed
         )
 
-    def compare(self, data: SearchInput, adapter: RetrievalAdapter) -> SearchComparison:
-        """Compare searches, with progress on the terminal."""
+    def compare(
+        self, data: SearchInput, adapter: Any, *, score: str | None = None, share: float = 1.0
+    ) -> SearchComparison:
+        """Compare searches, with progress on the terminal, in a share of the time budget."""
+        limit = options.seconds(self.budget)
         with bars() as shown, convergence_notes():
             return compare_retrieval(
                 data.Q,
@@ -184,9 +195,10 @@ class SearchOptions:
                 adapter,
                 cv=self.folds,
                 k=self.results,
-                score=self.score.value,
+                score=ScoreName(score or self.score).value,
                 query_names=data.query_names,
                 random_state=self.seed,
+                budget=None if limit is None else share * limit,
                 progress=shown.update,
             )
 
@@ -203,9 +215,9 @@ def read_search(given: SearchOptions, split: str) -> SearchInput:
     queries, documents, qrels, beir = given.queries, given.documents, given.qrels, given.beir
     if (qrels is None) == (beir is None):
         raise UserError("Say where the judgements are, with either --qrels FILE or --beir FOLDER.")
-    columns = given.ids, given.text, given.vector
-    asked = _read_side(queries, "query", columns)
-    searched = _read_side(documents, "document", columns)
+    columns = {"ids": given.ids, "text": given.text, "vector": given.vector}
+    asked = read_vectors(queries, "query", **columns)
+    searched = read_vectors(documents, "document", **columns)
     if beir is not None:
         files = beir_files(beir, split)
         asked = _with_texts(asked, files.queries, shown_name(queries))
@@ -230,7 +242,7 @@ def read_search(given: SearchOptions, split: str) -> SearchInput:
     return SearchInput(name, Q, X, relevance, query_ids, document_ids, asked.texts, searched.texts)
 
 
-def _ids_or_numbers(side: _Side) -> list[str]:
+def _ids_or_numbers(side: VectorTable) -> list[str]:
     return [str(row) for row in range(len(side.vectors))] if side.ids is None else side.ids
 
 
@@ -247,22 +259,28 @@ def _checked(
     return Q, X
 
 
-def _read_side(
-    source: str, kind: Kind, columns: tuple[str | None, str | None, str | None]
-) -> _Side:
+def read_vectors(
+    source: str,
+    kind: Kind,
+    *,
+    ids: str | None = None,
+    text: str | None = None,
+    vector: str | None = None,
+) -> VectorTable:
+    """Read vectors of queries or of documents from an array or a table."""
     path = Path(source)
     if not path.is_file():
         raise UserError(f"There is no file {source}.")
     if kind_of(path) in ARRAYS:
         if kind_of(path) == ".npy":
-            return _Side(load_array(path), None, None)
+            return VectorTable(load_array(path))
         return _from_npz(path, kind)
     if kind_of(path) not in TABLES:
         raise UserError(f"{source} is not in a supported format: {', '.join(FORMATS)}.")
-    return _from_table(path, kind, *columns)
+    return _from_table(path, kind, ids, text, vector)
 
 
-def _from_npz(path: Path, kind: Kind) -> _Side:
+def _from_npz(path: Path, kind: Kind) -> VectorTable:
     names = array_names(path)
     found = next((name for name in _ARRAYS[kind] if name in names), None)
     if found is None:
@@ -271,24 +289,24 @@ def _from_npz(path: Path, kind: Kind) -> _Side:
     ids = next((name for name in _IDS[kind] if name in names), None)
     vectors = load_array(path, found)
     if ids is None:
-        return _Side(vectors, None, None)
+        return VectorTable(vectors)
     named = load_array(path, ids)
     if named.shape != vectors.shape[:1]:
         raise UserError(
             f"{path} has {len(vectors)} vectors, but its array {ids} has shape {named.shape}."
         )
-    return _Side(vectors, [str(name) for name in named.tolist()], None)
+    return VectorTable(vectors, [str(name) for name in named.tolist()])
 
 
 def _from_table(
     path: Path, kind: Kind, ids: str | None, text: str | None, vector: str | None
-) -> _Side:
+) -> VectorTable:
     frame = read_frame(path)
     require_columns(path, frame.columns, [n for n in (ids, text, vector) if n is not None])
     ids = ids or next((name for name in _IDS[kind] if name in frame.columns), None)
     text = text or ("text" if "text" in frame.columns else None)
     others = {ids, text}
-    return _Side(
+    return VectorTable(
         _table_vectors(frame, path, vector, [n for n in frame.columns if n not in others]),
         None if ids is None else row_names(frame[ids], path),
         None if text is None else words(frame[text]).to_list(),
@@ -330,7 +348,7 @@ def _of_lists(column: pl.Series, path: Path) -> NDArray[Any]:
     return flat.reshape(len(column), -1).astype(np.float32 if narrow else np.float64)
 
 
-def _with_texts(side: _Side, file: Path, source: str) -> _Side:
+def _with_texts(side: VectorTable, file: Path, source: str) -> VectorTable:
     """Return vectors with the ids and texts of a BEIR folder."""
     ids, texts = read_texts(file)
     if side.ids is None:
@@ -338,6 +356,6 @@ def _with_texts(side: _Side, file: Path, source: str) -> _Side:
             raise UserError(
                 f"{source} has {len(side.vectors)} rows without ids, but {file} has {len(ids)}."
             )
-        return _Side(side.vectors, ids, texts)
+        return VectorTable(side.vectors, ids, texts)
     known = dict(zip(ids, texts, strict=True))
-    return _Side(side.vectors, side.ids, [known.get(name, name) for name in side.ids])
+    return VectorTable(side.vectors, side.ids, [known.get(name, name) for name in side.ids])

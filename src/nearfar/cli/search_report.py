@@ -6,16 +6,17 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from sklearn.frozen import FrozenEstimator
 
 from nearfar.cli import options
+from nearfar.cli.command_line import command_line
 from nearfar.cli.errors import UserError
-from nearfar.cli.metric_files import check_output
-from nearfar.cli.report import command_line
+from nearfar.cli.metric_files import check_output, load_adapter
 from nearfar.cli.search_input import SearchInput, SearchOptions, SplitName, read_search
 from nearfar.cli.table_formats import FORMATS, kind_of, stem_of
 from nearfar.cli.terminal import command, say, show_json
 from nearfar.report import SearchStudy, write_search_report
-from nearfar.retrieval import SearchComparison, write_run
+from nearfar.retrieval import RetrievalAdapter, SearchComparison, write_run
 
 
 @command
@@ -34,21 +35,37 @@ def search_report(
             "vectors go to FILE-untouched, before the ending.",
         ),
     ] = None,
+    adapter: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Report on this adapter instead of learning one. Judge it by searches that it was "
+            "not learned from.",
+        ),
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Write a report on a judged search: how good it is, and what adapting would change.
 
-    Every figure is from searches that were held out.
+    Every figure is from searches that were held out, unless an adapter is given.
     """
     path = save_as or Path(f"{stem_of(Path(search.documents))}.html")
-    check_output(path, (".html", ".htm"), search.files)
+    check_output(path, (".html", ".htm"), [*search.files, adapter])
     runs = [] if run_out is None else [run_out, _untouched(run_out)]
     for run in runs:
-        check_output(run, None, [*search.files, path])
+        check_output(run, None, [*search.files, path, adapter])
         if kind_of(run) in FORMATS:
             raise UserError(f"{run} has the name of a table; name the run .trec or .txt.")
+    given = None if adapter is None else load_adapter(adapter)
     data = read_search(search, split)
-    found = search.compare(data, search.adapter())
+    facts = {"Score": str(search.score), "Adapted": str(search.side)}
+    if given is None:
+        found = search.compare(data, search.adapter())
+    else:
+        _check_length(given, data)
+        found = search.compare(data, FrozenEstimator(given), score=given.score)
+        chosen = f"{adapter}. {given.chosen_}"
+        facts = {"Score": given.score, "Adapted": given.side, "Adapter": chosen}
     study = SearchStudy(
         data.name,
         found,
@@ -56,7 +73,7 @@ def search_report(
         data.X.shape[1],
         data.document_names,
         command_line(context),
-        [("Random seed", str(search.seed)), ("Score", search.score), ("Adapted", search.side)],
+        [("Random seed", str(search.seed)), *facts.items()],
     )
     write_search_report(path, study)
     if run_out is not None:
@@ -70,6 +87,14 @@ def search_report(
     say(f"Report written to {path}")
     if run_out is not None:
         say(f"Runs written to {runs[0]} and {runs[1]}")
+
+
+def _check_length(adapter: RetrievalAdapter, data: SearchInput) -> None:
+    if data.X.shape[1] != adapter.n_features_in_:
+        raise UserError(
+            f"The adapter is for vectors of length {adapter.n_features_in_}; those of {data.name} "
+            f"have {data.X.shape[1]}."
+        )
 
 
 def _untouched(path: Path) -> Path:

@@ -1,30 +1,47 @@
-"""``nearfar show``: the contents of a metric file."""
+"""``nearfar show``: the contents of the file of a metric or an adapter."""
 
 from __future__ import annotations
 
 import json as json_module
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from nearfar.cli import options
-from nearfar.cli.metric_files import load_metric, stored_spreads, stored_threshold
-from nearfar.cli.terminal import command, note, say, show_json, show_table
+from nearfar.cli.metric_files import (
+    is_adapter,
+    load_adapter,
+    load_metric,
+    stored_spreads,
+    stored_threshold,
+)
+from nearfar.cli.terminal import command, counted, note, say, show_json, show_table
 from nearfar.metrics.importance import feature_importances, feature_names, leading_directions
 from nearfar.metrics.metric import Metric
 from nearfar.plots import eigenvalues
+from nearfar.retrieval import RetrievalAdapter
 
 _FEATURES_SHOWN = 15
 _EIGENVALUES_SHOWN = 10
 
 
 @command
-def show(metric: options.MetricPath, json: options.Json = False) -> None:
+def show(metric: options.ModelPath, json: options.Json = False) -> None:
     """Show a metric: its size, eigenvalues, features and directions.
 
     Shares of features are in units of their standard deviations, which the file has since the
-    metric was learned. A report also allows for correlations.
+    metric was learned. A report also allows for correlations. Of an adapter, show what it maps and
+    what its held-out searches gained.
     """
+    if is_adapter(metric):
+        _show_adapter(load_adapter(metric), metric, json)
+    else:
+        _show_metric(metric, json)
+
+
+def _show_metric(metric: Path, json: bool) -> None:
     found = load_metric(metric)
     spreads = stored_spreads(metric)
     threshold = stored_threshold(metric)
@@ -51,6 +68,32 @@ def show(metric: options.MetricPath, json: options.Json = False) -> None:
         _show(document)
 
 
+def _show_adapter(adapter: RetrievalAdapter, path: Path, json: bool) -> None:
+    """Print what an adapter maps, what was chosen, and how far its score is from the untouched."""
+    chosen = adapter.chosen_
+    values = np.linalg.svd(adapter.W_, compute_uv=False)
+    change = float(np.linalg.norm(adapter.W_ - np.eye(len(adapter.W_))) / np.sqrt(len(values)))
+    about = {"form": adapter.form, "score": adapter.score, "side": adapter.side}
+    if json:
+        document = {"file": str(path), "kind": "adapter", "n_features": adapter.n_features_in_}
+        figures = {"chosen": asdict(chosen), "change": change, "singular_values": values.tolist()}
+        show_json({**document, **about, **figures})
+        return
+    maps = "documents too" if adapter.side == "both" else "documents stay as they are"
+    say(f"{path}: adapter of {adapter.n_features_in_} features for queries; {maps}")
+    say(f"Score: {adapter.score}, W of form {adapter.form}")
+    say(str(chosen))
+    if chosen.helps:
+        white = ", both tables whitened" if chosen.whitened else ""
+        say(
+            f"Chosen: {counted(chosen.n_iter, 'iteration')}, strength {chosen.strength:.3g}, "
+            f"{100 * chosen.blend:.0f} % of the learned change{white}"
+        )
+    shown = " ".join(f"{v:.3g}" for v in values[:_EIGENVALUES_SHOWN])
+    more = " ..." if len(values) > _EIGENVALUES_SHOWN else ""
+    say(f"Singular values of W: {shown}{more}; size of W - I relative to I: {change:.3g}")
+
+
 def _document(metric: Metric, spreads: list[float] | None) -> dict[str, Any]:
     values = eigenvalues(metric)
     document: dict[str, Any] = {
@@ -61,7 +104,7 @@ def _document(metric: Metric, spreads: list[float] | None) -> dict[str, Any]:
     }
     if metric.kernel_map is not None:
         return document | {"kernel": str(metric.kernel_map.kernel)}
-    if not metric.L.any():
+    if metric.is_zero:
         return document | {"unused": True}
     names = feature_names(metric)
     shares = feature_importances(metric, spreads=spreads)

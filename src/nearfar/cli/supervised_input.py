@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from nearfar.cli import options
-from nearfar.cli.constraint_tables import read_pairs, read_triplets
+from nearfar.cli.constraint_tables import judgements_in, read_pairs, read_triplets
 from nearfar.cli.errors import UserError
 from nearfar.cli.preparation import ColumnRules, Imputation
 from nearfar.cli.row_input import InputRows, read_rows
+from nearfar.cli.table_formats import TABLES, column_names, kind_of
+from nearfar.cli.tables import named_columns
+from nearfar.cli.terminal import note
+from nearfar.constraints import Supervision, keep_copies_together
 from nearfar.metrics.metric import Metric
 
 
@@ -18,11 +22,12 @@ from nearfar.metrics.metric import Metric
 class SupervisedInput:
     """Where rows come from, what their columns are, and what to learn from."""
 
-    source: options.Source
+    source: options.SourceOrNothing = ""
     label: options.Label = None
     drop: options.Drop = None
     numeric: options.Numeric = None
     categorical: options.Categorical = None
+    text: options.FreeText = None
     impute: options.Impute = Imputation.auto
     triplets: options.TripletsPath = None
     pairs: options.PairsPath = None
@@ -32,6 +37,38 @@ class SupervisedInput:
     def __post_init__(self) -> None:
         if sum(given is not None for given in (self.label, self.triplets, self.pairs)) > 1:
             raise UserError("Give only one of --label, --triplets and --pairs.")
+        self._check_rows_given()
+
+    def _check_rows_given(self) -> None:
+        """Refuse triplets and pairs of objects that have no vectors."""
+        judged = self.triplets or self.pairs
+        if judged is None and not self.source:
+            raise UserError("Name the rows to learn from: a table, an array or a dataset.")
+        if self.label is not None or self._may_have_vectors():
+            return
+        kind = judgements_in(self._columns) if judged is None else ""
+        option = kind or ("triplets" if self.triplets else "pairs")
+        file = judged or self.source
+        raise UserError(
+            f"A metric measures distances of vectors, which {file} does not have; give a table "
+            "with a row of features for each object, for example: nearfar learn OBJECTS.csv --id "
+            f"NAME --{option} {file}."
+        )
+
+    def _may_have_vectors(self) -> bool:
+        """Tell whether the rows are more than triplets, pairs, or names of objects."""
+        if not self.source or not self._columns:
+            return bool(self.source)
+        if judgements_in(self._columns):
+            return False
+        named = {*named_columns(self.drop, self._columns), self.ids, self.group}
+        return not (self.triplets or self.pairs) or bool(set(self._columns) - named)
+
+    @property
+    def _columns(self) -> list[str]:
+        """Columns of the rows, if they are a table."""
+        path = Path(self.source)
+        return column_names(path) if kind_of(path) in TABLES and path.is_file() else []
 
     @property
     def files(self) -> list[str | Path | None]:
@@ -39,7 +76,7 @@ class SupervisedInput:
         return [self.source, self.label, self.triplets, self.pairs, self.group]
 
     def read(
-        self, *, numbers: bool = False, text: str | None = None, metric: Metric | None = None
+        self, *, numbers: bool = False, show: str | None = None, metric: Metric | None = None
     ) -> tuple[InputRows, Any]:
         """Return the rows, and their labels, triplets or pairs.
 
@@ -47,8 +84,8 @@ class SupervisedInput:
         ----------
         numbers : bool
             Whether labels are numbers, not classes.
-        text : str, optional
-            Column with texts of the rows.
+        show : str, optional
+            Column to show for each row.
         metric : Metric, optional
             The metric whose features are wanted.
         """
@@ -57,14 +94,28 @@ class SupervisedInput:
             label=self.label,
             ids=self.ids,
             group=self.group,
-            text=text,
+            text=show,
             metric=metric,
-            rules=ColumnRules(self.drop, self.numeric, self.categorical, self.impute),
+            rules=ColumnRules(self.drop, self.numeric, self.categorical, self.impute, self.text),
             labelled=self.triplets is None and self.pairs is None,
             numeric=numbers,
+            skip_unlabelled=True,
         )
+        known: Any
         if self.triplets is not None:
-            return rows, read_triplets(self.triplets, rows)
-        if self.pairs is not None:
-            return rows, read_pairs(self.pairs, rows)
-        return rows, rows.numbers if numbers else rows.labels
+            known = read_triplets(self.triplets, rows)
+        elif self.pairs is not None:
+            known = read_pairs(self.pairs, rows)
+        else:
+            known = rows.numbers if numbers else rows.labels
+        return copies_together(rows, known, numbers=numbers)
+
+
+def copies_together(rows: InputRows, known: Any, *, numbers: bool = False) -> tuple[InputRows, Any]:
+    """Keep copies of rows on one side of every split, and say so."""
+    given = Supervision.of(known, len(rows), groups=rows.groups, numbers=numbers)
+    found, copies = keep_copies_together(rows.X, given)
+    if copies is None:
+        return rows, known
+    note(f"{copies}.")
+    return replace(rows, groups=found.groups), found.given if found.listed else known

@@ -28,6 +28,7 @@ import pyarrow as pa
 from nearfar.cli.errors import NotNumbersError, UserError
 from nearfar.columns import Columns
 from nearfar.metrics.metric import Metric
+from nearfar.runtime.suggestions import did_you_mean
 from nearfar.typing import Floats
 
 _MOST_NAMES = 30
@@ -119,6 +120,9 @@ class ColumnChoice:
             raise UserError(f"Column {both!r} is needed and cannot be dropped.")
 
     def _check_needed(self, path: Path, columns: Sequence[str], names: tuple[str, ...]) -> None:
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise UserError(f"The metric has several features named {twice!r}; name them apart.")
         missing = [name for name in names if name not in columns]
         if missing:
             raise UserError(f"{path} lacks columns that the metric needs: {listed(missing)}.")
@@ -424,4 +428,5 @@ def require_columns(path: Path, columns: Sequence[str], names: Iterable[str]) ->
     """Raise UserError unless the table has these columns."""
     missing = next((name for name in names if name not in columns), None)
     if missing is not None:
-        raise UserError(f"{path} has no column {missing!r}; it has {listed(columns)}.")
+        hint = did_you_mean(missing, columns)
+        raise UserError(f"{path} has no column {missing!r}; it has {listed(columns)}.{hint}")

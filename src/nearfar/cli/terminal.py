@@ -27,6 +27,7 @@ from rich.table import Table
 from sklearn.exceptions import ConvergenceWarning
 
 from nearfar.cli.errors import UserError
+from nearfar.runtime.notes import Note
 from nearfar.runtime.progress import Bars, Lines, progress_display
 
 FAILED, NOT_HELPFUL, UNDECIDED, INTERRUPTED = 2, 3, 4, 130
@@ -44,6 +45,8 @@ class _Console(Console):
 
 _stdout_taken = ContextVar("_stdout_taken", default=False)
 """Whether a table went to stdout, so that messages go to stderr."""
+_notes: ContextVar[list[Note]] = ContextVar("_notes")
+"""The notes of the command that is running."""
 
 
 def out() -> Console:
@@ -67,6 +70,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(function)
     def guarded(**given: Any) -> None:
         _stdout_taken.set(False)
+        _notes.set([])
         try:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message="The number of unique classes")
@@ -133,14 +137,34 @@ def copy_to_stdout(file: BinaryIO) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def note(text: str) -> None:
-    """Print a note beside the result."""
+def note(text: str, *, warning: bool = False) -> None:
+    """Print a note beside the result, and keep it for reports and JSON.
+
+    Parameters
+    ----------
+    text : str
+        It follows "Note: " on the terminal.
+    warning : bool
+        Whether the result may be wrong or useless because of it.
+    """
     err().print(f"Note: {text}", soft_wrap=True)
+    kept_notes().append(Note(f"{text[:1].upper()}{text[1:]}", warning))
+
+
+def kept_notes() -> list[Note]:
+    """Return the notes of the command so far."""
+    try:
+        return _notes.get()
+    except LookupError:
+        _notes.set([])
+        return _notes.get()
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "") -> None:
     """Print a table; the first column is text, the others are numbers."""
-    table = Table(title=title or None, title_justify="left", title_style="")
+    if title:
+        say(title)
+    table = Table()
     for number, column in enumerate(columns):
         table.add_column(column, justify="right" if number else "left", overflow="fold")
     for row in rows:
@@ -173,7 +197,7 @@ def convergence_notes() -> Iterator[None]:
         warnings.simplefilter("always", ConvergenceWarning)
         yield
     for warning in caught:
-        note(str(warning.message))
+        note(str(warning.message), warning=True)
 
 
 @contextmanager

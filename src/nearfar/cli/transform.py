@@ -17,7 +17,8 @@ import typer
 
 from nearfar.cli import options
 from nearfar.cli.errors import UserError
-from nearfar.cli.metric_files import check_output, load_metric
+from nearfar.cli.metric_files import check_output
+from nearfar.cli.row_maps import RowMap, load_row_map
 from nearfar.cli.streams import shown_target, spooled
 from nearfar.cli.table_formats import (
     ARRAYS,
@@ -45,7 +46,7 @@ _BLAS_TILE_ROWS = 1024
 
 @command
 def transform(
-    metric: options.MetricPath,
+    metric: options.ModelPath,
     source: Annotated[
         Path,
         typer.Argument(callback=spooled, help="Table or array, as for learn, or - for stdin."),
@@ -67,16 +68,19 @@ def transform(
             f"{', '.join(WRITTEN_LISTS)}.",
         ),
     ] = False,
+    documents: options.Documents = False,
+    vector: options.VectorColumn = None,
     json: options.Json = False,
 ) -> None:
     """Map the rows of a file so that Euclidean distance is the metric.
 
-    Memory is bounded, however large the file is.
+    With an adapter, map queries or documents so that inner products are scores. Memory is bounded,
+    however large the file is.
     """
     start = time.perf_counter()
     with bars() as shown, stdout_file(target) as path:
         rows = transform_file(
-            load_metric(metric),
+            load_row_map(metric, source, documents=documents, vector=vector),
             source,
             path,
             keep=[*([] if ids is None else [ids]), *(keep or [])],
@@ -92,7 +96,7 @@ def transform(
 
 
 def transform_file(
-    metric: Metric,
+    model: Metric | RowMap,
     source: Path,
     target: Path,
     *,
@@ -105,7 +109,7 @@ def transform_file(
 
     Parameters
     ----------
-    metric : Metric
+    model : Metric or RowMap
         With feature names, these columns are mapped; otherwise all but `keep` and `drop`.
     source : Path
         Table or 2-d array (.npy; .npz: its array X, or its only one).
@@ -146,9 +150,10 @@ def transform_file(
     """
     table_columns = column_names(source) if (keep or drop) and _is_table(source) else []
     kept, dropped = (named_columns(given, table_columns) for given in (keep, drop))
-    choice = ColumnChoice(kept, dropped, metric)
-    names = [f"nearfar_{number}" for number in range(metric.n_components)]
-    _check(metric, source, target, choice, [_VECTOR] if as_vector else names)
+    row_map = RowMap.of_metric(model) if isinstance(model, Metric) else model
+    choice = ColumnChoice(kept, dropped, row_map.reader)
+    names = [f"nearfar_{number}" for number in range(row_map.n_components)]
+    _check(source, target, choice, [_VECTOR] if as_vector else names)
     kind = kind_of(target)
     if as_vector and kind not in WRITTEN_LISTS:
         raise UserError(
@@ -165,7 +170,7 @@ def transform_file(
             columns = [pa.field(_VECTOR, pa.list_(number, len(names)))]
         schema = pa.schema([*table.others, *columns])
         with open_writer(temporary, kind, schema) as writer:
-            return _map_rows(metric, table, writer, schema, target, progress)
+            return _map_rows(row_map, table, writer, schema, target, progress)
 
 
 def _is_table(source: Path) -> bool:
@@ -173,7 +178,7 @@ def _is_table(source: Path) -> bool:
 
 
 def _map_rows(
-    metric: Metric,
+    row_map: RowMap,
     table: TableReader,
     writer: TableWriter,
     schema: pa.Schema,
@@ -182,8 +187,12 @@ def _map_rows(
 ) -> int:
     report = progress or (lambda *_: None)
     rows = 0
-    for batch in rebatched(table.batches(), _batch_rows(metric)):
-        Y = metric.transform(batch.X)
+    for batch in rebatched(table.batches(), _batch_rows(row_map)):
+        with np.errstate(over="ignore", invalid="ignore"):
+            Y = row_map.transform(batch.X)
+        if not np.isfinite(Y).all():
+            row = rows + int(np.flatnonzero(~np.isfinite(Y).all(axis=1))[0])
+            raise UserError(f"Row {row} has values that are too large for the metric.")
         with writing(target):
             writer.write(_joined(batch.others, Y, schema))
         rows += len(batch)
@@ -206,14 +215,7 @@ def _joined(others: pa.Table, Y: Floats, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays([*others.columns, *coordinates], schema=schema)
 
 
-def _check(
-    metric: Metric, source: Path, target: Path, choice: ColumnChoice, names: list[str]
-) -> None:
-    if len(metric.parts) > 1:
-        raise UserError(
-            "A gated metric has several maps, and the query decides which one applies; "
-            "transform needs a metric with one map."
-        )
+def _check(source: Path, target: Path, choice: ColumnChoice, names: list[str]) -> None:
     check_output(target, WRITTEN, [source])
     if choice.others and kind_of(target) in ARRAYS:
         raise UserError("An .npy file has coordinates only; to --keep columns, write a table.")
@@ -222,8 +224,9 @@ def _check(
         raise UserError(f"{clash!r} is the name of a coordinate; rename the column to keep.")
 
 
-def _batch_rows(metric: Metric) -> int:
+def _batch_rows(row_map: RowMap) -> int:
     """Return how many rows fit into a batch, in whole tiles of BLAS, which rounds the rest anew."""
-    widest = max(metric.n_features, metric.n_components, metric.L.shape[1])
+    reader = row_map.reader
+    widest = max(reader.n_features, row_map.n_components, reader.L.shape[1])
     rows = max(1, _BATCH_BYTES // (8 * widest))
     return rows if rows < _BLAS_TILE_ROWS else rows - rows % _BLAS_TILE_ROWS

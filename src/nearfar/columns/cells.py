@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -29,14 +29,22 @@ import numpy as np
 from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
+from nearfar.columns.date_text import parse_date
 from nearfar.typing import Matrix, Vector
 
 MISSING_WORDS = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "?", "-"})
 """Text that stands for a missing value, in lower case."""
-TRUTH = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "1": 1.0, "0": 0.0}
+GAP_WORDS = MISSING_WORDS | frozenset(
+    """missing|n.a.|n.a|na.|n.d.|n.d|nd|n/d|--|---|.|..|...|…|*|<na>|nil|unknown|unk|undefined
+    |not available|not applicable|not known|not measured|not reported|not recorded|not stated
+    |no data|tbd|tba|#na|#value!|#div/0!|#ref!|#num!|#name?|#null!""".replace("\n    ", "").split(
+        "|"
+    )
+)
+"""Text that stands for a missing number or date; in a category it is a level."""
+TRUTH = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "y": 1.0, "n": 0.0, "1": 1.0, "0": 0.0}
 """Text that stands for true or false, in lower case."""
 
-_DATE_FORMATS = ("%Y/%m/%d", "%d.%m.%Y")
 _WHOLE = re.compile(r"^([+-]?\d+)\.0$")
 _DAY = np.timedelta64(1, "D")
 _LISTS = (list, tuple, np.ndarray)
@@ -129,18 +137,12 @@ def is_missing(values: Cells) -> NDArray[np.bool_]:
 
 
 def numbers(values: Cells) -> Vector:
-    """Return cells as numbers; missing ones are nan. Raise `CellError` for other text."""
-    if values.dtype != object:
-        return values.astype(np.float64)
+    """Return cells that are not text as numbers; missing ones are nan."""
     if is_truth(values):
         return np.array([np.nan if value is None else float(value) for value in values])
-    known = ~is_missing(values)
-    out = np.full(len(values), np.nan)
-    try:
-        out[known] = values[known].astype(str).astype(np.float64)
-    except ValueError:
-        return _converted(values, out, float, "a number")
-    return out
+    if values.dtype == object:
+        return _converted(values, np.full(len(values), np.nan), float, "a number")
+    return values.astype(np.float64)
 
 
 def truths(values: Cells) -> Vector:
@@ -151,11 +153,12 @@ def truths(values: Cells) -> Vector:
     return _converted(values, out, lambda word: TRUTH[word.lower()], "true or false")
 
 
-def dates(values: Cells) -> NDArray[np.datetime64]:
+def dates(values: Cells, *, month_first: bool = False) -> NDArray[np.datetime64]:
     """Return cells as datetime64; missing ones are NaT. Raise `CellError` for other text."""
     if values.dtype.kind == "M":
         return values.astype("datetime64[us]")
-    return _converted(values, np.full(len(values), "NaT", "datetime64[us]"), _date, "a date")
+    out = np.full(len(values), "NaT", "datetime64[us]")
+    return _converted(values, out, partial(_date, month_first=month_first), "a date")
 
 
 def texts(values: Cells) -> Cells:
@@ -206,22 +209,15 @@ def _converted(values: Cells, out: Cells, convert: Callable[[Any], Any], wanted:
     return out
 
 
-def _date(value: Any) -> np.datetime64:
-    """Read a date from an object or from text: ISO 8601, 2024/12/31 or 31.12.2024."""
+def _date(value: Any, *, month_first: bool) -> np.datetime64:
+    """Read a date from an object or from text."""
     if isinstance(value, str):
-        value = _parsed(value)
+        if value.lower() in GAP_WORDS:
+            return np.datetime64("NaT", "us")
+        value = parse_date(value, month_first=month_first)
     if isinstance(value, datetime) and value.tzinfo is not None:
         value = value.astimezone(UTC).replace(tzinfo=None)
     return np.datetime64(value, "us")
-
-
-def _parsed(text: str) -> datetime:
-    with suppress(ValueError):
-        return datetime.fromisoformat(text)
-    for form in _DATE_FORMATS:
-        with suppress(ValueError):
-            return datetime.strptime(text, form)
-    raise ValueError(f"{text!r} is not a date")
 
 
 def _typed(cells: Cells) -> Cells:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,10 +21,12 @@ from nearfar.columns.cells import (
     is_missing,
 )
 from nearfar.columns.guess import guess
-from nearfar.columns.kinds import KINDS, Category, Kind, Number, Vector
+from nearfar.columns.kinds import KINDS, Category, FreeText, Kind, Number
+from nearfar.columns.measured import Measured
+from nearfar.runtime.suggestions import did_you_mean
 from nearfar.typing import Floats
 
-_MOST_NAMES = 8
+_MOST_NAMES, _MOST_EXAMPLES = 8, 20
 _UNNAMED = "the column without a name"
 _WORDS = {
     "number": ("a number", "numbers"),
@@ -31,7 +34,9 @@ _WORDS = {
     "date": ("a date", "dates"),
     "vector": ("a vector", "vectors"),
     "category": ("a category", "categories"),
+    "text": ("text", "text"),
 }
+_SIZES = {"category": ("level", "levels"), "vector": ("entry", "entries"), "text": ("axis", "axes")}
 
 
 @dataclass(frozen=True)
@@ -46,11 +51,13 @@ class Columns:
     category   one per level; rare levels are one                 a level of their own
     date       year, month, weekday, days since the first date    medians, and an indicator
     vector     one per entry                                      medians, and an indicator
+    text       20 at most, by TF-IDF and a truncated SVD          0
     ========== =================================================  ================================
 
-    Ids, free text and columns without values are left out. There is an indicator only if values
-    were missing when the columns were fitted; later ones are replaced without it. A level that was
-    not seen counts as a rare level; if there is none, all features of the column are 0.
+    Numbers may be written as people write them: 38%, €1,234.5, 804 cm, 12k, (3.2), <5. Ids, free
+    text that is not asked for and columns without values are left out. There is an indicator only
+    if values were missing when the columns were fitted; later ones are replaced without it. A level
+    that was not seen counts as a rare level; if there is none, all features of the column are 0.
 
     Parameters
     ----------
@@ -94,6 +101,7 @@ class Columns:
         *,
         numeric: Sequence[str] = (),
         categorical: Sequence[str] = (),
+        text: Sequence[str] = (),
         drop: Sequence[str] = (),
         impute: bool = True,
     ) -> Columns:
@@ -104,33 +112,42 @@ class Columns:
         frame : pandas, polars or other DataFrame
         numeric, categorical : sequence of str
             Columns that are numbers or categories, whatever they look like.
+        text : sequence of str
+            Columns of free text to use.
         drop : sequence of str
             Columns to leave out.
         impute : bool, default=True
             Whether missing values are replaced; otherwise they are an error.
         """
         keys = column_keys(frame)
-        unknown = next((n for n in (*numeric, *categorical, *drop) if n not in keys), None)
+        said = {"numeric": numeric, "categorical": categorical, "text": text}
+        unknown = next(
+            (n for names in (*said.values(), drop) for n in names if n not in keys), None
+        )
         if unknown is not None:
-            raise ValueError(f"There is no column {unknown!r}; there are {', '.join(keys)}.")
-        twice = next((n for n in numeric if n in categorical), None)
-        if twice is not None:
-            raise ValueError(f"Column {twice!r} is either numeric or categorical, not both.")
-        forced: dict[str, type[Kind]] = dict.fromkeys(numeric, Number)
-        declared = [n for n in keys if n not in numeric and is_declared_category(frame, keys[n])]
+            hint = did_you_mean(unknown, keys)
+            raise ValueError(f"There is no column {unknown!r}; there are {', '.join(keys)}.{hint}")
+        twice = Counter(name for names in said.values() for name in set(names)).most_common(1)
+        if twice and twice[0][1] > 1:
+            what = " or ".join(option for option, names in said.items() if twice[0][0] in names)
+            raise ValueError(f"Column {twice[0][0]!r} is either {what}, not both.")
+        forced: dict[str, type[Kind]] = dict.fromkeys(numeric, Number) | dict.fromkeys(
+            text, FreeText
+        )
+        declared = [n for n in keys if n not in forced and is_declared_category(frame, keys[n])]
         forced |= dict.fromkeys([*categorical, *declared], Category)
         kinds: list[Kind] = []
         left_out = {}
         for name in [name for name in keys if name not in drop]:
             with _naming(name):
                 values = column_values(frame, keys[name])
-                found = forced[name] if name in forced else guess(name, values)
+                found = forced[name].fit(name, values) if name in forced else guess(name, values)
                 if isinstance(found, str):
                     left_out[name] = found
                     continue
                 if not impute:
-                    _refuse_missing(values)
-                kinds.append(found.fit(name, values))
+                    _refuse_missing(found, values)
+                kinds.append(found)
         return cls(tuple(kinds), left_out, impute)
 
     @property
@@ -177,7 +194,7 @@ class Columns:
             with _naming(kind.name, first_row):
                 values = column_values(frame, keys[kind.name])
                 if not self.impute:
-                    _refuse_missing(values)
+                    _refuse_missing(kind, values)
                 blocks.append(kind.apply(values))
         return blocks[0] if len(blocks) == 1 else np.hstack(blocks)
 
@@ -211,13 +228,32 @@ class Columns:
             kinds = []
             for known in document["columns"]:
                 parts = dict(known)
+                if not isinstance(parts["name"], str):
+                    raise TypeError(f"{parts['name']!r} is not the name of a column")
                 kinds.append(KINDS[parts.pop("kind")](**parts))
             left_out = {str(name): str(why) for name, why in document["left_out"].items()}
             return cls(tuple(kinds), left_out, bool(document["impute"]))
         except (LookupError, TypeError, AttributeError) as error:
             raise ValueError(f"its columns are not valid: {error}") from error
 
-    def __str__(self) -> str:
+    @property
+    def conversions(self) -> str:
+        """Which numbers are read from text, with an example each; "" if there are none."""
+        numbers = [kind for kind in self.kinds if isinstance(kind, Number)]
+        read = [f"{k.name} ({k.notation})" for k in numbers if k.notation.example]
+        parts = [f"numbers read from text: {_some(read, _MOST_EXAMPLES)}"] if read else []
+        lost = [
+            f"{k.notation.n_gaps} in {k.name} ({', '.join(map(repr, k.notation.gaps))})"
+            for k in numbers
+            if k.notation.gaps
+        ]
+        if lost:
+            parts.append(f"cells that are not numbers count as missing: {_some(lost)}")
+        return "; ".join(parts)
+
+    @property
+    def summary(self) -> str:
+        """What the columns become, without `conversions`."""
         groups: dict[str, list[Kind]] = {}
         for kind in self.kinds:
             groups.setdefault(kind.kind, []).append(kind)
@@ -229,26 +265,34 @@ class Columns:
             parts.append(f"left out {_some(reasons)}")
         return "; ".join(parts)
 
+    def __str__(self) -> str:
+        return "; ".join(part for part in (self.summary, self.conversions) if part)
+
 
 def _described(name: str, kinds: Sequence[Kind]) -> str:
     one, many = _WORDS[name]
-    text = f"{_some([kind.name for kind in kinds])} as {one if len(kinds) == 1 else many}"
-    if isinstance(kinds[0], Category | Vector):
+    names = [
+        f"{k.name} (month first)" if getattr(k, "month_first", False) else k.name for k in kinds
+    ]
+    text = f"{_some(names)} as {one if len(kinds) == 1 else many}"
+    if name in _SIZES:
         size = sum(len(kind.feature_names) for kind in kinds)
-        one, many = ("level", "levels") if name == "category" else ("entry", "entries")
-        text += f" ({size} {one if size == 1 else many})"
+        text += f" ({size} {_SIZES[name][size != 1]})"
     return text
 
 
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(names[:_MOST_NAMES]) + more
+def _some(names: Sequence[str], most: int = _MOST_NAMES) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
-def _refuse_missing(values: Cells) -> None:
+def _refuse_missing(kind: Kind, values: Cells) -> None:
     missing = is_missing(values)
+    if isinstance(kind, Measured):
+        missing = np.isnan(kind.read(values)).any(axis=1)
     if missing.any():
-        raise CellError(int(missing.argmax()), None, "a value")
+        row = int(missing.argmax())
+        raise CellError(row, values[row] if isinstance(values[row], str) else None, "a value")
 
 
 @contextmanager

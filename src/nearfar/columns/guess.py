@@ -7,43 +7,33 @@ embedding first. Both are left out.
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections import Counter
+from contextlib import suppress
 
 import numpy as np
 
-from nearfar.columns.cells import (
-    TRUTH,
-    CellError,
-    Cells,
-    dates,
-    is_missing,
-    is_text,
-    is_truth,
-    numbers,
-)
-from nearfar.columns.kinds import Boolean, Category, Date, Kind, Number, Vector
+from nearfar.columns.category import Category, fold, least_frequency
+from nearfar.columns.cells import TRUTH, CellError, Cells, is_missing, is_text, is_truth
+from nearfar.columns.kind import Kind
+from nearfar.columns.measured import Boolean, Date, Number, Vector
+from nearfar.columns.notation import survey
 
 IDS, TEXT, MANY = "looks like ids", "free text", "too many levels"
 EMPTY, CONSTANT, UNSUPPORTED = "no values", "one value", "unsupported type"
 
 _UNNAMED = re.compile(r"|Unnamed: \d+|__index_level_\d+__|_duplicated_\d+")
 _ID_NAME = re.compile(r"(?i:(^|[\W_])(id|uid|uuid|guid|idx|index|key|rowid))$|[a-z](Id|ID)$")
-_LEAST_RUN = 10
-"""Fewer whole numbers in a row are not called a running number."""
+_LEAST_RUN, _LEAST_PART, _GAPS = 10, 40, 4
+"""A running number has this many rows; a part of one has more, and one number in four is there."""
 _SAMPLE = 1000
 _MANY_WORDS = 4.0
 """Cells with this many words on average are free text."""
-_FEW_LEVELS = 20
-_MOSTLY = 0.9
+_OFTEN_FREQUENT, _MOSTLY_FREQUENT = 0.25, 0.5
+"""Share of rows that frequent levels of a category have, and of a category of long texts."""
 
 
-def guess(name: str, values: Cells) -> type[Kind] | str:
-    """Return the kind of a column, or why it is left out.
-
-    Raises
-    ------
-    CellError
-        If nearly all cells are numbers, and one is not.
+def guess(name: str, values: Cells) -> Kind | str:
+    """Return the kind of a column, fitted to it, or why it is left out.
 
     Examples
     --------
@@ -55,16 +45,16 @@ def guess(name: str, values: Cells) -> type[Kind] | str:
     'looks like ids'
     """
     if values.ndim == 2:
-        return Vector if values.shape[1] else EMPTY
+        return Vector.fit(name, values) if values.shape[1] else EMPTY
     missing = is_missing(values)
     if missing.all():
         return EMPTY
     if values.dtype.kind == "M":
-        return Date
+        return Date.fit(name, values)
     if is_truth(values):
-        return Boolean
+        return Boolean.fit(name, values)
     if values.dtype.kind in "fiu":
-        return IDS if numbers_like_ids(name, values) else Number
+        return IDS if numbers_like_ids(name, values) else Number.fit(name, values)
     if not is_text(values):
         return UNSUPPORTED
     return _of_text(name, values, values[~missing])
@@ -87,46 +77,38 @@ def numbers_like_ids(name: str, values: Cells) -> bool:
         different = np.unique(some)
         if len(different) < max(2, len(some)):
             return False
-    running = len(values) >= _LEAST_RUN and different[-1] - different[0] == len(values) - 1
+    extent, n = different[-1] - different[0] + 1, len(values)
+    # Without gaps; or so dense that other numbers would repeat.
+    running = n >= _LEAST_RUN and (extent == n or (n >= _LEAST_PART and extent <= _GAPS * n))
     named = _UNNAMED.fullmatch(name) or _ID_NAME.search(name)
     return bool(running or named)
 
 
-def _of_text(name: str, values: Cells, known: Cells) -> type[Kind] | str:
-    wrong = _first_wrong(numbers, known)
-    if wrong is None:
-        return IDS if numbers_like_ids(name, numbers(values)) else Number
-    levels = set(known)
-    if {word.lower() for word in levels} <= TRUTH.keys():
-        return Boolean
-    if _first_wrong(dates, known) is None:
-        return Date
-    if len(levels) > _FEW_LEVELS and _share_of_numbers(known) >= _MOSTLY:
-        raise _first_wrong(numbers, values) or wrong
-    words = np.mean([word.count(" ") + 1 for word in known])
-    if len(levels) == len(known):
-        return TEXT if words >= _MANY_WORDS else IDS
-    if words >= _MANY_WORDS:
+def _of_text(name: str, values: Cells, known: Cells) -> Kind | str:
+    found = survey(values)
+    if not found.is_plain:
+        if {word.lower() for word in set(known)} <= TRUTH.keys():
+            return Boolean.fit(name, values)
+        with suppress(CellError):
+            return Date.fit(name, values)
+    if not found.is_number:
+        return _of_words(name, values, known)
+    return IDS if numbers_like_ids(name, found.numbers) else Number.surveyed(name, found)
+
+
+def _of_words(name: str, values: Cells, known: Cells) -> Kind | str:
+    """Return a category if levels that are not rare have enough of the rows.
+
+    Their share is about the same in a part of the rows, while the number of levels is not.
+    """
+    levels = Counter(map(fold, known))
+    if len(levels) == 1 and len(known) == len(values):
+        return CONSTANT
+    least = least_frequency(len(values))
+    frequent = sum(count for count in levels.values() if count >= least) / len(known)
+    is_text = np.mean([word.count(" ") + 1 for word in known]) >= _MANY_WORDS
+    if frequent >= (_MOSTLY_FREQUENT if is_text else _OFTEN_FREQUENT):
+        return Category.fit(name, values)
+    if is_text:
         return TEXT
-    if len(levels) > max(_FEW_LEVELS, len(known) / 2):
-        return MANY
-    return CONSTANT if len(levels) == 1 and len(known) == len(values) else Category
-
-
-def _first_wrong(read: Any, values: Cells) -> CellError | None:
-    try:
-        read(values)
-    except CellError as error:
-        return error
-    return None
-
-
-def _share_of_numbers(known: Cells) -> float:
-    def is_number(word: str) -> bool:
-        try:
-            float(word)
-        except ValueError:
-            return False
-        return True
-
-    return float(np.mean([is_number(word) for word in known]))
+    return IDS if len(levels) == len(known) else MANY

@@ -1,16 +1,19 @@
-"""Compare learners with Euclidean distance and plain methods on the same folds.
+"""Compare learners with baselines and plain methods on the same folds.
 
 compared_methods        what is compared: baselines, plain methods, learners
+classifiers             logistic regression and gradient boosting, to know of
 tasks                   what methods learn from and are scored on: labelled rows, triplets or pairs
 scoring                 scores of a distance on the rows of a fold
+class_errors            balanced errors, the largest class, classes that are hardly ever found
 splits                  the folds, and small samples of them
 trials                  fits and scores a method on a training set
 schedule                what to run within a time budget
 fit_cost                how long that takes
 method_results          results of a method, and of two methods on the same rows
 significance            tests of the difference between two methods
-gains                   expected gains over Euclidean distance, and how sure they are
-goal_verdict            which method to use
+gains                   expected gains over the baseline, and how sure they are
+verdict                 which method to use: the answer of a comparison
+goal_verdict            how it is found
 wording                 the sentences that say so
 runner                  compare: runs every method on every fold, or within a time budget
 comparison_checkpoint   keeps finished results, so that an interrupted comparison can go on
@@ -22,10 +25,11 @@ The measures are in `nearfar.evaluate.measures`.
 
 from nearfar.comparison.compared_methods import Method, default_methods, learned_method
 from nearfar.comparison.gains import Gain
-from nearfar.comparison.goal_verdict import GoalComparison, Verdict
+from nearfar.comparison.goal_verdict import GoalComparison
 from nearfar.comparison.method_results import MethodResult
 from nearfar.comparison.runner import compare
 from nearfar.comparison.table import Comparison
+from nearfar.comparison.verdict import Verdict
 
 __all__ = [
     "Comparison",

@@ -19,7 +19,7 @@ from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from nearfar.learners.base import MetricLearner
-from nearfar.learners.classic import InverseCovariance
+from nearfar.learners.classic import LDA, InverseCovariance
 from nearfar.learners.scaler import Scaler
 from nearfar.learners.selection.auto import known_learners
 from nearfar.metrics.metric import Metric
@@ -27,13 +27,13 @@ from nearfar.metrics.search import MANHATTAN, Distance, Pairwise
 from nearfar.runtime.deadline import check_time, should_stop
 from nearfar.typing import Floats, Ints
 
-Kind = Literal["baseline", "plain", "learned"]
+Kind = Literal["baseline", "plain", "learned", "classifier"]
 Learners = Mapping[str, Any] | Iterable[Any] | None
 
 ALL = "all"
 """Names every learner that learns from the supervision."""
 
-UNSCALED, STANDARDISED = "Euclidean (unscaled)", "Euclidean (standardised)"
+UNSCALED, STANDARDISED, COSINE = "Euclidean (unscaled)", "Euclidean (standardised)", "cosine"
 _OLD_NAMES = {"Euclidean, as is": UNSCALED, "Euclidean": STANDARDISED}
 
 DEFAULT_LEARNERS = (
@@ -65,7 +65,7 @@ _NAMES = {"labels": "class labels"}
 _VALIDATION_FRACTION = 0.2
 """For learners that validate nothing by default, on classes that are new."""
 _SCIKIT_NCA = "NCA (scikit-learn)"
-_SCIKIT_NCA_MAX_ROWS = 5_000
+_SCIKIT_NCA_MAX_ROWS, _SCIKIT_NCA_LIMIT = 5_000, "needs a table of all pairs"
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,12 @@ class Method:
     Attributes
     ----------
     name : str
-    kind : {"baseline", "plain", "learned"}
-        Euclidean distance; a plain method, which costs next to nothing; or a learner.
+    kind : {"baseline", "plain", "learned", "classifier"}
+        Euclidean distance; a plain method, which costs next to nothing; a learner; or a classifier,
+        which is no distance (`classifiers`).
     fit : callable
-        Rows and labels or judgements -> Metric or Distance. That of a `MetricLearner` may also be
-        given the groups of the rows.
+        Rows and labels or judgements -> Metric, Distance or FittedClassifier. That of a
+        `MetricLearner` may also be given the groups of the rows.
     raw : bool
         Whether it takes unscaled rows, not standardised ones.
     estimator : estimator or None
@@ -87,21 +88,24 @@ class Method:
     non_negative : bool
         Whether it needs values of 0 or more.
     gives_metric : bool
-        Whether `learn` returns a metric.
+        Whether `learn` returns a metric. Other methods are compared, but not recommended.
     max_rows : float
         The most rows that it can handle.
+    limit : str
+        Why it can handle no more.
     supervision : tuple of str
         What it can learn from: of "labels", "pairs" and "triplets".
     """
 
     name: str
     kind: Kind
-    fit: Callable[..., Metric | Distance]
+    fit: Callable[..., Any]
     raw: bool = False
     estimator: Any = None
     non_negative: bool = False
     gives_metric: bool = True
     max_rows: float = float("inf")
+    limit: str = ""
     supervision: tuple[str, ...] = ANY_SUPERVISION
 
     @property
@@ -132,11 +136,14 @@ class Method:
         if self.non_negative and X.min() < 0:
             return "needs values of 0 or more"
         if len(X) > self.max_rows:
-            return f"needs a table of all pairs, not used beyond {self.max_rows} rows"
+            return f"{self.limit}, not used beyond {self.max_rows} rows"
         return ""
 
-    def fit_to(self, X: Floats, y: Any, groups: Ints | None = None) -> Metric | Distance:
-        """Learn a distance; nearfar's learners validate on groups that they did not learn from."""
+    def fit_to(self, X: Floats, y: Any, groups: Ints | None = None) -> Any:
+        """Learn a distance, or a classifier.
+
+        nearfar's learners validate on groups that they did not learn from.
+        """
         if groups is None or not isinstance(self.estimator, MetricLearner):
             return self.fit(X, y)
         return self.fit(X, y, groups)
@@ -184,7 +191,7 @@ def default_methods(
     methods = [
         Method(UNSCALED, "baseline", _euclidean, raw=True),
         Method(STANDARDISED, "baseline", _euclidean),
-        Method("cosine", "plain", _cosine, raw=True),
+        Method(COSINE, "plain", _cosine, raw=True),
         Method("L1", "plain", _manhattan, gives_metric=False),
         Method("chi-square", "plain", _chi_square, raw=True, non_negative=True, gives_metric=False),
         Method("inverse covariance", "plain", partial(_fit_learner, InverseCovariance()), raw=True),
@@ -208,7 +215,7 @@ def _named_estimators(
     known |= {
         name: seeded(kind, random_state)
         for name, kind in kinds.items()
-        if kind is not InverseCovariance
+        if kind not in (InverseCovariance, LDA)
     }
     able = [name for name, learner in known.items() if supervision in _learns_from(learner)]
     if chosen is None:
@@ -267,7 +274,7 @@ def seeded(kind: type[MetricLearner], random_state: int | None) -> MetricLearner
 
 
 def euclidean_metrics(X: Floats) -> dict[str, Metric]:
-    """Return the baselines as metrics: Euclidean distance on unscaled and standardised rows.
+    """Return Euclidean distance on unscaled and on standardised rows as metrics.
 
     Examples
     --------
@@ -282,6 +289,19 @@ def euclidean_metrics(X: Floats) -> dict[str, Metric]:
     }
 
 
+def baseline_metrics(X: Floats) -> dict[str, Metric]:
+    """Return what may be the reference of a comparison as metrics: Euclidean and cosine distance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.comparison.compared_methods import baseline_metrics
+    >>> baseline_metrics(np.eye(2))["cosine"]
+    <Metric: 2 features of unit length -> 2>
+    """
+    return {**euclidean_metrics(X), COSINE: _cosine(X, None)}
+
+
 def learned_method(name: str, estimator: Any) -> Method:
     """Return a learner, or another estimator with `fit` and `transform`, as a method.
 
@@ -294,7 +314,8 @@ def learned_method(name: str, estimator: Any) -> Method:
     """
     if isinstance(estimator, NeighborhoodComponentsAnalysis):
         fit = partial(_fit_scikit_nca, estimator)
-        return Method(name, "learned", fit, estimator=estimator, max_rows=_SCIKIT_NCA_MAX_ROWS)
+        limits: dict[str, Any] = {"max_rows": _SCIKIT_NCA_MAX_ROWS, "limit": _SCIKIT_NCA_LIMIT}
+        return Method(name, "learned", fit, estimator=estimator, **limits)
     # nearfar's learners scale rows themselves, by their parameter `scale`.
     return Method(
         name,
@@ -310,7 +331,7 @@ def _euclidean(X: Floats, _: Ints) -> Metric:
     return Metric.identity(X.shape[1])
 
 
-def _cosine(X: Floats, _: Ints) -> Metric:
+def _cosine(X: Floats, _: Any) -> Metric:
     return Metric(np.eye(X.shape[1]), unit_rows=True)
 
 

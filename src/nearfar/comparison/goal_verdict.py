@@ -1,11 +1,16 @@
 """Which method to use, how much it gains, and how sure that is.
 
-`GoalComparison.verdict` is the best guess: the method with the largest expected gain over Euclidean
-distance (`gains`), and how likely that gain is to be real. A plain method that does as well comes
-first.
+The reference is the best of what people do without learning: Euclidean distance on unscaled or
+standardised rows or, where it is probably better than both, cosine distance.
 
-`GoalComparison.winner` is the strict rule: methods are compared with Euclidean distance by the
-tests of `significance`, and p-values are adjusted for the number of methods (Holm).
+`GoalComparison.verdict` is the answer, and the only one: `nearfar learn` writes what it recommends,
+and reports show it. The best guess is the method with the largest expected gain over the reference
+(`gains`), of those that are metrics; a plain method that does as well comes first. It is
+recommended if it is more likely than not to be better by what makes a practical difference. If it
+is not, the reference is recommended.
+
+`GoalComparison.winner` is the strict rule: methods are compared with the reference by the tests of
+`significance`, and p-values are adjusted for the number of methods (Holm).
 
 Two methods are only compared on cells that both have. If that is one fold of several, rankings are
 not tested, because there is no test by folds; fits that were stopped early are not compared at all.
@@ -14,11 +19,10 @@ not tested, because there is no test by folds; fits that were stopped early are 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, Literal
 
 import numpy as np
 
+from nearfar.comparison.compared_methods import COSINE
 from nearfar.comparison.gains import (
     Gain,
     Observed,
@@ -28,6 +32,7 @@ from nearfar.comparison.gains import (
 )
 from nearfar.comparison.method_results import MethodResult, paired
 from nearfar.comparison.significance import fold_test, holm, judgement_test, row_test, sign_test
+from nearfar.comparison.verdict import EVEN, PROBABLE, Category, Verdict, categorise
 from nearfar.comparison.wording import Wording
 from nearfar.constraints.folds import joined_classes
 from nearfar.evaluate.intervals import group_variance, mean_interval
@@ -35,71 +40,7 @@ from nearfar.evaluate.measures import measure_of
 from nearfar.evaluate.overlap import OverlappingJudgements
 from nearfar.typing import Ints, Vector
 
-Category = Literal[
-    "clearly better",
-    "probably better",
-    "no difference that matters",
-    "too few rows to tell",
-    "nothing to compare",
-]
-
-CLEAR, PROBABLE = 0.95, 0.75
-"""Probabilities from which a method is clearly and probably better."""
-EVEN = 0.5
-"""A method does as well as another if that is better with at most this probability."""
-
 SIGNIFICANCE_LEVEL = 0.05
-
-
-class BaseVerdict:
-    """What all verdicts have: a category and a headline."""
-
-    category: Any
-    headline: str
-
-    @property
-    def helps(self) -> bool:
-        """Whether the method is clearly or probably better."""
-        return self.category in ("clearly better", "probably better")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the verdict as plain numbers and strings."""
-        return dict(vars(self))
-
-    def __str__(self) -> str:
-        return self.headline
-
-
-@dataclass(frozen=True)
-class Verdict(BaseVerdict):
-    """Which method to use for a goal.
-
-    Attributes
-    ----------
-    method : str or None
-        The best guess; None if no other method was tried.
-    reference : str
-        The Euclidean distance that it is compared with.
-    category : str
-        "clearly better" (at least 95 % sure), "probably better" (at least 75 % sure), "no
-        difference that matters" (at most 25 % sure, or worse when tried), "too few rows to tell"
-        (in between), or "nothing to compare".
-    gain, low, high : float
-        Expected gain over the reference and its 90 % interval, by the measure of the goal.
-    probability : float
-        Probability that the gain makes a practical difference (`gains.smallest_gain`).
-    headline : str
-        All of this in words.
-    """
-
-    method: str | None
-    reference: str
-    category: Category
-    gain: float
-    low: float
-    high: float
-    probability: float
-    headline: str
 
 
 class GoalComparison:
@@ -127,7 +68,8 @@ class GoalComparison:
     measure : Measure
         What decides.
     reference : MethodResult
-        Euclidean distance on unscaled or standardised rows, whichever is better.
+        The baseline: Euclidean distance on unscaled or standardised rows, whichever is better, or
+        cosine distance if that is probably better than both.
     p_values : dict of str to float
         p-value of each method against the reference, adjusted for their number (Holm).
     gains : dict of str to Gain
@@ -150,12 +92,23 @@ class GoalComparison:
         self.measure, self.overlap = measure_of(goal), overlap
         self._units = _units(unseen, groups) if overlap is None else None
         self.noise = self.measure.noise if unseen is None else self.measure.class_noise
-        baselines = [result for result in results if result.method.kind == "baseline"]
-        self.reference = self._best(baselines[::-1])
+        self.reference = self._reference()
         self.p_values = self._adjusted_p_values()
         self._levels = self._levels_of_data()
         self.gains = {n: g for level in self._levels for n, g in self._gains(level).items()}
         self.verdict = self._verdict()
+
+    def _reference(self) -> MethodResult:
+        """Return the best of what people do without learning."""
+        baselines = [r for r in self.results if r.method.kind == "baseline"]
+        cosine = next((r for r in self.results if r.name == COSINE), None)
+        if cosine is not None and not baselines:
+            return cosine
+        euclidean = self._best(baselines[::-1])
+        if cosine is None or cosine.extent < euclidean.extent:
+            return euclidean
+        better = self.probability_better(cosine, euclidean) >= PROBABLE
+        return cosine if better else euclidean
 
     def loss(self, result: MethodResult) -> float:
         """Mean loss by the measure of the goal; 1 if nothing could be scored."""
@@ -243,7 +196,7 @@ class GoalComparison:
 
     @property
     def winner(self) -> MethodResult | None:
-        """The best of the methods that are significantly better than Euclidean distance, or None.
+        """The best of the methods that are significantly better than the reference, or None.
 
         It is the best plain one of them, unless the best of all is significantly better. Of methods
         tried on different data, those with the most training rows count; of these, one with fewer
@@ -263,10 +216,9 @@ class GoalComparison:
         return self._best(as_good) if as_good else best
 
     @property
-    def best(self) -> MethodResult | None:
-        """The method of the verdict, or None if it does not promise to gain anything."""
-        named = [result for result in self.results if result.name == self.verdict.method]
-        return next((result for result in named if self.promises(result)), None)
+    def recommended(self) -> MethodResult | None:
+        """The result of the method that the verdict recommends; None if nothing was compared."""
+        return next((r for r in self.results if r.name == self.verdict.recommended), None)
 
     def promises(self, result: MethodResult) -> bool:
         """Tell whether a method is expected to gain something, and was not worse when tried."""
@@ -289,7 +241,8 @@ class GoalComparison:
         levels: dict[float, list[MethodResult]] = {}
         for result in self.results:
             untried = result.stopped_early or paired(result, self.reference) is None
-            if result.method.kind != "baseline" and not untried:
+            compared = result.method.kind != "baseline" and result is not self.reference
+            if compared and not untried:
                 levels.setdefault(result.n_train, []).append(result)
         return [levels[n_train] for n_train in sorted(levels, reverse=True)]
 
@@ -309,39 +262,56 @@ class GoalComparison:
 
     def _verdict(self) -> Verdict:
         """Return the best guess on the most data on which a method is better, or on the most."""
-        verdicts = [self._verdict_on(number) for number in range(len(self._levels))]
+        levels = [[r for r in level if r.method.gives_metric] for level in self._levels]
+        levels = [level for level in levels if level]
+        verdicts = [self._verdict_on(levels[number:]) for number in range(len(levels))]
         found = next((verdict for verdict in verdicts if verdict.helps), None)
         if found is not None or verdicts:
             return found or verdicts[0]
         headline = Wording(self.measure, self.reference).untried()
-        category: Category = "nothing to compare"
-        return Verdict(None, self.reference.name, category, 0.0, -math.inf, math.inf, 0.0, headline)
+        nothing: Category = "nothing to compare"
+        unknown = 0.0, -math.inf, math.inf, 0.0
+        return Verdict(None, None, self.reference.name, nothing, *unknown, headline)
 
-    def _verdict_on(self, number: int) -> Verdict:
-        """Return the best guess among the methods of a level."""
-        level = self._levels[number]
-        best = self._best_guess(level)
-        plain = self._best_of_kind("plain", [level])
+    def _verdict_on(self, levels: list[list[MethodResult]]) -> Verdict:
+        """Return the best guess among the methods of the first level."""
+        best, plain = self._best_guess(levels[0]), self._best_of_kind("plain", levels[:1])
         as_good = plain is not None and self.probability_better(best, plain) < EVEN
         chosen = plain if plain is not None and as_good else best
         gain = self.gains[chosen.name]
         category = categorise(gain.probability, promising=self.promises(chosen))
+        likely = gain.probability >= EVEN and self.difference(chosen, self.reference) > 0
+        used = chosen if likely else self.reference
         wording = Wording(self.measure, self.reference)
-        if category == "no difference that matters":
-            headline = wording.unchanged(chosen, gain)
+        if used is self.reference:
+            undecided = category == "too few rows to tell"
+            headline = (wording.tied if undecided else wording.unchanged)(chosen, gain)
         else:
+            helps = category != "too few rows to tell"
             headline = (
-                wording.undecided(chosen, gain)
-                if category == "too few rows to tell"
-                else wording.recommended(chosen, category, gain)
+                wording.recommended(chosen, category, gain)
+                if helps
+                else wording.leaning(chosen, gain)
             )
             other = plain
             if chosen.method.kind == "plain":
-                other = self._best_of_kind("learned", self._levels[number:])
+                other = self._best_of_kind("learned", levels)
             if other is not None:
                 headline += wording.beside(chosen, other, self._manner(chosen, other))
+        headline += self._better_without_file(wording, used)
         figures = gain.gain, gain.low, gain.high, gain.probability
-        return Verdict(chosen.name, self.reference.name, category, *figures, headline)
+        names = used.name, chosen.name, self.reference.name
+        return Verdict(*names, category, *figures, headline)
+
+    def _better_without_file(self, wording: Wording, used: MethodResult) -> str:
+        """Name the best distance that does better than what is recommended, and is no metric."""
+        better = [
+            result
+            for level in self._levels
+            for result in level
+            if not result.method.gives_metric and self.probability_better(result, used) >= EVEN
+        ]
+        return wording.without_file(used, self._best(better)) if better else ""
 
     def _best_guess(self, level: list[MethodResult]) -> MethodResult:
         """Return the method with the largest expected gain.
@@ -368,7 +338,7 @@ class GoalComparison:
     def _manner(self, chosen: MethodResult, other: MethodResult) -> str:
         probability = self.probability_better(chosen, other)
         if probability < EVEN:
-            return "does as well"
+            return "tie"
         return "may do as well" if probability < PROBABLE else ""
 
     def _best(self, results: list[MethodResult]) -> MethodResult:
@@ -388,27 +358,3 @@ def _units(unseen: Ints | None, groups: Ints | None) -> Ints | None:
     if unseen is None or groups is None:
         return groups if unseen is None else unseen
     return joined_classes(unseen, groups)
-
-
-def categorise(probability: float, *, promising: bool = True) -> Category:
-    """Return what a probability means in words.
-
-    Parameters
-    ----------
-    probability : float
-        That a method is better.
-    promising : bool
-        Whether it was not worse when it was tried.
-
-    Examples
-    --------
-    >>> from nearfar.comparison.goal_verdict import categorise
-    >>> categorise(0.96), categorise(0.6)
-    ('clearly better', 'too few rows to tell')
-    """
-    if probability >= CLEAR:
-        return "clearly better"
-    if probability >= PROBABLE:
-        return "probably better"
-    possible = promising and probability > 1 - PROBABLE
-    return "too few rows to tell" if possible else "no difference that matters"

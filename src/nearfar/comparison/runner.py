@@ -10,21 +10,22 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_X_y
 
+from nearfar.comparison.classifiers import reference_classifiers
 from nearfar.comparison.compared_methods import Learners, default_methods
 from nearfar.comparison.comparison_checkpoint import ComparisonCheckpoint
 from nearfar.comparison.schedule import run_within
-from nearfar.comparison.splits import Splits, class_folds, row_folds
+from nearfar.comparison.splits import Splits, class_folds, is_count, row_folds
 from nearfar.comparison.table import Comparison
 from nearfar.comparison.tasks import ComparisonTask, JudgedRows, LabelledRows
 from nearfar.comparison.trials import Progress, TrialRunner
-from nearfar.constraints import Pairs, Triplets, kind_of, unwrapped
-from nearfar.constraints.supervision import checked_groups
+from nearfar.constraints import Copies, Pairs, Supervision, Triplets, keep_copies_together, kind_of
 from nearfar.evaluate.measures import measures_for
+from nearfar.numerics.missing import refuse_masked, refuse_missing
 from nearfar.runtime.deadline import Clock
 from nearfar.runtime.parameters import check_parameters, choice, integer, number
+from nearfar.typing import Floats
 
 
 def compare(
@@ -36,6 +37,7 @@ def compare(
     groups: ArrayLike | None = None,
     split: Literal["rows", "classes"] = "rows",
     n_neighbors: int = 3,
+    classifiers: bool = True,
     budget: float | None = None,
     random_state: int | None = 0,
     progress: Progress | None = None,
@@ -46,7 +48,9 @@ def compare(
 
     The baselines are Euclidean distance on unscaled and on standardised rows. The plain methods are
     cosine distance, L1, chi-square (on unscaled rows, if no value is negative), the inverse
-    covariance, and for labels scikit-learn's linear discriminant analysis.
+    covariance, and for labels scikit-learn's linear discriminant analysis. The verdict compares
+    with the better baseline or, if that is probably better, as it often is for embeddings, with
+    cosine distance.
 
     Labels are scored by classification and ranking of held-out rows, triplets by the share of
     held-out ones in the right order, pairs by the area under the ROC curve of held-out ones
@@ -71,7 +75,8 @@ def compare(
         are fitted without groups. Significance, gains and intervals count groups instead of rows.
         With split="classes", classes that share a group stay together. Triplets and pairs between
         groups that are learned from and groups that are held out are dropped; `cv` is then a
-        number of folds.
+        number of folds. By default, copies of a row are a group, and judgements of copies count as
+        judgements of the first of them, unless `cv` is a splitter.
     split : {"rows", "classes"}, default="rows"
         What folds of labels hold out. With "classes", methods learn from some classes, and rows of
         the others are classified and ranked by each other: it is how a metric does on classes that
@@ -80,6 +85,10 @@ def compare(
         significance counts classes instead of rows.
     n_neighbors : int, default=3
         Number of neighbours that vote.
+    classifiers : bool, default=True
+        Whether logistic regression and gradient boosting classify the same test rows. They are no
+        metrics, but tell which error can be expected; they learn from at most 20,000 rows, and are
+        not recommended. Not with split="classes".
     budget : float, optional
         Time limit in seconds. Every method first runs on a small sample of one fold, the better
         half of the learners then on more rows, and the best on all folds. Methods that do not
@@ -134,6 +143,7 @@ def compare(
         raise ValueError("A checkpoint needs an integer random_state.")
     seed = int(check_random_state(random_state).randint(1 << 31))
     kind = kind_of(y)
+    refuse_masked(X, "X")
     if kind == "chunklets":
         raise ValueError("Chunklets cannot be held out; give labels, Triplets or Pairs.")
     task: ComparisonTask
@@ -144,11 +154,11 @@ def compare(
                 "triplets by anchor."
             )
         points = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        known = checked_groups(groups, len(points))
-        task = JudgedRows(points, unwrapped(y, len(points)), cv, known, random_state)
+        known, copies = _together(points, Supervision.of(y, len(points), groups=groups), cv)
+        task = JudgedRows(points, known.given, cv, known.groups, random_state)
         compared = [version("nearfar"), points, vars(task.judgements), task.splits.folds, seed]
     else:
-        task = _labelled(X, y, cv, groups, split, n_neighbors, random_state, seed)
+        task, copies = _labelled(X, y, cv, groups, split, n_neighbors, random_state, seed)
         compared = [version("nearfar"), task.X, task.y, task.splits.folds, n_neighbors, seed]
     if task.groups is not None:
         compared.append(task.groups)
@@ -157,6 +167,9 @@ def compare(
     if split == "classes":
         methods = [method.for_new_classes() for method in methods]
         compared.append(split)
+    elif classifiers and isinstance(task, LabelledRows):
+        n_classes = int(task.y.max()) + 1
+        methods += reference_classifiers(task.X.shape[1], n_classes, random_state)
     folds = task.splits.folds
     with ComparisonCheckpoint(checkpoint, compared, task.splits, measures, clock=clock) as kept:
         runner = TrialRunner(task, methods, kept, progress=progress, clock=clock)
@@ -174,8 +187,22 @@ def compare(
         overlap=task.overlap,
         unseen=task.unseen,
         groups=task.groups,
-        note=task.note,
+        labels=np.asarray(y) if kind == "labels" else None,
+        note=" ".join([task.note, f"{copies}, unless groups are given." if copies else ""]).strip(),
     )
+
+
+def _together(X: Floats, known: Any, cv: Any) -> tuple[Any, Copies | None]:
+    """Keep copies of rows together in folds, unless the user splits."""
+    if not is_count(cv):
+        return known, None
+    found, copies = keep_copies_together(X, known)
+    n_different = len(X) - len(copies or ())
+    if copies is not None and known.kind == "labels" and cv > n_different:
+        raise ValueError(
+            f"cv must be from 2 to {n_different}, the number of different rows; got {cv}."
+        )
+    return found, copies
 
 
 def _labelled(
@@ -187,25 +214,26 @@ def _labelled(
     n_neighbors: int,
     random_state: int | None,
     seed: int,
-) -> LabelledRows:
+) -> tuple[LabelledRows, Copies | None]:
+    refuse_missing(y, "y")
     points, labels = check_X_y(X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
-    check_classification_targets(labels)
-    codes = np.unique(labels, return_inverse=True)[1]
-    known = checked_groups(groups, len(points))
+    known, copies = _together(points, Supervision.of(labels, len(points), groups=groups), cv)
+    codes = known.codes
     among_test_rows = split == "classes"
     split_rows = class_folds if among_test_rows else row_folds
-    folds = split_rows(codes, cv, known, random_state)
+    folds = split_rows(codes, cv, known.groups, random_state)
     check_parameters({"n_neighbors": integer(at_least=1)}, {"n_neighbors": n_neighbors})
     smallest = min(len(test) - 1 if among_test_rows else len(train) for train, test in folds)
     if n_neighbors > smallest:
         raise ValueError(f"n_neighbors must be from 1 to {smallest}; got {n_neighbors}.")
     splits = Splits(folds, codes, n_neighbors=n_neighbors, seed=seed)
-    return LabelledRows(
+    task = LabelledRows(
         points,
         codes,
         splits,
         n_neighbors=n_neighbors,
         seed=seed,
         unseen=among_test_rows,
-        groups=known,
+        groups=known.groups,
     )
+    return task, copies

@@ -10,6 +10,9 @@ Successive halving over the stages of `Splits`: small samples of one fold, that 
    whichever is better; by judgements there is one.
 3. The rest of the time goes to the others, best first, wherever the predicted time fits.
 
+Reference classifiers have a small part of the budget: the first cell, then whole folds as far as
+the predicted time fits.
+
 Baselines and plain methods take part in every stage, before the learners. Given enough time, all
 methods finish all folds, and the result is the same as without a budget.
 
@@ -37,6 +40,8 @@ _SAFETY_FACTOR = 1.3
 """Fits may take longer than predicted by this factor."""
 _GRACE_FACTOR = 3.0
 """A fit that does not stop early is given up after this multiple of its share."""
+_CLASSIFIER_SHARE = 0.1
+"""Part of the budget for reference classifiers."""
 _PLANNED_SHARE = 0.8
 """Part of the remaining time that learners which plan their time divide among their fits."""
 
@@ -61,6 +66,7 @@ class _Schedule:
 
     def run(self) -> None:
         self._first_results()
+        self._classifiers()
         kept = self._learners(0)
         for number in range(1, len(self.stages)):
             self._simple_methods(number)
@@ -100,6 +106,15 @@ class _Schedule:
         for method in self._running("plain"):
             for cell in self.stages[number]:
                 self._run(method, cell, self.left * _SHARE_OF_REST)
+
+    def _classifiers(self) -> None:
+        """Run the reference classifiers on the first cell, and on folds that fit their time."""
+        end = self.runner.now() + _CLASSIFIER_SHARE * self.left
+        for cell in dict.fromkeys([self.stages[0][0], *self.runner.splits.full]):
+            for method in self._running("classifier"):
+                left = end - self.runner.now()
+                if self._predicted_cell(method, cell) * _SAFETY_FACTOR <= left:
+                    self._run(method, cell, left)
 
     def _advance(self, methods: list[Method], number: int, seconds: float) -> None:
         """Run methods on a stage: cheapest first, or if it is the last, best first."""
@@ -209,7 +224,8 @@ class _Schedule:
         ]
         without = [m for m in self.runner.running() if self._reached(m) < 0]
         plain = [m for m in self._running("plain") if 0 <= self._reached(m) < last]
-        return plain + ordered + without
+        classifiers = [m for m in self._running("classifier") if 0 <= self._reached(m) < last]
+        return plain + ordered + without + classifiers
 
     def _best_first(self, methods: list[Method], number: int) -> list[Method]:
         """Sort by the best rank on the first cell of a stage, over the goals."""

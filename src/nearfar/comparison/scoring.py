@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearfar.evaluate.measures import Rankings, Voters, measures_for
+from nearfar.comparison.classifiers import FittedClassifier
+from nearfar.evaluate.measures import ERROR, Rankings, Voters, measures_for
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import Distance, Gallery, Search
 from nearfar.typing import Floats, Ints, Vector
@@ -51,6 +52,23 @@ def known_mean(values: Vector) -> float:
     return float(known.mean()) if len(known) else float("nan")
 
 
+def classified_rows(n_test: int, n_train: int, random_state: int | None = 0) -> Ints:
+    """Return the test rows that are classified: all, or a random sample of many."""
+    order = np.random.default_rng(random_state).permutation(n_test)
+    return np.sort(order[: max(_CLASSIFIED_ROWS, _CLASSIFIED_DISTANCES // n_train)])
+
+
+def score_classifier(
+    classifier: FittedClassifier, test: tuple[Floats, Ints], n_train: int, random_state: int | None
+) -> Scores:
+    """Return the errors of a classifier on the test rows that distances are scored on, too."""
+    X, y = test
+    losses = {measure.name: np.full(len(X), np.nan) for measure in measures_for("labels")}
+    rows = classified_rows(len(X), n_train, random_state)
+    losses[ERROR.name][rows] = classifier.predict(X[rows]) != y[rows]
+    return Scores(losses)
+
+
 def score_distance(
     distance: Metric | Distance,
     gallery: tuple[Floats, Ints],
@@ -87,8 +105,8 @@ def score_distance(
     X, y = gallery
     X_test, y_test = gallery if test is None else test
     among = test is None
+    classified = classified_rows(len(X_test), len(X), random_state)
     order = np.random.default_rng(random_state).permutation(len(X_test))
-    classified = np.sort(order[: max(_CLASSIFIED_ROWS, _CLASSIFIED_DISTANCES // len(X))])
     ranked = np.sort(order[: max(_RANKED_ROWS, _RANKED_DISTANCES // len(X))])
     if among:
         classified = classified[np.bincount(y)[y[classified]] > 1]

@@ -13,9 +13,6 @@ Rankings must pass two tests on the mean difference in average precision:
   Nadeau, Y. Bengio: Inference for the generalization error, Machine Learning 52, 2003). It covers
   the variation between training sets.
 
-Searches with judged results must pass the same test by folds, and Student's test by queries, which
-are independent because they search among documents and not among each other.
-
 Judgements are compared by Student's test over groups, with the variance of `evaluate.overlap`,
 which allows for the rows that they share.
 """

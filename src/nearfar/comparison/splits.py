@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
+from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils import check_random_state
 
 from nearfar.constraints import Pairs, Supervision, Triplets, kind_of
@@ -161,12 +161,15 @@ def row_folds(y: Ints, cv: Any, groups: Ints | None, random_state: int | None) -
     """Return the training and test rows of each fold, checked."""
     if is_count(cv):
         most, what = int(np.bincount(y).max()), "the size of the largest class"
-        if groups is not None:
-            most, what = int(groups.max()) + 1, "the number of groups"
+        n_groups = len(y) if groups is None else int(groups.max()) + 1
+        if n_groups < most:
+            most, what = n_groups, "the number of groups"
         if not 2 <= cv <= most:
             raise ValueError(f"cv must be from 2 to {most}, {what}; got {cv}.")
-        kind = StratifiedKFold if groups is None else StratifiedGroupKFold
-        cv = kind(int(cv), shuffle=True, random_state=random_state)
+        if groups is None:
+            cv = StratifiedKFold(int(cv), shuffle=True, random_state=random_state)
+        else:
+            cv = group_splitter(int(cv), n_groups, random_state)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
         folds = _split(check_cv(cv, y, classifier=True), y, groups)

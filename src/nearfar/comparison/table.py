@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from nearfar.comparison.class_errors import LargestClass, hardly_found, hardly_found_text
 from nearfar.comparison.compared_methods import current_name
 from nearfar.comparison.goal_verdict import GoalComparison
 from nearfar.comparison.method_results import NO_TIME, MethodResult, paired
@@ -15,7 +17,11 @@ from nearfar.comparison.table_columns import EARLY, TableColumns
 from nearfar.comparison.wording import described
 from nearfar.evaluate.measures import Measure
 from nearfar.evaluate.overlap import OverlappingJudgements
+from nearfar.runtime.notes import Note
 from nearfar.typing import Ints
+
+NO_METRIC = "not metrics: no neighbours, no search, but errors to know of"
+"""Heading of the part of the table that has classifiers."""
 
 
 class Comparison(Mapping[str, MethodResult]):
@@ -37,6 +43,8 @@ class Comparison(Mapping[str, MethodResult]):
         The class of each row, if methods were tested on classes that they did not learn from.
     groups : array of shape (n_rows,), optional
         The group of each row, if no group is on both sides of a fold.
+    labels : array of shape (n_rows,), optional
+        The class of each row, for balanced errors and the largest class.
     note : str, optional
         More to say below the table.
 
@@ -44,10 +52,14 @@ class Comparison(Mapping[str, MethodResult]):
     ----------
     results : list of MethodResult
         Methods with results on all folds (`MethodResult.complete`) or, for lack of time, on less.
+    classifiers : list of MethodResult
+        Reference classifiers, which are no distances (`comparison.classifiers`).
+    largest_class : LargestClass or None
+        The largest class, and the errors of always naming it.
     left_out : list of MethodResult
-        The others, each with a `note` that says why.
+        What was not run, each with a `note` that says why.
     goals : dict of str to GoalComparison
-        Which methods are better than Euclidean distance, for each goal.
+        What to use, and which methods are better than the baseline, for each goal.
     """
 
     def __init__(
@@ -62,20 +74,27 @@ class Comparison(Mapping[str, MethodResult]):
         overlap: OverlappingJudgements | None = None,
         unseen: Ints | None = None,
         groups: Ints | None = None,
+        labels: NDArray[Any] | None = None,
         note: str = "",
     ) -> None:
-        self.results = [result for result in results if not result.note]
+        run = [result for result in results if not result.note]
+        self.results = [result for result in run if result.method.kind != "classifier"]
+        self.classifiers = [result for result in run if result.method.kind == "classifier"]
         self.left_out = [result for result in results if result.note]
         self.n_neighbors, self.n_folds, self.n_rows = n_neighbors, n_folds, n_rows
         if not any(result.method.kind == "baseline" for result in self.results):
-            raise ValueError(f"Euclidean distance {self.left_out[0].note}.")
+            raise ValueError(f"{self.left_out[0].name} {self.left_out[0].note}.")
         self.n_judgements = None if overlap is None else len(overlap)
         n_unseen = None if unseen is None else len(np.unique(unseen))
         self.split = "rows" if unseen is None else "classes"
         self.n_groups = None if groups is None else len(np.unique(groups))
         self.note = note
+        self.labels = labels
+        self.largest_class = (
+            None if labels is None or unseen is not None else LargestClass.of(labels)
+        )
         self._columns = TableColumns(
-            supervision, n_neighbors, self.n_judgements or 0, n_unseen, self.n_groups
+            supervision, n_neighbors, self.n_judgements or 0, n_unseen, self.n_groups, labels
         )
         self.goals: dict[str, GoalComparison] = {
             measure.goal: GoalComparison(
@@ -103,7 +122,11 @@ class Comparison(Mapping[str, MethodResult]):
     @property
     def not_tried(self) -> list[str]:
         """Names of the methods that were left out for lack of time."""
-        return [result.name for result in self.left_out if result.note == NO_TIME]
+        return [
+            result.name
+            for result in self.left_out
+            if result.note == NO_TIME and result.method.kind != "classifier"
+        ]
 
     @property
     def partly_tried(self) -> dict[str, str]:
@@ -138,9 +161,28 @@ class Comparison(Mapping[str, MethodResult]):
 
     @property
     def verdicts(self) -> list[str]:
-        """The lines of the verdict: what was not tried, then one line for each goal."""
-        lines = [self._verdict_line(goal) for goal in self.goals.values()]
-        return [self._short_of_time(), *lines] if self.incomplete else lines
+        """The lines of the verdict: what to know first, then one line for each goal."""
+        return [*(note.text for note in self.findings), *self.recommendations]
+
+    @property
+    def recommendations(self) -> list[str]:
+        """What to use, one line for each goal."""
+        return [self._verdict_line(goal) for goal in self.goals.values()]
+
+    @property
+    def findings(self) -> list[Note]:
+        """What was not tried, and what is wrong with the result, if anything is."""
+        found = [Note(self._short_of_time(), warning=True)] if self.incomplete else []
+        if self.labels is None or self.largest_class is None:
+            return found
+        used = self.classification.recommended or self.classification.reference
+        largest = self.largest_class
+        if used.error >= largest.error:
+            found.append(Note(_useless(used, largest), warning=True))
+        if lost := hardly_found(self.labels, used.wrong):
+            text = hardly_found_text(used.name, lost, largest.n_classes)
+            found.append(Note(text, warning=True))
+        return found
 
     def _verdict_line(self, goal: GoalComparison) -> str:
         text = goal.verdict.headline
@@ -163,8 +205,8 @@ class Comparison(Mapping[str, MethodResult]):
     def rows(self) -> list[dict[str, Any]]:
         """Return the table as one dict of plain numbers and strings for each method.
 
-        Methods that were only partly tried come with the figures of Euclidean distance on the same
-        rows, as ``reference``.
+        Methods that were only partly tried come with the figures of the baseline on the same rows,
+        as ``reference``.
         """
         return [self._row(result) for result in self.results]
 
@@ -192,7 +234,7 @@ class Comparison(Mapping[str, MethodResult]):
     def _groups(self) -> dict[str, list[dict[str, Any]]]:
         """Rows by what the methods were tried on: all folds first, then less and less.
 
-        A group with part of the data begins with Euclidean distance on the same rows.
+        A group with part of the data begins with the baseline on the same rows.
         """
         groups: dict[str, list[dict[str, Any]]] = {}
         for result in sorted(self.results, key=lambda r: (r.complete, *r.extent[1:]), reverse=True):
@@ -217,9 +259,32 @@ class Comparison(Mapping[str, MethodResult]):
             "verdict": self.verdicts,
             **{goal: compared.verdict.to_dict() for goal, compared in self.goals.items()},
             "incomplete": self.incomplete,
+            "notes": [note.text for note in self.findings],
             "methods": self.rows(),
+            **self._known_errors(),
             "left_out": [{"name": r.name, "why": r.note} for r in self.left_out],
         }
+
+    def _known_errors(self) -> dict[str, Any]:
+        """Return what is no metric, for JSON."""
+        if self.largest_class is None:
+            return {}
+        largest = self.largest_class
+        names = ("name", "share", "error", "balanced_error")
+        return {
+            "largest_class": {name: getattr(largest, name) for name in names},
+            "classifiers": [self._columns.figures(result) for result in self.classifiers],
+        }
+
+    @property
+    def reference_rows(self) -> list[dict[str, Any]]:
+        """Figures of what is no metric: always naming the largest class, and classifiers."""
+        if self.largest_class is None:
+            return []
+        rows = [self._columns.figures(result) for result in self.classifiers]
+        for row, result in zip(rows, self.classifiers, strict=True):
+            row["name"] += f" ({result.partial})" if result.partial else ""
+        return [self._columns.largest_class(self.largest_class), *rows]
 
     def to_pandas(self) -> Any:
         """Return the table as a pandas DataFrame; needs pandas."""
@@ -232,6 +297,8 @@ class Comparison(Mapping[str, MethodResult]):
     def __str__(self) -> str:
         columns, cells_of = self._columns.headings, self._columns.cells
         groups = {data: [cells_of(row) for row in rows] for data, rows in self._groups().items()}
+        if known := self.reference_rows:
+            groups[NO_METRIC] = [cells_of(row) for row in known]
         every = [list(columns)] + [cells for group in groups.values() for cells in group]
         widths = [max(map(len, column)) for column in zip(*every, strict=True)]
         lines = [self.title, aligned(columns, widths)]
@@ -252,7 +319,7 @@ class Comparison(Mapping[str, MethodResult]):
     def legend(self) -> str:
         """What the marks mean."""
         references = {described(goal.reference) for goal in self.goals.values()}
-        reference = references.pop() if len(references) == 1 else "the better Euclidean distance"
+        reference = references.pop() if len(references) == 1 else "the best baseline"
         significant = "+ significantly better, - significantly worse"
         return f"{significant} than {reference} (p < 0.05, Holm-adjusted)."
 
@@ -260,18 +327,30 @@ class Comparison(Mapping[str, MethodResult]):
     def notes(self) -> list[str]:
         """Which methods were left out for other reasons than time, and why; early stops."""
         early = any(result.stopped_early for result in self.results)
+        not_tried = self.not_tried
         return [
             *([self.note] if self.note else []),
             *([f"{EARLY} fit stopped early, not tested."] * early),
-            *(f"Left out: {r.name} ({r.note})." for r in self.left_out if r.note != NO_TIME),
+            *(f"Left out: {r.name} ({r.note})." for r in self.left_out if r.name not in not_tried),
+            *self._sampled(),
+        ]
+
+    def _sampled(self) -> list[str]:
+        """Say which classifiers learned from a sample of the rows of a fold."""
+        rows = {r.name: (r.method.estimator.max_rows, r.cells) for r in self.classifiers}
+        return [
+            f"{name.capitalize()} learns from {limit} of {max(c.n_train for c in cells)} rows."
+            for name, (limit, cells) in rows.items()
+            if any(cell.n_train > limit for cell in cells)
         ]
 
     def to_html(self, *, verdict: bool = True) -> str:
         """Return the table, with or without the verdict, as an HTML fragment."""
         head = "".join(f'<th scope="col">{column}</th>' for column in self._columns.headings[1:])
-        body = "".join(
-            _html_group(data, rows, self._columns) for data, rows in self._groups().items()
-        )
+        groups = self._groups()
+        if known := self.reference_rows:
+            groups[NO_METRIC] = known
+        body = "".join(_html_group(data, rows, self._columns) for data, rows in groups.items())
         after = " ".join(html.escape(line) for line in [self.legend, *self.notes])
         lines = self.verdicts if verdict else []
         verdicts = "".join(f"<p><strong>{html.escape(line)}</strong></p>" for line in lines)
@@ -284,6 +363,14 @@ class Comparison(Mapping[str, MethodResult]):
 
     def _repr_html_(self) -> str:
         return self.to_html()
+
+
+def _useless(used: MethodResult, largest: LargestClass) -> str:
+    """Say that the largest class is as good a guess as any."""
+    return (
+        f"No method is better than always naming the largest class, {largest.name}: "
+        f"{100 * largest.error:.1f} % error, and {100 * used.error:.1f} % with {used.name}."
+    )
 
 
 def use_in_words(measure: Measure, n_neighbors: int) -> str:

@@ -8,14 +8,18 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from nearfar.comparison.class_errors import LargestClass, balanced_error
 from nearfar.comparison.method_results import MethodResult
 from nearfar.evaluate.measures import Measure, measures_for
 
 EARLY = "*"
+BALANCED = "balanced_error"
+_LONGEST_NAME = 16
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TableColumns:
     """Columns of a table.
 
@@ -29,6 +33,8 @@ class TableColumns:
         Number of classes, if methods were tested on classes that they did not learn from.
     n_groups : int or None
         Number of groups of rows.
+    labels : array of shape (n_rows,) or None
+        The class of each row, for balanced errors.
     """
 
     supervision: str
@@ -36,6 +42,7 @@ class TableColumns:
     n_judgements: int = 0
     n_unseen: int | None = None
     n_groups: int | None = None
+    labels: NDArray[Any] | None = None
 
     @cached_property
     def measures(self) -> list[Measure]:
@@ -45,7 +52,10 @@ class TableColumns:
     @property
     def headings(self) -> list[str]:
         """Headings of the columns; the first is empty."""
-        return ["", *(measure.heading for measure in self.measures), "fit s"]
+        headings = [measure.heading for measure in self.measures]
+        if self.labels is not None:
+            headings.insert(1, "balanced %")
+        return ["", *headings, "fit s"]
 
     def title(self, n_folds: int, n_rows: int) -> str:
         """Return the title of the table."""
@@ -74,16 +84,30 @@ class TableColumns:
             if number == 0:
                 many = len(result.errors) > 1
                 row[f"{measure.name}_std"] = float(result.errors.std(ddof=1)) if many else 0.0
+                if self.labels is not None:
+                    row[BALANCED] = balanced_error(self.labels, result.wrong)
         return row | {"fit_seconds": float(np.mean(result.seconds))}
+
+    def largest_class(self, found: LargestClass) -> dict[str, Any]:
+        """Return the figures of always naming the largest class."""
+        row = dict.fromkeys([measure.name for measure in self.measures])
+        row |= {self.measures[0].name: found.error, BALANCED: found.balanced_error}
+        name = str(found.name)
+        short = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+        return {"name": f"largest class ({short})", "folds": 0, **row, "fit_seconds": None}
 
     def cells(self, row: Mapping[str, Any]) -> list[str]:
         """Return a row as strings; marks have a place of their own, so that figures are aligned."""
         cells = [row["name"] + (f" {EARLY}" if row.get("stopped_early") else "")]
         for number, measure in enumerate(self.measures):
-            text = measure.number(row[measure.name])
+            value = row[measure.name]
+            text = "" if value is None or np.isnan(value) else measure.number(value)
             if number == 0 and row["folds"] > 1:
                 text += f" ± {measure.number(row[f'{measure.name}_std'])}"
             cells.append(
                 f"{text} {row.get(f'{measure.name}_mark') or ' '}" if measure.goal else text
             )
-        return [*cells, f"{row['fit_seconds']:.2f}"]
+            if number == 0 and self.labels is not None:
+                cells.append(measure.number(row[BALANCED]))
+        seconds = row["fit_seconds"]
+        return [*cells, "" if seconds is None else f"{seconds:.2f}"]

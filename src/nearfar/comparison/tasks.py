@@ -19,15 +19,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nearfar.comparison.scoring import Scores, score_distance
+from nearfar.comparison.classifiers import FittedClassifier
+from nearfar.comparison.scoring import Scores, score_classifier, score_distance
 from nearfar.comparison.splits import Cell, Splits, judgement_folds, judgement_groups, kinds_of
 from nearfar.constraints import Pairs, Triplets, kind_of
 from nearfar.evaluate.measures import HeldOutJudgements, measures_for
 from nearfar.evaluate.overlap import OverlappingJudgements
 from nearfar.learners.fitting import LARGEST_VALUE
 from nearfar.learners.scaler import Scaler
-from nearfar.metrics.metric import Metric
-from nearfar.metrics.search import Distance
 from nearfar.typing import Floats, Ints
 
 
@@ -78,8 +77,8 @@ class ComparisonTask(ABC):
         """Return what to learn from: rows, unscaled or standardised, and their supervision."""
 
     @abstractmethod
-    def score(self, distance: Metric | Distance, cell: Cell, *, raw: bool) -> Scores:
-        """Score a distance on what was held out."""
+    def score(self, distance: Any, cell: Cell, *, raw: bool) -> Scores:
+        """Score a distance, or a classifier of rows, on what was held out."""
 
 
 class LabelledRows(ComparisonTask):
@@ -109,12 +108,14 @@ class LabelledRows(ComparisonTask):
         groups = None if self.groups is None else self.groups[rows]
         return Training(self._rows(cell, raw)[0], self.y[rows], groups)
 
-    def score(self, distance: Metric | Distance, cell: Cell, *, raw: bool) -> Scores:
+    def score(self, distance: Any, cell: Cell, *, raw: bool) -> Scores:
         """Classify and rank the test rows by training rows, or unseen classes by each other."""
         train, test = (
             (X, self.y[rows])
             for X, rows in zip(self._rows(cell, raw), self.splits.rows(cell), strict=True)
         )
+        if isinstance(distance, FittedClassifier):
+            return score_classifier(distance, test, len(train[0]), self.seed)
         among = self.unseen is not None
         return score_distance(
             distance,
@@ -174,7 +175,7 @@ class JudgedRows(ComparisonTask):
         judgements = self.judgements.take(self.splits.rows(cell)[0])
         return Training(self._rows(raw), judgements, self.groups)
 
-    def score(self, distance: Metric | Distance, cell: Cell, *, raw: bool) -> Scores:
+    def score(self, distance: Any, cell: Cell, *, raw: bool) -> Scores:
         """Score the test judgements."""
         test = self.judgements.take(self.splits.rows(cell)[1])
         held_out = HeldOutJudgements(distance, self._rows(raw), test)

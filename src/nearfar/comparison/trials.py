@@ -16,12 +16,12 @@ from nearfar.comparison.method_results import CellResult, Trials
 from nearfar.comparison.splits import Cell
 from nearfar.comparison.tasks import ComparisonTask
 from nearfar.runtime.deadline import Clock, OutOfTimeError, deadline, early_stop
-from nearfar.runtime.threads import single_threaded_blas
+from nearfar.runtime.threads import single_threaded_libraries
 
 _BLAS_THREADS_FROM = 1e10
-"""rows x features^2 below which BLAS has one thread. More threads gain little there, and where
-other processes are busy they wait for each other: fits on 300 rows with 256 features took up to ten
-times as long."""
+"""rows x features^2 below which BLAS has one thread in methods of other packages, as it always has
+in learners. More threads gain little there, and where other processes are busy they wait for each
+other: fits on 300 rows with 256 features took up to ten times as long."""
 _SHORTEST_BUDGET = 0.1
 """Seconds for a fit of a method that plans its time."""
 
@@ -142,8 +142,10 @@ class TrialRunner:
             stack.enter_context(np.errstate(over="ignore", invalid="ignore"))
             stack.enter_context(warnings.catch_warnings())
             warnings.simplefilter("ignore", ConvergenceWarning)
+            # The comparison speaks of copies among all rows.
+            warnings.filterwarnings("ignore", message=".* stay on one side of every split")
             if training.X.size * training.X.shape[1] < _BLAS_THREADS_FROM:
-                stack.enter_context(single_threaded_blas())
+                stack.enter_context(single_threaded_libraries())
             start = self.clock()
             distance = method.fit_to(*training)
             fitted = self.clock()

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nearfar.comparison.compared_methods import COSINE, STANDARDISED, UNSCALED
 from nearfar.comparison.gains import Gain
 from nearfar.comparison.method_results import MethodResult, paired
 from nearfar.evaluate.measures import Measure
 
 _ALMOST_SURE = 0.995
+_BASELINES = {
+    UNSCALED: "Euclidean distance on unscaled rows",
+    STANDARDISED: "Euclidean distance",
+    COSINE: "cosine distance",
+}
 
 
 @dataclass(frozen=True)
@@ -19,14 +25,14 @@ class Wording:
     ----------
     measure : Measure
     reference : MethodResult
-        Euclidean distance, with which methods are compared.
+        The baseline that methods are compared with.
     """
 
     measure: Measure
     reference: MethodResult
 
     def recommended(self, chosen: MethodResult, category: str, gain: Gain) -> str:
-        """Say that a method is better than Euclidean distance."""
+        """Say that a method is better than the reference."""
         reference, found = paired(self.reference, chosen) or (self.reference, chosen)
         sure = f"{category}: {probability_text(gain.probability)}"
         return (
@@ -35,14 +41,23 @@ class Wording:
             f"{self._expected(gain)}"
         )
 
-    def undecided(self, chosen: MethodResult, gain: Gain) -> str:
-        """Say that a method may be better."""
+    def leaning(self, chosen: MethodResult, gain: Gain) -> str:
+        """Say that a method is the better guess, but not sure to be better."""
         reference, found = paired(self.reference, chosen) or (self.reference, chosen)
-        doubt = f"Too few {self._cases}" if found.complete else "Too little was tried"
         return (
-            f"{doubt} to tell: {self._measure(reference)} with "
-            f"{described(reference)}, {self._figure(found)} with {chosen.name}{_on(found)} "
-            f"(better: {probability_text(gain.probability)}). {self._expected(gain)}"
+            f"Use {chosen.name}, the better guess: {self._measure(found)} instead of "
+            f"{self._figure(reference)} with {described(reference)}{_on(found)}. "
+            f"{self._doubt(found)} to be sure (better: {probability_text(gain.probability)}). "
+            f"{self._expected(gain)}"
+        )
+
+    def tied(self, chosen: MethodResult, gain: Gain) -> str:
+        """Say that the best method and the reference cannot be told apart."""
+        reference, found = paired(self.reference, chosen) or (self.reference, chosen)
+        return (
+            f"Keep {described(reference)}: {self._measure(reference)}. A tie with the best other "
+            f"method, {chosen.name}: {self._figure(found)}{_on(found)}. {self._doubt(found)} to "
+            f"tell them apart (better: {probability_text(gain.probability)})."
         )
 
     def unchanged(self, chosen: MethodResult, gain: Gain) -> str:
@@ -64,7 +79,7 @@ class Wording:
     def beside(self, chosen: MethodResult, other: MethodResult, manner: str) -> str:
         """Say how another method does, where both were tried.
 
-        `manner` is "does as well", "may do as well", or empty if it is worse.
+        `manner` is "tie", "may do as well", or empty if it is worse.
         """
         pair = paired(chosen, other)
         if pair is None:
@@ -72,10 +87,25 @@ class Wording:
         one, two = (self._figure(result) for result in pair)
         if pair[0].cells != chosen.cells:
             return f" {other.name} has {two}, {chosen.name} {one}{_on(pair[1])}."
+        if manner == "tie":
+            return f" {other.name} does as well ({two}): a tie, which goes to the simpler method."
         if manner:
             return f" {other.name} {manner} ({two})."
         kind = "plain method" if other.method.kind == "plain" else "learner"
         return f" The best {kind}, {other.name}, has {two}."
+
+    def without_file(self, used: MethodResult, other: MethodResult) -> str:
+        """Say that a distance which is not a metric does better than what is recommended."""
+        pair = paired(used, other)
+        if pair is None:
+            return ""
+        return (
+            f" {other.name} has {self._figure(pair[1])}{_on(pair[1])}, but is not a linear map, "
+            "and cannot be written as a metric."
+        )
+
+    def _doubt(self, found: MethodResult) -> str:
+        return f"Too few {self._cases}" if found.complete else "Too little was tried"
 
     @property
     def _cases(self) -> str:
@@ -92,8 +122,16 @@ class Wording:
 
 
 def described(reference: MethodResult) -> str:
-    """Return a phrase for one of the Euclidean distances."""
-    return "Euclidean distance" + (" on unscaled rows" if reference.method.raw else "")
+    """Return a phrase for one of the baselines.
+
+    Examples
+    --------
+    >>> from nearfar.comparison import MethodResult, default_methods
+    >>> from nearfar.comparison.wording import described
+    >>> [described(MethodResult(method)) for method in default_methods([])[:3]]
+    ['Euclidean distance on unscaled rows', 'Euclidean distance', 'cosine distance']
+    """
+    return _BASELINES.get(reference.name, reference.name)
 
 
 def probability_text(probability: float) -> str:

@@ -2,6 +2,7 @@
 
 from nearfar.constraints.base import Constraints, ConstraintsOver
 from nearfar.constraints.chunklets import Chunklets
+from nearfar.constraints.copies import Copies, keep_copies_together
 from nearfar.constraints.from_labels import (
     AllTriplets,
     FarTargetTriplets,
@@ -13,7 +14,14 @@ from nearfar.constraints.from_labels import (
 )
 from nearfar.constraints.neighbor_search import Mining, mining_reports
 from nearfar.constraints.pairs import Pairs
-from nearfar.constraints.supervision import Kind, Split, Supervision, kind_of, unwrapped
+from nearfar.constraints.supervision import (
+    Kind,
+    Split,
+    Supervision,
+    check_rows_given,
+    kind_of,
+    unwrapped,
+)
 from nearfar.constraints.supervision_kinds import LabelSupervision
 from nearfar.constraints.triplets import Triplets
 
@@ -22,6 +30,7 @@ __all__ = [
     "Chunklets",
     "Constraints",
     "ConstraintsOver",
+    "Copies",
     "FarTargetTriplets",
     "Kind",
     "LabelSupervision",
@@ -35,6 +44,8 @@ __all__ = [
     "Supervision",
     "TripletStrategy",
     "Triplets",
+    "check_rows_given",
+    "keep_copies_together",
     "kind_of",
     "mining_reports",
     "unwrapped",

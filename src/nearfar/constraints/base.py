@@ -45,6 +45,13 @@ class IndexedConstraints:
     def __len__(self) -> int:
         return len(self.index)
 
+    def __array__(self, *args: Any, **kwargs: Any) -> NDArray[Any]:
+        name = type(self).__name__
+        raise TypeError(
+            f"{name} are not one target for each row. For cross-validation, pass their "
+            f"`over(len(X))` with shuffled folds; their row numbers are `index`."
+        )
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         for value in state.values():

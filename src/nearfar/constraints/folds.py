@@ -5,6 +5,8 @@ A fold is a number from 0; rows of fold -1 are never held out.
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
@@ -15,6 +17,9 @@ from nearfar.typing import Ints
 
 Random = np.random.RandomState
 
+_BALANCED_GROUPS = 5000
+"""More groups are balanced by chance, and balancing them takes a while."""
+
 
 def fold_of_rows(n: int, groups: Ints | None, n_folds: int, random: Random) -> Ints:
     """Return the fold that holds out each row, by group if there are groups."""
@@ -24,15 +29,25 @@ def fold_of_rows(n: int, groups: Ints | None, n_folds: int, random: Random) -> I
 
 
 def fold_of_groups(groups: Ints, codes: Ints | None, n_folds: int, random: Random) -> Ints:
-    """Keep groups together, with about the same share of each class in every fold."""
-    n_folds = min(n_folds, len(np.unique(groups)))
+    """Keep groups together, with about the same share of each class in every fold.
+
+    If every group is in one class, a group that is alone in its class is never held out.
+    """
+    _, first, place = np.unique(groups, return_index=True, return_inverse=True)
+    n_folds = min(n_folds, len(first))
     fold = np.full(len(groups), -1, dtype=np.intp)
     if n_folds < 2:
         return fold
-    kind = GroupKFold if codes is None else StratifiedGroupKFold
+    if codes is not None and (codes == codes[first][place]).all():
+        return fold_of_labels(codes[first], n_folds, random)[place]
+    largest = 0 if codes is None else int(np.unique(codes, return_counts=True)[1].max())
+    balanced = n_folds <= largest and len(first) <= _BALANCED_GROUPS
+    kind = StratifiedGroupKFold if balanced else GroupKFold
     folds = kind(n_folds, shuffle=True, random_state=random)
-    for number, (_, unseen) in enumerate(folds.split(groups, codes, groups)):
-        fold[unseen] = number
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
+        for number, (_, unseen) in enumerate(folds.split(groups, codes, groups)):
+            fold[unseen] = number
     return fold
 
 

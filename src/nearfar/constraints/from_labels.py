@@ -4,7 +4,8 @@ A strategy is a small frozen object that is called with points, class codes and 
 
     NearestTriplets()(X, y, random_state) -> Triplets
 
-Learners call strategies on scaled points.
+Learners call strategies on scaled points. One that looks only at distances says so, with `rotates`:
+fewer rows than features may then be coordinates in the space that they span.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ class NearestTriplets:
     """
 
     reads_rows: ClassVar[bool] = True
+    rotates: ClassVar[bool] = True
 
     targets: int = 3
     impostors: int = 3
@@ -83,7 +85,7 @@ class NearestTriplets:
             raise ValueError(f"search={self.search!r} takes no anchors; use search='anchors'.")
 
     def __call__(
-        self, X: Points, y: Ints, random_state: np.random.RandomState | None = None
+        self, X: Points, y: Ints, random_state: int | np.random.RandomState | None = None
     ) -> Triplets:
         """Build the triplets; the exact search does not use `random_state`."""
         points = X if isinstance(X, Rows) else check_array(X, dtype=[np.float64, np.float32])
@@ -122,6 +124,8 @@ class FarTargetTriplets:
            [2, 0, 3]])
     """
 
+    rotates: ClassVar[bool] = True
+
     a: int = 3
     keep: float = 0.2
 
@@ -130,7 +134,7 @@ class FarTargetTriplets:
         check_parameters({"keep": number(above=0.0, at_most=1.0)}, {"keep": self.keep})
 
     def __call__(
-        self, X: Floats, y: Ints, random_state: np.random.RandomState | None = None
+        self, X: Floats, y: Ints, random_state: int | np.random.RandomState | None = None
     ) -> Triplets:
         """Build the triplets."""
         found = class_neighbors(X, y, self.a, self.a, farthest_targets=True)
@@ -154,6 +158,7 @@ class RandomTriplets:
     """
 
     ignores_rows: ClassVar[bool] = True
+    rotates: ClassVar[bool] = True
 
     m: int
 
@@ -161,7 +166,7 @@ class RandomTriplets:
         _check_positive(m=self.m)
 
     def __call__(
-        self, X: Floats, y: Ints, random_state: np.random.RandomState | None = None
+        self, X: Floats, y: Ints, random_state: int | np.random.RandomState | None = None
     ) -> Triplets:
         """Draw the triplets; distances in X play no part."""
         rng = _random(random_state)
@@ -194,9 +199,10 @@ class AllTriplets:
     """
 
     ignores_rows: ClassVar[bool] = True
+    rotates: ClassVar[bool] = True
 
     def __call__(
-        self, X: Floats, y: Ints, random_state: np.random.RandomState | None = None
+        self, X: Floats, y: Ints, random_state: int | np.random.RandomState | None = None
     ) -> Triplets:
         """List the triplets; distances in X play no part."""
         blocks = [np.empty((0, 3), dtype=np.intp)]
@@ -220,6 +226,7 @@ class RandomPairs:
     """
 
     ignores_rows: ClassVar[bool] = True
+    rotates: ClassVar[bool] = True
 
     m: int | None = None
     similar: float = 0.5
@@ -231,7 +238,7 @@ class RandomPairs:
         check_parameters({"similar": rule}, {"similar": self.similar})
 
     def __call__(
-        self, X: Floats, y: Ints, random_state: np.random.RandomState | None = None
+        self, X: Floats, y: Ints, random_state: int | np.random.RandomState | None = None
     ) -> Pairs:
         """Draw the pairs; distances in X play no part."""
         rng = _random(random_state)
@@ -288,8 +295,10 @@ def _cross(anchors: Ints, targets: Ints, impostors: Ints) -> Triplets:
     return Triplets(np.column_stack([anchor[whole], near[whole], far[whole]]))
 
 
-def _random(random_state: np.random.RandomState | None) -> np.random.RandomState:
-    return np.random.RandomState() if random_state is None else random_state
+def _random(random_state: int | np.random.RandomState | None) -> np.random.RandomState:
+    if isinstance(random_state, np.random.RandomState):
+        return random_state
+    return np.random.RandomState(random_state)
 
 
 def _check_positive(**numbers: int) -> None:

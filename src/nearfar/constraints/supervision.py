@@ -31,6 +31,7 @@ from nearfar.constraints.folds import (
 from nearfar.constraints.from_labels import PairStrategy, TripletStrategy
 from nearfar.constraints.pairs import Pairs
 from nearfar.constraints.triplets import Triplets
+from nearfar.numerics.missing import refuse_missing
 from nearfar.typing import Floats, Ints, Vector
 
 Kind = Literal["labels", "numbers", "triplets", "pairs", "chunklets", "nothing"]
@@ -125,6 +126,7 @@ class Supervision(ABC):
             constraints = unwrapped(y, n_rows)
             constraints.check(n_rows)
             return made(constraints, n_rows, groups=group)
+        refuse_missing(y, "y")
         values = column_or_1d(np.asarray(y))
         if len(values) != n_rows:
             raise ValueError(
@@ -250,10 +252,31 @@ def kind_of(y: Any, *, numbers: bool = False) -> Kind:
     return _OF_CONSTRAINTS.get(type(unwrapped(y)), "numbers" if numbers else "labels")
 
 
+def check_rows_given(X: Any, y: Any) -> None:
+    """Raise ValueError if there are constraints and no rows: X is None, or the constraints.
+
+    Examples
+    --------
+    >>> from nearfar import LSML, Triplets
+    >>> LSML().fit(Triplets([[0, 1, 2]]))
+    Traceback (most recent call last):
+    ...
+    ValueError: A metric measures distances of vectors, and triplets alone have none; pass ...
+    """
+    given = y if X is None else X
+    kind = _OF_CONSTRAINTS.get(type(unwrapped(given)))
+    if kind is not None:
+        raise ValueError(
+            f"A metric measures distances of vectors, and {kind} alone have none; pass a vector "
+            f"for each object as the rows of X: fit(X, {kind})."
+        )
+
+
 def checked_groups(groups: ArrayLike | None, n_rows: int) -> Ints | None:
     """Return the group of each row as a number from 0, or raise ValueError."""
     if groups is None:
         return None
+    refuse_missing(groups, "groups")
     values = np.asarray(groups)
     if values.shape != (n_rows,):
         raise ValueError(f"groups need one value per row ({n_rows}); got shape {values.shape}.")

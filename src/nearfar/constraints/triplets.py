@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.model_selection import GroupKFold
+from sklearn.utils.validation import check_array
 
 from nearfar.constraints.base import (
     IndexedConstraints,
@@ -137,6 +138,60 @@ class Triplets(IndexedConstraints):
         weights = checked_weights(weight, len(index), "Triplets")
         different = (np.diff(np.sort(index, axis=1), axis=1) > 0).all(axis=1)
         return X, cls(index[different], None if weights is None else weights[different])
+
+    @classmethod
+    def from_quadruplets(
+        cls, X: ArrayLike, index: ArrayLike, weight: ArrayLike | None = None
+    ) -> tuple[Floats, Triplets]:
+        """Turn "a and b are nearer than c and d" into triplets, and add the rows that they need.
+
+        A linear metric depends on differences of rows alone. So a quadruplet is the triplet
+        (a, b, a + d - c), and the last of these is a new row, unless the two pairs share a row.
+        Learn with ``scale="standard"``, ``"unit"`` or None, and without a kernel: angles and
+        kernels depend on more than differences.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        index : array-like of shape (n_quadruplets, 4)
+            Row numbers (a, b, c, d) of X.
+        weight : array-like of shape (n_quadruplets,), optional
+
+        Returns
+        -------
+        X : array of shape (n_samples + n_new, n_features)
+            The rows, and new ones after them.
+        triplets : Triplets
+            A triplet for each quadruplet, in the same order.
+
+        Examples
+        --------
+        >>> from nearfar import Triplets
+        >>> X, triplets = Triplets.from_quadruplets([[0], [1], [5], [8]], [[0, 1, 2, 3]])
+        >>> X.ravel(), triplets.index
+        (array([0., 1., 5., 8., 3.]), array([[0, 1, 4]]))
+        """
+        points = check_array(X, dtype=[np.float64, np.float32], input_name="X")
+        rows = checked_rows(index, 4, "Quadruplets")
+        if rows.size and rows.max() >= len(points):
+            raise ValueError(f"Quadruplets refer to row {rows.max()}; X has {len(points)} rows.")
+        same = np.flatnonzero((rows[:, 0] == rows[:, 1]) | (rows[:, 2] == rows[:, 3]))
+        if len(same):
+            raise ValueError(
+                f"Quadruplet {same[0]} {rows[same[0]].tolist()}: the rows of a pair are the same."
+            )
+        anchor, near, start, far = rows.T.copy()
+        for ends in ([1, 0, 2, 3], [0, 1, 3, 2], [1, 0, 3, 2]):
+            swapped = rows[:, ends].T
+            shared = (swapped[0] == swapped[2]) & (anchor != start)
+            anchor, near, start, far = np.where(shared, swapped, (anchor, near, start, far))
+        apart = np.flatnonzero(anchor != start)
+        new, place = np.unique(
+            np.column_stack([anchor, far, start])[apart], axis=0, return_inverse=True
+        )
+        far[apart] = len(points) + place.ravel()
+        added = points[new[:, 0]] + (points[new[:, 1]] - points[new[:, 2]])
+        return np.vstack([points, added]), cls(np.column_stack([anchor, near, far]), weight)
 
     @classmethod
     def from_pairs(cls, pairs: Pairs) -> Triplets:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterable
 from typing import Any
@@ -14,6 +13,7 @@ from nearfar.datasets.catalogue import ALIASES, COLLECTIONS, DESCRIPTIONS
 from nearfar.datasets.dataset import Dataset
 from nearfar.datasets.generators import make_circles
 from nearfar.datasets.npz_files import FOLDER_VARIABLE, dataset_files
+from nearfar.runtime.suggestions import did_you_mean
 
 _SKLEARN_LOADERS = {
     "digits": "load_digits",
@@ -138,6 +138,5 @@ def _not_found(name: str, files: Iterable[str]) -> str:
             f"it. {listing}"
         )
     known = {*_BUNDLED, *ALIASES, *files, *openml.SETS, *DESCRIPTIONS}
-    close = difflib.get_close_matches(name.lower().removesuffix(".npz"), sorted(known))
-    hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+    hint = did_you_mean(name.lower().removesuffix(".npz"), known)
     return f"There is no dataset {name!r}.{hint} {listing}"

@@ -41,13 +41,15 @@ class ExportTarget:
     help : str
         What is written, such as "an ONNX model".
     write : callable
-        Takes a metric, a path and the options by name; writes the file, and returns what it is in
-        words. With `takes_rows`, it also takes `X`, an array of rows or None.
+        Takes a metric or an adapter, a path and the options by name; writes the file, and returns
+        what it is in words. With `takes_rows`, it also takes `X`, an array of rows or None.
     suffixes : tuple of str
         How names of files end; empty if any name does.
     options : tuple of ExportOption
     takes_rows : bool
         Whether rows can be part of the file.
+    is_map : bool
+        Whether the file is the map alone, by the method ``to_NAME(path)``.
     """
 
     name: str
@@ -56,6 +58,7 @@ class ExportTarget:
     suffixes: tuple[str, ...] = ()
     options: tuple[ExportOption, ...] = ()
     takes_rows: bool = False
+    is_map: bool = False
 
 
 def export_targets() -> dict[str, ExportTarget]:

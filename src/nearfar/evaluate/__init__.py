@@ -9,6 +9,7 @@ judgement_losses   how wrong a distance is about each triplet or pair
 intervals          the 90 % interval of a mean
 overlap            the variance of a mean over judgements that share rows
 retrieval          means of measures of neighbours and rankings
+regression         numbers predicted by neighbours
 verification       ROC curves of pairs
 likelihood         likelihood ratios of pairs
 profiles           accuracy against a parameter
@@ -17,6 +18,7 @@ profiles           accuracy against a parameter
 from nearfar.evaluate.likelihood import LikelihoodRatios, cllr, min_cllr
 from nearfar.evaluate.profiles import accuracy_by
 from nearfar.evaluate.rankings import average_precision_at_r
+from nearfar.evaluate.regression import knn_r2
 from nearfar.evaluate.retrieval import (
     average_precisions,
     knn_error,
@@ -39,6 +41,7 @@ __all__ = [
     "average_precisions",
     "cllr",
     "knn_error",
+    "knn_r2",
     "leave_one_out_error",
     "map_at_r",
     "min_cllr",

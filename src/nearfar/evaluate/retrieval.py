@@ -31,6 +31,7 @@ from nearfar.evaluate.neighbor_votes import majority
 from nearfar.evaluate.rankings import average_precision_at_r
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import Gallery, Search
+from nearfar.numerics.missing import refuse_missing
 from nearfar.typing import Floats, Ints, Vector
 
 _NOTHING_TO_SCORE = "No query has a relevant row in the gallery, so there is nothing to score."
@@ -354,6 +355,7 @@ def _labelled(
 
 
 def _check_classes(y: ArrayLike, n_rows: int, name: str) -> NDArray[Any]:
+    refuse_missing(y, f"y of the {name}")
     labels = np.asarray(y)
     if labels.shape != (n_rows,):
         raise ValueError(f"The {n_rows} {name} rows need one class each; got shape {labels.shape}.")

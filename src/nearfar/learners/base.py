@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -23,7 +24,7 @@ from nearfar.constraints import mining_reports
 from nearfar.learners import fitting
 from nearfar.learners.declaration import ParametersMixin, learner
 from nearfar.learners.estimate import EstimateMixin
-from nearfar.learners.explanations import restore_on_error
+from nearfar.learners.explanations import restore_on_error, warn_of_row_numbers
 from nearfar.learners.fitting import Data, FitMethod, Observer, kinds_read
 from nearfar.learners.metric_score import share_right
 from nearfar.learners.problem import FitInput, Problem, WarmStart
@@ -31,6 +32,7 @@ from nearfar.learners.selection.choice import Selection, Shrinkage
 from nearfar.learners.selection.scale import SCALES
 from nearfar.learners.shared_parameters import COMMON, Texts
 from nearfar.metrics.metric import Metric
+from nearfar.numerics.missing import refuse_masked
 from nearfar.rows import Rows, as_rows
 from nearfar.runtime.parameters import ParameterRule, choice, integer, optional
 from nearfar.runtime.progress import CallbackSupportMixin, with_callbacks
@@ -69,6 +71,13 @@ class MetricLearner(
 
     ignores_y: ClassVar[bool] = False
     """Whether the learner learns from rows alone."""
+
+    rotates: ClassVar[bool] = False
+    """Whether a fit to rotated rows gives the rotated metric, with all parameters that do not
+    override `_rotates`. Fewer rows than features are then fitted in the space that they span."""
+
+    tells_expected: ClassVar[bool] = False
+    """Whether a fit says what to expect on new data, and so must mention copies of rows."""
 
     shrinks_without_prior: ClassVar[bool] = False
     """Whether held-out data choose a shrinkage to Euclidean distance even if `prior` is None."""
@@ -113,7 +122,17 @@ class MetricLearner(
             n_before=self._n_before,
             seed=seed if isinstance(seed, int) else 0,
             feature_names=getattr(self, "feature_names_in_", None),
+            rotates=self._rotates(),
         )
+
+    def _rotates(self) -> bool:
+        """Whether a fit to rotated rows gives the rotated metric."""
+        strategy = getattr(self, "constraints", None)
+        drawn = strategy is None or getattr(strategy, "rotates", False)
+        # These depend on the number of features, or on their covariance.
+        words = [getattr(self, name, None) for name in ("init", "prior")]
+        named = any(isinstance(w, str) and w in ("lda", "random", "covariance") for w in words)
+        return self.rotates and drawn and not named and not self._follows_paper
 
     @with_callbacks
     def fit(self, X: ArrayLike, y: Any = None, groups: ArrayLike | None = None) -> Self:
@@ -129,7 +148,8 @@ class MetricLearner(
             learns from. Triplets and pairs may have weights.
         groups : array-like of shape (n_samples,), optional
             What rows belong to, for instance a person or a document. Rows of one group are never
-            both learned from and held out. Only validation uses it.
+            both learned from and held out. Only validation uses it. By default, copies of a row
+            are a group (`nearfar.constraints.copies`).
 
         Returns
         -------
@@ -137,19 +157,29 @@ class MetricLearner(
         """
         self._check_parameters()
         with restore_on_error(self, X), limited_threads(getattr(self, "n_jobs", None)):
-            data = self._checked(X, y, groups)
+            warn_of_row_numbers(self, X, y)
+            data = self._checked(X, y, groups, splits=self._holds_out)
+            if self.tells_expected and data.copies is not None:
+                warnings.warn(f"{data.copies}, unless groups are given.", stacklevel=3)
             method = self._method()
             fitting.check_learnable(data, method)
             scale = fitting.choose_scale(data, method)
             random_state = check_random_state(getattr(self, "random_state", None))
             warm = fitting.warm_start(self, data) if getattr(self, "warm_start", False) else None
+            self.scale_ = scale
+            data, scale, method, warm = fitting.in_span(data, scale, method, warm)
             selection = fitting.select(data, scale, method)
-            prepared = fitting.prepare(data, scale, random_state, warm)
+            prepared = fitting.prepare(data, scale, random_state, warm, method.span)
             with mining_reports() as mined:
                 problem = method.build(prepared)
             self._fit_problem(problem, prepared, data, method, selection, (X, y), mined)
-            self.scale_ = scale
         return self
+
+    @property
+    def _holds_out(self) -> bool:
+        """Whether a fit may hold out data."""
+        fraction = getattr(self, "validation_fraction", "auto")
+        return hasattr(self, "validation") and fraction is not None
 
     def _fit_problem(
         self,
@@ -171,7 +201,7 @@ class MetricLearner(
         attributes = fitted.attributes | ({"mining_": mined[-1]} if mined else {})
         if getattr(self, "warm_start", False):
             state = problem.resume_state(history, builder)
-            attributes["_last_fit"] = WarmStart(fitted.metric, state)
+            attributes["_last_fit"] = WarmStart(fitted.metric, state, method.span)
         for name, value in attributes.items():
             setattr(self, name, value)
         message = problem.warning_message(history, fitted.metric)
@@ -186,12 +216,13 @@ class MetricLearner(
         *,
         reset: bool = True,
         min_samples: int = 2,
+        splits: bool = False,
         **changes: Any,
     ) -> Data:
         """Check X and y, and remember the features if `reset`; `changes` are for the method."""
         method = replace(self._method(), **changes)
         validate = partial(validate_data, self, reset=reset)
-        data = fitting.check(X, y, groups, method, validate, min_samples=min_samples)
+        data = fitting.check(X, y, groups, method, validate, min_samples=min_samples, splits=splits)
         if reset and isinstance(data.X, Rows):
             self.n_features_in_ = data.X.shape[1]
             self.__dict__.pop("feature_names_in_", None)
@@ -223,8 +254,17 @@ class MetricLearner(
         rows = as_rows(X)
         if rows is not None:
             return rows.transformed(self.metric_.transform)
+        refuse_masked(X, "X")
         points = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         return self.metric_.transform(points)
+
+    def get_metric(self) -> Callable[..., float]:
+        """Return the learned distance as a function of two points; see `Metric.get_metric`.
+
+        A later fit does not change it.
+        """
+        check_is_fitted(self)
+        return self.metric_.get_metric()
 
     def score(self, X: ArrayLike, y: Any) -> float:
         """Return the share of comparisons that the metric gets right.

@@ -232,17 +232,18 @@ def measure_time(
     """Fit a sample, and time the phases; a given selection is not validated again."""
     start = clock()
     scale = fitting.choose_scale(data, method)
+    data, scale, method, _ = fitting.in_span(data, scale, method)
     validated = selection is None
     if selection is None:
         selection = fitting.select(data, scale, method)
     selected = clock()
-    prepared = fitting.prepare(data, scale, np.random.RandomState(0))
+    prepared = fitting.prepare(data, scale, np.random.RandomState(0), span=method.span)
     problem = method.build(prepared)
     builder = fitting.builder_of(problem, prepared, method)
     built = clock()
     history = fitting.run(problem, selection)
     solved = clock()
-    problem.metric(history, builder)
+    builder.lift(problem.metric(history, builder))
     number = max(1, len(history))
     rest = clock() - solved
     return selection, Measured(

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
+from nearfar.constraints import kind_of
 from nearfar.rows import Rows
 
 _CALLBACK_ATTRIBUTES = ("_callback", "_skl_callbacks")
+
+_OF_POINTS = {
+    2: "Pairs.from_points(X, similar)",
+    3: "Triplets.from_points(X)",
+    4: "Triplets.from_quadruplets(np.vstack(X), np.arange(4 * len(X)).reshape(-1, 4))",
+}
+"""What makes rows and constraints of tuples of points, by their size."""
+_OF_ROWS = {3: "Triplets(index)", 4: "the Triplets of Triplets.from_quadruplets(X, index)"}
+"""What makes constraints of row numbers, by their number."""
 
 _LARGE_SPREAD = 1e7
 """Ratio of sizes whose squares differ by about as much as double precision can hold."""
@@ -25,14 +36,66 @@ def restore_on_error(learner: Any, X: Any) -> Iterator[None]:
     except BaseException as error:
         kept = {k: v for k, v in learner.__dict__.items() if k.startswith(_CALLBACK_ATTRIBUTES)}
         learner.__dict__ = before | kept
-        if isinstance(error, ValueError) and "could not convert string" in str(error):
-            raise ValueError(
-                f"X has columns that are not numbers ({error}). Encode them, for example with "
-                "Columns.fit(X).column_transformer() of nearfar.columns."
-            ) from error
-        if isinstance(error, np.linalg.LinAlgError | FloatingPointError):
-            raise failed_computation(error, X) from error
-        raise
+        explained = _explained(error, X)
+        if explained is None:
+            raise
+        raise explained from error
+
+
+def _explained(error: BaseException, X: Any) -> ValueError | None:
+    """Return an error that says more, or None."""
+    if isinstance(error, np.linalg.LinAlgError | FloatingPointError):
+        return failed_computation(error, X)
+    message = str(error) if isinstance(error, ValueError) else ""
+    if "could not convert string" in message:
+        return ValueError(
+            f"X has columns that are not numbers ({error}). Encode them, for example with "
+            "Columns.fit(X).column_transformer() of nearfar.columns."
+        )
+    needs_rows = "Found array with dim 3" in message
+    needs_y = "requires y to be passed" in message
+    if (needs_rows or needs_y) and np.ndim(X) == 3 and np.shape(X)[1] in _OF_POINTS:
+        return ValueError(
+            f"{message} Constraints are row numbers of X. {_OF_POINTS[np.shape(X)[1]]} makes rows "
+            "and constraints of tuples of points."
+        )
+    if needs_y and row_numbers(X) in _OF_ROWS:
+        return ValueError(
+            f"{message} If X has row numbers, pass the rows as X, and {_OF_ROWS[row_numbers(X)]} "
+            "as y."
+        )
+    return None
+
+
+def warn_of_row_numbers(learner: Any, X: Any, y: Any) -> None:
+    """Warn if X looks like row numbers of pairs, and y like their labels in metric-learn."""
+    if "pairs" not in learner.supervision or row_numbers(X) != 2 or kind_of(y) != "labels":
+        return
+    if len(X) == np.size(y) and set(np.unique(y)) == {-1, 1}:
+        warnings.warn(
+            f"X looks like row numbers of pairs, and y like their labels; {type(learner).__name__} "
+            "takes X as rows of two features. For pairs, use fit(X, Pairs(index, similar=y == 1)), "
+            "where X has the rows.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def row_numbers(X: Any) -> int:
+    """Return how many different row numbers each row of X may be; 0 if it is none.
+
+    Examples
+    --------
+    >>> from nearfar.learners.explanations import row_numbers
+    >>> row_numbers([[0, 7], [3, 2]]), row_numbers([[0, 7], [3, 3]]), row_numbers([[0.5, 7]])
+    (2, 0, 0)
+    """
+    table = X if isinstance(X, np.ndarray) else np.asarray(X if isinstance(X, list) else 0)
+    if table.ndim != 2 or table.dtype.kind not in "iu" or table.shape[1] not in (2, 3, 4):
+        return 0
+    # A quadruplet may compare two pairs that share a row.
+    apart = table[:, 0] != table[:, 1]
+    return int(table.shape[1]) if table.size and table.min() >= 0 and apart.all() else 0
 
 
 def failed_computation(error: Exception, X: Any) -> ValueError:

@@ -7,7 +7,8 @@
     fitted    = finish(problem, history, ...)      one metric, in the units of X
 
 with  problem = method.build(prepare(data, scale, ...)).  A learner contributes `FitMethod.build`,
-from FitInput to Problem.
+from FitInput to Problem. Fewer rows than features are first replaced by coordinates in the space
+that they span (`in_span`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nearfar.constraints import Kind, Supervision, kind_of
+from nearfar.constraints import (
+    Copies,
+    Kind,
+    Supervision,
+    check_rows_given,
+    keep_copies_together,
+    kind_of,
+)
 from nearfar.learners.problem import (
     FitInput,
     MetricBuilder,
@@ -27,11 +35,13 @@ from nearfar.learners.problem import (
     WarmStart,
     covariance_matrix,
 )
+from nearfar.learners.row_span import RowSpan
 from nearfar.learners.scaler import Scaler
 from nearfar.learners.selection import scale as scales
 from nearfar.learners.selection.choice import Follow, Path, Selection, Shrinkage, choose_selection
 from nearfar.learners.selection.held_out import Validation
 from nearfar.metrics.metric import Metric
+from nearfar.numerics.missing import refuse_masked, refuse_missing
 from nearfar.rows import Moments, Points, Rows, as_rows
 from nearfar.runtime.deadline import should_stop
 from nearfar.runtime.executors import chosen_executor
@@ -43,19 +53,19 @@ LARGEST_VALUE = 1e145
 """The largest value of X whose squares, and sums of them, do not overflow."""
 
 _AUTO_FRACTION = 0.2
-_FIRST_STAGE = 4
 _WHO_CAN = (
     "BoostMetric, MaxMarginMetric (pairs), NCA and SparseNCA (labels, with batch_size), "
-    "RCA, DCA, KISSME, XQDA, GMML, PLDA and InverseCovariance"
+    "RCA, LDA, DCA, KISSME, XQDA, GMML, PLDA and InverseCovariance"
 )
 
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Checked rows, an array or `Rows`, and what is known of them."""
+    """Checked rows, an array or `Rows`, what is known of them, and which of them are copies."""
 
     X: Any
     supervision: Supervision
+    copies: Copies | None = None
 
     def restrict(self, rows: Any) -> Data:
         """Keep some rows."""
@@ -100,6 +110,10 @@ class FitMethod:
     seed : int
         For trial fits.
     feature_names : array of str or None
+    rotates : bool
+        Whether the result for rotated rows is the rotated result.
+    span : RowSpan or None
+        Where rows are coordinates already, instead of features.
     """
 
     name: str
@@ -121,6 +135,8 @@ class FitMethod:
     n_before: int = 0
     seed: int = 0
     feature_names: Any = None
+    rotates: bool = False
+    span: RowSpan | None = None
 
 
 def kinds_read(kinds: tuple[str, ...], strategy: Any) -> tuple[str, ...]:
@@ -143,6 +159,7 @@ def check(
     validate: Callable[..., Any],
     *,
     min_samples: int = 2,
+    splits: bool = False,
 ) -> Data:
     """Check X and what is known of its rows.
 
@@ -156,9 +173,15 @@ def check(
         scikit-learn's `validate_data` of the estimator.
     min_samples : int, default=2
         The fewest rows that labels, or a learner without y, may come with.
+    splits : bool, default=False
+        Whether data are held out of the fit, so that copies of rows must stay together.
     """
+    check_rows_given(X, y)
     kind = "nothing" if method.ignores_y else kind_of(y, numbers=method.numbers)
     y = None if method.ignores_y else y
+    refuse_masked(X, "X")
+    if y is not None and kind in ("labels", "numbers"):
+        refuse_missing(y, "y")
     points: Any = _rows(X, kind, method)
     if points is not None:
         if y is None and not method.ignores_y:
@@ -168,7 +191,10 @@ def check(
     else:
         least = min_samples if method.ignores_y else 1
         points = validate(X, dtype=[np.float64, np.float32], ensure_min_samples=least)
-    return Data(points, Supervision.of(y, len(points), groups=groups, numbers=method.numbers))
+    known = Supervision.of(y, len(points), groups=groups, numbers=method.numbers)
+    if splits and not isinstance(points, Rows):
+        return Data(points, *keep_copies_together(points, known))
+    return Data(points, known)
 
 
 def _rows(X: Any, kind: Kind, method: FitMethod) -> Rows | None:
@@ -251,14 +277,38 @@ def choose_scale(data: Data, method: FitMethod) -> str | None:
     return scales.choose_scale(chosen_by.X, chosen_by.supervision, among)
 
 
+def in_span(
+    data: Data, scale: str | None, method: FitMethod, warm: WarmStart | None = None
+) -> tuple[Data, str | None, FitMethod, WarmStart | None]:
+    """Return the fit of fewer rows than features as one of coordinates in their span (`RowSpan`).
+
+    All else stays as it is. So does what a warm start continues from, unless the last fit ran in
+    another space: then only its metric remains.
+    """
+    span, last = None, None if warm is None else warm.span
+    if method.rotates and isinstance(data.X, np.ndarray) and 1 < len(data.X) < data.X.shape[1]:
+        given = (method.given, method.prior, None if warm is None else warm.metric)
+        span = RowSpan.of(data.X, scale, [metric for metric in given if metric is not None], last)
+    if span is not None and (method.n_components or 1) > span.rank:
+        span = None
+    if warm is not None and last is not span:
+        warm = WarmStart(warm.metric, span=span)
+    if span is None:
+        return data, scale, method, warm
+    inside = Data(span.coordinates(data.X), data.supervision)
+    # Coordinates have the units of scaled rows.
+    return inside, None, replace(method, span=span), warm
+
+
 def prepare(
     data: Data,
     scale: str | None,
     random_state: np.random.RandomState,
     warm: WarmStart | None = None,
+    span: RowSpan | None = None,
 ) -> FitInput:
-    """Scale the rows."""
-    scaler = Scaler.fit(data.X, scale)
+    """Scale the rows; with a `span`, they are coordinates in it."""
+    scaler = replace(Scaler.fit(data.X, scale), span=span)
     return FitInput(
         scaler.scaled(data.X), scaler, data.supervision.consecutive(), random_state, warm
     )
@@ -333,7 +383,7 @@ class Observer:
         """Observe a fit."""
 
         def metric() -> Any:
-            return self.problem.metric(history, self.builder)
+            return self.builder.lift(self.problem.metric(history, self.builder))
 
         fit = FitInProgress(type(self.estimator).__name__, self.problem.max_iter, metric)
         return observed(
@@ -408,18 +458,19 @@ def finish(
     method: FitMethod,
 ) -> Fitted:
     """Build the metric in the units of X, and shrink it to the prior as far as was selected."""
-    metric = learned = problem.metric(history, builder)
+    learned = problem.metric(history, builder)
+    metric = builder.lift(learned)
     attributes = problem.attributes(history, builder)
     shrinkage: Shrinkage | None = None
     if selection.shrinkage:
         prior = prior_metric(problem, prepared.scaler, method)
         shrinkage = selection.shrinkage_to(prior, data.X, method.n_components)
-        metric = shrinkage.apply(learned)
+        metric = builder.lift(shrinkage.apply(learned))
         attributes |= problem.shrunk_attributes(metric, prepared)
     attributes |= basic_attributes(metric, history, builder)
     attributes |= {
         "prior_share_": selection.shrinkage,
-        "_learned_metric": learned,
+        "_learned_metric": builder.lift(learned) if selection.shrinkage else metric,
         "_shrinkage": shrinkage,
         "_n_known": method.n_before + len(data.supervision),
     }
@@ -443,13 +494,15 @@ def builder_of(problem: Problem, data: FitInput, method: FitMethod) -> MetricBui
         kernel_map=problem.kernel_map,
         unit_rows=data.scaler.unit_rows,
         exact_rows=problem.exact_rows,
+        span=method.span,
     )
 
 
 def prior_metric(problem: Problem, scaler: Scaler, method: FitMethod) -> Metric:
     """Return what a metric is shrunk to: the prior, or Euclidean distance of scaled points."""
-    if method.prior is not None:
-        return method.prior
+    given = method.prior or problem.shrinks_to
+    if given is not None:
+        return given if scaler.span is None else Metric(scaler.span.inside(given))
     if problem.kernel_map is None or problem.features is None:
         return scaler.euclidean
     return Metric(np.eye(problem.features.shape[1]), kernel_map=problem.kernel_map)
@@ -457,16 +510,18 @@ def prior_metric(problem: Problem, scaler: Scaler, method: FitMethod) -> Metric:
 
 def learn(data: Data, scale: str | None, method: FitMethod, selection: Selection, seed: int) -> Any:
     """Return the metric of a fit without callbacks and without shrinkage."""
-    prepared = prepare(data, scale, np.random.RandomState(seed))
+    prepared = prepare(data, scale, np.random.RandomState(seed), span=method.span)
     problem = method.build(prepared)
-    return problem.metric(run(problem, selection), builder_of(problem, prepared, method))
+    builder = builder_of(problem, prepared, method)
+    return builder.lift(problem.metric(run(problem, selection), builder))
 
 
 def follow(method: FitMethod, scale: str | None, seed: int) -> Follow:
     """Return what follows trial fits: rows and supervision -> prior, and metrics along the fit."""
 
     def path(X: Floats, supervision: Supervision) -> Path:
-        data = prepare(Data(X, supervision), scale, np.random.RandomState(seed))
+        random_state = np.random.RandomState(seed)
+        data = prepare(Data(X, supervision), scale, random_state, span=method.span)
         problem = method.build(data)
         builder = replace(builder_of(problem, data, method), shortest=False)
         return prior_metric(problem, data.scaler, method), _metrics(problem, builder)
@@ -476,7 +531,7 @@ def follow(method: FitMethod, scale: str | None, seed: int) -> Follow:
 
 def _metrics(problem: Problem, builder: MetricBuilder) -> Iterator[tuple[int, Any]]:
     """Yield metrics along a fit, each with the number of iterations that it took."""
-    history, shown, number = History(keeps_payloads=problem.keeps_payloads), 0, _FIRST_STAGE
+    history, shown, number = History(keeps_payloads=problem.keeps_payloads), 0, problem.first_stage
     solver = problem.solve()
     with closing(solver):
         for _ in history.record(solver):

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.declaration import learner
-from nearfar.learners.problem import FitInput, Problem, factor_on_scaled_points
+from nearfar.learners.problem import FitInput, Problem
+from nearfar.learners.row_span import RowSpan
 from nearfar.learners.shared_parameters import Iterative, Texts
+from nearfar.learners.starting_map import (
+    INIT_RULE,
+    Init,
+    given_map,
+    named_map,
+    prefers_lda,
+    principal_axes,
+)
 from nearfar.metrics.metric import Metric
-from nearfar.rows import Points, column_ranges, column_variances, gram
+from nearfar.rows import Points, column_ranges, column_variances
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History
-from nearfar.runtime.parameters import choice, either, instance, integer, number, optional
+from nearfar.runtime.parameters import integer, number
 from nearfar.typing import Matrix
 
-Init = Literal["identity"] | Metric
-
 EXACT_ROWS = 1000
-"""Up to this number of points, fits run in the precision of X and to a small tolerance."""
+"""Up to this number of points, sums over pairs are in the precision of X, else in float32."""
 
-_LOOSE_TOLERANCE = 1e-3
 _UNIT_VARIANCE_TOLERANCE = 1e-6
 
 
@@ -45,58 +51,71 @@ class MapLearner(Iterative, MetricLearner):
 
     max_iter: int
     init: Init = "identity"
-    tol: float | None = None
+    tol: float = 1e-4
 
     parameter_docs: ClassVar[Texts] = {
         "init": (
-            '{"identity"} or Metric',
-            "Where to begin: Euclidean distance between scaled points, with |M|_F = 1, or a\n"
-            "metric of your own.",
+            '{"identity", "pca", "lda", "random", "auto"} or Metric',
+            'Where to begin. "identity" and "pca" are Euclidean distance between scaled points,\n'
+            'with |M|_F = 1, and with `n_components` its leading principal axes. "lda" is\n'
+            'discriminant axes, "random" is drawn, and "auto" is "lda" if `n_components` is less\n'
+            'than the number of classes, and "identity" otherwise. A metric of your own has at\n'
+            "least `n_components` components.",
         ),
     }
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
-        "tol": optional(number(at_least=0.0)),
+        "tol": number(at_least=0.0),
         "max_iter": integer(at_least=1),
-        "init": either(choice("identity"), instance(Metric, "a Metric")),
+        "init": INIT_RULE,
     }
-
-    small_tol: ClassVar[float]
-    """Default of `tol` for up to `EXACT_ROWS` points."""
 
     local_metrics: ClassVar[bool] = False
     """Whether the learner may begin with several metrics and a gate."""
 
-    def _tolerance(self, n_rows: int) -> float:
-        if self.tol is not None:
-            return self.tol
-        return self.small_tol if n_rows <= EXACT_ROWS else _LOOSE_TOLERANCE
-
-    def _in_units(self, Z: Any) -> tuple[Any, float]:
+    def _in_units(self, data: FitInput) -> tuple[Any, float]:
         """Return points with a mean variance of one, and the variance they were divided by.
 
         Many points are converted to float32, in which sums over pairs are accurate enough.
         """
+        Z, span = data.Z, data.scaler.span
         if len(Z) > EXACT_ROWS:
             Z = Z.astype(np.float32, copy=False)
         variance = column_variances(Z)
-        mean = float(variance.sum() / max(1, np.count_nonzero(variance)))
+        varying = np.count_nonzero(variance) if span is None else span.n_varying
+        mean = float(variance.sum() / max(1, varying))
         if self.scale is None or mean == 0 or abs(mean - 1) < _UNIT_VARIANCE_TOLERANCE:
             return Z, 1.0
         return Z / Z.dtype.type(np.sqrt(mean)), mean
 
     def _first_map(self, Z: Points, data: FitInput, unit: float) -> Matrix:
-        """Return where to begin: the last fit, `init`, or the identity with |M|_F = 1."""
+        """Return where to begin: the last fit, or `init`.
+
+        What a word stands for has |M|_F = 1, or the share of that which `n_components` leave.
+        """
         given = self.init if data.warm is None else data.warm.metric
         if isinstance(given, Metric) and (len(given.parts) == 1 or not self.local_metrics):
-            L = factor_on_scaled_points(given, data.scaler, "metric to begin with")
+            L = given_map(given, data, self.n_components)
             L = L * np.sqrt(unit)
+        elif given in ("lda", "random") or (
+            given == "auto" and prefers_lda(self.n_components, data)
+        ):
+            L = named_map(given, Z, data, self.n_components)
+            share = len(L) / max(1, int(np.count_nonzero(column_ranges(Z))))
+            return np.asarray(L * share**0.25 / np.sqrt(np.linalg.norm(L @ L.T)))
         else:
-            varying = column_ranges(Z) > 0
-            L = np.eye(Z.shape[1])
-            if varying.any():
-                L = L[varying] / varying.sum() ** 0.25
+            L = self._identity(Z, data.scaler.span)
         if self.n_components is None or self.n_components >= len(L):
             return L
-        covariance = gram(Z) / len(Z)
-        axes = np.linalg.eigh(L @ covariance @ L.T)[1][:, ::-1]
-        return np.asarray(axes[:, : self.n_components].T @ L)
+        return principal_axes(L, Z)[: self.n_components]
+
+    def _identity(self, Z: Points, span: RowSpan | None) -> Matrix:
+        """Return the identity with |M|_F = 1 on features that vary."""
+        L = np.eye(Z.shape[1])
+        if span is not None:
+            return L[: span.rank + self._keeps_outside()] / span.n_varying**0.25
+        varying = column_ranges(Z) > 0
+        return L[varying] / varying.sum() ** 0.25 if varying.any() else L
+
+    def _keeps_outside(self) -> bool:
+        """Whether the first map stays where points do not differ; a penalty makes it vanish."""
+        return True

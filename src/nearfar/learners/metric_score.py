@@ -26,6 +26,11 @@ def share_right(metric: Any, data: Data) -> float:
         return float(roc_auc_score(known.given.similar, -distance, sample_weight=known.weight))
     if len(known) == 0:
         raise ValueError("There are no triplets to score.")
+    if known.kind == "labels" and not known.can_teach:
+        raise ValueError(
+            "All labels to score on are the same. If this is a fold of rows that are sorted by "
+            "class, use cv=StratifiedKFold(5, shuffle=True)."
+        )
     Z = data.X
     if known.kind != "triplets":
         Z = Scaler.fit(data.X, "standard").transform(data.X)

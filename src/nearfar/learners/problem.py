@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from nearfar.constraints import Supervision
+from nearfar.learners.row_span import RowSpan
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.kernel_map import KernelMap
 from nearfar.metrics.metric import Metric
+from nearfar.numerics.products import cross_product
 from nearfar.rows import Moments, Points, Rows
 from nearfar.runtime.history import History, Iterations
 from nearfar.typing import Floats, Matrix, Vector
@@ -28,10 +30,13 @@ class WarmStart:
     state : object or None
         What the problem of the last fit returned as `Problem.resume_state`; None for a metric that
         was loaded.
+    span : RowSpan or None
+        Where the last fit ran, if that was not on features.
     """
 
     metric: Any
     state: Any = None
+    span: RowSpan | None = None
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,8 @@ class MetricBuilder:
     shortest : bool
         Whether the map gets orthogonal rows, and no more than the rank of the metric. That costs
         an eigendecomposition, which metrics along a fit do without.
+    span : RowSpan or None
+        Where the solver's features are coordinates in the span of rows: what metrics are lifted by.
     """
 
     scale: Vector
@@ -92,9 +99,12 @@ class MetricBuilder:
     unit_rows: bool = False
     exact_rows: bool = False
     shortest: bool = True
+    span: RowSpan | None = None
 
     def build(self, learned: Matrix) -> Metric:
         """Add the base to a learned factor and return the metric in the units of X.
+
+        With a `span`, these are those of its coordinates; `lift` is what leads to features.
 
         With `n_components` the coordinates kept are the principal axes of the mapped training
         points: the best approximation of their distances in that many dimensions. A factor without
@@ -113,10 +123,22 @@ class MetricBuilder:
             L = np.zeros((1, L.shape[1]))
         return Metric(
             L / self.scale,
-            self.feature_names,
+            None if self.span is not None else self.feature_names,
             kernel_map=self.kernel_map,
             unit_rows=self.unit_rows,
         )
+
+    def lift(self, metric: Any) -> Any:
+        """Return a metric of coordinates as one of features; one of features as it is."""
+        if self.span is None:
+            return metric
+        lifted = self.span.lift(metric, outside=self.n_components is None)
+        return lifted.named(self.feature_names)
+
+    def rows_of_map(self, V: Matrix) -> Matrix:
+        """Return rows of a map in the solver's units as rows of a map of X."""
+        V = V / self.scale
+        return V if self.span is None else self.span.features_of(V)
 
 
 class Problem(ABC):
@@ -130,6 +152,8 @@ class Problem(ABC):
         The squared distance between scaled points that the solver calls one.
     stops_early : bool
         Whether fewer iterations are a way to regularise.
+    first_stage : int
+        The fewest iterations that validation looks at.
     exact_rows : bool
         Whether the rows of the factor are those of the map, the most important first.
     keeps_payloads : bool
@@ -140,16 +164,20 @@ class Problem(ABC):
         What the solver sees instead of the scaled points, if there is a kernel map.
     kernel_map : KernelMap or None
         The map to these features, from points in the units of X.
+    shrinks_to : Metric or None
+        The prior that a result is shrunk to, if it was found from the points.
     """
 
     max_iter: int
     unit: float
     stops_early: bool = True
+    first_stage: int = 4
     exact_rows: bool = False
     keeps_payloads: bool = False
     base: Matrix | None = None
     features: Floats | None = None
     kernel_map: KernelMap | None = None
+    shrinks_to: Metric | None = None
 
     @abstractmethod
     def solve(self) -> Iterations:
@@ -185,13 +213,14 @@ def factor_on_scaled_points(metric: Any, scaler: Scaler, name: str) -> Matrix:
     """Return the map of one linear metric, for scaled points."""
     if len(metric.parts) > 1 or metric.kernel_map is not None:
         raise ValueError(f"The {name} must be one linear metric, without a kernel or a gate.")
-    n_features = len(scaler.scale)
+    span = scaler.span
+    n_features = len(scaler.scale) if span is None else span.n_features
     if metric.n_features != n_features:
         raise ValueError(
             f"The {name} is a metric on {metric.n_features} features; X has {n_features}."
         )
-    L: Vector = metric.parts[0].L
-    return L * scaler.scale
+    part: Metric = metric.parts[0]
+    return (part.L if span is None else span.inside(part)) * scaler.scale
 
 
 def prior_factor(prior: Any, weight: float, scaler: Scaler) -> Matrix | None:
@@ -216,7 +245,7 @@ def covariance_matrix(X: Points) -> Matrix:
     if isinstance(X, Rows):
         return np.asarray(X.reduce(_scatter, Moments.of(X).mean)) / len(X)
     centered = X - X.mean(axis=0)
-    return np.asarray(centered.T @ centered, dtype=np.float64) / len(X)
+    return cross_product(centered, centered) / len(X)
 
 
 def _scatter(block: Floats, center: Vector) -> Matrix:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.preprocessing import StandardScaler
@@ -11,7 +12,10 @@ from sklearn.preprocessing import StandardScaler
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.points import unit_length
 from nearfar.rows import Moments, Points, Rows
-from nearfar.typing import Floats, Vector
+from nearfar.typing import Floats, Matrix, Vector
+
+if TYPE_CHECKING:
+    from nearfar.learners.row_span import RowSpan
 
 _BLOCK_ROWS = 1 << 14
 
@@ -25,6 +29,8 @@ class Scaler:
     center, scale : array of shape (n_features,)
     unit_rows : bool
         Whether rows are divided by their length first.
+    span : RowSpan or None
+        Where "features" are coordinates in the span of rows: what leads to the features of X.
 
     Examples
     --------
@@ -39,6 +45,7 @@ class Scaler:
     center: Vector
     scale: Vector
     unit_rows: bool = False
+    span: RowSpan | None = None
 
     @classmethod
     def fit(cls, X: Points, scale: str | None) -> Scaler:
@@ -94,6 +101,20 @@ class Scaler:
         Z -= self.center.astype(block.dtype)
         Z /= self.scale.astype(block.dtype)
         return Z
+
+    def map_of_scaled(self, V: Matrix, unit: float = 1.0) -> Matrix:
+        """Return rows of a map of X as rows of a map of scaled points, divided by `unit`'s root."""
+        rows = V if self.span is None else self.span.coordinates_of(V)
+        return rows * (self.scale * np.sqrt(unit))
+
+    @property
+    def mean(self) -> Vector:
+        """The centre of the rows of X."""
+        return self.center if self.span is None else self.span.point(self.center)
+
+    def same_as(self, other: Scaler) -> bool:
+        """Return whether another scaler has the same units."""
+        return self.unit_rows == other.unit_rows and np.array_equal(self.scale, other.scale)
 
     @property
     def euclidean(self) -> Metric:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 from nearfar.losses.base import MarginLoss, Slope
+from nearfar.losses.exponential import log_sum_exp
 from nearfar.typing import Ints, Matrix, Vector
 
 
@@ -93,7 +93,7 @@ def water_level(z: Vector, cap: float) -> tuple[Ints, float]:
     in_front = z[order]
     behind = np.ones(n, dtype=bool)
     behind[order] = False
-    tail = logsumexp(z[behind]) if behind.any() else -np.inf
+    tail = log_sum_exp(z[behind])[0] if behind.any() else -np.inf
     rest = np.logaddexp.accumulate(np.append(tail, in_front[::-1]))[:0:-1]
     with np.errstate(divide="ignore"):
         log_free = np.log(np.maximum(0.0, 1.0 - cap * np.arange(most + 1)))

@@ -8,13 +8,15 @@ version     arrays (float64)                                                    
 3           L.0, L.1, ... (one per metric), gate.V, gate.b
 4           as 1, 2 or 3                                                             rows: "unit"
 5           as 1, 2 or 3                                                             columns
+6           wide.weights, wide.U, wide.B in place of L; votes as in 1
 ==========  =======================================================================  ==============
 
 The metadata always has "format" and "version". Parameters of a metric in the metadata are declared
 in `_FIELDS`. "feature_names" is a JSON list, and "kernel" a JSON list of the kernel's name and its
 parameters. In version 4, points are divided by their length before everything else. In version 5,
 "columns" is the JSON of `nearfar.columns.Columns`: what the columns of a table become before that;
-it may have "rows" too. All other metadata is the caller's; the command line keeps the spreads of
+it may have "rows" too. In version 6, L = diag(weights) + U B; it may have "rows" and "columns". All
+other metadata is the caller's; the command line keeps the spreads of
 the features ("feature_spreads") and a threshold for pairs ("threshold") there, as JSON.
 """
 
@@ -25,15 +27,22 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from nearfar.columns import Columns
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.kernel_map import KERNELS, KernelMap
 from nearfar.metrics.metric import MAX_FILE_BYTES, Metric
 from nearfar.metrics.threshold_votes import Votes
+from nearfar.metrics.wide_metric import WideMetric
 from nearfar.runtime.tensor_file import TensorFile, Tensors, open_tensors, write_tensors
+from nearfar.typing import Matrix
 
-_LINEAR, _KERNEL, _GATED, _UNIT_ROWS, _COLUMNS = _VERSIONS = ("1", "2", "3", "4", "5")
+_LINEAR, _KERNEL, _GATED, _UNIT_ROWS, _COLUMNS, _WIDE = _VERSIONS = tuple("123456")
 _VOTES = ("votes.directions", "votes.alphas", "votes.thresholds")
+_WIDE_MAP = ("wide.weights", "wide.U", "wide.B")
+_LARGEST = 1e150
+"""Squares of larger numbers may overflow."""
 _BASIS = ("basis.points", "basis.whitening", "basis.center", "basis.scale")
 
 
@@ -63,8 +72,8 @@ class _Field(NamedTuple):
 
 def _decode_names(text: str) -> list[str]:
     names = json.loads(text)
-    if not isinstance(names, list):
-        raise ValueError("its feature names are not a list")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError("its feature names are not a list of text")
     return names
 
 
@@ -94,7 +103,7 @@ def write_metric(path: str | os.PathLike[str], metric: Metric, metadata: Mapping
         value = getattr(metric, field.parameter)
         text = None if value is None else field.encode(value)
         if text is not None:
-            header |= {field.key: text, "version": field.version or header["version"]}
+            header |= {field.key: text, "version": max(field.version, header["version"])}
     write_tensors(path, "metric", tensors, {**header, **metadata})
 
 
@@ -131,16 +140,24 @@ def read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
 
 
 def _encode_linear(metric: Metric) -> tuple[Tensors, dict[str, str]]:
-    tensors = {"L": metric.L}
-    if (votes := metric.votes) is not None:
-        tensors |= {name: getattr(votes, name.removeprefix("votes.")) for name in _VOTES}
+    wide = isinstance(metric, WideMetric)
+    tensors: dict[str, Any] = dict(_arrays(metric, _WIDE_MAP) if wide else {"L": metric.L})
+    if metric.votes is not None:
+        tensors |= _arrays(metric.votes, _VOTES)
+    if wide:
+        return tensors, {"version": _WIDE}
     if (basis := metric.kernel_map) is None:
         return tensors, {"version": _LINEAR}
     if not isinstance(basis.kernel, str):
         raise ValueError("A metric whose kernel is a Python function can't be saved.")
-    tensors |= {name: getattr(basis, name.removeprefix("basis.")) for name in _BASIS}
+    tensors |= _arrays(basis, _BASIS)
     kernel = json.dumps([basis.kernel, dict(basis.parameters)])
     return tensors, {"version": _KERNEL, "kernel": kernel}
+
+
+def _arrays(owner: object, names: tuple[str, ...]) -> Tensors:
+    """Return attributes under the names that they have in the file."""
+    return {name: getattr(owner, name.split(".")[1]) for name in names}
 
 
 def _encode_gated(metric: GatedMetric) -> tuple[Tensors, dict[str, str]]:
@@ -157,16 +174,28 @@ def _decode(file: TensorFile) -> Metric:
     }
     if version == _GATED or "gate.V" in file:
         b = file["gate.b"]
-        parts = [Metric(file[f"L.{number}"], **fields) for number in range(len(b))]
-        return GatedMetric(parts, file["gate.V"], b)
+        parts = [Metric(_map(file, f"L.{number}"), **fields) for number in range(len(b))]
+        return GatedMetric(parts, _map(file, "gate.V"), b)
+    if any(name in file for name in _VOTES):
+        directions, *others = _VOTES
+        fields["votes"] = Votes(_map(file, directions), *(file[name] for name in others))
+    if version == _WIDE:
+        return WideMetric(*(_map(file, name) for name in _WIDE_MAP), **fields)
     kernel = version == _KERNEL or "basis.points" in file
-    votes = any(name in file for name in _VOTES)
     return Metric(
-        file["L"],
-        votes=Votes(*(file[name] for name in _VOTES)) if votes else None,
+        _map(file, "L"),
         kernel_map=_decode_kernel(file) if kernel else None,
         **fields,
     )
+
+
+def _map(file: TensorFile, name: str) -> Matrix:
+    """Return the array of a linear map, or raise ValueError if squared distances overflow."""
+    array = file[name]
+    largest = float(np.abs(array).max(initial=0.0))
+    if largest > _LARGEST:
+        raise ValueError(f"its array {name!r} has numbers up to {largest:.0e}: distances overflow")
+    return array
 
 
 def _decode_kernel(file: TensorFile) -> KernelMap:

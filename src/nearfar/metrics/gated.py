@@ -86,12 +86,17 @@ class GatedMetric(Metric):
     def __getattr__(self, name: str) -> Any:
         if name in {"L", "matrix"}:
             raise AttributeError(f"A gated metric has several maps, so no {name}; use its `parts`.")
-        raise AttributeError(name)
+        return super().__getattr__(name)  # type: ignore[misc]
 
     @property
     def parts(self) -> tuple[Metric, ...]:
         """The metrics that the gate picks from."""
         return self.metrics
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether all distances are zero, under every one of the metrics."""
+        return all(metric.is_zero for metric in self.metrics)
 
     @property
     def is_linear(self) -> bool:

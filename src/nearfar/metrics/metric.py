@@ -6,15 +6,16 @@ Internally distances are squared; public methods return square roots. A kernel m
 L; then x and y stand for their kernel features. With `unit_rows`, points are first divided by their
 length: Euclidean distance is then cosine distance, |x/|x| - y/|y||^2 = 2 (1 - cos(x, y)).
 
-`GatedMetric` is a `Metric` with several linear parts. Code that uses a metric does not ask which
-kind it has: `parts` lists the metrics with one map each, and `assign` and `spaces` tell which of
-them applies to a point.
+`GatedMetric` is a `Metric` with several linear parts, and `WideMetric` one that stores less than L.
+Code that uses a metric does not ask which kind it has: `parts` lists the metrics with one map each,
+and `assign` and `spaces` tell which of them applies to a point.
 """
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +30,8 @@ from nearfar.metrics.kernel_map import KernelMap
 from nearfar.metrics.points import check_points, check_rows, unit_length
 from nearfar.metrics.threshold_votes import Votes, triplet_scores
 from nearfar.numerics.edges import squared_distances
+from nearfar.numerics.products import product
+from nearfar.runtime.metric_learn_names import MetricLearnNames
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 MAX_FILE_BYTES = 4 << 30
@@ -36,7 +39,7 @@ MAX_FILE_BYTES = 4 << 30
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Metric:
+class Metric(MetricLearnNames):
     """A Mahalanobis metric: Euclidean distance after the linear map L.
 
     Parameters
@@ -158,7 +161,7 @@ class Metric:
     def named(self, feature_names: Sequence[str] | None) -> Metric:
         """Return the same metric of features with other names, without `columns`."""
         names = None if feature_names is None else tuple(feature_names)
-        return replace(self, feature_names=names, columns=None)
+        return self._with(feature_names=names, columns=None)
 
     def with_columns(self, columns: Columns | None) -> Metric:
         """Return the same metric, for tables whose columns become its features.
@@ -175,16 +178,25 @@ class Metric:
                [3., 0.]])
         """
         names = None if columns is None else columns.feature_names
-        return replace(self, feature_names=names, columns=columns)
+        return self._with(feature_names=names, columns=columns)
 
     def with_votes(self, votes: Votes | None) -> Metric:
         """Return the same metric with votes."""
-        return replace(self, votes=votes)
+        return self._with(votes=votes)
+
+    def _with(self, **changes: Any) -> Metric:
+        """Return the same metric with other parameters."""
+        return replace(self, **changes)
 
     @property
     def matrix(self) -> Matrix:
         """M = L'L, of shape (n_features, n_features); with a kernel map, for its features."""
         return self.L.T @ self.L
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether all distances are zero."""
+        return not self.L.any()
 
     @property
     def parts(self) -> tuple[Metric, ...]:
@@ -242,7 +254,11 @@ class Metric:
         points = self.rows_of(X)
         if self.kernel_map is not None:
             points = self.kernel_map.transform(points)
-        return points @ self.L.T.astype(points.dtype, copy=False)
+        return self.mapped(points)
+
+    def mapped(self, points: Floats) -> Floats:
+        """Apply the linear map to rows of its input, without checks."""
+        return product(points, self.L.T.astype(points.dtype, copy=False))
 
     def rows_of(self, X: ArrayLike) -> Floats:
         """Return the input of the linear map: checked points, of unit length if `unit_rows`."""
@@ -259,6 +275,32 @@ class Metric:
         left = self.transform(X)
         right = left if Y is None else self.transform(Y)
         return cdist(left, right)
+
+    def get_metric(self) -> Callable[..., float]:
+        """Return the distance as a function of two points, for libraries that ask for one.
+
+        It is called once for each pair of points. `transform` and Euclidean distance are much
+        faster where they can be used.
+
+        Returns
+        -------
+        callable
+            (u, v, squared=False) -> distance, or its square.
+
+        Examples
+        --------
+        >>> from nearfar import Metric
+        >>> distance = Metric([[1.0, 0.0], [0.0, 10.0]]).get_metric()
+        >>> distance([0, 0], [0, 1]), distance([0, 0], [0, 1], squared=True)
+        (10.0, 100.0)
+        """
+        return self._distance
+
+    def _distance(self, u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
+        points = self.features_of(np.stack([np.atleast_1d(np.squeeze(x)) for x in (u, v)]))
+        first, second = np.arange(2).reshape(2, 1)
+        value = float(self._squared_distances(points, first, second)[0])
+        return value if squared else math.sqrt(value)
 
     def pair_distances(self, X: ArrayLike, index: Any) -> Vector:
         """Return the distances of pairs of rows of X.

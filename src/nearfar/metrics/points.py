@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 
 from nearfar.columns import Columns
 from nearfar.columns.cells import column_keys, is_frame
+from nearfar.numerics.missing import refuse_masked
 from nearfar.typing import Floats, Ints
 
 
@@ -39,6 +41,10 @@ def check_points(
     array([[1., 2.]])
     """
     is_array = type(X) is np.ndarray
+    if not is_array and issparse(X):
+        raise TypeError("X must be dense; use X.toarray().")
+    if not is_array:
+        refuse_masked(X, "X")
     points = np.asarray(X) if is_array or not is_frame(X) else _of_frame(X, feature_names, columns)
     if points.dtype != np.float32:
         points = points.astype(np.float64, copy=False)

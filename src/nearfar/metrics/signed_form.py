@@ -16,6 +16,7 @@ from nearfar.typing import Ints, Matrix, Vector
 
 _ONLY_METRICS_HAVE = frozenset(
     {"L", "parts", "spaces", "transform", "distances", "pair_distances", "save", "n_components"}
+    | {"get_metric"}
 )
 
 

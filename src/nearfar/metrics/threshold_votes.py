@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,9 +54,9 @@ class Votes:
         """Return no votes."""
         return cls(np.empty((0, n_features)), np.empty(0), np.empty(0))
 
-    def scaled(self, scale: Vector) -> Votes:
-        """Return the same votes for features divided by `scale`."""
-        return Votes(self.directions * scale, self.alphas, self.thresholds)
+    def mapped(self, rows_of_map: Callable[[Matrix], Matrix]) -> Votes:
+        """Return the same votes for the features that a function of rows of maps leads to."""
+        return Votes(rows_of_map(self.directions), self.alphas, self.thresholds)
 
     def count(self, X: Floats, i: Ints, j: Ints) -> Vector:
         """Return H of the row pairs (i, j) of X."""
@@ -88,5 +89,7 @@ def triplet_scores(margins: Vector, votes: Vector | None = None) -> Vector:
     >>> triplet_scores(np.array([0.3, -0.1, 0.0]))
     array([1. , 0. , 0.5])
     """
+    if np.isnan(margins).any():
+        raise ValueError("Distances are not finite: values are missing, infinite or too large.")
     decisive = margins if votes is None else np.where(votes != 0, votes, margins)
     return np.where(decisive > 0, 1.0, np.where(decisive < 0, 0.0, 0.5))

@@ -24,8 +24,9 @@ from numpy.typing import DTypeLike
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator
 
+from nearfar.numerics.products import cross_product, product
 from nearfar.rows import Points, Rows
-from nearfar.runtime.threads import Threads, single_threaded_blas
+from nearfar.runtime.threads import Threads
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 _BLOCK_ROWS = 4096
@@ -124,11 +125,11 @@ class Edges:
 
     def project(self, V: Floats) -> Floats:
         """X V."""
-        return np.asarray(self.X @ V.astype(self.X.dtype, copy=False))
+        return product(self.X, V.astype(self.X.dtype, copy=False))
 
     def pull(self, Y: Floats) -> Matrix:
         """X' Y, of shape (n_features, k)."""
-        return np.asarray(Y.T @ self.X, dtype=np.float64).T
+        return cross_product(Y, self.X).T
 
     def lengths(self, v: Vector) -> Vector:
         """(E X v)^2: squared lengths along v."""
@@ -164,9 +165,8 @@ class Edges:
         def block(rows: slice) -> Floats:
             return self.X[rows].T @ (_rows_of(half, rows) @ self.X)
 
-        with single_threaded_blas():
-            for part in self.threads.map(block, len(self.X), _BLOCK_ROWS):
-                S += part
+        for part in self.threads.map(block, len(self.X), _BLOCK_ROWS):
+            S += part
         return S + S.T
 
     def operator(self, w: Vector) -> LinearOperator:
@@ -174,12 +174,12 @@ class Edges:
         half = self.half_laplacian(w)
         half_transposed = half.T.tocsr()
 
-        def product(v: Vector) -> Vector:
-            p = self.X @ v.ravel().astype(self.X.dtype, copy=False)
-            return np.asarray(self.X.T @ (half @ p + half_transposed @ p))
+        def apply(v: Vector) -> Vector:
+            p = self.project(v.ravel())
+            return cross_product(self.X, half @ p + half_transposed @ p)
 
         D = self.X.shape[1]
-        return LinearOperator((D, D), matvec=product, dtype=self.X.dtype)
+        return LinearOperator((D, D), matvec=apply, dtype=self.X.dtype)
 
     def laplacian_product(self, w: Vector, P: Floats) -> Floats:
         """E' diag(w) E P."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import eigh
 
-from nearfar.runtime.threads import single_threaded_blas
+from nearfar.runtime.threads import Threads
 from nearfar.typing import Floats, Matrix, Vector
 
 _BLOCK_ROWS = 1 << 14
@@ -17,20 +17,18 @@ def leading(A: Matrix, *, absolute: bool = False) -> tuple[float, Vector]:
     The eigenvector's largest entry is positive, so that equal input gives an equal result.
     """
     last = len(A) - 1
-    with single_threaded_blas():
-        values, vectors = eigh(A, subset_by_index=[last, last])
-        if absolute and last > 0:
-            low_values, low_vectors = eigh(A, subset_by_index=[0, 0])
-            if -low_values[0] > values[0]:
-                values, vectors = low_values, low_vectors
+    values, vectors = eigh(A, subset_by_index=[last, last])
+    if absolute and last > 0:
+        low_values, low_vectors = eigh(A, subset_by_index=[0, 0])
+        if -low_values[0] > values[0]:
+            values, vectors = low_values, low_vectors
     return float(values[0]), signed(vectors[:, 0])
 
 
 def leading_block(A: Matrix, size: int) -> tuple[Vector, Matrix]:
     """Largest eigenvalues, falling, and their eigenvectors as rows."""
     n = len(A)
-    with single_threaded_blas():
-        values, vectors = eigh(A, subset_by_index=[max(0, n - size), n - 1])
+    values, vectors = eigh(A, subset_by_index=[max(0, n - size), n - 1])
     return values[::-1], np.array([signed(v) for v in vectors.T[::-1]])
 
 
@@ -54,10 +52,13 @@ def row_space(X: Floats) -> Matrix | None:
     """
     n, D = X.shape
     gram = np.zeros((min(n, D), min(n, D)))
-    for top in range(0, max(n, D), _BLOCK_ROWS):
-        part = slice(top, top + _BLOCK_ROWS)
+
+    def products(part: slice) -> Matrix:
         block = (X[:, part].T if n < D else X[part]).astype(np.float64)
-        gram += block.T @ block
+        return block.T @ block
+
+    for part in Threads().map(products, max(n, D), _BLOCK_ROWS):
+        gram += part
     values, vectors = eigh(gram)
     least = max(max(n, D) * np.finfo(np.float64).eps, (4 * float(np.finfo(X.dtype).eps)) ** 2)
     kept = values > least * values[-1]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from nearfar.numerics.sparse_tiles import place_in_run, sparse_nonzero
 from nearfar.runtime.deadline import check_time
-from nearfar.runtime.threads import Threads, single_threaded_blas
+from nearfar.runtime.threads import Threads
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 _BLOCK_QUERIES = 512
@@ -97,9 +97,8 @@ class NearestRows:
             block = _Block(self, queries[part], k, None if own is None else own[part])
             distances[part], indices[part] = block.search()
 
-        with single_threaded_blas():
-            for _ in Threads().map(search, len(queries), size):
-                check_time()
+        for _ in Threads().map(search, len(queries), size):
+            check_time()
         return distances, indices
 
 

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar.numerics.class_order import ClassOrder
-from nearfar.runtime.threads import Threads, single_threaded_blas
+from nearfar.runtime.threads import Threads
 from nearfar.typing import Floats, Matrix, Vector
 
 _BAND_ELEMENTS = 1 << 20
@@ -168,8 +168,7 @@ class PairTiles(ClassOrder):
             raise ValueError("No class has two members: there are no near pairs.")
         few = self.n * self.n <= _SERIAL_ELEMENTS
         size = len(self.bands) if few else -(-len(self.bands) // _TASKS)
-        with single_threaded_blas():
-            return reduce(_add, self.threads.map(run, len(self.bands), size))
+        return reduce(_add, self.threads.map(run, len(self.bands), size))
 
     def laplacian(self, weights_of: WeightsOf, T: Floats) -> Floats:
         """(Laplacian of the weights) @ T, for weights whose rows sum to zero.

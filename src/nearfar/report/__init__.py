@@ -2,7 +2,7 @@
 
     study              the rows, the metric, and a split into training and held-out data
     judgements         what a report says about triplets and pairs
-    held_out_rows      a metric and Euclidean distance on held-out rows or judgements
+    held_out_rows      a metric and the baselines on held-out rows or judgements
     headline           two numbers, a badge, and why the report is about its method
     sections           the sections in the order of the page; data, plots, features and usage
     bars               the section that compares methods

@@ -64,7 +64,7 @@ def _tests(study: Study, comparison: Comparison) -> Table:
         if any(row[1:]):
             rows.append(row)
     caption = (
-        "Expected gain over Euclidean distance with its 90 % interval, and p-values adjusted for "
+        "Expected gain over the baseline with its 90 % interval, and p-values adjusted for "
         "the number of methods (Holm)."
     )
     return Table(header, rows, caption, summary="Expected gains and p-values")

@@ -32,9 +32,7 @@ def comparison_section(study: Study) -> Section:
 def _bars(study: Study, comparison: Comparison, goal: GoalComparison) -> Bars:
     measure = goal.measure
     verdict = goal.verdict
-    winner = verdict.method if verdict.helps else None
-    if verdict.category == "no difference that matters":
-        winner = goal.reference.name
+    winner = verdict.recommended
     groups = list(_groups(study, comparison, goal))
     ends = [_ends(goal, result)[2] for _, results in groups for result in results]
     longest = max(ends, default=1.0)
@@ -62,8 +60,8 @@ def _groups(
 ) -> Iterator[tuple[str, list[MethodResult]]]:
     """Yield what methods were tried on, most data first, and the best methods, best first.
 
-    Euclidean distance and the method of the report are always among them. A group with part of the
-    data has Euclidean distance on the same data.
+    The baseline and the method of the report are always among them. A group with part of the data
+    has the baseline on the same data.
     """
     groups: dict[str, list[MethodResult]] = {}
     for result in sorted(comparison.results, key=lambda r: r.extent, reverse=True):

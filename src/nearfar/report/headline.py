@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nearfar.comparison import GoalComparison, MethodResult
-from nearfar.comparison.goal_verdict import categorise
 from nearfar.comparison.method_results import paired
 from nearfar.comparison.table import use_in_words
+from nearfar.comparison.verdict import categorise
 from nearfar.comparison.wording import described, probability_text
 from nearfar.report.study import Study
 
@@ -23,11 +23,19 @@ _LOOKS = {
 _SENTENCES = {
     "clearly better": "{method} improves on {reference}.",
     "probably better": "{method} probably improves on {reference}.",
-    "no difference that matters": "Keep {reference}: {method} does not improve on it.",
+    "no difference that matters": "{method} does not improve on {reference}.",
     "too few rows to tell": "{method} may improve on {reference}.",
     NOT_TESTED: "{method} had too little time to be compared with {reference}.",
+    WORSE: "{method} does worse than {reference}.",
+}
+_USE = {"too few rows to tell": "Use {method}, the better guess: it may improve on {reference}."}
+"""Other sentences if the method is recommended."""
+_KEEP = {
+    "no difference that matters": "Keep {reference}: {method} does not improve on it.",
+    "too few rows to tell": "Keep {reference}: a tie with {method}.",
     WORSE: "Keep {reference}: {method} does worse.",
 }
+"""Other sentences if the reference is recommended."""
 
 
 @dataclass(frozen=True)
@@ -74,26 +82,35 @@ def headlines(study: Study) -> list[Headline]:
 
 
 def reason(study: Study) -> str:
-    """Say why the report is about its method, and what the comparison recommends instead."""
-    sentences = [study.reason or f"This report is about {study.method}."]
-    if study.comparison is None:
-        return sentences[0]
-    verdict = study.compared_goals[0].verdict
-    if not verdict.helps:
-        return sentences[0]
-    if verdict.method != study.method:
-        sentences.append(f"The comparison recommends {verdict.method} instead; see below.")
-    return " ".join(sentences)
+    """Say why the report is about its method."""
+    return study.reason or f"This report is about {study.method}."
 
 
 def _category(goal: GoalComparison, result: MethodResult) -> str:
     """Return the category of the difference between a method and the reference."""
+    if goal.mark(result) == "-":
+        return WORSE
+    if result.method.kind == "baseline":
+        # The reference is the best of them.
+        return "no difference that matters"
     gain = goal.gains.get(result.name)
     if gain is None:
         return NOT_TESTED
-    if goal.mark(result) == "-":
-        return WORSE
     return categorise(gain.probability, promising=goal.promises(result))
+
+
+def _sentence(study: Study, goal: GoalComparison, badge: str) -> str:
+    """Say what follows for the method, and what the comparison recommends instead."""
+    verdict = goal.verdict
+    if study.comparison is not None:
+        verdict = study.comparison.by_goal(goal.goal).verdict
+    used, words = verdict.recommended, _SENTENCES
+    if used in (study.method, goal.reference.name):
+        words = _SENTENCES | (_USE if used == study.method else _KEEP)
+    found = words[badge].format(method=study.method, reference=described(goal.reference))
+    if used in (None, study.method, goal.reference.name):
+        return found
+    return f"{found} The comparison recommends {used}."
 
 
 def _headline(study: Study, goal: GoalComparison) -> Headline | None:
@@ -105,7 +122,6 @@ def _headline(study: Study, goal: GoalComparison) -> Headline | None:
     before, after = (measure.write(measure.value(goal.loss(each))) for each in pair)
     badge = _category(goal, result)
     reference = described(goal.reference)
-    sentence = _SENTENCES[badge].format(method=study.method, reference=reference)
     return Headline(
         measure.description,
         measure.title,
@@ -115,7 +131,7 @@ def _headline(study: Study, goal: GoalComparison) -> Headline | None:
         after,
         badge,
         _LOOKS[badge],
-        sentence,
+        _sentence(study, goal, badge),
         _expectation(goal, result),
         _basis(study, goal, pair[1]),
     )

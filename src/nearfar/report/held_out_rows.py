@@ -1,4 +1,4 @@
-"""A metric and Euclidean distance on held-out rows or judgements."""
+"""A metric and the baselines on held-out rows or judgements."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def compare_losses(
     overlap: OverlappingJudgements | None = None,
     groups: Ints | None = None,
 ) -> GoalComparison:
-    """Compare methods with Euclidean distance by the losses of the same rows or judgements.
+    """Compare methods with the baselines by the losses of the same rows or judgements.
 
     Parameters
     ----------
     goal : str
     losses : dict of str to array of shape (n,)
-        By the names of methods; those of the baselines are known.
+        By the names of methods; those of baselines and plain methods are known.
     overlap : OverlappingJudgements, optional
         The judgements, if these are not rows.
     groups : array of shape (n,), optional
@@ -43,7 +43,7 @@ def compare_losses(
     >>> compare_losses("classification", losses).verdict.category
     'clearly better'
     """
-    known = {method.name: method for method in default_methods([]) if method.kind == "baseline"}
+    known = {method.name: method for method in default_methods([])}
     measure = measure_of(goal).name
     results = [
         MethodResult(

@@ -128,9 +128,16 @@ def _headline(compared: SearchComparison) -> Headline:
         _LOOKS[verdict.category],
         _SENTENCES[verdict.category].format(method=method.capitalize()),
         gain if compared.adapted else "",
-        f"Measured on {len(compared.queries)} searches, each held out in one of "
-        f"{compared.n_folds} folds.",
+        _measured_on(compared),
     )
+
+
+def _measured_on(compared: SearchComparison) -> str:
+    """Say which searches the figures are from."""
+    searches = f"Measured on {len(compared.queries)} searches"
+    if compared.folds is None:
+        return f"{searches}. They are new to the adapter only if it was not learned from them."
+    return f"{searches}, each held out in one of {compared.n_folds} folds."
 
 
 def _sections(study: SearchStudy) -> Iterator[Section]:
@@ -249,8 +256,7 @@ def _appendix(study: SearchStudy) -> Section:
     blocks: list[Block] = [Code("Command", study.command)] if study.command else []
     facts = [
         ("Judgements", repr(study.relevance)[1:-1].removeprefix("Relevance: ")),
-        ("Comparison", f"{compared.n_folds} folds of {len(compared.queries)} queries"),
-        *((f"p-value, {name}", f"{p:.2g}") for name, p in compared.p_values.items()),
+        ("Comparison", compared.title),
         *study.notes,
         ("Versions", versions()),
     ]

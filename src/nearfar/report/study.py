@@ -13,7 +13,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
 from nearfar.comparison import Comparison, GoalComparison
-from nearfar.comparison.compared_methods import euclidean_metrics
+from nearfar.comparison.compared_methods import COSINE, baseline_metrics
 from nearfar.constraints import Pairs, Split, Supervision, Triplets, kind_of
 from nearfar.evaluate.measures import HeldOutJudgements, measures_for
 from nearfar.evaluate.overlap import OverlappingJudgements
@@ -61,6 +61,8 @@ class Study:
         Height and width (and channels), if the rows are images.
     metric_file : str, optional
         File of the metric.
+    written : str, optional
+        Name of the method in that file, if it is not `method`: a baseline that is recommended.
     random_state : int, default=0
         Seed of the split.
     reason : str, optional
@@ -94,6 +96,10 @@ class Study:
     goal: str | None = None
     notes: Sequence[tuple[str, str]] = ()
     groups: Ints | None = None
+    written: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "written", self.written or self.method)
 
     @property
     def supervision(self) -> str:
@@ -202,9 +208,9 @@ class Study:
 
     @property
     def baseline(self) -> str:
-        """Name of the Euclidean distance that the whole report compares with.
+        """Name of the baseline that the whole report compares with.
 
-        It is the better one of the comparison or, if there is none, on the held-out data.
+        It is the best one of the comparison or, if there is none, on the held-out data.
         """
         if self.comparison is not None:
             return self.compared_goals[0].reference.name
@@ -214,23 +220,30 @@ class Study:
     def metrics(self) -> dict[str, Metric]:
         """The metrics to compare, by name: the baseline, and the metric of the report."""
         return {
-            self.baseline: self._euclidean[self.baseline],
+            self.baseline: self._baselines[self.baseline],
             self.method: self.evaluated_metric,
         }
 
     @property
-    def _euclidean(self) -> dict[str, Metric]:
-        """Euclidean distance on unscaled rows, and on standardised rows."""
-        return euclidean_metrics(self.X if self.labels is None else self.X[self.split[0]])
+    def _baselines(self) -> dict[str, Metric]:
+        """Euclidean distance on unscaled and standardised rows, and cosine distance."""
+        return baseline_metrics(self.X if self.labels is None else self.X[self.split[0]])
 
     @cached_property
     def held_out(self) -> GoalComparison:
-        """The metric and Euclidean distance on held-out data, by the main measure."""
-        metrics = self._euclidean
+        """The metric and the baselines on held-out data, by the main measure."""
+        metrics = self._baselines
         if self.comparison is not None:
             metrics = {self.baseline: metrics[self.baseline]}
         metrics[self.method] = self.evaluated_metric
         losses = {name: self._losses(metric) for name, metric in metrics.items()}
+        found = self._compared(losses)
+        if found.reference.name != COSINE and self.method != COSINE:
+            losses.pop(COSINE, None)
+        return self._compared(losses)
+
+    def _compared(self, losses: dict[str, Vector]) -> GoalComparison:
+        """Compare methods by their losses on the held-out data."""
         goal = measures_for(self.supervision)[0].goal
         if self.judgements is None:
             groups = None if self.groups is None else self.groups[self.split[1]]

@@ -11,10 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from nearfar.columns.cells import is_frame
+from nearfar.deploy.linear_map import LinearMap
 from nearfar.metrics.points import unit_length
 from nearfar.retrieval.adapter_choice import Choice, Finish, choose
+from nearfar.retrieval.adapter_export import AdapterExport
 from nearfar.retrieval.adapter_file import read_adapter, write_adapter
 from nearfar.retrieval.adapter_path import Corpus, score_spread
 from nearfar.retrieval.candidates import shared_pool
@@ -36,16 +39,13 @@ from nearfar.runtime.parameters import (
 from nearfar.runtime.threads import limited_threads
 from nearfar.typing import Floats, Ints, Matrix
 
-_STRENGTHS = (0.5, 2.0)
-"""Candidates, times n_features / n_queries."""
-
 _TEMPERATURE = 0.5
 """In standard deviations of a query's scores."""
 
 _RANK = 64
 
 
-class RetrievalAdapter(BaseEstimator):
+class RetrievalAdapter(AdapterExport, BaseEstimator):
     """Adapt the vectors of a search to judged queries.
 
     Learns the score q' W x of a query and a document. W = I are the untouched vectors, and held-out
@@ -69,12 +69,13 @@ class RetrievalAdapter(BaseEstimator):
         Where the search for W begins: at S^(-1/2), with S the covariance of the differences between
         queries and their relevant documents, or at the untouched vectors.
     strength : float or "auto", default="auto"
-        Strength of the penalty on changes; see `docs/retrieval.md` for its units.
+        Strength of the penalty on changes; see `docs/retrieval.md` for its units. "auto" is the
+        number of features divided by the number of judged queries.
     max_iter : int, default=12
         The most iterations of L-BFGS.
     cv : int or None, default=5
-        Number of folds of the judged queries. Of more than 1,000 judged queries, only one fold is
-        held out. None learns without a check on held-out queries.
+        Number of folds of the judged queries. Folds are held out one after the other until 200
+        queries were held out. None learns without a check on held-out queries.
     groups : {"query", "document"}, default="query"
         With "document", queries that share a relevant document are held out together. Use it if
         questions were generated from documents, or if new documents matter most.
@@ -84,7 +85,7 @@ class RetrievalAdapter(BaseEstimator):
     random_state : int, RandomState or None, default=None
         Draws the folds, and samples of large corpora. None is 0.
     n_jobs : int, optional
-        Number of BLAS threads.
+        Number of threads. None and -1 use all cores, -2 all but one.
 
     Attributes
     ----------
@@ -96,6 +97,8 @@ class RetrievalAdapter(BaseEstimator):
         Iterations of the last fit; empty if nothing was learned.
     temperature_ : float
     n_features_in_ : int
+    feature_names_in_ : array of str
+        Names of the columns, if Q is a table with names.
 
     Examples
     --------
@@ -187,6 +190,7 @@ class RetrievalAdapter(BaseEstimator):
             {"relevance": instance(Relevance, "a Relevance")}, {"relevance": relevance}
         )
         queries, documents = checked_vectors(Q, X)
+        validate_data(self, Q, skip_check_array=True)
         relevance.check(len(queries), len(documents))
         relevant = np.bincount(relevance.query[relevance.relevant])
         if (relevant[relevance.queries] == len(documents)).all():
@@ -213,7 +217,6 @@ class RetrievalAdapter(BaseEstimator):
         self.chosen_ = chosen
         self.history_ = history
         self.temperature_ = corpora[place].temperature
-        self.n_features_in_ = X.shape[1]
         self._set_maps(corpora[0].geometry.whitening if place else None)
 
     def _corpora(self, Q: Floats, X: Floats, relevance: Relevance, pool: Ints) -> list[Corpus]:
@@ -243,15 +246,14 @@ class RetrievalAdapter(BaseEstimator):
         self, corpora: list[Corpus], finish: Sequence[Finish], random_state: np.random.RandomState
     ) -> Choice:
         if self.strength == "auto":
-            unit = corpora[0].n_features / len(corpora[0].relevance.queries)
-            strengths = [strength * unit for strength in _STRENGTHS]
+            strength = corpora[0].n_features / len(corpora[0].relevance.queries)
         else:
-            strengths = [float(self.strength)]
+            strength = float(self.strength)
         if self.cv is None:
-            return Choice(True, strengths[0], self.max_iter, 1.0, whitened=self.side == "both")
+            return Choice(True, strength, self.max_iter, 1.0, whitened=self.side == "both")
         return choose(
             corpora,
-            strengths=strengths,
+            strength=strength,
             numbers=sorted({0, -(-self.max_iter // 2), self.max_iter}),
             finish=finish,
             n_folds=self.cv,
@@ -303,6 +305,28 @@ class RetrievalAdapter(BaseEstimator):
             return vectors
         return vectors @ self._document_map.astype(vectors.dtype)
 
+    @property
+    def query_map(self) -> LinearMap:
+        """`transform_queries` as other programs need it."""
+        check_is_fitted(self)
+        return self._linear(self._query_map)
+
+    @property
+    def document_map(self) -> LinearMap:
+        """`transform_documents` as other programs need it."""
+        check_is_fitted(self)
+        found = self._document_map
+        return self._linear(np.eye(self.n_features_in_) if found is None else found)
+
+    def _linear(self, columns: Matrix) -> LinearMap:
+        if self._whitening is not None:
+            raise ValueError(
+                "An adapter that whitens both tables is not a linear map and cannot be exported; "
+                "use transform_queries and transform_documents."
+            )
+        L = np.ascontiguousarray(columns.T)
+        return LinearMap(L, np.zeros(len(L)), unit_rows=self.score == "cosine")
+
     def kneighbors(self, Q: ArrayLike, X: ArrayLike, k: int = 10) -> tuple[Floats, Ints]:
         """Find the documents with the best scores.
 
@@ -322,6 +346,8 @@ class RetrievalAdapter(BaseEstimator):
                 f"{name} has {vectors.shape[1]} features; "
                 f"the adapter was learned on {self.n_features_in_}."
             )
+        if is_frame(rows):
+            validate_data(self, rows, reset=False, skip_check_array=True)
         vectors = self._scored(vectors)
         return vectors if self._whitening is None else self._whitening(vectors)
 

@@ -1,15 +1,16 @@
 """How much of a learned score to use: chosen on held-out queries.
 
-Each fold of the judged queries is ranked by scores learned from the others, for several strengths,
-numbers of iterations and blends (1 - t) I + t W. The candidate with the largest lower bound on its
-mean gain in nDCG@10 over the untouched score wins (one-sided, 95 %, paired by query). If that bound
-is not above zero, the untouched score stays.
+Folds of the judged queries are ranked by scores learned from the others, for several numbers of
+iterations and blends (1 - t) I + t W. The candidate with the largest lower bound on its mean gain
+in nDCG@10 over the untouched score wins (one-sided, 95 %, paired by query). If that bound is not
+above zero, the untouched score stays. Folds share the cores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 from scipy import sparse
@@ -21,6 +22,7 @@ from nearfar.retrieval.adapter_path import Corpus
 from nearfar.retrieval.ranking import search
 from nearfar.retrieval.ranking_measures import JudgedRanking
 from nearfar.retrieval.relevance import Relevance
+from nearfar.runtime.threads import Threads
 from nearfar.typing import Ints, Matrix, Vector
 
 Finish = Callable[[Matrix], Matrix]
@@ -30,9 +32,10 @@ DEPTH = 10
 FEWEST_QUERIES = 4
 """With fewer judged queries, nothing can be chosen on held-out ones."""
 
-_BLENDS = (0.25, 0.5, 0.75, 1.0)
+_BLENDS = (0.5, 1.0)
 _CONFIDENCE = 0.95
-_ONE_FOLD = 1000
+_ENOUGH_QUERIES = 200
+"""Further folds are not held out if so many queries are."""
 _MAX_DOCUMENTS = 20_000
 
 
@@ -97,20 +100,20 @@ class Choice:
 def choose(
     corpora: Sequence[Corpus],
     *,
-    strengths: Sequence[float],
+    strength: float,
     numbers: Sequence[int],
     finish: Sequence[Finish],
     n_folds: int,
     by_document: bool,
     random_state: np.random.RandomState,
 ) -> Choice:
-    """Choose a strength, a number of iterations and a blend.
+    """Choose a number of iterations and a blend.
 
     Parameters
     ----------
     corpora : sequence of Corpus
         The tables, untouched and, optionally, whitened. All have the same judgements.
-    strengths : sequence of float
+    strength : float
     numbers : sequence of int
         Numbers of iterations.
     finish : sequence of callables
@@ -128,24 +131,26 @@ def choose(
     pairs = _folds(relevance.queries, groups, n_folds, random_state)
     documents = _documents(corpora[0], random_state)
     judge = _Judge(relevance, documents)
-    nothing_learned = np.zeros((corpora[0].n_features,) * 2)
-    untouched: list[Vector] = []
-    trials: list[list[Vector]] = []
-    options: list[Choice] = []
-    for train, test in pairs:
-        untouched.append(judge(corpora[0], test, finish[0](nothing_learned)))
-        options, scores = _trial(corpora, train, test, judge, strengths, numbers, finish)
-        trials.append(scores)
-    before = np.concatenate(untouched)
-    after = np.array([np.concatenate(scores) for scores in zip(*trials, strict=True)])
+
+    def trial(fold: slice) -> Matrix:
+        train, test = pairs[fold.start]
+        return np.array(list(_trial(corpora, train, test, judge, strength, numbers, finish)))
+
+    before, *scores = np.hstack(list(Threads().map(trial, len(pairs), 1)))
+    after = np.array(scores)
     held_out = np.concatenate([test for _, test in pairs])
     group = groups[np.searchsorted(relevance.queries, held_out)]
     gains, errors = _mean_gains(after - before, group)
     bounds = gains - student.ppf(_CONFIDENCE, len(np.unique(group)) - 1) * errors
     best = int(np.argmax(bounds))
-    return replace(
-        options[best],
-        helps=bool(bounds[best] > 0),
+    candidates = list(product((False, True)[: len(corpora)], sorted(numbers), _BLENDS))
+    whitened, n_iter, blend = candidates[best]
+    return Choice(
+        bool(bounds[best] > 0),
+        strength,
+        n_iter,
+        blend,
+        whitened,
         n_queries=len(before),
         before=float(before.mean()),
         after=float(after[best].mean()),
@@ -158,23 +163,18 @@ def _trial(
     train: Ints,
     test: Ints,
     judge: _Judge,
-    strengths: Sequence[float],
+    strength: float,
     numbers: Sequence[int],
     finish: Sequence[Finish],
-) -> tuple[list[Choice], list[Vector]]:
-    """Learn from some queries and rank others, for every candidate."""
-    options, scores = [], []
-    for place, corpus in enumerate(corpora):
-        problem = corpus.problem(train)
-        problem = problem.mined(float(np.median(strengths)), max(numbers))
-        for strength in strengths:
-            # Without an iteration, the strength does not matter.
-            wanted = [number for number in numbers if number or strength == strengths[0]]
-            for number, change in problem.path(strength, wanted):
-                for blend in _BLENDS:
-                    options.append(Choice(True, strength, number, blend, whitened=place > 0))
-                    scores.append(judge(corpus, test, finish[place](blend * change)))
-    return options, scores
+) -> Iterator[Vector]:
+    """Learn from some queries, and yield the scores of others: untouched, and by candidate."""
+    nothing_learned = np.zeros((corpora[0].n_features,) * 2)
+    yield judge(corpora[0], test, finish[0](nothing_learned))
+    for corpus, finished in zip(corpora, finish, strict=True):
+        problem = corpus.problem(train).mined(strength, max(numbers))
+        for _, change in problem.path(strength, numbers):
+            for blend in _BLENDS:
+                yield judge(corpus, test, finished(blend * change))
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +220,7 @@ def _mean_gains(differences: Matrix, group: Ints) -> tuple[Vector, Vector]:
 def _folds(
     queries: Ints, groups: Ints, n_folds: int, random_state: np.random.RandomState
 ) -> list[tuple[Ints, Ints]]:
-    """Split the judged queries by group; with very many of them, one fold is enough."""
+    """Split the judged queries by group, and return the folds that hold out enough of them."""
     n_groups = int(groups.max()) + 1
     if n_groups < 2:
         raise ValueError(
@@ -232,7 +232,8 @@ def _folds(
     folds = [
         (queries[train], queries[test]) for train, test in splitter.split(queries, groups=shuffled)
     ]
-    return folds[:1] if len(queries) > _ONE_FOLD else folds
+    held_out = np.cumsum([len(test) for _, test in folds])
+    return folds[: 1 + int(np.searchsorted(held_out, _ENOUGH_QUERIES))]
 
 
 def document_groups(relevance: Relevance) -> Ints:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils import gen_batches
 
 from nearfar.numerics.lbfgs import lbfgs
+from nearfar.numerics.products import cross_product
 from nearfar.retrieval.candidates import Candidates
 from nearfar.retrieval.geometry import Geometry
 from nearfar.retrieval.ranking_loss import RankingLoss
@@ -20,7 +22,9 @@ _TOLERANCE = 1e-4
 """Relative decrease of the objective at which a search ends."""
 
 _RIDGE = 1.0
-_PAIRS = 10_000
+_BATCH = 10_000
+_ROUNDING = 1e-12
+"""Relative variance below which queries and their documents are equal."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +101,7 @@ class AdapterProblem:
         return AdapterProblem(self.corpus, self.start, self.Q, more)
 
     def path(
-        self, strength: float, numbers: list[int], history: History | None = None
+        self, strength: float, numbers: Sequence[int], history: History | None = None
     ) -> Iterator[tuple[int, Matrix]]:
         """Yield the change W - I after each of some numbers of iterations.
 
@@ -171,19 +175,30 @@ def pair_map(Q: Floats, X: Floats, relevance: Relevance) -> Matrix:
     >>> bool(W[0, 0] > W[1, 1] > 0)
     True
     """
+    shares, documents = _shares(relevance)
+    center = X[documents].mean(axis=0, dtype=np.float64)
+    queries = Q[relevance.queries] - center
+    wanted = np.zeros(queries.shape)
+    square = cross_product(queries, queries)
+    for rows in gen_batches(len(documents), _BATCH):
+        block, part = X[documents[rows]] - center, shares[:, rows]
+        wanted += part @ block
+        square += cross_product(block * part.sum(axis=0)[:, None], block)
+    between = cross_product(queries, wanted)
+    mean = (queries - wanted).mean(axis=0)
+    covariance = (square - between - between.T) / len(queries) - np.outer(mean, mean)
+    variances, axes = np.linalg.eigh(covariance)
+    average, most = float(variances.mean()), float(np.trace(square)) / len(queries)
+    if not average > _ROUNDING * most:
+        return np.eye(len(axes))
+    spread = (np.maximum(variances, 0.0) / average + _RIDGE) / (1 + _RIDGE)
+    return (axes * spread**-0.5) @ axes.T
+
+
+def _shares(relevance: Relevance) -> tuple[sparse.csc_array, Ints]:
+    """Return the share of each relevant document in the grades of its query, and the documents."""
     pairs = relevance.relevant
-    query, grade = relevance.query[pairs], relevance.grade[pairs]
-    weight = grade / np.bincount(query, grade)[query]
-    weight /= weight.sum()
-    size = X.shape[1]
-    mean, square = np.zeros(size), np.zeros((size, size))
-    for rows in gen_batches(len(query), _PAIRS):
-        apart = Q[query[rows]] - X[relevance.document[pairs][rows]].astype(np.float64)
-        mean += weight[rows] @ apart
-        square += (apart * weight[rows, None]).T @ apart
-    variances, axes = np.linalg.eigh(square - np.outer(mean, mean))
-    average = float(variances.mean())
-    if not average > 0:
-        return np.eye(size)
-    shares = (np.maximum(variances, 0.0) / average + _RIDGE) / (1 + _RIDGE)
-    return (axes * shares**-0.5) @ axes.T
+    query = np.searchsorted(relevance.queries, relevance.query[pairs])
+    documents, place = np.unique(relevance.document[pairs], return_inverse=True)
+    grade = relevance.grade[pairs]
+    return sparse.csc_array((grade / np.bincount(query, grade)[query], (query, place))), documents

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy import sparse
 
 from nearfar.retrieval.ranking import search
 from nearfar.retrieval.relevance import Relevance
@@ -69,12 +70,17 @@ class Candidates:
         return np.searchsorted(self.query, np.arange(self.n_queries + 1))
 
     @cached_property
-    def in_pool(self) -> Ints:
-        """Position of each own document in the pool, -1 if it is not there."""
-        order = np.argsort(self.pool)
-        place = np.searchsorted(self.pool, self.document, sorter=order)
-        place = order[np.minimum(place, len(order) - 1)]
-        return np.where(self.pool[place] == self.document, place, -1)
+    def apart(self) -> tuple[Ints, Ints]:
+        """Queries and documents of the edges whose document is not in the pool."""
+        apart = ~np.isin(self.document, self.pool)
+        return self.query[apart], self.document[apart]
+
+    def wanted(self, X: Floats) -> Floats:
+        """Return the mean of the documents of each query, weighted by their share in its grades."""
+        relevant = self.target > 0
+        edges = self.query[relevant], self.document[relevant]
+        shares = self.target[relevant].astype(X.dtype)
+        return np.asarray(sparse.csr_array((shares, edges), (self.n_queries, len(X))) @ X)
 
     def with_negatives(self, V: Floats, X: Floats, n_negatives: int) -> Candidates:
         """Add the documents that rank highest and are not among the queries' own.

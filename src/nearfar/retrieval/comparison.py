@@ -3,18 +3,21 @@
 Queries are divided into folds. An adapter learns from the queries of all folds but one, and makes
 its own choices within them; the queries of that fold are then searched with its vectors. Every
 figure is therefore from queries that were not used for learning or for a choice. All documents can
-be found in every fold, as in an index that does not change.
+be found in every fold, as in an index that does not change. Adapters that were learned before are
+not fitted again: they search for all queries, without folds.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GroupKFold, KFold
 
 from nearfar.metrics.points import unit_length
@@ -24,11 +27,20 @@ from nearfar.retrieval.ranking_measures import JudgedRanking
 from nearfar.retrieval.relevance import Relevance
 from nearfar.retrieval.results import UNTOUCHED, SearchComparison, scored
 from nearfar.retrieval.vectors import checked_vectors
-from nearfar.runtime.parameters import check_parameters, choice, integer
+from nearfar.runtime.parameters import (
+    ParameterRule,
+    check_parameters,
+    choice,
+    integer,
+    number,
+    optional,
+)
 from nearfar.typing import Floats, Ints
 
 Progress = Callable[[int, int, str], None]
 Score = Literal["cosine", "dot"]
+
+_clock = time.perf_counter
 
 _DEPTH = 100
 """Results found for each query, or all documents if there are fewer."""
@@ -59,6 +71,7 @@ def compare_retrieval(
     score: Score | None = None,
     query_names: Sequence[str] | None = None,
     random_state: int | None = 0,
+    budget: float | None = None,
     progress: Progress | None = None,
 ) -> SearchComparison:
     """Compare searches with adapted and with untouched vectors, on queries that are held out.
@@ -72,7 +85,8 @@ def compare_retrieval(
     relevance : Relevance
     adapters : adapter or dict of str to adapter, optional
         What to compare with untouched vectors; by default a `RetrievalAdapter`. An empty dict only
-        measures untouched vectors.
+        measures untouched vectors. An adapter in scikit-learn's `FrozenEstimator` is not fitted
+        again; give it queries that it was not learned from.
     cv : int, default=5
         Number of folds.
     k : int, default=10
@@ -87,6 +101,9 @@ def compare_retrieval(
         Texts or ids of all queries, to name those that change most.
     random_state : int or None, default=0
         Seed of the folds.
+    budget : float, optional
+        Time limit in seconds. Folds that are not expected to end in time are left out, and so are
+        their queries; there is always one.
     progress : callable, optional
         Called with the number of finished fits, their total, and what is next.
 
@@ -111,35 +128,111 @@ def compare_retrieval(
     relevance.check(len(Q), len(X))
     named = _named(adapters, score, random_state)
     score = _common_score(named.values()) if score is None else score
-    rules = {"cv": integer(at_least=2), "k": integer(at_least=1), "score": choice("cosine", "dot")}
-    check_parameters(rules, {"cv": cv, "k": k, "score": score})
+    rules: dict[str, ParameterRule] = {
+        "cv": integer(at_least=2),
+        "k": integer(at_least=1),
+        "score": choice("cosine", "dot"),
+        "budget": optional(number(at_least=0.0)),
+    }
+    check_parameters(rules, {"cv": cv, "k": k, "score": score, "budget": budget})
     if k > len(X):
         raise ValueError(f"k is {k}, but there are only {len(X)} documents.")
     if query_names is not None and len(query_names) != len(Q):
         raise ValueError(f"{len(Q)} queries need one name each; got {len(query_names)}.")
-    queries, depth = relevance.queries, min(len(X), max(k, _DEPTH))
-    folds = _folds(queries, _groups(Q, queries, groups), cv, random_state)
+    judged = _Judged(Q, X, relevance, min(len(X), max(k, _DEPTH)))
+    if named and all(isinstance(adapter, FrozenEstimator) for adapter in named.values()):
+        tested, parts = _Folds(relevance.queries, None), judged.unfitted(named)
+    else:
+        planned = _folds(relevance.queries, _groups(Q, relevance.queries, groups), cv, random_state)
+        tested, parts = judged.by_fold(named, planned, budget, progress)
     mapped = (unit_length(Q), unit_length(X)) if score == "cosine" else (Q, X)
-    untouched = JudgedRanking(search(*mapped, depth, queries=queries), relevance)
+    untouched = JudgedRanking(search(*mapped, judged.depth, queries=tested.queries), relevance)
     results = [scored(UNTOUCHED, untouched, k)]
-    for number, (name, adapter) in enumerate(named.items()):
-        parts, seconds = [], 0.0
-        for fold in range(cv):
-            if progress is not None:
-                progress(number * cv + fold, len(named) * cv, f"{name}, fold {fold + 1}")
-            part, duration = _fitted_search(
-                adapter, Q, X, relevance, queries[folds != fold], queries[folds == fold], depth
-            )
-            parts.append(part)
-            seconds += duration / cv
-        results.append(scored(name, JudgedRanking(_joined(parts), relevance), k, seconds))
+    for name, searches in parts.items():
+        ranking = _joined([ranking for ranking, _ in searches])
+        seconds = sum(duration for _, duration in searches) / len(searches)
+        results.append(scored(name, JudgedRanking(ranking, relevance), k, seconds))
     return SearchComparison(
         results,
-        folds=folds,
+        folds=tested.folds,
         headroom=float(untouched.best_ndcg(k).mean()),
         n_documents=len(X),
+        left_out=tested.left_out,
         query_names=query_names,
     )
+
+
+Searches = dict[str, list[tuple[Ranking, float]]]
+"""For each adapter and each part of the queries, what it finds and the time to learn."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Folds:
+    """The queries that were tested, their folds, if any, and how many folds were left out."""
+
+    queries: Ints
+    folds: Ints | None
+    left_out: int = 0
+
+    @classmethod
+    def first(cls, n_folds: int, queries: Ints, folds: Ints) -> _Folds:
+        """The queries of the first folds."""
+        done = folds < n_folds
+        return cls(queries[done], folds[done], int(folds.max()) + 1 - n_folds)
+
+
+@dataclass(frozen=True, eq=False)
+class _Judged:
+    """A search with judged queries: vectors, judgements, and how many results to find."""
+
+    Q: Floats
+    X: Floats
+    relevance: Relevance
+    depth: int
+
+    def unfitted(self, adapters: Mapping[str, Adapter]) -> Searches:
+        """Search for all judged queries with adapters that were learned before."""
+        queries = self.relevance.queries
+        return {name: [(self._search(each, queries), 0.0)] for name, each in adapters.items()}
+
+    def by_fold(
+        self,
+        adapters: Mapping[str, Adapter],
+        folds: Ints,
+        budget: float | None,
+        progress: Progress | None,
+    ) -> tuple[_Folds, Searches]:
+        """Learn from all folds but one and search for that one, while there is time."""
+        queries, start, n_folds = self.relevance.queries, _clock(), int(folds.max()) + 1
+        found: Searches = {name: [] for name in adapters}
+        for fold in range(n_folds):
+            for place, (name, adapter) in enumerate(adapters.items()):
+                if progress is not None:
+                    done = fold * len(adapters) + place
+                    progress(done, n_folds * len(adapters), f"{name}, fold {fold + 1}")
+                seen, unseen = queries[folds != fold], queries[folds == fold]
+                found[name].append(self._fitted_search(adapter, seen, unseen))
+            spent = _clock() - start
+            if budget is not None and spent * (fold + 2) / (fold + 1) > budget:
+                return _Folds.first(fold + 1, queries, folds), found
+        return _Folds.first(n_folds, queries, folds), found
+
+    def _fitted_search(self, adapter: Adapter, seen: Ints, unseen: Ints) -> tuple[Ranking, float]:
+        """Learn from some queries and search for others; return the time to learn, too.
+
+        The adapter does not even get the vectors of the queries that are held out.
+        """
+        known = self.relevance.subset(seen)
+        learned_from = Relevance(np.searchsorted(seen, known.query), known.document, known.grade)
+        start = _clock()
+        fitted = clone(adapter).fit(self.Q[seen], self.X, learned_from)
+        seconds = _clock() - start
+        return self._search(fitted, unseen), seconds
+
+    def _search(self, fitted: Any, queries: Ints) -> Ranking:
+        mapped = fitted.transform_queries(self.Q[queries]), fitted.transform_documents(self.X)
+        found = search(*mapped, self.depth)
+        return Ranking(queries, found.documents, found.scores)
 
 
 def _named(
@@ -187,29 +280,6 @@ def _folds(queries: Ints, groups: Ints, cv: int, random_state: int | None) -> In
     for fold, (_, held_out) in enumerate(splitter.split(queries, groups=known)):
         folds[held_out] = fold
     return folds
-
-
-def _fitted_search(
-    adapter: Adapter,
-    Q: Floats,
-    X: Floats,
-    relevance: Relevance,
-    seen: Ints,
-    unseen: Ints,
-    depth: int,
-) -> tuple[Ranking, float]:
-    """Learn from some queries and search for others; return what is found, and the time to learn.
-
-    The adapter does not even get the vectors of the queries that are held out.
-    """
-    known = relevance.subset(seen)
-    learned_from = Relevance(np.searchsorted(seen, known.query), known.document, known.grade)
-    start = time.perf_counter()
-    fitted = clone(adapter).fit(Q[seen], X, learned_from)
-    seconds = time.perf_counter() - start
-    mapped = fitted.transform_queries(Q[unseen]), fitted.transform_documents(X)
-    found = search(*mapped, depth)
-    return Ranking(unseen, found.documents, found.scores), seconds
 
 
 def _joined(parts: Sequence[Ranking]) -> Ranking:

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nearfar.runtime.deadline import check_time
+from nearfar.runtime.threads import Threads
 from nearfar.typing import Floats, Ints
 
-_MAX_ELEMENTS = 1 << 22
-"""Scores held at a time."""
+_MAX_ELEMENTS = 1 << 20
+"""Scores that a thread holds at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,15 +62,16 @@ def search(Q: Floats, X: Floats, depth: int, *, queries: ArrayLike | None = None
     rows = np.arange(len(Q)) if queries is None else np.asarray(queries, dtype=np.intp)
     documents = np.empty((len(rows), depth), dtype=np.intp)
     scores = np.empty((len(rows), depth), dtype=np.result_type(Q, X))
-    block = max(1, _MAX_ELEMENTS // len(X))
-    for start in range(0, len(rows), block):
-        check_time()
-        some = slice(start, start + block)
+
+    def rank(some: slice) -> None:
         table = Q[rows[some]] @ X.T
         if not np.isfinite(table).all():
             raise ValueError("Scores are not finite: vectors have missing or too large values.")
         documents[some] = _largest(table, depth)
         scores[some] = np.take_along_axis(table, documents[some], axis=1)
+
+    for _ in Threads().map(rank, len(rows), max(1, _MAX_ELEMENTS // len(X))):
+        check_time()
     return Ranking(rows, documents, scores)
 
 

@@ -12,9 +12,9 @@ which is convex. Its gradient weighs edges between queries and documents by S = 
 
     dF/dB = 1/n T Q' S X T + strength B
 
-S is sparse but for the pool of documents that queries share, which is processed in tiles of
-queries. Only the part of B in the span of the queries matters: B = U C with U an orthonormal basis
-of the span of T Q', and C is what is searched for.
+Y X does not change. P is sparse but for the pool of documents that queries share, which is
+processed in tiles of queries, on all cores. Only the part of B in the span of the queries matters:
+B = U C with U an orthonormal basis of the span of T Q', and C is what is searched for.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ import numpy as np
 from scipy import sparse
 
 from nearfar.retrieval.candidates import Candidates
-from nearfar.typing import Floats, Matrix, Vector
+from nearfar.runtime.threads import Threads
+from nearfar.typing import Floats, Ints, Matrix, Vector
 
-_MAX_ELEMENTS = 1 << 22
-"""Scores and coordinates held at a time."""
+_TILE_ELEMENTS = 1 << 20
+"""Scores and coordinates that a thread holds at a time."""
 
 
 class RankingLoss:
@@ -71,7 +72,7 @@ class RankingLoss:
         temperature: float,
         strength: float,
     ) -> None:
-        self.X, self.candidates, self.strength = X, candidates, strength
+        self.candidates, self.strength = candidates, strength
         self.dtype = np.result_type(Q, X)
         mapped = Q @ T
         self.basis = _row_space(mapped)
@@ -79,6 +80,10 @@ class RankingLoss:
         self._coordinates = (mapped @ self.basis).astype(self.dtype)
         self._logit_queries = (Q / temperature).astype(self.dtype)
         self._pool = X if len(candidates.pool) == len(X) else X[candidates.pool]
+        self._wanted = candidates.wanted(X)
+        self._apart = candidates.apart
+        self._X = X
+        self._threads = Threads()
 
     @property
     def size(self) -> int:
@@ -93,47 +98,56 @@ class RankingLoss:
         """Return the objective and its gradient by C, as a vector."""
         C = c.reshape(-1, len(self.T))
         step = (C @ self.T).astype(self.dtype)
-        value, gradient = 0.0, np.zeros(C.shape)
-        for rows in self._tiles():
+
+        def tile(rows: slice) -> tuple[float, Floats]:
             V = self._coordinates[rows] @ step + self._logit_queries[rows]
             loss, pulled = self._ranked(rows, V)
+            return loss, self._coordinates[rows].T @ pulled
+
+        n, value, gradient = self.candidates.n_queries, 0.0, np.zeros(C.shape)
+        for loss, pulled in self._threads.map(tile, n, self._tile_size):
             value += loss
-            gradient += self._coordinates[rows].T @ pulled
-        n = self.candidates.n_queries
+            gradient += pulled
         value = value / n + self.strength / 2 * float(c @ c)
         return value, (gradient @ self.T / n + self.strength * C).ravel()
 
-    def _tiles(self) -> list[slice]:
-        """Cut the queries so that a tile's scores and gathered documents fit in memory."""
+    @property
+    def _tile_size(self) -> int:
+        """Number of queries whose scores and gathered documents a thread may hold."""
         n = self.candidates.n_queries
-        own = len(self.candidates.query) / n * self.X.shape[1]
-        size = max(1, int(_MAX_ELEMENTS / (len(self._pool) + own)))
-        return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+        own = len(self._apart[0]) / n * len(self.T)
+        most = max(1, int(_TILE_ELEMENTS / (len(self._pool) + own)))
+        return -(-n // -(-n // most))
 
     def _ranked(self, rows: slice, V: Floats) -> tuple[float, Floats]:
         """Return the loss of some queries, summed, and S X for them."""
-        known = self.candidates
-        edges = slice(known.start[rows.start], known.start[rows.stop])
-        row, target = known.query[edges] - rows.start, known.target[edges]
-        documents = self.X[known.document[edges]]
-        own = np.einsum("ed,ed->e", V[row], documents)
         table = V @ self._pool.T
-        place = known.in_pool[edges]
-        shared = place >= 0
-        table[row[shared], place[shared]] = -np.inf
-
         top = table.max(axis=1)
+        row, documents = self._documents_apart(rows)
+        own = np.einsum("ed,ed->e", V[row], documents)
         np.maximum.at(top, row, own)
+
         table -= top[:, None]
         np.exp(table, out=table)
         chance = np.exp(own - top[row])
         total = table.sum(axis=1) + np.bincount(row, chance, minlength=len(V))
-        loss = float(np.sum(top + np.log(total))) - float(target @ own)
+        wanted = self._wanted[rows]
+        loss = np.sum(top + np.log(total)) - np.einsum("ij,ij->i", V, wanted).sum(dtype=np.float64)
 
-        weight = chance / total[row] - target
-        S = sparse.csr_array((weight, (row, np.arange(len(row)))), shape=(len(V), len(row)))
-        pulled = (table / total[:, None].astype(self.dtype)) @ self._pool
-        return loss, pulled + S @ documents
+        pulled = table @ self._pool
+        pulled /= total[:, None]
+        pulled -= wanted
+        if len(row):
+            weight = (chance / total[row]).astype(self.dtype)
+            edges, shape = (row, np.arange(len(row))), (len(V), len(row))
+            pulled += sparse.csr_array((weight, edges), shape) @ documents
+        return float(loss), pulled
+
+    def _documents_apart(self, rows: slice) -> tuple[Ints, Floats]:
+        """Return documents of some queries that are not in the pool, and whose they are."""
+        query, document = self._apart
+        edges = slice(*np.searchsorted(query, [rows.start, rows.stop]))
+        return query[edges] - rows.start, self._X[document[edges]]
 
 
 def _row_space(rows: Floats) -> Matrix:

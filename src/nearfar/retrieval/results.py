@@ -19,13 +19,11 @@ from nearfar.comparison.gains import (
     expected_gains,
     observe_rows,
 )
-from nearfar.comparison.goal_verdict import SIGNIFICANCE_LEVEL
-from nearfar.comparison.significance import fold_test, holm, row_test
 from nearfar.comparison.table import aligned, html_row
 from nearfar.evaluate.intervals import CONFIDENCE
 from nearfar.retrieval.ranking import Ranking
 from nearfar.retrieval.ranking_measures import JudgedRanking
-from nearfar.retrieval.verdict import SearchVerdict, judge, untried
+from nearfar.retrieval.verdict import SearchVerdict, category, judge, untried
 from nearfar.runtime.optional_package import optional_package
 from nearfar.typing import Ints, Vector
 
@@ -34,7 +32,7 @@ UNTOUCHED = "untouched"
 
 @dataclass(frozen=True, eq=False)
 class SearchResult:
-    """How well vectors search, on queries that they were not adapted to.
+    """How well vectors search.
 
     Attributes
     ----------
@@ -101,11 +99,13 @@ class SearchComparison(Mapping[str, SearchResult]):
     Parameters
     ----------
     results : list of SearchResult
-    folds : array of shape (n_queries,)
-        The fold in which each query was held out.
+    folds : array of shape (n_queries,) or None
+        The fold in which each query was held out. None if the adapters were learned before.
     headroom : float
         The main measure of the best order of the documents that untouched vectors find.
     n_documents : int
+    left_out : int, default=0
+        Number of folds for which there was no time.
     query_names : sequence of str, optional
         Texts or ids of all rows of Q.
 
@@ -115,30 +115,31 @@ class SearchComparison(Mapping[str, SearchResult]):
         Row numbers of the queries that are compared.
     measure : str
         The main measure, such as "nDCG@10".
-    p_values : dict of str to float
-        Of the difference to untouched vectors, adjusted for the number of adapters (Holm).
     gains : dict of str to Gain
         Expected gains of the main measure over untouched vectors.
+    harms : dict of str to float
+        Probabilities that adapting makes a practical difference for the worse.
     """
 
     def __init__(
         self,
         results: Sequence[SearchResult],
         *,
-        folds: Ints,
+        folds: Ints | None,
         headroom: float,
         n_documents: int,
+        left_out: int = 0,
         query_names: Sequence[str] | None = None,
     ) -> None:
         self.results = {result.name: result for result in results}
         self.folds, self.headroom, self.n_documents = folds, headroom, n_documents
-        self.n_folds = len(np.unique(folds))
+        self.n_folds = 0 if folds is None else len(np.unique(folds))
+        self.left_out = left_out
         self.query_names = query_names
         self.queries = self.untouched.ranking.queries
         self.depth = self.untouched.ranking.documents.shape[1]
         self.measure = next(iter(self.untouched.values))
-        self.p_values = self._p_values()
-        self.gains = self._gains()
+        self.gains, self.harms = self._gains(), self._harms()
 
     def __getitem__(self, name: str) -> SearchResult:
         return self.results[name]
@@ -176,8 +177,9 @@ class SearchComparison(Mapping[str, SearchResult]):
             before,
             best.means[self.measure],
             self.gains[best.name],
-            self.p_values[best.name],
+            self.harms[best.name],
             alone=len(self.adapted) == 1,
+            unseen=self.folds is not None,
         )
 
     def difference(self, result: SearchResult) -> Vector:
@@ -185,10 +187,12 @@ class SearchComparison(Mapping[str, SearchResult]):
         return result.values[self.measure] - self.untouched.values[self.measure]
 
     def mark(self, result: SearchResult) -> str:
-        """Return "+" or "-" if vectors search significantly better or worse than untouched ones."""
-        if self.p_values.get(result.name, 1.0) >= SIGNIFICANCE_LEVEL:
+        """Return "+" or "-" if vectors search clearly better or worse than untouched ones."""
+        if result is self.untouched:
             return ""
-        return "+" if self.difference(result).mean() > 0 else "-"
+        means = self.untouched.means[self.measure], result.means[self.measure]
+        found = category(*means, self.gains[result.name], self.harms[result.name])
+        return {"clearly better": "+", "worse": "-"}.get(found, "")
 
     def changes(self, n: int = 5) -> tuple[list[Change], list[Change]]:
         """Return the queries that gain most and those that lose most, the largest change first."""
@@ -215,6 +219,7 @@ class SearchComparison(Mapping[str, SearchResult]):
             "n_queries": len(self.queries),
             "n_documents": self.n_documents,
             "n_folds": self.n_folds,
+            "folds_left_out": self.left_out,
             "measure": self.measure,
             "headroom": self.headroom,
             "verdict": self.verdict.to_dict(),
@@ -241,15 +246,16 @@ class SearchComparison(Mapping[str, SearchResult]):
     @property
     def title(self) -> str:
         """Title of the table."""
-        return (
-            f"Searches that were held out: {len(self.queries)} queries, "
-            f"{self.n_documents} documents, {self.n_folds} folds"
-        )
+        size = f"{len(self.queries)} queries, {self.n_documents} documents"
+        if self.folds is None:
+            return f"Searches: {size}"
+        of = f" of {self.n_folds + self.left_out}" if self.left_out else ""
+        return f"Searches that were held out: {size}, {self.n_folds}{of} folds"
 
     @property
     def notes(self) -> list[str]:
         """What the marks mean, and what the best order would reach."""
-        legend = "+ significantly better, - significantly worse than untouched vectors (p < 0.05)."
+        legend = "+ better, - worse than untouched vectors, at least 95 % sure."
         best = (
             f"The best order of the first {self.depth} results would have {self.measure} "
             f"{self.headroom:.3f}."
@@ -302,8 +308,8 @@ class SearchComparison(Mapping[str, SearchResult]):
             "low": low,
             "high": high,
             "mark": self.mark(result),
-            "p_value": self.p_values.get(result.name),
             **dict(zip(names, figures, strict=True)),
+            "harm_probability": self.harms.get(result.name),
             "fit_seconds": result.seconds,
         }
 
@@ -314,21 +320,21 @@ class SearchComparison(Mapping[str, SearchResult]):
         before, after = map(float, values)
         return Change(query, name, before, after)
 
-    def _p_values(self) -> dict[str, float]:
-        found = np.array([self._p_value(self.difference(result)) for result in self.adapted])
-        adjusted = zip(self.adapted, holm(found), strict=True)
-        return {result.name: float(p) for result, p in adjusted}
-
-    def _p_value(self, difference: Vector) -> float:
-        """The larger p-value of the tests by queries and by folds."""
-        by_fold = np.array([difference[self.folds == fold].mean() for fold in range(self.n_folds)])
-        return max(row_test(difference), fold_test(by_fold, 1 / (self.n_folds - 1)))
-
     def _gains(self) -> dict[str, Gain]:
         observed = [observe_rows(self.difference(result), SEARCH_NOISE) for result in self.adapted]
         loss = 1.0 - self.untouched.means[self.measure]
         found = expected_gains(observed, loss, SEARCH_SPREADS) if observed else []
         return {result.name: gain for result, gain in zip(self.adapted, found, strict=True)}
+
+    def _harms(self) -> dict[str, float]:
+        """The same with the roles exchanged: how sure it is that untouched vectors are better."""
+        found = {}
+        for result in self.adapted:
+            lost = observe_rows(-self.difference(result), SEARCH_NOISE)
+            loss = 1.0 - result.means[self.measure]
+            exchanged = expected_gains([lost], loss, SEARCH_SPREADS, prior_mean=0.0)
+            found[result.name] = exchanged[0].probability
+        return found
 
 
 def scored(name: str, judged: JudgedRanking, k: int, seconds: float = 0.0) -> SearchResult:

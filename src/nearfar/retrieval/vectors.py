@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 
+from nearfar.columns.cells import column_keys, is_frame
+from nearfar.numerics.missing import refuse_masked
 from nearfar.typing import Floats
 
 
@@ -20,6 +23,8 @@ def checked_vectors(Q: ArrayLike, X: ArrayLike) -> tuple[Floats, Floats]:
     ValueError: Q has 2 columns and X has 1; both must come from the same model.
     """
     queries, documents = as_vectors(Q, "Q"), as_vectors(X, "X")
+    if is_frame(Q) and is_frame(X) and list(column_keys(Q)) != list(column_keys(X)):
+        raise ValueError("Q and X have different columns, or in another order.")
     if queries.shape[1] != documents.shape[1]:
         raise ValueError(
             f"Q has {queries.shape[1]} columns and X has {documents.shape[1]}; "
@@ -39,6 +44,11 @@ def as_vectors(rows: ArrayLike, name: str) -> Floats:
     ...
     ValueError: Row 0 of Q has missing or infinite values; remove it or fill them in.
     """
+    refuse_masked(rows, name)
+    if issparse(rows):
+        raise TypeError(
+            f"Sparse input is not supported: {name} must be dense; use {name}.toarray()."
+        )
     vectors = np.asarray(rows)
     if vectors.ndim != 2 or 0 in vectors.shape:
         raise ValueError(f"{name} must be a 2-d array, a vector per row; got {vectors.shape}.")

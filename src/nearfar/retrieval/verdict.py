@@ -1,7 +1,10 @@
 """Whether adapted vectors search better than untouched ones, in words.
 
-The verdict is on the main measure, nDCG@k, and on queries that were held out. The expected gain and
-its probability come from `comparison.gains`; the p-values are those of `comparison.significance`.
+The verdict is on the main measure, nDCG@k. How sure it is comes from one model, `comparison.gains`:
+the probability that adapting makes a practical difference for the better and, with the roles
+exchanged, for the worse. Marks in tables are the same probabilities. There is no test beside them:
+a test by folds has five numbers to go by, and misses most gains that are real
+(`benchmarks/search_calibration.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from nearfar.comparison.gains import Gain
-from nearfar.comparison.goal_verdict import CLEAR, PROBABLE, SIGNIFICANCE_LEVEL, BaseVerdict
+from nearfar.comparison.verdict import CLEAR, PROBABLE, BaseVerdict
 from nearfar.comparison.wording import probability_text
 
 Category = Literal[
@@ -34,17 +37,17 @@ class SearchVerdict(BaseVerdict):
     measure : str
         What is measured, such as "nDCG@10".
     before, after : float
-        Its mean over held-out queries with untouched and with adapted vectors.
+        Its mean over the queries with untouched and with adapted vectors.
     category : str
         "clearly better" (at least 95 % sure), "probably better" (at least 75 % sure), "too few
         searches to tell", "no clear gain" (at most 25 % sure, or not better when tried), "worse"
-        (significantly), or "nothing to compare".
+        (at least 95 % sure), or "nothing to compare".
     gain, low, high : float
         Expected gain and its 90 % interval.
     probability : float
         Probability that the gain makes a practical difference.
-    p_value : float
-        Of the difference, adjusted for the number of adapters (Holm).
+    harm : float
+        Probability that the loss does, if neither side is expected to be better.
     headline : str
         All of this in words.
     """
@@ -58,19 +61,31 @@ class SearchVerdict(BaseVerdict):
     low: float
     high: float
     probability: float
-    p_value: float
+    harm: float
     headline: str
 
 
 def judge(
-    name: str, measure: str, before: float, after: float, gain: Gain, p_value: float, *, alone: bool
+    name: str,
+    measure: str,
+    before: float,
+    after: float,
+    gain: Gain,
+    harm: float,
+    *,
+    alone: bool,
+    unseen: bool = True,
 ) -> SearchVerdict:
-    """Return the verdict on one adapter; `alone` says that no other was tried."""
-    found = category(before, after, gain, p_value)
+    """Return the verdict on one adapter.
+
+    `alone` says that no other was tried, and `unseen` that it did not learn from these queries.
+    """
+    found = category(before, after, gain, harm)
     helps, harms, which = "It helps", "It does harm", ""
     if not alone:
         helps, harms, which = f"Use {name}", f"Adapting does harm ({name})", f" ({name})"
-    figures = f"{measure} {before:.3f} -> {after:.3f} on searches it has not seen"
+    searches = "searches it has not seen" if unseen else "these searches"
+    figures = f"{measure} {before:.3f} -> {after:.3f} on {searches}"
     expected = f"Expected gain {gain.gain:z.3f} ({gain.low:z.3f} to {gain.high:z.3f})."
     sure = probability_text(gain.probability)
     keep = "Keep the untouched vectors."
@@ -81,35 +96,33 @@ def judge(
             f"Too few judged searches to tell{which}: {figures} (better: {sure}). {expected}"
         ),
         "no clear gain": f"No clear gain{which}: {figures}. {keep}",
-        "worse": f"{harms}: {figures} (p = {p_value:.2g}). {keep}",
+        "worse": f"{harms}: {figures} (clearly worse: {probability_text(harm)}). {keep}",
     }[found]
     gains = asdict(gain)
-    return SearchVerdict(
-        name, measure, before, after, found, **gains, p_value=p_value, headline=headline
-    )
+    return SearchVerdict(name, measure, before, after, found, **gains, harm=harm, headline=headline)
 
 
 def untried(measure: str, before: float) -> SearchVerdict:
     """Return the verdict if no adapter was tried."""
     headline = f"Nothing to compare: {measure} {before:.3f} with untouched vectors."
     return SearchVerdict(
-        None, measure, before, before, "nothing to compare", 0.0, 0.0, 0.0, 0.0, 1.0, headline
+        None, measure, before, before, "nothing to compare", 0.0, 0.0, 0.0, 0.0, 0.0, headline
     )
 
 
-def category(before: float, after: float, gain: Gain, p_value: float) -> Category:
+def category(before: float, after: float, gain: Gain, harm: float) -> Category:
     """Return what a difference means.
 
     Examples
     --------
     >>> from nearfar.comparison.gains import Gain
     >>> from nearfar.retrieval.verdict import category
-    >>> category(0.40, 0.46, Gain(0.05, 0.02, 0.08, probability=0.98), p_value=0.001)
+    >>> category(0.40, 0.46, Gain(0.05, 0.02, 0.08, probability=0.98), harm=0.0)
     'clearly better'
-    >>> category(0.40, 0.39, Gain(0.00, -0.02, 0.01, probability=0.30), p_value=0.4)
+    >>> category(0.40, 0.39, Gain(0.00, -0.02, 0.01, probability=0.30), harm=0.4)
     'no clear gain'
     """
-    if after < before and p_value < SIGNIFICANCE_LEVEL:
+    if after < before and harm >= CLEAR:
         return "worse"
     if after <= before:
         return "no clear gain"

@@ -15,6 +15,9 @@ from dataclasses import dataclass
 Clock = Callable[[], float]
 """Returns seconds since some moment."""
 
+_SLOWEST = 3.0
+"""How many times a budget may be exceeded on a busy machine."""
+
 _deadlines: ContextVar[tuple[tuple[Clock, float], ...]] = ContextVar("deadlines", default=())
 
 
@@ -40,6 +43,29 @@ class EarlyStop:
 
 
 _early_stops: ContextVar[tuple[EarlyStop, ...]] = ContextVar("early_stops", default=())
+
+
+class WorkClock:
+    """Seconds since its creation in which this process could work.
+
+    While other processes keep the cores busy, processor time passes more slowly than time. A budget
+    by this clock allows the same work as on an idle machine, and takes at most three times as long.
+
+    Examples
+    --------
+    >>> from nearfar.runtime.deadline import WorkClock
+    >>> WorkClock()() < 60
+    True
+    """
+
+    def __init__(self, wall: Clock = time.monotonic, processor: Clock = time.process_time) -> None:
+        self._wall, self._processor = wall, processor
+        self._start = wall(), processor()
+
+    def __call__(self) -> float:
+        """Return the seconds."""
+        passed, used = self._wall() - self._start[0], self._processor() - self._start[1]
+        return min(passed, max(used, passed / _SLOWEST))
 
 
 class OutOfTimeError(BaseException):

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from nearfar.runtime.threads import Threads, single_threaded_blas
+from nearfar.runtime.threads import Threads, single_threaded_libraries, worker_context
 
 T = TypeVar("T")
 
@@ -56,15 +56,16 @@ class ThreadExecutor:
         Tasks are made when a thread is about to be free, so that few of them wait.
         """
         width = min(Threads().n_threads, max(1, _MEMORY // max(1, memory)))
-        with single_threaded_blas():
+        with single_threaded_libraries():
             if width <= 1:
                 yield from (function(*task) for task in tasks)
                 return
+            context = worker_context()
             with ThreadPoolExecutor(width) as pool:
                 waiting: deque[Future[T]] = deque()
                 try:
                     for task in tasks:
-                        waiting.append(pool.submit(function, *task))
+                        waiting.append(pool.submit(context.copy().run, function, *task))
                         if len(waiting) > width:
                             yield waiting.popleft().result()
                     while waiting:

@@ -47,7 +47,10 @@ def check_parameters(rules: Mapping[str, ParameterRule], values: Mapping[str, An
     """
     for name, rule in rules.items():
         if not rule.accepts(values[name]):
-            raise ValueError(f"{name} must be {rule.expected}; got {values[name]!r}.")
+            value = values[name]
+            table = isinstance(value, np.ndarray) and value.ndim > 1
+            found = f"an array of shape {value.shape}" if table else repr(value)
+            raise ValueError(f"{name} must be {rule.expected}; got {found}.")
 
 
 def number(

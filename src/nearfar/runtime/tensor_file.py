@@ -25,6 +25,7 @@ from nearfar.typing import Matrix
 
 Tensors = Mapping[str, NDArray[Any]]
 
+_FORMAT = "nearfar."
 _INVALID = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
 """What a file with wrong contents may raise while it is decoded."""
 
@@ -52,7 +53,7 @@ def write_tensors(
     """Write arrays and text; `kind` is what they are, such as "metric"."""
     # safetensors writes the memory of an array, whatever its strides.
     contiguous = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
-    header = {"format": f"nearfar.{kind}", **metadata}
+    header = {"format": f"{_FORMAT}{kind}", **metadata}
     try:
         content = memoryview(save(contiguous, metadata=header))
     except SafetensorError as error:
@@ -69,6 +70,16 @@ def with_sorted_metadata(content: memoryview) -> tuple[bytes, bytes, memoryview]
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     return len(text).to_bytes(8, "little"), text, content[end:]
+
+
+def kind_of_file(path: str | os.PathLike[str]) -> str | None:
+    """Return what a file holds, such as "metric" or "adapter"; None if it is not nearfar's."""
+    try:
+        with safe_open(path, framework="numpy") as tensors:
+            found = (tensors.metadata() or {}).get("format", "")
+    except (SafetensorError, OSError):
+        return None
+    return found.removeprefix(_FORMAT) if found.startswith(_FORMAT) else None
 
 
 @contextmanager
@@ -94,7 +105,7 @@ def open_tensors(
     try:
         with safe_open(path, framework="numpy") as tensors:
             metadata = tensors.metadata() or {}
-            if metadata.get("format") != f"nearfar.{kind}":
+            if metadata.get("format") != f"{_FORMAT}{kind}":
                 raise ValueError("it is a safetensors file of another format")
             if metadata.get("version") not in versions:
                 raise ValueError(

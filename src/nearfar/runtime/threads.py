@@ -1,30 +1,38 @@
-"""Threads for long loops over rows or constraints, and the number of BLAS threads meanwhile."""
+"""Threads: as many as the process may use, shared by blocks of work; libraries have one each.
+
+BLAS has threads of its own. In many short calls, such as those of an eigendecomposition, they cost
+more than they gain, and beside other busy processes they wait for each other without sleeping: fits
+were up to thirty times slower. Inside a fit (`limited_threads`) and inside blocks of work
+(`Threads.map`), every BLAS library has one thread, NumPy's as well as SciPy's, and so has OpenMP,
+which scikit-learn uses. Large products are divided into blocks (`numerics.products`). Blocks do not
+depend on the number of threads, so that results do not either.
+"""
 
 from __future__ import annotations
 
 import multiprocessing
+import sys
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
-from contextvars import ContextVar
+from contextlib import contextmanager
+from contextvars import Context, ContextVar, copy_context
 from functools import cached_property
 from typing import Any, TypeVar
 
 import joblib
-from threadpoolctl import ThreadpoolController, threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
-R = TypeVar("R")
 
 _limit: ContextVar[int | None] = ContextVar("n_jobs", default=None)
 
 
 @contextmanager
-def limited_threads(n_jobs: int | None) -> Iterator[None]:
-    """Use at most `n_jobs` threads in this block, those of BLAS included.
+def limited_threads(n_jobs: int | None = None) -> Iterator[None]:
+    """Use at most `n_jobs` threads in this block, and one in BLAS and OpenMP.
 
-    None leaves the choice as it is; -1 stands for all cores, -2 for all but one.
+    None leaves the number as it is; -1 stands for all cores, -2 for all but one.
 
     Examples
     --------
@@ -34,12 +42,12 @@ def limited_threads(n_jobs: int | None) -> Iterator[None]:
     1
     """
     if n_jobs is None:
-        yield
-        return
-    number = n_jobs if n_jobs > 0 else max(1, _n_cores() + 1 + n_jobs)
+        number = _limit.get() or _n_cores()
+    else:
+        number = n_jobs if n_jobs > 0 else max(1, _n_cores() + 1 + n_jobs)
     token = _limit.set(number)
     try:
-        with threadpool_limits(number, user_api="blas") if n_jobs != -1 else nullcontext():
+        with single_threaded_libraries():
             yield
     finally:
         _limit.reset(token)
@@ -49,8 +57,8 @@ class Threads:
     """Threads that share the slices of a range.
 
     The slices do not depend on the number of threads, and results come in order, so that sums of
-    them are the same on every machine. A child process uses one thread, because its parent has
-    already shared out the cores.
+    them are the same on every machine. Libraries have one thread in each. Work inside a slice and
+    child processes use one thread, because the cores are already shared out.
 
     Examples
     --------
@@ -64,14 +72,27 @@ class Threads:
 
     def map(self, work: Callable[[slice], T], n: int, size: int) -> Iterator[T]:
         """Apply `work` to the slices of ``range(n)`` of at most `size`."""
+
+        def alone(part: slice) -> T:
+            with single_threaded_libraries():
+                return work(part)
+
         parts = [slice(start, min(start + size, n)) for start in range(0, n, size)]
         if len(parts) == 1 or self.n_threads == 1:
-            return map(work, parts)
-        return self._pool.map(work, parts)
+            return map(alone, parts)
+        context = worker_context()
+        return self._pool.map(lambda part: context.copy().run(alone, part), parts)
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self.n_threads)
+
+
+def worker_context() -> Context:
+    """Return a copy of this context, with its deadline, in which work uses one thread."""
+    context = copy_context()
+    context.run(_limit.set, 1)
+    return context
 
 
 def _n_cores() -> int:
@@ -81,19 +102,22 @@ def _n_cores() -> int:
     return int(joblib.cpu_count())
 
 
-class _SingleThreadedBlas:
+class _SingleThreadedLibraries:
     """Context manager that several threads may enter at once.
 
     The number of threads of most BLAS libraries belongs to the process: the first to enter sets it
     to one, the last to leave restores it. They may be different threads; since version 3.8
     threadpoolctl lets a thread that set a limit keep others from changing it until that is cleared.
-    In libraries that use OpenMP, as that of faiss does, the number belongs to the thread: each sets
-    and restores its own.
+    That of OpenMP, which the BLAS of faiss uses too, belongs to the thread: each sets and restores
+    its own. Libraries come with modules: those that are imported while somebody is inside are
+    limited by the next to enter.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._inside = 0
+        self._n_modules = 0
+        self._known: set[str] = set()
         self._shared: list[Any] = []
         self._per_thread: list[Any] = []
         self._before: list[int] = []
@@ -101,61 +125,45 @@ class _SingleThreadedBlas:
     @contextmanager
     def __call__(self) -> Iterator[None]:
         with self._lock:
+            self._find_libraries()
             self._inside += 1
             if self._inside == 1:
-                self._find_libraries()
-                self._before = self._set(self._shared, [1] * len(self._shared))
-        own = self._set(self._per_thread, [1] * len(self._per_thread))
+                self._before = []
+            self._before += _set(self._shared[len(self._before) :])
+        own = self._per_thread[:]
+        before = _set(own)
         try:
             yield
         finally:
-            self._set(self._per_thread, own)
+            _set(own, before)
             with self._lock:
                 self._inside -= 1
                 if self._inside == 0:
-                    self._set(self._shared, self._before)
+                    _set(self._shared[: len(self._before)], self._before)
 
     def _find_libraries(self) -> None:
-        """Look for BLAS libraries, once."""
-        if self._shared or self._per_thread:
+        """Look for libraries that were loaded since the last time."""
+        if self._n_modules == len(sys.modules):
             return
-        for library in ThreadpoolController().select(user_api="blas").lib_controllers:
-            is_openmp = getattr(library, "threading_layer", None) == "openmp"
-            (self._per_thread if is_openmp else self._shared).append(library)
-
-    def _set(self, libraries: list[Any], numbers: list[int]) -> list[int]:
-        """Set numbers of threads, and return what they were."""
-        before = [library.get_num_threads() for library in libraries]
-        for library, number in zip(libraries, numbers, strict=True):
-            # Let this thread set the limit, whichever set it last.
-            clear = getattr(library, "clear_controlling_thread", lambda **_: None)
-            clear(force=True)
-            library.set_num_threads(number)
-            clear(force=True)
-        return before
+        self._n_modules = len(sys.modules)
+        for library in ThreadpoolController().lib_controllers:
+            if library.filepath not in self._known:
+                self._known.add(library.filepath)
+                layers = (library.user_api, getattr(library, "threading_layer", None))
+                (self._per_thread if "openmp" in layers else self._shared).append(library)
 
 
-single_threaded_blas = _SingleThreadedBlas()
-"""Keep BLAS to one thread: in many short calls its own threads cost more than they gain."""
+def _set(libraries: list[Any], numbers: list[int] | None = None) -> list[int]:
+    """Set numbers of threads, by default one, and return what they were."""
+    before = [library.get_num_threads() for library in libraries]
+    for library, number in zip(libraries, numbers or [1] * len(libraries), strict=True):
+        # Let this thread set the limit, whichever set it last.
+        clear = getattr(library, "clear_controlling_thread", lambda **_: None)
+        clear(force=True)
+        library.set_num_threads(number)
+        clear(force=True)
+    return before
 
 
-def with_single_threaded_blas(items: Generator[T, None, R]) -> Generator[T, None, R]:
-    """Keep BLAS to one thread while a generator runs, but not while its consumer does.
-
-    Examples
-    --------
-    >>> from nearfar.runtime.threads import with_single_threaded_blas
-    >>> list(with_single_threaded_blas(number for number in (1, 2)))
-    [1, 2]
-    """
-    try:
-        while True:
-            with single_threaded_blas():
-                try:
-                    item = next(items)
-                except StopIteration as end:
-                    result: R = end.value
-                    return result
-            yield item
-    finally:
-        items.close()
+single_threaded_libraries = _SingleThreadedLibraries()
+"""Keep BLAS and OpenMP to one thread, whoever else does so at the same time."""

@@ -45,7 +45,12 @@ class CalibrationSplit:
 
 
 def split_labels(
-    codes: Ints, split: SplitBy, share: float, n_pairs: int | None, rng: np.random.RandomState
+    codes: Ints,
+    split: SplitBy,
+    share: float,
+    n_pairs: int | None,
+    rng: np.random.RandomState,
+    groups: Ints | None = None,
 ) -> CalibrationSplit:
     """Hold out whole classes, or rows of every class.
 
@@ -59,9 +64,13 @@ def split_labels(
     n_pairs : int or None
         Number of pairs to draw.
     rng : RandomState
+    groups : array of shape (n_samples,), optional
+        Rows of one group, which are of one class, stay together.
     """
     if split == "rows":
-        held_out = _some_rows(codes, share, rng)
+        groups = np.arange(len(codes)) if groups is None else groups
+        _, first, place = np.unique(groups, return_index=True, return_inverse=True)
+        held_out = _some_rows(codes[first], share, rng)[place]
         parts = [_drawn(codes, rows, n_pairs, rng) for rows in _parted(held_out)]
         return CalibrationSplit(parts[0], parts[1], codes[parts[1].index], whole_classes=False)
     classes = rng.permutation(int(codes.max()) + 1)
@@ -102,8 +111,7 @@ def split_pairs(
         )
     classes = joined_classes(pairs)
     if split == "rows":
-        shuffled = StratifiedShuffleSplit(1, test_size=share, random_state=rng)
-        seen, unseen = next(shuffled.split(pairs.index, pairs.similar))
+        seen, unseen = _split_by_pair(pairs, share, rng)
         return CalibrationSplit(
             pairs.take(seen), pairs.take(unseen), classes[unseen], whole_classes=False
         )
@@ -122,6 +130,27 @@ def split_pairs(
                 'similar and dissimilar pairs. Give more pairs, or use split="rows".'
             )
     return CalibrationSplit(pairs.take(seen), pairs.take(unseen), classes[unseen])
+
+
+def all_given(pairs: Pairs, codes: Ints | None = None) -> CalibrationSplit:
+    """Hold out all pairs, for a metric that is not learned; classes are joined ones if unknown."""
+    classes = joined_classes(pairs) if codes is None else codes[pairs.index]
+    return CalibrationSplit(pairs.take([]), pairs, classes)
+
+
+def _split_by_pair(pairs: Pairs, share: float, rng: np.random.RandomState) -> tuple[Ints, Ints]:
+    """Split pairs of both kinds; a pair that is listed more than once is in one part."""
+    _, first, place = np.unique(
+        np.sort(pairs.index, axis=1), axis=0, return_index=True, return_inverse=True
+    )
+    first_of_each = first[place.ravel()]
+    distinct = np.sort(first)
+    shuffled = StratifiedShuffleSplit(1, test_size=share, random_state=rng)
+    seen, unseen = next(shuffled.split(distinct, pairs.similar[distinct]))
+    if len(distinct) == len(pairs):
+        return seen, unseen
+    held_out = np.isin(first_of_each, distinct[unseen])
+    return _parted(held_out)
 
 
 def all_pairs(codes: Ints, rows: Ints, most: int | None, rng: np.random.RandomState) -> Pairs:

@@ -1,4 +1,4 @@
-"""Thresholds by accuracy, false positive rate or F-beta, without a promise for new classes."""
+"""Thresholds by accuracy, a rate or F-beta, without a promise for new classes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from nearfar.constraints import Pairs
 from nearfar.constraints.base import group_splitter
 from nearfar.evaluate import RocCurve
 from nearfar.metrics.metric import Metric
+
+_ROUNDING = 8 * np.finfo(float).eps
+"""A share such as 1 - 0.8 is not quite the 0.2 of one pair in five."""
 
 
 def held_out_decisions(
@@ -74,16 +77,44 @@ def held_out_decisions(
 
 
 def threshold_on(
-    curve: RocCurve, pairs: Pairs, criterion: str, max_fpr: float, beta: float
+    curve: RocCurve,
+    pairs: Pairs,
+    criterion: str,
+    max_fpr: float = 0.01,
+    beta: float = 1.0,
+    min_tpr: float = 0.9,
 ) -> float:
-    """Return the best threshold of a curve by false positive rate or F-beta."""
+    """Return the best threshold of a curve by a rate or by F-beta.
+
+    Parameters
+    ----------
+    curve : RocCurve
+        Of the pairs.
+    pairs : Pairs
+    criterion : {"fpr", "tpr", "fbeta"}
+    max_fpr, beta, min_tpr : float
+        As of `PairVerifier`.
+
+    Examples
+    --------
+    >>> from nearfar import Metric, Pairs, evaluate
+    >>> from nearfar.verification import threshold_on
+    >>> pairs = Pairs([[0, 1], [1, 2], [0, 2]], [True, False, True])
+    >>> curve = evaluate.verification_curve(Metric.identity(1), [[0.0], [1.0], [3.0]], pairs)
+    >>> [threshold_on(curve, pairs, "tpr", min_tpr=rate) for rate in (0.0, 0.5, 1.0)]
+    [-inf, 1.0, 3.0]
+    """
     if criterion == "fpr":
-        allowed = np.flatnonzero(curve.false_positive_rate <= max_fpr)
+        allowed = np.flatnonzero(curve.false_positive_rate <= max_fpr + _ROUNDING)
         return float(curve.thresholds[allowed[-1]])
+    if criterion == "tpr":
+        return float(curve.thresholds[np.argmax(curve.true_positive_rate >= min_tpr - _ROUNDING)])
     weight = np.ones(len(pairs)) if pairs.weight is None else pairs.weight
     found = curve.true_positive_rate * weight[pairs.similar].sum()
     wrong = curve.false_positive_rate * weight[~pairs.similar].sum()
     missed = weight[pairs.similar].sum() - found
     b2 = beta * beta
-    score = (1 + b2) * found / ((1 + b2) * found + b2 * missed + wrong)
-    return float(curve.thresholds[int(score.argmax())])
+    total = (1 + b2) * found + b2 * missed + wrong
+    score = np.divide((1 + b2) * found, total, out=np.zeros(len(total)), where=total > 0)
+    # Of equal scores the one that finds more: precision is 1 at many thresholds, or at none.
+    return float(curve.thresholds[np.flatnonzero(score == score.max())[-1]])

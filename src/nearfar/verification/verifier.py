@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, Literal, Self, get_args
 
@@ -9,20 +10,32 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils import _safe_indexing, check_random_state, column_or_1d
+from sklearn.utils import _safe_indexing, assert_all_finite, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from nearfar.constraints import ConstraintsOver, Pairs, kind_of, unwrapped
+from nearfar.columns.cells import is_frame
+from nearfar.constraints import (
+    ConstraintsOver,
+    Pairs,
+    Supervision,
+    keep_copies_together,
+    kind_of,
+    unwrapped,
+)
 from nearfar.evaluate import LikelihoodRatios, verification, verification_curve
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.max_margin import MaxMarginMetric
+from nearfar.metrics.metric import Metric
 from nearfar.metrics.signed_form import as_metric
-from nearfar.runtime.parameters import check_parameters, choice, number, optional
-from nearfar.typing import Vector
+from nearfar.numerics.missing import refuse_masked
+from nearfar.runtime.parameters import check_parameters, choice, instance, number, optional
+from nearfar.typing import Floats, Vector
 from nearfar.verification.calibration_split import (
     CalibrationSplit,
     SplitBy,
+    all_given,
+    all_pairs,
     split_labels,
     split_pairs,
 )
@@ -31,14 +44,14 @@ from nearfar.verification.criteria import threshold_on
 from nearfar.verification.evidence import PairEvidence
 from nearfar.verification.targets import parse_target
 
-Criterion = Literal["margin", "accuracy", "eer", "fpr", "fbeta"]
+Criterion = Literal["margin", "accuracy", "eer", "fpr", "tpr", "fbeta"]
 
 
 class PairVerifier(BaseEstimator):
     """Tell whether two points are of the same kind, by a threshold on a learned distance.
 
     The metric is learned from one part of the data; the threshold and the probabilities are
-    calibrated on the rest.
+    calibrated on the rest. With a `metric`, nothing is learned, and all data calibrate.
 
     With a `target`, the threshold is certified to meet it on new classes, with the stated
     confidence. The metric is then learned from some classes and calibrated on others, and the
@@ -49,18 +62,24 @@ class PairVerifier(BaseEstimator):
     ----------
     learner : MetricLearner, default=MaxMarginMetric()
         Learns the metric; cloned.
-    criterion : {"margin", "accuracy", "eer", "fpr", "fbeta"}, default="accuracy"
+    metric : Metric, optional
+        A metric to calibrate, in place of a learner. The pairs should be others than those that it
+        was learned from.
+    criterion : {"margin", "accuracy", "eer", "fpr", "tpr", "fbeta"}, default="accuracy"
         How to choose the threshold:
 
         - "accuracy": largest share of pairs classified correctly;
         - "eer": equal false positive and false negative rates;
-        - "fpr": false positive rate of at most `max_fpr`;
+        - "fpr": largest true positive rate with a false positive rate of at most `max_fpr`;
+        - "tpr": smallest false positive rate with a true positive rate of at least `min_tpr`;
         - "fbeta": largest F-beta score;
         - "margin": the threshold that the learner learned (`MaxMarginMetric`).
     max_fpr : float, default=0.01
         Share of dissimilar pairs that may be called the same, for "fpr".
+    min_tpr : float, default=0.9
+        Share of similar pairs that must be called the same, for "tpr".
     beta : float, default=1.0
-        Weight of recall relative to precision, for "fbeta".
+        Weight of recall relative to precision, for "fbeta"; 0 is precision alone.
     calibration : float, default=0.25
         Share of the classes, rows or pairs used to choose the threshold.
     n_pairs : int, optional
@@ -87,6 +106,7 @@ class PairVerifier(BaseEstimator):
     Attributes
     ----------
     learner_ : MetricLearner
+        Not with a `metric`.
     metric_ : Metric
     threshold_ : float
         Pairs at this distance or less are the same; -inf if no pair is.
@@ -99,6 +119,9 @@ class PairVerifier(BaseEstimator):
     prevalence_ : float
     curve_ : RocCurve
         ROC curve of the calibration pairs.
+    n_features_in_ : int
+    feature_names_in_ : array of str
+        Names of the columns, if X is a table with names.
 
     Examples
     --------
@@ -108,6 +131,14 @@ class PairVerifier(BaseEstimator):
     >>> verifier = PairVerifier(random_state=0).fit(X, y)
     >>> verifier.predict(X, [[0, 1], [0, 177]])
     array([ True, False])
+
+    A threshold for a metric that is there already, on pairs of one's own:
+
+    >>> from nearfar import Metric, Pairs
+    >>> pairs = Pairs([[0, 1], [1, 2], [0, 177], [1, 70]], [True, True, False, False])
+    >>> verifier = PairVerifier(metric=Metric.identity(13)).fit(X, pairs)
+    >>> verifier.score(X, pairs)
+    1.0
 
     At most 5 % false matches among classes that were not learned from:
 
@@ -126,8 +157,10 @@ class PairVerifier(BaseEstimator):
         self,
         learner: MetricLearner | None = None,
         *,
+        metric: Metric | None = None,
         criterion: Criterion = "accuracy",
         max_fpr: float = 0.01,
+        min_tpr: float = 0.9,
         beta: float = 1.0,
         calibration: float = 0.25,
         n_pairs: int | None = None,
@@ -138,8 +171,10 @@ class PairVerifier(BaseEstimator):
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.learner = learner
+        self.metric = metric
         self.criterion = criterion
         self.max_fpr = max_fpr
+        self.min_tpr = min_tpr
         self.beta = beta
         self.calibration = calibration
         self.n_pairs = n_pairs
@@ -150,7 +185,7 @@ class PairVerifier(BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: Any) -> Self:
-        """Learn the metric, then choose the threshold.
+        """Learn the metric, unless it is given, then choose the threshold.
 
         Parameters
         ----------
@@ -160,16 +195,19 @@ class PairVerifier(BaseEstimator):
         """
         self._check_parameters()
         target = None if self.target is None else parse_target(self.target)
-        parts, labels = self._split(X, y, check_random_state(self.random_state))
-        self.learner_ = self._learn(X, parts, labels)
-        self.metric_ = as_metric(self.learner_.metric_)
+        refuse_masked(X, "X")
+        points = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        parts, labels = self._split(points, y, check_random_state(self.random_state))
+        if self.metric is None:
+            self.learner_ = self._learn(X, parts, labels)
+        self.metric_ = as_metric(self.learner_.metric_ if self.metric is None else self.metric)
         held_out = parts.held_out
-        distances = self.metric_.pair_distances(X, held_out)
+        distances = self.metric_.pair_distances(points, held_out)
         evidence = PairEvidence(distances, held_out, parts.classes)
-        self.curve_ = verification_curve(self.metric_, X, held_out)
+        self.curve_ = verification_curve(self.metric_, points, held_out)
         self.prevalence_ = evidence.prevalence if self.prevalence is None else self.prevalence
         if target is None:
-            self.threshold_ = self._threshold(X, held_out)
+            self.threshold_ = self._threshold(points, held_out)
         else:
             point = choose_threshold(
                 evidence, target, confidence=self.confidence, prevalence=self.prevalence_
@@ -182,8 +220,8 @@ class PairVerifier(BaseEstimator):
 
     def decision_function(self, X: ArrayLike, pairs: Pairs | ArrayLike) -> Vector:
         """Return threshold minus distance: not negative for pairs that are the same."""
-        check_is_fitted(self)
-        return self.threshold_ - self.metric_.pair_distances(X, pairs)
+        distances = self._distances(X, pairs)
+        return self.threshold_ - distances
 
     def predict(self, X: ArrayLike, pairs: Pairs | ArrayLike) -> NDArray[np.bool_]:
         """Tell which pairs of rows of X are the same."""
@@ -209,8 +247,18 @@ class PairVerifier(BaseEstimator):
         -------
         array of shape (n_pairs,)
         """
+        distances = self._distances(X, pairs)
+        return self.likelihood_ratios_(distances)
+
+    def _distances(self, X: ArrayLike, pairs: Pairs | ArrayLike) -> Vector:
         check_is_fitted(self)
-        return self.likelihood_ratios_(self.metric_.pair_distances(X, pairs))
+        if self.metric_.feature_names is not None and is_frame(X):
+            points = self.metric_.features_of(X)
+            assert_all_finite(points, input_name="X")
+        else:
+            refuse_masked(X, "X")
+            points = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        return self.metric_.pair_distances(points, pairs)
 
     def score(self, X: ArrayLike, y: Pairs | ConstraintsOver) -> float:
         """Return the share of pairs classified correctly."""
@@ -222,32 +270,50 @@ class PairVerifier(BaseEstimator):
     def _check_parameters(self) -> None:
         rules = {
             "criterion": choice(*get_args(Criterion)),
+            "metric": optional(instance(Metric, "a Metric, such as the metric_ of a learner")),
             "max_fpr": number(at_least=0.0, at_most=1.0),
+            "min_tpr": number(at_least=0.0, at_most=1.0),
             "calibration": number(above=0.0, below=1.0),
-            "beta": number(above=0.0),
+            "beta": number(at_least=0.0),
             "confidence": number(above=0.5, below=1.0),
             "prevalence": optional(number(above=0.0, below=1.0)),
             "split": optional(choice("classes", "rows")),
         }
         check_parameters(rules, {name: getattr(self, name) for name in rules})
+        if self.metric is not None and self.learner is not None:
+            raise ValueError("Give a learner or a metric, not both.")
+        if self.metric is not None and self.criterion == "margin" and self.target is None:
+            raise ValueError("A metric learns no threshold; choose another criterion.")
 
     def _split(
-        self, X: ArrayLike, y: Any, rng: np.random.RandomState
+        self, X: Floats, y: Any, rng: np.random.RandomState
     ) -> tuple[CalibrationSplit, NDArray[Any] | None]:
         """Return what to learn from and to calibrate on, and the labels if there are any."""
         kind = kind_of(y)
+        if y is None:
+            raise ValueError("PairVerifier requires y to be passed, but the target y is None.")
         if kind in ("triplets", "chunklets"):
             raise ValueError(
                 f"{kind.capitalize()} do not say which pairs are dissimilar; give Pairs or labels."
             )
         split: SplitBy = self.split or ("rows" if self.target is None else "classes")
+        if kind == "pairs" and self.metric is not None:
+            return all_given(unwrapped(y)), None
+        if self.metric is not None:
+            labels = column_or_1d(y)
+            check_consistent_length(X, labels)
+            check_classification_targets(labels)
+            codes = np.unique(labels, return_inverse=True)[1]
+            every = all_pairs(codes, np.arange(len(codes)), self.n_pairs, rng)
+            return all_given(every, codes), None
+        known: Any
+        known, copies = keep_copies_together(X, Supervision.of(y, len(X)))
+        if copies is not None:
+            warnings.warn(f"{copies}.", stacklevel=3)
         if kind == "pairs":
-            return split_pairs(unwrapped(y), split, self.calibration, rng), None
-        labels = column_or_1d(y)
-        check_consistent_length(X, labels)
-        check_classification_targets(labels)
-        codes = np.unique(labels, return_inverse=True)[1]
-        return split_labels(codes, split, self.calibration, self.n_pairs, rng), labels
+            return split_pairs(known.given, split, self.calibration, rng), None
+        share, groups = self.calibration, known.groups
+        return split_labels(known.codes, split, share, self.n_pairs, rng, groups), column_or_1d(y)
 
     def _learn(
         self, X: ArrayLike, parts: CalibrationSplit, labels: NDArray[Any] | None
@@ -260,7 +326,7 @@ class PairVerifier(BaseEstimator):
             learner.set_params(validation="classes")
         return learner.fit(_safe_indexing(X, parts.rows), labels[parts.rows])
 
-    def _threshold(self, X: ArrayLike, held_out: Pairs) -> float:
+    def _threshold(self, X: Floats, held_out: Pairs) -> float:
         if self.criterion == "margin":
             squared = getattr(self.learner_, "threshold_", None)
             if squared is None:
@@ -272,4 +338,11 @@ class PairVerifier(BaseEstimator):
             return float(
                 getattr(verification(self.metric_, X, held_out), f"{self.criterion}_threshold")
             )
-        return threshold_on(self.curve_, held_out, self.criterion, self.max_fpr, self.beta)
+        return threshold_on(
+            self.curve_, held_out, self.criterion, self.max_fpr, self.beta, self.min_tpr
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags

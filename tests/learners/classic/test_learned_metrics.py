@@ -149,6 +149,7 @@ def test_a_metric_does_not_change_with_its_learner(cls):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:.* stay on one side of every split")
 @each(LEARNERS)
 def test_one_feature(cls):
     learner = new(cls).fit(X[:, 2:3], targets(cls))

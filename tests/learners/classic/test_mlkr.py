@@ -221,7 +221,7 @@ BAD_TARGETS = {
     "text": (np.where(Y > 100, "high", "low"), "MLKR learns from numbers"),
     "mixed": (np.array(["high", *Y[1:]], dtype=object), "MLKR learns from numbers"),
     "constant": (np.full(len(Y), 3.0), "All numbers in y are the same"),
-    "NaN": (np.where(Y > 340, np.nan, Y), "NaN"),
+    "NaN": (np.where(Y > 340, np.nan, Y), "no value in 2 rows"),
     "infinite": (np.where(Y > 340, np.inf, Y), "infinity"),
     "complex": (Y + 1j, "Complex data"),
     "two columns": (np.column_stack([Y, Y]), "1d array"),
@@ -243,7 +243,8 @@ def test_bad_targets_are_refused(case):
 
 
 @pytest.mark.parametrize(
-    "parameters", [{"tol": None}, {"tol": -1.0}, {"max_iter": 0}, {"init": "pca"}, {"scale": "max"}]
+    "parameters",
+    [{"tol": None}, {"tol": -1.0}, {"max_iter": 0}, {"init": "best"}, {"scale": "max"}],
 )
 def test_bad_parameters(parameters):
     (name,) = parameters

@@ -12,6 +12,7 @@ from nearfar import (
     DCA,
     GMML,
     KISSME,
+    LDA,
     LFDA,
     PLDA,
     RCA,
@@ -26,7 +27,7 @@ from nearfar.learners.classic.running_sums import GroupMoments
 from nearfar.learners.classic.summed import SummedClosedForm
 from problems import labelled, public_names
 
-SUMMED = [DCA, GMML, KISSME, PLDA, RCA, XQDA, InverseCovariance]
+SUMMED = [DCA, GMML, KISSME, LDA, PLDA, RCA, XQDA, InverseCovariance]
 FROM_PAIRS = [DCA, GMML, KISSME, RCA, XQDA]
 SCALES = ["standard", "unit", "cosine", None]
 DIGITS = load_digits(return_X_y=True)

@@ -106,20 +106,6 @@ class TestWideData:
         self.y = np.arange(15) % 3
         self.own = Metric(rng.standard_normal((4, 50)))
 
-    @pytest.mark.parametrize("prior", ["identity", None, "own"])
-    def test_equals_the_problem_among_all_features(self, prior, monkeypatch):
-        prior = self.own if prior == "own" else prior
-        learner = FrobMetric(C=10.0, prior=prior, scale="unit", tol=1e-6)
-        bases, basis = [], FrobMetric._basis
-        monkeypatch.setattr(FrobMetric, "_basis", lambda *a: bases.append(basis(*a)) or bases[-1])
-        reduced = learner.fit(self.X, self.y)
-        M, objective = reduced.metric_.matrix, reduced.history_.objective[-1]
-        assert len(bases[-1]) == (18 if prior is self.own else 14)
-        monkeypatch.setattr(FrobMetric, "_basis", lambda *_: None)
-        whole = learner.fit(self.X, self.y)
-        assert whole.history_.objective[-1] == pytest.approx(objective, rel=3e-6)
-        np.testing.assert_allclose(M, whole.metric_.matrix, atol=3e-3 * np.abs(M).max())
-
     def test_outside_the_points_the_prior_stays(self):
         learner = FrobMetric(C=10.0, scale="unit").fit(self.X, self.y)
         outside = np.linalg.svd(self.X - self.X.mean(axis=0))[2][14:]

@@ -104,7 +104,7 @@ class TestMixture:
     def test_one_metric_is_sparse_nca(self):
         X, y = load_wine(return_X_y=True)
         one = MixtureNCA(scale="standard", n_metrics=1, tol=1e-8).fit(X, y)
-        alone = SparseNCA(scale="standard").fit(X, y)
+        alone = SparseNCA(scale="standard", tol=1e-8).fit(X, y)
         assert isinstance(one.metric_, Metric)
         assert not isinstance(one.metric_, GatedMetric)
         assert one.history_.objective[-1] == pytest.approx(alone.history_.objective[-1], rel=1e-5)

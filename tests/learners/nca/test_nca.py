@@ -11,8 +11,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors, NeighborhoodComponentsAnalysis
 
 from nearfar import NCA, Metric, MixtureNCA, SparseNCA
-from nearfar.learners import map_learner
-from nearfar.learners.nca import nca as module
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors
 from nearfar.numerics.span import axes_of_span
 
@@ -25,7 +23,7 @@ def test_as_good_as_scikit_learn_from_the_same_start(loader):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         theirs = NeighborhoodComponentsAnalysis(init=start, max_iter=200, tol=1e-6).fit(X, y)
-        ours = NCA(init=Metric(start), scale=None).fit(X, y)
+        ours = NCA(init=Metric(start), scale=None, tol=1e-6).fit(X, y)
     reached = np.exp(SoftNeighbors(X, y).log_probabilities(theirs.components_)).mean()
     assert -ours.history_.objective[-1] >= 0.99 * reached
 
@@ -39,7 +37,7 @@ def test_objectives_fall():
         MixtureNCA(scale="standard", n_metrics=3, random_state=0),
     ):
         objective = learner.fit(X, y).history_.objective
-        assert len(objective) > 5
+        assert len(objective) > 4
         assert (np.diff(objective) <= 1e-12).all()
 
 
@@ -64,7 +62,7 @@ class TestSparse:
     def test_the_penalty_lowers_the_rank(self):
         X, y = load_wine(return_X_y=True)
         ranks = [
-            SparseNCA(scale="standard", sparsity=s).fit(X, y).metric_.n_components
+            SparseNCA(scale="standard", sparsity=s, tol=1e-8).fit(X, y).metric_.n_components
             for s in (0.0, 1e-4, 1e-2, 0.1)
         ]
         assert ranks[0] == 13
@@ -104,7 +102,7 @@ class TestSparse:
     def test_no_penalty_is_the_likelihood(self):
         X, y = load_iris(return_X_y=True)
         free = SparseNCA(scale="standard", sparsity=0.0, tol=1e-6).fit(X, y)
-        plain = NCA(scale="standard", objective="likelihood").fit(X, y)
+        plain = NCA(scale="standard", objective="likelihood", tol=1e-6).fit(X, y)
         assert free.history_.objective[-1] == pytest.approx(plain.history_.objective[-1], rel=1e-6)
 
 
@@ -146,16 +144,6 @@ def test_single_precision_is_enough(objective):
     assert -single.history_.objective[-1] == pytest.approx(double, rel=1e-5)
 
 
-def test_tolerances_by_number_of_points(monkeypatch):
-    X, y = load_wine(return_X_y=True)
-    for cls, small in ((NCA, 1e-6), (SparseNCA, 1e-8), (MixtureNCA, 1e-6)):
-        for rows, tol in ((178, small), (177, 1e-3)):
-            monkeypatch.setattr(map_learner, "EXACT_ROWS", rows)
-            default = cls(random_state=0, scale="standard").fit(X, y)
-            given = cls(random_state=0, scale="standard", tol=tol).fit(X, y)
-            assert default.n_iter_ == given.n_iter_
-
-
 @pytest.mark.parametrize(
     "learner",
     [NCA(scale="standard"), SparseNCA(scale="standard"), MixtureNCA(scale="standard", n_metrics=2)],
@@ -174,14 +162,6 @@ class TestFewPointsOfManyFeatures:
         X[:, 5] = 2.0
         return X, y
 
-    @pytest.mark.filterwarnings("ignore:max_iter")
-    @pytest.mark.parametrize("scale", ["standard", "unit"])
-    def test_nca_is_the_same_in_the_span(self, wide, scale, monkeypatch):
-        learner = NCA(scale=scale, max_iter=20, tol=0.0)
-        inside = learner.fit(*wide).metric_.matrix
-        monkeypatch.setattr(module, "axes_of_span", lambda Z: None)
-        np.testing.assert_allclose(learner.fit(*wide).metric_.matrix, inside, atol=1e-10)
-
     def test_a_penalty_leaves_nothing_beyond_the_span(self, wide):
         X, y = wide
         learner = SparseNCA(scale="unit", random_state=0).fit(X, y)
@@ -189,3 +169,14 @@ class TestFewPointsOfManyFeatures:
         np.testing.assert_allclose(
             learner.components_ @ span @ span.T, learner.components_, atol=1e-9
         )
+
+
+@pytest.mark.parametrize("sparsity", [1e-3, 1e-2, 0.1])
+def test_a_loose_tolerance_finds_the_same_low_rank(sparsity):
+    X, y = load_wine(return_X_y=True)
+    exact = SparseNCA(scale="standard", sparsity=sparsity, tol=1e-8).fit(X, y)
+    loose = SparseNCA(scale="standard", sparsity=sparsity).fit(X, y)
+    assert loose.n_iter_ < exact.n_iter_ / 1.5
+    assert abs(loose.metric_.n_components - exact.metric_.n_components) <= 1
+    assert loose.history_.objective[-1] <= loose.history_.objective[-2]
+    assert loose.history_.objective[-1] == pytest.approx(exact.history_.objective[-1], rel=0.03)

@@ -154,7 +154,9 @@ def test_candidates_that_cannot_learn_are_noted():
 
 
 def test_no_time_is_no_learning():
-    learner = AutoMetric(candidates=QUICK, budget=1e-3, scale="standard").fit(X, Y)
+    learner = AutoMetric(candidates=QUICK, budget=1e-3, scale="standard")
+    with pytest.warns(ConvergenceWarning, match=f"{len(QUICK)} of {len(QUICK)} candidates"):
+        learner.fit(X, Y)
     assert {entry["note"] for entry in learner.leaderboard_} == {"no time left"}
     assert learner.weights_["Euclidean"] == 1
     M = learner.metric_.matrix * np.outer(X.std(axis=0), X.std(axis=0))
@@ -255,7 +257,7 @@ class TestGroups:
     @pytest.fixture
     def copies(self, rng):
         points, y = rng.standard_normal((60, 6)), rng.integers(0, 2, 60)
-        X = np.repeat(points, 8, axis=0) + 1e-3 * rng.standard_normal((480, 6))
+        X = np.repeat(points, 8, axis=0) + 0.01 * rng.standard_normal((480, 6))
         return X, np.repeat(y, 8), np.repeat(np.arange(60), 8)
 
     def test_groups_are_honest(self, copies):

@@ -22,7 +22,7 @@ from nearfar import (
     RandomTriplets,
     SparseNCA,
 )
-from nearfar.learners.selection.choice import Selection
+from nearfar.learners.selection.choice import Selection, Trial
 from nearfar.learners.selection.held_out import mean_squared_distance
 from nearfar.runtime.history import History, Iteration
 
@@ -214,14 +214,22 @@ def test_what_is_not_a_metric_is_not_validated():
         learner.fit(X, Y)
 
 
-def test_groups_are_not_on_both_sides(rng):
-    """Copies of rows, with classes at random: only groups show that nothing can be learned."""
-    points, y = (
-        np.repeat(rng.standard_normal((40, 6)), 8, axis=0),
-        np.repeat(rng.integers(0, 2, 40), 8),
-    )
-    points += 1e-3 * rng.standard_normal(points.shape)
+def test_groups_are_not_on_both_sides(rng, monkeypatch):
+    points, y = rng.standard_normal((320, 6)), np.repeat(rng.integers(0, 2, 40), 8)
+    groups = np.repeat(np.arange(40), 8)
+    of_row = {row.tobytes(): group for row, group in zip(points, groups, strict=True)}
+    begin, seen = Trial.of, []
+
+    def of(follow, X, part):
+        held_out = {of_row[row.tobytes()] for row in part.held_out.queries}
+        seen.append(({of_row[row.tobytes()] for row in X}, held_out))
+        return begin(follow, X, part)
+
+    monkeypatch.setattr(Trial, "of", of)
     learner = BoostMetric(random_state=0, scale="unit", validation_fraction=0.2)
-    fooled = learner.fit(points, y).prior_share_
-    honest = learner.fit(points, y, groups=np.repeat(np.arange(40), 8)).prior_share_
-    assert honest > fooled + 0.2
+    learner.fit(points, y)
+    assert any(known & held_out for known, held_out in seen)
+    seen.clear()
+    learner.fit(points, y, groups=groups)
+    assert seen
+    assert not any(known & held_out for known, held_out in seen)

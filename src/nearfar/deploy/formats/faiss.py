@@ -3,7 +3,7 @@
 An `IndexPreTransform` divides rows by their length (`NormalizationTransform`), if the metric does,
 and maps them (`LinearTransform`) before they reach the index. faiss computes in float32. Mapped
 rows are therefore centred by the bias of the map: inner products of small numbers lose fewer digits
-to cancellation.
+to cancellation. An index for an adapter has inner products, and maps only queries.
 """
 
 from __future__ import annotations
@@ -48,19 +48,37 @@ def faiss_index(linear_map: LinearMap, X: Floats | None, index: str) -> Any:
     return found
 
 
-def _inner_index(faiss: Any, width: int, n_rows: int, index: str) -> Any:
-    """Return an empty index of mapped rows."""
+def faiss_search_index(queries: LinearMap, documents: Floats, index: str) -> Any:
+    """Return a faiss index of mapped documents that maps queries.
+
+    `RetrievalAdapter.to_faiss` is the public way to call it.
+    """
+    faiss = optional_package("faiss", "to_faiss", "nearfar[faiss]")
+    inner = _inner_index(faiss, queries.n_components, len(documents), index, products=True)
+    if not inner.is_trained:
+        inner.train(_float32(documents))
+    for start in range(0, len(documents), _BLOCK_ROWS):
+        inner.add(_float32(documents[start : start + _BLOCK_ROWS]))
+    found = faiss.IndexPreTransform(_linear_transform(faiss, queries, queries.b), inner)
+    if queries.unit_rows:
+        found.prepend_transform(faiss.NormalizationTransform(queries.n_features, 2.0))
+    return found
+
+
+def _inner_index(faiss: Any, width: int, n_rows: int, index: str, *, products: bool = False) -> Any:
+    """Return an empty index of mapped rows, by distances or by inner products."""
+    measure = faiss.METRIC_INNER_PRODUCT if products else faiss.METRIC_L2
     if index == "flat":
-        return faiss.IndexFlatL2(width)
+        return faiss.IndexFlat(width, measure)
     if index == "hnsw":
-        return faiss.IndexHNSWFlat(width, _LINKS)
+        return faiss.IndexHNSWFlat(width, _LINKS, measure)
     if index == "ivf":
         n_lists = max(1, min(math.isqrt(n_rows), n_rows // _ROWS_PER_LIST))
-        found = faiss.index_factory(width, f"IVF{n_lists},Flat")
+        found = faiss.index_factory(width, f"IVF{n_lists},Flat", measure)
         found.nprobe = math.ceil(_PROBED * n_lists)
         return found
     try:
-        return faiss.index_factory(width, index)
+        return faiss.index_factory(width, index, measure)
     except RuntimeError as error:
         raise ValueError(
             f"index must be 'flat', 'hnsw', 'ivf' or a string for faiss.index_factory; "

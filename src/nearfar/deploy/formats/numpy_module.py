@@ -27,7 +27,7 @@ FEATURE_NAMES = {names!r}
 
 
 def transform(X):
-    """Map rows; Euclidean distances between mapped rows are the metric's."""
+    """Map rows. {use}"""
     X = np.asarray(X, dtype=np.float64)
     if X.ndim != 2 or X.shape[1] != L.shape[1]:
         raise ValueError(f"X must have shape (n, {{L.shape[1]}}); got {{X.shape}}.")
@@ -59,22 +59,32 @@ _UNIT = """    largest = np.abs(X).max(axis=1, keepdims=True)
 """
 
 
-def write_numpy(linear_map: LinearMap, path: str | os.PathLike[str]) -> None:
-    """Write a module or arrays; `Metric.to_numpy` is the public way to call it."""
+def write_numpy(
+    linear_map: LinearMap,
+    path: str | os.PathLike[str],
+    *,
+    what: str = "A metric",
+    use: str = "Euclidean distances between mapped rows are the metric's.",
+) -> None:
+    """Write a module or arrays; `Metric.to_numpy` is the public way to call it.
+
+    `what` and `use` say in the module what is mapped, and what for.
+    """
     suffix = Path(path).suffix
     if suffix not in _SUFFIXES:
         raise ValueError(f"Name a .py file for a module, or .npz for arrays; got {path}.")
     with atomic_write(path) as temporary, temporary.open("wb") as file:
         if suffix == ".py":
-            file.write(_module(linear_map).encode())
+            file.write(_module(linear_map, what, use).encode())
         else:
             np.savez(file, L=linear_map.L, b=linear_map.b, unit_rows=linear_map.unit_rows)
 
 
-def _module(linear_map: LinearMap) -> str:
+def _module(linear_map: LinearMap, what: str, use: str) -> str:
     shape = linear_map.L.shape
     return _MODULE.format(
-        title=f"A metric: {shape[1]} features to {shape[0]} coordinates.",
+        title=f"{what}: {shape[1]} features to {shape[0]} coordinates.",
+        use=use,
         names=linear_map.feature_names,
         unit=_UNIT if linear_map.unit_rows else "",
         L=_text(linear_map.L),
@@ -95,5 +105,5 @@ def _write(metric: Any, path: Path) -> str:
 
 
 TARGET = ExportTarget(
-    "numpy", "a Python module that needs only NumPy, or arrays", _write, _SUFFIXES
+    "numpy", "a Python module that needs only NumPy, or arrays", _write, _SUFFIXES, is_map=True
 )

@@ -87,4 +87,4 @@ def _write(metric: Any, path: Path) -> str:
     return "ONNX model"
 
 
-TARGET = ExportTarget("onnx", "an ONNX model", _write, (".onnx",))
+TARGET = ExportTarget("onnx", "an ONNX model", _write, (".onnx",), is_map=True)

@@ -82,6 +82,17 @@ class SqlMap:
             width=self.linear_map.n_components,
         )
 
+    def statements(self, table: str | None, mapped: str) -> str:
+        """Return the mapped vector as an expression, or statements for a table, as a file."""
+        if table is None:
+            return f"{self.mapped}\n"
+        query = self._dialect.parameter
+        return (
+            f"{self.add_column(table, mapped)};\n\n"
+            f"-- Nearest first, for the vector {query} of a query:\n"
+            f"-- ORDER BY {self.distance(query, stored=mapped)}\n"
+        )
+
     @property
     def _dialect(self) -> Dialect:
         return DIALECTS[self.dialect]
@@ -101,6 +112,61 @@ class SqlMap:
         ]
         mapped = dialect.mapped.format(numbers=", ".join(products), width=len(products))
         return f"CASE WHEN {known} THEN {mapped} END"
+
+
+@dataclass(frozen=True, eq=False)
+class SqlSearch:
+    """A search with an adapter in SQL; documents stay as they are.
+
+    Attributes
+    ----------
+    queries : SqlMap
+        The map of queries, on the column of the documents' vectors.
+    cosine : bool
+        Whether documents are compared by cosine, not by inner products.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.deploy.formats.sql import sql_search
+    >>> from nearfar.deploy.linear_map import LinearMap
+    >>> half = LinearMap(np.array([[0.5]]), np.zeros(1))
+    >>> print(sql_search(half, "v", "pgvector", cosine=False).order("$1"))
+    "v" <#> CASE WHEN $1 IS NOT NULL THEN ARRAY[($1) <#> '[-5e-01]'::vector]::vector(1) END
+    """
+
+    queries: SqlMap
+    cosine: bool
+
+    def order(self, query: str) -> str:
+        """Return an expression that orders documents for a query, smallest for the best.
+
+        Parameters
+        ----------
+        query : str
+            SQL expression of the query's vector, which is not mapped yet, such as ``$1``. It occurs
+            more than once in the result, so a parameter must have a number or a name.
+        """
+        dialect, column = self.queries._dialect, self.queries.columns
+        assert isinstance(column, str)
+        order = dialect.cosine if self.cosine else dialect.negative_product
+        mapped = self.queries._mapped(query, f"{query} IS NOT NULL")
+        return order.format(left=_quoted(column), right=mapped)
+
+    def statements(self, table: str | None, mapped: str) -> str:
+        """Return the order as an expression, or a search in a table, as a file."""
+        query = self.queries._dialect.parameter
+        if table is None:
+            return f"{self.order(query)}\n"
+        return (
+            f"-- The ten best documents, for the vector {query} of a query:\n"
+            f"SELECT * FROM {_quoted(table)} ORDER BY {self.order(query)} LIMIT 10;\n"
+        )
+
+
+def sql_search(linear_map: LinearMap, column: str, dialect: str, *, cosine: bool) -> SqlSearch:
+    """Return a search in SQL; `RetrievalAdapter.to_sql` is the public way to call it."""
+    return SqlSearch(sql_map(linear_map, column, dialect), cosine)
 
 
 def sql_map(linear_map: LinearMap, column: str | Sequence[str] | None, dialect: str) -> SqlMap:
@@ -139,6 +205,8 @@ class Dialect:
         Length of a `vector`.
     distance : str
         Euclidean distance of the vectors `left` and `right`, as indexes know it.
+    negative_product, cosine : str
+        What orders vectors `left` by their inner product with `right`, or by their cosine.
     add_column : str
         Adds a column `name` of vectors of `width`, the values of `mapped`, to a `table`.
     """
@@ -149,6 +217,8 @@ class Dialect:
     product: str
     length: str
     distance: str
+    negative_product: str
+    cosine: str
     add_column: str
 
 
@@ -160,6 +230,9 @@ DIALECTS = {
         product="list_inner_product(({vector})::DOUBLE[], [{row}])",
         length="sqrt(list_inner_product(({vector})::DOUBLE[], ({vector})::DOUBLE[]))",
         distance="list_distance({left}, {right})",
+        negative_product="-list_inner_product(({left})::DOUBLE[], {right})",
+        cosine="-list_inner_product(({left})::DOUBLE[], {right}) / coalesce(nullif("
+        "sqrt(list_inner_product(({left})::DOUBLE[], ({left})::DOUBLE[])), 0), 1)",
         add_column="ALTER TABLE {table} ADD COLUMN {name} DOUBLE[];\n"
         "UPDATE {table} SET {name} = {mapped}",
     ),
@@ -171,6 +244,9 @@ DIALECTS = {
         product="({vector}) <#> '[{negative}]'::vector",
         length="vector_norm({vector})",
         distance="{left} <-> {right}",
+        negative_product="{left} <#> {right}",
+        # Indexes know it. A document of zeros has no cosine here, and comes last.
+        cosine="{left} <=> {right}",
         add_column="ALTER TABLE {table} ADD COLUMN {name} vector({width}) "
         "GENERATED ALWAYS AS ({mapped}) STORED",
     ),
@@ -193,18 +269,10 @@ def _number(value: float) -> str:
 
 
 def _write(
-    metric: Any, path: Path, *, dialect: str, column: str | None, table: str | None, mapped: str
+    model: Any, path: Path, *, dialect: str, column: str | None, table: str | None, mapped: str
 ) -> str:
-    """Write the mapped vector as an expression, or statements for a table."""
-    sql = metric.to_sql(column, dialect=dialect)
-    text = f"{sql.mapped}\n"
-    if table is not None:
-        query = DIALECTS[dialect].parameter
-        text = (
-            f"{sql.add_column(table, mapped)};\n\n"
-            f"-- Nearest first, for the vector {query} of a query:\n"
-            f"-- ORDER BY {sql.distance(query, stored=mapped)}\n"
-        )
+    """Write a metric or an adapter."""
+    text = model.to_sql(column, dialect=dialect).statements(table, mapped)
     with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return f"SQL for {dialect}"

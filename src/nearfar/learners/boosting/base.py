@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -68,7 +68,11 @@ class Terms:
 
     def in_units(self, scale: Vector) -> Terms:
         """Return the same terms, with unit vectors, for features multiplied by `scale`."""
-        directions = self.directions / scale
+        return self.mapped(lambda directions: directions / scale)
+
+    def mapped(self, rows_of_map: Callable[[Matrix], Matrix]) -> Terms:
+        """Return the same terms, with unit vectors, for the features that a function leads to."""
+        directions = rows_of_map(self.directions)
         size = np.linalg.norm(directions, axis=1)
         unit_vectors = directions / np.where(size > 0, size, 1.0)[:, None]
         return Terms(unit_vectors, self.weights * size**2)
@@ -154,7 +158,7 @@ class BoostingProblem(Problem):
 
     def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
         """Directions and weights in the units of X."""
-        terms = self.assembly.terms(history).in_units(builder.scale)
+        terms = self.assembly.terms(history).mapped(builder.rows_of_map)
         return {
             "directions_": terms.directions,
             "weights_": terms.weights,
@@ -177,6 +181,8 @@ class BoostingProblem(Problem):
 class BoostingLearner(WeightedPriorLearner):
     """Base of the boosting learners."""
 
+    rotates: ClassVar[bool] = True
+
     def staged_metrics(self) -> Iterator[Metric]:
         """Yield the metric after each iteration of the last fit, with its shrinkage.
 
@@ -191,7 +197,9 @@ class BoostingLearner(WeightedPriorLearner):
         check_is_fitted(self)
         for number in range(1, len(self.history_) + 1):
             metric = self._assembly.metric(self.history_[:number], self._builder)
-            yield metric if self._shrinkage is None else self._shrinkage.apply(metric)
+            if self._shrinkage is not None:
+                metric = self._shrinkage.apply(metric)
+            yield self._builder.lift(metric)
 
     def _start(self, operator: Operator, data: FitInput) -> Start:
         """Start from the prior, or where the last fit ended."""

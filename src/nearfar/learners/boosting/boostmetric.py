@@ -61,7 +61,6 @@ from nearfar.runtime import parameters
 from nearfar.runtime.deadline import check_time
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import boolean, choice, either, instance, integer, number
-from nearfar.runtime.threads import single_threaded_blas
 from nearfar.typing import Matrix, Vector
 
 _LARGEST_STEP = 50.0
@@ -386,8 +385,7 @@ def _optimal_factor(
 
     options: Any = {"maxiter": 1000, "maxfun": 2000, "maxcor": 20, "ftol": 0.0, "gtol": 1e-10}
     try:
-        with single_threaded_blas():
-            result = minimize(objective, L.ravel(), jac=True, method="L-BFGS-B", options=options)
+        result = minimize(objective, L.ravel(), jac=True, method="L-BFGS-B", options=options)
     except _UnboundedError as beyond:
         return beyond.factor, 0
     _, size, axes = np.linalg.svd(result.x.reshape(L.shape), full_matrices=False)

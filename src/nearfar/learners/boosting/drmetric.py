@@ -68,7 +68,6 @@ from nearfar.numerics.triplet_edges import Unit
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import boolean, choice, integer, number, optional
-from nearfar.runtime.threads import single_threaded_blas
 from nearfar.typing import Matrix, Vector
 
 _SMALLEST_WEIGHT = 1e-200
@@ -102,9 +101,9 @@ class DRMetric(TraceOneLearner, PartialFitMixin):
         Keep the weight of every triplet after every iteration.
     constraints : strategy, default=NearestTriplets(targets=3, impostors=3)
         Makes triplets from labels; `FarTargetTriplets` is the paper's.
-    prior : {"identity"}, Metric or None, default=None
-        A metric to add to: Euclidean distance between scaled points, or one of your own. None, as
-        in the paper, did as well on the sets tried.
+    prior : {"identity", "covariance"}, Metric or None, default=None
+        A metric to add to: Euclidean distance between scaled points, the inverse of their
+        covariance, or one of your own. None, as in the paper, did as well on the sets tried.
     prior_weight : float, default=1.0
         Trace of the prior, in the space that the points span. The learned part has trace one.
     tol : float, default=1e-7
@@ -342,8 +341,7 @@ class DoublyRegularized:
         """
         if self.solver == "lp":
             return best_terms_by_lp(V, self.soft.cap, self.offset, w)
-        with single_threaded_blas():
-            value, w = best_terms(self.soft, V, w, self.offset)
+        value, w = best_terms(self.soft, V, w, self.offset)
         return value, w, self.soft.evaluate(self.offset + w @ V)[1]
 
     def overlap_penalty(self, largest: float) -> float:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.linalg import solve_triangular
 from scipy.optimize import nnls
 
 from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine
@@ -238,6 +237,7 @@ def boost_in_blocks(
 
 def _newton_weights(slopes: Vector, curvature: Matrix) -> Vector:
     """Maximise  slopes'w - w' curvature w / 2  over w >= 0."""
-    ridge = _RIDGE * float(np.trace(curvature))
-    factor = np.linalg.cholesky(curvature + ridge * np.eye(len(slopes)))
-    return nnls(factor.T, solve_triangular(factor, slopes, lower=True))[0]
+    values, vectors = np.linalg.eigh(curvature)
+    smallest = max(_RIDGE * float(np.abs(values).max()), np.finfo(np.float64).tiny)
+    size = np.sqrt(np.maximum(values, smallest))
+    return nnls(size[:, None] * vectors.T, vectors.T @ slopes / size)[0]

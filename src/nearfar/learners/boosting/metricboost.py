@@ -40,6 +40,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -78,7 +79,7 @@ _LARGEST_STEP = 50.0
 _EIGENVALUE_TOLERANCE = 1e-9
 _SAME_DIRECTION = 1.0 - 1e-6
 _EXACT_ROWS = 1000
-"""Up to this number of points: one direction per iteration, in the precision of X."""
+"""Up to this number of points, sums over pairs are in the precision of X, else in float32."""
 
 _BLOCK_SIZE = 10
 
@@ -96,10 +97,10 @@ class MetricBoost(PartialFitMixin):
     max_iter : int, default=100
         The most weak models, rounded up to whole blocks; also the most iterations.
     block_size : int or "auto", default="auto"
-        Number of directions per iteration. 1 is the paper's; "auto" takes 1 for up to 1,000
-        points, and otherwise 10 with real responses, whose weights are found together. With dozens
-        of directions the metric is as good, in a tenth of the time. Only for all triplets of
-        labels; listed ones take 1.
+        Number of directions per iteration, whose weights are found together. 1 is the paper's.
+        "auto" takes 10 with real responses and a prior, because the metric is as good in a tenth of
+        the time, and 1 from zero (``prior=None``). Only for all triplets of labels; listed ones
+        take 1.
     threshold : {"exact", "gaussian"}, default="exact"
         How binary weak models choose their threshold: the one that orders triplets best, by
         sorting all pairs (at most 4,096 points), or where two normal densities, of near and of far
@@ -190,7 +191,8 @@ class MetricBoost(PartialFitMixin):
         if self.response == "binary":
             votes = Votes.none(len(operator))
             if data.warm is not None and data.warm.metric.votes is not None:
-                votes = data.warm.metric.votes.scaled(data.scaler.scale * math.sqrt(operator.unit))
+                to_scaled = partial(data.scaler.map_of_scaled, unit=operator.unit)
+                votes = data.warm.metric.votes.mapped(to_scaled)
         return MetricBoostProblem(
             operator, self._rule(operator), start, votes, self.max_iter, self._directions(data)
         )
@@ -202,7 +204,7 @@ class MetricBoost(PartialFitMixin):
                 raise ValueError('block_size must be "auto" or 1 for triplets that are listed.')
             return int(self.block_size)
         possible = self._implicit(data) and self.response == "real" and self.variant == "default"
-        return _BLOCK_SIZE if possible and len(data.Z) > _EXACT_ROWS else 1
+        return _BLOCK_SIZE if possible and self.prior is not None else 1
 
     def _implicit(self, data: FitInput) -> bool:
         """Return whether the triplets are all that labels imply."""
@@ -257,6 +259,7 @@ class MetricBoostProblem(BoostingProblem):
     ) -> None:
         self.operator, self.rule, self.start, self.votes = operator, rule, start, votes
         self.max_iter, self.block_size = -(-max_iter // block_size), block_size
+        self.first_stage = -(-self.first_stage // block_size)
         self.unit, self.base = operator.unit, start.base
 
     def solve(self) -> Iterations:
@@ -281,7 +284,7 @@ class MetricBoostProblem(BoostingProblem):
 
     def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
         """Terms, the paper's alphas and, if binary, thresholds."""
-        votes = self.metric(history, builder).votes
+        votes = builder.lift(self.metric(history, builder)).votes
         alphas, thresholds = self.rule.alphas(self.assembly.terms(history).weights), None
         if votes is not None:
             alphas = votes.alphas

@@ -50,7 +50,6 @@ from nearfar.numerics.eigen import leading_block
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import integer, number
-from nearfar.runtime.threads import with_single_threaded_blas
 from nearfar.typing import Matrix, Vector
 
 _ROUNDING = 1e-9
@@ -79,9 +78,9 @@ class PSDBoost(TraceOneLearner):
         all of them are kept: 8 bytes for each triplet and direction.
     constraints : strategy, default=NearestTriplets(targets=3, impostors=3)
         Makes triplets from labels.
-    prior : {"identity"}, Metric or None, default="identity"
-        A metric to add to: Euclidean distance between scaled points, or one of your own. None adds
-        nothing, as in the paper.
+    prior : {"identity", "covariance"}, Metric or None, default="identity"
+        A metric to add to: Euclidean distance between scaled points, the inverse of their
+        covariance, or one of your own. None adds nothing, as in the paper.
     prior_weight : float, default=0.1
         Trace of the prior, in the space that the points span. The learned part has trace one.
     tol : float, default=1e-3
@@ -166,9 +165,6 @@ class PSDBoostProblem(TraceOneProblem):
 
     def solve(self) -> Iterations:
         """Generate matrices."""
-        return with_single_threaded_blas(self._generate())
-
-    def _generate(self) -> Iterations:
         operator, offset = self.operator, self.offset
         V, w = self.earlier_margins(), self.start.earlier.weights
         u = worst_weights(offset, self.caps) if offset.any() else self.shares

@@ -10,7 +10,6 @@ Margins and A(u) are in units of a squared distance, by default the mean over th
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +23,6 @@ from nearfar.losses.base import MarginLoss, Slope
 from nearfar.numerics.eigen import leading, signed
 from nearfar.numerics.triplet_edges import TripletEdges, Unit
 from nearfar.rows import Points
-from nearfar.runtime.threads import single_threaded_blas
 from nearfar.typing import Floats, Matrix, Vector
 
 _LANCZOS_BASIS = 20
@@ -238,24 +236,15 @@ class TripletOperator(TripletEdges):
 
     def margins(self, v: Vector) -> Vector:
         """B (E X v)^2: squared distance to far minus that to near, along v."""
-        with self._blas():
-            return self.edges.margins(v / np.sqrt(self.unit))
+        return self.edges.margins(v / np.sqrt(self.unit))
 
     def _lengths(self, v: Vector) -> Vector:
         """(E X v)^2: squared lengths of the edges along v."""
-        with self._blas():
-            return self.edges.lengths(v / np.sqrt(self.unit))
-
-    def embed(self, L: Matrix) -> Floats:
-        """Map X by L."""
-        with self._blas():
-            return super().embed(L)
+        return self.edges.lengths(v / np.sqrt(self.unit))
 
     def pull(self, u: Vector, P: Floats) -> Matrix:
         """P' (Laplacian of u) X: for P = X L' this is L A(u)."""
-        Y = self.edges.gram_product(u, P)
-        with self._blas():
-            return self.edges.pull(Y).T / self.unit
+        return self.edges.pull(self.edges.gram_product(u, P)).T / self.unit
 
     def _matrix_minus(self, u: Vector, minus: Matrix | None) -> Matrix:
         return self.matrix(u) if minus is None else self.matrix(u) - minus.T @ minus
@@ -263,10 +252,6 @@ class TripletOperator(TripletEdges):
     def operator(self, u: Vector) -> LinearOperator:
         """A(u) as a linear operator."""
         return self.edges.gram_operator(u / self.unit)
-
-    def _blas(self) -> AbstractContextManager[object]:
-        """Give BLAS all threads for the long products of Lanczos, one otherwise."""
-        return single_threaded_blas() if self._dense_is_cheaper() else nullcontext()
 
     def _dense_is_cheaper(self) -> bool:
         n, D = self.X.shape

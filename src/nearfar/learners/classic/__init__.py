@@ -5,6 +5,7 @@ from nearfar.learners.classic.gmml import GMML
 from nearfar.learners.classic.inverse_covariance import InverseCovariance
 from nearfar.learners.classic.itml import ITML
 from nearfar.learners.classic.kissme import KISSME, XQDA
+from nearfar.learners.classic.lda import LDA
 from nearfar.learners.classic.lfda import LFDA
 from nearfar.learners.classic.lmnn import LMNN
 from nearfar.learners.classic.lsml import LSML
@@ -18,6 +19,7 @@ __all__ = [
     "GMML",
     "ITML",
     "KISSME",
+    "LDA",
     "LFDA",
     "LMNN",
     "LSML",

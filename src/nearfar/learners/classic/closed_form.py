@@ -43,6 +43,7 @@ class ClosedFormLearner(Validated, MetricLearner):
         ),
     }
     shrinks_without_prior: ClassVar[bool] = True
+    rotates: ClassVar[bool] = True
     reads_rows: ClassVar[tuple[str, ...]] = ("labels", "chunklets", "pairs")
     auto_scales: ClassVar[tuple[str, ...]] = ("unit", "standard")
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
@@ -100,7 +101,7 @@ class ClosedFormProblem(Problem):
 
     def warning_message(self, history: History, metric: Any) -> str:
         """Warn where there is nothing to learn from."""
-        if metric.L.any():
+        if not metric.is_zero:
             return ""
         if self.axes.is_point:
             return "Nothing was learned: all rows are equal."

@@ -27,7 +27,7 @@ Where nearfar departs from the paper, and why:
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from scipy.linalg import cholesky, eigh, inv, solve_triangular
@@ -42,13 +42,12 @@ from nearfar.learners.classic.scatter import (
     with_ridge,
 )
 from nearfar.learners.classic.summed import SummedClosedForm
-from nearfar.learners.constraint_learner import PRIOR_RULE, Prior
 from nearfar.learners.declaration import learner
 from nearfar.learners.problem import factor_on_scaled_points
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.runtime import parameters
-from nearfar.runtime.parameters import number
+from nearfar.runtime.parameters import choice, either, instance, number, optional
 from nearfar.typing import Floats, Matrix
 
 
@@ -84,13 +83,13 @@ class GMML(SummedClosedForm):
 
     t: float = 0.5
     shrinkage: Shrinkage = 0.01
-    prior: Prior = None
+    prior: Literal["identity"] | Metric | None = None
     prior_weight: float = 1.0
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "t": number(at_least=0.0, at_most=1.0),
-        "prior": PRIOR_RULE,
+        "prior": optional(either(choice("identity"), instance(Metric, "a Metric"))),
         "prior_weight": number(at_least=0.0),
     }
 

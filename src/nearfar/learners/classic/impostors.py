@@ -25,7 +25,6 @@ from nearfar.losses.hinge import HINGE
 from nearfar.numerics.edges import Edges, squared_distances
 from nearfar.numerics.pair_tiles import Band, Embedded, PairTiles
 from nearfar.runtime.deadline import check_time
-from nearfar.runtime.threads import single_threaded_blas
 from nearfar.typing import Floats, Ints, Vector
 
 _SLACK = 0.25
@@ -269,10 +268,9 @@ class Impostors:
             return (anchor * n + order[far[found]]) * self.targets.shape[1] + number
 
         parts = []
-        with single_threaded_blas():
-            for part in self.tiles.threads.map(work, len(self.tiles.bands), 1):
-                check_time()
-                parts.append(part)
+        for part in self.tiles.threads.map(work, len(self.tiles.bands), 1):
+            check_time()
+            parts.append(part)
         keys = np.concatenate(parts)
         return None if len(keys) > self.most_listed else keys
 

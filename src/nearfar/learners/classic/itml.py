@@ -77,9 +77,9 @@ class ITML(LogDetLearner):
         The most iterations of L-BFGS.
     constraints : strategy, default=RandomPairs()
         Makes pairs from labels: ten for each row, at least 2,000, half of them similar.
-    prior : {"identity"} or Metric, default="identity"
-        The metric to stay near: Euclidean distance between scaled points, or a metric of your own.
-        Directions that it maps to zero stay there.
+    prior : {"identity", "covariance"} or Metric, default="identity"
+        The metric to stay near: Euclidean distance between scaled points, the inverse of their
+        covariance, or a metric of your own. Directions that it maps to zero stay there.
     tol : float, default=1e-5
         Gap to end at, relative to the objective.
 

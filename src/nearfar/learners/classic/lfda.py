@@ -26,7 +26,8 @@ Where nearfar departs from the paper, and why:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import reduce
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -44,7 +45,8 @@ from nearfar.numerics.class_order import ClassOrder
 from nearfar.runtime import parameters
 from nearfar.runtime.deadline import check_time
 from nearfar.runtime.parameters import choice, integer
-from nearfar.typing import Matrix
+from nearfar.runtime.threads import Threads
+from nearfar.typing import Matrix, Vector
 
 Embedding = Literal["weighted", "orthonormalized", "plain"]
 
@@ -128,24 +130,32 @@ def local_scatters(classes: Groups, n_neighbors: int) -> tuple[Matrix, Matrix]:
 def _local_scatter(X: Matrix, n_neighbors: int) -> Matrix:
     """G_c: 1/2 sum A_ij (x_i - x_j)(x_i - x_j)' over the centred rows of one class."""
     k = min(n_neighbors, len(X) - 1)
-    reach = np.concatenate([np.partition(tile, k, axis=1)[:, k] for _, tile in _tiles(X)])
-    reach = np.maximum(np.sqrt(reach), _SMALLEST_DISTANCE)
-    G = np.zeros((X.shape[1], X.shape[1]))
-    for rows, tile in _tiles(X):
+    norms = np.einsum("ij,ij->i", X, X)
+
+    def squared_distances(rows: slice) -> Matrix:
+        """Return those of some rows to all, each row's own included."""
+        tile = norms[rows, None] + norms
+        tile -= 2.0 * (X[rows] @ X.T)
+        return np.maximum(tile, 0.0, out=tile)
+
+    def reached(rows: slice) -> Vector:
+        return np.partition(squared_distances(rows), k, axis=1)[:, k]
+
+    def scatter(rows: slice) -> Matrix:
+        tile = squared_distances(rows)
         tile /= -reach[rows, None]
         tile /= reach
         A = np.exp(tile, out=tile)
-        G += X[rows].T @ (A.sum(axis=1)[:, None] * X[rows] - A @ X)
+        return X[rows].T @ (A.sum(axis=1)[:, None] * X[rows] - A @ X)
+
+    reach = np.concatenate(list(_over_tiles(reached, len(X))))
+    reach = np.maximum(np.sqrt(reach), _SMALLEST_DISTANCE)
+    G = reduce(np.add, _over_tiles(scatter, len(X)))
     return (G + G.T) / 2
 
 
-def _tiles(X: Matrix) -> Iterator[tuple[slice, Matrix]]:
-    """Yield squared distances of some rows to all, each row's own included."""
-    norms = np.einsum("ij,ij->i", X, X)
-    height = max(1, _TILE_ELEMENTS // len(X))
-    for top in range(0, len(X), height):
+def _over_tiles(work: Callable[[slice], Matrix], n: int) -> Iterator[Matrix]:
+    """Yield what work returns for the rows of each tile."""
+    for part in Threads().map(work, n, max(1, _TILE_ELEMENTS // n)):
         check_time()
-        rows = slice(top, top + height)
-        tile = norms[rows, None] + norms
-        tile -= 2.0 * (X[rows] @ X.T)
-        yield rows, np.maximum(tile, 0.0, out=tile)
+        yield part

@@ -33,26 +33,22 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from nearfar.constraints import NearestTriplets
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.classic.impostors import GivenTriplets, Impostors, Sample, Source
 from nearfar.learners.classic.lmnn_problem import LMNNProblem, Objective
 from nearfar.learners.declaration import learner
-from nearfar.learners.map_learner import Init
-from nearfar.learners.problem import FitInput, covariance_matrix, factor_on_scaled_points
+from nearfar.learners.problem import FitInput
 from nearfar.learners.shared_parameters import Iterative, Validated
+from nearfar.learners.starting_map import INIT_RULE, Init, given_map, named_map, principal_axes
 from nearfar.metrics.metric import Metric
-from nearfar.numerics.span import axes_of_span
 from nearfar.runtime import parameters
-from nearfar.runtime.parameters import choice, either, instance, integer, number
-from nearfar.typing import Floats, Ints, Matrix
+from nearfar.runtime.parameters import integer, number
+from nearfar.typing import Floats, Matrix
 
 _BESIDE_KINK = 0.999
 """Where a triplet's margin is exactly one, rounding would decide whether it counts."""
-_SHRINKAGE = 0.1
-"""Shrinkage of the covariance within classes, for discriminant axes."""
 _EXACT_ROWS = 1000
 _FLOAT32_TOLERANCE = 1e-5
 
@@ -74,12 +70,14 @@ class LMNN(Validated, Iterative, MetricLearner):
         and raise it on breast cancer (wdbc) from 3.5 to 5.1 %.
     max_iter : int, default=500
         The most iterations of L-BFGS.
-    init : {"identity"} or Metric, default="identity"
-        Where to begin: Euclidean distance between scaled points, or a metric of your own. The
-        first metric is multiplied by the best factor.
+    init : {"auto", "identity", "pca", "lda", "random"} or Metric, default="auto"
+        Where to begin. "identity" and "pca" are Euclidean distance between scaled points, and with
+        `n_components` its leading principal axes. "lda" is discriminant axes, "random" is drawn,
+        and "auto" is "lda" if `n_components` is less than the number of classes, and "identity"
+        otherwise. A metric of your own has at least `n_components` components. The first metric is
+        multiplied by the best factor.
     n_components : int, optional
-        Rows of the map that is learned; by default as many as there are features. Fewer begin with
-        discriminant axes, or with principal axes if there are not more classes than components.
+        Rows of the map that is learned; by default as many as there are features.
     tol : float, default=5e-4
         Decrease of the objective at which to end, relative to the objective of Euclidean distance.
         More iterations do not improve neighbours.
@@ -119,17 +117,18 @@ class LMNN(Validated, Iterative, MetricLearner):
     push: float = 0.5
     update_targets: int = 0
     max_iter: int = 500
-    init: Init = "identity"
+    init: Init = "auto"
     tol: float = 5e-4
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs", "triplets")
+    rotates: ClassVar[bool] = True
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "n_neighbors": integer(at_least=1),
         "push": number(above=0.0, below=1.0),
         "update_targets": integer(at_least=0),
         "max_iter": integer(at_least=1),
         "tol": number(at_least=0.0),
-        "init": either(choice("identity"), instance(Metric, "a Metric")),
+        "init": INIT_RULE,
     }
 
     def _build_problem(self, data: FitInput) -> LMNNProblem:
@@ -173,43 +172,20 @@ class LMNN(Validated, Iterative, MetricLearner):
         self, objective: Objective, source: Source, data: FitInput, basis: Matrix
     ) -> Matrix:
         """Return where to begin: the last fit, or the best multiple of `init`."""
-        given = self.init if data.warm is None else data.warm.metric
         X, k = objective.X, self.n_components
-        L, reduced = np.eye(X.shape[1]), None
+        given = self.init if data.warm is None else data.warm.metric
         if isinstance(given, Metric):
-            L = factor_on_scaled_points(given, data.scaler, "metric to begin with") @ basis.T
-        elif k is not None and isinstance(source, Impostors) and objective.C.any():
-            reduced = _discriminant_axes(X, source.y, k)
-        if reduced is not None:
-            L = reduced
-        elif k is not None and k < len(L):
-            axes = np.linalg.eigh(L @ covariance_matrix(X) @ L.T)[1][:, ::-1]
-            L = axes[:, :k].T @ L
+            L = given_map(given, data, k) @ basis.T
+            L = L if k is None or k >= len(L) else principal_axes(L, X)[:k]
+        else:
+            L = named_map(given, X, data, k)
         if data.warm is not None:
             return L
         return L * np.sqrt(best_multiple(source.sample(objective.embed(L)), self.push)[0])
 
 
-def _discriminant_axes(X: Floats, y: Ints, k: int) -> Matrix | None:
-    """Return the k leading discriminant axes, or None if there are fewer."""
-    rows = np.bincount(y)[y] > 1
-    if k >= min(len(np.unique(y[rows])), X.shape[1]):
-        return None
-    analysis = LinearDiscriminantAnalysis(solver="eigen", shrinkage=_SHRINKAGE)
-    axes: Matrix = analysis.fit(X[rows].astype(np.float64), y[rows]).scalings_
-    return axes[:, :k].T
-
-
 def _coordinates(Z: Floats) -> tuple[Floats, Matrix]:
-    """Return points in no more coordinates than they need, and the axes of these.
-
-    Constant features are left out. If there are not more points than features, the coordinates are
-    those of the space that the points span.
-    """
-    span = axes_of_span(np.asarray(Z, dtype=np.float64))
-    if span is not None:
-        centred = Z - Z.mean(axis=0, dtype=np.float64)
-        return (centred @ span).astype(Z.dtype, copy=False), span.T
+    """Return points without constant features, and the axes of the others."""
     varying = np.ptp(Z, axis=0) > 0
     kept = varying if varying.any() else np.ones_like(varying)
     return Z[:, kept], np.eye(Z.shape[1])[kept]

@@ -19,7 +19,7 @@ from nearfar.learners.map_learner import MapProblem
 from nearfar.numerics.edges import Edges
 from nearfar.numerics.lbfgs import lbfgs
 from nearfar.runtime.history import History, Iteration, Iterations, map_iterations
-from nearfar.runtime.threads import Threads, with_single_threaded_blas
+from nearfar.runtime.threads import Threads
 from nearfar.typing import Floats, Matrix, Vector
 
 _FIRST_ROUND = 2
@@ -119,9 +119,6 @@ class LMNNProblem(MapProblem):
 
     def solve(self) -> Iterations:
         """Minimise by L-BFGS, and again for each update of the targets."""
-        return with_single_threaded_blas(self._solve())
-
-    def _solve(self) -> Iterations:
         L, n_left = self.start, self.max_iter
         objective, source = self.objective, self.source
         for updates_left in range(self.update_targets, -1, -1):

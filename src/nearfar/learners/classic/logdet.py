@@ -17,9 +17,6 @@ a closed form, which bounds the optimum from below:
     f(L) - optimum <= tr N - log det N - D,        N = L (I + G) L'
 
 N is the identity at the optimum. The search ends when this gap is small.
-
-M differs from M0 only in the space that the points span: for few points with many features, the
-coordinates are those of this space.
 """
 
 from __future__ import annotations
@@ -31,7 +28,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nearfar.learners.classic.certified_search import search
-from nearfar.learners.constraint_learner import ConstraintLearner
+from nearfar.learners.constraint_learner import GIVEN_PRIOR_RULE, ConstraintLearner
 from nearfar.learners.declaration import learner
 from nearfar.learners.problem import (
     FitInput,
@@ -42,11 +39,9 @@ from nearfar.learners.problem import (
 )
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Edges
-from nearfar.numerics.span import axes_of_span
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
-from nearfar.runtime.parameters import choice, either, instance, integer
-from nearfar.runtime.threads import with_single_threaded_blas
+from nearfar.runtime.parameters import integer
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 EdgeLoss = Callable[[Vector], tuple[float, Vector]]
@@ -62,8 +57,9 @@ class LogDetLearner(ConstraintLearner):
 
     max_iter: int
 
+    rotates: ClassVar[bool] = True
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
-        "prior": either(choice("identity"), instance(Metric, "a Metric")),
+        "prior": GIVEN_PRIOR_RULE,
         "max_iter": integer(at_least=1),
     }
 
@@ -91,22 +87,18 @@ class PriorSpace:
     X : array of shape (n_points, n_coordinates)
     prior : array of shape (rank, n_features) or None
         The prior's map; None for the identity.
-    axes : array of shape (rank, n_coordinates) or None
-        Axes of the space that the points span, if there are fewer points than features.
 
     Examples
     --------
     >>> import numpy as np
     >>> from nearfar.learners.classic.logdet import PriorSpace
-    >>> PriorSpace.of(np.array([[0.0, 0.0, 7.0], [3.0, 4.0, 7.0]]), None).map_of(np.array([[2.0]]))
-    array([[1.36, 0.48, 0.  ],
-           [0.48, 1.64, 0.  ],
-           [0.  , 0.  , 1.  ]])
+    >>> PriorSpace.of(np.array([[0.0, 0.0], [3.0, 4.0]]), np.array([[2.0, 0.0]])).X
+    array([[0.],
+           [6.]])
     """
 
     X: Matrix
     prior: Matrix | None
-    axes: Matrix | None
 
     @classmethod
     def of(cls, Z: Floats, prior: Matrix | None) -> PriorSpace:
@@ -114,8 +106,7 @@ class PriorSpace:
         X = Z.astype(np.float64)
         if prior is not None:
             X = X @ prior.T
-        axes = axes_of_span(X)
-        return cls(X if axes is None else X @ axes, prior, axes)
+        return cls(X, prior)
 
     @property
     def n_coordinates(self) -> int:
@@ -124,13 +115,11 @@ class PriorSpace:
 
     @property
     def n_varying(self) -> int:
-        """Number of coordinates that are not constant."""
-        return int(np.count_nonzero(np.ptp(self.X, axis=0)))
+        """Number of directions in which points differ."""
+        return int(np.linalg.matrix_rank(self.X - self.X.mean(axis=0)))
 
     def map_of(self, L: Matrix) -> Matrix:
         """Return the map of scaled points for a map of the coordinates."""
-        if self.axes is not None:
-            L = np.eye(len(self.axes)) + self.axes @ (L - np.eye(len(L))) @ self.axes.T
         return L if self.prior is None else L @ self.prior
 
     def inside(self, factor: Matrix) -> Matrix:
@@ -139,8 +128,6 @@ class PriorSpace:
         The prior takes the place of the directions that it maps to zero.
         """
         L = factor if self.prior is None else factor @ np.linalg.pinv(self.prior)
-        if self.axes is not None:
-            L = L @ self.axes
         values, vectors = np.linalg.eigh(L.T @ L)
         vanished = values <= len(values) * np.finfo(float).eps * values[-1]
         return np.asarray(np.sqrt(np.where(vanished, 1.0, values))[:, None] * vectors.T)
@@ -179,9 +166,6 @@ class LogDetProblem(Problem):
 
     def solve(self) -> Iterations:
         """Minimise by L-BFGS until the gap is small enough."""
-        return with_single_threaded_blas(self._solve())
-
-    def _solve(self) -> Iterations:
         number = 0
         for point in search(self.at, self.start, max_iter=self.max_iter):
             number, gap = number + 1, point.gap
@@ -192,7 +176,7 @@ class LogDetProblem(Problem):
 
     def at(self, L: Matrix) -> LogDetPoint:
         """Evaluate the problem at a map of the coordinates."""
-        loss, slopes = self.loss(self.edges.squared_distances(self.edges.X @ L.T))
+        loss, slopes = self.loss(self.edges.squared_distances(self.edges.project(L.T)))
         return LogDetPoint(L, loss, L @ self.edges.matrix(slopes))
 
     def factor(self, history: History) -> Matrix:

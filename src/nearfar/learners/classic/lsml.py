@@ -53,9 +53,9 @@ class LSML(LogDetLearner):
         The most iterations of L-BFGS.
     constraints : strategy, default=RandomTriplets(max(2_000, 10 * n_samples))
         Makes triplets from labels.
-    prior : {"identity"} or Metric, default="identity"
-        The metric to stay near: Euclidean distance between scaled points, or a metric of your own.
-        Directions that it maps to zero stay there.
+    prior : {"identity", "covariance"} or Metric, default="identity"
+        The metric to stay near: Euclidean distance between scaled points, the inverse of their
+        covariance, or a metric of your own. Directions that it maps to zero stay there.
     prior_weight : float, default=0.003
         Weight of the divergence from the prior.
     tol : float, default=1e-5

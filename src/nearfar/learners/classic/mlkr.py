@@ -39,9 +39,7 @@ from nearfar.learners.map_learner import MapLearner, MapProblem
 from nearfar.learners.problem import FitInput
 from nearfar.numerics.lbfgs import lbfgs
 from nearfar.numerics.pair_tiles import Band, Embedded, PairTiles
-from nearfar.runtime import parameters
 from nearfar.runtime.history import Iteration, Iterations, map_iterations
-from nearfar.runtime.parameters import number
 from nearfar.typing import Floats, Matrix, Vector
 
 _SCORE_NEIGHBORS = 5
@@ -91,7 +89,7 @@ class MLKR(MapLearner):
     tol: float = 1e-2
 
     supervision: ClassVar[tuple[str, ...]] = ("numbers",)
-    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {"tol": number(at_least=0.0)}
+    rotates: ClassVar[bool] = True
 
     def score(self, X: ArrayLike, y: Any) -> float:
         """Return R^2 of predictions of y by the mean of the five nearest other rows of X.
@@ -115,7 +113,7 @@ class MLKR(MapLearner):
 
     def _build_problem(self, data: FitInput) -> MLKRProblem:
         given = data.supervision.numbers("MLKR")
-        Z, unit = self._in_units(data.Z)
+        Z, unit = self._in_units(data)
         regression = LeaveOneOutRegression(Z, _standardized(given))
         start = self._first_map(Z, data, unit)
         return MLKRProblem(regression, start, unit, self.max_iter, self.tol)

@@ -51,11 +51,9 @@ from nearfar.learners.problem import (
     uncertified,
 )
 from nearfar.numerics.edges import Edges, squared_distances
-from nearfar.numerics.span import axes_of_span
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import boolean, integer, number
-from nearfar.runtime.threads import with_single_threaded_blas
 from nearfar.typing import Matrix, Vector
 
 _SAME_POINT = 1e-20
@@ -81,9 +79,10 @@ class MMC(WeightedPriorLearner):
         The most iterations of L-BFGS.
     constraints : strategy, default=RandomPairs()
         Makes pairs from labels: ten for each row, at least 2,000, half of them similar.
-    prior : {"identity"}, Metric or None, default="identity"
-        The metric that what is learned is added to: Euclidean distance between scaled points, or a
-        metric of your own. None starts from zero, as the paper does.
+    prior : {"identity", "covariance"}, Metric or None, default="identity"
+        The metric that what is learned is added to: Euclidean distance between scaled points, the
+        inverse of their covariance, or a metric of your own. None starts from zero, as the paper
+        does.
     prior_weight : float, default=10.0
         Mean squared distance of similar pairs under the prior; that under the learned part is 1.
     tol : float, default=1e-4
@@ -119,11 +118,15 @@ class MMC(WeightedPriorLearner):
     tol: float = 1e-4
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
+    rotates: ClassVar[bool] = True
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "diagonal": boolean(),
         "shrinkage": number(at_least=0.0, at_most=1.0),
         "max_iter": integer(at_least=1),
     }
+
+    def _rotates(self) -> bool:
+        return not self.diagonal and super()._rotates()
 
     def _build_problem(self, data: FitInput) -> MMCProblem:
         strategy = RandomPairs() if self.constraints is None else self.constraints
@@ -132,7 +135,14 @@ class MMC(WeightedPriorLearner):
         Z = data.Z[rows].astype(np.float64)
         pairs = Pairs(index.reshape(pairs.index.shape), pairs.similar, pairs.weight)
         prior = prior_factor(self.prior, self.prior_weight, data.scaler)
-        space = SimilarSpace.of(Z, pairs, self.shrinkage, diagonal=self.diagonal)
+        span = data.scaler.span
+        space = SimilarSpace.of(
+            Z,
+            pairs,
+            self.shrinkage,
+            diagonal=self.diagonal,
+            n_varying=None if span is None else span.n_varying,
+        )
         problem = MMCProblem(
             space,
             pairs.take(~pairs.similar),
@@ -161,37 +171,41 @@ class SimilarSpace:
     ----------
     Z : array of shape (n_points, n_features)
         Scaled points.
-    K : array of shape (n_axes, n_axes), or (n_features,)
-        S = K K' after shrinkage, in coordinates of the axes; a diagonal by its entries.
-    axes : array of shape (n_features, n_axes) or None
-        Axes of the space that the points span, if there are fewer points than features.
+    K : array of shape (n_features, n_features), or (n_features,)
+        S = K K' after shrinkage; a diagonal by its entries.
     """
 
     Z: Matrix
     K: Matrix
-    axes: Matrix | None
 
     @classmethod
-    def of(cls, Z: Matrix, pairs: Pairs, shrinkage: float, *, diagonal: bool) -> SimilarSpace:
+    def of(
+        cls,
+        Z: Matrix,
+        pairs: Pairs,
+        shrinkage: float,
+        *,
+        diagonal: bool,
+        n_varying: int | None = None,
+    ) -> SimilarSpace:
         """Find the scatter of similar pairs.
 
-        It is shrunk to the mean scatter of all pairs, per feature that varies.
+        It is shrunk to the mean scatter of all pairs, per feature that varies (`n_varying`).
         """
-        axes = None if diagonal else axes_of_span(Z)
-        X = Z if axes is None else Z @ axes
-        total = _mean_square(Z, pairs) / max(1, int(np.count_nonzero(np.ptp(Z, axis=0))))
+        varying = int(np.count_nonzero(np.ptp(Z, axis=0))) if n_varying is None else n_varying
+        total = _mean_square(Z, pairs) / max(1, varying)
         ridge = max(shrinkage, _LEAST_SHRINKAGE) * (total or 1.0)
         similar = pairs.take(pairs.similar)
-        edges = Edges(X, *similar.index.T)
+        edges = Edges(Z, *similar.index.T)
         weights = edges.sum_of_pairs(_shares(similar))
         if diagonal:
-            S = 2 * np.einsum("ij,ij->j", X, edges.half_laplacian(weights) @ X)
+            S = 2 * np.einsum("ij,ij->j", Z, edges.half_laplacian(weights) @ Z)
             K = np.sqrt((1 - shrinkage) * np.maximum(S, 0.0) + ridge)
-            return cls(Z, np.asarray(K, dtype=np.float64), None)
+            return cls(Z, np.asarray(K, dtype=np.float64))
         S = (1 - shrinkage) * edges.matrix(weights)
-        size = max(float(np.trace(S)), float(np.einsum("ij,ij->", X, X)) / len(X))
+        size = max(float(np.trace(S)), float(np.einsum("ij,ij->", Z, Z)) / len(Z))
         ridge = max(ridge, _ROUNDING * size)
-        return cls(Z, np.asarray(np.linalg.cholesky(S + ridge * np.eye(len(S)))), axes)
+        return cls(Z, np.asarray(np.linalg.cholesky(S + ridge * np.eye(len(S)))))
 
     @property
     def diagonal(self) -> bool:
@@ -203,30 +217,24 @@ class SimilarSpace:
         """The points in these coordinates."""
         if self.diagonal:
             return self.Z / self.K
-        X = self.Z if self.axes is None else self.Z @ self.axes
-        return solve_triangular(self.K, X.T, lower=True).T
+        return solve_triangular(self.K, self.Z.T, lower=True).T
 
     @property
     def varying(self) -> Vector:
         """1 for each coordinate, but 0 for features that are constant."""
-        if self.axes is not None:
-            return np.ones(len(self.K))
         return np.where(np.ptp(self.Z, axis=0) > 0, 1.0, 0.0)
 
     def map_of(self, L: Matrix) -> Matrix:
         """Return the map of scaled points for a map of the coordinates."""
         if self.diagonal:
             return np.diag(L / self.K)
-        L = solve_triangular(self.K, L.T, lower=True, trans="T").T
-        return L if self.axes is None else L @ self.axes.T
+        return solve_triangular(self.K, L.T, lower=True, trans="T").T
 
     def inside(self, M: Matrix) -> Matrix:
         """Return a map of the coordinates for a metric on scaled points, without zeros."""
         if self.diagonal:
             values = np.maximum(np.diag(M), 0.0) * self.K**2
             return np.sqrt(values + _LEAST_START * (values.mean() or 1.0))
-        if self.axes is not None:
-            M = self.axes.T @ M @ self.axes
         values, vectors = np.linalg.eigh(self.K.T @ M @ self.K)
         values = np.maximum(values, 0.0)
         return np.asarray(
@@ -277,9 +285,6 @@ class MMCProblem(Problem):
 
     def solve(self) -> Iterations:
         """Maximise by L-BFGS until the gap is small enough."""
-        return with_single_threaded_blas(self._solve())
-
-    def _solve(self) -> Iterations:
         if len(self.edges) == 0:
             yield Iteration(0.0, gap=0.0, payload=np.zeros_like(self.start))
             return "converged"
@@ -294,7 +299,8 @@ class MMCProblem(Problem):
     def at(self, L: Matrix) -> MMCPoint:
         """Evaluate the problem at a map of the coordinates."""
         X, size = self.edges.X, float((L**2).sum())
-        z = self.edges.squared_distances(X * L if self.space.diagonal else X @ L.T) / size
+        mapped = X * L if self.space.diagonal else self.edges.project(L.T)
+        z = self.edges.squared_distances(mapped) / size
         d = np.sqrt(self.prior_z + z)
         slopes = self.q / (2 * d)
         if self.space.diagonal:
@@ -313,7 +319,7 @@ class MMCProblem(Problem):
 
     def warning_message(self, history: History, metric: Any) -> str:
         """Warn where nothing was learned, or where the optimum was not reached."""
-        if not metric.L.any():
+        if metric.is_zero:
             return "Nothing was learned: the points of every dissimilar pair are equal."
         return uncertified(history, self.max_iter)
 

@@ -132,7 +132,7 @@ class PLDA(SummedClosedForm):
         kept[0] = True
         b, T = np.maximum(0.0, b[: self.n_components][kept]), T[: self.n_components][kept]
         L = np.sqrt(b / (4 * (1 + b)))[:, None] * T
-        return Solution(L, {"ratios_": b, "mean_": scaler.center})
+        return Solution(L, {"ratios_": b, "mean_": scaler.mean})
 
 
 def two_covariances(classes: GroupScatter, shrinkage: Shrinkage) -> tuple[Matrix, Matrix]:

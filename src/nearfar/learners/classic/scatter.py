@@ -35,6 +35,7 @@ from scipy.sparse import csr_array
 from nearfar.constraints import Pairs, Supervision
 from nearfar.numerics.edges import edges_of
 from nearfar.rows import Points, Rows
+from nearfar.runtime.threads import Threads
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 Shrinkage = float | Literal["auto"]
@@ -192,8 +193,11 @@ class Groups(GroupScatter):
 
 def _in_blocks(X: Floats, codes: Ints, function: Callable[..., Any], *args: Any) -> Any:
     """Sum what a function of a few rows and their groups returns."""
-    parts = [slice(top, top + _BLOCK_ROWS) for top in range(0, len(X), _BLOCK_ROWS)]
-    return reduce(add, (function(X[part], codes[part], *args) for part in parts))
+
+    def block(rows: slice) -> Any:
+        return function(X[rows], codes[rows], *args)
+
+    return reduce(add, Threads().map(block, len(X), _BLOCK_ROWS))
 
 
 def _sums(block: Floats, members: Ints, n_groups: int) -> Matrix:

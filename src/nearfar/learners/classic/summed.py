@@ -27,6 +27,7 @@ from nearfar.learners.problem import FitInput, Problem
 from nearfar.learners.scaler import Scaler
 from nearfar.learners.selection.choice import Selection
 from nearfar.metrics.points import unit_length
+from nearfar.runtime.threads import limited_threads
 from nearfar.typing import Floats
 
 
@@ -90,7 +91,7 @@ class SummedClosedForm(ClosedFormLearner):
         >>> bool(abs(learner.metric_.matrix - whole.metric_.matrix).max() < 1e-10)
         True
         """
-        with restore_on_error(self, X):
+        with restore_on_error(self, X), limited_threads():
             self._check_parameters()
             self._learn_part(X, y)
         return self

@@ -56,7 +56,6 @@ from nearfar.numerics.triplet_edges import TripletEdges
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iterations
 from nearfar.runtime.parameters import integer, number
-from nearfar.runtime.threads import with_single_threaded_blas
 from nearfar.typing import Matrix, Vector
 
 
@@ -73,9 +72,9 @@ class FrobMetric(WeightedPriorLearner):
         The most iterations of L-BFGS.
     constraints : strategy, default=NearestTriplets(targets=3, impostors=3)
         Makes triplets from labels.
-    prior : {"identity"}, Metric or None, default="identity"
-        The metric P to stay near: Euclidean distance between scaled points, or a metric of your
-        own. None is the paper's zero.
+    prior : {"identity", "covariance"}, Metric or None, default="identity"
+        The metric P to stay near: Euclidean distance between scaled points, the inverse of their
+        covariance, or a metric of your own. None is the paper's zero.
     prior_weight : float, default=1.0
         Mean squared distance of the triplets under the prior, in the units of margins.
     tol : float, default=1e-3
@@ -108,6 +107,7 @@ class FrobMetric(WeightedPriorLearner):
     prior_weight: float = 1.0
     tol: float = 1e-3
 
+    rotates: ClassVar[bool] = True
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "C": number(at_least=0.0),
         "max_iter": integer(at_least=1),
@@ -285,8 +285,7 @@ class FrobProblem(Problem):
 
     def solve(self) -> Iterations:
         """Maximise the dual."""
-        steps = ascend_box(self.objective, max_iter=self.max_iter, shares=self.shares)
-        return with_single_threaded_blas(steps)
+        return ascend_box(self.objective, max_iter=self.max_iter, shares=self.shares)
 
     def factor(self, history: History) -> Matrix:
         """Return the factor of the last solution, for all features."""

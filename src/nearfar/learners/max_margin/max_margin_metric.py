@@ -64,7 +64,6 @@ from nearfar.rows import Moments, Rows
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iterations
 from nearfar.runtime.parameters import choice, integer, number
-from nearfar.runtime.threads import with_single_threaded_blas
 from nearfar.typing import Ints, Matrix, Vector
 
 _SMALLEST_RESIDUAL = 1e-10
@@ -97,9 +96,10 @@ class MaxMarginMetric(WeightedPriorLearner):
         The most planes.
     constraints : strategy, default=RandomPairs()
         Makes pairs from labels: ten for each row, at least 2,000, half of them similar.
-    prior : {"identity"}, Metric or None, default="identity"
+    prior : {"identity", "covariance"}, Metric or None, default="identity"
         The metric P to stay near: Euclidean distance between scaled points (with a kernel, that of
-        the kernel), or a metric of your own. None starts from zero, as the paper does.
+        the kernel), the inverse of their covariance, or a metric of your own. None starts from
+        zero, as the paper does.
     prior_weight : float, default=1.0
         Mean squared distance of the pairs under the prior.
     n_components : int, optional
@@ -148,6 +148,7 @@ class MaxMarginMetric(WeightedPriorLearner):
     tol: float = 1e-3
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
+    rotates: ClassVar[bool] = True
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "C": number(at_least=0.0),
         "n_basis": integer(at_least=1),
@@ -183,7 +184,7 @@ class MaxMarginMetric(WeightedPriorLearner):
         super()._check_parameters()
         if isinstance(self.kernel, str) and self.kernel in ("chi2", "additive_chi2"):
             raise ValueError(f"{self.kernel!r} is for counts; here points are centred and scaled.")
-        if self.kernel is not None and isinstance(self.prior, Metric):
+        if self.kernel is not None and self.prior not in ("identity", None):
             raise ValueError('With a kernel the prior must be "identity" or None.')
 
     def _method(self) -> FitMethod:
@@ -193,6 +194,9 @@ class MaxMarginMetric(WeightedPriorLearner):
             return replace(method, reads_rows=("pairs", "labels") if drawn else ("pairs",))
         scale = "standard" if method.scale == "auto" else method.scale
         return replace(method, scale=scale, most_components=self.n_basis)
+
+    def _rotates(self) -> bool:
+        return self.kernel is None and super()._rotates()
 
     def _build_problem(self, data: FitInput) -> MaxMarginProblem:
         strategy = RandomPairs() if self.constraints is None else self.constraints
@@ -362,12 +366,11 @@ class MaxMarginProblem(Problem):
         """Take the requested solver, or the one that suits the number of pairs."""
         objective = self.objective
         if self.solver in ("auto", "box"):
-            box = ascend_box(objective, max_iter=self.max_iter, shares=self.shares)
-            reason = yield from with_single_threaded_blas(box)
+            reason = yield from ascend_box(objective, max_iter=self.max_iter, shares=self.shares)
             if self.solver == "box" or reason != "stalled":
                 return reason
         planes = cut_planes(objective, max_iter=self.max_iter, planes=self.planes, start=self.start)
-        return (yield from with_single_threaded_blas(planes))
+        return (yield from planes)
 
     def factor(self, history: History) -> Matrix:
         """Return the factor of the last solution."""
@@ -382,11 +385,11 @@ class MaxMarginProblem(Problem):
 
     def shrunk_attributes(self, metric: Metric, data: FitInput) -> dict[str, Any]:
         """The best threshold for the shrunk metric."""
-        L = metric.L
         if self.kernel_map is None:
             L = factor_on_scaled_points(metric, data.scaler, "metric")
-        L = L * np.sqrt(self.unit)
-        return {"threshold_": self.objective.with_best_threshold(L).b}
+        else:
+            L = metric.L
+        return {"threshold_": self.objective.with_best_threshold(L * np.sqrt(self.unit)).b}
 
     def resume_state(self, history: History, builder: MetricBuilder) -> Any:
         """Planes or multipliers, and a digest of what they belong to."""
@@ -394,7 +397,7 @@ class MaxMarginProblem(Problem):
 
     def warning_message(self, history: History, metric: Any) -> str:
         """Warn where the optimum was not reached, or is zero."""
-        if not metric.L.any():
+        if metric.is_zero:
             return "Nothing was learned: the best metric is zero. Use a larger C or a prior."
         return uncertified(history, self.max_iter)
 

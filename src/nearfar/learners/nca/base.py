@@ -32,7 +32,7 @@ class NeighborhoodProblem(MapProblem):
 
     def warning_message(self, history: History, metric: Any) -> str:
         """Warn where nothing was learned, or where the objective has not settled."""
-        if not any(part.L.any() for part in metric.parts):
+        if metric.is_zero:
             return "Nothing was learned: the penalty on rank leaves no direction."
         return super().warning_message(history, metric)
 

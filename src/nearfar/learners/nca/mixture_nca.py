@@ -23,6 +23,9 @@ Where nearfar departs from the paper, and why:
 - Equal metrics with V = 0 never separate, and the paper has no other start: all metrics begin with
   |M|_F = 1, the gate with k-means centres m_s, v_s = m_s and b_s = -|m_s|^2 / 2. Of `n_init` starts
   the one with the best objective is kept.
+- Fewer points than features: maps are of coordinates in the space that the points span, as the
+  penalty on the trace leaves nothing elsewhere. The gate, whose penalty is on single features, is
+  still one of all features.
 
 ``variant="paper"`` is the paper's form: distances divided by |M|_F (kept at 1), penalties on the
 sum, fixed steps, negative eigenvalues cut off (18).
@@ -47,10 +50,10 @@ from nearfar.learners.shared_parameters import ValidationFraction, Variant
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.lbfgs import Bounds, lbfgs
+from nearfar.numerics.span import axes_of_span
 from nearfar.runtime import parameters
 from nearfar.runtime.history import Iteration, Iterations, map_iterations
 from nearfar.runtime.parameters import choice, either, integer, number
-from nearfar.runtime.threads import single_threaded_blas
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 _PAPER_STEP = 0.02
@@ -84,14 +87,12 @@ class MixtureNCA(NeighborhoodLearner):
         Number of starts of the gate; the best is kept. At least three with ``n_metrics="auto"``.
     max_iter : int, default=200
         The most iterations of each start.
-    init : {"identity"} or Metric, default="identity"
-        Where every metric begins: Euclidean distance between scaled points, with |M|_F = 1, or a
-        metric of your own.
+    init : {"identity", "pca", "lda", "random", "auto"} or Metric, default="identity"
+        Where every metric begins, as of `NCA`.
     n_components : int, optional
         The most rows of each map; by default as many as there are features.
-    tol : float, optional
-        Relative decrease of the objective at which to end; by default 1e-6 for up to 1,000
-        points and 1e-3 beyond, where more iterations do not improve neighbours.
+    tol : float, default=1e-4
+        Relative decrease of the objective at which to end.
 
     Attributes
     ----------
@@ -131,7 +132,6 @@ class MixtureNCA(NeighborhoodLearner):
     max_iter: int = 200
     validation_fraction: ValidationFraction = None
 
-    small_tol: ClassVar[float] = 1e-6
     local_metrics: ClassVar[bool] = True
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "n_metrics": either(choice("auto"), integer(at_least=1)),
@@ -148,8 +148,13 @@ class MixtureNCA(NeighborhoodLearner):
 
     def _build_problem(self, data: FitInput) -> MixtureProblem:
         codes = data.supervision.labels(type(self).__name__)
-        Z, unit = self._in_units(data.Z)
-        L = self._first_map(Z, data, unit)
+        Z, unit = self._in_units(data)
+        axes = self._axes(Z, data)
+        if axes is None:
+            L = self._first_map(Z, data, unit)
+        else:
+            varying = np.count_nonzero(np.ptp(Z, axis=0))
+            L = np.eye(axes.shape[1])[: self.n_components] / varying**0.25
         warm = None
         if data.warm is not None and len(data.warm.metric.parts) > 1:
             scale = data.scaler.scale * np.sqrt(unit)
@@ -163,8 +168,15 @@ class MixtureNCA(NeighborhoodLearner):
         if warm is not None:
             number = len(warm.b)
         elif number == "auto":
-            number = self._best_number(Z, codes, L, data.random_state)
-        return self._problem(Z, codes, L, int(number), data.random_state, unit, warm)
+            number = self._best_number(Z, codes, L, data.random_state, axes)
+        return self._problem(Z, codes, L, int(number), data.random_state, unit, warm, axes)
+
+    def _axes(self, Z: Floats, data: FitInput) -> Matrix | None:
+        """Return axes of fewer points than features, if all metrics vanish elsewhere."""
+        vanish = self.sparsity > 0 and self.init == "identity" and self.variant != "paper"
+        if not vanish or data.warm is not None or len(Z) >= Z.shape[1] or not np.ptp(Z):
+            return None
+        return axes_of_span(np.asarray(Z - Z.mean(axis=0), dtype=np.float64))
 
     def _problem(
         self,
@@ -175,13 +187,14 @@ class MixtureNCA(NeighborhoodLearner):
         random_state: np.random.RandomState,
         unit: float = 1.0,
         warm: MixtureModel | None = None,
+        axes: Matrix | None = None,
     ) -> MixtureProblem:
         """Build the problem with its starts, or with the one to continue from."""
         if number > 1 and number > len(np.unique(Z, axis=0)):
             raise ValueError(f"n_metrics={number} is more than the number of distinct rows of X.")
         mixtures = [
             Mixture(points, number, self.sparsity, self.gate_sparsity)
-            for points in coarse_to_fine(Z, codes, random_state)
+            for points in coarse_to_fine(Z, codes, random_state, axes)
         ]
         if self.variant == "paper":
             mixtures = mixtures[-1:]
@@ -192,12 +205,18 @@ class MixtureNCA(NeighborhoodLearner):
             [warm] if warm else [mixtures[-1].start(L, random_state) for _ in range(n_init)],
             unit,
             max_iter=self.max_iter,
-            tol=self._tolerance(len(Z)),
+            tol=self.tol,
             paper=self.variant == "paper",
+            axes=axes,
         )
 
     def _best_number(
-        self, Z: Floats, codes: Ints, L: Matrix, random_state: np.random.RandomState
+        self,
+        Z: Floats,
+        codes: Ints,
+        L: Matrix,
+        random_state: np.random.RandomState,
+        axes: Matrix | None,
     ) -> int:
         """Return the number of metrics under which held-out points are likeliest."""
         usable = np.flatnonzero(np.bincount(codes)[codes] >= _SMALLEST_CLASS)
@@ -209,16 +228,20 @@ class MixtureNCA(NeighborhoodLearner):
         distinct = len(np.unique(Z[seen], axis=0))
         known, held_out = (Z[seen], codes[seen]), (Z[unseen], codes[unseen])
         for n_metrics in (n for n in _NUMBERS_TRIED if n <= distinct):
-            *_, last = self._problem(*known, L, n_metrics, random_state).solve()
-            scores[n_metrics] = _held_out_likelihood(last.payload, known, held_out)
+            *_, last = self._problem(*known, L, n_metrics, random_state, axes=axes).solve()
+            scores[n_metrics] = _held_out_likelihood(last.payload, known, held_out, axes)
         return max(scores, key=lambda n: (scores[n], -n))
 
 
 def _held_out_likelihood(
-    model: MixtureModel, known: tuple[Floats, Ints], held_out: tuple[Floats, Ints]
+    model: MixtureModel,
+    known: tuple[Floats, Ints],
+    held_out: tuple[Floats, Ints],
+    axes: Matrix | None,
 ) -> float:
     """Return the mean log of the probability that points find their class among known ones."""
-    metric = GatedMetric([Metric(L) for L in model.L], model.V, model.b)
+    maps = model.L if axes is None else model.L @ axes.T
+    metric = GatedMetric([Metric(L) for L in maps], model.V, model.b)
     classes, votes = metric.class_votes(*known, held_out[0])
     own = votes[np.arange(len(votes)), np.searchsorted(classes, held_out[1])]
     return float(np.log(np.maximum(own, _SMALLEST_PROBABILITY)).mean())
@@ -230,7 +253,7 @@ class MixtureModel:
 
     Attributes
     ----------
-    L : array of shape (n_metrics, k, n_features)
+    L : array of shape (n_metrics, k, n_features), or of coordinates in the span of few points
     V : array of shape (n_metrics, n_features)
     b : array of shape (n_metrics,)
     """
@@ -267,11 +290,11 @@ class Mixture:
 
     def start(self, L: Matrix, random_state: np.random.RandomState) -> MixtureModel:
         """Return equal metrics, and a gate between clusters."""
+        Z = self.points.features
         maps = np.repeat(L[None], self.number, axis=0)
         if self.number == 1:
-            return MixtureModel(maps, np.zeros((1, L.shape[1])), np.zeros(1))
-        with single_threaded_blas():
-            clusters = KMeans(self.number, n_init=1, random_state=random_state).fit(self.points.X)
+            return MixtureModel(maps, np.zeros((1, Z.shape[1])), np.zeros(1))
+        clusters = KMeans(self.number, n_init=1, random_state=random_state).fit(Z)
         centers = np.asarray(clusters.cluster_centers_, dtype=np.float64)
         return MixtureModel(maps, centers, -0.5 * (centers**2).sum(axis=1))
 
@@ -292,8 +315,8 @@ class Mixture:
 
         The responsibilities weigh the gradients of the maps (16).
         """
-        points = self.points
-        log_gate = log_softmax(points.X @ model.V.T + model.b, axis=1).astype(np.float64)
+        points, Z = self.points, self.points.features
+        log_gate = log_softmax(Z @ model.V.T + model.b, axis=1).astype(np.float64)
         excess = np.zeros(log_gate.shape)
 
         def gain(rows: slice, log_p: Matrix) -> tuple[float, Matrix]:
@@ -304,7 +327,7 @@ class Mixture:
             return float(likelihood.sum()), responsibilities
 
         found = points.evaluate(model.L, gain)
-        by_V = -np.asarray(excess.T @ points.X, dtype=np.float64) / self.n
+        by_V = -np.asarray(excess.T @ Z, dtype=np.float64) / self.n
         return found, MixtureModel(model.L, by_V, -excess.sum(axis=0) / self.n)
 
     def minimize(self, model: MixtureModel, *, max_iter: int, tol: float) -> Iterations:

@@ -15,7 +15,7 @@ from nearfar.learners.problem import MetricBuilder
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.history import History, Iteration, Iterations, map_iterations
-from nearfar.typing import Floats, Ints, Vector
+from nearfar.typing import Floats, Ints, Matrix, Vector
 
 if TYPE_CHECKING:
     from nearfar.learners.nca.mixture_nca import Mixture, MixtureModel
@@ -29,7 +29,7 @@ _SMALLEST_SHARE = 1e-3
 
 
 def coarse_to_fine(
-    Z: Floats, codes: Ints, random_state: np.random.RandomState
+    Z: Floats, codes: Ints, random_state: np.random.RandomState, axes: Matrix | None = None
 ) -> list[SoftNeighbors]:
     """Return random parts of the points that grow up to all of them.
 
@@ -49,9 +49,9 @@ def coarse_to_fine(
     stages = []
     while 2 * size < n:
         rows = np.flatnonzero(place < np.maximum(2, np.ceil(sizes * size / n))[codes])
-        stages.append(SoftNeighbors(Z[rows], codes[rows]))
+        stages.append(SoftNeighbors(Z[rows], codes[rows], axes))
         size *= _GROWTH
-    return [*stages, SoftNeighbors(Z, codes)]
+    return [*stages, SoftNeighbors(Z, codes, axes)]
 
 
 class MixtureProblem(NeighborhoodProblem):
@@ -68,6 +68,8 @@ class MixtureProblem(NeighborhoodProblem):
     tol : float
     paper : bool
         Whether to learn as the paper does.
+    axes : array of shape (n_features, n_axes), optional
+        Axes of the coordinates that maps are of, if these are not the features.
     """
 
     stops_early = False
@@ -81,8 +83,10 @@ class MixtureProblem(NeighborhoodProblem):
         max_iter: int,
         tol: float,
         paper: bool,
+        axes: Matrix | None = None,
     ) -> None:
         self.mixtures, self.starts, self.unit, self.tol = mixtures, starts, unit, tol
+        self.axes = axes
         self.iterations_per_start, self.fixed_iterations = max_iter, paper
         self.max_iter = max_iter * len(starts) + (len(starts) > 1)
 
@@ -134,7 +138,8 @@ class MixtureProblem(NeighborhoodProblem):
         model = history[-1].payload
         sparse = self.mixtures[-1].sparsity > 0
         largest = max(float(np.linalg.norm(L, 2)) ** 2 for L in model.L)
-        metrics = [builder.build(nonzero_rows(L, largest) if sparse else L) for L in model.L]
+        maps = [nonzero_rows(L, largest) if sparse else L for L in model.L]
+        metrics = [builder.build(L if self.axes is None else L @ self.axes.T) for L in maps]
         if len(metrics) == 1:
             return metrics[0]
         V = model.V / builder.scale
@@ -154,7 +159,7 @@ class MixtureProblem(NeighborhoodProblem):
 
 def _shares(model: MixtureModel, mixture: Mixture) -> Vector:
     """Return the mean of the gate over the points, for each metric."""
-    gate = softmax(mixture.points.X @ model.V.T + model.b, axis=1)
+    gate = softmax(mixture.points.features @ model.V.T + model.b, axis=1)
     return np.asarray(gate.mean(axis=0), dtype=np.float64)
 
 

@@ -68,18 +68,24 @@ class SoftNeighbors:
         Points, float32 or float64.
     y : array of shape (n_samples,)
         Class codes.
+    axes : array of shape (n_features, n_axes), optional
+        Orthonormal axes of the space in which points differ; maps are then of coordinates in it.
 
     Attributes
     ----------
-    X : array of shape (n_samples, n_features)
+    features : array of shape (n_samples, n_features)
         The points in class order.
+    X : array of shape (n_samples, n_features or n_axes)
+        What is mapped: these points, or their coordinates.
     counted : array of bool of shape (n_samples,)
         Which of them have another member of their class.
     """
 
-    def __init__(self, X: Floats, y: Ints) -> None:
+    def __init__(self, X: Floats, y: Ints, axes: Matrix | None = None) -> None:
         self.classes = PairTiles(y)
-        self.X = np.ascontiguousarray(X[self.classes.order])
+        self.X = self.features = np.ascontiguousarray(X[self.classes.order])
+        if axes is not None:
+            self.X = self.features @ axes.astype(X.dtype, copy=False)
         self.counted = self.classes.size_of_each > 1
         self._shifts: dict[int, Matrix] = {}
         check_classes(y)

@@ -28,6 +28,7 @@ _FAMILIES = ("boosting", "classic", "max_margin", "nca")
 _CHEAP_FIRST = (
     "InverseCovariance",
     "RCA",
+    "LDA",
     "KISSME",
     "GMML",
     "PLDA",
@@ -107,6 +108,7 @@ class AutoMetric(MetricLearner):
     parameter_docs: ClassVar[Texts] = {**Validated.parameter_docs, **Iterative.parameter_docs}
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "chunklets", "pairs", "triplets")
+    tells_expected: ClassVar[bool] = True
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "budget": number(above=0.0),
         "goal": choice("classification", "ranking"),
@@ -125,6 +127,10 @@ class AutoMetric(MetricLearner):
             build=partial(self._problem_with, seed),
             scale_data=partial(self._learned_from, seed),
         )
+
+    def _rotates(self) -> bool:
+        methods = [each._method() for each in self._learners("labels").values()]
+        return all(method.rotates and method.given is None for method in methods)
 
     def _learned_from(self, seed: int, data: Data) -> Data:
         """Leave out what `expected_` is measured on."""

@@ -16,11 +16,10 @@ end results in the best blend of the trial fits so far.
 from __future__ import annotations
 
 import math
-import time
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ from sklearn.exceptions import ConvergenceWarning
 from nearfar.constraints import Split, Supervision
 from nearfar.learners.fitting import Data, FitMethod, follow, learn
 from nearfar.learners.problem import MetricBuilder, Problem
-from nearfar.learners.selection.choice import Path, Selection, Trial, best_selection
+from nearfar.learners.selection.choice import Choice, Path, Trial, best_choice
 from nearfar.learners.selection.expectation import (
     Expected,
     expect_error,
@@ -47,7 +46,7 @@ from nearfar.learners.selection.held_out import (
     sample,
 )
 from nearfar.metrics.metric import Metric
-from nearfar.runtime.deadline import OutOfTimeError, deadline, early_stop
+from nearfar.runtime.deadline import OutOfTimeError, WorkClock, deadline, early_stop
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.typing import Floats, Ints, Matrix
 
@@ -68,6 +67,7 @@ _COST_EXPONENT = 1.5
 """Cost of a fit grows like the number of rows to this power; between one and two."""
 
 _SMALLEST_WEIGHT = 0.02
+_NO_TIME, _TOO_SLOW = "no time left", "too slow"
 EUCLIDEAN = "Euclidean"
 """Name of Euclidean distance among the candidates."""
 
@@ -92,12 +92,8 @@ class Candidate:
     name : str
     method : FitMethod or None
         None for Euclidean distance.
-    trials : list of Trial
-    selection : Selection
-    value : float
-        Mean log-likelihood of held-out data under the candidate and Euclidean distance.
-    metric : Metric or None
-        The metric of the first trial fit, after the selected number of iterations.
+    choice : Choice or None
+        How far to go, as the trial fits tell; None if they failed.
     seconds : float
         Duration of the trial fits.
     weight : float
@@ -107,10 +103,7 @@ class Candidate:
 
     name: str
     method: FitMethod | None
-    trials: list[Trial] = field(default_factory=list)
-    selection: Selection = field(default_factory=Selection)
-    value: float = -math.inf
-    metric: Metric | None = None
+    choice: Choice | None = None
     seconds: float = 0.0
     weight: float = 0.0
     note: str = ""
@@ -118,15 +111,20 @@ class Candidate:
     def entry(self) -> dict[str, Any]:
         """Return the candidate's line of the leaderboard."""
         entry: dict[str, Any] = {"name": self.name, "log_likelihood": self.value}
-        if self.trials:
-            last = max(trial.numbers[-1] for trial in self.trials)
-            entry["n_iter"] = self.selection.n_iterations or last
+        if self.choice is not None:
+            entry["n_iter"] = self.choice.n_iterations
         return entry | {"weight": self.weight, "seconds": self.seconds, "note": self.note}
 
-    def table(self, number: int) -> Floats:
-        """Return the candidate's table of the held-out part of that number."""
-        trial = self.trials[number]
-        return trial.tables[trial.place(self.selection.n_iterations)]
+    @property
+    def tried(self) -> Choice:
+        """The choice of a candidate whose trial fits succeeded."""
+        assert self.choice is not None
+        return self.choice
+
+    @property
+    def value(self) -> float:
+        """Mean log-likelihood of held-out data under the candidate and Euclidean distance."""
+        return -math.inf if self.choice is None else self.choice.value
 
 
 class BlendWeights(dict[str, float]):
@@ -173,36 +171,38 @@ class AutoProblem(Problem):
         self.max_iter = len(methods) + 1
         self.outer = outer_split(supervision, validation, seed)
         self.parts: list[Part] = []
+        self.priors: list[Floats] = []
         self.expected: Expected | None = None
 
     def solve(self) -> Iterations:
         """Try the candidates, find their weights, and blend them."""
-        start = time.monotonic()
+        clock = WorkClock()
         outer = self.outer
         inner = Data(self.Z[outer.rows], outer.known)
         self.parts = self._parts(inner)
+        self.priors = [_unit_table(part, inner.X) for part in self.parts]
         best = math.inf
         for candidate in self.candidates if self.parts else []:
-            left = _SEARCH_SHARE * self.budget - (time.monotonic() - start)
+            left = _SEARCH_SHARE * self.budget - clock()
             if left < _LEAST_SECONDS:
-                candidate.note = "no time left"
+                candidate.note = _NO_TIME
                 continue
             self._try(candidate, inner.X, left / 2)
-            if candidate.trials:
+            if candidate.choice is not None:
                 best = min(best, -candidate.value)
             yield Iteration(best, payload=self._tried())
         chosen = self._find_weights(self._tried())
         if len(outer.unseen):
-            left = self.budget - (time.monotonic() - start)
+            left = self.budget - clock()
             factor = self._blend(chosen, inner, left / 2)
             self.expected = self._expected(factor)
-        left = self.budget - (time.monotonic() - start)
+        left = self.budget - clock()
         factor = self._blend(chosen, Data(self.Z, self.supervision), max(left, _LEAST_SECONDS))
         yield Iteration(best if math.isfinite(best) else 0.0, payload=factor)
         return "blended"
 
     def _tried(self) -> list[Candidate]:
-        return [candidate for candidate in self.candidates if candidate.trials]
+        return [candidate for candidate in self.candidates if candidate.choice is not None]
 
     def factor(self, history: History) -> Matrix:
         """Return the blend, or that of the trial fits so far if the fit was stopped early."""
@@ -210,7 +210,7 @@ class AutoProblem(Problem):
         if isinstance(payload, np.ndarray):
             return payload
         chosen = self._find_weights(payload)
-        return self._sum([(each.metric, each.weight) for each in chosen], self.Z)
+        return self._sum([(each.tried.metrics[0], each.weight) for each in chosen], self.Z)
 
     def _sum(self, terms: list[tuple[Any, float]], Z: Floats) -> Matrix:
         """Return the factor of a weighted sum of metrics and of Euclidean distance."""
@@ -233,29 +233,27 @@ class AutoProblem(Problem):
         )
 
     def _try(self, candidate: Candidate, Z: Floats, seconds: float) -> None:
-        """Fit a candidate to the parts, each for its share of the time."""
+        """Fit a candidate to the parts, within some seconds."""
         assert candidate.method is not None
-        start = time.monotonic()
-        trials: list[Trial] = []
-        metrics: list[Metric] = []
-        for k, part in enumerate(self.parts):
-            left = (seconds - (time.monotonic() - start)) / (len(self.parts) - k)
-            try:
-                with _quietly(), deadline(_PATIENCE * seconds), early_stop(left):
-                    path = _one_map(follow(candidate.method, "unit", self.seed))
-                    found = Trial.of(path, Z[part.rows], part, None if k else metrics)
-                trials.append(found)
-            except OutOfTimeError:
-                candidate.note = "too slow"
-                break
-            except ValueError as error:
-                candidate.note = str(error)
-                break
-        candidate.seconds = time.monotonic() - start
-        if len(trials) == len(self.parts):
-            candidate.selection, best = best_selection(trials)
-            candidate.trials, candidate.value = trials, best.value
-            candidate.metric = metrics[trials[0].place(candidate.selection.n_iterations)]
+        clock = WorkClock()
+        path = _one_map(follow(candidate.method, "unit", self.seed))
+        try:
+            with (
+                _quietly(),
+                deadline(_PATIENCE * seconds, clock=clock),
+                early_stop(seconds, clock=clock),
+                ExitStack() as stack,
+            ):
+                trials = [
+                    stack.enter_context(closing(Trial.of(path, Z[part.rows], part)))
+                    for part in self.parts
+                ]
+                candidate.choice = best_choice(trials)
+        except OutOfTimeError:
+            candidate.note = _TOO_SLOW
+        except ValueError as error:
+            candidate.note = str(error)
+        candidate.seconds = clock()
 
     def _find_weights(self, tried: list[Candidate]) -> list[Candidate]:
         """Set the weights of the candidates and of Euclidean distance; return those with one."""
@@ -263,15 +261,15 @@ class AutoProblem(Problem):
             candidate.weight = 0.0
         self.euclidean.weight = 1.0
         chosen = tried
+        start = None
         while chosen:
+            tables = [each.tried.tables for each in chosen]
             found = optimal_weights(
                 [
-                    (
-                        part.held_out,
-                        np.stack([chosen[0].trials[k].prior, *(each.table(k) for each in chosen)]),
-                    )
-                    for k, part in enumerate(self.parts)
-                ]
+                    (part.held_out, np.stack([prior, *own]))
+                    for part, prior, *own in zip(self.parts, self.priors, *tables, strict=True)
+                ],
+                start,
             )
             total = float(found.weights.sum())
             if total == 0:
@@ -284,6 +282,7 @@ class AutoProblem(Problem):
                     candidate.weight = float(share)
                 return chosen
             chosen = [each for each, keep in zip(chosen, kept, strict=True) if keep]
+            start = found.weights[np.append(True, kept)]
         return []
 
     def _blend(self, chosen: list[Candidate], data: Data, seconds: float) -> Matrix:
@@ -292,12 +291,12 @@ class AutoProblem(Problem):
         if rows is not None:
             data = data.restrict(rows)
         terms = []
-        start = time.monotonic()
+        clock = WorkClock()
         for k, candidate in enumerate(chosen):
-            left = (seconds - (time.monotonic() - start)) / (len(chosen) - k)
+            left = (seconds - clock()) / (len(chosen) - k)
             assert candidate.method is not None
-            with _quietly(), early_stop(max(left, _LEAST_SECONDS)):
-                metric = learn(data, "unit", candidate.method, candidate.selection, self.seed)
+            with _quietly(), early_stop(max(left, _LEAST_SECONDS), clock=clock):
+                metric = learn(data, "unit", candidate.method, candidate.tried.selection, self.seed)
             terms.append((metric, candidate.weight))
         return self._sum(terms, data.X)
 
@@ -306,7 +305,7 @@ class AutoProblem(Problem):
         if self.supervision.listed or not chosen:
             return None
         n_trial = min(_MAX_TRIAL_ROWS, n_rows)
-        cost = sum(each.seconds / len(each.trials) for each in chosen)
+        cost = sum(each.seconds / len(self.parts) for each in chosen)
         growth = (max(seconds, 0.0) / max(cost, 1e-9)) ** (1 / _COST_EXPONENT)
         most = max(n_trial, int(n_trial * growth))
         if most >= n_rows:
@@ -325,17 +324,36 @@ class AutoProblem(Problem):
         if outer.whole_classes or self.goal == "ranking":
             return expect_ranking(metrics, self.Z[rows], y[rows])
         X, known = self.Z[outer.rows], y[outer.rows]
-        return expect_error(metrics, X, known, self.Z[rows], y[rows], len(self.Z))
+        groups = self.supervision.groups
+        grouped = None if groups is None else (groups[outer.rows], groups[rows])
+        return expect_error(metrics, X, known, self.Z[rows], y[rows], len(self.Z), grouped)
+
+    def warning_message(self, history: History, metric: Any) -> str:
+        """Warn of candidates that there was no time for."""
+        names = [each.name for each in self.candidates if each.note in (_NO_TIME, _TOO_SLOW)]
+        if not names:
+            return ""
+        return (
+            f"{len(names)} of {len(self.candidates)} candidates were left out, because the budget "
+            f"of {self.budget:g} seconds was too short: {', '.join(names)}."
+        )
 
     def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
         """Weights, leaderboard, and what to expect."""
         everyone = sorted(self.candidates, key=lambda each: -each.value)
-        weights = {each.name: each.weight for each in everyone if each.weight > 0 or each.trials}
+        weights = {each.name: each.weight for each in everyone if each.weight > 0 or each.choice}
         return {
             "weights_": BlendWeights({EUCLIDEAN: self.euclidean.weight, **weights}),
             "leaderboard_": [each.entry() for each in everyone],
             "expected_": self.expected,
         }
+
+
+def _unit_table(part: Part, Z: Floats) -> Floats:
+    """Return the table of Euclidean distance, with a mean squared distance of one."""
+    euclidean = Metric.identity(Z.shape[1])
+    size = mean_squared_distance(euclidean, Z[part.rows])
+    return part.held_out.table(euclidean) / (size or 1.0)
 
 
 def _one_map(path: Any) -> Any:

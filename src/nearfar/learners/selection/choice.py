@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
-from dataclasses import dataclass
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,13 @@ MAX_TRIAL_ROWS = 2000
 """The most rows that a trial fit learns from."""
 
 _MAX_ROWS = 1000
+_PATIENCE = 1
+"""Stages without an improvement after which trial fits end."""
+
+_WORTHWHILE = 1e-3
+"""Relative increase of the likelihood for which to double the number of iterations."""
+
+_TOLERANCE = 1e-5
 
 Path = tuple[Metric, Iterator[tuple[int, Any]]]
 """The prior, and the metrics along a fit, each with its number of iterations."""
@@ -155,23 +162,24 @@ def choose_selection(
     """
     trials: list[Trial] = []
     reason = "there is too little to hold out"
-    for part in held_out_parts(
-        X,
-        supervision,
-        fraction=fraction,
-        validation=validation,
-        random_state=np.random.RandomState(seed),
-        max_rows=MAX_TRIAL_ROWS,
-    ):
-        try:
-            trials.append(Trial.of(follow, X[part.rows], part))
-        except NotLinearError:
-            raise
-        except ValueError as error:
-            # A part of few rows or constraints may have nothing to learn from.
-            reason = str(error)
-    if trials:
-        return best_selection(trials)[0]
+    with ExitStack() as stack:
+        for part in held_out_parts(
+            X,
+            supervision,
+            fraction=fraction,
+            validation=validation,
+            random_state=np.random.RandomState(seed),
+            max_rows=MAX_TRIAL_ROWS,
+        ):
+            try:
+                trials.append(stack.enter_context(closing(Trial.of(follow, X[part.rows], part))))
+            except NotLinearError:
+                raise
+            except ValueError as error:
+                # A part of few rows or constraints may have nothing to learn from.
+                reason = str(error)
+        if trials:
+            return best_choice(trials).selection
     if required:
         warnings.warn(
             f"validation_fraction={fraction} has no effect: no trial fit succeeded "
@@ -182,69 +190,123 @@ def choose_selection(
     return Selection()
 
 
-@dataclass(frozen=True, eq=False)
 class Trial:
-    """A trial fit, as its held-out part sees it.
+    """A fit to a part of the data, as its held-out part sees it.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Rows that are learned from.
+    held_out : HeldOut
+    prior : Metric
+    path : generator of (int, Metric)
+        The metrics along the fit, each with its number of iterations.
 
     Attributes
     ----------
-    held_out : HeldOut
-    prior : array
-        Table of the prior.
-    numbers : list of int
-        Numbers of iterations.
-    tables : list of arrays
-        Tables of the metrics after these numbers of iterations.
+    n_iterations : int
+        Number of iterations so far.
+    metric : Metric
+        What they resulted in.
+    tables : array of shape (2, ...)
+        Tables of the prior and of the metric, both with a mean squared distance of one.
     """
 
-    held_out: HeldOut
-    prior: Floats
-    numbers: list[int]
+    def __init__(
+        self, X: Floats, held_out: HeldOut, prior: Metric, path: Iterator[tuple[int, Any]]
+    ) -> None:
+        self.X, self.held_out, self.path = X, held_out, path
+        self.n_iterations = 0
+        table = self._table(prior)
+        if table is None:
+            raise ValueError("All distances are zero.")
+        self.prior = table
+        if not self.advance():
+            raise ValueError("All distances are zero.")
+
+    @classmethod
+    def of(cls, follow: Follow, X: Floats, part: Part) -> Trial:
+        """Begin a fit to the rows X of a part."""
+        return cls(X, part.held_out, *follow(X, part.supervision))
+
+    def advance(self) -> bool:
+        """Go on to the next metric; return whether there is one."""
+        for number, metric in self.path:
+            if not isinstance(metric, Metric):
+                raise NotLinearError("Only metrics can be validated; use validation_fraction=None.")
+            table = self._table(metric)
+            if table is not None:
+                self.n_iterations, self.metric = number, metric
+                self.tables = np.stack([self.prior, table])
+                return True
+        return False
+
+    def close(self) -> None:
+        """End the fit."""
+        self.path.close()  # type: ignore[attr-defined]
+
+    def _table(self, metric: Metric) -> Floats | None:
+        size = mean_squared_distance(metric, self.X)
+        return self.held_out.table(metric) / size if size > 0 else None
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The stage of some trial fits that makes held-out data most likely.
+
+    Attributes
+    ----------
+    selection : Selection
+    value : float
+        Mean log-likelihood of held-out data, under the best sum of prior and metric.
+    n_iterations : int
+        Number of iterations at that stage.
+    metrics : list of Metric
+        The metric of each trial fit.
+    tables : list of arrays
+        Their tables, without those of the prior.
+    """
+
+    selection: Selection
+    value: float
+    n_iterations: int
+    metrics: list[Metric]
     tables: list[Floats]
 
     @classmethod
-    def of(
-        cls, follow: Follow, X: Floats, part: Part, metrics: list[Metric] | None = None
-    ) -> Trial:
-        """Follow a fit to the rows X of a part; its metrics are added to `metrics`, if given."""
-        prior, path = follow(X, part.supervision)
-        numbers, tables = [], []
-        for number, metric in path:
-            if not isinstance(metric, Metric):
-                raise NotLinearError("Only metrics can be validated; use validation_fraction=None.")
-            size = mean_squared_distance(metric, X)
-            if size > 0:
-                numbers.append(number)
-                tables.append(part.held_out.table(metric) / size)
-                if metrics is not None:
-                    metrics.append(metric)
-        size = mean_squared_distance(prior, X)
-        if not tables or size <= 0:
-            raise ValueError("All distances are zero.")
-        return cls(part.held_out, part.held_out.table(prior) / size, numbers, tables)
-
-    def place(self, number: int | None) -> int:
-        """Return the place of the last metric after at most `number` iterations."""
-        if number is None:
-            return len(self.numbers) - 1
-        return max(0, int(np.searchsorted(self.numbers, number, side="right")) - 1)
-
-    def after(self, number: int | None) -> tuple[HeldOut, Floats]:
-        """Return the tables of the prior and of the metric after a number of iterations."""
-        return self.held_out, np.stack([self.prior, self.tables[self.place(number)]])
+    def of(cls, trials: Sequence[Trial], found: Weights) -> Choice:
+        """Choose what the trial fits have now."""
+        shrinkage = float(found.weights[0] / found.weights.sum()) if found.weights.any() else 1.0
+        number = max(trial.n_iterations for trial in trials)
+        return cls(
+            Selection(number, shrinkage),
+            found.value,
+            number,
+            [trial.metric for trial in trials],
+            [trial.tables[1] for trial in trials],
+        )
 
 
-def best_selection(trials: Sequence[Trial]) -> tuple[Selection, Weights]:
-    """Return what makes held-out data most likely, and the weights behind it."""
-    best: Weights | None = None
+def best_choice(trials: Sequence[Trial]) -> Choice:
+    """Follow trial fits side by side, until held-out data no longer become more likely."""
+    best: Choice | None = None
     start: Vector | None = None
-    chosen = 0
-    numbers = sorted({number for trial in trials for number in trial.numbers})
-    for number in numbers:
-        found = optimal_weights([trial.after(number) for trial in trials], start)
+    n_worse = 0
+    moving = True
+    while moving:
+        found = optimal_weights(
+            [(trial.held_out, trial.tables) for trial in trials], start, tolerance=_TOLERANCE
+        )
         start = found.weights
-        if best is None or found.value > best.value:
-            best, chosen = found, number
+        if best is None or found.value > best.value + _WORTHWHILE * abs(best.value):
+            best, n_worse = Choice.of(trials, found), 0
+        else:
+            n_worse += 1
+        if n_worse >= _PATIENCE:
+            return best
+        moved = [trial.advance() for trial in trials]
+        moving = any(moved)
     assert best is not None
-    shrinkage = float(best.weights[0] / best.weights.sum()) if best.weights.any() else 1.0
-    return Selection(None if chosen == numbers[-1] else chosen, shrinkage), best
+    if n_worse == 0:
+        return replace(best, selection=replace(best.selection, n_iterations=None))
+    return best

@@ -6,7 +6,8 @@
     pairs       probability that a dissimilar pair is nearer than a similar one
 
 Held-out rows are not there to vote: errors are extrapolated to all rows (`expect_error`). Queries
-of one class, and judgements that share rows, are not independent: their intervals allow for that.
+of one class, rows of one group, and judgements that share rows, are not independent: their
+intervals allow for that.
 """
 
 from __future__ import annotations
@@ -84,17 +85,33 @@ class Expected:
 
 
 def expect_error(
-    metrics: tuple[Metric, Metric], X: Floats, y: Ints, test: Floats, y_test: Ints, n_rows: int
+    metrics: tuple[Metric, Metric],
+    X: Floats,
+    y: Ints,
+    test: Floats,
+    y_test: Ints,
+    n_rows: int,
+    groups: tuple[Ints, Ints] | None = None,
 ) -> Expected:
     """Error of nearest neighbours among `n_rows` rows, of which X are some.
 
-    The metrics are the one without learning, and the learned one.
+    The metrics are the one without learning, and the learned one. `groups` are those of the rows of
+    X, and of the test rows.
     """
     growth, n = n_rows / len(X), len(test)
+    known = None if groups is None else groups[0]
     baseline, value = (
-        _extrapolated_error(_nearest(metric, X, test), y, y_test, growth) for metric in metrics
+        _extrapolated_error(_nearest(metric, X, test), y, y_test, growth, known)
+        for metric in metrics
     )
-    interval = mean_interval(value, value * (1 - value) / n, n)
+    variance = value * (1 - value) / n
+    if groups is None:
+        return Expected(ERROR.label, value, *mean_interval(value, variance, n), baseline, n)
+    wrong = majority(y[_nearest(metrics[1], X, test)[:, :_NEIGHBORS]]) != y_test
+    found, n_groups = group_variance(wrong - wrong.mean(), groups[1])
+    independent = float(wrong.mean() * (1 - wrong.mean())) / n
+    variance *= max(1.0, found / independent) if independent > 0 else n / n_groups
+    interval = mean_interval(value, variance, n_groups, grouped=True)
     return Expected(ERROR.label, value, *interval, baseline, n)
 
 
@@ -108,16 +125,20 @@ def _nearest(metric: Metric, X: Floats, test: Floats) -> Ints:
     return out
 
 
-def _extrapolated_error(nearest: Ints, y: Ints, y_test: Ints, growth: float) -> float:
+def _extrapolated_error(
+    nearest: Ints, y: Ints, y_test: Ints, growth: float, groups: Ints | None
+) -> float:
     """Return the error with `growth` times as many rows to vote.
 
-    Errors fall like a power of the number of rows. The exponent comes from random halves of them.
+    Errors fall like a power of the number of rows. The exponent comes from random halves of them,
+    or of their groups.
     """
+    groups = np.arange(len(y)) if groups is None else np.unique(groups, return_inverse=True)[1]
     error = float((majority(y[nearest[:, :_NEIGHBORS]]) != y_test).mean())
     random_state = np.random.RandomState(0)
     halved = []
     for _ in range(_HALVES):
-        left_out = random_state.uniform(size=len(y)) < 0.5
+        left_out = (random_state.uniform(size=int(groups.max()) + 1) < 0.5)[groups]
         first = np.argsort(left_out[nearest], axis=1, kind="stable")[:, :_NEIGHBORS]
         voters = y[np.take_along_axis(nearest, first, axis=1)]
         halved.append((majority(voters) != y_test).mean())

@@ -16,7 +16,7 @@ rows of held-out classes are found among each other.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -35,12 +35,18 @@ Goal = Literal["neighbors", "ranking"]
 MAX_QUERIES = 500
 MAX_GALLERY = 2000
 _CONSTRAINTS = 20_000
-_SCALES = 4.0 ** np.arange(-2, 6)
+_FIRST_SCALE = 4.0
+_SCALE_FACTOR = 4.0
+_LARGEST_SCALE = 1e3
 _MAX_ITER = 200
 _TOLERANCE = 1e-7
 _SMALLEST_EXPONENT = -80.0
+_SMALLEST_SUM = 1e-20
+"""Probabilities below it are computed from their own largest term."""
+
 _WIDE = 30.0
 _BISECTIONS = 60
+_THRESHOLD_ACCURACY = 1e-12
 
 
 class HeldOut(ABC):
@@ -116,18 +122,32 @@ class HeldOutRows(HeldOut):
 
     def value(self, w: Vector, tables: Floats) -> tuple[float, Vector]:
         """Sum over the queries of log p, or of the mean log p."""
-        H = np.tensordot(w.astype(tables.dtype), tables, axes=1)
+        flat = tables.reshape(len(tables), -1)
+        H = (w.astype(tables.dtype) @ flat).reshape(self.near.shape)
         if self.own is not None:
             H[np.arange(len(H)), self.own] = np.inf
         log_all, p = _log_sums(H)
-        near = self.near > 0
         if self.goal == "neighbors":
-            log_near, q = _log_sums(np.where(near, H, np.inf))
+            values, p = self._found(H, log_all, p)
         else:
             q = self.near / self.near.sum(axis=1, keepdims=True)
-            log_near = -(q * np.where(near, H, 0)).sum(axis=1)
-        gradient = np.tensordot(tables, p - q, axes=2)
-        return float(log_near.sum() - log_all.sum()), np.asarray(gradient, dtype=np.float64)
+            values = -log_all - (q * np.where(self.near > 0, H, 0)).sum(axis=1)
+            p -= q
+        return float(values.sum()), np.asarray(flat @ p.ravel(), dtype=np.float64)
+
+    def _found(self, H: Floats, log_all: Floats, p: Floats) -> tuple[Floats, Floats]:
+        """Return log sum_near p, and p minus its part on near rows as shares of their sum."""
+        sums = np.einsum("ij,ij->i", p, self.near)
+        rare = np.flatnonzero(sums < _SMALLEST_SUM)
+        sums[rare] = 1.0
+        values, factor = np.log(sums), self.near * (-1 / sums)[:, None]
+        factor += 1
+        exact, q = _log_sums(np.where(self.near[rare] > 0, H[rare], np.inf))
+        values[rare] = exact - log_all[rare]
+        difference = p[rare] - q
+        p *= factor
+        p[rare] = difference
+        return values, p
 
 
 def _log_sums(H: Floats) -> tuple[Floats, Floats]:
@@ -178,15 +198,24 @@ class HeldOutPairs(HeldOut):
         """Sum of log sigmoid of b - H, at the best threshold b."""
         sign = np.where(self.pairs.similar, 1.0, -1.0)
         H = w @ tables
+        margins = sign * (self._threshold(H, sign) - H)
+        return _log_sigmoids(margins, -sign * tables, self.pairs.weight)
+
+    def _threshold(self, H: Vector, sign: Vector) -> float:
+        """Return the most likely threshold, by Newton's method within a shrinking bracket."""
         low, high = float(H.min()) - _WIDE, float(H.max()) + _WIDE
+        b = float(np.average(H, weights=self.pairs.weight))
         for _ in range(_BISECTIONS):
-            b = (low + high) / 2
-            slope = sign * expit(-sign * (b - H))
-            if np.average(slope, weights=self.pairs.weight) > 0:
-                low = b
-            else:
-                high = b
-        return _log_sigmoids(sign * (b - H), -sign * tables, self.pairs.weight)
+            wrong = expit(-sign * (b - H))
+            slope = float(np.average(sign * wrong, weights=self.pairs.weight))
+            curvature = float(np.average(wrong * (1 - wrong), weights=self.pairs.weight))
+            low, high = (b, high) if slope > 0 else (low, b)
+            step = slope / curvature if curvature > 0 else np.inf
+            inside = low < b + step < high
+            b, last = (b + step if inside else (low + high) / 2), b
+            if abs(b - last) <= _THRESHOLD_ACCURACY * max(1.0, abs(b)):
+                break
+        return b
 
 
 def _log_sigmoids(margins: Vector, tables: Floats, weight: Vector | None) -> tuple[float, Vector]:
@@ -213,7 +242,10 @@ class Weights:
 
 
 def optimal_weights(
-    parts: Sequence[tuple[HeldOut, Floats]], start: Vector | None = None
+    parts: Sequence[tuple[HeldOut, Floats]],
+    start: Vector | None = None,
+    *,
+    tolerance: float = _TOLERANCE,
 ) -> Weights:
     """Find the weights of K metrics that make held-out parts most likely.
 
@@ -223,7 +255,10 @@ def optimal_weights(
         Held-out data, and the tables of the K metrics that did not see them. Metrics should have
         the same mean squared distance.
     start : array of shape (K,), optional
-        Where to begin; by default with equal weights, and with the first metric alone.
+        Where to begin; by default with the first metric alone, or with equal weights if they are
+        better.
+    tolerance : float
+        Relative increase of the likelihood at which to end.
 
     Examples
     --------
@@ -243,27 +278,36 @@ def optimal_weights(
         found = [part.value(w, tables) for part, tables in parts]
         return -sum(v for v, _ in found) / total, -sum(g for _, g in found) / total  # type: ignore[return-value]
 
-    def scaled(direction: Vector) -> Vector:
-        values = [negative(scale * direction)[0] for scale in _SCALES]
-        return np.asarray(_SCALES[int(np.argmin(values))] * direction)
+    if start is None or not start.all():
+        first, start = _scaled(negative, np.eye(K)[0])
+        equal, point = _scaled(negative, np.full(K, 1 / K))
+        if equal < first - tolerance * abs(first):
+            start = point
+    found: Any = minimize(
+        negative,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0, None)] * K,
+        options={"maxiter": _MAX_ITER, "ftol": tolerance},
+    )
+    return Weights(np.asarray(found.x), -float(found.fun))
 
-    if start is not None and start.all():
-        starts = [start]
-    else:
-        starts = [scaled(np.full(K, 1 / K)), scaled(np.eye(K)[0])]
-    best: Any = None
-    for point in starts:
-        found = minimize(
-            negative,
-            point,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=[(0, None)] * K,
-            options={"maxiter": _MAX_ITER, "ftol": _TOLERANCE},
-        )
-        if best is None or found.fun < best.fun:
-            best = found
-    return Weights(np.asarray(best.x), -float(best.fun))
+
+def _scaled(f: Callable[[Vector], tuple[float, Vector]], direction: Vector) -> tuple[float, Vector]:
+    """Return the smallest value along a direction, among powers of a factor, and where it is."""
+    scale = _FIRST_SCALE
+    best = f(scale * direction)[0]
+    for factor in (_SCALE_FACTOR, 1 / _SCALE_FACTOR):
+        moved = False
+        while 1 / _LARGEST_SCALE < scale < _LARGEST_SCALE:
+            value = f(factor * scale * direction)[0]
+            if value >= best:
+                break
+            best, scale, moved = value, factor * scale, True
+        if moved:
+            break
+    return best, scale * direction
 
 
 def mean_squared_distance(metric: Metric, X: Floats) -> float:

@@ -4,7 +4,8 @@ Standardising helps tables of mixed units and ruins principal components, whose 
 information; embeddings are often best compared by angle. A sample of the data tells these cases
 apart: each scale is judged by how well Euclidean distance does with it.
 
-    labels      share of rows of the same class among the three nearest, leaving the row itself out
+    labels      share of rows of the same class among the three nearest, leaving out the row itself
+                and its group
     chunklets   the same, among rows that are in chunklets
     numbers     minus the mean squared error of the mean of five nearest rows
     triplets    share whose near is nearer than its far
@@ -96,13 +97,14 @@ def _judgement(X: Points, supervision: Any) -> tuple[Any, Score | None]:
     by_number = supervision.kind == "numbers"
     known = np.arange(len(X)) if by_number else np.flatnonzero(supervision.codes >= 0)
     rows = _sample(known, _sample_size(X.shape[1]))
-    if len(rows) < 2:
+    groups = np.arange(len(rows)) if supervision.groups is None else supervision.groups[rows]
+    if len(np.unique(groups)) < 2:
         return slice(None), None
     if by_number:
         values = supervision.given[rows]
-        return rows, lambda Z: -((values[_nearest(Z, 5)].mean(axis=1) - values) ** 2)
+        return rows, lambda Z: -((values[_nearest(Z, 5, groups)].mean(axis=1) - values) ** 2)
     y = supervision.codes[rows]
-    return rows, lambda Z: np.mean(y[_nearest(Z, 3)] == y[:, None], axis=1)
+    return rows, lambda Z: np.mean(y[_nearest(Z, 3, groups)] == y[:, None], axis=1)
 
 
 def _judge_triplets(triplets: Triplets) -> tuple[Any, Score | None]:
@@ -145,9 +147,9 @@ def _shares_farther(Z: Floats, index: Ints, similar: Any) -> Vector:
     return 1 - misplaced(squared_distances(Z, *index.T), similar)[similar]
 
 
-def _nearest(Z: Floats, k: int) -> Ints:
-    """Return the nearest other rows of each row, in any order."""
+def _nearest(Z: Floats, k: int, groups: Ints) -> Ints:
+    """Return the nearest rows in other groups of each row, in any order."""
     half = np.einsum("ij,ij->i", Z, Z) / 2 - Z @ Z.T
-    np.fill_diagonal(half, np.inf)
-    k = min(k, len(Z) - 1)
+    half[groups[:, None] == groups] = np.inf
+    k = min(k, len(Z) - int(np.bincount(groups).max()))
     return np.argpartition(half, k - 1, axis=1)[:, :k]

@@ -1,0 +1,252 @@
+"""Columns that are numbers, or become some: numbers, true or false, dates, and lists of numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.impute import MissingIndicator, SimpleImputer
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import FunctionTransformer
+
+from nearfar.columns.cells import (
+    CellError,
+    Cells,
+    dates,
+    is_missing,
+    is_text,
+    numbers,
+    truths,
+)
+from nearfar.columns.kind import MISSING, Kind
+from nearfar.columns.notation import PLAIN, Notation, Survey, survey
+from nearfar.typing import Floats
+
+_DAY = np.timedelta64(1, "D")
+_PARTS = ("year", "month", "weekday", "days")
+
+
+@dataclass(frozen=True)
+class Measured(Kind):
+    """A column of one or more numbers per row.
+
+    Missing numbers are replaced. If there were any in the rows that it was fitted to, one more
+    feature is 1 where a number was missing.
+
+    Attributes
+    ----------
+    fill : tuple of float
+        What replaces missing numbers: the median, one per feature.
+    indicator : bool
+        Whether there is a feature for missing values.
+    """
+
+    fill: tuple[float, ...]
+    indicator: bool
+
+    strategy: ClassVar[str] = "median"
+
+    def __post_init__(self) -> None:
+        fill = tuple(float(value) for value in self.fill)
+        if not fill or not np.isfinite(fill).all():
+            raise ValueError(f"column {self.name!r} has no finite values to fill in")
+        object.__setattr__(self, "fill", fill)
+        object.__setattr__(self, "indicator", bool(self.indicator))
+
+    @classmethod
+    def _learned(cls, M: Floats) -> tuple[tuple[float, ...], bool]:
+        _check_finite(M)
+        imputer = SimpleImputer(strategy=cls.strategy, keep_empty_features=True)
+        return tuple(imputer.fit(M).statistics_.tolist()), bool(np.isnan(M).any())
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the numbers, and of the feature for missing values."""
+        return (*self._names, f"{self.name}={MISSING}") if self.indicator else self._names
+
+    def apply(self, values: Cells) -> Floats:
+        """Return the numbers, with missing ones replaced, and which were missing."""
+        M = self.read(values)
+        _check_finite(M)
+        gaps = np.isnan(M)
+        if gaps.any():
+            M = np.where(gaps, np.asarray(self.fill, M.dtype), M)
+        return np.column_stack([M, gaps.any(axis=1)]).astype(M.dtype) if self.indicator else M
+
+    def _encoder(self) -> Any:
+        imputer = SimpleImputer(strategy=self.strategy, keep_empty_features=True)
+        known = MissingIndicator(features="missing-only", error_on_new=False)
+        return make_union(imputer, make_pipeline(FunctionTransformer(_gaps), known))
+
+
+def _check_finite(M: Floats) -> None:
+    infinite = np.isinf(M).any(axis=1)
+    if infinite.any():
+        raise CellError(int(infinite.argmax()), "inf", "a finite number")
+
+
+def _gaps(M: Floats) -> Floats:
+    """Return a column that is nan where a row has a missing number."""
+    return np.where(np.isnan(M).any(axis=1, keepdims=True), np.nan, 0.0)
+
+
+@dataclass(frozen=True)
+class Number(Measured):
+    """A number, unchanged; text is read as a number.
+
+    Attributes
+    ----------
+    notation : Notation
+        How the numbers are written if they are text.
+    """
+
+    kind = "number"
+    added = ("notation",)
+
+    notation: Notation = PLAIN
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.notation, Notation):
+            object.__setattr__(self, "notation", Notation(**self.notation))
+
+    @classmethod
+    def fit(cls, name: str, values: Cells) -> Self:
+        """Learn how numbers are written, and what replaces missing ones."""
+        if not is_text(values):
+            return cls(name, *cls._learned(numbers(values)[:, None]))
+        found = survey(values)
+        # It may not look like a column of numbers; then all cells must be.
+        found.notation.read(values)
+        return cls.surveyed(name, found)
+
+    @classmethod
+    def surveyed(cls, name: str, found: Survey) -> Self:
+        """Learn from a column of text that has been read."""
+        return cls(name, *cls._learned(found.numbers[:, None]), found.notation)
+
+    def read(self, values: Cells) -> Floats:
+        """Return the number of each row; missing ones are nan."""
+        found = self.notation.read(values) if is_text(values) else numbers(values)
+        return found[:, None]
+
+
+@dataclass(frozen=True)
+class Boolean(Measured):
+    """True or false, as 1 or 0; the more frequent one replaces missing values."""
+
+    kind = "boolean"
+    strategy = "most_frequent"
+
+    @classmethod
+    def fit(cls, name: str, values: Cells) -> Self:
+        """Learn which is more frequent."""
+        return cls(name, *cls._learned(truths(values)[:, None]))
+
+    def read(self, values: Cells) -> Floats:
+        """Return 1 or 0 for each row; missing ones are nan."""
+        return truths(values)[:, None]
+
+
+@dataclass(frozen=True)
+class Vector(Measured):
+    """A list of numbers; each is a feature."""
+
+    kind = "vector"
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(f"{self.name}[{entry}]" for entry in range(len(self.fill)))
+
+    @classmethod
+    def fit(cls, name: str, values: Cells) -> Self:
+        """Learn what replaces missing lists."""
+        if values.ndim != 2:
+            raise ValueError("it has no lists of numbers of one length")
+        return cls(name, *cls._learned(values))
+
+    def read(self, values: Cells) -> Floats:
+        """Return the numbers of each row; missing ones are nan."""
+        if values.ndim == 1 and is_missing(values).all():
+            return np.full((len(values), len(self.fill)), np.nan)
+        if values.ndim != 2:
+            raise ValueError("it has no lists of numbers of one length")
+        if values.shape[1] != len(self.fill):
+            given, needed = values.shape[1], len(self.fill)
+            raise ValueError(f"it has lists of {given} numbers; {needed} are needed")
+        return values
+
+
+@dataclass(frozen=True)
+class Date(Measured):
+    """A date as year, month, weekday (Monday is 0) and days since the first date.
+
+    Attributes
+    ----------
+    origin : str
+        The first date.
+    month_first : bool
+        Whether text has the month before the day.
+    """
+
+    kind = "date"
+    added = ("month_first",)
+
+    origin: str = "1970-01-01"
+    month_first: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.fill) != len(_PARTS) or np.isnat(np.datetime64(self.origin)):
+            raise ValueError(f"column {self.name!r} is not a valid date")
+
+    @classmethod
+    def fit(cls, name: str, values: Cells) -> Self:
+        """Learn the order of days and months, the first date, and what replaces missing ones."""
+        month_first = has_month_first(values)
+        times = dates(values, month_first=month_first)
+        first = np.nanmin(times).astype("datetime64[D]")
+        return cls(name, *cls._learned(_parts(times, first)), str(first), month_first)
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(f"{self.name} ({part})" for part in _PARTS)
+
+    def read(self, values: Cells) -> Floats:
+        """Return year, month, weekday and days; of missing dates all are nan."""
+        times = dates(values, month_first=self.month_first)
+        return _parts(times, np.datetime64(self.origin))
+
+
+def has_month_first(values: Cells) -> bool:
+    """Tell whether text has the month before the day: 12/31/2024; raise CellError if neither."""
+    for month_first in (False, True):
+        try:
+            dates(values, month_first=month_first)
+        except CellError as error:
+            wrong = error
+        else:
+            return month_first
+    raise wrong
+
+
+def _parts(times: NDArray[np.datetime64], origin: np.datetime64) -> Floats:
+    """Return year, month, weekday, and days since a date."""
+    days = times.astype("datetime64[D]")
+    months = times.astype("datetime64[M]").astype(np.int64)
+    parts = [
+        1970 + months // 12,
+        1 + months % 12,
+        # 1 January 1970 was a Thursday.
+        (days.astype(np.int64) + 3) % 7,
+        (times - origin) / _DAY,
+    ]
+    out = np.column_stack(parts).astype(np.float64)
+    out[np.isnat(times)] = np.nan
+    return out

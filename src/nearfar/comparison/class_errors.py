@@ -1,0 +1,122 @@
+"""Errors by class: balanced errors, the largest class, and classes that are hardly ever found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfar.typing import Vector
+
+_HARDLY_FOUND = 0.1
+_MOST_NAMES = 6
+
+
+class ClassError(NamedTuple):
+    """How many rows of a class were classified, and how many of them rightly."""
+
+    name: Any
+    n_rows: int
+    n_found: float
+
+
+def errors_by_class(labels: NDArray[Any], wrong: Vector) -> list[ClassError]:
+    """Count the rows of each class that were classified rightly; nan for rows not tested.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.comparison.class_errors import errors_by_class
+    >>> errors_by_class(np.array(["a", "a", "b"]), np.array([0.0, 1.0, np.nan]))
+    [ClassError(name='a', n_rows=2, n_found=1.0)]
+    """
+    tested = ~np.isnan(wrong)
+    names, codes = np.unique(labels[tested], return_inverse=True)
+    sizes, n_wrong = np.bincount(codes), np.bincount(codes, wrong[tested])
+    return [
+        ClassError(name, int(n), float(n - errors))
+        for name, n, errors in zip(names.tolist(), sizes, n_wrong, strict=True)
+    ]
+
+
+def balanced_error(labels: NDArray[Any], wrong: Vector) -> float:
+    """Return the mean of the errors of the classes; nan if nothing was tested.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.comparison.class_errors import balanced_error
+    >>> balanced_error(np.array(["a", "a", "a", "b"]), np.array([0.0, 0.0, 0.0, 1.0]))
+    0.5
+    """
+    found = errors_by_class(labels, wrong)
+    return float(np.mean([1 - each.n_found / each.n_rows for each in found])) if found else np.nan
+
+
+def hardly_found(labels: NDArray[Any], wrong: Vector) -> list[ClassError]:
+    """Return the classes of which at most one row in ten is found, the largest first."""
+    found = errors_by_class(labels, wrong)
+    lost = [each for each in found if each.n_found <= _HARDLY_FOUND * each.n_rows]
+    return sorted(lost, key=lambda each: -each.n_rows)
+
+
+def hardly_found_text(method: str, lost: list[ClassError], n_classes: int) -> str:
+    """Name the classes that a method hardly ever finds.
+
+    Examples
+    --------
+    >>> from nearfar.comparison.class_errors import ClassError, hardly_found_text
+    >>> hardly_found_text("LDA", [ClassError("tin", 30, 1.0), ClassError("gold", 12, 0.0)], 7)
+    'LDA hardly ever finds 2 of 7 classes: tin (1 of 30 rows found), gold (0 of 12).'
+    """
+    first, *others = lost
+    shown = [f"{first.name} ({first.n_found:.0f} of {first.n_rows} rows found)"]
+    shown += [f"{o.name} ({o.n_found:.0f} of {o.n_rows})" for o in others[: _MOST_NAMES - 1]]
+    more = f" and {len(lost) - _MOST_NAMES} more" if len(lost) > _MOST_NAMES else ""
+    return (
+        f"{method} hardly ever finds {len(lost)} of {n_classes} classes: {', '.join(shown)}{more}."
+    )
+
+
+@dataclass(frozen=True)
+class LargestClass:
+    """The largest class, and the errors of always naming it.
+
+    Attributes
+    ----------
+    name : object
+    share : float
+        Share of the rows.
+    n_classes : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.comparison.class_errors import LargestClass
+    >>> found = LargestClass.of(np.array(["a", "a", "a", "b"]))
+    >>> found.name, found.error, found.balanced_error
+    ('a', 0.25, 0.5)
+    """
+
+    name: Any
+    share: float
+    n_classes: int
+
+    @classmethod
+    def of(cls, labels: NDArray[Any]) -> LargestClass:
+        """Find the largest class."""
+        names, sizes = np.unique(labels, return_counts=True)
+        largest = int(sizes.argmax())
+        return cls(names.tolist()[largest], float(sizes[largest] / sizes.sum()), len(names))
+
+    @property
+    def error(self) -> float:
+        """Share of the rows of other classes."""
+        return 1.0 - self.share
+
+    @property
+    def balanced_error(self) -> float:
+        """Mean of the errors of the classes."""
+        return 1.0 - 1.0 / self.n_classes

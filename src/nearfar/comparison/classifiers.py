@@ -1,0 +1,140 @@
+"""Reference classifiers: the error to know of. They are no metrics: no neighbours, no search.
+
+A comparison runs them on the same features and folds as the methods. They are neither tested nor
+recommended. Their fits are bounded: they learn from a sample of the rows if there are many, and
+gradient boosting is left out if there are too many classes and features for it.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from nearfar.comparison.compared_methods import Method
+from nearfar.typing import Floats, Ints
+
+LOGISTIC, BOOSTING = "logistic regression", "gradient boosting"
+
+_MOST_ROWS, _FEWEST_ROWS = 20_000, 1_000
+_LOGISTIC_ITERATIONS = 200
+_LOGISTIC_PRODUCTS = 5e10
+"""Rows x features x classes x iterations: about ten seconds, if it needs all iterations."""
+_BOOSTING_ITERATIONS, _LEARNING_RATE = 50, 0.2
+"""Half of scikit-learn's default iterations at twice the rate: as good, in half the time."""
+_TREE_SECONDS, _CELL_SECONDS = 2e-4, 2e-8
+"""Time of a tree, and for each row and feature, as measured."""
+_BOOSTING_SECONDS = 10.0
+
+
+@dataclass(frozen=True, eq=False)
+class FittedClassifier:
+    """A classifier that was fitted to rows of some classes.
+
+    Attributes
+    ----------
+    model : estimator
+    """
+
+    model: Any
+
+    def predict(self, X: Floats) -> Ints:
+        """Return the classes of rows, as codes."""
+        return np.asarray(self.model.predict(X))
+
+
+class SampledClassifier(BaseEstimator):
+    """A classifier that learns from at most so many rows, a stratified sample.
+
+    Parameters
+    ----------
+    model : estimator
+    max_rows : int
+    random_state : int
+    """
+
+    def __init__(self, model: Any = None, max_rows: int = _MOST_ROWS, random_state: int = 0):
+        self.model, self.max_rows, self.random_state = model, max_rows, random_state
+
+    def fit(self, X: Floats, y: Ints) -> FittedClassifier:
+        """Fit a copy of the model."""
+        if len(X) > self.max_rows:
+            sizes = np.bincount(y)
+            can_stratify = sizes[sizes > 0].min() > 1 and self.max_rows >= 2 * len(sizes)
+            rows = train_test_split(
+                np.arange(len(X)),
+                train_size=self.max_rows,
+                random_state=self.random_state,
+                stratify=y if can_stratify else None,
+            )[0]
+            X, y = X[rows], y[rows]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return FittedClassifier(clone(self.model).fit(X, y))
+
+
+def reference_classifiers(
+    n_features: int, n_classes: int, random_state: int | None = 0
+) -> list[Method]:
+    """Return logistic regression and gradient boosting as methods of a comparison.
+
+    Parameters
+    ----------
+    n_features, n_classes : int
+        What their time depends on beside the number of rows.
+    random_state : int or None, default=0
+
+    Examples
+    --------
+    >>> from nearfar.comparison.classifiers import reference_classifiers
+    >>> [method.name for method in reference_classifiers(10, 3)]
+    ['logistic regression', 'gradient boosting']
+    >>> reference_classifiers(10, 3)[1].estimator.max_rows
+    20000
+    """
+    seed = 0 if random_state is None else random_state
+    logistic = make_pipeline(StandardScaler(), LogisticRegression(max_iter=_LOGISTIC_ITERATIONS))
+    boosting = HistGradientBoostingClassifier(
+        max_iter=_BOOSTING_ITERATIONS,
+        learning_rate=_LEARNING_RATE,
+        early_stopping=False,
+        random_state=seed,
+    )
+    # Two classes need one score, others one each.
+    n_scores = 1 if n_classes == 2 else n_classes
+    products = n_features * n_scores * _LOGISTIC_ITERATIONS
+    seconds = _BOOSTING_SECONDS / (_BOOSTING_ITERATIONS * n_scores) - _TREE_SECONDS
+    limits = {
+        LOGISTIC: (logistic, _LOGISTIC_PRODUCTS / products),
+        BOOSTING: (boosting, seconds / (_CELL_SECONDS * n_features)),
+    }
+    why = f"would take too long with {n_features} features and {n_classes} classes"
+    return [_method(name, model, rows, seed, why) for name, (model, rows) in limits.items()]
+
+
+def _method(name: str, model: Any, max_rows: float, seed: int, why: str) -> Method:
+    estimator = SampledClassifier(model, int(np.clip(max_rows, 0, _MOST_ROWS)), seed)
+    too_slow = max_rows < _FEWEST_ROWS
+    return Method(
+        name,
+        "classifier",
+        partial(SampledClassifier.fit, estimator),
+        raw=True,
+        estimator=estimator,
+        gives_metric=False,
+        # All rows of a small table, or a sample of more, must be affordable.
+        max_rows=max(int(max_rows), 0) if too_slow else math.inf,
+        limit=why,
+        supervision=("labels",),
+    )

@@ -1,0 +1,202 @@
+"""Columns as people have them, from `learn` to the commands that use the metric."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from nearfar import Metric
+from nearfar.cli.preparation import ColumnRules
+from nearfar.cli.row_input import read_rows
+
+N = 60
+FAST = ["--label", "grade", "--method", "lda", "--no-comparison"]
+STORIES = ["wet and cold in the north", "dry and warm in the south", "stones near the old fence"]
+
+
+def soils():
+    rng = np.random.default_rng(0)
+    depth = np.round(rng.uniform(0.2, 9, N), 2)
+    clay = rng.integers(5, 70, N)
+    return pl.DataFrame(
+        {
+            "depth": [f"{d:.2f} m" if n % 3 else f"{100 * d:.0f} cm" for n, d in enumerate(depth)],
+            "clay": [f"{c}%" for c in clay],
+            "price": [f"€{1000 + 37 * n:,.2f}" for n in range(N)],
+            "zip": rng.choice(["00501", "02139", "90210"], N),
+            "P": ["<5", "12.5", "n.d.", "7"] * (N // 4),
+            "story": [f"{STORIES[n % 3]} no. {n}" for n in range(N)],
+            "grade": np.where(clay > 35, "good", "poor"),
+        }
+    ), depth
+
+
+@pytest.fixture
+def table(folder):
+    found, _ = soils()
+    found.write_csv("soils.csv")
+    return found
+
+
+@pytest.fixture
+def learned(table, run):
+    run("learn", "soils.csv", *FAST, "--out", "soils.safetensors")
+    return Metric.load("soils.safetensors")
+
+
+def test_one_line_says_what_was_read(table, run):
+    result = run("learn", "soils.csv", *FAST, "--out", "m.safetensors")
+    assert result.stderr.splitlines()[:2] == [
+        "Note: took depth, clay, price, P as numbers; zip as a category (3 levels); missing values "
+        "in P are filled in; left out story (free text). Change this with --numeric, "
+        "--categorical, --text, --drop.",
+        "Note: numbers read from text: depth ('581 cm' is 5.81 m), clay ('42%' is 42), price "
+        "('€1,000.00' is 1000), P ('<5' is 5).",
+    ]
+
+
+def test_new_rows_are_read_in_the_same_way(learned, table, run, document):
+    depth = soils()[1]
+    X = learned.columns.apply(table)
+    np.testing.assert_allclose(X[:, 0], depth)
+    new = table.head(4).with_columns(
+        depth=pl.Series([f"{1000 * d:.0f}mm" for d in depth[:4]]),
+        clay=pl.col("clay").str.strip_chars("%"),
+        price=pl.col("price").str.replace("€", "EUR "),
+    )
+    new.write_csv("new.csv")
+    run("transform", "soils.safetensors", "new.csv", "new.parquet")
+    mapped = pl.read_parquet("new.parquet").to_numpy()
+    np.testing.assert_allclose(mapped, learned.transform(table)[:4], atol=1e-9)
+    found = document("neighbors", "soils.safetensors", "soils.csv", "--queries", "new.csv",
+                     "--neighbors", 1)  # fmt: skip
+    assert [line["neighbor"] for line in found] == [0, 1, 2, 3]
+    shown = run("show", "soils.safetensors").stdout
+    assert "depth ('581 cm' is 5.81 m)" in " ".join(shown.split())
+
+
+def test_a_cell_in_another_unit_is_named(learned, table, fail):
+    table.head(2).with_columns(depth=pl.Series(["1 m", "3 kg"])).write_csv("new.csv")
+    line = fail("transform", "soils.safetensors", "new.csv", "out.csv")
+    assert "Column depth: '3 kg' in row 1 (counting from 0) is not a number in m." in line
+
+
+class TestCodes:
+    """Of a table in which every other column is a plain number."""
+
+    CODES = ["00501", "02139", "90210"] * 10
+
+    def table(self):
+        return pl.DataFrame({"x": np.arange(30) ** 2, "zip": self.CODES, "y": ["a", "b"] * 15})
+
+    def test_are_categories(self, folder):
+        self.table().write_csv("zip.csv")
+        rows = read_rows("zip.csv", label="y")
+        assert rows.feature_names == ("x", "zip=00501", "zip=02139", "zip=90210")
+        self.table().write_csv("zip.csv.gz", compression="gzip")
+        assert read_rows("zip.csv.gz", label="y").feature_names == rows.feature_names
+
+    def test_unless_they_are_asked_for_as_numbers(self, folder):
+        self.table().write_csv("zip.csv")
+        rows = read_rows("zip.csv", label="y", rules=ColumnRules(numeric=["zip"]))
+        assert rows.columns is None
+        assert rows.X[:3, 1].tolist() == [501, 2139, 90210]
+
+    def test_typed_columns_have_none(self, folder):
+        self.table().with_columns(pl.col("zip").cast(pl.Int64)).write_parquet("zip.parquet")
+        assert read_rows("zip.parquet", label="y").columns is None
+
+
+class TestRowsWithoutLabel:
+    @pytest.fixture
+    def gaps(self, folder, iris):
+        X, y = iris
+        labels = ["", "NA", *map(str, y[2:-1]), "?"]
+        found = pl.DataFrame(X, schema=list("abcd")).with_columns(
+            y=pl.Series(labels), name=pl.Series([f"n{n}" for n in range(150)])
+        )
+        found.write_csv("gaps.csv")
+        found[2:-1].write_csv("whole.csv")
+        return found
+
+    NOTE = "Note: left out 3 rows without a label in column y (such as '?', 'NA').\n"
+    OPTIONS = ("--label", "y", "--drop", "name")
+
+    def test_learn(self, gaps, run):
+        options = [*self.OPTIONS, "--method", "lda", "--no-comparison"]
+        result = run("learn", "gaps.csv", *options, "--out", "a.safetensors")
+        assert self.NOTE in result.stderr
+        assert "147 rows x 4 features, 3 classes" in result.stdout
+        result = run("learn", "whole.csv", *options, "--out", "b.safetensors")
+        assert "left out" not in result.stderr
+        assert Path("a.safetensors").read_bytes() == Path("b.safetensors").read_bytes()
+
+    def test_compare_and_report(self, gaps, run):
+        options = [*self.OPTIONS, "--method", "lda", "--folds", 2]
+        compared = run("compare", "gaps.csv", *options)
+        assert self.NOTE in compared.stderr
+        assert "147 rows" in compared.stdout
+        assert self.NOTE in run("report", "gaps.csv", *options, "--out", "r.html").stderr
+
+    def test_evaluate(self, gaps, run, document):
+        run("learn", "whole.csv", *self.OPTIONS, "--method", "lda", "--no-comparison", "--out",
+            "m.safetensors")  # fmt: skip
+        assert self.NOTE in run("evaluate", "m.safetensors", "gaps.csv", *self.OPTIONS).stderr
+        found, expected = (
+            document("evaluate", "m.safetensors", source, *self.OPTIONS)
+            for source in ("gaps.csv", "whole.csv")
+        )
+        assert found == expected
+
+    def test_neighbors_keep_their_numbers(self, gaps, run, document):
+        pl.read_csv("gaps.csv").with_columns(
+            y=pl.when(pl.col("y").is_in(["NA", "?"])).then(None).otherwise("y")
+        ).write_csv("gaps.csv")
+        found = document("neighbors", "metric.safetensors", "gaps.csv", "--label", "y", "--row", 1)
+        assert [line["query"] for line in found] == [1] * 5
+        assert {line["label"] for line in found} <= {"", "0"}
+
+    def test_footers_do_not_count(self, folder, run):
+        Path("t.csv").write_text("x,y\n" + "1,a\n2.5,b\n7,a\n" * 9 + "Total: 3 rows,\n")
+        rows = read_rows("t.csv", label="y", skip_unlabelled=True)
+        assert rows.X.tolist() == [[1], [2.5], [7]] * 9
+
+    def test_typed_and_numeric_labels(self, folder):
+        y = [0.5, None, float("nan"), 2.5]
+        pl.DataFrame({"x": [1.0, 2, 3, 5], "y": y}).write_parquet("t.parquet")
+        rows = read_rows("t.parquet", label="y", numeric=True, skip_unlabelled=True)
+        assert rows.y.tolist() == [0.5, 2.5]
+        assert rows.X.tolist() == [[1], [5]]
+
+    def test_no_labels_at_all(self, folder, fail):
+        Path("t.csv").write_text("x,y\n1,\n2,\n")
+        line = fail("learn", "t.csv", "--label", "y")
+        assert line == "nearfar: No row of t.csv has a label in column y.\n"
+
+
+class TestText:
+    def test_free_text_is_used_if_asked(self, table, run):
+        options = [*FAST, "--text", "story", "--drop", "zip,P"]
+        result = run("learn", "soils.csv", *options, "--out", "m.safetensors")
+        assert "story as text (" in result.stderr
+        metric = Metric.load("m.safetensors")
+        assert [kind.kind for kind in metric.columns.kinds] == ["number"] * 3 + ["text"]
+        run("transform", "m.safetensors", "soils.csv", "out.parquet")
+        mapped = pl.read_parquet("out.parquet").to_numpy()
+        np.testing.assert_allclose(mapped, metric.transform(table), atol=1e-9)
+
+    def test_text_may_be_shown_too(self, table, run):
+        options = [*FAST[:4], "--text", "story", "--show", "story", "--folds", 2]
+        run("report", "soils.csv", *options, "--out", "r.html")
+        assert "story" in Metric.load("r-metric.safetensors").columns.names
+        assert "stones near the old fence" in Path("r.html").read_text()
+
+    def test_refusals(self, table, fail):
+        assert "not a feature" in fail("learn", "soils.csv", *FAST, "--text", "grade")
+        line = fail("learn", "soils.csv", *FAST, "--text", "clay", "--numeric", "clay")
+        assert "either numeric or text, not both" in line
+        assert "Did you mean 'story'?" in fail("learn", "soils.csv", *FAST, "--text", "storys")
+        assert "Only tables" in fail("learn", "rows.npy", "--label", "labels.npy", "--text", "a")

@@ -1,0 +1,193 @@
+"""``nearfar predict``: the figures are those of `NeighborPredictor`."""
+
+from __future__ import annotations
+
+import io
+from functools import partial
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from nearfar import Metric, RetrievalAdapter
+from nearfar.cli.app import app
+from nearfar.columns import Columns
+from nearfar.prediction import NeighborPredictor
+from retrieval.problems import topic_search
+
+OPTIONS = ["--label", "species", "--id", "name"]
+PREDICT = ["predict", "metric.safetensors", "train.csv", "new.csv", *OPTIONS]
+
+
+@pytest.fixture
+def split(folder, iris):
+    """Two thirds of the flowers to predict from, and the others without their species."""
+    table = pl.read_csv("iris.csv")
+    is_new = np.arange(150) % 3 == 0
+    table.filter(~is_new).write_csv("train.csv")
+    table.filter(is_new).drop("species").write_csv("new.csv")
+    table.filter(is_new).write_csv("labelled.csv")
+    predictor = NeighborPredictor(
+        Metric.load("metric.safetensors"),
+        iris[0][~is_new],
+        table.filter(~is_new)["species"].to_numpy(),
+    )
+    return predictor.predict(iris[0][is_new])
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.tsv", "out.parquet", "out.feather"])
+def test_the_table_has_what_decided(run, split, name):
+    text = run(*PREDICT, "--out", name).stdout
+    assert text.startswith(f"Predictions for 50 rows written to {name}")
+    read = {"parquet": pl.read_parquet, "feather": pl.read_ipc}
+    text_file = partial(pl.read_csv, separator="\t" if name.endswith("tsv") else ",")
+    table = read.get(name.partition(".")[2], text_file)(name)
+    train = pl.read_csv("train.csv")
+    assert table["row"].to_list() == pl.read_csv("new.csv")["name"].to_list()
+    assert table["prediction"].to_list() == split.values.tolist()
+    unlike = split.p_value <= 0.01
+    assert table["unlike"].to_list() == unlike.tolist()
+    assert table["probability"].is_null().to_list() == unlike.tolist()
+    np.testing.assert_allclose(
+        table["probability"].drop_nulls(), split.probability[~unlike], rtol=1e-12
+    )
+    np.testing.assert_allclose(table["p_value"], split.p_value, rtol=1e-12)
+    for place in range(3):
+        rows = split.indices[:, place].tolist()
+        assert table[f"neighbor_{place + 1}"].to_list() == train["name"][rows].to_list()
+        assert table[f"label_{place + 1}"].to_list() == train["species"][rows].to_list()
+        np.testing.assert_allclose(
+            table[f"distance_{place + 1}"], split.distances[:, place], rtol=1e-6
+        )
+    assert "actual" not in table.columns
+
+
+def test_stdin_and_stdout(split, folder):
+    content = (folder / "new.csv").read_bytes()
+    arguments = ["predict", "metric.safetensors", "train.csv", "-", *OPTIONS, "--out", "-"]
+    result = CliRunner().invoke(app, [*arguments, "--keep", "a,b"], input=content)
+    assert result.exit_code == 0, result.output
+    table = pl.read_csv(io.StringIO(result.stdout))
+    assert table.columns[:3] == ["a", "b", "row"]
+    assert table["a"].to_list() == pl.read_csv("new.csv")["a"].to_list()
+    assert table["prediction"].to_list() == split.values.tolist()
+    assert "Predictions for 50 rows written to stdout" in result.stderr
+
+
+def test_labels_of_new_rows_are_shown_and_not_used(document, split):
+    found = document("predict", "metric.safetensors", "train.csv", "labelled.csv", *OPTIONS)
+    assert [row["prediction"] for row in found] == split.values.tolist()
+    actual = pl.read_csv("labelled.csv")["species"].to_list()
+    assert [row["actual"] for row in found] == actual
+
+
+def test_rows_unlike_all_are_marked(run, document, split):
+    new = pl.read_csv("new.csv")
+    new = new.with_columns(pl.Series("a", [500.0, *new["a"][1:]]))
+    new.write_csv("odd.csv")
+    arguments = ["predict", "metric.safetensors", "train.csv", "odd.csv", *OPTIONS]
+    first = document(*arguments)[0]
+    assert first["unlike"]
+    assert first["p_value"] == 1 / 101
+    assert first["probability"] is None
+    result = run(*arguments, "--neighbors", 2)
+    assert ", unlike" in result.stdout
+    assert "Of rows that are like them, at most 1 % are called unlike." in result.stdout
+    assert "first 10 of 50 rows; --out has all" in result.stderr
+    none = run(*arguments, "--level", "0.005")
+    assert "no row can be called unlike at --level 0.005; use 0.0099 or more" in none.stderr
+    assert "unlike" not in none.stdout
+
+
+def test_a_recipe_of_columns_is_used(document, folder):
+    rng = np.random.default_rng(0)
+    kind = rng.integers(2, size=80)
+    table = pl.DataFrame(
+        {
+            "city": np.array(["Bonn", "Ulm"])[kind],
+            "size": rng.normal(size=80),
+            "kind": np.array(["x", "y"])[kind],
+        }
+    )
+    table[:60].write_csv("train.csv")
+    table[60:].select("size", "city").write_csv("new.csv")
+    columns = Columns.fit(table.select("city", "size"))
+    Metric(np.diag([9.0, 9.0, 0.1])).with_columns(columns).save("recipe")
+    found = document("predict", "recipe", "train.csv", "new.csv", "--label", "kind")
+    assert [row["prediction"] for row in found] == table["kind"][60:].to_list()
+    assert [row["row"] for row in found] == list(range(20))
+
+
+@pytest.fixture
+def decimals(folder, iris):
+    """Rows whose label is a decimal number; return what their neighbours predict."""
+    X, _ = iris
+    names = ["a", "b", "c"]
+    table = pl.DataFrame(X, schema=[*names, "width"])
+    Metric.identity(3).named(names).save("abc")
+    table[:100].write_csv("train.csv")
+    table[100:].write_csv("new.csv")
+    predictor = NeighborPredictor(Metric.identity(3), X[:100, :3], X[:100, 3], numbers=True)
+    return predictor.predict(X[100:, :3]).values
+
+
+def test_decimal_labels_are_numbers(run, document, decimals):
+    arguments = ["predict", "abc", "train.csv", "new.csv", "--label", "width"]
+    found = document(*arguments)
+    np.testing.assert_allclose([row["prediction"] for row in found], decimals)
+    assert "probability" not in found[0]
+    result = run(*arguments)
+    assert "the mean of the neighbours predicts them" in result.stderr
+
+
+def test_whole_numbers_are_classes_unless_asked(run, document, decimals):
+    for name in ("train", "new"):
+        whole = (pl.col("width") * 10).round().cast(pl.Int64)
+        pl.read_csv(f"{name}.csv").with_columns(whole).write_csv(f"{name}.csv")
+    train = pl.read_csv("train.csv")[::5]
+    train.with_columns(pl.Series("width", range(20))).write_csv("few.csv")
+    arguments = ["predict", "abc", "few.csv", "new.csv", "--label", "width"]
+    assert "20 classes of whole numbers; for numbers, use --numbers" in run(*arguments).stderr
+    found = document("predict", "abc", "train.csv", "new.csv", "--label", "width", "--numbers")
+    np.testing.assert_allclose([row["prediction"] for row in found], 10 * decimals)
+
+
+def test_arrays(document, folder, iris):
+    X, y = iris
+    np.savez("train.npz", X=X[::2], y=y[::2])
+    np.save("new.npy", X[1::2])
+    found = document("predict", "gated.safetensors", "train.npz", "new.npy")
+    expected = NeighborPredictor(Metric.load("gated.safetensors"), X[::2], y[::2])
+    assert [row["prediction"] for row in found] == expected.predict(X[1::2]).values.tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (["--label", "kind"], "no column 'kind'"),
+        (["--neighbors", "100"], "--neighbors 100 must be less than the 100 training rows"),
+        (["--keep", "color"], "no column 'color'"),
+        (["--out", "new.csv"], "is an input"),
+        (["--out", "out.npy"], "cannot be written in this format"),
+    ],
+)
+def test_errors(fail, split, change, message):
+    assert message in fail(*PREDICT, *change)
+
+
+def test_more_errors(fail, run, split, iris):
+    assert "Name the column of labels with --label" in fail(*PREDICT[:4])
+    pl.read_csv("new.csv").with_columns(pl.lit(1).alias("row")).write_csv("new.csv")
+    assert "'row' is the name of a result" in fail(*PREDICT, "--keep", "row")
+    np.save("new.npy", iris[0])
+    arguments = ["predict", "metric.safetensors", "train.csv", "new.npy", *OPTIONS]
+    assert "--keep copies columns of a table" in fail(*arguments, "--keep", "a")
+    RetrievalAdapter(cv=None, max_iter=1).fit(*topic_search()).save("adapter")
+    message = fail("predict", "adapter", *PREDICT[2:])
+    assert "adapter is an adapter for searches, not a metric" in message
+
+
+def test_training_rows_as_new_rows_are_noted(run, split):
+    result = run("predict", "metric.safetensors", "train.csv", "train.csv", *OPTIONS)
+    assert "each finds itself" in result.stderr

@@ -1,0 +1,57 @@
+"""docs/columns.md: figures are those of stored results, and forms are read as it says."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import polars as pl
+import pytest
+
+import messy_tables
+from docs.pages import ROOT, Page
+from nearfar.columns import Columns
+from nearfar.columns.cells import GAP_WORDS
+from nearfar.columns.notation import survey
+
+BEGIN, END = (f"<!-- benchmarks/messy_tables.py: {end} -->" for end in ("begin", "end"))
+PAGE = Page.read(ROOT / "docs/columns.md")
+FORMS = re.findall(r"^\| (``.*``.*) \| (-?[\d.]+.*) \|$", PAGE.text, re.MULTILINE)
+
+
+def test_the_table_is_that_of_the_stored_results():
+    block = PAGE.text.partition(BEGIN)[2].partition(END)[0]
+    assert block.strip() == messy_tables.table(messy_tables.stored())
+
+
+@pytest.mark.parametrize(("written", "read"), FORMS)
+def test_numbers_are_read_as_the_page_says(written, read):
+    cells = re.findall(r"``([^`]+)``", written)
+    expected = [float(number) for number in re.findall(r"-?\d+(?:\.\d+)?", read)]
+    together = len(cells) > 1 and "beside" in written
+    columns = [cells] if together else [[cell] for cell in cells]
+    found = [v for part in columns for v in _numbers(part)]
+    np.testing.assert_allclose(
+        found, expected * (len(found) if len(expected) == 1 else 1), rtol=3e-3
+    )
+
+
+def _numbers(cells):
+    values = np.array(cells, dtype=object)
+    return survey(values).notation.read(values).tolist()
+
+
+def test_every_form_is_tested():
+    assert len(FORMS) == PAGE.text.count("\n| ``") - 1
+
+
+def test_missing_words():
+    (row,) = re.findall(r"^\| (.*) \| missing \|$", PAGE.text, re.MULTILINE)
+    assert {word.lower() for word in re.findall(r"``([^`]+)``", row)} <= GAP_WORDS
+
+
+def test_the_example_runs():
+    code = [block.text for block in PAGE.blocks if block.kind == "python"][-1]
+    names = {"pl": pl, "Columns": Columns}
+    exec(compile(code, PAGE.name, "exec"), names)
+    assert f'"{names["columns"].conversions}"' in code

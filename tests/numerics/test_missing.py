@@ -1,0 +1,145 @@
+"""Missing values are refused wherever rows, labels and groups come in."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nearfar import (
+    NCA,
+    RCA,
+    AutoMetric,
+    Bridge,
+    Metric,
+    MetricNeighborsClassifier,
+    PairVerifier,
+    Relevance,
+    RetrievalAdapter,
+    Triplets,
+    compare,
+    evaluate,
+)
+from nearfar.metrics.search import MANHATTAN, Distance
+from nearfar.neighbors import MetricNeighbors, kneighbors
+from nearfar.numerics.missing import refuse_masked, refuse_missing
+
+RNG = np.random.default_rng(0)
+Y = np.repeat(np.arange(4), 12)
+X = RNG.standard_normal((48, 3)) + Y[:, None]
+METRIC = Metric.identity(3)
+TRIPLETS = Triplets([[0, 1, 20], [12, 13, 33]])
+FITTED = RCA().fit(X, Y)
+NEIGHBORS = MetricNeighbors(METRIC).fit(X)
+CLASSIFIER = MetricNeighborsClassifier(RCA()).fit(X, Y)
+
+
+def masked(values, place):
+    found = np.ma.masked_array(values, mask=np.zeros_like(values, dtype=bool))
+    found[place] = np.ma.masked
+    return found
+
+
+ROWS = masked(X, (1, 2))
+OBJECTS = np.array(["a", "b", "c", "d"], dtype=object)[Y]
+
+
+def without(value):
+    labels = OBJECTS.copy()
+    labels[5] = value
+    return labels
+
+
+DATES = np.array(["2020-01-01", "2020-01-02", "2020-01-03", "2020-01-04"], dtype="datetime64[D]")[Y]
+NOT_A_TIME = DATES.copy()
+NOT_A_TIME[5] = "NaT"
+LABELS = {
+    "masked": masked(Y, 5),
+    "NaT": NOT_A_TIME,
+    "NaT in a Series": pd.Series(NOT_A_TIME),
+    "None": without(None),
+    "NaN": without(np.nan),
+    "pandas NaT": without(pd.NaT),
+    "pandas NA": without(pd.NA),
+    "pandas integers": pd.Series(Y).astype("Int64").where(np.arange(48) != 5),
+}
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda rows: RCA().fit(rows, Y),
+        lambda rows: RCA().fit(rows, TRIPLETS),
+        lambda rows: AutoMetric(candidates=["RCA"]).fit(rows, Y),
+        FITTED.transform,
+        lambda rows: FITTED.score(rows, Y),
+        METRIC.transform,
+        lambda rows: METRIC.pair_distances(rows, [[0, 1]]),
+        lambda rows: kneighbors(METRIC, rows),
+        lambda rows: kneighbors(METRIC, X, rows),
+        lambda rows: MetricNeighbors().fit(rows),
+        NEIGHBORS.kneighbors,
+        lambda rows: MetricNeighborsClassifier().fit(rows, Y),
+        CLASSIFIER.predict,
+        CLASSIFIER.predict_proba,
+        lambda rows: PairVerifier().fit(rows, Y),
+        lambda rows: compare(rows, Y, []),
+        lambda rows: compare(rows, TRIPLETS, []),
+        lambda rows: evaluate.triplet_accuracy(METRIC, rows, TRIPLETS),
+        lambda rows: Bridge().fit(rows, X),
+        lambda rows: Bridge().fit(X, rows),
+        lambda rows: RetrievalAdapter().fit(rows, X, Relevance([0], [0])),
+    ],
+)
+def test_masked_rows(use):
+    with pytest.raises(ValueError, match=r"has masked entries \(1\); fill them in"):
+        use(ROWS)
+
+
+def test_a_mask_without_entries_is_no_mask():
+    rows = np.ma.masked_array(X, mask=False)
+    np.testing.assert_array_equal(RCA().fit(rows, Y).components_, FITTED.components_)
+
+
+@pytest.mark.parametrize("kind", LABELS)
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda labels: RCA().fit(X, labels),
+        lambda labels: compare(X, labels, []),
+        lambda labels: PairVerifier(RCA()).fit(X, labels),
+        lambda labels: MetricNeighborsClassifier(RCA()).fit(X, labels),
+        lambda labels: evaluate.leave_one_out_error(METRIC, X, labels),
+        lambda labels: NCA(max_iter=2).fit(X, Y, groups=labels),
+        lambda labels: compare(X, Y, [], groups=labels),
+    ],
+)
+def test_missing_labels_and_groups(kind, use):
+    with pytest.raises(ValueError, match=r"no value in row 5|masked entries \(1\)"):
+        use(LABELS[kind])
+
+
+def test_missing_groups_that_are_numbers():
+    with pytest.raises(ValueError, match="groups: no value in 3 rows, the first of them 0"):
+        NCA(max_iter=2).fit(X, Y, groups=np.where(np.arange(48) < 3, np.nan, Y))
+
+
+def test_dates_may_be_labels():
+    np.testing.assert_array_equal(RCA().fit(X, DATES).components_, FITTED.components_)
+
+
+def test_triplets_of_missing_values_are_no_ties():
+    rows = X.copy()
+    rows[1, 0] = np.nan
+    with pytest.raises(ValueError, match="Distances are not finite"):
+        evaluate.triplet_accuracy(METRIC, rows, TRIPLETS)
+    with pytest.raises(ValueError, match="Distances are not finite"):
+        Distance(np.asarray, MANHATTAN).prefers(rows, TRIPLETS.index)
+
+
+def test_how_many_are_missing():
+    with pytest.raises(ValueError, match="y: no value in 2 rows, the first of them 1; fill"):
+        refuse_missing(["a", None, "b", None], "y")
+    with pytest.raises(ValueError, match=r"X has masked entries \(3\)"):
+        refuse_masked(np.ma.masked_less(np.arange(6), 3), "X")
+    refuse_missing([], "y")
