@@ -16,10 +16,8 @@ BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 TIMED = re.compile(r"^nearfar (learn|compare|report)\b(?!.*--budget)")
 TIME = re.compile(r"\d+\.\d+ s\b")
-FIT_TIME = re.compile(
-    r"^(.* (?:\d\.\d{3}|± \d+\.\d+) [+-]?) *\d+\.\d\d$",
-    re.MULTILINE,
-)
+FIT_TIMES = "fit s"
+FIT_TIME = re.compile(r" *\d+\.\d\d$")
 
 
 def commands(block: str) -> list[tuple[str, str]]:
@@ -75,8 +73,18 @@ def _apart(a: float, b: float) -> bool:
 
 
 def _lines(text: str) -> list[str]:
-    text = FIT_TIME.sub(r"\1 TIME", TIME.sub("TIME", text))
-    return [re.sub(r"[ ━─]+", " ", line).strip() for line in text.splitlines()]
+    lines = _without_fit_times(TIME.sub("TIME", text).splitlines())
+    return [re.sub(r"[ ━─]+", " ", line).strip() for line in lines]
+
+
+def _without_fit_times(lines: list[str]) -> list[str]:
+    """Mask the last column of tables whose last column has times of fits."""
+    width, masked = 0, []
+    for line in lines:
+        if line.endswith(FIT_TIMES):
+            width = len(line)
+        masked.append(FIT_TIME.sub(" TIME", line) if len(line) == width else line)
+    return masked
 
 
 def rewrite(page: Path) -> None:

@@ -71,7 +71,7 @@ def test_settings():
     ("name", "options", "message"),
     [
         ("magic", {}, "no method 'magic'; choose from autometric"),
-        ("m", {}, "'m' may be any of metricboost, mmc, maxmarginmetric, mlkr, mixturenca"),
+        ("m", {}, "'m' may be any of metricboost, mlkr, mmc, maxmarginmetric, mixturenca"),
         ("boost", {"settings": ["penalty=-1"]}, "--set penalty=-1: penalty must be"),
         ("boost", {"settings": ["magic=1"]}, "no parameter 'magic'; boostmetric has .*penalty"),
         ("boost", {"settings": ["penalty"]}, "write NAME=VALUE"),

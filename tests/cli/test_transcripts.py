@@ -49,8 +49,11 @@ def test_every_command_has_a_transcript():
 
 def test_differences_are_seen():
     assert not differences("a 1.00 b\n2 rows in 0.10 s\n", "a 1.01 b\n2 rows in 7.00 s\n")
-    for figures in ("1.0 ± 0.2          90.0  0.500 +", "88.1 ± 1.2 +", "0.973 ± 0.010  "):
-        assert not differences(f"LSML  {figures}   0.02\n", f"LSML  {figures}   1.70\n")
+    table = "      error %  balanced %   MAP@R  fit s\n"
+    for figures in ("1.0 ± 0.2 +    90.0    0.500 +", "88.1 ± 1.2 +   90.0           "):
+        row = f"LSML  {figures}".ljust(len(table) - len("0.02\n"))
+        assert not differences(f"{table}{row}0.02\n", f"{table}{row}1.70\n")
+        assert differences(f"{row}0.02\n", f"{row}1.70\n")
     assert differences("a 1.0 b\n", "a 1.2 b\n")
     assert differences("a 1.0 b\n", "a 1.0 c\n")
     assert differences("a\n", "a\nb\n")

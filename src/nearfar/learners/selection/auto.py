@@ -185,7 +185,7 @@ class AutoMetric(MetricLearner):
 
 
 def known_learners() -> dict[str, type[MetricLearner]]:
-    """Return every learner of nearfar by the name of its class.
+    """Return every learner of nearfar by the name of its class, in the order of their modules.
 
     Examples
     --------
@@ -195,15 +195,16 @@ def known_learners() -> dict[str, type[MetricLearner]]:
     """
     for family in _FAMILIES:
         import_module(f"nearfar.learners.{family}")
-    found: dict[str, type[MetricLearner]] = {}
+    found: list[type[MetricLearner]] = []
     waiting: list[Any] = [MetricLearner]
     while waiting:
         kind = waiting.pop()
-        waiting += reversed(kind.__subclasses__())
+        waiting += kind.__subclasses__()
         hidden = inspect.isabstract(kind) or kind.__name__.startswith("_")
         if kind.__module__.startswith("nearfar.") and not hidden:
-            found[kind.__name__] = kind
-    return found
+            found.append(kind)
+    found.sort(key=lambda kind: (kind.__module__, kind.__name__))
+    return {kind.__name__: kind for kind in found}
 
 
 def _on_scaled_rows(learner: MetricLearner) -> MetricLearner:
