@@ -26,7 +26,6 @@ import argparse
 import json
 import os
 import platform
-import subprocess
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -46,7 +45,7 @@ from nearfar.learners.boosting.triplet_operator import TripletOperator
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors
 from nearfar.numerics.products import product
 from nearfar.runtime.threads import Threads
-from protocol import Array
+from protocol import Array, commit
 
 Row = dict[str, Any]
 
@@ -310,22 +309,6 @@ def description(toy: bool) -> Row:
             "usable_cores": joblib.cpu_count(),
         },
     }
-
-
-def commit() -> str:
-    """Return the commit of the code, with a mark if files differ from it."""
-    folder = Path(__file__).parent
-
-    def git(*arguments: str) -> str:
-        return subprocess.run(
-            ["git", *arguments], cwd=folder, capture_output=True, text=True, check=True
-        ).stdout.strip()
-
-    try:
-        changed = git("status", "--porcelain", "--untracked-files=no")
-        return git("rev-parse", "HEAD") + ("+changes" if changed else "")
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
 
 
 def processor() -> str:

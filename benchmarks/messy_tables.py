@@ -26,7 +26,7 @@ import numpy as np
 from messy import TABLES
 from messy.answers import MessyTable
 from messy.scoring import is_right
-from protocol import record
+from protocol import commit, record
 
 ROWS, FEWER_ROWS = 1474, 1200
 HERE = Path(__file__).parent
@@ -60,7 +60,7 @@ def main() -> None:
 def measure(system: str, python: Path, source: Path | None, n_tables: int) -> list[Row]:
     """Read all tables with one system, in a process of its own."""
     rows = []
-    commit = None if source is None else head(source)
+    known = None if source is None else commit(source)
     for n_rows in (ROWS, FEWER_ROWS):
         tables = [make(ROWS) for make in TABLES[:n_tables]]
         with tempfile.TemporaryDirectory() as name:
@@ -74,21 +74,14 @@ def measure(system: str, python: Path, source: Path | None, n_tables: int) -> li
             subprocess.run(command, check=True, env=environment)
             for number, made in enumerate(tables):
                 found = score(made, Path(name) / f"{number}.csv", n_rows)
-                setting = {"system": system, "table": made.name, "rows": n_rows, "commit": commit}
+                setting = {
+                    "system": system,
+                    "table": made.name,
+                    "rows": n_rows,
+                    "commit": known,
+                }
                 rows.append(setting | found)
     return rows
-
-
-def head(source: Path) -> str:
-    """Return the commit of a source folder, with a + if files differ from it."""
-
-    def git(*words: str) -> str:
-        found = subprocess.run(
-            ["git", "-C", source, *words], capture_output=True, text=True, check=True
-        )
-        return found.stdout.strip()
-
-    return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--", ".") else "")
 
 
 def write(made: MessyTable, path: Path, n_rows: int) -> None:

@@ -28,7 +28,6 @@ import tempfile
 import venv
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -37,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
-from protocol import load, record
+from protocol import commit, load, record
 from workers.timed_fit import TOO_SLOW
 
 SETS = ("wine", "vehicle", "digits", "segmentation_2310")
@@ -191,17 +190,6 @@ def measure(runner: Runner, name: str, methods: list[Method], *, toy: bool) -> I
                 rows.append(setting | {"fold": fold, "commit": commit()} | found)
         print(line(rows), flush=True)
         yield from rows
-
-
-@cache
-def commit() -> str:
-    """Return the commit of nearfar, with a plus sign if files were changed since."""
-    where = ["git", "-C", str(Path(__file__).parent)]
-    found = [
-        subprocess.run([*where, *command], capture_output=True, text=True).stdout.strip()
-        for command in (["rev-parse", "--short=12", "HEAD"], ["status", "--porcelain", "../src"])
-    ]
-    return found[0] + ("+" if found[1] else "")
 
 
 def line(rows: list[Row]) -> str:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,27 @@ def record(name: str, rows: list[dict[str, Any]]) -> None:
     folder.mkdir(exist_ok=True)
     with (folder / f"{name}.jsonl").open("w") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def stored(name: str) -> list[dict[str, Any]]:
+    """Read raw measurements; none if there are no such results."""
+    path = Path(__file__).parent / "results" / f"{name}.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+@cache
+def commit(source: Path = Path(__file__).parents[1] / "src") -> str:
+    """Return the commit of a source folder, with a plus sign if files were changed since."""
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(source), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        changed = git("status", "--porcelain", "--", ".")
+        return git("rev-parse", "--short=12", "HEAD") + ("+" if changed else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
 
 
 def splits(y: Array, n_splits: int, *, test_size: float = 0.3) -> Iterator[tuple[Array, Array]]:
