@@ -55,7 +55,7 @@ COMPARED = ["AutoMetric", "BoostMetric", "MetricBoost", "DRMetric"]
 REPEATS = 3
 
 
-def table(name: str, toy: bool) -> tuple[Array, Array]:
+def labelled_rows(name: str, toy: bool) -> tuple[Array, Array]:
     """Return rows and labels; 75 classes of embeddings."""
     source, n_rows, n_components = TABLES[name]
     if source == "generated":
@@ -123,11 +123,11 @@ def measure(toy: bool, source: Path | None) -> Iterator[Row]:
         files: dict[str, Path] = {}
         for name in TABLES:
             files[name] = Path(folder) / f"{len(files)}.npz"
-            X, y = table(name, toy)
+            X, y = labelled_rows(name, toy)
             np.savez(files[name], X=X, y=y)
         for name in AUTO_TABLES:
             for repeat in range(1 if toy else REPEATS):
-                for label, where in versions(source):
+                for label, where in versions(source if repeat == 0 else None):
                     yield row(
                         "AutoMetric", name, repeat, label, timed("AutoMetric", files[name], where)
                     )
@@ -172,7 +172,7 @@ def row(learner: str, name: str, repeat: int, label: str, found: Row) -> Row:
     }
 
 
-def read() -> list[Row]:
+def stored() -> list[Row]:
     """Return the raw results."""
     return (
         [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
@@ -200,7 +200,7 @@ def fit_here(learner: str, data: Path) -> Row:
     }
 
 
-def table_of(rows: list[Row]) -> str:
+def table(rows: list[Row]) -> str:
     """Return the figures in Markdown."""
 
     def median(learner: str, name: str, label: str) -> float:
@@ -254,7 +254,7 @@ def main() -> None:
             for found in measure(arguments.toy, arguments.source):
                 file.write(json.dumps(found) + "\n")
                 file.flush()
-    print(table_of(read()))
+    print(table(stored()))
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ LEVEL = 0.01
 Row = dict[str, Any]
 
 
-def table(name: str, max_rows: int) -> tuple[Array, Array]:
+def labelled_rows(name: str, max_rows: int) -> tuple[Array, Array]:
     """Return a table of at most so many rows, and at most 30 classes of two or more rows."""
     rng = np.random.RandomState(0)
     if name == "generated_noise":
@@ -114,7 +114,7 @@ def table(name: str, max_rows: int) -> tuple[Array, Array]:
 
 def forms(name: str, max_rows: int) -> Iterator[tuple[str, Array, Array]]:
     """Yield a table as it is, and its principal components."""
-    X, y = table(name, max_rows)
+    X, y = labelled_rows(name, max_rows)
     yield name, X, y
     if X.shape[1] > 3:
         Z = StandardScaler().fit_transform(X)
@@ -176,7 +176,7 @@ class MetricLearnLMNN:
 
 def measure(arguments: argparse.Namespace) -> None:
     """Run what is not in the results yet."""
-    done = {(row["table"], row["split"], row["method"]) for row in read()}
+    done = {(row["table"], row["split"], row["method"]) for row in stored()}
     chosen = methods()
     if arguments.metric_learn:
         chosen["metric-learn LMNN"] = MetricLearnLMNN(arguments.metric_learn)
@@ -214,14 +214,14 @@ def run(key: Row, method: Any, data: tuple[Array, ...]) -> None:
         file.write(json.dumps(row) + "\n")
 
 
-def read() -> list[Row]:
+def stored() -> list[Row]:
     """Return the raw results."""
     if not RESULTS.exists():
         return []
     return [json.loads(line) for line in RESULTS.read_text().splitlines()]
 
 
-def table_of(rows: list[Row]) -> str:
+def table(rows: list[Row]) -> str:
     """Return the figures in Markdown: methods by their mean error."""
     by = {(row["table"], row["method"], row["split"]): row for row in rows if "wrong" in row}
     names = list(dict.fromkeys(method for _, method, _ in by))
@@ -288,7 +288,7 @@ def main() -> None:
         arguments.methods = [NOTHING, "LDA", "AutoMetric", "DRMetric"]
     if not arguments.show:
         measure(arguments)
-    print(table_of(read()))
+    print(table(stored()))
 
 
 if __name__ == "__main__":

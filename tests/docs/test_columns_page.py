@@ -1,4 +1,4 @@
-"""docs/columns.md: figures are those of stored results, and forms are read as it says."""
+"""docs/columns.md: forms are read as it says."""
 
 from __future__ import annotations
 
@@ -8,20 +8,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-import messy_tables
 from docs.pages import ROOT, Page
 from nearfar.columns import Columns
 from nearfar.columns.cells import GAP_WORDS
 from nearfar.columns.notation import survey
 
-BEGIN, END = (f"<!-- benchmarks/messy_tables.py: {end} -->" for end in ("begin", "end"))
 PAGE = Page.read(ROOT / "docs/columns.md")
 FORMS = re.findall(r"^\| (``.*``.*) \| (-?[\d.]+.*) \|$", PAGE.text, re.MULTILINE)
-
-
-def test_the_table_is_that_of_the_stored_results():
-    block = PAGE.text.partition(BEGIN)[2].partition(END)[0]
-    assert block.strip() == messy_tables.table(messy_tables.stored())
 
 
 @pytest.mark.parametrize(("written", "read"), FORMS)

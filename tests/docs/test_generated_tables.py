@@ -1,0 +1,43 @@
+"""Tables of measurements in the documentation are made from stored results of today's defaults."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+
+import pytest
+
+from docs.pages import ROOT
+from nearfar.learners.selection.auto import known_learners
+
+BLOCK = re.compile(
+    r"<!-- benchmarks/(?P<name>\w+)\.py: begin -->\n(?P<text>.*?)\n<!-- benchmarks/.*\.py: end -->",
+    re.DOTALL,
+)
+BLOCKS = [
+    pytest.param(found["name"], found["text"], id=f"{page.stem}-{found['name']}")
+    for page in sorted((ROOT / "docs").rglob("*.md"))
+    for found in BLOCK.finditer(page.read_text())
+]
+
+
+@pytest.mark.parametrize(("name", "text"), BLOCKS)
+def test_tables_are_those_of_the_stored_results(name, text):
+    benchmark = import_module(name)
+    assert text == benchmark.table(benchmark.stored())
+
+
+@pytest.mark.parametrize("name", ["default_times", "untuned"])
+def test_results_are_those_of_todays_defaults(name):
+    rows = import_module(name).stored()
+    assert rows
+    for row in rows:
+        learner = known_learners().get(row.get("learner") or row["method"])
+        if learner is not None and row.get("label") != "earlier":
+            today = learner(**_seed(row)).get_params()
+            assert row["parameters"] == {key: repr(value) for key, value in today.items()}, row
+
+
+def _seed(row):
+    """The benchmark of tables sets the seed, where there is one."""
+    return {"random_state": 0} if row["parameters"].get("random_state") == "0" else {}
