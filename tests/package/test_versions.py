@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import nearfar
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
@@ -58,3 +60,12 @@ def test_the_oldest_python_is_a_declared_one():
     classifiers = [c for c in PROJECT["classifiers"] if re.fullmatch(r".*:: 3\.\d+", c)]
     assert PROJECT["requires-python"] == ">=3.11"
     assert [c.rsplit(" ", 1)[1] for c in classifiers] == ["3.11", "3.12", "3.13"]
+
+
+def test_the_citation_has_the_version_and_the_licence():
+    found = dict(
+        re.findall(r"^([\w-]+): (\S+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    )
+    assert found["version"] == nearfar.__version__
+    assert found["license"] == PROJECT["license"]
+    assert found["cff-version"] == "1.2.0"
