@@ -99,6 +99,7 @@ def test_the_default_name_of_the_metric(table, run):
     assert Path("c.safetensors").exists()
 
 
+@pytest.mark.slow
 def test_compare_and_report(table, run, folder):
     run("compare", "c.csv", "--label", "segment", "--id", "customer_id", "--method", "lda")
     run("report", "c.csv", *FAST[:4], "--folds", 2, "--out", "c.html")

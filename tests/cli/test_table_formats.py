@@ -9,6 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow.feather import write_feather
 
 from nearfar.cli.errors import UserError
 from nearfar.cli.row_input import read_rows
@@ -50,7 +51,7 @@ def test_json_lines(folder, iris):
 @pytest.mark.parametrize("ending", [".feather", ".arrow"])
 def test_arrow_files(folder, iris, run, ending, compression):
     flowers = pl.read_csv("iris.csv").with_columns(pl.col("species").cast(pl.Categorical))
-    flowers.write_ipc(f"iris{ending}", compression=compression, record_batch_size=40)
+    write_feather(flowers.to_arrow(), f"iris{ending}", compression=compression, chunksize=40)
     rows = read_rows(f"iris{ending}", label="species", drop=["name"])
     expected = read_rows("iris.csv", label="species", drop=["name"])
     np.testing.assert_array_equal(rows.X, expected.X)

@@ -58,6 +58,7 @@ def start(big, tmp_path, kind, end):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc")
 @pytest.mark.parametrize(
     ("kind", "end", "n"),

@@ -170,7 +170,15 @@ class TestBudget:
         monkeypatch.setattr(classifiers.SampledClassifier, "fit", slow)
         return compare(points, labels, [], budget=budget, clock=clock)
 
-    @pytest.mark.parametrize("seconds", [0.1, 1.0, 3.0, 20.0])
+    @pytest.mark.parametrize(
+        "seconds",
+        [
+            pytest.param(0.1, marks=pytest.mark.slow),
+            1.0,
+            pytest.param(3.0, marks=pytest.mark.slow),
+            20.0,
+        ],
+    )
     def test_a_small_part_is_theirs(self, monkeypatch, seconds):
         found = self.compared(monkeypatch, seconds, 100)
         first = 2 * seconds * 300 / 1200

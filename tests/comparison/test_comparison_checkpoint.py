@@ -69,7 +69,9 @@ def test_an_interrupted_comparison_goes_on(path, at, budget):
             np.testing.assert_array_equal(found[name].losses[measure], losses)
 
 
-@pytest.mark.parametrize("at", [3, 8, 12, 20])
+@pytest.mark.parametrize(
+    "at", [3, pytest.param(8, marks=pytest.mark.slow), pytest.param(12, marks=pytest.mark.slow), 20]
+)
 def test_an_interrupted_comparison_of_samples_goes_on(path, at):
     """One learner is stopped early, another does not finish: see the stages in `Splits`."""
     points, labels = make_blobs(1500, 4, centers=5, cluster_std=4.0, random_state=0)

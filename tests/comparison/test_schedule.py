@@ -79,6 +79,7 @@ def test_a_long_budget_changes_nothing(clocked):
         assert row == expected
 
 
+@pytest.mark.slow
 def test_learners_with_a_long_budget():
     data = load_wine(return_X_y=True)
     learners = ["BoostMetric", "NCA", NeighborhoodComponentsAnalysis(random_state=0)]

@@ -48,6 +48,7 @@ def run(tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_a_target_is_one_file(run, tmp_path):
     help_text = run("--help").stdout
     assert "toy: a toy" in help_text

@@ -40,7 +40,7 @@ N_CASES = int(os.environ.get("NEARFAR_FUZZ", "0"))
 """Cases of each test in a long run; by default there are a few, always the same."""
 
 cases = settings(
-    max_examples=N_CASES or 20,
+    max_examples=N_CASES or (20 if os.environ.get("NEARFAR_SLOW") else 8),
     derandomize=not N_CASES,
     deadline=None,
     database=None,

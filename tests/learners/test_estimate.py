@@ -113,6 +113,7 @@ def settings():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", list(settings()))
 def test_memory_within_a_factor_of_two(name):

@@ -517,6 +517,7 @@ def test_a_fit_that_fails_leaves_blas_as_it_was(learner):
     assert blas_threads() == before
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("two_blas_threads")
 def test_fits_in_threads_leave_blas_as_it_was(learner):
     before = blas_threads()

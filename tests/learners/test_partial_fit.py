@@ -68,6 +68,7 @@ def test_who_learns_in_parts():
     assert "set batch_size" in str(found.value.__cause__)
 
 
+@pytest.mark.slow
 @each([*BOOSTING, *BATCHES])
 def test_ten_parts_on_held_out_rows(cls):
     """Ten parts are not much worse than one fit, nor than Euclidean distance."""

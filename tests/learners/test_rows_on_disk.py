@@ -94,7 +94,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("learner", "kind"), CASES, ids=[f"{learner!r} {kind}" for learner, kind in CASES]
 )
@@ -130,6 +130,7 @@ def test_optimal_factors_are_found_from_disk(tmp_path):
     assert np.linalg.norm(N_ - M) <= 1e-6 * np.linalg.norm(M)
 
 
+@pytest.mark.slow
 def test_wide_rows_take_lanczos(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 900)) * np.linspace(0.1, 2, 900)
@@ -290,6 +291,7 @@ with limited_threads(2):
 """
 
 
+@pytest.mark.slow
 def test_memory_stays_far_below_that_of_arrays(tmp_path):
     """X takes 98 MB in memory, and as much again once it is scaled; blocks take a constant."""
     done = subprocess.run(

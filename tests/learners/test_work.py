@@ -26,6 +26,7 @@ def work(learner, n_rows):
     return np.array([learner.n_iter_, next(checks)])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:max_iter=")
 @pytest.mark.parametrize("name", LEARNERS)
 def test_some_rows_more_are_about_as_much_work(name):

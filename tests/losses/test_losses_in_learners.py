@@ -206,6 +206,7 @@ def test_one_direction_that_satisfies_all(loss):
         assert learner.history_.objective[-1] < 1e-5
 
 
+@pytest.mark.slow
 def test_an_optimum_exists_where_all_triplets_can_be_satisfied():
     """The exponential loss then has none for a small penalty; losses that are never negative do."""
     X, _, triplets = half_of("wine")

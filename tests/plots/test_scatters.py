@@ -123,7 +123,7 @@ class TestBeforeAndAfter:
         ids = {c.get_gid() for c in after.collections}
         assert ids == {f"hover:class {c:02}" for c in range(12)}
 
-    @pytest.mark.parametrize("n_classes", [12, 40, 178])
+    @pytest.mark.parametrize("n_classes", [12, 40, pytest.param(178, marks=pytest.mark.slow)])
     def test_names_do_not_overlap(self, n_classes):
         labels = np.array([f"a class with number {c}" for c in np.arange(178) % n_classes])
         for ax in plots.before_and_after(PLAIN, X, labels):

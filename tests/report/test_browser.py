@@ -31,6 +31,7 @@ def browser():
         started.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_in_a_browser(browser, report_file, kind):
     address = report_file(kind).as_uri()
@@ -189,6 +190,7 @@ def test_links_lead_somewhere(browser, report_file):
     assert page.locator("#usage").evaluate("node => node.getBoundingClientRect().top") < 500
 
 
+@pytest.mark.slow
 def test_valid_html(report_file):
     if shutil.which("java") is None:
         pytest.skip("the validator needs Java")

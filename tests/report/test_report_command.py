@@ -17,6 +17,18 @@ from nearfar.cli.report import choose_subject
 from nearfar.comparison import Comparison, MethodResult, default_methods
 
 
+def write_judgements(kind):
+    """Write iris without its labels, and triplets or pairs of its rows."""
+    X, _ = load_iris(return_X_y=True)
+    pl.DataFrame(X, schema=list("abcd")).write_csv("iris.csv")
+    i = np.arange(150)
+    near, far = (i // 50) * 50 + (i + 1) % 50, (i + 50) % 150
+    triplets = pl.DataFrame({"anchor": i, "near": near, "far": far})
+    similar = np.repeat([True, False], 150)
+    pairs = pl.DataFrame({"a": np.tile(i, 2), "b": np.concatenate([near, far]), "similar": similar})
+    {"triplets": triplets, "pairs": pairs}[kind].write_csv("known.csv")
+
+
 class TestCommand:
     @pytest.fixture
     def run(self, tmp_path, monkeypatch):
@@ -47,7 +59,14 @@ class TestCommand:
         assert "There was no time to try a method; increase --budget." in result.stderr
         assert not list(tmp_path.glob("iris*"))
 
-    @pytest.mark.parametrize("budget", ["0.2s", "0.5s", "1s"])
+    @pytest.mark.parametrize(
+        "budget",
+        [
+            pytest.param("0.2s", marks=pytest.mark.slow),
+            "0.5s",
+            pytest.param("1s", marks=pytest.mark.slow),
+        ],
+    )
     def test_little_time_for_the_best_method(self, run, budget):
         result = CliRunner().invoke(
             app, ["report", "digits", "--method", "best", "--budget", budget]
@@ -97,16 +116,7 @@ class TestCommand:
 
     @pytest.mark.parametrize("kind", ["triplets", "pairs"])
     def test_judgements(self, run, tmp_path, kind):
-        X, _ = load_iris(return_X_y=True)
-        pl.DataFrame(X, schema=list("abcd")).write_csv("iris.csv")
-        i = np.arange(150)
-        near, far = (i // 50) * 50 + (i + 1) % 50, (i + 50) % 150
-        triplets = pl.DataFrame({"anchor": i, "near": near, "far": far})
-        similar = np.repeat([True, False], 150)
-        pairs = pl.DataFrame(
-            {"a": np.tile(i, 2), "b": np.concatenate([near, far]), "similar": similar}
-        )
-        {"triplets": triplets, "pairs": pairs}[kind].write_csv("known.csv")
+        write_judgements(kind)
         result = run("iris.csv", f"--{kind}", "known.csv", "--method", "lsml")
         assert "Report on LSML written to iris.html" in result.stdout
         text = (tmp_path / "iris.html").read_text()
@@ -117,6 +127,11 @@ class TestCommand:
         assert "Which features matter" in text
         assert "classes" not in text
         assert Metric.load("iris-metric.safetensors").feature_names == tuple("abcd")
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("kind", ["triplets", "pairs"])
+    def test_the_best_for_judgements(self, run, kind):
+        write_judgements(kind)
         best = run("iris.csv", f"--{kind}", "known.csv", "--method", "best", "--budget", "20s")
         assert "Report on " in best.stdout
 

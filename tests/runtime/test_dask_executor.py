@@ -87,6 +87,7 @@ def test_any_number_of_workers_learns_what_threads_do(problem, two_workers):
         np.testing.assert_allclose(A, M, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_costs_time_and_not_the_fit(problem):
     path, y = problem
     triplets = RandomTriplets(4000)(None, y, np.random.RandomState(0))
@@ -174,6 +175,7 @@ def test_batches_are_learned_from_in_this_process(problem, two_workers):
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_triplets_are_mined_on_workers(problem, two_workers):
     path, y = problem
     rows, strategy = open_rows(path), NearestTriplets(anchors=40)

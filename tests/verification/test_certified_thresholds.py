@@ -62,7 +62,13 @@ def test_more_confidence_costs_more(target):
 
 
 @pytest.mark.parametrize(
-    "target", [Bound("fmr", 0.02), Bound("precision", 0.95), Bound("recall", 0.8)], ids=str
+    "target",
+    [
+        Bound("fmr", 0.02),
+        pytest.param(Bound("precision", 0.95), marks=pytest.mark.slow),
+        pytest.param(Bound("recall", 0.8), marks=pytest.mark.slow),
+    ],
+    ids=str,
 )
 def test_the_stated_confidence_holds_for_new_classes(target):
     """Of 60 thresholds with 90 % confidence, no more than chance allows miss; naive ones do."""

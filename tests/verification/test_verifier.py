@@ -169,7 +169,15 @@ def test_beta_of_zero_is_precision_and_finds_as_many_as_it_can():
     assert verifier.fit(LINE, pairs).threshold_ == 6.0
 
 
-@pytest.mark.parametrize("beta", [0.0, 0.25, 1.0, 4.0])
+@pytest.mark.parametrize(
+    "beta",
+    [
+        0.0,
+        pytest.param(0.25, marks=pytest.mark.slow),
+        1.0,
+        pytest.param(4.0, marks=pytest.mark.slow),
+    ],
+)
 def test_f_beta_is_the_largest(beta):
     metric = Metric.identity(X.shape[1])
     curve = verification_curve(metric, X, PAIRS)

@@ -7,7 +7,7 @@ import gzip
 import io
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,7 @@ from nearfar.cli.tables import (
     polars_frame,
     temporary_copy,
 )
+from nearfar.typing import Matrix
 
 _CSV_BLOCK_BYTES = 1 << 22
 _CSV_MAX_RECORD_BYTES = 1 << 26
@@ -100,7 +101,7 @@ class CsvReader(TableReader):
         for block in self._blocks():
             try:
                 frame = self._parse(block, self._types)
-                X = frame.select(pl.col(self.features).cast(pl.Float64)).to_numpy(order="c")
+                X = _numbers(frame, self.features)
             except pl.exceptions.PolarsError as error:
                 raise self._explained(error, block, rows) from error
             others = frame.select(self.others.names).to_arrow().cast(self.others)
@@ -179,6 +180,13 @@ class CsvReader(TableReader):
         if "utf-8" in str(error):
             return UserError(f"{self.path} is not in UTF-8; save it again in that encoding.")
         return UserError(f"{self.path} cannot be read after row {before}: {first_line(error)}")
+
+
+def _numbers(frame: pl.DataFrame, names: Sequence[str]) -> Matrix:
+    """Return columns as an array; polars before 1.38 makes none of no columns."""
+    if not names:
+        return np.empty((len(frame), 0))
+    return frame.select(pl.col(names).cast(pl.Float64)).to_numpy(order="c")
 
 
 def _end_of_text(file: BinaryIO, start: int) -> int:

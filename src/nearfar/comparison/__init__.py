@@ -30,6 +30,7 @@ from nearfar.comparison.method_results import MethodResult
 from nearfar.comparison.runner import compare
 from nearfar.comparison.table import Comparison
 from nearfar.comparison.verdict import Verdict
+from nearfar.runtime.deprecation import renamed
 
 __all__ = [
     "Comparison",
@@ -42,3 +43,5 @@ __all__ = [
     "default_methods",
     "learned_method",
 ]
+
+__getattr__ = renamed(__name__, {"learners": "nearfar.learners.selection.auto.known_learners"})

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any
 
 
-def renamed(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
+def renamed(
+    module: str, names: Mapping[str, str], instead: Mapping[str, str] | None = None
+) -> Callable[[str], Any]:
     """Return the `__getattr__` of a module whose names changed.
 
     Parameters
@@ -16,7 +18,9 @@ def renamed(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
     module : str
         Name of the module.
     names : mapping of str to str
-        New names by old names.
+        New names by old names; names with dots are of other modules.
+    instead : mapping of str to str, optional
+        By old names, what the warning advises to use if that is not the new name.
 
     Examples
     --------
@@ -34,11 +38,14 @@ def renamed(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
     def find(name: str) -> Any:
         if name not in names:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        home, _, new = names[name].rpartition(".")
+        home = home or module
+        advice = (instead or {}).get(name, f"{home}.{new}")
         warnings.warn(
-            f"{module}.{name} is now {module}.{names[name]}; the old name will be removed.",
+            f"{module}.{name} is now {advice}; the old name will be removed.",
             FutureWarning,
             stacklevel=2,
         )
-        return getattr(sys.modules[module], names[name])
+        return getattr(import_module(home), new)
 
     return find

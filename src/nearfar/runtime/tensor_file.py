@@ -29,6 +29,9 @@ _FORMAT = "nearfar."
 _INVALID = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
 """What a file with wrong contents may raise while it is decoded."""
 
+_MAX_HEADER_BYTES = 100_000_000
+"""Longer headers cannot be read; safetensors before 0.7 writes them all the same."""
+
 
 @dataclass(frozen=True)
 class TensorFile:
@@ -58,8 +61,11 @@ def write_tensors(
         content = memoryview(save(contiguous, metadata=header))
     except SafetensorError as error:
         raise ValueError(f"{path}: the {kind} can't be saved: {error}.") from error
+    parts = with_sorted_metadata(content)
+    if len(parts[1]) > _MAX_HEADER_BYTES:
+        raise ValueError(f"{path}: the {kind} can't be saved: header too large.")
     with atomic_write(path) as temporary, temporary.open("wb") as file:
-        file.writelines(with_sorted_metadata(content))
+        file.writelines(parts)
 
 
 def with_sorted_metadata(content: memoryview) -> tuple[bytes, bytes, memoryview]:

@@ -65,7 +65,10 @@ def _model(onnx: Any, linear_map: LinearMap, dtype: np.dtype[Any]) -> Any:
 
 
 def _unit_length(make: Any) -> list[Any]:
-    """Divide rows by their largest entry, then by their length: squares do not overflow."""
+    """Divide rows by their largest entry, then by their length: squares do not overflow.
+
+    Old runtimes have no ReduceL2 of float64.
+    """
 
     def node(kind: str, inputs: list[str], output: str, **attributes: Any) -> Any:
         return make.make_node(kind, inputs, [output], **attributes)
@@ -76,7 +79,8 @@ def _unit_length(make: Any) -> list[Any]:
         node("Greater", ["largest", "zero"], "nonzero"),
         node("Where", ["nonzero", "largest", "one"], "divisor"),
         node("Div", [INPUT, "divisor"], "scaled"),
-        node("ReduceL2", ["scaled"], "length", axes=[1], keepdims=1),
+        node("ReduceSumSquare", ["scaled"], "square", axes=[1], keepdims=1),
+        node("Sqrt", ["square"], "length"),
         node("Where", ["nonzero", "length", "one"], "positive"),
         node("Div", ["scaled", "positive"], "unit"),
     ]

@@ -1,0 +1,71 @@
+"""The lowest versions that pyproject.toml declares are those that `.ci/versions` tests."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import nearfar
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+UNTESTED = {"sentence-transformers"}
+"""Needs torch, which is tested in one version."""
+
+REQUIREMENT = re.compile(r"([\w-]+)(?:\[[\w,-]+\])?(?:>=([\d.]+))?")
+
+
+def floors() -> dict[str, str | None]:
+    """Return the declared floors of what users and tests install, by package."""
+    found = {}
+    for extra, requirements in {"": PROJECT["dependencies"], **EXTRAS}.items():
+        if extra == "dev":
+            continue
+        for requirement in requirements:
+            name, floor = REQUIREMENT.fullmatch(requirement).groups()
+            if name not in {"nearfar", *UNTESTED}:
+                found[name] = floor
+    return found
+
+
+def version(text: str) -> tuple[int, ...]:
+    numbers = [int(number) for number in text.split(".")]
+    while numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
+
+
+def test_tested_versions_are_the_declared_floors():
+    lines = (ROOT / ".ci/oldest.txt").read_text().split()
+    tested = dict(line.split("==") for line in lines)
+    declared = floors()
+    assert [name for name, floor in declared.items() if floor is None] == []
+    assert {name: version(text) for name, text in tested.items()} == {
+        name: version(floor) for name, floor in declared.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"), [("1.26", (1, 26)), ("1.26.0", (1, 26)), ("2024.8.0", (2024, 8))]
+)
+def test_zeros_at_the_end_do_not_count(text, numbers):
+    assert version(text) == numbers
+
+
+def test_the_oldest_python_is_a_declared_one():
+    classifiers = [c for c in PROJECT["classifiers"] if re.fullmatch(r".*:: 3\.\d+", c)]
+    assert PROJECT["requires-python"] == ">=3.11"
+    assert [c.rsplit(" ", 1)[1] for c in classifiers] == ["3.11", "3.12", "3.13"]
+
+
+def test_the_citation_has_the_version_and_the_licence():
+    found = dict(
+        re.findall(r"^([\w-]+): (\S+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    )
+    assert found["version"] == nearfar.__version__
+    assert found["license"] == PROJECT["license"]
+    assert found["cff-version"] == "1.2.0"
