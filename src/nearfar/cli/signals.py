@@ -2,9 +2,9 @@
 
 Their handlers raise an exception, so that temporary files are removed. Python drops exceptions in
 places from which they cannot be passed on: `__del__`, callbacks of weak references (imports have
-some), and functions that C code calls, such as that by which threadpoolctl finds libraries. A signal
-that arrives there would be a traceback on the terminal, and the command would go on. The handlers
-here notice that, and raise the exception again a moment later.
+some), and functions that C code calls, such as that by which threadpoolctl finds libraries. A
+signal that arrives there would be a traceback on the terminal, and the command would go on. The
+handlers here notice that, and raise the exception again a moment later.
 """
 
 from __future__ import annotations
