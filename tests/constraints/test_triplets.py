@@ -27,6 +27,17 @@ class TestTriplets:
         with pytest.raises(ValueError, match=message):
             Triplets(index)
 
+    @pytest.mark.parametrize("kind", [Triplets, Pairs])
+    def test_refuses_weights_whose_sums_overflow(self, kind):
+        index, similar = np.array([[0, 1, 2], [1, 2, 0]]), [True, False]
+        last = (index,) if kind is Triplets else (index[:, :2], similar)
+        with pytest.raises(ValueError, match=rf"{kind.__name__} need weights of at most 1e\+\d+;"):
+            kind(*last, [1e308, 1.0])
+
+    def test_the_largest_weights_of_pairs_make_triplets(self):
+        pairs = Pairs([[0, 1], [0, 2]], [True, False], [1e49, 1e49])
+        assert pairs.triplets().weight == pytest.approx([1e98])
+
     @pytest.mark.parametrize("weight", [[1.0], [[1.0, 1.0]], [1.0, np.nan], [1.0, -1.0]])
     def test_refuses_weights(self, weight):
         with pytest.raises(ValueError, match="weight"):

@@ -1,15 +1,24 @@
 from __future__ import annotations
 
+import errno
 import os
 import stat
+import subprocess
+import sys
 
 import pytest
 
-from nearfar.runtime.atomic_write import always_cleaned_up, atomic_write
+import nearfar.runtime.atomic_write as atomic_write_module
+from nearfar.runtime.atomic_write import atomic_write
 
 
-@pytest.fixture
-def path(tmp_path):
+@pytest.fixture(params=["without a name", "with a name"])
+def path(tmp_path, request, monkeypatch):
+    """A file to replace; the temporary file has no name if the system can do that."""
+    if request.param == "with a name":
+        monkeypatch.setattr(atomic_write_module, "path_of", lambda descriptor: None)
+    elif not hasattr(os, "O_TMPFILE"):
+        pytest.skip("The system has no files without a name.")
     (tmp_path / "file").write_text("old")
     return tmp_path / "file"
 
@@ -22,8 +31,9 @@ def write(path, text="new"):
 def test_the_new_file_takes_the_place_of_the_old(path):
     with atomic_write(str(path)) as temporary:
         temporary.write_text("new")
-        assert temporary.parent == path.parent
+        assert temporary.read_text() == "new"
         assert path.read_text() == "old"
+        assert os.listdir(path.parent) == ["file"] or temporary.parent == path.parent
     assert path.read_text() == "new"
     assert os.listdir(path.parent) == ["file"]
 
@@ -65,10 +75,10 @@ def test_an_interrupted_write_leaves_the_old_file(path, error):
 
 def test_a_full_disk_leaves_the_old_file(path, monkeypatch):
     def full(descriptor):
-        raise OSError("no space left on device")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(OSError, match=f"No space left on device: '{path}'"):
         write(path)
     assert path.read_text() == "old"
     assert os.listdir(path.parent) == ["file"]
@@ -80,22 +90,45 @@ def test_what_cannot_be_written_is_refused_at_once(path, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="not a regular file"):
         write(tmp_path)
 
-    def forbidden(self, **options):
-        raise PermissionError(13, "Permission denied", "a temporary name")
+    def forbidden(name, *options):
+        raise PermissionError(13, "Permission denied", str(name))
 
-    monkeypatch.setattr(type(path), "touch", forbidden)
-    with pytest.raises(PermissionError, match=f"'{path}'"):
+    monkeypatch.setattr(os, "open", forbidden)
+    with pytest.raises(PermissionError, match=f"Permission denied: '{path}'"):
         write(path)
 
 
-def test_a_second_interrupt_does_not_stop_the_cleaning_up():
-    calls = []
+def test_errors_about_other_files_are_not_changed(path):
+    def write_what_is_not_there():
+        with atomic_write(path) as temporary:
+            temporary.write_bytes(path.with_name("missing").read_bytes())
 
-    def cleanup():
-        calls.append(len(calls))
-        if len(calls) == 1:
-            raise KeyboardInterrupt
+    with pytest.raises(FileNotFoundError, match="missing"):
+        write_what_is_not_there()
 
-    with pytest.raises(KeyboardInterrupt), always_cleaned_up(cleanup):
-        raise ValueError
-    assert calls == [0, 1]
+
+def test_a_new_file(path):
+    with atomic_write(path.with_name("other")) as temporary:
+        temporary.write_text("new")
+    assert path.with_name("other").read_text() == "new"
+    assert sorted(os.listdir(path.parent)) == ["file", "other"]
+
+
+_FULL = """
+import resource, sys
+from nearfar.runtime.atomic_write import atomic_write
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+try:
+    with atomic_write(sys.argv[1]) as temporary:
+        temporary.write_bytes(bytes(10_000))
+except OSError as error:
+    print(error.filename, error.strerror)
+"""
+
+
+def test_a_file_that_may_not_grow_is_named(path):
+    done = subprocess.run(
+        [sys.executable, "-c", _FULL, path], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == f"{path} File too large"
+    assert os.listdir(path.parent) == ["file"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from typing import Any
+
+from nearfar.cli import signals
 
 
 def main() -> None:
@@ -12,7 +12,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character must not lose the result.
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
-    signal.signal(signal.SIGTERM, _exit_on_signal)
+    signals.install()
     try:
         from nearfar.cli.app import app
 
@@ -23,8 +23,3 @@ def main() -> None:
         sys.exit(f"nearfar's command line needs {error.name}: pip install 'nearfar[cli]'")
     except KeyboardInterrupt:
         sys.exit(130)
-
-
-def _exit_on_signal(number: int, _: Any) -> None:
-    """Exit in the usual way, so that temporary files are removed."""
-    sys.exit(128 + number)

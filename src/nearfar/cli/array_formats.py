@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from nearfar.cli.errors import UserError
+from nearfar.cli.errors import UserError, no_file
+from nearfar.cli.packed_files import check_archive, unpacked_copy
 from nearfar.cli.tables import (
     Batch,
     ColumnChoice,
@@ -23,7 +24,6 @@ from nearfar.cli.tables import (
     batch_rows,
     listed,
     reading,
-    temporary_copy,
 )
 
 
@@ -87,7 +87,7 @@ def _open_npz(path: Path, choice: ColumnChoice, scratch: Path | None) -> Iterato
     with (
         zipfile.ZipFile(path) as archive,
         archive.open(f"{name}.npy") as packed,
-        temporary_copy(packed, scratch) as copy,
+        unpacked_copy(path, packed, scratch) as copy,
     ):
         yield ArrayReader(path, choice, scratch, partial(np.load, copy, mmap_mode="r"))
 
@@ -95,8 +95,10 @@ def _open_npz(path: Path, choice: ColumnChoice, scratch: Path | None) -> Iterato
 def load_array(path: Path, name: str | None = None) -> NDArray[Any]:
     """Read an array of an .npy file, or one of an .npz file; never one that runs code."""
     if not path.is_file():
-        raise UserError(f"There is no file {path}.")
+        raise no_file(path)
     with reading(path), path.open("rb") as file:
+        if name is not None:
+            check_archive(path, f"{name}.npy")
         found = np.load(file, allow_pickle=False)
         return np.asarray(found if name is None else found[name])
 

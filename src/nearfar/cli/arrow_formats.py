@@ -20,6 +20,7 @@ import pyarrow.dataset
 import pyarrow.parquet
 
 from nearfar.cli.errors import UserError
+from nearfar.cli.packed_files import check_growth
 from nearfar.cli.tables import (
     Batch,
     ColumnChoice,
@@ -122,6 +123,7 @@ class ParquetReader(ArrowReader):
         self._check_numbers()
         width = len(self.features)
         if self._scratch is None:
+            self._check_growth()
             rows, at_once = max(1, self._file.metadata.num_rows), width
         else:
             rows = batch_rows(self._width)
@@ -133,6 +135,12 @@ class ParquetReader(ArrowReader):
             return
         for group in range(self._file.num_row_groups):
             yield from self._by_columns(group, rows, at_once)
+
+    def _check_growth(self) -> None:
+        """Refuse a file whose rows take much more memory than it has bytes."""
+        width = len(self.features) + len(self.others.names)
+        unpacked = self._file.metadata.num_rows * width * self.dtype.itemsize
+        check_growth(self.path, self.path.stat().st_size, unpacked)
 
     def _page_bytes(self) -> int:
         """Return the size of the largest pages, as far as the sizes of the columns tell."""

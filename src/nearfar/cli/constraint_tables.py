@@ -14,6 +14,7 @@ from nearfar.cli.row_input import InputRows
 from nearfar.cli.table_formats import read_frame
 from nearfar.cli.tables import require_columns
 from nearfar.constraints import Pairs, Triplets
+from nearfar.runtime.quoting import quoted
 from nearfar.typing import Ints, Vector
 
 _TRIPLET = ("anchor", "near", "far")
@@ -100,7 +101,9 @@ def _by_name(part: pl.DataFrame, path: Path, ids: list[str]) -> Ints:
     index = np.array(found, dtype=np.intp).reshape(part.width, len(part)).T
     if (index < 0).any():
         row, column = np.argwhere(index < 0)[0]
-        raise UserError(f"{path} refers to {part[int(row), int(column)]!r}, which names no row.")
+        raise UserError(
+            f"{path} refers to {quoted(part[int(row), int(column)])}, which names no row."
+        )
     return index
 
 
@@ -109,7 +112,7 @@ def _similar(values: pl.Series, path: Path) -> NDArray[np.bool_]:
     unknown = next((word for word in words if word not in _SIMILAR), None)
     if unknown is not None:
         raise UserError(
-            f"{path} has {unknown!r} in column {values.name}; write true or false, or 1 or 0."
+            f"{path} has {quoted(unknown)} in column {values.name}; write true or false, or 1 or 0."
         )
     return np.array([_SIMILAR[word] for word in words], dtype=bool)
 

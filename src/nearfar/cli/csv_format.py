@@ -8,7 +8,7 @@ import io
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -18,6 +18,7 @@ import polars as pl
 import pyarrow as pa
 
 from nearfar.cli.errors import NotNumbersError, UserError
+from nearfar.cli.packed_files import unpacked_copy
 from nearfar.cli.tables import (
     Batch,
     ColumnChoice,
@@ -26,14 +27,21 @@ from nearfar.cli.tables import (
     TableWriter,
     first_line,
     polars_frame,
-    temporary_copy,
 )
+from nearfar.runtime.quoting import quoted
 from nearfar.typing import Matrix
 
 _CSV_BLOCK_BYTES = 1 << 22
 _CSV_MAX_RECORD_BYTES = 1 << 26
 _CSV_TAIL_BYTES = 1 << 12
 _CSV_SNIFFED_BYTES = 1 << 16
+_MARKS = {
+    b"\xff\xfe\0\0": "UTF-32",
+    b"\0\0\xfe\xff": "UTF-32",
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+}
+"""The marks that files of other encodings begin with."""
 _DECIMAL_COMMA = r"^([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)$"
 _HAS_DECIMAL_COMMA = re.compile(rb'(?:^|;)"?[+-]?\d*,\d+"?\r?(?:;|$)', re.MULTILINE)
 
@@ -70,7 +78,7 @@ class CsvReader(TableReader):
             file.seek(self._start)
             sample = file.read(_CSV_SNIFFED_BYTES) if self._separator == ";" else b""
         self._decimal_comma = _HAS_DECIMAL_COMMA.search(sample) is not None
-        self._columns = next(csv.reader(io.StringIO(header, newline=""), delimiter=self._separator))
+        self._columns = self._names(header)
         self.features = choice.features(path, self._columns)
         self.needed = choice.needed
         self.others = pa.schema([(name, pa.string()) for name in choice.others])
@@ -81,18 +89,45 @@ class CsvReader(TableReader):
     def _header(self, file: BinaryIO) -> str:
         """Return the first record, or say what is wrong with it."""
         record = file.readline(_CSV_MAX_RECORD_BYTES)
-        if record.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise UserError(f"{self.path} is in UTF-16; save it in UTF-8.")
+        encoding = next((name for mark, name in _MARKS.items() if record.startswith(mark)), None)
+        if encoding is not None:
+            raise UserError(f"{self.path} is in {encoding}; save it in UTF-8.")
+        if b"\0" in record:
+            raise UserError(
+                f"{self.path} has zero bytes in its first line; save it as text in UTF-8, not in "
+                "UTF-16 or UTF-32."
+            )
         if self._separator == "," and b"," not in record:
             others = [mark for mark in (";", "\t") if mark.encode() in record]
             self._separator = others[0] if others else ","
-        while record.count(b'"') % 2 and len(record) < _CSV_MAX_RECORD_BYTES:
-            if not (more := file.readline(_CSV_MAX_RECORD_BYTES)):
-                break
-            record += more
+        lines, left = [record], _CSV_MAX_RECORD_BYTES - len(record)
+        is_open = record.count(b'"') % 2 == 1
+        while is_open and left > 0 and (more := file.readline(left)):
+            lines.append(more)
+            left -= len(more)
+            is_open ^= more.count(b'"') % 2 == 1
+        record = b"".join(lines)
         if not record.strip():
             raise UserError(f"{self.path} has no header; its first line must name the columns.")
         return record.decode("utf-8-sig")
+
+    def _names(self, header: str) -> list[str]:
+        """Return the names of the columns, or say what is wrong with them."""
+        records = csv.reader(io.StringIO(header, newline=""), delimiter=self._separator)
+        try:
+            names, more = next(records), next(records, None)
+        except csv.Error as error:
+            longest = f"{csv.field_size_limit():,}"
+            raise UserError(
+                f"{self.path} has a column name that is not closed or has more than {longest} "
+                "characters; its first line must name the columns."
+            ) from error
+        if more is not None:
+            raise UserError(
+                f"{self.path} has the line ends of old Macs (CR); save it with those of Unix (LF) "
+                "or Windows (CRLF)."
+            )
+        return names
 
     def _read_batches(self) -> Iterator[Batch]:
         """Yield one batch per block; the total is estimated from the bytes read so far."""
@@ -150,12 +185,14 @@ class CsvReader(TableReader):
     def _explained(self, error: Exception, block: bytes, before: int) -> UserError:
         """Name a row that is too long, columns of text, or the first cell that is not a number."""
         text = io.StringIO(block.decode(errors="replace"), newline="")
-        for row, record in enumerate(csv.reader(text, delimiter=self._separator), start=before):
-            if len(record) > len(self._columns):
-                return UserError(
-                    f"{self.path} has {len(record)} values in row {row} (counting from 0), but "
-                    f"{len(self._columns)} columns."
-                )
+        # The reader refuses long values, whose row then is not checked.
+        with suppress(csv.Error):
+            for row, record in enumerate(csv.reader(text, delimiter=self._separator), start=before):
+                if len(record) > len(self._columns):
+                    return UserError(
+                        f"{self.path} has {len(record)} values in row {row} (counting from 0), but "
+                        f"{len(self._columns)} columns."
+                    )
         try:
             cells = self._parse(block, dict.fromkeys(self.features, pl.String))
         except pl.exceptions.PolarsError:
@@ -168,10 +205,11 @@ class CsvReader(TableReader):
         for column in wrong:
             if column.any():
                 row = int(column.to_numpy().argmax())
+                value = quoted(cells[column.name][row])
                 return NotNumbersError(
-                    f"{self.path} has {cells[column.name][row]!r} in column {column.name}, row "
-                    f"{before + row} (counting from 0), which is not a number. Correct it, or "
-                    "leave out the row or the column."
+                    f"{self.path} has {value} in column {column.name}, row {before + row} "
+                    "(counting from 0), which is not a number. Correct it, or leave out the row or "
+                    "the column."
                 )
         return self._unreadable(before, error)
 
@@ -213,7 +251,7 @@ def _end_of_records(block: bytes) -> int:
 def _open_gzip(
     path: Path, choice: ColumnChoice, scratch: Path | None, *, separator: str
 ) -> Iterator[CsvReader]:
-    with gzip.open(path) as packed, temporary_copy(packed, scratch) as content:
+    with gzip.open(path) as packed, unpacked_copy(path, packed, scratch) as content:
         yield CsvReader(path, choice, separator=separator, content=content)
 
 

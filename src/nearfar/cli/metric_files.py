@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from nearfar.cli.errors import UserError
+from nearfar.cli.errors import UserError, no_file
 from nearfar.cli.table_formats import FORMATS, STREAM, kind_of
 from nearfar.metrics.file_format import read_metadata
 from nearfar.metrics.importance import feature_spreads
@@ -45,7 +45,7 @@ def load_metric(path: Path) -> Metric:
 def is_adapter(path: Path) -> bool:
     """Tell whether a file is an adapter for searches; raise UserError if there is none."""
     if not path.is_file():
-        raise UserError(f"There is no file {path}.")
+        raise no_file(path)
     return kind_of_file(path) == "adapter"
 
 
@@ -143,7 +143,8 @@ def check_output(
     except (OSError, RuntimeError) as error:
         raise UserError(f"{path} is not a valid path: {error}") from error
     if not folder.is_dir():
-        raise UserError(f"There is no folder {path.parent}.")
+        link = f", which {path} is a link to" if path.is_symlink() else ""
+        raise UserError(f"There is no folder {folder if link else path.parent}{link}.")
     if path.exists() and not path.is_file():
         raise UserError(f"{path} is a device or a pipe; name a file.")
     if not os.access(folder, os.W_OK):

@@ -25,6 +25,7 @@ from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
 from nearfar.retrieval import RetrievalAdapter, search
 from nearfar.retrieval.vectors import as_vectors
+from nearfar.runtime.quoting import named
 from nearfar.typing import Floats, Ints
 
 _ROWS_SHOWN = 5
@@ -234,7 +235,7 @@ def _query_rows(row: list[str] | None, asked: InputRows, *, every: bool) -> Ints
     if unknown is not None:
         known = f"rows 0 to {len(asked) - 1}"
         if asked.ids is not None:
-            known = f"{', '.join(asked.ids[:3])}, ..."
+            known = f"{', '.join(map(named, asked.ids[:3]))}, ..."
         raise UserError(f"{asked.name} has no row {unknown!r}; it has {known}.")
     return np.array([numbers[name] for name in row], dtype=np.intp)
 

@@ -30,6 +30,7 @@ from nearfar.columns import Columns
 from nearfar.constraints.supervision import checked_groups
 from nearfar.learners.fitting import LARGEST_VALUE
 from nearfar.metrics.metric import Metric
+from nearfar.runtime.quoting import quoted
 from nearfar.runtime.suggestions import did_you_mean
 from nearfar.typing import Floats, Ints, Vector
 
@@ -233,7 +234,8 @@ def words(column: pl.Series) -> pl.Series:
 
 
 def _check_size(X: Floats, features: Sequence[str], path: Path) -> None:
-    largest = np.abs(X).max(axis=0, initial=0)
+    # Without an array of absolute values, which would take as much memory as X.
+    largest = np.maximum(X.max(axis=0, initial=0), -X.min(axis=0, initial=0))
     large = [
         name for name, size in zip(features, largest, strict=True) if float(size) > LARGEST_VALUE
     ]
@@ -256,7 +258,7 @@ def _numbers(labels: pl.Series) -> NDArray[Any]:
     usable = numbers.is_finite().fill_null(value=False)
     if not usable.all():
         raise UserError(
-            f"Column {labels.name} has {labels.filter(~usable)[0]!r}; the method learns from "
+            f"Column {labels.name} has {quoted(labels.filter(~usable)[0])}; the method learns from "
             "finite numbers."
         )
     return numbers.to_numpy()

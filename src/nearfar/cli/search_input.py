@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from nearfar.cli import options
 from nearfar.cli.array_formats import array_names, load_array
-from nearfar.cli.errors import UserError
+from nearfar.cli.errors import UserError, no_file
 from nearfar.cli.row_input import row_names, words
 from nearfar.cli.streams import shown_name, spooled
 from nearfar.cli.table_formats import (
@@ -228,7 +228,7 @@ def read_search(given: SearchOptions, split: str) -> SearchInput:
     query_ids, document_ids = _ids_or_numbers(asked), _ids_or_numbers(searched)
     unknown: Unknown = "ignore" if given.ignore_unknown else "raise"
     if not qrels.is_file():
-        raise UserError(f"There is no file {qrels}.")
+        raise no_file(qrels)
     try:
         relevance = read_qrels(qrels, query_ids, document_ids, unknown=unknown)
     except ValueError as error:
@@ -270,7 +270,7 @@ def read_vectors(
     """Read vectors of queries or of documents from an array or a table."""
     path = Path(source)
     if not path.is_file():
-        raise UserError(f"There is no file {source}.")
+        raise no_file(source)
     if kind_of(path) in ARRAYS:
         if kind_of(path) == ".npy":
             return VectorTable(load_array(path))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 from typing import TypeVar
 
 import typer
 
 from nearfar.cli.table_formats import STREAM, kind_of_content
+from nearfar.runtime.temporary_files import temporary_folder
 
 _FOLDER = "nearfar-stdin-"
 _FIRST_BYTES = 1 << 12
@@ -27,10 +27,9 @@ def spooled(context: typer.Context, source: Source) -> Source:
         return [spooled(context, each) for each in source]
     if str(source) != STREAM:
         return source
-    folder = tempfile.TemporaryDirectory(prefix=_FOLDER)
-    context.call_on_close(folder.cleanup)
+    folder = context.with_resource(temporary_folder(_FOLDER))
     first = sys.stdin.buffer.read(_FIRST_BYTES)
-    path = Path(folder.name) / f"stdin{kind_of_content(first)}"
+    path = folder / f"stdin{kind_of_content(first)}"
     with path.open("wb") as file:
         file.write(first)
         shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)

@@ -7,7 +7,6 @@ Memory is bounded, whatever the size of the file, if a folder for temporary file
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ import pyarrow as pa
 from nearfar.cli.array_formats import ARRAY_FORMATS
 from nearfar.cli.arrow_formats import ARROW_FORMATS
 from nearfar.cli.csv_format import CSV_FORMATS
-from nearfar.cli.errors import UserError
+from nearfar.cli.errors import UserError, no_file
 from nearfar.cli.recipe_reader import RecipeReader
 from nearfar.cli.tables import (
     ColumnChoice,
@@ -29,7 +28,8 @@ from nearfar.cli.tables import (
     reading,
 )
 from nearfar.cli.terminal import copy_to_stdout
-from nearfar.runtime.atomic_write import always_cleaned_up, atomic_write
+from nearfar.runtime.atomic_write import atomic_write
+from nearfar.runtime.temporary_files import always_cleaned_up, temporary_folder
 
 FORMATS = {known.ending: known for known in (*CSV_FORMATS, *ARROW_FORMATS, *ARRAY_FORMATS)}
 TABLES = tuple(ending for ending, known in FORMATS.items() if not known.is_array)
@@ -60,7 +60,7 @@ def open_table(
     if kind not in FORMATS:
         raise UserError(f"{path} is not in a supported format: {', '.join(FORMATS)}.")
     if not path.is_file():
-        raise UserError(f"There is no file {path}.")
+        raise no_file(path)
     if kind in ARRAYS and (choice.others or choice.drop):
         raise UserError(f"{path} is an array without named columns; use a table to name columns.")
     with ExitStack() as stack:
@@ -165,8 +165,8 @@ def stdout_file(path: Path) -> Iterator[Path]:
     if str(path) != STREAM:
         yield path
         return
-    with tempfile.TemporaryDirectory() as folder:
-        temporary = Path(folder) / "stdout.csv"
+    with temporary_folder() as folder:
+        temporary = folder / "stdout.csv"
         yield temporary
         with temporary.open("rb") as file:
             copy_to_stdout(file)

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import gzip
 import shlex
-import shutil
-import tempfile
 import tokenize
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import polars as pl
@@ -28,6 +27,7 @@ import pyarrow as pa
 from nearfar.cli.errors import NotNumbersError, UserError
 from nearfar.columns import Columns
 from nearfar.metrics.metric import Metric
+from nearfar.runtime.quoting import named, quoted
 from nearfar.runtime.suggestions import did_you_mean
 from nearfar.typing import Floats
 
@@ -112,8 +112,10 @@ class ColumnChoice:
 
     def _check_names(self, path: Path, columns: Sequence[str]) -> None:
         if len(set(columns)) < len(columns):
-            twice = next(name for name in columns if columns.count(name) > 1)
-            raise UserError(f"{path} has several columns named {twice!r}; rename all but one.")
+            twice = Counter(columns).most_common(1)[0][0]
+            raise UserError(
+                f"{path} has several columns named {quoted(twice)}; rename all but one."
+            )
         require_columns(path, columns, [*self.others, *self.drop])
         both = next((name for name in self.drop if name in self.others), None)
         if both is not None:
@@ -122,7 +124,9 @@ class ColumnChoice:
     def _check_needed(self, path: Path, columns: Sequence[str], names: tuple[str, ...]) -> None:
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
-            raise UserError(f"The metric has several features named {twice!r}; name them apart.")
+            raise UserError(
+                f"The metric has several features named {quoted(twice)}; name them apart."
+            )
         missing = [name for name in names if name not in columns]
         if missing:
             raise UserError(f"{path} lacks columns that the metric needs: {listed(missing)}.")
@@ -339,16 +343,6 @@ def batch_rows(width: int) -> int:
 
 
 @contextmanager
-def temporary_copy(source: IO[bytes] | gzip.GzipFile, folder: Path | None) -> Iterator[Path]:
-    """Copy a stream to a temporary file, which can be read from the middle."""
-    with tempfile.TemporaryDirectory(prefix=".nearfar-", dir=folder) as name:
-        target = Path(name) / "copy"
-        with target.open("wb") as file:
-            shutil.copyfileobj(source, file, 1 << 20)
-        yield target
-
-
-@contextmanager
 def reading(path: Path) -> Iterator[None]:
     """Turn errors of libraries into a UserError that names the file."""
     try:
@@ -387,7 +381,7 @@ def listed(names: Sequence[str]) -> str:
     'a, b'
     """
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(name or "''" for name in names[:_MOST_NAMES]) + more
+    return ", ".join(map(named, names[:_MOST_NAMES])) + more
 
 
 def columns_named(names: Sequence[str]) -> str:

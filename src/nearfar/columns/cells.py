@@ -30,6 +30,7 @@ from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
 from nearfar.columns.date_text import parse_date
+from nearfar.runtime.quoting import quoted
 from nearfar.typing import Matrix, Vector
 
 MISSING_WORDS = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "?", "-"})
@@ -97,8 +98,10 @@ def column_values(frame: Any, key: Any) -> Cells:
     array(['Bonn', None], dtype=object)
     """
     column = _column(frame, key)
-    # Structs of polars would become rows of a matrix.
-    values = _objects(column.to_list()) if column.dtype == nw.Struct else column.to_numpy()
+    # Structs of polars would become rows of a matrix, and text an array in which every cell takes
+    # as many bytes as the longest.
+    as_objects = column.dtype in (nw.Struct, nw.String)
+    values = _objects(column.to_list()) if as_objects else column.to_numpy()
     if values.dtype.kind == "m":
         return np.asarray(values / _DAY)
     if values.dtype.kind in "fiubM":
@@ -193,7 +196,7 @@ class CellError(ValueError):
 
     def __init__(self, row: int, value: Any, wanted: str) -> None:
         place = f"in row {row} (counting from 0)"
-        known = f"{value!r} {place} is not {wanted}"
+        known = f"{quoted(value)} {place} is not {wanted}"
         super().__init__(f"the value {place} is missing" if value is None else known)
         self.row, self.value, self.wanted = row, value, wanted
 

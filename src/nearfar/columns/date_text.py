@@ -6,6 +6,8 @@ import re
 from contextlib import suppress
 from datetime import datetime
 
+from nearfar.runtime.quoting import quoted
+
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _NAME = rf"(?P<name>{'|'.join(_MONTHS)})[a-z]*\.?"
 _TIME = r"(?:,?[ T]+(?P<time>\d{1,2}:\d\d(?::\d\d)?)(?: ?(?P<half>[ap])\.?m\.?)?)?"
@@ -46,7 +48,7 @@ def parse_date(text: str, *, month_first: bool = False) -> datetime:
     for form in _FORMS:
         if match := form.fullmatch(text):
             return _date_of(match.groupdict(), month_first)
-    raise ValueError(f"{text!r} is not a date")
+    raise ValueError(f"{quoted(text)} is not a date")
 
 
 def _date_of(parts: dict[str, str | None], month_first: bool) -> datetime:

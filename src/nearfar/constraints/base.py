@@ -19,6 +19,8 @@ from nearfar.typing import Floats, Ints, Vector
 T = TypeVar("T", bound=np.generic)
 
 _BALANCED_GROUPS = 5000
+LARGEST_WEIGHT = 1e100
+"""Squares and sums of larger weights may overflow."""
 
 
 class Constraints(Protocol):
@@ -155,7 +157,9 @@ def checked_rows(index: ArrayLike, width: int, name: str) -> Ints:
     return frozen(rows.astype(np.intp, copy=False))
 
 
-def checked_weights(weight: ArrayLike | None, n: int, name: str) -> Vector | None:
+def checked_weights(
+    weight: ArrayLike | None, n: int, name: str, largest: float = LARGEST_WEIGHT
+) -> Vector | None:
     """Return weights as a frozen array, or raise ValueError."""
     if weight is None:
         return None
@@ -164,6 +168,8 @@ def checked_weights(weight: ArrayLike | None, n: int, name: str) -> Vector | Non
         raise ValueError(f"{name} need one weight each ({n}); got shape {values.shape}.")
     if not (np.isfinite(values).all() and (values >= 0).all()):
         raise ValueError(f"{name} need finite weights of 0 or more.")
+    if (values > largest).any():
+        raise ValueError(f"{name} need weights of at most {largest:g}; divide them by the largest.")
     return frozen(values)
 
 

@@ -12,6 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.model_selection import GroupKFold
 
 from nearfar.constraints.base import (
+    LARGEST_WEIGHT,
     IndexedConstraints,
     checked_rows,
     checked_weights,
@@ -21,6 +22,9 @@ from nearfar.constraints.base import (
 )
 from nearfar.constraints.triplets import Triplets
 from nearfar.typing import Floats, Ints, Vector
+
+_LARGEST_WEIGHT = 0.1 * LARGEST_WEIGHT**0.5
+"""A triplet that two pairs make has the product of their weights."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,7 +64,9 @@ class Pairs(IndexedConstraints):
             )
         object.__setattr__(self, "index", rows)
         object.__setattr__(self, "similar", _checked_flags(similar, len(rows)))
-        object.__setattr__(self, "weight", checked_weights(weight, len(rows), "Pairs"))
+        object.__setattr__(
+            self, "weight", checked_weights(weight, len(rows), "Pairs", _LARGEST_WEIGHT)
+        )
 
     @classmethod
     def from_points(
@@ -92,7 +98,7 @@ class Pairs(IndexedConstraints):
         """
         X, index = distinct_points(points, 2, "Pairs")
         flags = _checked_flags(similar, len(index))
-        weights = checked_weights(weight, len(index), "Pairs")
+        weights = checked_weights(weight, len(index), "Pairs", _LARGEST_WEIGHT)
         different = index[:, 0] != index[:, 1]
         return X, cls(
             index[different], flags[different], None if weights is None else weights[different]
