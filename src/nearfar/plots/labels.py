@@ -16,8 +16,9 @@ LABEL_ID = "label"
 _FONT_SIZE = 8.0
 _PADDING = 1.25
 """Room for a label relative to its size, as other programs draw text in other fonts."""
+_POINTS_PER_INCH = 72
 _MAX_RINGS = 8
-_MAX_RINGS_BESIDE = 3
+_MAX_RINGS_BESIDE = 4
 _DOT = 4.0
 """Half of the size of a point, in pixels."""
 _N_DIRECTIONS = 12
@@ -64,7 +65,7 @@ def place_labels(ax: Any, anchors: Mapping[str, Vector], *, points: Matrix | Non
             short_text(name),
             anchor,
             xytext=(0, 0),
-            textcoords="offset pixels",
+            textcoords="offset points",
             ha="center",
             va="center",
             fontsize=_FONT_SIZE,
@@ -85,7 +86,8 @@ def place_labels(ax: Any, anchors: Mapping[str, Vector], *, points: Matrix | Non
             text.remove()
             continue
         taken.append((center, half))
-        text.set_position(tuple(step))
+        # Not in pixels: SVG has others than the screen.
+        text.set_position(tuple(step * _POINTS_PER_INCH / ax.figure.dpi))
         is_near = not step.any() if points is None else np.all(np.abs(step) <= half + 2 * _DOT)
         text.arrow_patch.set_visible(not is_near)
 

@@ -12,8 +12,10 @@ from nearfar.plots.canvas import MARKERS, PALETTE, hover_id, one_axes, short_tex
 from nearfar.plots.labels import place_labels
 from nearfar.typing import Ints, Matrix
 
-_SIZE = (4.5, 4.2)
-"""Inches, with room for a legend below."""
+_WIDTH = 4.5
+"""Of a figure, in inches."""
+_LEGEND_LINE = 0.21
+"""Height of a line of a legend, in inches."""
 _LEGEND_WIDTH = 46
 """Width of a legend, in characters."""
 _TAIL = 0.02
@@ -21,6 +23,8 @@ _TAIL = 0.02
 _LONG_TAIL = 1.6
 """Points are outside the frame if it would otherwise be this much wider."""
 _MARGIN = 0.12
+_EDGE = 0.02
+"""Distance from the frame to points outside it, relative to its size."""
 _RATIO = 1.15
 """Width of the frame relative to its height."""
 
@@ -73,24 +77,26 @@ class MapPoints:
 
 def draw_map(points: MapPoints) -> Any:
     """Draw points on new axes, with the same scale in both directions, and return the axes."""
-    ax = one_axes(size=_SIZE)
+    columns, n_lines = _legend_shape(points.classes)
+    ax = one_axes(size=(_WIDTH, _WIDTH / _RATIO + n_lines * _LEGEND_LINE))
     low, high = points.limits
-    places = np.clip(points.flat, low, high)
+    inset = _EDGE * (high - low)
+    places = np.clip(points.flat, low + inset, high - inset)
     for place, group, title, hollow in zip(
         places, points.groups, points.titles, points.hollow, strict=True
     ):
-        ax.plot(*place, gid=hover_id(group, title), **_mark(group, hollow))
+        ax.plot(*place, gid=hover_id(group, title), **_mark(group, hollow=hollow))
     ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xticks=[], yticks=[])
     ax.set_aspect("equal", adjustable="box")
     ax.spines[["top", "right"]].set_visible(True)
     ax.spines[:].set(alpha=0.3)
-    if points.classes:
-        _legend(ax, points)
+    if columns:
+        _legend(ax, points.classes, columns)
     place_labels(ax, {name: places[row] for name, row in points.names.items()}, points=places)
     return ax
 
 
-def _mark(group: int, hollow: bool) -> dict[str, Any]:
+def _mark(group: int, *, hollow: bool) -> dict[str, Any]:
     color, marker = PALETTE[group % len(PALETTE)], MARKERS[group % len(MARKERS)]
     return {
         "color": color,
@@ -103,12 +109,20 @@ def _mark(group: int, hollow: bool) -> dict[str, Any]:
     }
 
 
-def _legend(ax: Any, points: MapPoints) -> None:
+def _legend_shape(classes: tuple[str, ...]) -> tuple[int, int]:
+    """Return the numbers of columns and lines of a legend; 0 and 0 if there are no classes."""
+    if not classes:
+        return 0, 0
+    longest = max(len(short_text(name)) for name in classes)
+    columns = max(1, min(5, len(classes), _LEGEND_WIDTH // (longest + 4)))
+    return columns, -(-len(classes) // columns)
+
+
+def _legend(ax: Any, classes: tuple[str, ...], columns: int) -> None:
     """Name the classes in a legend below the map."""
     from matplotlib.lines import Line2D
 
-    names = [short_text(name) for name in points.classes]
-    columns = max(1, min(5, _LEGEND_WIDTH // (max(map(len, names)) + 4)))
-    handles = [Line2D([], [], **_mark(code, False)) for code in range(len(names))]
+    names = [short_text(name) for name in classes]
+    handles = [Line2D([], [], **_mark(code, hollow=False)) for code in range(len(names))]
     place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.02)}
-    ax.legend(handles, names, **place, ncols=columns, frameon=False, fontsize=9, handletextpad=0.2)
+    ax.legend(handles, names, **place, ncols=columns, fontsize=9, handletextpad=0.2)

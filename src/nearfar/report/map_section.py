@@ -22,11 +22,9 @@ from nearfar.typing import Floats, Ints, Matrix
 _MAX_POINTS = 200
 _MAX_CLASSES = len(PALETTE)
 _MAX_NAMES = 12
-_MAX_OBJECT_NAMES = 60
+_MAX_OBJECT_NAMES = 100
 _MAX_JUDGEMENTS = 20_000
-_HOLLOW = (
-    "Hollow marks are rows that the vote of their {} nearest training rows classifies wrongly."
-)
+_HOLLOW = "Hollow marks are rows that their {} nearest training rows classify wrongly."
 
 
 def map_section(study: Study) -> Section:
@@ -199,7 +197,8 @@ def _explained(shown: _Shown, views: list[_View]) -> list[str]:
     study = shown.study
     some = f" of {shown.n_candidates}" if len(shown.rows) < shown.n_candidates else ""
     if study.judgements is not None:
-        text = f"{len(shown.rows)}{some} objects of held-out {study.supervision}, by name."
+        text = f"{len(shown.rows)}{some} objects of held-out {study.supervision}. "
+        text += "Names are there where there is room."
         best = f"the {study.supervision} to learn from hold best"
     else:
         which = "rows" if study.relearn is None else "held-out rows"
@@ -231,12 +230,12 @@ def _held_out(study: Study) -> str:
     if study.relearn is None:
         return (
             "The metric was not learned again for this report. If it was learned from these rows, "
-            "the plots are too optimistic."
+            "the map is too optimistic."
         )
     if study.judgements is not None:
         n_train, n_test = map(len, study.judgement_split)
         return (
-            f"The metric of the plots was learned from {n_train} {study.supervision}; {n_test} are "
+            f"The metric of the map was learned from {n_train} {study.supervision}; {n_test} are "
             "held out. The objects themselves are not held out."
         )
     n_train, n_test = map(len, study.split)

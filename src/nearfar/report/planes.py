@@ -6,13 +6,14 @@ discriminant analysis does not serve here. Its projection is the same after any 
 maps before and after learning would look alike.
 
 With B the scatter between classes (of far and dissimilar rows) and W that within them (of near and
-similar rows), the candidates are the planes of orthonormal V with
+similar rows), the candidates are the planes of
 
-    the largest tr(V'(B + W)V)        the largest tr(V'BV)        the largest tr(V'BV) / tr(V'WV)
+    the leading eigenvectors of B + W, of B, and of W^-1 B (made orthonormal)
 
-They are learned from one half of the training data. The one that does best on the other half is
-learned again from both; of equally good ones, it is the first. Doing best means that the nearest
-rows on the plane have the same class or, with judgements, that most of them hold there.
+and of the first of the last with the widest axis across it. They are learned from one half of the
+training data. The one that does best on the other half is learned again from both; of equally good
+ones, it is the first. Doing best means that the nearest rows on the plane have the same class or,
+with judgements, that most of them hold there.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 from scipy.sparse import coo_array
 
 from nearfar.constraints import Pairs, Triplets, kind_of
@@ -36,7 +38,8 @@ _MAX_AXES = 50
 """Leading principal axes that planes are made of; more would fit noise."""
 _RIDGES = (0.001, 0.1)
 """Added to W, in units of its mean eigenvalue: little for many rows, more for few."""
-_ITERATIONS = 30
+_NARROW = 0.2
+"""Planes on which points spread less than this across, relative to along, are no maps."""
 _NEIGHBORS = 5
 _RELATIVE_ZERO = 1e-9
 
@@ -151,7 +154,10 @@ def _best_plane(
     leading = _principal_axes(centered)
     Z = centered @ leading
     halves = list(_candidates(*scatters(Z, True)))
-    best = 0 if score is None else int(np.argmax([score(Z @ axes) for axes in halves]))
+    best = 0
+    if score is not None:
+        scores = [score(Z @ axes) if _is_wide(Z @ axes) else -np.inf for axes in halves]
+        best = int(np.argmax(scores))
     axes = list(_candidates(*scatters(Z, False)))[best]
     return Plane(center, leading @ _turned(axes, Z))
 
@@ -165,33 +171,24 @@ def _principal_axes(centered: Matrix) -> Matrix:
 def _candidates(between: Matrix, within: Matrix) -> Iterator[Matrix]:
     """Yield orthonormal axes: by the sum of the scatters, by that between, and by their ratio."""
     total = between + within
-    yield _filled(_leading(total, total), total)
-    yield _filled(_leading(between, between), total)
-    unit = (np.trace(within) + _RELATIVE_ZERO * np.trace(between)) / len(within)
+    yield _filled(_leading(total), total)
+    yield _filled(_leading(between), total)
+    unit = (np.trace(within) + _RELATIVE_ZERO * np.trace(total)) / len(within) or 1.0
     for ridge in _RIDGES:
-        damped = within + ridge * unit * np.eye(len(within))
-        yield _filled(_largest_ratio(between, damped), total)
+        found = eigh(between, within + ridge * unit * np.eye(len(within)))[1][:, ::-1]
+        axes = np.linalg.qr(found[:, : _rank(between)])[0]
+        yield _filled(axes, total)
+        yield _filled(axes[:, :1], total)
 
 
-def _largest_ratio(between: Matrix, within: Matrix) -> Matrix:
-    """Return the axes with the largest ratio of traces, by Newton's iteration."""
-    axes = _leading(between, between)
-    for _ in range(_ITERATIONS):
-        below = np.trace(axes.T @ within @ axes)
-        if not below > 0:
-            break
-        ratio = np.trace(axes.T @ between @ axes) / below
-        axes, last = _leading(between - ratio * within, between), axes
-        if np.allclose(axes @ axes.T, last @ last.T, atol=1e-6):
-            break
-    return axes
-
-
-def _leading(matrix: Matrix, between: Matrix) -> Matrix:
-    """Return two leading eigenvectors, or one if rows are different along one line only."""
+def _rank(between: Matrix) -> int:
+    """Return how many axes tell rows apart, at most two."""
     values = np.linalg.eigvalsh(between)
-    n_axes = max(1, min(2, int((values > _RELATIVE_ZERO * values[-1]).sum())))
-    return np.asarray(np.linalg.eigh(matrix)[1][:, ::-1][:, :n_axes])
+    return max(1, min(2, int((values > _RELATIVE_ZERO * values[-1]).sum())))
+
+
+def _leading(scatter: Matrix) -> Matrix:
+    return np.asarray(np.linalg.eigh(scatter)[1][:, ::-1][:, : _rank(scatter)])
 
 
 def _filled(axes: Matrix, total: Matrix) -> Matrix:
@@ -202,6 +199,12 @@ def _filled(axes: Matrix, total: Matrix) -> Matrix:
         return np.column_stack([axes, np.zeros(1)])
     across = np.eye(len(axes)) - axes @ axes.T
     return np.column_stack([axes, np.linalg.eigh(across @ total @ across)[1][:, -1]])
+
+
+def _is_wide(flat: Matrix) -> bool:
+    """Tell whether points do not lie almost on a line."""
+    values = np.linalg.eigvalsh(flat.T @ flat)
+    return bool(values[0] > _NARROW**2 * values[1])
 
 
 def _turned(axes: Matrix, Z: Matrix) -> Matrix:
