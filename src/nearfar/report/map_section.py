@@ -149,8 +149,9 @@ class _View:
         if study.labels is not None:
             n_wrong, n = int(self.points.hollow.sum()), len(self.points.hollow)
             parts.append(f"{n_wrong} of {n} rows are classified wrongly")
-        if self.points.n_outside:
-            parts.append(f"{self.points.n_outside} far outside are drawn at the edge")
+        if n := self.points.n_outside:
+            far = "one that is far outside is" if n == 1 else f"{n} that are far outside are"
+            parts.append(f"{far} drawn at the edge")
         return f"{'; '.join(parts)}."
 
 

@@ -12,11 +12,11 @@ def usage_section(study: Study) -> Section:
     """Return code that loads the metric, and maps rows."""
     file = study.metric_file or "metric.safetensors"
     rows = "X" if study.metric.columns is None else "table"
-    kind = "" if rows == "X" else " of a pandas or polars DataFrame"
+    what = "compare these rows by" if rows == "X" else "rows of a DataFrame, to compare by"
     python = (
         "from nearfar import Metric\n\n"
         f"metric = Metric.load({file!r})\n"
-        f"mapped = metric.transform({rows})   # compare these rows{kind} by Euclidean distance\n"
+        f"mapped = metric.transform({rows})   # {what} Euclidean distance\n"
         f"metric.distances({rows}, {'Y' if rows == 'X' else 'other'})\n"
     )
     name, source = shlex.quote(file), shlex.quote(study.source or "table.csv")
