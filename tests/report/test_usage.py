@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -26,8 +27,7 @@ def report(*arguments):
     options = ["--method", "lda", "--folds", "2", "--no-classifiers", "--out", "page.html"]
     result = CliRunner().invoke(app, ["report", *arguments, *options])
     assert result.exit_code == 0, result.output
-    with open("page.html", encoding="utf-8") as file:
-        return file.read()
+    return Path("page.html").read_text(encoding="utf-8")
 
 
 def code_below(page, title):

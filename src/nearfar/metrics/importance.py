@@ -142,7 +142,8 @@ def column_shares(shares: ArrayLike, columns: Sequence[str]) -> tuple[tuple[str,
         raise ValueError(f"{len(values)} features need one column each; got {len(columns)}.")
     names = tuple(dict.fromkeys(columns))
     number = {name: place for place, name in enumerate(names)}
-    return names, np.bincount([number[name] for name in columns], values)
+    sums = np.bincount([number[name] for name in columns], values)
+    return names, np.asarray(sums, dtype=np.float64)
 
 
 def leading_directions(

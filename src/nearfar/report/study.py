@@ -153,7 +153,7 @@ class Study:
 
     def row_name(self, row: int | np.integer[Any]) -> str:
         """Return the id of a row, or its number."""
-        return str(row) if self.ids is None else self.ids[row]
+        return str(row) if self.ids is None else self.ids[int(row)]
 
     def row_title(self, row: int) -> str:
         """Return the text of a row, its id, or its number; and its class."""
