@@ -104,12 +104,13 @@ def test_an_adapter_that_changes_nothing_is_noted(run: Any, weights: Floats) -> 
 
 def test_search_report_writes_a_page_and_runs(run: Any, weights: Floats, adapting: Any) -> None:
     adapting(weights)
-    text = run("search-report", *INPUT, "--run-out", "run.trec").stdout
+    text = run("search-report", *INPUT, "--run-out", "run.trec", "--title", "Our search").stdout
     assert "It helps: nDCG@10" in text
     assert "The best order of the first 100 results would have nDCG@10" in text
     assert "Report written to d.html" in text
     page = Path("d.html").read_text(encoding="utf-8")
     assert "nearfar search-report q.npz d.npz --qrels qrels.txt --run-out run.trec" in page
+    assert "<h1>Our search</h1>" in page
 
 
 def test_runs_have_the_figures_of_the_report(document: Any, weights: Floats, adapting: Any) -> None:

@@ -26,6 +26,20 @@ class TestImportances:
         assert labels == frame.columns[order[:4]].tolist()
         assert ax.get_xlabel() == "share of the mean squared distance"
 
+    def test_columns_have_the_sums_of_their_features(self):
+        columns = ["a", "b", *["c"] * 11]
+        ax = plots.importances(PLAIN, X, n_features=2, columns=columns)
+        shares = feature_importances(PLAIN, X)
+        sums = {"a": shares[0], "b": shares[1], "c": shares[2:].sum()}
+        order = sorted(sums, key=lambda name: -abs(sums[name]))
+        labels = [label.get_text() for label in ax.get_yticklabels()]
+        assert labels == order[:2]
+        widths = [bar.get_width() for bar in ax.patches]
+        np.testing.assert_allclose(widths, [sums[name] for name in order[:2]])
+        assert ax.get_title() == f"the other 1 columns: {100 * sums[order[2]]:.0f} %"
+        with pytest.raises(ValueError, match="13 features need one column each; got 2"):
+            plots.importances(PLAIN, X, columns=["a", "b"])
+
     def test_all_features_and_without_points(self):
         ax = plots.importances(PLAIN)
         np.testing.assert_allclose(

@@ -109,14 +109,25 @@ def test_code_is_copied_or_selected(browser, report_file, permitted):
     page.close()
 
 
-def test_the_class_under_the_pointer_is_named(browser, report_file):
+def test_the_row_under_the_pointer_is_named(browser, report_file):
     page = browser.new_page(viewport={"width": 1200, "height": 900}, offline=True)
     page.goto(report_file("many").as_uri())
-    figure = page.locator("figure").first
-    figure.locator(".hover use").first.hover(force=True)
-    shown = figure.locator("output").text_content()
-    assert shown in figure.locator(".hover title").all_text_contents()
-    assert figure.locator(".hover.faded").count() == 39
+    before, after = (page.locator("figure").nth(number) for number in range(2))
+    point = before.locator(".hover").first
+    point.locator("use").hover(force=True)
+    shown = before.locator("output").text_content()
+    assert shown in before.locator(".hover title").all_text_contents()
+    assert re.match(r"the text of row \d+, of some length \[\d\d: the name", shown)
+    assert after.locator("output").text_content() == ""
+    for figure in (before, after):
+        count = figure.locator(".hover").count()
+        faded = figure.locator(".hover.faded").count()
+        assert 0 < faded < count
+    group = point.get_attribute("data-group")
+    assert page.locator(f".hover.faded[data-group='{group}']").count() == 0
+    page.locator("h1").hover()
+    page.locator("figure svg").first.hover(position={"x": 2, "y": 2})
+    assert page.locator(".hover.faded").count() == 0
     page.close()
 
 

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_wine
 
-from nearfar import Metric
+from nearfar import BoostMetric, Metric, compare
 from nearfar.neighbors import kneighbors
 from nearfar.report import Study, write_report
 from nearfar.report.page import render
+from nearfar.runtime.notes import Note
 from studies import KINDS, boost, wine_study
 
 
@@ -57,7 +58,7 @@ def test_sections(report_file):
     assert headings == [
         "Does learning help?",
         "Which classes are confused",
-        "Plots",
+        "Rows on a map",
         "Neighbours before and after",
         "Which features matter",
         "The data",
@@ -104,17 +105,43 @@ def test_long_tables_are_folded(report_file):
     assert few.count('class="matrix"') == 2
 
 
-def test_classes_without_a_label_have_a_title(report_file):
-    figures = re.findall(r"<svg.*?</svg>", report_file("many").read_text(), re.DOTALL)
-    for figure in figures[:2]:
-        titles = re.findall(r'<g class="hover"><title>(.*?)</title>', figure)
-        assert sorted(titles) == [f"{c:02}: the name of a class" for c in range(40)]
-        assert 4 < figure.count('<g class="label"') <= 8
-
-
 def test_shares_that_cancel_are_explained(report_file):
     assert "features mostly cancel each other" in report_file("many").read_text()
     assert "features mostly cancel each other" not in report_file("table").read_text()
+
+
+def test_curves_are_in_the_appendix(report_file):
+    text = report_file("table").read_text()
+    before, appendix = text.split('<section id="appendix">')
+    for caption in ("how often the k-th nearest neighbour", "The fit, iteration by iteration."):
+        assert caption not in before
+        assert caption in appendix
+
+
+def test_notes_are_at_the_top_with_warnings_first():
+    notes = [Note("Took 3 columns."), Note("id leaks <the> label.", warning=True)]
+    header = render(wine_study(findings=[*notes, *notes], relearn=None)).split("</header>")[0]
+    shown = re.findall(r"<li( class=\"warning\")?>(.*?)</li>", header.split("<nav")[0])
+    assert shown == [
+        (' class="warning"', "id leaks &lt;the&gt; label."),
+        ("", "Took 3 columns."),
+    ]
+
+
+def test_findings_of_the_comparison_are_at_the_top():
+    ticks = iter(range(10**6))
+    X, y = load_wine(return_X_y=True)
+    comparison = compare(X, y, [BoostMetric(max_iter=3)], cv=5, budget=60, clock=ticks.__next__)
+    (finding,) = comparison.findings
+    page = render(wine_study(comparison=comparison, relearn=None))
+    assert finding.text in page.split("</header>")[0]
+    assert page.count(finding.text) == 1
+
+
+def test_title():
+    page = render(wine_study(title="Three <growers>", relearn=None))
+    assert "<title>Three &lt;growers&gt;</title>" in page
+    assert "<h1>Three &lt;growers&gt;</h1>" in page
 
 
 def test_appendix(report_file):
@@ -157,7 +184,7 @@ def test_names_are_no_mathematics(report_file):
 
 
 def test_what_is_held_out_is_said(report_file):
-    assert "held-out rows along the two axes" in report_file("table").read_text()
+    assert "54 held-out rows." in report_file("table").read_text()
     taken = report_file("gated").read_text()
     assert "eld-out" not in taken
     assert "was not learned again for this report" in taken

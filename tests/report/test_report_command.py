@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import polars as pl
 import pytest
@@ -48,11 +50,30 @@ class TestCommand:
         assert (tmp_path / "iris.html").exists()
         assert Metric.load("iris-metric.safetensors").n_features == 4
 
-    def test_the_appendix_says_what_columns_became(self, run, tmp_path):
-        customers().write_csv(tmp_path / "customers.csv")
-        run("customers.csv", "--label", "segment", "--method", "lda", "--folds", 2)
+    def test_what_columns_became(self, run, tmp_path):
+        table = customers()
+        table = table.with_columns(leak=pl.col("segment").cast(pl.Categorical).to_physical())
+        table = table.with_columns(
+            segment=pl.when(pl.int_range(pl.len()) > 3).then(pl.col("segment"))
+        )
+        pl.concat([table, table[-40:]]).write_csv(tmp_path / "customers.csv")
+        options = ["--label", "segment", "--method", "lda", "--folds", 2, "--title", "Whom to call"]
+        printed = run("customers.csv", *options, "--json")
         page = (tmp_path / "customers.html").read_text()
-        assert "left out customer_id (looks like ids)" in page
+        header, rest = page.split("</header>")
+        notes = json.loads(printed.stdout)["notes"]
+        assert "leaks the label" in notes[0]
+        for text in (
+            "leaks the label",
+            "Left out 4 rows without a label",
+            "left out customer_id (looks like ids)",
+            "rows are equal to earlier rows",
+        ):
+            assert text in header
+            assert any(text in note for note in notes)
+        assert "left out customer_id (looks like ids)" in rest
+        assert "<h1>Whom to call</h1>" in header
+        assert "Which columns matter" in page
 
     def test_without_time(self, run, tmp_path):
         result = run("iris", "--budget", "0s", "--folds", 2, code=2)

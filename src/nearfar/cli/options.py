@@ -86,6 +86,7 @@ FreeText = Annotated[
         help="Columns of free text to use, as TF-IDF reduced by an SVD; repeatable.",
     ),
 ]
+Title = Annotated[str | None, typer.Option(help="Heading of the report [default: SOURCE].")]
 Show = Annotated[str | None, typer.Option(help="Column to show for each row.")]
 ShowOrText = Annotated[
     str | None, typer.Option("--show", "--text", help="Column to show for each row.")

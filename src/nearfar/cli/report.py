@@ -17,10 +17,12 @@ from nearfar.cli.errors import UserError
 from nearfar.cli.fit_checkpoint import FitCheckpoint
 from nearfar.cli.method_options import Goal, MethodChoice, MethodFit, find_method, fit_method
 from nearfar.cli.metric_files import check_metric_output, check_output, load_metric, save_metric
+from nearfar.cli.reading_code import reading_code
 from nearfar.cli.row_input import InputRows
+from nearfar.cli.streams import shown_name
 from nearfar.cli.supervised_input import SupervisedInput
-from nearfar.cli.table_formats import stem_of
-from nearfar.cli.terminal import bars, command, convergence_notes, say, show_json
+from nearfar.cli.table_formats import FORMATS, kind_of, stem_of
+from nearfar.cli.terminal import bars, command, convergence_notes, kept_notes, say, show_json
 from nearfar.comparison import Comparison, Method
 from nearfar.comparison.method_results import NO_TIME
 from nearfar.comparison.wording import described
@@ -38,6 +40,7 @@ def report(
     context: typer.Context,
     data: SupervisedInput,
     *,
+    title: options.Title = None,
     show: options.Show = None,
     image_shape: options.ImageShape = None,
     method: options.Method = None,
@@ -88,13 +91,15 @@ def report(
             chosen = choose_subject(comparison, choice, wanted)
             share = None if limit is None else max(limit * _SHARE_OF_FIT, _SHORTEST_FIT)
             subject = _learn(rows, known, chosen, metric_path, kept, share)
-        subject["command"] = command_line(context)
+        subject |= {"command": command_line(context), "title": title or ""}
+        subject |= _source(data.source)
         study = _study(rows, known, comparison, shape, testing.seed, subject)
         with bars() as shown, convergence_notes():
             write_report(path, study, progress=shown.update)
     if json:
         written = {"report": str(path), "metric": study.metric_file, "method": study.method}
-        show_json(written | {"comparison": comparison.to_dict()})
+        notes = [each.text for each in study.notes_on_top]
+        show_json(written | {"notes": notes, "comparison": comparison.to_dict()})
         return
     say(comparison.verdict)
     say(f"Report on {study.method} written to {path}")
@@ -122,8 +127,15 @@ def _study(
         image_shape=shape,
         random_state=seed,
         notes=() if rows.columns is None else [("Columns", str(rows.columns))],
+        findings=tuple(kept_notes()),
         **subject,
     )
+
+
+def _source(source: str) -> dict[str, Any]:
+    """Return what a report says about where the rows are."""
+    is_file = kind_of(Path(source)) in FORMATS
+    return {"source": shown_name(source) if is_file else "", "rows_code": reading_code(source)}
 
 
 @dataclass(frozen=True)

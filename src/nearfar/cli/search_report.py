@@ -14,7 +14,7 @@ from nearfar.cli.errors import UserError
 from nearfar.cli.metric_files import check_output, load_adapter
 from nearfar.cli.search_input import SearchInput, SearchOptions, SplitName, read_search
 from nearfar.cli.table_formats import FORMATS, kind_of, stem_of
-from nearfar.cli.terminal import command, say, show_json
+from nearfar.cli.terminal import command, kept_notes, say, show_json
 from nearfar.report import SearchStudy, write_search_report
 from nearfar.retrieval import RetrievalAdapter, SearchComparison, write_run
 
@@ -42,6 +42,9 @@ def search_report(
             help="Report on this adapter instead of learning one. Judge it by searches that it was "
             "not learned from.",
         ),
+    ] = None,
+    title: Annotated[
+        str | None, typer.Option(help="Heading of the report [default: DOCUMENTS].")
     ] = None,
     json: options.Json = False,
 ) -> None:
@@ -74,13 +77,16 @@ def search_report(
         data.document_names,
         command_line(context),
         [("Random seed", str(search.seed)), *facts.items()],
+        title or "",
+        tuple(kept_notes()),
     )
     write_search_report(path, study)
     if run_out is not None:
         _write_runs(run_out, data, found)
     if json:
         written = {"report": str(path), "runs": [str(run) for run in runs]}
-        show_json(written | {"comparison": found.to_dict()})
+        notes = [each.text for each in study.findings]
+        show_json(written | {"notes": notes, "comparison": found.to_dict()})
         return
     say(found.verdict.headline)
     say(found.notes[-1])

@@ -16,6 +16,7 @@ uncorrelated, and units still do not matter.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -113,6 +114,36 @@ def feature_importances(
         P = Z @ metric.L.T
         contributions = np.einsum("kj,kj->j", metric.L, P.T @ Z / len(Z))
     return contributions / _total(contributions)
+
+
+def column_shares(shares: ArrayLike, columns: Sequence[str]) -> tuple[tuple[str, ...], Vector]:
+    """Add up the shares of the features that are from the same column.
+
+    Parameters
+    ----------
+    shares : array-like of shape (n_features,)
+    columns : sequence of str
+        The column of each feature, such as `nearfar.columns.Columns.sources`.
+
+    Returns
+    -------
+    names : tuple of str
+        The columns, in order.
+    shares : array of shape (n_columns,)
+
+    Examples
+    --------
+    >>> from nearfar.metrics.importance import column_shares
+    >>> column_shares([0.5, 0.2, 0.3], ["plan", "age", "plan"])
+    (('plan', 'age'), array([0.8, 0.2]))
+    """
+    values = np.asarray(shares, dtype=np.float64)
+    if len(columns) != len(values):
+        raise ValueError(f"{len(values)} features need one column each; got {len(columns)}.")
+    names = tuple(dict.fromkeys(columns))
+    number = {name: place for place, name in enumerate(names)}
+    sums = np.bincount([number[name] for name in columns], values)
+    return names, np.asarray(sums, dtype=np.float64)
 
 
 def leading_directions(

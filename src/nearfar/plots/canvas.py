@@ -35,6 +35,8 @@ PALETTE = (
 METHOD_PALETTE = ("#149954", "#808890", "#c2479b", "#8a8a00", "#008b9e")
 MARKERS = "os^DvPX<>*"
 NEUTRAL = "0.5"
+HOVER_ID = "hover:"
+"""How the ids in SVG of points begin that have a title; see `hover_id`."""
 _MAX_NAME_LENGTH = 24
 _AXES_INCHES = (4.5, 3.5)
 _PAD_INCHES = 0.08
@@ -84,6 +86,18 @@ def short_text(name: str) -> str:
     """
     long = len(name) > _MAX_NAME_LENGTH
     return as_text(f"{name[: _MAX_NAME_LENGTH - 1]}…" if long else name)
+
+
+def hover_id(group: int, title: str) -> str:
+    """Return the id in SVG of points with a title; those of a group belong together.
+
+    Examples
+    --------
+    >>> from nearfar.plots.canvas import hover_id
+    >>> hover_id(2, "setosa")
+    'hover:2:setosa'
+    """
+    return f"{HOVER_ID}{group}:{title}"
 
 
 def check_finite(X: ArrayLike) -> Floats:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nearfar.metrics.importance import feature_importances, feature_names
+from nearfar.metrics.importance import column_shares, feature_importances, feature_names
 from nearfar.metrics.metric import Metric
 from nearfar.plots.canvas import METHOD_PALETTE, one_axes, short_text
 from nearfar.runtime.parameters import check_parameters, integer
@@ -17,7 +18,12 @@ _LARGEST_SUM = 2.0
 
 
 def importances(
-    metric: Metric, X: ArrayLike | None = None, *, n_features: int = 15, ax: Any = None
+    metric: Metric,
+    X: ArrayLike | None = None,
+    *,
+    n_features: int = 15,
+    columns: Sequence[str] | None = None,
+    ax: Any = None,
 ) -> Any:
     """Draw the share of the mean squared distance that each feature contributes.
 
@@ -38,6 +44,9 @@ def importances(
         features.
     n_features : int, default=15
         Number of features to draw: those with the largest shares in absolute value.
+    columns : sequence of str, optional
+        The column of each feature. Columns are drawn instead of features, with the sums of their
+        shares.
     ax : Axes, optional
 
     Returns
@@ -54,7 +63,9 @@ def importances(
     """
     check_parameters({"n_features": integer(at_least=1)}, {"n_features": n_features})
     shares = feature_importances(metric, X)
-    names = feature_names(metric)
+    names, what = feature_names(metric), "features"
+    if columns is not None:
+        (names, shares), what = column_shares(shares, columns), "columns"
     order = np.argsort(-np.abs(shares), kind="stable")
     shown, others = order[:n_features], order[n_features:]
     label = "share of diag(M)" if X is None else "share of the mean squared distance"
@@ -70,6 +81,6 @@ def importances(
     ax.set_yticks(np.arange(len(shown)), [short_text(names[j]) for j in shown])
     ax.set_ylim(len(shown) - 0.4, -0.6)
     ax.set_xlabel(label)
-    title = f"the other {len(others)} features: {100 * shares[others].sum():.0f} %"
+    title = f"the other {len(others)} {what}: {100 * shares[others].sum():.0f} %"
     ax.set_title(title if len(others) else "")
     return ax

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nearfar.plots.canvas import short_text
-from nearfar.typing import Vector
+from nearfar.typing import Matrix, Vector
 
 LABEL_ID = "label"
 """The id in SVG of a label that lies on points."""
@@ -16,22 +16,30 @@ LABEL_ID = "label"
 _FONT_SIZE = 8.0
 _PADDING = 1.25
 """Room for a label relative to its size, as other programs draw text in other fonts."""
+_POINTS_PER_INCH = 72
 _MAX_RINGS = 8
+_MAX_RINGS_BESIDE = 4
+_DOT = 4.0
+"""Half of the size of a point, in pixels."""
 _N_DIRECTIONS = 12
 _LEADER = {"arrowstyle": "-", "linewidth": 0.6, "alpha": 0.6, "shrinkA": 0, "shrinkB": 0}
 
 
-def place_labels(ax: Any, anchors: Mapping[str, Vector]) -> None:
+def place_labels(ax: Any, anchors: Mapping[str, Vector], *, points: Matrix | None = None) -> None:
     """Write names near points of an axes whose limits are final.
 
     A name is at its point or, if another name is there, as near to it as possible with a line to
     the point. A name without a free place is left out.
+
+    If all points are given, names are beside their own one, and cover none.
 
     Parameters
     ----------
     ax : Axes
     anchors : mapping of str to array of shape (2,)
         Points in the coordinates of the data, by name. The first names have the best places.
+    points : array of shape (n_points, 2), optional
+        Points that names must not cover.
 
     Examples
     --------
@@ -50,12 +58,14 @@ def place_labels(ax: Any, anchors: Mapping[str, Vector]) -> None:
     ax.figure.draw_without_rendering()
     frame = ax.get_window_extent()
     taken: list[tuple[Vector, Vector]] = []
+    if points is not None:
+        taken = [(center, np.full(2, _DOT)) for center in ax.transData.transform(points)]
     for name, anchor in anchors.items():
         text = ax.annotate(
             short_text(name),
             anchor,
             xytext=(0, 0),
-            textcoords="offset pixels",
+            textcoords="offset points",
             ha="center",
             va="center",
             fontsize=_FONT_SIZE,
@@ -67,7 +77,7 @@ def place_labels(ax: Any, anchors: Mapping[str, Vector]) -> None:
         half = _PADDING * np.array([box.width, box.height]) / 2
         point = ax.transData.transform(anchor)
         low, high = np.array([frame.x0, frame.y0]) + half, np.array([frame.x1, frame.y1]) - half
-        for step in _steps(box.height):
+        for step in _steps(box.height) if points is None else _steps_beside(half):
             center = point + step
             inside = bool(np.all((low <= center) & (center <= high)))
             if inside and all(np.any(np.abs(center - c) >= half + h) for c, h in taken):
@@ -76,8 +86,10 @@ def place_labels(ax: Any, anchors: Mapping[str, Vector]) -> None:
             text.remove()
             continue
         taken.append((center, half))
-        text.set_position(tuple(step))
-        text.arrow_patch.set_visible(bool(step.any()))
+        # Not in pixels: SVG has others than the screen.
+        text.set_position(tuple(step * _POINTS_PER_INCH / ax.figure.dpi))
+        is_near = not step.any() if points is None else np.all(np.abs(step) <= half + 2 * _DOT)
+        text.arrow_patch.set_visible(not is_near)
 
 
 def _steps(height: float) -> Iterator[Vector]:
@@ -86,6 +98,13 @@ def _steps(height: float) -> Iterator[Vector]:
     for ring in range(1, _MAX_RINGS + 1):
         for angle in np.linspace(0, 2 * np.pi, _N_DIRECTIONS, endpoint=False) + np.pi / 2:
             yield 1.2 * height * ring * np.array([1.5 * np.cos(angle), np.sin(angle)])
+
+
+def _steps_beside(half: Vector) -> Iterator[Vector]:
+    """Yield places around a point, for a label of some size: first beside it, then farther."""
+    for ring in range(1, _MAX_RINGS_BESIDE + 1):
+        for side in ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1)):
+            yield np.array(side) * (half + 1.2 * _DOT + (ring - 1) * half[1])
 
 
 def _box(ax: Any) -> dict[str, Any] | None:

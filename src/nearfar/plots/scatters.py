@@ -19,13 +19,11 @@ from nearfar.plots.canvas import (
     Classes,
     check_finite,
     grid,
+    hover_id,
     short_text,
 )
 from nearfar.plots.labels import place_labels
 from nearfar.typing import Floats, Ints
-
-HOVER_ID = "hover:"
-"""How the ids in SVG of the points of a class begin; the name of the class follows."""
 
 _MAX_POINTS = 2000
 _N_LABELLED = 8
@@ -220,7 +218,7 @@ class _View:
                     number = colored.index(code)
                     style = _dots(MARKERS[number]) | {"color": PALETTE[number]}
                 if len(points) or len(colored) == len(classes):
-                    gid = f"{HOVER_ID}{name}"
+                    gid = hover_id(code, name)
                     ax.scatter(*points.T, label=short_text(name), gid=gid, **style)
         self._label(ax, classes)
 

@@ -1,4 +1,4 @@
-"""The appendix: what it takes to do the same again, and the tests."""
+"""The appendix: what it takes to do the same again, the tests, and curves."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from importlib.metadata import PackageNotFoundError, version
 
 from nearfar.comparison import Comparison
 from nearfar.report.blocks import Block, Code, Facts, Section, Table
+from nearfar.report.curves import curve_figures
 from nearfar.report.study import Study
 
 _PACKAGES = ("nearfar", "numpy", "scipy", "scikit-learn", "matplotlib")
 
 
 def appendix_section(study: Study) -> Section:
-    """Return the command, seed, versions, parameters, preparation of the data, and p-values."""
+    """Return what it takes to do the same again, p-values and curves."""
     blocks: list[Block] = []
     if study.command:
         blocks.append(Code("Command", study.command))
@@ -31,6 +32,7 @@ def appendix_section(study: Study) -> Section:
         blocks.append(Code("Parameters", call))
     if study.comparison is not None:
         blocks.append(_tests(study, study.comparison))
+    blocks.append(curve_figures(study))
     return Section("Appendix", "appendix", blocks)
 
 

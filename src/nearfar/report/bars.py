@@ -19,7 +19,7 @@ def comparison_section(study: Study) -> Section:
     """Return the verdict in words, bars for each goal, and the table."""
     comparison = study.comparison
     assert comparison is not None
-    blocks: list[Block] = [Text(comparison.verdicts)]
+    blocks: list[Block] = [Text(comparison.recommendations)]
     bars = [_bars(study, comparison, goal) for goal in study.compared_goals]
     blocks += [block for block in bars if block.groups]
     explanations = [measure.explanation for measure in measures_for(study.supervision)]

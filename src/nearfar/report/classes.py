@@ -24,7 +24,7 @@ def classes_section(study: Study) -> Section:
     before, after, basis = _losses(study)
     blocks: list[Block] = [_errors_by_class(study, labels, before, after, basis)]
     actual = labels[study.split[1]]
-    found = {name: study.predicted(metric) for name, metric in study.metrics.items()}
+    found = study.predicted_classes
     names = np.unique(labels)
     if len(names) <= _MAX_MATRIX_CLASSES:
         for name in (study.method, study.baseline):

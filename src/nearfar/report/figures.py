@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from nearfar.plots.canvas import HOVER_ID
 from nearfar.plots.labels import LABEL_ID
-from nearfar.plots.scatters import HOVER_ID
 
 # Drawn in this unused colour, then replaced by the page's own text colour.
 _TEXT_COLOR = "#0a0b0c"
@@ -32,7 +32,7 @@ _STYLE: Any = {
 def svgs(draw: Callable[[], Any], label: str, prefix: str) -> list[str]:
     """Draw figures and return each as an SVG element.
 
-    The names of classes become titles of their points, which browsers show under the pointer.
+    Points with a `hover_id` get their titles, which browsers show under the pointer.
 
     Parameters
     ----------
@@ -70,7 +70,8 @@ def _inline(document: str, label: str, prefix: str) -> str:
     text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     # matplotlib writes lines of length zero as paths without d, which HTML does not allow.
     text = re.sub(r"<path(?![^>]*\bd=)[^>]*/>", "", text)
-    text = re.sub(rf'<g id="{HOVER_ID}([^"]*)">', r'<g class="hover"><title>\1</title>', text)
+    titled = r'<g class="hover" data-group="\1"><title>\2</title>'
+    text = re.sub(rf'<g id="{HOVER_ID}(\d+):([^"]*)">', titled, text)
     text = text.replace(f'<g id="{LABEL_ID}">', '<g class="label">')
     used = set(re.findall(r'(?:xlink:href="#|url\(#)([^")]+)', text))
     text = re.sub(

@@ -10,7 +10,7 @@ import numpy as np
 
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
-from nearfar.report.blocks import Neighbor, Queries, Query, Section, Text, shortened
+from nearfar.report.blocks import Neighbor, Queries, Query, Section, Text
 from nearfar.report.study import Study
 from nearfar.typing import Floats
 
@@ -28,7 +28,7 @@ def neighbors_section(study: Study) -> Section:
     picture = _pictures(study)
     queries = [
         Query(
-            _named(study, row),
+            study.row_title(row),
             {
                 name: _neighbors(study, metric, row, n_neighbors, picture)
                 for name, metric in study.metrics.items()
@@ -47,7 +47,7 @@ def _neighbors(
     found = kneighbors(metric, study.X[train], study.X[[row]], n_neighbors=n_neighbors)[1][0]
     return [
         Neighbor(
-            _named(study, int(other)) if study.image_shape is None else _class_name(study, other),
+            study.row_title(int(other)) if study.image_shape is None else _class_name(study, other),
             picture(int(other)),
             None if study.labels is None else bool(study.labels[other] == study.labels[row]),
         )
@@ -55,18 +55,9 @@ def _neighbors(
     ]
 
 
-def _named(study: Study, row: int) -> str:
-    """Return the text of a row on one line, its id, or its number; and its class."""
-    if study.texts is not None:
-        name = shortened(study.texts[row])
-    else:
-        name = f"row {row}" if study.ids is None else study.ids[row]
-    return name if study.labels is None else f"{name} [{study.labels[row]}]"
-
-
 def _class_name(study: Study, row: int) -> str:
     """Return what to write below a picture: its class, or what names the row."""
-    return _named(study, row) if study.labels is None else str(study.labels[row])
+    return study.row_title(row) if study.labels is None else str(study.labels[row])
 
 
 def _pictures(study: Study) -> Callable[[int], str]:

@@ -30,15 +30,22 @@ for (const label of document.querySelectorAll("svg .label")) {
   label.classList.add("halo");
 }
 
-// The class under the pointer, or under a finger, is named below the figure, and others fade.
-for (const figure of document.querySelectorAll("figure")) {
-  const output = figure.querySelector("output");
-  if (!output) continue;
-  figure.addEventListener("pointerover", (event) => {
-    const group = event.target.closest(".hover");
-    for (const other of figure.querySelectorAll(".hover")) {
-      other.classList.toggle("faded", group !== null && other !== group);
+// What is under the pointer, or under a finger, is named below the figure. Points of the same class
+// in the figures beside it stay, and others fade.
+for (const figures of document.querySelectorAll(".figures")) {
+  const points = figures.querySelectorAll(".hover");
+  if (!points.length) continue;
+  const several = new Set([...points].map((point) => point.dataset.group)).size > 1;
+  figures.addEventListener("pointerover", (event) => {
+    const point = event.target.closest(".hover");
+    for (const other of several ? points : []) {
+      const fades = point !== null && other.dataset.group !== point.dataset.group;
+      other.classList.toggle("faded", fades);
     }
-    output.textContent = group ? group.querySelector("title").textContent : "";
+    const figure = event.target.closest("figure");
+    for (const output of figures.querySelectorAll("output")) {
+      const here = point !== null && figure.contains(output);
+      output.textContent = here ? point.querySelector("title").textContent : "";
+    }
   });
 }

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from nearfar.report.blocks import Section
 from nearfar.report.headline import Headline, headlines, reason
 from nearfar.report.sections import Progress, sections
 from nearfar.report.study import Study
 from nearfar.runtime.atomic_write import atomic_write
+from nearfar.runtime.notes import Note
 
 _MIN_ROWS = 10
 
@@ -61,11 +62,12 @@ def render(study: Study, progress: Progress | None = None) -> str:
     coordinates = "coordinate" if n_components == 1 else "coordinates"
     mapped = f"{study.metric.n_features} features mapped to {n_components} {coordinates}"
     return render_page(
-        study.name,
-        title=f"{study.name}: a learned distance",
+        study.title or study.name,
+        title=study.title or f"{study.name}: a learned distance",
         subject=f"{study.method}, {mapped}",
         headlines=headlines(study),
         reason=reason(study),
+        notes=study.notes_on_top,
         sections=sections(study, progress),
     )
 
@@ -77,6 +79,7 @@ def render_page(
     subject: str,
     headlines: list[Headline],
     reason: str,
+    notes: Sequence[Note],
     sections: Iterable[Section],
 ) -> str:
     """Return a page as HTML.
@@ -89,6 +92,8 @@ def render_page(
         The first is the main one.
     reason : str
         Sentences below the headlines.
+    notes : sequence of Note
+        What to know first.
     sections : iterable of Section
     """
     try:
@@ -110,6 +115,7 @@ def render_page(
         subject=subject,
         headlines=headlines,
         reason=reason,
+        notes=notes,
         sections=list(sections),
         version=__version__,
     )

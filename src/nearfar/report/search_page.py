@@ -29,6 +29,7 @@ from nearfar.report.headline import Headline, expectation_text
 from nearfar.report.page import render_page, write_page
 from nearfar.retrieval import Relevance, SearchComparison, SearchResult
 from nearfar.retrieval.results import Change
+from nearfar.runtime.notes import Note, ordered
 
 _CHANGES = 10
 _SHOWN_QUERIES = 4
@@ -69,6 +70,10 @@ class SearchStudy:
         The command that wrote the report; empty if there was none.
     notes : sequence of (str, str)
         Names and values for the appendix.
+    title : str
+        Heading of the page, instead of the name.
+    findings : sequence of Note
+        What to say at the top of the page.
     """
 
     name: str
@@ -78,6 +83,8 @@ class SearchStudy:
     document_names: Sequence[str] | None = None
     command: str = ""
     notes: Sequence[tuple[str, str]] = ()
+    title: str = ""
+    findings: Sequence[Note] = ()
 
 
 def write_search_report(path: str | os.PathLike[str], study: SearchStudy) -> None:
@@ -100,12 +107,13 @@ def write_search_report(path: str | os.PathLike[str], study: SearchStudy) -> Non
     """
     compared = study.comparison
     page = render_page(
-        study.name,
-        title=f"{study.name}: a judged search",
+        study.title or study.name,
+        title=study.title or f"{study.name}: a judged search",
         subject=f"{len(compared.queries)} queries, {compared.n_documents} documents, "
         f"vectors of length {study.n_features}",
         headlines=[_headline(compared)],
         reason=compared.notes[-1],
+        notes=ordered(list(study.findings)),
         sections=_sections(study),
     )
     write_page(path, page)

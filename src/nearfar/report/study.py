@@ -20,7 +20,9 @@ from nearfar.evaluate.overlap import OverlappingJudgements
 from nearfar.learners.base import MetricLearner
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
+from nearfar.report.blocks import shortened
 from nearfar.report.held_out_rows import compare_losses, predictions
+from nearfar.runtime.notes import Note, ordered
 from nearfar.typing import Floats, Ints, Vector
 
 Judgements = Triplets | Pairs
@@ -75,6 +77,15 @@ class Study:
         More to say in the appendix, such as how columns were prepared: names and texts.
     groups : array of shape (n_samples,), optional
         The number of the group of each row. A group is never on both sides of a split.
+    title : str, optional
+        Heading of the page, instead of the name of the data.
+    findings : sequence of Note, optional
+        What to say at the top of the page, beside the findings of the comparison.
+    source : str, optional
+        File of the rows, for commands to copy.
+    rows_code : str or None, optional
+        Python code that reads X; without it, X is what the reader has. A table is indexed by
+        ``[names]``, the names of the features. None says that a few lines cannot read the rows.
     """
 
     name: str
@@ -97,6 +108,10 @@ class Study:
     notes: Sequence[tuple[str, str]] = ()
     groups: Ints | None = None
     written: str = ""
+    title: str = ""
+    findings: Sequence[Note] = ()
+    source: str = ""
+    rows_code: str | None = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "written", self.written or self.method)
@@ -121,6 +136,32 @@ class Study:
         """Names of the features."""
         names = self.feature_names or self.metric.feature_names
         return list(names) if names is not None else [f"x{j}" for j in range(self.X.shape[1])]
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The column of each feature, if some column has several and is not the only one."""
+        columns = self.metric.columns
+        if columns is None or not 1 < len(columns.names) < len(columns.sources):
+            return None
+        return columns.sources
+
+    @property
+    def notes_on_top(self) -> list[Note]:
+        """What to know first, each once, warnings first."""
+        compared = [] if self.comparison is None else self.comparison.findings
+        return ordered([*compared, *self.findings])
+
+    def row_name(self, row: int | np.integer[Any]) -> str:
+        """Return the id of a row, or its number."""
+        return str(row) if self.ids is None else self.ids[int(row)]
+
+    def row_title(self, row: int) -> str:
+        """Return the text of a row, its id, or its number; and its class."""
+        if self.texts is not None:
+            name = shortened(self.texts[row])
+        else:
+            name = f"row {row}" if self.ids is None else self.ids[row]
+        return name if self.labels is None else f"{name} [{self.labels[row]}]"
 
     @property
     def n_neighbors(self) -> int:
@@ -259,6 +300,11 @@ class Study:
             return measures_for(self.supervision)[0].losses(held_out)
         predicted = self.predicted(metric)
         return (predicted != self.labels[self.split[1]]).astype(np.float64)
+
+    @cached_property
+    def predicted_classes(self) -> dict[str, NDArray[Any]]:
+        """Classes of the held-out rows by the baseline, and by the metric of the report."""
+        return {name: self.predicted(metric) for name, metric in self.metrics.items()}
 
     def predicted(self, metric: Metric) -> NDArray[Any]:
         """Classes of the held-out rows, by a vote of their nearest training rows."""
