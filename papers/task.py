@@ -173,7 +173,7 @@ class Words(Table):
 
     def load(self) -> tuple[Array, Array]:
         """Return the counts of the first split, and labels."""
-        return self.of_run(0)[0], datasets.load(self.name).y
+        return self.of_run(0)[0], np.asarray(datasets.load(self.name).y)
 
     @property
     def checksum(self) -> str:

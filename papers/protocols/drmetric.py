@@ -2,7 +2,7 @@
 
 Five-fold cross-validation and the vote of three neighbours. D1 has raw columns and parameters as
 they are, D2 standardised columns; D3 and D4 are the same with alpha, eta and lambda chosen on a
-fifth of the training rows. Triplets of the paper's variant have far targets, fewer of them in large sets.
+fifth of the training rows. Triplets of the paper's variant have far targets, fewer in large sets.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Efficient max-margin metric learning: Table 1.
 
 Random halves; 200 pairs, 2,000 for USPS. The number of runs, C and the tolerance are not printed.
-Reading X0, which was run first, shrinks RCA and DCA automatically, and RCA missed on some rows. X1 does not shrink them; it was added after that, because it agrees better. X2 to X4
-have other C and numbers of pairs for the paper's own method.
+Reading X0, which was run first, shrinks RCA and DCA automatically, and RCA missed on some rows. X1
+does not shrink them; it was added after that, because it agrees better. X2 to X4 have other C and
+numbers of pairs for the paper's own method.
 """
 
 from __future__ import annotations
