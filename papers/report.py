@@ -8,6 +8,8 @@ from pathlib import Path
 
 from papers import drawing, results
 from papers.cells import Cell, documents, published
+from papers.curves import drawing as curve_drawing
+from papers.curves.curve import stored
 from papers.readings import readings
 from papers.task import PAPERS, protocol
 from papers.verdicts import (
@@ -60,11 +62,13 @@ So is the rule that an undecided baseline counts as one that agrees.
 
 
 def write(folder: Path = results.FOLDER, page: Path = PAGE, figure: Path = FIGURE) -> None:
-    """Write the page and the figure."""
+    """Write the page and the figures."""
     found = outcomes(folder)
     page.write_text(text(found), "utf-8")
     figure.parent.mkdir(exist_ok=True)
     figure.write_text(drawn(found), "utf-8")
+    for name, svg in curve_drawing.drawn():
+        (figure.parent / name).write_text(svg, "utf-8")
 
 
 def drawn(found: dict[Key, Outcome]) -> str:
@@ -83,7 +87,22 @@ def text(found: dict[Key, Outcome]) -> str:
     parts = [START.format(baselines=baselines), *_totals(found)]
     for paper in PAPERS:
         parts += _paper(paper, found)
-    return "\n".join([*parts, *_open_readings(), *_unobtainable(), *_machine(found), ""])
+    ends = [*_figures(), *_open_readings(), *_unobtainable(), *_machine(found)]
+    return "\n".join([*parts, *ends, ""])
+
+
+def _figures() -> Iterator[str]:
+    yield "## Figures\n"
+    yield (
+        "The figures of the papers, drawn from stored runs. Lines are means over runs, bands one "
+        "standard deviation. Under each is what the paper's figure shows, and what differs here.\n"
+    )
+    for name, runs in stored().items():
+        number = f"{len(runs)} run{'s' if len(runs) > 1 else ''}"
+        if runs:
+            file = f"figures/{curve_drawing.file_of(name)}"
+            yield f"### {name}\n\n![{name}]({file})\n"
+        yield f"{name}: {curve_drawing.caption(name)} {number if runs else 'Not run yet.'}\n"
 
 
 def _totals(found: dict[Key, Outcome]) -> Iterator[str]:
