@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from papers import drawing, results
+from papers import drawing, pages, results
 from papers.cells import Cell, documents, published
 from papers.curves import drawing as curve_drawing
 from papers.curves.curve import stored
@@ -67,6 +67,8 @@ def write(folder: Path = results.FOLDER, page: Path = PAGE, figure: Path = FIGUR
     page.write_text(text(found), "utf-8")
     figure.parent.mkdir(exist_ok=True)
     figure.write_text(drawn(found), "utf-8")
+    if page == PAGE:
+        pages.write(found)
     for name, svg in curve_drawing.drawn():
         (figure.parent / name).write_text(svg, "utf-8")
 
