@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import re
 import sys
 from fnmatch import fnmatchcase
 
 from papers import checking, grim, report, runner, task
+from papers.curves import curve
+from papers.frontier import fits
+from papers.frontier import page as frontier_page
 
 
 def seconds(text: str) -> float:
@@ -30,6 +34,22 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def curves(arguments: argparse.Namespace) -> int:
+    """Do the missing runs of the figures."""
+    for line in curve.compute(lambda name: fnmatchcase(name, arguments.figure)):
+        _show(line)
+    return 0
+
+
+def frontier(arguments: argparse.Namespace) -> int:
+    """Do the missing fits of the frontier."""
+    sets = [rows for rows in fits.SETS if fnmatchcase(rows.name, arguments.set)]
+    methods = [name for name in fits.METHODS if fnmatchcase(name, arguments.method)]
+    for line in fits.run(sets, methods, arguments.python, arguments.limit):
+        _show(line)
+    return 0
+
+
 def check(arguments: argparse.Namespace) -> int:
     """Repeat some stored runs."""
     seed = random.randrange(10**6) if arguments.seed is None else arguments.seed
@@ -44,9 +64,10 @@ def explain(arguments: argparse.Namespace) -> int:
 
 
 def write(_: argparse.Namespace) -> int:
-    """Write page and figure."""
+    """Write page and figures."""
     report.write()
-    print(f"{report.PAGE.name} and {report.FIGURE.parent.name}/{report.FIGURE.name} are written.")
+    frontier_page.write()
+    print(f"{report.PAGE.name} and {report.FIGURE.parent.name}/ are written.")
     return 0
 
 
@@ -66,7 +87,16 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--jobs", type=int, default=2)
     command.add_argument("--runs", type=int, default=10**6, help="only the first runs of each task")
     command.set_defaults(work=run)
-    command = commands.add_parser("report", help="write the page and the figure from the results")
+    command = commands.add_parser("curves", help="do the runs of figures that have no result")
+    command.add_argument("--figure", default="*", help="a pattern such as 'msnca/*'")
+    command.set_defaults(work=curves)
+    command = commands.add_parser("frontier", help="do the fits of the frontier")
+    command.add_argument("--set", default="*", help="a pattern of names of sets")
+    command.add_argument("--method", default="*", help="a pattern such as 'nearfar *'")
+    command.add_argument("--python", default=os.environ.get("NEARFAR_METRIC_LEARN"))
+    command.add_argument("--limit", type=float, default=120.0, help="CPU seconds of a process")
+    command.set_defaults(work=frontier)
+    command = commands.add_parser("report", help="write the page and the figures from the results")
     command.set_defaults(work=write)
     command = commands.add_parser("check", help="repeat some cheap runs drawn at random")
     command.add_argument("--runs", type=int, default=20)

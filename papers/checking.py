@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from papers import results, runner
 from papers.readings import readings
 from papers.results import Line
-from papers.task import Task, tasks
+from papers.task import Task, protocol, tasks
 from papers.verdicts import interval, outcomes
 
 CHEAP_SECONDS = 2.0
@@ -20,15 +21,18 @@ def repeat(
     number: int, seed: int, show: Callable[[str], None], folder: Path = results.FOLDER
 ) -> bool:
     """Repeat some cheap runs drawn at random; return whether at least one was and all agree."""
-    by_key = {task.key: (task, results.described(task)) for task in tasks()}
+    by_key: dict[tuple[str, str], list[tuple[Task, Line]]] = defaultdict(list)
+    for task in tasks():
+        by_key[task.cell, task.variant].append((task, results.described(task)))
     current: list[tuple[Task, Line]] = []
     stale = 0
     for line in results.read(folder):
-        task, today = by_key.get((line["cell"], line["reading"], line["variant"]), (None, {}))
-        if task is None or not results.is_current(line, today):
+        known = by_key[line["cell"], line["variant"]]
+        found = next((t for t, today in known if results.is_current(line, today)), None)
+        if found is None:
             stale += 1
-        elif line["seconds"] < CHEAP_SECONDS:
-            current.append((task, line))
+        elif line["seconds"] < CHEAP_SECONDS and found.measure != "seconds":
+            current.append((found, line))
     drawn = random.Random(seed).sample(current, min(number, len(current)))
     wrong = [problem for task, line in drawn if (problem := difference(task, line))]
     for problem in wrong:
@@ -73,7 +77,15 @@ def explain(cell: str, folder: Path = results.FOLDER) -> Iterator[str]:
     for outcome in outcomes(folder).values():
         if outcome.cell.id != cell:
             continue
+        late = [
+            each.id
+            for known in readings()
+            for each in known.candidates
+            if each.afterwards and each.id in protocol(printed.paper).READINGS[outcome.reading]
+        ]
         yield f"\nreading {outcome.reading}, {outcome.variant}: {outcome.word}"
+        if late:
+            yield f"  added after results of another reading were seen: {', '.join(late)}"
         if outcome.why:
             yield f"  because {outcome.why}"
         if outcome.lines:

@@ -6,22 +6,27 @@ returns something with `predict(X, k)`: the labels of new rows.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from itertools import product
 from textwrap import dedent
 from typing import Any, Protocol
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import additive_chi2_kernel, manhattan_distances
+from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
 import nearfar
-from nearfar import Metric, Pairs, RandomPairs
+from nearfar import Metric
 from nearfar.metrics.threshold_votes import triplet_scores
+from papers.supervision import KINDS, Known
 from papers.task import Array
 
 
@@ -123,17 +128,17 @@ class Classifier:
         return np.asarray(self.estimator.predict(X))
 
 
-def learner(name: str, *, pairs: int | None = None) -> Callable[..., Fitted]:
-    """Return a method that fits a learner of nearfar, to labels or to random pairs of them."""
+def learner(name: str, known: Known | None = None) -> Callable[..., Fitted]:
+    """Return a method that fits a learner of nearfar, to labels or to what `known` makes."""
 
     def fit(X: Array, y: Array, parameters: Mapping[str, Any], run: int) -> Fitted:
         estimator = getattr(nearfar, name)(**parameters)
         if "random_state" in estimator.get_params():
             estimator.set_params(random_state=run)
-        known: Any = y if pairs is None else random_pairs(X, y, pairs, run)
+        rows, supervision = (X, y) if known is None else known(X, y, run)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            estimator.fit(X, known)
+            estimator.fit(rows, supervision)
         return Fitted(
             Neighbors(estimator.metric_, X, y),
             estimator.n_iter_,
@@ -144,10 +149,29 @@ def learner(name: str, *, pairs: int | None = None) -> Callable[..., Fitted]:
     return fit
 
 
-def random_pairs(X: Array, y: Array, number: int, run: int) -> Pairs:
-    """Return random pairs of labelled rows, half of them similar."""
-    pairs: Pairs = RandomPairs(number)(X, y, np.random.RandomState(run))
-    return pairs
+def tuned(
+    method: Callable[..., Fitted], grid: Mapping[str, Sequence[float]]
+) -> Callable[..., Fitted]:
+    """Return a method that chooses parameters by 3-NN on a fifth of the training rows."""
+
+    def fit(X: Array, y: Array, parameters: Mapping[str, Any], run: int) -> Fitted:
+        _, counts = np.unique(y, return_counts=True)
+        parts = StratifiedShuffleSplit(1, test_size=0.2, random_state=run)
+        seen, held_out = next(parts.split(X, y if counts.min() > 1 else np.zeros(len(y))))
+        best: tuple[float, Mapping[str, Any]] = (-1.0, {})
+        for values in product(*grid.values()):
+            tried = {**parameters, **dict(zip(grid, values, strict=True))}
+            model = method(X[seen], y[seen], tried, run).model
+            share = float((model.predict(X[held_out], 3) == y[held_out]).mean())
+            if share > best[0]:
+                best = share, tried
+        fitted = method(X, y, best[1], run)
+        chosen = ", ".join(f"{name}={best[1][name]}" for name in grid)
+        return replace(fitted, stopped=f"{fitted.stopped}; {chosen}")
+
+    fit.learner = method.learner  # type: ignore[attr-defined]
+    fit.grid = grid  # type: ignore[attr-defined]
+    return fit
 
 
 def euclidean(X: Array, y: Array, *_: Any) -> Fitted:
@@ -167,6 +191,12 @@ def support_vectors(X: Array, y: Array, parameters: Mapping[str, Any], *_: Any) 
     return Fitted(Classifier(estimator))
 
 
+def tuned_svm(X: Array, y: Array, parameters: Mapping[str, Any], *_: Any) -> Fitted:
+    """Support vector machine whose C is chosen by five-fold cross-validation."""
+    search = GridSearchCV(SVC(**parameters), {"C": list(COSTS)}, cv=5).fit(X, y)
+    return Fitted(Classifier(search.best_estimator_), stopped=f"C={search.best_params_['C']}")
+
+
 def distance(function: Callable[[Array, Array], Array]) -> Callable[..., Fitted]:
     """Return a method that learns nothing."""
 
@@ -181,54 +211,104 @@ def chi_square(X: Array, Z: Array) -> Array:
     return np.asarray(-additive_chi2_kernel(X, Z))
 
 
+LEARNERS = (
+    "BoostMetric",
+    "MetricBoost",
+    "DRMetric",
+    "MaxMarginMetric",
+    "MixtureNCA",
+    "PSDBoost",
+    "RCA",
+    "DCA",
+    "NCA",
+    "LMNN",
+    "ITML",
+    "MMC",
+)
+COSTS = (0.001, 0.01, 0.1, 1.0, 10.0)
+SLACKS = {"gamma": (0.01, 0.1, 1.0, 10.0)}
+"""The values of ITML's slack that MetricBoost's paper tries."""
+DOUBLE = {"cap": (2.0, 10.0), "margin_tol": (0.03, 0.3), "independence": (0.01, 1.0)}
+"""Values of DRMetric's alpha, eta and lambda; the paper prints none."""
+
 METHODS: dict[str, Callable[..., Fitted]] = {
     "Euclidean": euclidean,
     "inverse covariance": inverse_covariance,
     "L1": distance(manhattan_distances),
     "chi-square": distance(chi_square),
     "SVM": support_vectors,
+    **{name: learner(name) for name in LEARNERS},
     **{
-        name: learner(name)
-        for name in (
-            "BoostMetric",
-            "MetricBoost",
-            "DRMetric",
-            "MaxMarginMetric",
-            "MixtureNCA",
-            "PSDBoost",
-            "RCA",
-            "DCA",
-            "NCA",
-            "LMNN",
-            "ITML",
-            "MMC",
-        )
+        f"{name}, {kind}": learner(name, KINDS[kind])
+        for name, kinds in {
+            "MaxMarginMetric": ("200 pairs", "1000 pairs", "2000 pairs"),
+            "ITML": ("200 pairs", "1000 pairs", "2000 pairs"),
+            "RCA": ("200 pairs", "2000 pairs"),
+            "DCA": ("200 pairs", "2000 pairs"),
+            "MMC": ("all pairs", "5 % of pairs"),
+            "MetricBoost": ("0.5 % of triplets", "rows of T3"),
+            "BoostMetric": ("0.5 % of triplets", "triplets of T3"),
+            "PSDBoost": ("0.5 % of triplets",),
+        }.items()
+        for kind in kinds
     },
     **{
-        f"{name}, {number} pairs": learner(name, pairs=number)
-        for name in ("MaxMarginMetric", "ITML", "RCA", "DCA")
-        for number in (200, 2000)
+        f"ITML, {kind}, tuned": tuned(learner("ITML", KINDS[kind]), SLACKS)
+        for kind in ("all pairs", "5 % of pairs")
     },
+    "SVM, tuned": tuned_svm,
+    "DRMetric, tuned": tuned(learner("DRMetric"), DOUBLE),
 }
 
 
 def all_parameters(method: str, parameters: Mapping[str, Any]) -> dict[str, str]:
     """Return a method's parameters as text, defaults included; random_state is the run's number."""
     name = getattr(METHODS[method], "learner", None)
+    grid = getattr(METHODS[method], "grid", {})
+    if method == "SVM, tuned":
+        return {**{key: str(value) for key, value in parameters.items()}, "C": f"one of {COSTS}"}
     if method == "SVM":
         return {key: str(value) for key, value in SVC(**parameters).get_params().items()}
     if name is None:
         return {}
     found = getattr(nearfar, name)(**parameters).get_params()
-    return {key: str(value) for key, value in found.items() if key != "random_state"}
+    told = {key: str(value) for key, value in found.items() if key != "random_state"}
+    return told | {key: f"one of {values}" for key, values in grid.items()}
 
 
-def code_of(method: str) -> str:
-    """Return the source of a method, or of its learner and the learner's base classes."""
+CHOOSING = ("choice", "held_out", "scale")
+"""Modules of `nearfar.learners.selection` that choose what a default fit leaves open."""
+
+
+def code_of(method: str, *, chooses: bool = False) -> str:
+    """Return the source of a method, or of the learner's module and all that it uses of its family.
+
+    With `chooses` also that of the modules that choose scale, iterations and shrinkage. What all
+    learners share is left out, so that a change there does not make all results stale.
+    """
     function = METHODS[method]
     name = getattr(function, "learner", None)
     if name is None:
         return dedent(inspect.getsource(function))
-    kinds = [k for k in getattr(nearfar, name).__mro__ if k.__module__.startswith("nearfar.")]
-    modules = dict.fromkeys(inspect.getmodule(kind) for kind in kinds)
-    return "".join(inspect.getsource(module) for module in modules if module is not None)
+    home = inspect.getmodule(getattr(nearfar, name))
+    if home is None:
+        raise ValueError(f"{name} has no module.")
+    names = family_modules(home.__name__)
+    if chooses:
+        names += [f"nearfar.learners.selection.{each}" for each in CHOOSING]
+    return "".join(inspect.getsource(import_module(each)) for each in names)
+
+
+def family_modules(name: str) -> list[str]:
+    """Return a module and those of its package that it imports, directly or through others."""
+    package = name.rpartition(".")[0]
+    found, waiting = [], [name]
+    while waiting:
+        current = waiting.pop()
+        if current in found:
+            continue
+        found.append(current)
+        tree = ast.parse(inspect.getsource(import_module(current)))
+        used = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        waiting += [each for each in used if each and each.startswith(f"{package}.")]
+    return sorted(found)

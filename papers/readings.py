@@ -12,7 +12,7 @@ from typing import Any
 PATH = Path(__file__).parent / "readings.toml"
 
 STATUSES = ("settled", "open", "refuted")
-SOURCES = ("text", "arithmetic", "inferred", "tried", "reported", "data")
+SOURCES = ("text", "arithmetic", "inferred", "tried", "reported", "data", "afterwards")
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,11 @@ class Candidate:
     how: str
     status: str
     evidence: tuple[Evidence, ...]
+
+    @property
+    def afterwards(self) -> bool:
+        """Whether the candidate was added after results of another one were seen."""
+        return any(each.source == "afterwards" for each in self.evidence)
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,24 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from papers import drawing, results
+from papers import drawing, pages, results
 from papers.cells import Cell, documents, published
+from papers.curves import drawing as curve_drawing
+from papers.curves.curve import stored
 from papers.readings import readings
 from papers.task import PAPERS, protocol
-from papers.verdicts import BASELINES, LEVEL, WORDS, Key, Order, Outcome, chosen, orders, outcomes
+from papers.verdicts import (
+    BASELINES,
+    LEVEL,
+    WORDS,
+    Key,
+    Order,
+    Outcome,
+    chosen,
+    first_listed,
+    orders,
+    outcomes,
+)
 
 PAGE = Path(__file__).parent / "report.md"
 FIGURE = Path(__file__).parent / "figures" / "ours-against-printed.svg"
@@ -35,20 +48,29 @@ Each cell of the tables is our mean (the printed number) and a mark:
 - `·` protocol unknown: a baseline of the row does not give its printed number, is not run, or is
   not printed. The cell says nothing about the method.
 - `†` stale: the method's code or parameters have changed since.
+- `*` after the name of a reading: it was added after results of another reading were seen, because
+  they missed the printed numbers. That it agrees better is no evidence that it is the paper's.
 
 A dash is not run. "paper" is the method as printed, "default" is nearfar's default. Baselines have
 nothing to tune and are judged first: {baselines}.
+
+The limits, one point and a tenth of the printed error, are rules of this project, not of a paper.
+So is the rule that an undecided baseline counts as one that agrees.
 
 ![Errors here against printed errors](figures/ours-against-printed.svg)
 """
 
 
 def write(folder: Path = results.FOLDER, page: Path = PAGE, figure: Path = FIGURE) -> None:
-    """Write the page and the figure."""
+    """Write the page and the figures."""
     found = outcomes(folder)
     page.write_text(text(found), "utf-8")
     figure.parent.mkdir(exist_ok=True)
     figure.write_text(drawn(found), "utf-8")
+    if page == PAGE:
+        pages.write(found)
+    for name, svg in curve_drawing.drawn():
+        (figure.parent / name).write_text(svg, "utf-8")
 
 
 def drawn(found: dict[Key, Outcome]) -> str:
@@ -67,12 +89,39 @@ def text(found: dict[Key, Outcome]) -> str:
     parts = [START.format(baselines=baselines), *_totals(found)]
     for paper in PAPERS:
         parts += _paper(paper, found)
-    return "\n".join([*parts, *_open_readings(), *_unobtainable(), *_machine(found), ""])
+    ends = [*_figures(), *_open_readings(), *_unobtainable(), *_machine(found)]
+    return "\n".join([*parts, *ends, ""])
+
+
+def _figures() -> Iterator[str]:
+    yield "## Figures\n"
+    yield (
+        "The figures of the papers, drawn from stored runs. Lines are means over runs, bands one "
+        "standard deviation. Under each is what the paper's figure shows, and what differs here.\n"
+    )
+    for name, runs in stored().items():
+        number = f"{len(runs)} run{'s' if len(runs) > 1 else ''}"
+        if runs:
+            file = f"figures/{curve_drawing.file_of(name)}"
+            yield f"### {name}\n\n![{name}]({file})\n"
+        yield f"{name}: {curve_drawing.caption(name)} {number if runs else 'Not run yet.'}\n"
 
 
 def _totals(found: dict[Key, Outcome]) -> Iterator[str]:
-    best = chosen(found)
     yield "## Totals\n"
+    yield (
+        "Where a row has several readings, this table takes the one whose baselines agree best, "
+        "the first-listed of equal ones. That is a choice made after seeing results.\n"
+    )
+    yield from _counted(chosen(found))
+    yield (
+        "The same with the first-listed reading of each row, which is the printed text where it "
+        "says something and the project's first guess where it does not.\n"
+    )
+    yield from _counted(first_listed(found))
+
+
+def _counted(best: dict[tuple[str, str], Outcome]) -> Iterator[str]:
     yield from _header("paper", "methods", "printed", "obtainable", "with results", *WORDS[:-1])
     for paper in PAPERS:
         cells = [cell for cell in published() if cell.paper == paper]
@@ -96,7 +145,7 @@ def _paper(paper: str, found: dict[Key, Outcome]) -> Iterator[str]:
     document = documents()[paper]["paper"]
     yield f"## {document['method']}\n\n{document['title']} ({document['venue']}).\n"
     for name, candidates in protocol(paper).READINGS.items():
-        yield f"Reading {name}: {', '.join(candidates)}.\n"
+        yield f"Reading {_named(name, paper)}: {', '.join(candidates)}.\n"
     for table in documents()[paper]["table"]:
         cells = [c for c in published() if (c.paper, c.table) == (paper, table["id"])]
         yield from _grid(table["id"], table["measure"], cells, found)
@@ -123,8 +172,14 @@ def _grid(table: str, measure: str, cells: list[Cell], found: dict[Key, Outcome]
             if (each.cell.row, each.reading) == (row, reading)
         }
         texts = [_cell(printed.get((row, c[0])), by_column.get(c)) for c in columns]
-        yield _row(row, reading, *texts)
+        yield _row(row, _named(reading, cells[0].paper), *texts)
     yield ""
+
+
+def _named(reading: str, paper: str) -> str:
+    """Return the name of a reading, marked if one of its candidates was added afterwards."""
+    late = {each.id for known in readings() for each in known.candidates if each.afterwards}
+    return f"{reading}*" if late & set(protocol(paper).READINGS[reading]) else reading
 
 
 def _columns(cells: list[Cell], here: list[Outcome]) -> Iterator[tuple[str, str]]:
@@ -186,11 +241,13 @@ def _counts(found: list[Order], variant: str) -> str:
 def _open_readings() -> Iterator[str]:
     yield "## What the papers do not print\n"
     yield "Questions without a settled answer; readings.toml has the evidence.\n"
+    yield "A candidate with `*` was added after results of another one were seen.\n"
     yield from _header("reading", "question", "open candidates", "refuted")
     for reading in readings():
         by_status: dict[str, list[str]] = {"open": [], "refuted": [], "settled": []}
         for candidate in reading.candidates:
-            by_status[candidate.status].append(candidate.what)
+            mark = "*" if candidate.afterwards else ""
+            by_status[candidate.status].append(candidate.what + mark)
         if not by_status["settled"]:
             told = ("; ".join(by_status[status]) for status in ("open", "refuted"))
             yield _row(reading.id, reading.question, *told)

@@ -15,6 +15,7 @@ import os
 import platform
 import re
 import subprocess
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -48,9 +49,9 @@ def digest(*parts: Any) -> str:
 
 
 @cache
-def code_digest(method: str) -> str:
+def code_digest(method: str, chooses: bool = False) -> str:
     """Return the digest of a method's source; comments and docstrings do not count."""
-    tree = ast.parse(code_of(method))
+    tree = ast.parse(code_of(method, chooses=chooses))
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
             node
@@ -71,7 +72,7 @@ def described(task: Task) -> Line:
         "k": task.n_neighbors,
         "method": task.method,
         "parameters": all_parameters(task.method, task.parameters),
-        "code": code_digest(task.method),
+        "code": code_digest(task.method, task.variant == "default"),
     }
 
 
@@ -162,5 +163,16 @@ def read(folder: Path = FOLDER) -> Iterator[Line]:
 
 
 def is_current(line: Line, today: Line) -> bool:
-    """Return whether a run has the settings that its task has today."""
-    return all(line.get(name) == value for name, value in today.items())
+    """Return whether a run has the settings that its task has today.
+
+    The name of the reading does not matter: readings that differ for other cells share their runs.
+    """
+    return all(line.get(name) == value for name, value in today.items() if name != "reading")
+
+
+def by_cell(folder: Path = FOLDER) -> dict[tuple[str, str], list[Line]]:
+    """Return the runs of each cell and variant."""
+    found: dict[tuple[str, str], list[Line]] = defaultdict(list)
+    for line in read(folder):
+        found[line["cell"], line["variant"]].append(line)
+    return found

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -14,10 +14,11 @@ from threadpoolctl import threadpool_limits
 
 from papers import results
 from papers.methods import METHODS
-from papers.task import Array, Task
+from papers.task import Array, Table, Task
+from papers.verdicts import BASELINES
 
-_GUESS = 1.0
-"""Seconds of a run of a task that has no run yet."""
+FIRST_RUNS = 10
+"""So many runs of every task come before the other runs of any."""
 
 
 def measure(task: Task, run: int) -> tuple[results.Line, results.Line]:
@@ -27,7 +28,9 @@ def measure(task: Task, run: int) -> tuple[results.Line, results.Line]:
         start = time.perf_counter()
         fitted = METHODS[task.method](X[train], y[train], task.parameters, run)
         fit_seconds = time.perf_counter() - start
-        if task.measure == "triplets":
+        if task.measure == "seconds":
+            outcome = {"value": fit_seconds}
+        elif task.measure == "triplets":
             outcome = {"value": 100 * fitted.model.triplet_accuracy(X[test], y[test])}
         else:
             predicted = np.asarray(fitted.model.predict(X[test], task.n_neighbors))
@@ -54,18 +57,52 @@ def _counted(task: Task, run: int, predicted: Array, y: Array) -> results.Line:
 
 
 def missing(tasks: Iterable[Task], folder: Path = results.FOLDER) -> list[tuple[Task, int]]:
-    """Return the runs without a current result, the cheapest first."""
-    stored = defaultdict(list)
-    for line in results.read(folder):
-        stored[line["cell"], line["reading"], line["variant"]].append(line)
+    """Return the runs without a current result, in the order to do them.
+
+    The first ten runs of all tasks come first. Among them own methods and baselines are before
+    nearfar's defaults, and these before other methods; then the cheapest is first.
+    """
+    stored = results.by_cell(folder)
     waiting = []
+    seen: set[str] = set()
     for task in tasks:
-        lines = stored[task.key]
+        lines = stored[task.cell, task.variant]
         today = results.described(task)
-        done = {line["run"] for line in lines if results.is_current(line, today)}
-        cost = float(np.median([line["seconds"] for line in lines])) if lines else _GUESS
-        waiting += [(cost, task, run) for run in range(task.runs) if run not in done]
+        name = results.digest({key: today[key] for key in today if key != "reading"})
+        if name in seen:
+            continue
+        seen.add(name)
+        current = [line for line in lines if results.is_current(line, today)]
+        done = {line["run"] for line in current}
+        known = current or lines
+        cost = float(np.median([line["seconds"] for line in known])) if known else guess(task)
+        for run in range(task.runs):
+            if run not in done:
+                key = (run >= FIRST_RUNS, rank(task), run // FIRST_RUNS, cost)
+                waiting.append((key, task, run))
     return [(task, run) for _, task, run in sorted(waiting, key=lambda each: each[0])]
+
+
+def rank(task: Task) -> int:
+    """Return 0 for own methods as printed and for baselines, 1 for defaults, 2 for others."""
+    cell = results.cells()[task.cell]
+    if task.variant == "paper" or cell.method in BASELINES[cell.paper]:
+        return 0
+    return 1 if task.variant == "default" else 2
+
+
+def guess(task: Task) -> float:
+    """Return seconds of a run of a task that has no run yet, by the size of its data."""
+    rows, columns = shape(task.table)
+    quick = 20.0 if results.cells()[task.cell].method in BASELINES[task.cell.split("/")[0]] else 1.0
+    return rows * columns / 2e4 / quick
+
+
+@cache
+def shape(table: Table) -> tuple[int, int]:
+    """Return the number of rows and of prepared columns."""
+    X, _ = table.load()
+    return len(X), table.components or X.shape[1]
 
 
 def run_all(

@@ -89,6 +89,9 @@ def _checksum(name: str, sample: int | None) -> str:
     return hashlib.sha256(np.ascontiguousarray(X).tobytes() + y.tobytes()).hexdigest()[:16]
 
 
+OTHER = 1000
+"""Added to the number of a run where a second table must not have the splits of the first."""
+
 Split = Callable[[Array, int], tuple[Array, Array]]
 """Labels, and the number of a run -> training and test rows."""
 
@@ -104,6 +107,15 @@ class RandomSplit:
         order = np.random.RandomState(run).permutation(len(y))
         n_test = int(np.floor(self.test_share * len(y)))
         return np.sort(order[n_test:]), np.sort(order[:n_test])
+
+
+@dataclass(frozen=True)
+class OtherSplit(RandomSplit):
+    """As `RandomSplit`, other rows."""
+
+    def __call__(self, y: Array, run: int) -> tuple[Array, Array]:
+        """Return training and test rows of a run."""
+        return super().__call__(y, run + OTHER)
 
 
 @dataclass(frozen=True)
@@ -126,16 +138,62 @@ class Folds:
 
 @dataclass(frozen=True)
 class PerClass:
-    """The same number of training rows of each class, at random; all others are tested."""
+    """The same number of training rows of each class, at random; others are tested.
+
+    `tested` is the most test rows of each class; None for all.
+    """
 
     number: int
+    tested: int | None = None
 
     def __call__(self, y: Array, run: int) -> tuple[Array, Array]:
         """Return training and test rows of a run."""
         rng = np.random.RandomState(run)
-        train = [rng.permutation(np.flatnonzero(y == c))[: self.number] for c in np.unique(y)]
-        chosen = np.sort(np.concatenate(train))
-        return chosen, np.setdiff1d(np.arange(len(y)), chosen)
+        drawn = [rng.permutation(np.flatnonzero(y == c)) for c in np.unique(y)]
+        end = None if self.tested is None else self.number + self.tested
+        train = np.concatenate([rows[: self.number] for rows in drawn])
+        test = np.concatenate([rows[self.number : end] for rows in drawn])
+        return np.sort(train), np.sort(test)
+
+
+@dataclass(frozen=True)
+class AllRows:
+    """All rows to learn from, for the time that it takes; they are also those to test."""
+
+    def __call__(self, y: Array, run: int) -> tuple[Array, Array]:
+        """Return all rows twice."""
+        return np.arange(len(y)), np.arange(len(y))
+
+
+@dataclass(frozen=True)
+class Words(Table):
+    """Word counts of pictures, with ten splits whose training pictures made the codebook."""
+
+    number: int = 100
+
+    def load(self) -> tuple[Array, Array]:
+        """Return the counts of the first split, and labels."""
+        return self.of_run(0)[0], np.asarray(datasets.load(self.name).y)
+
+    @property
+    def checksum(self) -> str:
+        """Return a digest of the counts of all splits."""
+        data = datasets.load(self.name)
+        return hashlib.sha256(data.extra[f"bow{self.number}"].tobytes()).hexdigest()[:16]
+
+    def of_run(self, run: int) -> tuple[Array, Array]:
+        """Return the counts and the training pictures of a split."""
+        extra = datasets.load(self.name).extra
+        return np.asarray(extra[f"bow{self.number}"][run], dtype=np.float64), extra["train"][run]
+
+
+@dataclass(frozen=True)
+class StoredSplit:
+    """The splits that come with `Words`."""
+
+    def __call__(self, y: Array, run: int) -> tuple[Array, Array]:
+        """Raise: the table has the split."""
+        raise TypeError("The splits of word counts are in their table.")
 
 
 @dataclass(frozen=True)
@@ -157,7 +215,7 @@ class Task:
         Name in `methods`.
     parameters : mapping of str to object
         Of the method, beyond its defaults.
-    measure : {"error", "accuracy", "triplets"}
+    measure : {"error", "accuracy", "triplets", "seconds"}
     n_neighbors : int
     """
 
@@ -180,7 +238,11 @@ class Task:
     def rows(self, run: int) -> tuple[Array, Array, Array, Array]:
         """Return prepared rows, labels, and the rows to learn from and to test."""
         X, y = self.table.load()
-        train, test = self.split(y, run)
+        if isinstance(self.table, Words):
+            X, learns = self.table.of_run(run)
+            train, test = np.flatnonzero(learns), np.flatnonzero(~learns)
+        else:
+            train, test = self.split(y, run)
         return self.table.prepared(X, train), y, train, test
 
 

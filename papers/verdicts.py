@@ -29,6 +29,8 @@ BASELINES = {
     "msnca": ("kNN", "SVM"),
 }
 """Methods of a row that have nothing to tune: they must agree before others are judged."""
+BASELINE_TABLES = {("boostmetric", "T2"): "T1"}
+"""Tables without baselines, and the table with those of the same data and size of split."""
 WORDS = ("reproduced", "better", "worse", "undecided", "protocol unknown", "not run")
 LEVEL = 0.05
 
@@ -88,20 +90,19 @@ class Order:
 
 def outcomes(folder: Path = results.FOLDER) -> dict[Key, Outcome]:
     """Return the outcome of every task, with its verdict."""
-    stored: dict[Key, list[Line]] = defaultdict(list)
-    for line in results.read(folder):
-        stored[line["cell"], line["reading"], line["variant"]].append(line)
-    found = {task.key: _collected(task, stored[task.key]) for task in tasks()}
+    stored = results.by_cell(folder)
+    found = {task.key: _collected(task, stored[task.cell, task.variant]) for task in tasks()}
     return {key: _judged(outcome, found) for key, outcome in found.items()}
 
 
 def _collected(task: Task, lines: list[Line]) -> Outcome:
     today = results.described(task)
     current = [line for line in lines if results.is_current(line, today)]
-    kept = {line["run"]: line for line in (current or lines)}
+    older = [line for line in lines if line["reading"] == task.reading]
+    kept = {line["run"]: line for line in (current or older)}
     runs = tuple(kept[run] for run in sorted(kept))
     return Outcome(
-        results.cells()[task.cell], task.reading, task.variant, runs, bool(lines and not current)
+        results.cells()[task.cell], task.reading, task.variant, runs, bool(older and not current)
     )
 
 
@@ -144,7 +145,9 @@ def _judged(outcome: Outcome, found: Mapping[Key, Outcome]) -> Outcome:
     if not outcome.lines:
         return outcome
     word, why = compared(outcome), ""
-    if outcome.cell.method not in BASELINES[outcome.cell.paper]:
+    if "seconds" in outcome.cell.measure:
+        word, why = "protocol unknown", "seconds of another machine; only the order compares"
+    elif outcome.cell.method not in BASELINES[outcome.cell.paper]:
         why = _baseline_problem(outcome, found)
         word = "protocol unknown" if why else word
     return Outcome(
@@ -171,18 +174,33 @@ def _baseline_problem(outcome: Outcome, found: Mapping[Key, Outcome]) -> str:
 
 
 def _sibling(cell: Cell, method: str) -> str:
-    return f"{cell.paper}/{cell.table}/{cell.row}/{method}"
+    table = BASELINE_TABLES.get((cell.paper, cell.table), cell.table)
+    return f"{cell.paper}/{table}/{cell.row}/{method}"
 
 
 def chosen(found: Mapping[Key, Outcome]) -> dict[tuple[str, str], Outcome]:
-    """Return one outcome for each cell and variant: of the first reading whose baselines agree."""
+    """Return one outcome for each cell and variant: of the reading whose baselines agree best.
+
+    This reading is known only when the baselines have been run; `first_listed` is known before.
+    """
+    best = [min(row.values(), key=_misses) for row in _by_row(found).values()]
+    return {(each.cell.id, each.variant): each for row in best for each in row}
+
+
+def first_listed(found: Mapping[Key, Outcome]) -> dict[tuple[str, str], Outcome]:
+    """Return one outcome for each cell and variant: of the reading listed first."""
+    first = [next(iter(row.values())) for row in _by_row(found).values()]
+    return {(each.cell.id, each.variant): each for row in first for each in row}
+
+
+def _by_row(found: Mapping[Key, Outcome]) -> dict[tuple[str, str, str], dict[str, list[Outcome]]]:
+    """Return the outcomes of each row by reading, in the order of the protocol."""
     readings: dict[tuple[str, str, str], dict[str, list[Outcome]]] = {}
     for outcome in found.values():
         cell = outcome.cell
         row = readings.setdefault((cell.paper, cell.table, cell.row), {})
         row.setdefault(outcome.reading, []).append(outcome)
-    best = [min(row.values(), key=_misses) for row in readings.values()]
-    return {(each.cell.id, each.variant): each for row in best for each in row}
+    return readings
 
 
 def _misses(row: list[Outcome]) -> int:

@@ -61,7 +61,8 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
         X, y = data["X"], data["y"]
     train = np.zeros(len(X), dtype=bool)
     train[job["train"]] = True
-    X = StandardScaler().fit(X[train]).transform(X)
+    if job.get("standardise", True):
+        X = StandardScaler().fit(X[train]).transform(X)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimator, cpu, wall = timed(job, X[train], y[train])

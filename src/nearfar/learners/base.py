@@ -100,7 +100,7 @@ class MetricLearner(
         given = (fitted, prior, getattr(self, "init", None))
         untuned = scale == "auto" and not paper and not warm
         if scale == "auto" and paper:
-            scale = "standard"
+            scale = "unit"
         elif scale == "auto" and warm:
             scale = getattr(self, "scale_", None) or scale
         seed = getattr(self, "random_state", 0)

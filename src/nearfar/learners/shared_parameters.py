@@ -53,7 +53,7 @@ COMMON: Texts = {
         'How X is scaled internally; the result applies to X as given. "standard" gives every\n'
         'feature unit variance, "unit" leaves features as they are, "cosine" divides each row by\n'
         'its length, and "auto" takes what suits Euclidean distance best (`scale_`). None is\n'
-        '"unit" without a change of units.',
+        '"unit" without a change of units. With ``variant="paper"``, "auto" is "unit".',
     ),
     "n_components": (
         "int",

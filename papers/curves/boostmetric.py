@@ -1,0 +1,104 @@
+"""BoostMetric: Figure 1 (time by dimension), Figure 2 (pictures), and retrieval of faces."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from nearfar import LMNN, BoostMetric, NearestTriplets, RandomTriplets, Triplets, datasets
+from nearfar.datasets import make_circles
+from papers.curves.curve import Curve, Panels, distances, fitted, line
+from papers.methods import METHODS
+from papers.task import Words
+
+DIMENSIONS = (50, 100, 200, 400, 600, 800, 1000)
+NUMBERS = (250, 500, 1000, 2000, 4000, 8631)
+RETRIEVED = (5, 10, 15, 20)
+LMNN_FIT = {"scale": "unit", "validation_fraction": None}
+
+
+def figure_1(run: int) -> Panels:
+    """Seconds of a fit by the number of columns, 250 triplets; LMNN has 250 rows and one target."""
+    seconds: dict[str, list[float]] = {"BoostMetric": [], "LMNN": []}
+    for columns in DIMENSIONS:
+        X, y = make_circles(250, n_features=columns, random_state=run)
+        triplets = RandomTriplets(250)(X, y, np.random.RandomState(run))
+        start = time.process_time()
+        BoostMetric(variant="paper", random_state=run).fit(X, triplets)
+        middle = time.process_time()
+        LMNN(n_neighbors=1, scale="unit", validation_fraction=None, random_state=run).fit(X, y)
+        seconds["BoostMetric"].append(middle - start)
+        seconds["LMNN"].append(time.process_time() - middle)
+    lines = {name: line(DIMENSIONS, values) for name, values in seconds.items()}
+    return {"": {"xlabel": "columns", "ylabel": "seconds of one core", "lines": lines}}
+
+
+def figure_2(run: int) -> Panels:
+    """Errors by codebook, and by the number of triplets with 100 words."""
+    left: dict[str, list[float]] = {"Euclidean": [], "LMNN": [], "BoostMetric": []}
+    for words in (100, 200):
+        X, learns = Words("caltech4_motor_air", number=words).of_run(run)
+        y = np.asarray(datasets.load("caltech4_motor_air").y)
+        for name, parameters in (
+            ("Euclidean", {}),
+            ("LMNN", LMNN_FIT),
+            ("BoostMetric", {"variant": "paper"}),
+        ):
+            model = fitted(name, X[learns], y[learns], parameters, run)
+            left[name].append(100 * float((model.predict(X[~learns], 3) != y[~learns]).mean()))
+        if words == 100:
+            right = _by_number(X[learns], y[learns], X[~learns], y[~learns], run)
+    by_words = {name: line((100, 200), values) for name, values in left.items()}
+    return {
+        "codebook": {"xlabel": "words", "ylabel": "3-NN error, %", "lines": by_words},
+        "100 words": {
+            "xlabel": "training triplets",
+            "ylabel": "3-NN error, %",
+            "lines": {"BoostMetric": line(NUMBERS, right)},
+        },
+    }
+
+
+def _by_number(X, y, new, truth, run: int) -> list[float]:  # type: ignore[no-untyped-def]
+    rng = np.random.RandomState(run)
+    index = NearestTriplets(3, 3)(X, y, rng).index
+    order, errors = rng.permutation(len(index)), []
+    for number in NUMBERS:
+        learner = BoostMetric(variant="paper").fit(X, Triplets(index[np.sort(order[:number])]))
+        model = METHODS["Euclidean"](X, y, {}, run).model
+        predicted = type(model)(learner.metric_, X, y).predict(new, 3)
+        errors.append(100 * float((predicted != truth).mean()))
+    return errors
+
+
+def retrieval(run: int) -> Panels:
+    """Share of faces among the training pictures nearest to each test face."""
+    panels: Panels = {}
+    y = np.asarray(datasets.load("caltech4_face_bg").y)
+    for words in (100, 200):
+        X, learns = Words("caltech4_face_bg", number=words).of_run(run)
+        faces = ~learns & (y == 0)
+        lines = {}
+        for name, parameters in (
+            ("Euclidean", {}),
+            ("LMNN", LMNN_FIT),
+            ("BoostMetric", {"variant": "paper"}),
+        ):
+            model = fitted(name, X[learns], y[learns], parameters, run)
+            order = np.argsort(distances(model, X[faces]), axis=1, kind="stable")
+            same = model.y[order[:, : max(RETRIEVED)]] == 0
+            lines[name] = line(RETRIEVED, [100 * same[:, :k].mean() for k in RETRIEVED])
+        panels[f"{words} words"] = {
+            "xlabel": "pictures retrieved",
+            "ylabel": "precision, %",
+            "lines": lines,
+        }
+    return panels
+
+
+CURVES = (
+    Curve("boostmetric/F1", figure_1, 3),
+    Curve("boostmetric/F2", figure_2, 10),
+    Curve("boostmetric/retrieval", retrieval, 10),
+)

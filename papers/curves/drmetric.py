@@ -1,0 +1,97 @@
+"""DRMetric: Figures 1 to 4."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nearfar import DRMetric, FarTargetTriplets
+from papers.curves.curve import Curve, Panels, fitted, line, neighbor_shares
+from papers.methods import Neighbors
+from papers.protocols.drmetric import COMPARED
+from papers.task import Array, Folds, Table
+
+SETS = {"heart disease": "heart_cleveland", "blood transfusion": "blood_transfusion"}
+OWN = {"DRMetric, as printed": {"variant": "paper"}, "DRMetric, default": {}}
+
+
+def figure_1(run: int) -> Panels:
+    """Weight of the triplet that moves most without regularisation, with and without it."""
+    X, y = Table("heart_cleveland", standardise=True).load()
+    X = Table("heart_cleveland", standardise=True).prepared(X, np.arange(len(X)))
+    weights = {}
+    for name, tolerance, cap in (("without", 1e-3, 1e6), ("with", 0.1, 10.0)):
+        learner = DRMetric(
+            variant="paper",
+            solver="entropy",
+            margin_tol=tolerance,
+            cap=cap,
+            max_iter=40,
+            record_weights=True,
+            constraints=FarTargetTriplets(3),
+            random_state=run,
+        ).fit(X, y)
+        weights[name] = learner.triplet_weights_
+    moving = int(np.abs(np.diff(weights["without"], axis=0)).sum(axis=0).argmax())
+    lines = {
+        f"{name} regularisation": line(range(1, len(w) + 1), w[:, moving], 8)
+        for name, w in weights.items()
+    }
+    return {"heart disease": {"xlabel": "iteration", "ylabel": "weight", "lines": lines}}
+
+
+def figure_2(run: int) -> Panels:
+    """Share of rows whose k-th neighbour has their class, five folds."""
+    ranks = (1, 3, 5, 7, 9)
+    return {title: _neighbors(Table(name), Folds(5), run, ranks) for title, name in SETS.items()}
+
+
+def figure_3(run: int) -> Panels:
+    """3-NN accuracy by the number of iterations, up to three times the number of columns."""
+    panels: Panels = {}
+    for title, name in SETS.items():
+        table = Table(name, standardise=True)
+        X, y = table.load()
+        train, test = Folds(5)(y, run)
+        X = table.prepared(X, train)
+        learner = DRMetric(variant="paper", max_iter=3 * X.shape[1]).fit(X[train], y[train])
+        shares = [
+            100 * float((Neighbors(m, X[train], y[train]).predict(X[test], 3) == y[test]).mean())
+            for m in learner.staged_metrics()
+        ]
+        panels[title] = {
+            "xlabel": "iterations",
+            "ylabel": "3-NN accuracy, %",
+            "lines": {"DRMetric": line(range(1, len(shares) + 1), shares)},
+            "mark": X.shape[1],
+        }
+    return panels
+
+
+def figure_4(run: int) -> Panels:
+    """Ten categories of Corel, ten folds, k = 1 to 40."""
+    table = Table("corel1k_33", standardise=True)
+    return {"Corel, 10 categories": _neighbors(table, Folds(10), run, tuple(range(1, 41)))}
+
+
+def _neighbors(table: Table, split: Folds, run: int, ranks: tuple[int, ...]) -> dict[str, Any]:
+    X, y = table.load()
+    train, test = split(y, run)
+    raw, X = X, table.prepared(X, train)
+    lines = {}
+    methods: dict[str, tuple[str, dict[str, Any]]] = {**COMPARED}
+    methods |= {name: ("DRMetric", parameters) for name, parameters in OWN.items()}
+    for column, (method, parameters) in methods.items():
+        rows: Array = raw - raw.min(axis=0) if column == "chi2" else X
+        model = fitted(method, rows[train], y[train], parameters, run)
+        lines[column] = line(ranks, neighbor_shares(model, rows[test], y[test], ranks))
+    return {"xlabel": "k", "ylabel": "k-th neighbour has the class, %", "lines": lines}
+
+
+CURVES = (
+    Curve("drmetric/F1", figure_1),
+    Curve("drmetric/F2", figure_2, 5),
+    Curve("drmetric/F3", figure_3, 5),
+    Curve("drmetric/F4", figure_4, 10),
+)

@@ -1,0 +1,71 @@
+"""Max-margin: Figure 1, ten classes of Caltech-101 with an RBF kernel."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import recall_score
+from sklearn.metrics.pairwise import euclidean_distances
+
+from nearfar import ITML, MatchingPursuitBasis, MaxMarginMetric, Metric, datasets
+from papers.curves.curve import Curve, Panels, line
+from papers.methods import Neighbors
+from papers.task import Array, PerClass
+
+NUMBERS = (5, 10, 15, 20, 25, 30)
+FEATURES = {"sparse SIFT": "bow500", "GIST": "X"}
+
+
+def figure_1(run: int) -> Panels:
+    """Mean of the classes' 1-NN accuracies by the number of training pictures of a class."""
+    data = datasets.load("caltech101_gist_bow")
+    y = np.asarray(data.y)
+    counts = np.bincount(y)
+    rng = np.random.RandomState(run)
+    classes = rng.permutation(np.flatnonzero(counts > max(NUMBERS)))[:10]
+    kept = np.isin(y, classes)
+    panels: Panels = {}
+    for title, name in FEATURES.items():
+        X = np.asarray(data.X if name == "X" else data.extra[name], dtype=np.float64)[kept]
+        labels = np.unique(y[kept], return_inverse=True)[1]
+        shares: dict[str, list[float]] = {"RBF kernel": [], "ITML": [], "max-margin": []}
+        for number in NUMBERS:
+            found = _accuracies(X, labels, *PerClass(number)(labels, run), run)
+            for method, share in found.items():
+                shares[method].append(share)
+        panels[title] = {
+            "xlabel": "training pictures of each class",
+            "ylabel": "mean accuracy of the classes, %",
+            "lines": {method: line(NUMBERS, values) for method, values in shares.items()},
+        }
+    return panels
+
+
+def _accuracies(X: Array, y: Array, train: Array, test: Array, run: int) -> dict[str, float]:
+    squares = euclidean_distances(X[train], squared=True)
+    gamma = 1 / float(np.median(squares[squares > 0]))
+    basis = MatchingPursuitBasis(gamma=gamma, n_components=200).fit(X[train])
+    Z = basis.transform(X)
+    itml = ITML(scale="unit", validation_fraction=None, random_state=run)
+    own = MaxMarginMetric(variant="paper", random_state=run)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        metrics = {
+            "RBF kernel": Metric.identity(Z.shape[1]),
+            "ITML": itml.fit(Z[train], y[train]).metric_,
+            "max-margin": own.fit(Z[train], y[train]).metric_,
+        }
+    return {
+        name: 100
+        * float(
+            recall_score(
+                y[test], Neighbors(metric, Z[train], y[train]).predict(Z[test], 1), average="macro"
+            )
+        )
+        for name, metric in metrics.items()
+    }
+
+
+CURVES = (Curve("maxmargin/F1", figure_1, 5),)
