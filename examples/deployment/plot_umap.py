@@ -1,10 +1,10 @@
 """
-UMAP of a learned metric
-========================
+UMAP or t-SNE of a learned metric
+==================================
 
-UMAP draws neighbourhoods, and therefore depends on the distance. Half of the digits have labels;
+UMAP and t-SNE draw neighbourhoods, and therefore depend on the distance. Half of the digits have labels;
 the map of the other half is clearer under a metric learned from them. Without umap-learn, t-SNE
-draws the pictures.
+draws them.
 """
 
 import warnings
@@ -15,6 +15,7 @@ from sklearn.manifold import TSNE
 
 from nearfar import RCA
 
+warnings.simplefilter("ignore", ImportWarning)
 try:
     from umap import UMAP
 
@@ -28,9 +29,7 @@ metric = RCA().fit(X[known], y[known]).metric_
 
 fig, axes = plt.subplots(1, 2, figsize=(9.5, 4.3), layout="constrained")
 for ax, rows, name in ((axes[0], X, "Euclidean"), (axes[1], metric.transform(X), "learned")):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        places = drawing.fit_transform(rows[rest])
+    places = drawing.fit_transform(rows[rest])
     points = ax.scatter(*places.T, c=y[rest], cmap="tab10", s=10)
     ax.set(title=name, xticks=[], yticks=[])
 fig.colorbar(points, ax=axes, label="digit")

@@ -14,10 +14,10 @@ from sklearn.datasets import make_moons
 from nearfar import MaxMarginMetric
 from nearfar.evaluate import leave_one_out_error
 
-X, y = make_moons(200, noise=0.12, random_state=0)
+X, y = make_moons(120, noise=0.12, random_state=0)
 learners = {
     "linear": MaxMarginMetric(random_state=0),
-    "RBF kernel": MaxMarginMetric(kernel="rbf", gamma=3.0, C=1000.0, random_state=0),
+    "RBF kernel": MaxMarginMetric(kernel="rbf", gamma=3.0, n_basis=60, random_state=0),
 }
 a, b = np.meshgrid(np.linspace(-1.5, 2.5, 120), np.linspace(-1, 1.5, 80))
 grid = np.column_stack([a.ravel(), b.ravel()])

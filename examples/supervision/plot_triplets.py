@@ -10,7 +10,7 @@ many judgements does a metric need?
 import matplotlib.pyplot as plt
 import numpy as np
 
-from nearfar import BoostMetric, Metric, Triplets
+from nearfar import FrobMetric, Metric, Triplets
 from nearfar.datasets import make_triplets_from_metric
 from nearfar.evaluate import triplet_accuracy
 
@@ -21,7 +21,7 @@ judged = make_triplets_from_metric(colours, eye, 1200, noise=0.1, random_state=0
 fresh = make_triplets_from_metric(colours, eye, 3000, random_state=1)
 
 sizes = [25, 50, 100, 200, 400, 800, 1200]
-metrics = [BoostMetric(random_state=0).fit(colours, Triplets(judged[:m])).metric_ for m in sizes]
+metrics = [FrobMetric(random_state=0).fit(colours, Triplets(judged[:m])).metric_ for m in sizes]
 right = [triplet_accuracy(metric, colours, fresh) for metric in metrics]
 
 fig, (left, strip) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
