@@ -27,8 +27,6 @@ exclude_patterns = ["_build", "auto_examples/**/*.ipynb", "auto_examples/**/*.py
 templates_path = ["_templates"]
 nitpicky = True
 default_role = "code"
-# Pages of results have several tables of the same outline, and console output is no code.
-suppress_warnings = ["config.cache"]
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
@@ -47,7 +45,11 @@ html_favicon = "_static/logo.svg"
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {
-    "logo": {"text": "nearfar", "image_light": "_static/logo.svg", "image_dark": "_static/logo.svg"},
+    "logo": {
+        "text": "nearfar",
+        "image_light": "_static/logo.svg",
+        "image_dark": "_static/logo.svg",
+    },
     "navbar_align": "left",
     "header_links_before_dropdown": 6,
     "navbar_end": ["theme-switcher"],
@@ -64,8 +66,9 @@ html_sidebars = {"index": [], "start": []}
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
-    "subsection_order": ["../examples/start", "../examples/supervision", "../examples/methods",
-                         "../examples/scale", "../examples/deployment"],
+    "subsection_order": [
+        f"../examples/{part}" for part in ("start", "supervision", "methods", "scale", "deployment")
+    ],
     "within_subsection_order": "FileNameSortKey",
     "backreferences_dir": "api/backreferences",
     "doc_module": ("nearfar",),
@@ -77,3 +80,16 @@ sphinx_gallery_conf = {
     "image_srcset": [],
     "min_reported_time": 10,
 }
+
+
+def _skip_inherited(_app, _what, _name, member, skip, _options):
+    """Leave out what scikit-learn and Python document: get_params, keys, with_traceback."""
+    function = getattr(member, "func", None) or getattr(member, "__func__", member)
+    home = getattr(function, "__module__", None) or ""
+    ours = home.startswith("nearfar") or not callable(function)
+    return skip or not ours or type(member).__name__ == "RequestMethod"
+
+
+def setup(app):
+    """Connect the hook above."""
+    app.connect("autodoc-skip-member", _skip_inherited)

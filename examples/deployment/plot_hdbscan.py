@@ -11,14 +11,14 @@ import numpy as np
 from sklearn.cluster import HDBSCAN
 from sklearn.metrics import adjusted_rand_score
 
-from nearfar import RCA
+from nearfar import LDA
 
 rng = np.random.default_rng(0)
 y = rng.integers(0, 4, 900)
 X = np.array([[0, 0], [4, 0], [0, 4], [4, 4]])[y] + 0.6 * rng.normal(size=(900, 2))
 X = np.hstack([X, 4 * rng.normal(size=(900, 6))])
 known, rest = slice(0, 60), slice(60, None)
-metric = RCA().fit(X[known], y[known]).metric_
+metric = LDA(n_components=2).fit(X[known], y[known]).metric_
 
 fig, axes = plt.subplots(1, 2, figsize=(9.5, 4), layout="constrained")
 for ax, rows, name in ((axes[0], X, "Euclidean"), (axes[1], metric.transform(X), "learned")):

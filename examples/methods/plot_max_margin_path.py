@@ -4,7 +4,7 @@ How hard should pairs be separated?
 
 `MaxMarginMetric` learns from similar and dissimilar pairs. ``C`` weighs their errors against
 staying near Euclidean distance. `max_margin_path` fits several values, each from the last, and
-cross-validates them.
+cross-validates them. On the right are the distances of the pairs under the best metric.
 """
 
 import matplotlib.pyplot as plt
@@ -19,7 +19,7 @@ index = rng.randint(len(X), size=(600, 2))
 index = index[index[:, 0] != index[:, 1]]
 pairs = Pairs(index, similar=y[index[:, 0]] == y[index[:, 1]])
 
-path = max_margin_path(X, pairs, C=(0.1, 1.0, 10.0, 100.0, 1e3, 1e4), random_state=0)
+path = max_margin_path(X, pairs, C=(1e2, 1e3, 1e4, 1e5, 1e6), random_state=0)
 mean, spread = path.scores.mean(axis=1), path.scores.std(axis=1)
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.8), layout="constrained")
@@ -28,8 +28,6 @@ left.set(xscale="log", xlabel="C", ylabel="held-out pairs classified correctly")
 left.axvline(path.best.C, color="C1", linestyle="--", label=f"best: {path.best.C:g}")
 left.legend()
 
-# %%
-# Distances of the pairs under the best metric, with its threshold:
 distances = path.best.metric_.pair_distances(X, pairs)
 bins = np.linspace(0, distances.max(), 40)
 for similar, name in ((True, "similar"), (False, "dissimilar")):

@@ -4,7 +4,7 @@
 
 People rarely know distances, but can say which of two things is more like a third. Here a simulated
 person compares colours, sees green more clearly than blue, and is wrong in 10 % of the cases. How
-many judgements does a metric need?
+many judgements does a metric need? The strips show the colours nearest to the first one.
 """
 
 import matplotlib.pyplot as plt
@@ -31,8 +31,6 @@ left.axhline(euclidean, color="C7", linestyle="--", label="Euclidean")
 left.set(xlabel="judgements", ylabel="new judgements in the right order", xscale="log")
 left.legend()
 
-# %%
-# The colours nearest to the first one (left), by Euclidean distance and by the learned metric.
 pictures = []
 for metric in (Metric.identity(3), metrics[-1]):
     order = metric.distances(colours[:1], colours)[0].argsort()[:12]

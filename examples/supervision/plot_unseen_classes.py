@@ -24,9 +24,7 @@ known = y < 30
 metrics = {
     "Euclidean": Metric.identity(n_features),
     "LMNN": LMNN(random_state=0).fit(X[known], y[known]).metric_,
-    "AutoMetric": AutoMetric(goal="ranking", validation="classes")
-    .fit(X[known], y[known])
-    .metric_,
+    "AutoMetric": AutoMetric(goal="ranking", validation="classes").fit(X[known], y[known]).metric_,
 }
 
 fig, ax = plt.subplots(figsize=(6.5, 3.8), layout="constrained")
