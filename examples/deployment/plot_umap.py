@@ -1,10 +1,10 @@
 """
 UMAP or t-SNE of a learned metric
-==================================
+=================================
 
-UMAP and t-SNE draw neighbourhoods, and therefore depend on the distance. Half of the digits have labels;
-the map of the other half is clearer under a metric learned from them. Without umap-learn, t-SNE
-draws them.
+UMAP and t-SNE draw neighbourhoods, and therefore depend on the distance. Half of the digits have
+labels; the other half is drawn with and without a metric learned from them. Without umap-learn,
+t-SNE draws them.
 """
 
 import warnings

@@ -61,6 +61,17 @@ class Comparison(Mapping[str, MethodResult]):
         What was not run, each with a `note` that says why.
     goals : dict of str to GoalComparison
         What to use, and which methods are better than the baseline, for each goal.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from nearfar import compare
+    >>> X, y = load_iris(return_X_y=True)
+    >>> found = compare(X, y, ["RCA"], classifiers=False)
+    >>> found["RCA"].error < 0.1
+    True
+    >>> found.classification.verdict.reference
+    'Euclidean (unscaled)'
     """
 
     def __init__(
