@@ -30,7 +30,7 @@ X = embed.fit_transform(texts)
 learned = np.random.default_rng(0).random(len(y)) < 0.5
 print(f"{len(texts)} passages of {len(np.unique(y))} descriptions")
 
-auto = AutoMetric(["RCA", "PLDA", "LDA", "NCA"], goal="ranking")
+auto = AutoMetric(candidates=["RCA", "PLDA", "LDA", "NCA"], goal="ranking")
 metric = auto.fit(X[learned], y[learned]).metric_
 print(auto.expected_)
 

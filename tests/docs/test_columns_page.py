@@ -1,4 +1,4 @@
-"""docs/columns.md: figures are those of stored results, and forms are read as it says."""
+"""docs/reference/columns.md: figures are those of stored results, and forms are read as it says."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nearfar.columns.cells import GAP_WORDS
 from nearfar.columns.notation import survey
 
 BEGIN, END = (f"<!-- benchmarks/messy_tables.py: {end} -->" for end in ("begin", "end"))
-PAGE = Page.read(ROOT / "docs/columns.md")
+PAGE = Page.read(ROOT / "docs/reference/columns.md")
 FORMS = re.findall(r"^\| (``.*``.*) \| (-?[\d.]+.*) \|$", PAGE.text, re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""docs/losses.md: its example runs, and its table is that of the stored results."""
+"""docs/reference/losses.md: its example runs, and its table is that of the stored results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BEGIN, END = (f"<!-- benchmarks/losses.py: {end} -->" for end in ("begin", "end"
 
 @pytest.fixture(scope="module")
 def page():
-    return Page.read(ROOT / "docs/losses.md")
+    return Page.read(ROOT / "docs/reference/losses.md")
 
 
 @pytest.fixture(scope="module")

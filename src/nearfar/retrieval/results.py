@@ -51,7 +51,7 @@ class SearchResult:
     >>> rng = np.random.RandomState(0)
     >>> X = rng.normal(size=(50, 4))
     >>> found = compare_retrieval(X[:30], X, Relevance(range(30), range(30)))
-    >>> len(found.results[0].values["nDCG@10"])
+    >>> len(found["untouched"].values["nDCG@10"])
     30
     """
 
