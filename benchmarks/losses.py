@@ -6,7 +6,7 @@ with their errors. Seconds are CPU time on one thread.
 
     python benchmarks/losses.py [--toy]
 
-docs/losses.md has the table that this prints.
+docs/reference/losses.md has the table that this prints.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ would add the size of the file, and as much again for scaled rows.
 
 0 workers are the threads of the process; other numbers are worker processes of a local Dask
 cluster, whose memory is not counted. With workers, the arrays that BoostMetric sends and receives
-in an iteration are shown beside the formula in docs/scale.md. The exponent is that of time in the
+in an iteration are shown beside the formula in docs/reference/scale.md. The exponent is that of time in the
 number of rows, from the smallest size to the largest.
 """
 
@@ -123,7 +123,7 @@ def size(value: Any) -> int:
 
 
 def expected_traffic(path: Path, triplets: Triplets) -> int:
-    """Bytes of an iteration of BoostMetric by the formula in docs/scale.md."""
+    """Bytes of an iteration of BoostMetric by the formula in docs/reference/scale.md."""
     rows, (anchor, near, far) = open_rows(path), triplets.index.T
     edges = TiledEdges(rows, anchor, far, near)
     weights, directions = 4 * (len(edges) + len(rows)), 4 * len(rows)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -9,6 +11,7 @@ import pytest
 import nearfar
 from nearfar import __version__
 from nearfar.cli.app import COMMANDS, OTHER_WORDS
+from nearfar.cli.help_pages import COMMAND_GROUPS, EXAMPLES, OPTION_GROUPS
 
 
 def test_version(run):
@@ -22,6 +25,38 @@ def test_help(run, command):
         f"nearfar {command}" in run(command, "--help").output
         or "Usage:" in run(command, "--help").output
     )
+
+
+def test_without_arguments_it_says_what_to_do_first(run):
+    done = run()
+    assert "nearfar learn circles" in done.output
+    assert "--label" in done.output
+    assert done.exit_code == 0
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_has_groups_and_an_example_that_the_command_understands(run, name):
+    assert name in {each for group in COMMAND_GROUPS.values() for each in group}
+    shown = run(name, "--help").output
+    assert f"Example:\n  {EXAMPLES[name]}" in shown
+    assert "Arguments:" in shown
+    left = shown.partition("\nOptions:\n")[2].partition("\nExample")[0]
+    assert left.split()[0] == "--help"
+    known = set(re.findall(r"--[\w-]+", shown))
+    assert set(re.findall(r"--[\w-]+", EXAMPLES[name])) <= known
+
+
+def test_no_option_is_in_two_groups():
+    words = " ".join(OPTION_GROUPS.values()).split()
+    assert len(words) == len(set(words))
+
+
+def test_without_a_terminal_there_are_no_colours(tmp_path):
+    keep = {k: v for k, v in os.environ.items() if k not in ("FORCE_COLOR", "NO_COLOR")}
+    for words in (["--help"], ["learn", "--help"], [], ["show", "missing.safetensors"]):
+        command = [sys.executable, "-m", "nearfar.cli", *words]
+        done = subprocess.run(command, capture_output=True, cwd=tmp_path, env=keep, check=False)
+        assert b"\x1b[" not in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("name", COMMANDS)

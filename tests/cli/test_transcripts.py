@@ -11,7 +11,7 @@ from transcripts import BLOCK, commands, differences, prepare, run, with_time
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
-DOCS = [page for page in sorted(ROOT.glob("docs/*.md")) if "```console" in page.read_text()]
+DOCS = [page for page in sorted(ROOT.glob("docs/**/*.md")) if "```console" in page.read_text()]
 PAGES = [README, *DOCS]
 
 

@@ -136,7 +136,7 @@ def test_old_names_of_the_baselines_still_work():
 
 
 def test_the_documentation_names_the_default_learners():
-    page = (Path(__file__).parents[2] / "docs" / "comparison.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "comparison.md").read_text()
     (line,) = (line for line in page.splitlines() if line.startswith("| learners |"))
     listed, judged = line.split("|")[2].split("; for triplets and pairs also ")
     assert tuple(listed.removesuffix(", with default parameters").strip().split(", ")) == (

@@ -1,4 +1,4 @@
-"""The examples of docs/deploy.md run."""
+"""The examples of docs/reference/deploy.md run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from transcripts import BLOCK, prepare
 
-PAGE = Path(__file__).parents[2] / "docs" / "deploy.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "deploy.md"
 
 
 def test_examples(tmp_path):

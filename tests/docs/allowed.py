@@ -37,7 +37,7 @@ NAMES = _words(
 
 ON_PAGES = {
     "README.md": _words({"a column of the example": "species"}),
-    "docs/cli.md": _words(
+    "docs/reference/cli.md": _words(
         {
             "columns of tables in examples, and names that readers look for": (
                 "customer_id emb id _id query_id doc_id"
@@ -48,7 +48,7 @@ ON_PAGES = {
             "a variable of the reader": "df",
         }
     ),
-    "docs/columns.md": _words(
+    "docs/reference/columns.md": _words(
         {"columns of the example": "remarks zip", "skrub": "TableVectorizer"}
     ),
     "docs/from-metric-learn.md": _words(
@@ -61,7 +61,7 @@ ON_PAGES = {
             "variables of the reader": "tuples",
         }
     ),
-    "docs/retrieval.md": _words({"columns of a table of clicks": "clicks impressions"}),
+    "docs/reference/retrieval.md": _words({"columns of a table of clicks": "clicks impressions"}),
 }
 """Names that only one page may use."""
 

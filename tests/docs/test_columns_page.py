@@ -1,4 +1,4 @@
-"""docs/columns.md: forms are read as it says."""
+"""docs/reference/columns.md: forms are read as it says."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nearfar.columns import Columns
 from nearfar.columns.cells import GAP_WORDS
 from nearfar.columns.notation import survey
 
-PAGE = Page.read(ROOT / "docs/columns.md")
+PAGE = Page.read(ROOT / "docs/reference/columns.md")
 FORMS = re.findall(r"^\| (``.*``.*) \| (-?[\d.]+.*) \|$", PAGE.text, re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""docs/losses.md: its example runs, and its stored results are complete."""
+"""docs/reference/losses.md: its example runs, and its stored results are complete."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nearfar import BoostMetric
 
 @pytest.fixture(scope="module")
 def page():
-    return Page.read(ROOT / "docs/losses.md")
+    return Page.read(ROOT / "docs/reference/losses.md")
 
 
 @pytest.fixture(scope="module")

@@ -52,7 +52,7 @@ def test_default_learners_of_compare(package):
     judged = re.findall(r"'(\w+)'", methods["DEFAULT_JUDGEMENT_LEARNERS"])
     assert usual
     assert judged
-    page = (ROOT / "docs/comparison.md").read_text()
+    page = (ROOT / "docs/reference/comparison.md").read_text()
     doc = package.find("comparison.runner.compare").doc
     for text, first, second in (
         (page, r"^\| learners \|(.*?), with", r"^\| learners \|.*pairs also (.*?);"),

@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from nearfar import __version__
+from nearfar.cli.help_pages import FIRST, GroupedHelp, grouped
 from nearfar.runtime.suggestions import did_you_mean
 
 COMMANDS = {
@@ -80,7 +81,7 @@ class Commands(TyperGroup):
             return None
         module = import_module(f"nearfar.cli.{COMMANDS[cmd_name][0]}")
         own = typer.Typer(**_PLAIN, add_completion=False)
-        own.command(cmd_name)(getattr(module, cmd_name.replace("-", "_")))
+        own.command(cmd_name, cls=GroupedHelp)(getattr(module, cmd_name.replace("-", "_")))
         return typer.main.get_command(own)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -91,9 +92,10 @@ class Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """List the commands with their first sentences."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        """List the commands in groups, with their first sentences."""
+        for title, names in grouped(COMMANDS).items():
+            with formatter.section(title):
+                formatter.write_dl([(name, COMMANDS[name][1]) for name in names])
 
 
 def _meant(word: str) -> str:
@@ -107,16 +109,17 @@ def _meant(word: str) -> str:
     return ""
 
 
-app = typer.Typer(
-    help="Learn the distance that your task needs.", no_args_is_help=True, cls=Commands, **_PLAIN
-)
+app = typer.Typer(help="Learn the distance that your task needs.", cls=Commands, **_PLAIN)
 
 
 @app.callback(invoke_without_command=True)
 def version_option(
+    context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
     """Learn the distance that your task needs."""
     if version:
         typer.echo(f"nearfar {__version__}")
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(FIRST, nl=False)

@@ -17,6 +17,7 @@ from nearfar.comparison.table_columns import EARLY, TableColumns
 from nearfar.comparison.wording import described
 from nearfar.evaluate.measures import Measure
 from nearfar.evaluate.overlap import OverlappingJudgements
+from nearfar.runtime.notebook_html import bars, fragment
 from nearfar.runtime.notes import Note
 from nearfar.typing import Ints
 
@@ -60,6 +61,17 @@ class Comparison(Mapping[str, MethodResult]):
         What was not run, each with a `note` that says why.
     goals : dict of str to GoalComparison
         What to use, and which methods are better than the baseline, for each goal.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from nearfar import compare
+    >>> X, y = load_iris(return_X_y=True)
+    >>> found = compare(X, y, ["RCA"], classifiers=False)
+    >>> found["RCA"].error < 0.1
+    True
+    >>> found.classification.verdict.reference
+    'Euclidean (unscaled)'
     """
 
     def __init__(
@@ -362,7 +374,10 @@ class Comparison(Mapping[str, MethodResult]):
         )
 
     def _repr_html_(self) -> str:
-        return self.to_html()
+        measure = self._columns.measures[0]
+        losses = {r.name: float(r.losses[measure.label].mean()) for r in self.results}
+        title = f"{measure.label}: the share that is wrong"
+        return fragment(title, self.verdicts, bars(losses)) + self.to_html(verdict=False)
 
 
 def _useless(used: MethodResult, largest: LargestClass) -> str:

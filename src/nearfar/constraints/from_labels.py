@@ -155,6 +155,16 @@ class RandomTriplets:
     m : int
         Number of triplets. The anchor is drawn uniformly from the rows whose class has another
         member, the others uniformly from those that fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar import RandomTriplets
+    >>> y = np.array([0, 0, 1, 1])
+    >>> triplets = RandomTriplets(5)(np.zeros((4, 1)), y, random_state=0)
+    >>> anchor, near, far = triplets.index.T
+    >>> bool((y[anchor] == y[near]).all() and (y[anchor] != y[far]).all())
+    True
     """
 
     ignores_rows: ClassVar[bool] = True
@@ -223,6 +233,15 @@ class RandomPairs:
         Number of pairs; by default ten for each row, and at least 2,000.
     similar : float, default=0.5
         Share of similar pairs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar import RandomPairs
+    >>> y = np.array([0, 0, 1, 1])
+    >>> pairs = RandomPairs(10, similar=0.3)(np.zeros((4, 1)), y, random_state=0)
+    >>> int(pairs.similar.sum())
+    3
     """
 
     ignores_rows: ClassVar[bool] = True

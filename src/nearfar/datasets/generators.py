@@ -231,9 +231,9 @@ def make_known_metric(
 
     is its inverse restricted to the informative subspace: positive semidefinite, of rank
     n_informative, and zero on V. Under M, the squared distance between two class means is
-    |m_a - m_b|^2 >= separation^2, with equality for the closest two. The squared distance between
-    two rows of one class is 2 times a chi-squared variable with n_informative degrees of freedom.
-    The means span min(n_informative, n_classes - 1) dimensions; if that is less than
+    ``|m_a - m_b|^2 >= separation^2``, with equality for the closest two. The squared distance
+    between two rows of one class is 2 times a chi-squared variable with n_informative degrees of
+    freedom. The means span min(n_informative, n_classes - 1) dimensions; if that is less than
     n_informative, the remaining directions of M do not separate classes.
 
     Parameters

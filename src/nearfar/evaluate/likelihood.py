@@ -36,6 +36,14 @@ class LikelihoodRatios:
         In ascending order.
     log_ratios : array
         Natural logarithms of the ratios there; linear between them, constant beyond.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.evaluate import LikelihoodRatios
+    >>> ratios = LikelihoodRatios(np.array([0.0, 1.0]), np.array([2.0, -2.0]))
+    >>> ratios.log_ratios
+    array([ 2., -2.])
     """
 
     distances: Vector

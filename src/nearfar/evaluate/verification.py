@@ -23,6 +23,15 @@ class RocCurve:
 
     The rates rise from (0, 0) to (1, 1). The thresholds are -inf, where no pair is the same, and
     then every distance that occurs, in ascending order.
+
+    Examples
+    --------
+    >>> from nearfar import Metric, Pairs
+    >>> from nearfar.evaluate import verification_curve
+    >>> pairs = Pairs([[0, 1], [0, 2]], similar=[True, False])
+    >>> curve = verification_curve(Metric.identity(1), [[0.0], [1.0], [5.0]], pairs)
+    >>> float(curve.true_positive_rate[-1])
+    1.0
     """
 
     false_positive_rate: Floats
@@ -48,6 +57,14 @@ class Verification:
         Largest share of pairs that any threshold classifies correctly.
     accuracy_threshold : float
         The smallest threshold with that accuracy; -inf if it is best to call no pair the same.
+
+    Examples
+    --------
+    >>> from nearfar import Metric, Pairs
+    >>> from nearfar.evaluate import verification
+    >>> pairs = Pairs([[0, 1], [0, 2]], similar=[True, False])
+    >>> verification(Metric.identity(1), [[0.0], [1.0], [5.0]], pairs).auc
+    1.0
     """
 
     auc: float

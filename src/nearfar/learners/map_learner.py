@@ -57,7 +57,7 @@ class MapLearner(Iterative, MetricLearner):
         "init": (
             '{"identity", "pca", "lda", "random", "auto"} or Metric',
             'Where to begin. "identity" and "pca" are Euclidean distance between scaled points,\n'
-            'with |M|_F = 1, and with `n_components` its leading principal axes. "lda" is\n'
+            'with ``|M|_F = 1``, and with `n_components` its leading principal axes. "lda" is\n'
             'discriminant axes, "random" is drawn, and "auto" is "lda" if `n_components` is less\n'
             'than the number of classes, and "identity" otherwise. A metric of your own has at\n'
             "least `n_components` components.",

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array
 
 from nearfar.metrics.metric import Metric
+from nearfar.runtime.notebook_html import bars, fragment
 from nearfar.typing import Matrix, Vector
 
 
@@ -258,3 +259,23 @@ def _total(contributions: Vector) -> float:
     if not total > 0:
         raise ValueError("All distances are zero, so features have no shares of them.")
     return total
+
+
+def metric_html(metric: Metric) -> str:
+    """Return what a notebook shows of a metric: its size, and the features that matter.
+
+    Examples
+    --------
+    >>> from nearfar import Metric
+    >>> from nearfar.metrics.importance import metric_html
+    >>> "<b>&lt;Metric: 2 features -&gt; 2&gt;</b>" in metric_html(Metric.identity(2))
+    True
+    """
+    title = repr(metric)
+    if len(metric.parts) > 1 or not metric.is_linear or metric.is_zero:
+        return fragment(title)
+    shares = feature_importances(metric)
+    names = feature_names(metric)
+    order = np.argsort(-shares, kind="stable")
+    text = "Share of each feature, if all features have the same spread:"
+    return fragment(title, [text], bars({names[j]: float(shares[j]) for j in order}))

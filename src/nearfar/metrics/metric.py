@@ -237,6 +237,11 @@ class Metric(MetricLearnNames):
         unit = " of unit length" if self.unit_rows else ""
         return f"<Metric: {self.n_features} features{unit}{kernel} -> {self.n_components}>"
 
+    def _repr_html_(self) -> str:
+        from nearfar.metrics.importance import metric_html
+
+        return metric_html(self)
+
     def transform(self, X: ArrayLike) -> Floats:
         """Map points to the space where Euclidean distance is the metric.
 

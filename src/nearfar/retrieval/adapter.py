@@ -26,6 +26,7 @@ from nearfar.retrieval.ranking import search
 from nearfar.retrieval.relevance import Relevance
 from nearfar.retrieval.vectors import as_vectors, checked_vectors
 from nearfar.runtime.history import History
+from nearfar.runtime.notebook_html import ShowsFit, bars, fragment
 from nearfar.runtime.parameters import (
     ParameterRule,
     check_parameters,
@@ -45,7 +46,7 @@ _TEMPERATURE = 0.5
 _RANK = 64
 
 
-class RetrievalAdapter(AdapterExport, BaseEstimator):
+class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
     """Adapt the vectors of a search to judged queries.
 
     Learns the score q' W x of a query and a document. W = I are the untouched vectors, and held-out
@@ -69,7 +70,7 @@ class RetrievalAdapter(AdapterExport, BaseEstimator):
         Where the search for W begins: at S^(-1/2), with S the covariance of the differences between
         queries and their relevant documents, or at the untouched vectors.
     strength : float or "auto", default="auto"
-        Strength of the penalty on changes; see `docs/retrieval.md` for its units. "auto" is the
+        Strength of the penalty on changes; see `docs/reference/retrieval.md` for its units. "auto" is the
         number of features divided by the number of judged queries.
     max_iter : int, default=12
         The most iterations of L-BFGS.
@@ -180,6 +181,13 @@ class RetrievalAdapter(AdapterExport, BaseEstimator):
         with limited_threads(self.n_jobs):
             self._fit(*self._checked(Q, X, relevance))
         return self
+
+    def _fit_html(self) -> str:
+        if not hasattr(self, "chosen_"):
+            return ""
+        chosen = self.chosen_
+        seen = {"untouched": chosen.before, "adapted": chosen.after} if chosen.n_queries else {}
+        return fragment("nDCG@10 of held-out queries", [str(chosen)], bars(seen, "{:.3f}"))
 
     def _check_parameters(self) -> None:
         rules = self.parameter_rules

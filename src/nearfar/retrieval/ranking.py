@@ -26,6 +26,14 @@ class Ranking:
     documents : array of int of shape (n_queries, depth)
         Row numbers of X, best first.
     scores : array of shape (n_queries, depth)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.retrieval import search
+    >>> ranking = search(np.eye(2), np.array([[1.0, 0.5], [0.0, 1.0]]), depth=1)
+    >>> ranking.documents[:, 0]
+    array([0, 1])
     """
 
     queries: Ints

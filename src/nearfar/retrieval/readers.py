@@ -37,6 +37,14 @@ class Collection:
         A document's title, if it has one, comes before its text.
     relevance : Relevance
         Row numbers in these lists.
+
+    Examples
+    --------
+    >>> from nearfar import Relevance
+    >>> from nearfar.retrieval import Collection
+    >>> collection = Collection(["q"], ["d"], ["a question"], ["an answer"], Relevance([0], [0]))
+    >>> collection.document_ids
+    ['d']
     """
 
     query_ids: list[str]
@@ -49,7 +57,7 @@ class Collection:
 def read_beir(
     folder: str | os.PathLike[str], split: str = "test", *, unknown: Unknown = "raise"
 ) -> Collection:
-    """Read a folder with `corpus.jsonl`, `queries.jsonl` and `qrels/*.tsv`.
+    r"""Read a folder with `corpus.jsonl`, `queries.jsonl` and `qrels/*.tsv`.
 
     Parameters
     ----------
@@ -63,6 +71,21 @@ def read_beir(
     -------
     Collection
         All queries of the folder, whether they are judged in this split or not.
+
+    Examples
+    --------
+    >>> import json, pathlib, tempfile
+    >>> from nearfar.retrieval import read_beir
+    >>> with tempfile.TemporaryDirectory() as name:
+    ...     folder = pathlib.Path(name)
+    ...     (folder / "qrels").mkdir()
+    ...     for file, key in (("corpus", "d"), ("queries", "q")):
+    ...         line = json.dumps({"_id": key, "text": "words"})
+    ...         _ = (folder / f"{file}.jsonl").write_text(line + "\n")
+    ...     judged = "query-id\tcorpus-id\tscore\nq\td\t1\n"
+    ...     _ = (folder / "qrels" / "test.tsv").write_text(judged)
+    ...     read_beir(folder).query_ids
+    ['q']
     """
     files = beir_files(folder, split)
     query_ids, query_texts = read_texts(files.queries)

@@ -43,6 +43,16 @@ class SearchResult:
         Measures by name, the main one first.
     seconds : float
         Mean time of a fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar import Relevance, compare_retrieval
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.normal(size=(50, 4))
+    >>> found = compare_retrieval(X[:30], X, Relevance(range(30), range(30)))
+    >>> len(found["untouched"].values["nDCG@10"])
+    30
     """
 
     name: str
@@ -119,6 +129,16 @@ class SearchComparison(Mapping[str, SearchResult]):
         Expected gains of the main measure over untouched vectors.
     harms : dict of str to float
         Probabilities that adapting makes a practical difference for the worse.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar import Relevance, compare_retrieval
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.normal(size=(50, 4))
+    >>> found = compare_retrieval(X[:30], X, Relevance(range(30), range(30)))
+    >>> found.n_documents
+    50
     """
 
     def __init__(

@@ -51,6 +51,12 @@ class TargetNotCertifiedError(ValueError):
     ----------
     classes_needed, pairs_needed : int or None
         How many would be needed; None if more data of this kind would not help.
+
+    Examples
+    --------
+    >>> from nearfar.verification import TargetNotCertifiedError
+    >>> TargetNotCertifiedError("Too few classes.", classes_needed=300).classes_needed
+    300
     """
 
     def __init__(
@@ -85,6 +91,18 @@ class OperatingPoint:
         Calibration data.
     effective_pairs : float or None
         Effective number of independent pairs behind the figure.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar import PairVerifier, RCA
+    >>> rng = np.random.default_rng(0)
+    >>> person = np.repeat(np.arange(200), 4)
+    >>> X = rng.normal(size=(200, 8))[person] + 0.3 * rng.normal(size=(800, 8))
+    >>> verifier = PairVerifier(RCA(), target="fmr<=0.02", calibration=0.5, random_state=0)
+    >>> point = verifier.fit(X, person).operating_point_
+    >>> point.fmr < point.bound <= 0.02
+    True
     """
 
     threshold: float

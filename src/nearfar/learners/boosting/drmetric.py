@@ -127,7 +127,7 @@ class DRMetric(TraceOneLearner, PartialFitMixin):
         penalty for overlap keeps it from zero.
     triplets_ : Triplets
         With `record_weights`: the triplets, each once.
-    triplet_weights_ : array of shape (n_iter_, n_triplets)
+    triplet_weights_ : array of shape (n_iterations, n_triplets)
         With `record_weights`: their weights after each iteration.
     history_ : History
         Negative soft margin, eigenvalue, weight and time of every iteration; ``history_.stopped``

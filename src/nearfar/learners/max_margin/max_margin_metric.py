@@ -26,7 +26,7 @@ Where nearfar departs from the paper, and why:
   (vehicles 38 against 30 % error).
 - For few pairs the dual with one multiplier per pair is faster (`box_dual`); same optimum.
 - C and epsilon have no values in the paper.
-- Section 4.5's kernel between pairs, O(n^2), is not a metric; see docs/maxmargin.md.
+- Section 4.5's kernel between pairs, O(n^2), is not a metric; see docs/methods/maxmargin.md.
 """
 
 from __future__ import annotations

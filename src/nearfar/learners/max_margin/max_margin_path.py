@@ -32,6 +32,17 @@ class MaxMarginPath:
     scores : array of shape (n_steps, n_folds) or None
         Share of held-out pairs classified correctly. Their rows also occur in training pairs:
         expect less on new rows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from nearfar import max_margin_path
+    >>> X, y = load_iris(return_X_y=True)
+    >>> path = max_margin_path(X, y, C=(1.0, 100.0), cv=3, random_state=0)
+    >>> path.scores.shape
+    (2, 3)
+    >>> path.best.C in path.C
+    True
     """
 
     C: Vector

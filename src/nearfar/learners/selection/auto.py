@@ -21,6 +21,7 @@ from nearfar.learners.selection.auto_problem import AutoProblem, outer_split
 from nearfar.learners.selection.held_out import Validation
 from nearfar.learners.shared_parameters import Iterative, Texts, Validated
 from nearfar.runtime import parameters
+from nearfar.runtime.notebook_html import ShowsFit, bars, fragment
 from nearfar.runtime.parameters import choice, number
 
 _EXCLUDED = frozenset({"AutoMetric", "MixtureNCA", "MLKR", "PSDBoost"})
@@ -46,7 +47,7 @@ _CHEAP_FIRST = (
 
 
 @learner
-class AutoMetric(MetricLearner):
+class AutoMetric(ShowsFit, MetricLearner):
     """Start here: a blend of what several learners learn, chosen on held-out data.
 
     Euclidean distance is one of the candidates, so that the result is not worse than that beyond
@@ -127,6 +128,14 @@ class AutoMetric(MetricLearner):
             build=partial(self._problem_with, seed),
             scale_data=partial(self._learned_from, seed),
         )
+
+    def _fit_html(self) -> str:
+        if not hasattr(self, "weights_"):
+            return ""
+        shares = {name: share for name, share in self.weights_.items() if share > 0.0005}
+        ordered = dict(sorted(shares.items(), key=lambda item: -item[1]))
+        expected = "" if self.expected_ is None else self.expected_._repr_html_()
+        return fragment("Shares in the blend", bars=bars(ordered)) + expected
 
     def _rotates(self) -> bool:
         methods = [each._method() for each in self._learners("labels").values()]

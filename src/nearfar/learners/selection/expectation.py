@@ -34,6 +34,7 @@ from nearfar.evaluate.neighbor_votes import majority
 from nearfar.evaluate.overlap import OverlappingJudgements
 from nearfar.evaluate.retrieval import average_precisions
 from nearfar.metrics.metric import Metric
+from nearfar.runtime.notebook_html import bars, fragment
 from nearfar.typing import Floats, Ints
 
 _NEIGHBORS = 3
@@ -82,6 +83,11 @@ class Expected:
         return (
             f"{self.measure} {value} (90 % interval {low} to {high}); {baseline} without learning"
         )
+
+    def _repr_html_(self) -> str:
+        values = {"without learning": self.baseline, "learned": self.value}
+        write = "{:.3f}" if self.measure == MAP_AT_R.label else "{:.1%}"
+        return fragment("Expected on new data", [str(self)], bars(values, write))
 
 
 def expect_error(

@@ -1,0 +1,95 @@
+"""Configuration of the site; CONTRIBUTING.md has the command that builds it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import nearfar
+
+sys.path.insert(0, str(Path(__file__).parent))
+os.environ.pop("NEARFAR_DATA", None)
+
+project = "nearfar"
+author = "The nearfar developers"
+copyright = author
+version = release = nearfar.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "auto_examples/**/*.ipynb", "auto_examples/**/*.py"]
+templates_path = ["_templates"]
+nitpicky = True
+default_role = "code"
+
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 4
+
+autosummary_generate = True
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+html_theme = "pydata_sphinx_theme"
+html_title = "nearfar"
+html_static_path = ["_static"]
+html_css_files = ["nearfar.css"]
+html_favicon = "_static/logo.svg"
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {
+    "logo": {
+        "text": "nearfar",
+        "image_light": "_static/logo.svg",
+        "image_dark": "_static/logo.svg",
+    },
+    "navbar_align": "left",
+    "header_links_before_dropdown": 6,
+    "navbar_end": ["theme-switcher"],
+    "navbar_persistent": ["search-button"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "secondary_sidebar_items": ["page-toc"],
+    "show_toc_level": 2,
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+html_sidebars = {"index": [], "start": []}
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "auto_examples",
+    "subsection_order": [
+        f"../examples/{part}" for part in ("start", "supervision", "methods", "scale", "deployment")
+    ],
+    "within_subsection_order": "FileNameSortKey",
+    "backreferences_dir": "api/backreferences",
+    "doc_module": ("nearfar",),
+    "matplotlib_animations": True,
+    "abort_on_example_error": True,
+    "remove_config_comments": True,
+    "download_all_examples": False,
+    "show_signature": False,
+    "image_srcset": [],
+    "min_reported_time": 10,
+}
+
+
+def _skip_inherited(_app, _what, _name, member, skip, _options):
+    """Leave out what scikit-learn and Python document: get_params, keys, with_traceback."""
+    function = getattr(member, "func", None) or getattr(member, "__func__", member)
+    home = getattr(function, "__module__", None) or ""
+    ours = home.startswith("nearfar") or not callable(function)
+    return skip or not ours or type(member).__name__ == "RequestMethod"
+
+
+def setup(app):
+    """Connect the hook above."""
+    app.connect("autodoc-skip-member", _skip_inherited)
