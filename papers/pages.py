@@ -23,7 +23,7 @@ MARKED = re.compile(
 
 def marked_pages() -> Iterator[Path]:
     """Yield the pages of the documentation that have markers."""
-    for path in sorted(DOCS.glob("*.md")):
+    for path in sorted(DOCS.glob("results/*.md")):
         if MARKED.search(path.read_text("utf-8")):
             yield path
 
