@@ -43,7 +43,8 @@ _BETA_SD = 3.0
 _BIAS_SD = 4.0
 _FEWEST_FOR_SCALE = 20
 """Answers from which on they choose the scale; before, rows are standardised."""
-_PLACE_STEPS = 60
+_PLACE_STEPS = 15
+"""Iterations for each answer, from the places before."""
 _PLACE_PENALTY = 0.05
 _MU = 0.05
 
@@ -55,9 +56,12 @@ class Model(ABC):
     ----------
     next_choice : float
         Number of answers at which `learn` also chooses scale and spread, and takes longer.
+    passes : int
+        How often to `learn` from all answers at once, if none was known before.
     """
 
     next_choice: float = math.inf
+    passes: int = 1
 
     @abstractmethod
     def learn(self, index: Ints, y: Vector, weight: Vector) -> None:
@@ -243,6 +247,8 @@ class PlaceModel(Model):
     seed : int
         Of the first places.
     """
+
+    passes = 4
 
     def __init__(self, n_objects: int, n_components: int, seed: int = 0) -> None:
         self.n_objects, self.n_components, self.seed = n_objects, n_components, seed

@@ -168,7 +168,8 @@ def held_out_margins(
             continue
         seen = [j for j in judged if folds.get(j.question.key) != fold]
         model = chooser.model.fresh()
-        model.learn(*arrays(seen, width))
+        for _ in range(model.passes):
+            model.learn(*arrays(seen, width))
         margins[rows] = model.margins(arrays([tested[n] for n in rows], width)[0])[0]
     return margins
 
