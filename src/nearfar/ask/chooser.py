@@ -223,7 +223,12 @@ class Chooser:
         )
 
     def add(
-        self, question: Question | Sequence[int], answer: str, *, person: str = "", weight: float = 1
+        self,
+        question: Question | Sequence[int],
+        answer: str,
+        *,
+        person: str = "",
+        weight: float = 1,
     ) -> None:
         """Add an answer.
 
@@ -257,9 +262,9 @@ class Chooser:
                 return
         raise ValueError("There is no such answer.")
 
-    def learn(self) -> None:
-        """Fit the model to all answers; `next` does it as well."""
-        if self._learned != len(self.judgements):
+    def learn(self, *, again: bool = False) -> None:
+        """Fit the model to all answers, if there are new ones or `again`; `next` does it as well."""
+        if again or self._learned != len(self.judgements):
             self.model.learn(*arrays(self.judgements, self.width))
             self._learned = len(self.judgements)
 

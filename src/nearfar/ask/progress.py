@@ -265,5 +265,3 @@ def _some(chooser: Chooser, random: np.random.Generator) -> Ints:
         [random.choice(chooser.n_objects, width, replace=False) for _ in range(_TARGETS)]
     )
     return rows.astype(np.intp)
-
-

@@ -192,6 +192,7 @@ class Store:
         with self._change() as db:
             db.executemany("INSERT INTO objects VALUES (?, ?)", list(enumerate(names)))
             stored = {"schema": str(SCHEMA_VERSION), "kind": kind}
+            stored["results_key"] = secrets.token_urlsafe(16)
             db.executemany("INSERT INTO facts VALUES (?, ?)", list(stored.items()))
 
     @property
@@ -201,6 +202,11 @@ class Store:
         if "kind" not in facts:
             raise StoreError(f"{self.path} has no judgements.")
         return facts["kind"]
+
+    @property
+    def results_key(self) -> str:
+        """The secret key of the page of results."""
+        return self._facts()["results_key"]
 
     def names(self) -> list[str]:
         """Return the names of the objects."""
@@ -230,13 +236,14 @@ class Store:
             db.executemany("UPDATE people SET weight = ? WHERE name = ?", rows)
 
     def open_questions(self, person: str | None = None) -> list[Asked]:
-        """Return the questions without an answer, oldest first; of one person, or of all."""
+        """Return the questions without an answer, in the order in which they are shown."""
         whose, values = ("AND q.person = ?", (person,)) if person is not None else ("", ())
         return [
             _asked(row)
             for row in self._rows(
                 f"SELECT {_COLUMNS} FROM questions q LEFT JOIN answers a ON a.question = q.id "
-                f"WHERE a.question IS NULL {whose} ORDER BY q.number",
+                f"WHERE a.question IS NULL {whose} ORDER BY q.again_of IS NULL, "
+                "CASE WHEN q.again_of IS NULL THEN q.number ELSE -q.number END",
                 values,
             )
         ]
@@ -336,9 +343,7 @@ def _asked(row: Sequence[Any]) -> Asked:
     return Asked(identity, person, Question(objects, origin))
 
 
-def _insert(
-    db: sqlite3.Connection, person: str, question: Question, again_of: str | None
-) -> Asked:
+def _insert(db: sqlite3.Connection, person: str, question: Question, again_of: str | None) -> Asked:
     identity = secrets.token_urlsafe(12)
     first, second, *third = question.objects
     db.execute(
