@@ -235,12 +235,12 @@ async def _document(request: Request, fields: dict[str, type]) -> dict[str, Any]
     return found
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+async def _refused(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": error.detail}, error.status_code, headers=_HEADERS)
 
 
-async def _bad_request(request: Request, error: Exception) -> Response:
+async def _bad_request(_: Request, error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, 400, headers=_HEADERS)
 
 

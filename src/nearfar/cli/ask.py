@@ -47,7 +47,7 @@ def ask(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Folder that paths of pictures start from [default: the table's].",
+            help="Folder of the pictures [default: the table's].",
         ),
     ] = None,
     vectors: Annotated[

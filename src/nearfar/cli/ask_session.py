@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import webbrowser
@@ -67,10 +68,8 @@ def serve(collection: Collection, listening: socket.socket, *, local: bool, brow
     if browser and local:
         first = next(iter(people.values()))
         threading.Timer(0.5, webbrowser.open, [f"{base}/a/{first}"]).start()
-    try:
+    with contextlib.suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listening])
-    except KeyboardInterrupt:
-        pass
     collection.measure()
 
 

@@ -26,9 +26,9 @@ object is a feature of its own.
 
 Departures: [1] uses majorisation, and scales a margin of its own; here the margin is 1 and the
 coordinates have the scale that fits it. sqrt(z) is rounded at 0, where it has no derivative. The
-penalty, in units of one of the m triplets, is a normal prior of the coordinates: it matters if there
-are few triplets of each object, and keeps coordinates finite if triplets do not contradict each
-other.
+penalty, in units of one of the m triplets, is a normal prior of the coordinates. It matters if
+there are few triplets of each object, and keeps coordinates finite if triplets do not contradict
+each other.
 
 References
 ----------
