@@ -88,7 +88,7 @@ def people(name: str, seed: int) -> People:
         return People(X, 500, None, {}, test, apart)
     data = datasets.load("zappos_triplets" if name == "shoes" else "alien_eggs_triplets")
     assert data.triplets is not None
-    triplets = np.asarray(data.triplets.index)
+    triplets = np.asarray(data.triplets, dtype=np.intp)
     X = np.asarray(data.X, dtype=np.float64) if name == "shoes" else None
     return from_pool(X, len(data.X), triplets, seed)
 

@@ -52,12 +52,21 @@ def opened(browser, serve):
     assert wrong == []
 
 
+def until(page, condition):
+    """Wait; the page's policy does not allow Playwright to evaluate text inside it."""
+    for _ in range(60_000):
+        if page.evaluate(f"() => {condition}"):
+            return
+        page.wait_for_timeout(10)
+    pytest.fail(f"The page never had {condition}.")
+
+
 def ready(page):
-    page.wait_for_function("!state.busy && state.queue.length > 1")
+    until(page, "!state.busy && state.queue.length > 1")
 
 
 def answered(page, number):
-    page.wait_for_function(f"state.answered === {number} && !state.busy && state.queue.length > 1")
+    until(page, f"state.answered === {number} && !state.busy && state.queue.length > 1")
 
 
 def screenshot(page, name):
