@@ -1,15 +1,16 @@
 """Answers that are needed for the same held-out agreement: chosen questions and random ones.
 
-Three collections, each with ten runs:
+Four collections, each with ten runs:
 
     shoes      people's answers about 85 shoes with vectors (zappos_triplets), drawn from the pool
     eggs       people's answers about 300 shapes without vectors (alien_eggs_triplets), likewise
-    simulated  500 objects with 20 features, of which a metric of rank 3 matters to people who
+    simulated  500 objects with 8 features, of which a metric of rank 3 matters to people who
                answer by the logistic model, and 10 % of whose answers are given at random
+    isotropic  the same with 20 features of equal variance, more than the chooser has coordinates
 
 Chosen questions are those of `Chooser` with its defaults, of which 20 % are random and 5 % repeats.
-Both kinds are learned from in the same way, by the model of the chooser. Test questions are asked of
-nobody. Agreement is measured every few answers. The answers needed are those after which the mean
+Both kinds are learned from in the same way, by the model of the chooser. Nobody is asked the test
+questions. Agreement is measured every few answers. The answers needed are those after which the mean
 agreement over runs of chosen questions first is that of random questions at the end.
 
     python benchmarks/ask.py [--toy]
@@ -36,8 +37,9 @@ from protocol import Array
 
 RESULTS = Path(__file__).parent / "results/ask.jsonl"
 RUNS = 10
-ANSWERS = {"shoes": 300, "eggs": 800, "simulated": 200}
-EVERY = {"shoes": 10, "eggs": 40, "simulated": 10}
+ANSWERS = {"shoes": 300, "eggs": 800, "simulated": 200, "isotropic": 200}
+EVERY = {"shoes": 10, "eggs": 40, "simulated": 10, "isotropic": 10}
+FEATURES = {"simulated": 8, "isotropic": 20}
 N_TEST = 3000
 Row = dict[str, Any]
 
@@ -76,10 +78,10 @@ def from_pool(X: Array | None, n: int, triplets: Array, seed: int) -> People:
 
 def people(name: str, seed: int) -> People:
     """Return the people of a collection."""
-    if name == "simulated":
+    if name in FEATURES:
         random = np.random.default_rng([seed, 2])
-        X = random.normal(size=(500, 20))
-        mapped = X @ random.normal(size=(20, 3))
+        X = random.normal(size=(500, FEATURES[name]))
+        mapped = X @ random.normal(size=(FEATURES[name], 3))
         mapped *= np.sqrt(6 / np.mean((mapped[:, None] - mapped) ** 2) / 3)
         apart = ((mapped[:, None] - mapped) ** 2).sum(axis=2)
         test = np.array([random.choice(500, 3, replace=False) for _ in range(N_TEST)])
@@ -125,7 +127,7 @@ def run(name: str, way: str, seed: int, n_answers: int) -> Row:
 
 
 def needed(rows: list[Row], name: str) -> str:
-    """Return a line of the table: answers for the agreement that random questions have at the end."""
+    """Return a line: answers for the agreement that random questions have at the end."""
     curves = {
         way: np.array([r["curve"] for r in rows if (r["collection"], r["way"]) == (name, way)])
         for way in ("random", "chosen")
@@ -155,7 +157,8 @@ def _crossing(n: Array, mean: Array, goal: float) -> float:
 
 def show(rows: list[Row]) -> None:
     """Print the table."""
-    print("| collection | runs | before | random, at the end | answers | chosen | fewer | chosen, at the end |")
+    heads = ["collection", "runs", "before", "random, at the end", "answers", "chosen", "fewer"]
+    print(f"| {' | '.join([*heads, 'chosen, at the end'])} |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for name in ANSWERS:
         if any(row["collection"] == name for row in rows):

@@ -159,9 +159,7 @@ def test_headers(client, home):
 
 
 def test_markup_is_text(tmp_path):
-    collection = make_collection(
-        tmp_path / "answers.db", people=(MARKUP,), texts=[MARKUP] * 30
-    )
+    collection = make_collection(tmp_path / "answers.db", people=(MARKUP,), texts=[MARKUP] * 30)
     client = TestClient(make_app(collection), base_url="http://127.0.0.1")
     home = f"/a/{collection.store.people()[MARKUP]}"
     found = client.get(f"{home}/questions")

@@ -3,7 +3,7 @@
 A question is chosen for what its answer is expected to say about other questions that people could
 be asked (`nearfar.ask.information`), under a normal approximation of what the answers so far say
 (`nearfar.ask.models`). Candidates have an anchor drawn at random and two of its near neighbours by
-the fit, or one of them and another object; not all triples. Questions that are being asked count as
+the fit, one of them and another object, or two others; not all triples. Questions that are being asked count as
 answered, so that several people get different questions.
 
 A share of the questions is drawn at random from all triples. Only these judge: answers to chosen
@@ -254,16 +254,16 @@ class Chooser:
 
     def remove(self, question: Question, person: str = "") -> None:
         """Take back a person's last answer to a question."""
-        for number in range(len(self.judgements) - 1, -1, -1):
-            found = self.judgements[number]
+        for place in range(len(self.judgements) - 1, -1, -1):
+            found = self.judgements[place]
             if found.question == question and found.person == person:
-                del self.judgements[number]
+                del self.judgements[place]
                 self._learned = -1
                 return
         raise ValueError("There is no such answer.")
 
     def learn(self, *, again: bool = False) -> None:
-        """Fit the model to all answers, if there are new ones or `again`; `next` does it as well."""
+        """Fit the model to all answers, if there are new ones or `again`; `next` does it too."""
         if again or self._learned != len(self.judgements):
             self.model.learn(*arrays(self.judgements, self.width))
             self._learned = len(self.judgements)
@@ -324,8 +324,10 @@ class Chooser:
         which = self._random.integers(len(anchors), size=n)
         first = near[which, self._random.integers(k, size=n)]
         second = near[which, self._random.integers(k, size=n)]
-        far = self._random.random(n) < 0.5
+        draw = self._random.random(n)
+        far, any_two = draw < 2 / 3, draw < 1 / 3
         second[far] = self._random.integers(self.n_objects, size=int(far.sum()))
+        first[any_two] = self._random.integers(self.n_objects, size=int(any_two.sum()))
         rows = np.column_stack([anchors[which], first, second])
         if self.kind == "pairs":
             rows = np.column_stack([anchors[which], np.where(far, second, first)])

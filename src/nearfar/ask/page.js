@@ -117,8 +117,7 @@ async function load() {
   find("progress").textContent = found.progress;
   find("results").hidden = found.results === null;
   if (found.results !== null) find("results").href = found.results;
-  const own = found.answered === 1 ? "1 answer of yours." : `${found.answered} answers of yours.`;
-  find("count").textContent = own;
+  find("count").textContent = `You gave ${found.answered}.`;
   if (!shown || shown.id !== state.queue[0].id) show();
   else busy(false);
 }

@@ -1,13 +1,13 @@
 """How good the answers make the fit, how good it can become, and when to stop.
 
 Only random questions judge. Their answers are predicted by fits that have not seen them
-(`FOLDS`-fold; answers to the same question are in the same fold), with a 90 % interval. Answers that
-could not tell do not judge.
+(`FOLDS`-fold; answers to the same question are in the same fold), with a 90 % interval. Answers
+that could not tell do not judge.
 
-Repeats set the ceiling. If two answers to a question agree with probability c, and the better answer
-has probability p, then c = p^2 + (1 - p)^2. No prediction agrees with more than a share p of the
-answers, which is at least c, and at most (1 + sqrt(2 c - 1)) / 2, with equality if all questions are
-equally hard.
+Repeats set the ceiling. If two answers to a question agree with probability c, and the better
+answer has probability p, then c = p^2 + (1 - p)^2. No prediction agrees with more than a share p of
+the answers, which is at least c, and at most (1 + sqrt(2 c - 1)) / 2, with equality if all questions
+are equally hard.
 
 The expected gain of more answers needs none of them: the posterior after n chosen questions has the
 same mean on average, and a covariance that does not depend on the answers. With mean m and variance

@@ -46,6 +46,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import minimize
 from scipy.sparse.linalg import eigsh
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
@@ -55,7 +56,6 @@ from sklearn.utils.validation import check_is_fitted
 from nearfar.constraints import Triplets
 from nearfar.losses import Logistic, Loss, SquaredHinge
 from nearfar.numerics.edges import SignedEdges
-from nearfar.numerics.lbfgs import lbfgs
 from nearfar.runtime.parameters import check_parameters, choice, integer, number, optional
 from nearfar.typing import Matrix, Vector
 
@@ -268,14 +268,10 @@ class OrdinalProblem:
             value, gradient = self.evaluate(x.reshape(start.shape))
             return value, gradient.ravel()
 
-        steps = lbfgs(f, start.ravel(), max_iter=max_iter, tol=tol)
-        value, x, count = np.inf, start.ravel(), 0
-        while True:
-            try:
-                value, x = next(steps)
-                count += 1
-            except StopIteration as end:
-                return value, x.reshape(start.shape), count, str(end.value)
+        options: Any = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": tol, "gtol": 0.0}
+        found = minimize(f, start.ravel(), jac=True, method="L-BFGS-B", options=options)
+        stopped = "max_iter" if found.status == 1 else "converged"
+        return float(found.fun), found.x.reshape(start.shape), int(found.nit), stopped
 
     def spectral_start(self) -> Matrix:
         """Return the leading eigenvectors of the signed Laplacian, with mean squared distance 1."""
