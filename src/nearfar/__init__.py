@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     )
     from nearfar.learners.max_margin.matching_pursuit import MatchingPursuitBasis
     from nearfar.learners.nca import NCA, MixtureNCA, SparseNCA
+    from nearfar.learners.ordinal import OrdinalEmbedding
     from nearfar.learners.selection.auto import AutoMetric
     from nearfar.metrics.gated import GatedMetric
     from nearfar.metrics.metric import Metric
@@ -97,6 +98,7 @@ __all__ = [
     "MetricNeighborsClassifier",
     "MixtureNCA",
     "NearestTriplets",
+    "OrdinalEmbedding",
     "PSDBoost",
     "PairVerifier",
     "Pairs",
@@ -164,6 +166,7 @@ _HOME = {
     "NCA": "nearfar.learners.nca",
     "MixtureNCA": "nearfar.learners.nca",
     "SparseNCA": "nearfar.learners.nca",
+    "OrdinalEmbedding": "nearfar.learners.ordinal",
     "AutoMetric": "nearfar.learners.selection.auto",
     "GatedMetric": "nearfar.metrics.gated",
     "Metric": "nearfar.metrics.metric",

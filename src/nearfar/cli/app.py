@@ -13,6 +13,7 @@ from nearfar.cli.help_pages import FIRST, GroupedHelp, grouped
 from nearfar.runtime.suggestions import did_you_mean
 
 COMMANDS = {
+    "ask": ("ask", "Ask people which objects are alike, on a page that chooses the questions."),
     "learn": ("learn", "Learn a metric, and say whether it helps."),
     "compare": (
         "compare",
@@ -58,6 +59,7 @@ OTHER_WORDS = {
     "info describe inspect print": "show",
     "convert deploy save": "export",
     "finetune": "adapt",
+    "annotate judge collect": "ask",
 }
 """Words that people try, and the commands that they may mean; the first that exists counts."""
 _MORE = {

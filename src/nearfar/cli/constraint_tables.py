@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from nearfar.cli.answer_files import ANSWERS_ENDING, read_answers
 from nearfar.cli.errors import UserError
 from nearfar.cli.row_input import InputRows
 from nearfar.cli.table_formats import read_frame
@@ -42,14 +43,14 @@ def judgements_in(columns: Sequence[str]) -> str:
 
 
 def read_triplets(path: Path, rows: InputRows) -> Triplets:
-    """Read triplets: columns anchor, near, far and optionally weight."""
-    table = read_frame(path)
+    """Read triplets: columns anchor, near, far and optionally weight; or answers of `ask`."""
+    table = _frame(path, "triplets")
     return Triplets(_row_numbers(table, path, _TRIPLET, rows), _weights(table, path))
 
 
 def read_pairs(path: Path, rows: InputRows) -> Pairs:
-    """Read pairs: columns a, b, similar and optionally weight."""
-    table = read_frame(path)
+    """Read pairs: columns a, b, similar and optionally weight; or answers of `ask`."""
+    table = _frame(path, "pairs")
     known = next((name for name in _SAME if name in table.columns), _SAME[0])
     require_columns(path, table.columns, [known])
     index = _row_numbers(table, path, _PAIR, rows)
@@ -58,11 +59,24 @@ def read_pairs(path: Path, rows: InputRows) -> Pairs:
 
 def read_queries(path: Path, rows: InputRows) -> tuple[Ints, Pairs | None]:
     """Read pairs that may or may not say which are similar: row numbers, and pairs if they do."""
-    table = read_frame(path)
+    table = _frame(path, "pairs")
     if not set(_SAME) & set(table.columns):
         return _row_numbers(table, path, _PAIR, rows), None
     pairs = read_pairs(path, rows)
     return pairs.index, pairs
+
+
+def _frame(path: Path, kind: str) -> pl.DataFrame:
+    """Read a table, or the answers in a file that `nearfar ask` writes."""
+    if path.suffix.lower() != ANSWERS_ENDING:
+        return read_frame(path)
+    table, stored = read_answers(path)
+    if stored != kind:
+        raise UserError(f"{path} has {stored}; give it with --{stored}.")
+    decided = table.filter(pl.col("answer") != "unsure").drop("seconds", "position")
+    if len(decided) == 0:
+        raise UserError(f"{path} has no answers yet; collect some with `nearfar ask`.")
+    return decided
 
 
 def _row_numbers(table: pl.DataFrame, path: Path, columns: Sequence[str], rows: InputRows) -> Ints:

@@ -1,0 +1,192 @@
+"""Answers that are needed for the same held-out agreement: chosen questions and random ones.
+
+Four collections, each with ten runs:
+
+    shoes      people's answers about 85 shoes with vectors (zappos_triplets), drawn from the pool
+    eggs       people's answers about 300 shapes without vectors (alien_eggs_triplets), likewise
+    simulated  500 objects with 8 features, of which a metric of rank 3 matters to people who
+               answer by the logistic model, and 10 % of whose answers are given at random
+    isotropic  the same with 20 features of equal variance, more than the chooser has coordinates
+
+Chosen questions are those of `Chooser` with its defaults, of which 20 % are random and 5 % repeats.
+Both kinds are learned from in the same way, by the model of the chooser. Nobody is asked the test
+questions. Agreement is measured every few answers. The answers needed are those after which the mean
+agreement over runs of chosen questions first is that of random questions at the end.
+
+    python benchmarks/ask.py [--toy]
+
+docs/ask.md has the table that this prints.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import nearfar
+from nearfar import datasets
+from nearfar.ask import Chooser
+from nearfar.runtime.threads import limited_threads
+from protocol import Array
+
+RESULTS = Path(__file__).parent / "results/ask.jsonl"
+RUNS = 10
+ANSWERS = {"shoes": 300, "eggs": 800, "simulated": 200, "isotropic": 200}
+EVERY = {"shoes": 10, "eggs": 40, "simulated": 10, "isotropic": 10}
+FEATURES = {"simulated": 8, "isotropic": 20}
+N_TEST = 3000
+Row = dict[str, Any]
+
+
+@dataclass
+class People:
+    """Objects, the questions that people answered, and the test questions."""
+
+    X: Array | None
+    n_objects: int
+    pool: Array | None
+    picked: dict[tuple[int, int, int], int]
+    test: Array
+    distances: Array | None = None
+
+    def answer(self, objects: tuple[int, ...], random: np.random.Generator) -> str:
+        """Return the answer of a person."""
+        anchor, left, right = objects
+        if self.distances is None:
+            near = self.picked[anchor, min(left, right), max(left, right)]
+            return "left" if near == left else "right"
+        margin = self.distances[anchor, right] - self.distances[anchor, left]
+        guess = random.random() < 0.1
+        p = 0.5 if guess else 1 / (1 + np.exp(-margin))
+        return "left" if random.random() < p else "right"
+
+
+def from_pool(X: Array | None, n: int, triplets: Array, seed: int) -> People:
+    """Split answered questions into a pool and test questions."""
+    random = np.random.default_rng([seed, 1])
+    order = random.permutation(len(triplets))
+    test, rest = triplets[order[:N_TEST]], triplets[order[N_TEST:]]
+    picked = {(a, min(b, c), max(b, c)): b for a, b, c in rest.tolist()}
+    return People(X, n, np.array(list(picked)), picked, test)
+
+
+def people(name: str, seed: int) -> People:
+    """Return the people of a collection."""
+    if name in FEATURES:
+        random = np.random.default_rng([seed, 2])
+        X = random.normal(size=(500, FEATURES[name]))
+        mapped = X @ random.normal(size=(FEATURES[name], 3))
+        mapped *= np.sqrt(6 / np.mean((mapped[:, None] - mapped) ** 2) / 3)
+        apart = ((mapped[:, None] - mapped) ** 2).sum(axis=2)
+        test = np.array([random.choice(500, 3, replace=False) for _ in range(N_TEST)])
+        nearer = apart[test[:, 0], test[:, 1]] < apart[test[:, 0], test[:, 2]]
+        test = np.where(nearer[:, None], test, test[:, [0, 2, 1]])
+        return People(X, 500, None, {}, test, apart)
+    data = datasets.load("zappos_triplets" if name == "shoes" else "alien_eggs_triplets")
+    assert data.triplets is not None
+    triplets = np.asarray(data.triplets, dtype=np.intp)
+    X = np.asarray(data.X, dtype=np.float64) if name == "shoes" else None
+    return from_pool(X, len(data.X), triplets, seed)
+
+
+def agreement(chooser: Chooser, test: Array) -> float:
+    chooser.learn(again=True)
+    return float(np.mean((1 + np.sign(chooser.model.margins(test)[0])) / 2))
+
+
+def run(name: str, way: str, seed: int, n_answers: int) -> Row:
+    """Collect answers, and measure agreement every few of them."""
+    known = people(name, seed)
+    shares = {"random_share": 1.0, "repeat_share": 0.0} if way == "random" else {}
+    chooser = Chooser(known.X, n_objects=known.n_objects, random_state=seed, **shares)
+    random = np.random.default_rng([seed, 3])
+    curve, seconds = [(0, agreement(chooser, known.test))], 0.0
+    for number in range(1, n_answers + 1):
+        start = time.process_time()
+        question = chooser.next(among=known.pool)
+        seconds += time.process_time() - start
+        chooser.add(question, known.answer(question.objects, random))
+        if number % EVERY[name] == 0:
+            for _ in range(chooser.model.passes if way == "random" else 1):
+                chooser.learn(again=True)
+            curve.append((number, round(agreement(chooser, known.test), 4)))
+    return {
+        "collection": name,
+        "way": way,
+        "seed": seed,
+        "curve": curve,
+        "seconds_per_question": round(seconds / n_answers, 4),
+        "version": nearfar.__version__,
+    }
+
+
+def needed(rows: list[Row], name: str) -> str:
+    """Return a line: answers for the agreement that random questions have at the end."""
+    curves = {
+        way: np.array([r["curve"] for r in rows if (r["collection"], r["way"]) == (name, way)])
+        for way in ("random", "chosen")
+    }
+    n = curves["random"][0, :, 0]
+    means = {way: found[:, :, 1].mean(axis=0) for way, found in curves.items()}
+    goal = float(means["random"][-1])
+    reached = np.flatnonzero(means["chosen"] >= goal)
+    after = "more" if not len(reached) else f"{_crossing(n, means['chosen'], goal):.0f}"
+    fewer = "" if not len(reached) else f"{100 * (1 - float(after) / n[-1]):.0f} %"
+    start, end = 100 * means["random"][0], 100 * means["chosen"][-1]
+    runs = len(curves["chosen"])
+    return (
+        f"| {name} | {runs} | {start:.1f} | {100 * goal:.1f} | {n[-1]:.0f} | {after} | {fewer} | "
+        f"{end:.1f} |"
+    )
+
+
+def _crossing(n: Array, mean: Array, goal: float) -> float:
+    """Return where a curve first reaches a value, between its points."""
+    first = int(np.flatnonzero(mean >= goal)[0])
+    if first == 0:
+        return 0.0
+    rise = (goal - mean[first - 1]) / (mean[first] - mean[first - 1])
+    return float(n[first - 1] + rise * (n[first] - n[first - 1]))
+
+
+def show(rows: list[Row]) -> None:
+    """Print the table."""
+    heads = ["collection", "runs", "before", "random, at the end", "answers", "chosen", "fewer"]
+    print(f"| {' | '.join([*heads, 'chosen, at the end'])} |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    for name in ANSWERS:
+        if any(row["collection"] == name for row in rows):
+            print(needed(rows, name))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--toy", action="store_true", help="two short runs of simulated people")
+    parser.add_argument("--show", action="store_true", help="print the table of stored results")
+    parser.add_argument("--collection", action="append", choices=list(ANSWERS))
+    options = parser.parse_args()
+    if options.show:
+        show([json.loads(line) for line in RESULTS.read_text().splitlines()])
+        return
+    rows = []
+    names = ["simulated"] if options.toy else options.collection or list(ANSWERS)
+    with limited_threads():
+        for seed in range(2 if options.toy else RUNS):
+            for name in names:
+                for way in ("random", "chosen"):
+                    row = run(name, way, seed, 40 if options.toy else ANSWERS[name])
+                    rows.append(row)
+                    if not options.toy:
+                        with RESULTS.open("a") as file:
+                            file.write(json.dumps(row) + "\n")
+    show(rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,374 @@
+"""`Chooser`: which question to ask next.
+
+A question is chosen for what its answer is expected to say about other questions that people could
+be asked (`nearfar.ask.information`), under a normal approximation of what the answers so far say
+(`nearfar.ask.models`). Candidates have an anchor drawn at random and two of its near neighbours by
+the fit, one of them and another object, or two others; not all triples. Questions that are being asked count as
+answered, so that several people get different questions.
+
+A share of the questions is drawn at random from all triples. Only these judge: answers to chosen
+questions are harder than others, and agreement with them says little. Another share repeats random
+questions that were answered before, with the sides exchanged, to the same person or to another.
+
+"Can't tell" is an answer that is half either way. Answers that contradict each other all count.
+
+References
+----------
+Houlsby et al. 2011 and Bickford Smith et al. 2023, see `nearfar.ask.information`; Tamuz et al.,
+"Adaptively learning the crowd kernel", ICML 2011, who choose triplets of objects without vectors by
+their information.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_array
+
+from nearfar.ask.information import predictive_information
+from nearfar.ask.models import MetricModel, Model, PlaceModel
+from nearfar.constraints import Pairs, Triplets
+from nearfar.runtime.parameters import check_parameters, choice, integer, number
+from nearfar.typing import Floats, Ints, Vector
+
+VERSION = "1"
+"""Stored with every answer; it changes whenever questions are chosen in another way."""
+
+CHOSEN, RANDOM, REPEAT = "chosen", "random", "repeat"
+ANSWERS = {"triplets": ("left", "right", "unsure"), "pairs": ("same", "different", "unsure")}
+_VALUES = {"left": 1.0, "same": 1.0, "right": 0.0, "different": 0.0, "unsure": 0.5}
+
+_ANCHORS = 40
+_NEIGHBORS = 12
+_TARGETS = 150
+_RANDOM_FIRST = 4
+"""Questions at random before any is chosen."""
+_BETWEEN = 8
+"""Answers of the same person between a question and its repeat."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question about objects.
+
+    Attributes
+    ----------
+    objects : tuple of int
+        Row numbers: anchor, left and right of a triplet, or the two of a pair.
+    origin : {"chosen", "random", "repeat"}
+    """
+
+    objects: tuple[int, ...]
+    origin: str = CHOSEN
+
+    @property
+    def key(self) -> tuple[int, ...]:
+        """The same for questions that differ in the sides only."""
+        return (*self.objects[:-2], *sorted(self.objects[-2:]))
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A question with its answer.
+
+    Attributes
+    ----------
+    question : Question
+    answer : {"left", "right", "unsure"} or {"same", "different", "unsure"}
+    person : str
+    weight : float
+    """
+
+    question: Question
+    answer: str
+    person: str = ""
+    weight: float = 1.0
+
+    @property
+    def value(self) -> float:
+        """1 for left or the same, 0 for right or different, 1/2 for neither."""
+        return _VALUES[self.answer]
+
+
+class Chooser:
+    """Choose questions, and learn from the answers.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features), optional
+        Vectors of the objects. Without them, `n_objects` is needed.
+    n_objects : int, optional
+        Number of objects, if they have no vectors.
+    kind : {"triplets", "pairs"}, default="triplets"
+        "Which is more like this one?", or "Are these the same?", which needs vectors.
+    random_share : float, default=0.2
+        Share of questions drawn at random; these alone judge.
+    repeat_share : float, default=0.05
+        Share of questions that were answered before.
+    n_candidates : int, default=600
+        Questions that are considered at a time.
+    n_components : int, default=2
+        Coordinates of objects without vectors.
+    random_state : int, optional
+        Seed.
+
+    Attributes
+    ----------
+    judgements : list of Judgement
+        The answers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.ask import Chooser
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> chooser = Chooser(X, random_state=0)
+    >>> for _ in range(30):
+    ...     question = chooser.next()
+    ...     anchor, left, right = X[list(question.objects)] * [3, 1, 0]
+    ...     nearer = np.sum((anchor - left) ** 2) < np.sum((anchor - right) ** 2)
+    ...     chooser.add(question, "left" if nearer else "right")
+    >>> len(chooser.triplets())
+    30
+    """
+
+    def __init__(
+        self,
+        X: ArrayLike | None = None,
+        *,
+        n_objects: int | None = None,
+        kind: str = "triplets",
+        random_share: float = 0.2,
+        repeat_share: float = 0.05,
+        n_candidates: int = 600,
+        n_components: int = 2,
+        random_state: int | None = None,
+    ) -> None:
+        given = vars()
+        rules = {
+            "kind": choice(*ANSWERS),
+            "random_share": number(at_least=0, at_most=1),
+            "repeat_share": number(at_least=0, below=1),
+            "n_candidates": integer(at_least=1),
+            "n_components": integer(at_least=1),
+        }
+        check_parameters(rules, {name: given[name] for name in rules})
+        self.kind = kind
+        self.random_share, self.repeat_share = random_share, repeat_share
+        self.n_candidates = n_candidates
+        self.judgements: list[Judgement] = []
+        self._random = np.random.default_rng(random_state)
+        self._learned = 0
+        self.X: Floats | None = None
+        self.model: Model
+        if X is not None:
+            self.X = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=3)
+            self.n_objects = len(self.X)
+            self.model = MetricModel(self.X, kind=kind)
+        elif kind == "pairs":
+            raise ValueError("Pairs need vectors; give X, or ask for triplets.")
+        else:
+            check_parameters({"n_objects": integer(at_least=3)}, {"n_objects": n_objects})
+            self.n_objects = int(n_objects or 0)
+            self.model = PlaceModel(self.n_objects, n_components, seed=random_state or 0)
+
+    def next(
+        self,
+        person: str = "",
+        *,
+        pending: Sequence[Question] = (),
+        among: ArrayLike | None = None,
+    ) -> Question:
+        """Return the next question.
+
+        Parameters
+        ----------
+        person : str
+            Who is asked.
+        pending : sequence of Question
+            Questions that are being asked; no answer is known yet.
+        among : array-like of shape (n_questions, 3 or 2), optional
+            Questions to choose from, if not every one can be answered.
+        """
+        pool = None if among is None else np.asarray(among)
+        draw = self._random.random()
+        if draw < self.repeat_share:
+            repeated = self._repeat(person, pending)
+            if repeated is not None:
+                return repeated
+        known = {q.key for q in pending}
+        if len(self.judgements) < _RANDOM_FIRST or draw < self.repeat_share + self.random_share:
+            return self._shuffled(self._at_random(1, pool, known)[0], RANDOM)
+        self.learn()
+        model = self.model.pending(_index(pending, self.width))
+        candidates = self.candidates(pool)
+        known |= {judged.question.key for judged in self.judgements}
+        fresh = [row for row in range(len(candidates)) if self._key(candidates[row]) not in known]
+        if not fresh:
+            return self._shuffled(self._at_random(1, pool, set())[0], RANDOM)
+        candidates = candidates[fresh]
+        scores = self.scores(model, candidates, pool)
+        return self._shuffled(candidates[int(scores.argmax())], CHOSEN)
+
+    def scores(self, model: Model, candidates: Ints, pool: Ints | None = None) -> Vector:
+        """Return what the answers to candidates are expected to say about random questions."""
+        targets = self._at_random(_TARGETS, pool, set())
+        mean, variance = model.margins(candidates)
+        return predictive_information(
+            mean, variance, model.covariance(targets, candidates), *model.margins(targets)
+        )
+
+    def add(
+        self,
+        question: Question | Sequence[int],
+        answer: str,
+        *,
+        person: str = "",
+        weight: float = 1,
+    ) -> None:
+        """Add an answer.
+
+        Parameters
+        ----------
+        question : Question or sequence of int
+            A question of `next`, or row numbers: (anchor, left, right), or (a, b).
+        answer : {"left", "right", "unsure"} or {"same", "different", "unsure"}
+        person : str
+        weight : float, default=1
+        """
+        if not isinstance(question, Question):
+            question = Question(tuple(int(row) for row in question))
+        rows = question.objects
+        if len(rows) != self.width or len(set(rows)) < len(rows):
+            raise ValueError(f"A question has {self.width} different objects; got {rows}.")
+        if not 0 <= min(rows) <= max(rows) < self.n_objects:
+            raise ValueError(f"Objects are 0 to {self.n_objects - 1}; got {rows}.")
+        check_parameters({"answer": choice(*ANSWERS[self.kind])}, {"answer": answer})
+        self.judgements.append(Judgement(question, answer, person, weight))
+        if len(self.judgements) >= self.model.next_choice:
+            self.learn()
+
+    def remove(self, question: Question, person: str = "") -> None:
+        """Take back a person's last answer to a question."""
+        for place in range(len(self.judgements) - 1, -1, -1):
+            found = self.judgements[place]
+            if found.question == question and found.person == person:
+                del self.judgements[place]
+                self._learned = -1
+                return
+        raise ValueError("There is no such answer.")
+
+    def learn(self, *, again: bool = False) -> None:
+        """Fit the model to all answers, if there are new ones or `again`; `next` does it too."""
+        if again or self._learned != len(self.judgements):
+            self.model.learn(*arrays(self.judgements, self.width))
+            self._learned = len(self.judgements)
+
+    def triplets(self) -> Triplets:
+        """Return the answers as triplets; those that could not tell are left out."""
+        if self.kind != "triplets":
+            raise ValueError("The answers are pairs; use pairs().")
+        index, y, weight = arrays([j for j in self.judgements if j.value != 0.5], 3)
+        index = np.where(y[:, None] == 1, index, index[:, [0, 2, 1]])
+        return Triplets(index, weight)
+
+    def pairs(self) -> Pairs:
+        """Return the answers as pairs; those that could not tell are left out."""
+        if self.kind != "pairs":
+            raise ValueError("The answers are triplets; use triplets().")
+        index, y, weight = arrays([j for j in self.judgements if j.value != 0.5], 2)
+        return Pairs(index, y == 1, weight)
+
+    @property
+    def width(self) -> int:
+        """Number of objects in a question."""
+        return 3 if self.kind == "triplets" else 2
+
+    def _key(self, row: Ints) -> tuple[int, ...]:
+        return Question(tuple(row.tolist())).key
+
+    def _shuffled(self, row: Ints, origin: str) -> Question:
+        """Put two objects left and right at random."""
+        objects = row.tolist()
+        if self._random.random() < 0.5:
+            objects[-2:] = objects[:-3:-1]
+        return Question(tuple(objects), origin)
+
+    def _at_random(self, n: int, pool: Ints | None, known: set[tuple[int, ...]]) -> Ints:
+        """Draw questions; one that is not in `known`, if there is only one to draw."""
+        for _ in range(100):
+            if pool is not None:
+                rows = pool[self._random.integers(len(pool), size=n)]
+            else:
+                rows = _different(self._random, self.n_objects, n, self.width)
+            if n > 1 or self._key(rows[0]) not in known:
+                break
+        return rows
+
+    def candidates(self, pool: Ints | None = None) -> Ints:
+        """Return questions about near neighbours, or some of a pool."""
+        if pool is not None:
+            return pool[self._random.integers(len(pool), size=self.n_candidates)]
+        n = self.n_candidates
+        P = self.model.coordinates()
+        anchors = self._random.choice(self.n_objects, min(_ANCHORS, self.n_objects), replace=False)
+        squares = (P**2).sum(axis=1)
+        apart = squares - 2 * P[anchors] @ P.T
+        apart[np.arange(len(anchors)), anchors] = np.inf
+        k = min(_NEIGHBORS, self.n_objects - 1)
+        near = np.argpartition(apart, k - 1, axis=1)[:, :k]
+        which = self._random.integers(len(anchors), size=n)
+        first = near[which, self._random.integers(k, size=n)]
+        second = near[which, self._random.integers(k, size=n)]
+        draw = self._random.random(n)
+        far, any_two = draw < 2 / 3, draw < 1 / 3
+        second[far] = self._random.integers(self.n_objects, size=int(far.sum()))
+        first[any_two] = self._random.integers(self.n_objects, size=int(any_two.sum()))
+        rows = np.column_stack([anchors[which], first, second])
+        if self.kind == "pairs":
+            rows = np.column_stack([anchors[which], np.where(far, second, first)])
+            return rows[rows[:, 0] != rows[:, 1]]
+        a, b, c = rows.T
+        return rows[(a != b) & (b != c) & (a != c)]
+
+    def _repeat(self, person: str, pending: Sequence[Question]) -> Question | None:
+        """Return a random question that was answered once, not just now, with sides exchanged."""
+        own = [j for j in self.judgements if j.person == person]
+        recent = {j.question.key for j in own[-_BETWEEN:]} | {q.key for q in pending}
+        again = {j.question.key for j in self.judgements if j.question.origin == REPEAT}
+        options = [
+            j.question
+            for j in self.judgements
+            if j.question.origin == RANDOM and j.question.key not in recent | again
+        ]
+        if not options:
+            return None
+        found = options[int(self._random.integers(len(options)))]
+        *first, left, right = found.objects
+        return replace(found, objects=(*first, right, left), origin=REPEAT)
+
+
+def arrays(judgements: Sequence[Judgement], width: int) -> tuple[Ints, Vector, Vector]:
+    """Return row numbers, answers and weights."""
+    index = _index([judged.question for judged in judgements], width)
+    y = np.array([judged.value for judged in judgements], dtype=float)
+    return index, y, np.array([judged.weight for judged in judgements], dtype=float)
+
+
+def _index(questions: Sequence[Question], width: int) -> Ints:
+    rows: Any = [question.objects for question in questions]
+    return np.array(rows, dtype=np.intp).reshape(-1, width)
+
+
+def _different(random: np.random.Generator, n: int, size: int, width: int) -> Ints:
+    """Draw rows of different numbers below n."""
+    rows = np.column_stack([random.integers(n - place, size=size) for place in range(width)])
+    for place in range(1, width):
+        taken = np.sort(rows[:, :place], axis=1)
+        for other in range(place):
+            rows[:, place] += rows[:, place] >= taken[:, other]
+    return rows.astype(np.intp)

@@ -1,0 +1,160 @@
+"""`Collection`: objects, the chooser and the store together, for several people at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from nearfar.ask.chooser import Chooser, Question
+from nearfar.ask.progress import Progress, measure, people
+from nearfar.ask.store import OPEN, Asked, Store
+from nearfar.typing import Floats
+
+_MEASURE_EVERY = 5
+"""Answers between two measurements of progress."""
+
+
+@dataclass(frozen=True)
+class Objects:
+    """What people are asked about.
+
+    Attributes
+    ----------
+    names : sequence of str
+    X : array of shape (n_objects, n_features) or None
+        Vectors.
+    feature_names : sequence of str or None
+    texts : sequence of str or None
+        What to show of each object.
+    pictures : sequence of Path or None
+        A picture of each object.
+    cards : sequence of (column, value) or None
+        A few columns of each object, if it has neither text nor picture.
+    """
+
+    names: Sequence[str]
+    X: Floats | None = None
+    feature_names: Sequence[str] | None = None
+    texts: Sequence[str] | None = None
+    pictures: Sequence[Path] | None = None
+    cards: Sequence[Sequence[tuple[str, str]]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def shown(self, number: int) -> dict[str, Any]:
+        """Return what the page shows of an object."""
+        found: dict[str, Any] = {"name": self.names[number], "number": number}
+        if self.pictures is not None:
+            found["picture"] = True
+        if self.texts is not None:
+            found["text"] = self.texts[number]
+        if self.cards is not None:
+            found["card"] = [list(pair) for pair in self.cards[number]]
+        return found
+
+
+@dataclass(eq=False)
+class Collection:
+    """Questions and answers about objects.
+
+    Parameters
+    ----------
+    objects : Objects
+    store : Store
+        It knows the objects and the kind of question (`Store.begin`).
+    random_share, repeat_share : float
+        See `Chooser`.
+    seed : int, optional
+    """
+
+    objects: Objects
+    store: Store
+    random_share: float = 0.2
+    repeat_share: float = 0.05
+    seed: int | None = None
+    chooser: Chooser = field(init=False)
+    progress: Progress = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._lock = threading.RLock()
+        self._measuring = threading.Lock()
+        self.chooser = Chooser(
+            self.objects.X,
+            n_objects=len(self.objects),
+            kind=self.store.kind,
+            random_share=self.random_share,
+            repeat_share=self.repeat_share,
+            random_state=self.seed,
+        )
+        for each in self.store.answers():
+            self.chooser.add(each.asked.question, each.answer, person=each.asked.person)
+        self._measured = 0
+        self.measure()
+
+    def questions(self, person: str) -> list[Asked]:
+        """Return the question to show a person, and the next one."""
+        with self._lock:
+            found = self.store.open_questions(person)
+            while len(found) < OPEN:
+                found.append(self.store.ask(person, lambda open_: self._choose(person, open_)))
+            return found[:OPEN]
+
+    def _choose(self, person: str, open_: Sequence[Question]) -> Question:
+        return self.chooser.next(person, pending=open_)
+
+    def answer(self, person: str, question: str, answer: str, seconds: float | None) -> bool:
+        """Store an answer; then learn from it. Return False if it was stored before."""
+        with self._lock:
+            asked = {each.id: each for each in self.store.open_questions(person)}
+            if not self.store.answer(person, question, answer, seconds):
+                return False
+            self.chooser.add(asked[question].question, answer, person=person)
+        return True
+
+    def undo(self, person: str, question: str) -> bool:
+        """Take back a person's last answer; return False if it is not there any more."""
+        with self._lock:
+            again = self.store.undo(person, question)
+            if again is None:
+                return False
+            self.chooser.remove(again.question, person)
+            self._measured = min(self._measured, len(self.chooser.judgements))
+        return True
+
+    @property
+    def due(self) -> bool:
+        """Whether progress should be measured again."""
+        return len(self.chooser.judgements) >= self._measured + _MEASURE_EVERY
+
+    def measure(self) -> None:
+        """Measure progress and weigh people, unless that is being done."""
+        if not self._measuring.acquire(blocking=False):
+            return
+        try:
+            copy = self.snapshot()
+            self._measured = len(copy.judgements)
+            self.progress = measure(copy)
+            self.store.set_weights({person.name: person.weight for person in people(copy)})
+        finally:
+            self._measuring.release()
+
+    def snapshot(self) -> Chooser:
+        """Return a chooser with the same answers, which nobody changes."""
+        with self._lock:
+            copy = Chooser(
+                self.objects.X,
+                n_objects=len(self.objects),
+                kind=self.chooser.kind,
+                random_share=self.random_share,
+                repeat_share=self.repeat_share,
+                random_state=0,
+            )
+            copy.judgements = list(self.chooser.judgements)
+            copy.model = self.chooser.model.fresh()
+        for _ in range(copy.model.passes):
+            copy.learn(again=True)
+        return copy

@@ -1,0 +1,347 @@
+"""What answers say: about the metric of vectors, or about the places of objects without vectors.
+
+`MetricModel` has the margins of questions as linear functions of its parameters. With Z the leading
+principal coordinates of X (at most `MOST_COORDINATES`: a few hundred answers support no more), e the
+Euclidean squared distance in all coordinates, and S symmetric:
+
+    d^2(i, j) = beta e(i, j) + (z_i - z_j)' S (z_i - z_j)
+    margin of a triplet = d^2(anchor, right) - d^2(anchor, left)      > 0: left is nearer
+    margin of a pair    = bias - d^2(a, b)                            > 0: the same
+
+The prior of beta is positive and that of S is N(0, spread^2) in each entry, so that without answers
+the distance is Euclidean. The scale of X and the spread are those with the largest evidence. S is
+not forced to be positive semidefinite here: only signs of margins matter for choosing.
+
+`PlaceModel` has the coordinates P of `OrdinalEmbedding` with the crowd kernel. Its margins are made
+linear at the fit, and its covariance has a block for each object.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.special import expit
+
+from nearfar.ask.posterior import LogisticPosterior
+from nearfar.constraints import Triplets
+from nearfar.learners.ordinal import OrdinalEmbedding
+from nearfar.learners.ordinal.ordinal_embedding import OrdinalProblem
+from nearfar.learners.scaler import Scaler
+from nearfar.typing import Floats, Ints, Matrix, Vector
+
+MOST_COORDINATES = 15
+_KEPT_COORDINATES = 256
+"""Principal coordinates that the Euclidean distance has."""
+_SPREADS = (0.5, 1.0, 2.0, 4.0)
+_SCALES = ("standard", "unit", "cosine")
+_BETA = 4.0
+_BETA_SD = 3.0
+_BIAS_SD = 4.0
+_FEWEST_FOR_SCALE = 20
+"""Answers from which on they choose the scale; before, rows are standardised."""
+_PLACE_STEPS = 15
+"""Iterations for each answer, from the places before."""
+_PLACE_PENALTY = 0.05
+_MU = 0.05
+
+
+class Model(ABC):
+    """A posterior of margins. Questions are rows of X: (anchor, left, right), or (a, b).
+
+    Attributes
+    ----------
+    next_choice : float
+        Number of answers at which `learn` also chooses scale and spread, and takes longer.
+    passes : int
+        How often to `learn` from all answers at once, if none was known before.
+    """
+
+    next_choice: float = math.inf
+    passes: int = 1
+
+    @abstractmethod
+    def learn(self, index: Ints, y: Vector, weight: Vector) -> None:
+        """Fit to answers: 1 for left or the same, 0 for the other, 1/2 for neither."""
+
+    @abstractmethod
+    def margins(self, index: Ints) -> tuple[Vector, Vector]:
+        """Return mean and variance of the margins of questions."""
+
+    @abstractmethod
+    def covariance(self, index: Ints, other: Ints) -> Matrix:
+        """Return the covariance of the margins of some questions with those of others."""
+
+    @abstractmethod
+    def pending(self, index: Ints) -> Model:
+        """Return the model as if these questions were answered."""
+
+    @abstractmethod
+    def coordinates(self) -> Matrix:
+        """Return coordinates of the objects whose Euclidean distance is the fitted one."""
+
+    @abstractmethod
+    def fresh(self) -> Model:
+        """Return a model of the same objects that knows no answers."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Space:
+    """X in one scale: all principal coordinates for e, and the leading ones for S."""
+
+    F: Matrix
+    Z: Matrix
+
+    @classmethod
+    def of(cls, X: Floats, scale: str) -> _Space:
+        Y = np.asarray(Scaler.fit(X, scale).transform(X), dtype=np.float64)
+        Y = Y - Y.mean(axis=0)
+        U, s, _ = np.linalg.svd(Y, full_matrices=False)
+        kept = int(np.count_nonzero(s > 1e-9 * s.max(initial=0.0)))
+        F = (U * s)[:, : min(kept, _KEPT_COORDINATES)]
+        Z = F[:, :MOST_COORDINATES] / np.sqrt(F[:, :MOST_COORDINATES].std(axis=0))
+        return cls(_unit_distances(F), _unit_distances(Z))
+
+
+def _unit_distances(F: Matrix) -> Matrix:
+    """Divide points so that the mean squared distance of two of them is 1."""
+    size = 2.0 * float(F.var(axis=0).sum())
+    return F / np.sqrt(size) if size > 0 else F
+
+
+class MetricModel(Model):
+    """The metric of vectors.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+    """
+
+    def __init__(self, X: Floats, *, kind: str = "triplets") -> None:
+        self.kind = kind
+        self._X = X
+        self._spaces: dict[str, _Space] = {}
+        self._scale, self._spread = "standard", 1.0
+        self.next_choice = _FEWEST_FOR_SCALE
+        self._posterior: LogisticPosterior | None = None
+
+    def fresh(self) -> MetricModel:
+        """Return a model without answers, with the same scale and spread."""
+        other = MetricModel(self._X, kind=self.kind)
+        other._spaces, other._scale, other._spread = self._spaces, self._scale, self._spread
+        other.next_choice = math.inf
+        return other
+
+    def _space(self, scale: str) -> _Space:
+        if scale not in self._spaces:
+            self._spaces[scale] = _Space.of(self._X, scale)
+        return self._spaces[scale]
+
+    def features(self, index: Ints, scale: str | None = None) -> Matrix:
+        """Return the features of questions, of shape (n_questions, n_parameters)."""
+        space = self._space(scale or self._scale)
+        if self.kind == "pairs":
+            a, b = index.T
+            return np.column_stack([np.ones(len(index)), -_edge_features(space, a, b)])
+        anchor, left, right = index.T
+        return _edge_features(space, anchor, right) - _edge_features(space, anchor, left)
+
+    def _prior(self, n_parameters: int, spread: float) -> tuple[Vector, Vector]:
+        mean, variance = np.zeros(n_parameters), np.full(n_parameters, spread**2)
+        first = 1 if self.kind == "pairs" else 0
+        mean[first], variance[first] = _BETA, _BETA_SD**2
+        if first:
+            mean[0], variance[0] = _BETA / 2, _BIAS_SD**2
+        return mean, variance
+
+    def _fit(
+        self, index: Ints, y: Vector, weight: Vector, scale: str, spread: float
+    ) -> LogisticPosterior:
+        A = self.features(index, scale)
+        start = None
+        if (
+            self._posterior is not None
+            and scale == self._scale
+            and len(self._posterior.mode) == A.shape[1]
+        ):
+            start = self._posterior.mode
+        return LogisticPosterior.fit(A, y, weight, *self._prior(A.shape[1], spread), start)
+
+    def learn(self, index: Ints, y: Vector, weight: Vector) -> None:
+        """Fit; at 20 answers and each time they have doubled, choose the scale and the spread."""
+        if len(index) >= self.next_choice:
+            self.next_choice = 2 * len(index)
+            fits = [
+                (self._fit(index, y, weight, scale, spread), scale, spread)
+                for scale in _SCALES
+                for spread in _SPREADS
+            ]
+            found = max(fits, key=lambda fit: fit[0].log_evidence)
+            self._posterior, self._scale, self._spread = found
+            return
+        self._posterior = self._fit(index, y, weight, self._scale, self._spread)
+
+    @property
+    def posterior(self) -> LogisticPosterior:
+        """The posterior; the prior, if there are no answers."""
+        if self._posterior is None:
+            empty = np.zeros((0, 3 if self.kind == "triplets" else 2), dtype=np.intp)
+            self.learn(empty, np.zeros(0), np.zeros(0))
+        assert self._posterior is not None
+        return self._posterior
+
+    def margins(self, index: Ints) -> tuple[Vector, Vector]:
+        """Return mean and variance of the margins of questions."""
+        return self.posterior.margins(self.features(index))
+
+    def covariance(self, index: Ints, other: Ints) -> Matrix:
+        """Return the covariance of the margins of some questions with those of others."""
+        return np.asarray(
+            self.features(index) @ (self.posterior.covariance @ self.features(other).T)
+        )
+
+    def pending(self, index: Ints) -> MetricModel:
+        """Return the model as if these questions were answered."""
+        if len(index) == 0:
+            return self
+        other = self.fresh()
+        other._posterior = self.posterior.pending(self.features(index))
+        return other
+
+    def coordinates(self) -> Matrix:
+        """Return coordinates by the nearest positive semidefinite metric."""
+        space = self._space(self._scale)
+        theta = self.posterior.mode[1 if self.kind == "pairs" else 0 :]
+        S = _symmetric(theta[1:], space.Z.shape[1])
+        values, vectors = np.linalg.eigh(S)
+        learned = space.Z @ (vectors * np.sqrt(np.maximum(values, 0.0)))
+        return np.hstack([np.sqrt(max(theta[0], 0.0)) * space.F, learned])
+
+
+def _edge_features(space: _Space, i: Ints, j: Ints) -> Matrix:
+    """Return e, and the entries of (z_i - z_j)(z_i - z_j)' with the norm of the whole matrix."""
+    apart = space.Z[i] - space.Z[j]
+    a, b = np.triu_indices(apart.shape[1])
+    products = apart[:, a] * apart[:, b] * np.where(a == b, 1.0, np.sqrt(2.0))
+    return np.column_stack([((space.F[i] - space.F[j]) ** 2).sum(axis=1), products])
+
+
+def _symmetric(entries: Vector, size: int) -> Matrix:
+    a, b = np.triu_indices(size)
+    S = np.zeros((size, size))
+    S[a, b] = entries / np.where(a == b, 1.0, np.sqrt(2.0))
+    return S + np.triu(S, 1).T
+
+
+class PlaceModel(Model):
+    """Places of objects without vectors.
+
+    Parameters
+    ----------
+    n_objects : int
+    n_components : int
+        Number of coordinates.
+    seed : int
+        Of the first places.
+    """
+
+    passes = 4
+
+    def __init__(self, n_objects: int, n_components: int, seed: int = 0) -> None:
+        self.n_objects, self.n_components, self.seed = n_objects, n_components, seed
+        shape = (n_objects, n_components)
+        self.P = np.random.default_rng(seed).normal(scale=0.5, size=shape)
+        self._blocks = self._prior_blocks()
+
+    def fresh(self) -> PlaceModel:
+        """Return a model without answers."""
+        return PlaceModel(self.n_objects, self.n_components, self.seed)
+
+    def _prior_blocks(self) -> Matrix:
+        """Return the precision of each object's place by the prior."""
+        one = 2.0 * _PLACE_PENALTY * np.eye(self.n_components)
+        return np.tile(one, (self.n_objects, 1, 1))
+
+    def learn(self, index: Ints, y: Vector, weight: Vector) -> None:
+        """Move the places, from where they are; a tie is half an answer either way."""
+        if len(index) == 0:
+            return
+        flipped = index[:, [0, 2, 1]]
+        both = np.vstack([index, flipped])
+        w = np.concatenate([weight * y, weight * (1 - y)])
+        known = Triplets(both[w > 0], w[w > 0])
+        settings = OrdinalEmbedding(
+            self.n_components, loss="crowd_kernel", mu=_MU, penalty=_PLACE_PENALTY
+        )
+        problem = OrdinalProblem.of(known, self.n_objects, settings)
+        found = problem.solve(self.P, _PLACE_STEPS, 1e-6)[1]
+        asked = np.unique(index)
+        # Objects nobody was asked about stay apart: the penalty alone would put them all at 0.
+        self.P = self.P.copy()
+        self.P[asked] = found[asked]
+        self._blocks = self._prior_blocks() + self._information(index, weight)
+
+    def _information(self, index: Ints, weight: Vector) -> Matrix:
+        """Return the sum of p (1 - p) g g' over questions, in blocks of objects."""
+        m, gradients = self._linear(index)
+        p = expit(m)
+        root = np.sqrt(weight * p * (1 - p))[:, None, None]
+        scaled = gradients * root
+        blocks = np.zeros((self.n_objects, self.n_components, self.n_components))
+        for place in range(3):
+            g = scaled[:, place]
+            np.add.at(blocks, index[:, place], g[:, :, None] * g[:, None, :])
+        return blocks
+
+    def _linear(self, index: Ints) -> tuple[Vector, Matrix]:
+        """Return margins, and their gradients in the places of anchor, left and right."""
+        anchor, left, right = (self.P[rows] for rows in index.T)
+        near, far = anchor - left, anchor - right
+        z_near, z_far = (near**2).sum(axis=1) + _MU, (far**2).sum(axis=1) + _MU
+        by_left, by_right = 2 * near / z_near[:, None], 2 * far / z_far[:, None]
+        gradients = np.stack([by_right - by_left, by_left, -by_right], axis=1)
+        return np.log(z_far) - np.log(z_near), gradients
+
+    def _jacobian(self, index: Ints) -> csr_array:
+        """Return the gradients as a sparse matrix, a row for each question."""
+        gradients = self._linear(index)[1]
+        columns = index[:, :, None] * self.n_components + np.arange(self.n_components)
+        starts = np.arange(len(index) + 1) * 3 * self.n_components
+        shape = (len(index), self.n_objects * self.n_components)
+        return csr_array((gradients.ravel(), columns.ravel(), starts), shape=shape)
+
+    def _covariances(self) -> csr_array:
+        """Return the covariance of all places, with a block for each object."""
+        d, size = self.n_components, self.n_objects * self.n_components
+        columns = np.repeat(np.arange(size).reshape(-1, 1, d), d, axis=1)
+        starts = np.arange(size + 1) * d
+        blocks = np.linalg.inv(self._blocks)
+        return csr_array((blocks.ravel(), columns.ravel(), starts), shape=(size, size))
+
+    def margins(self, index: Ints) -> tuple[Vector, Vector]:
+        """Return mean and variance of the margins of questions."""
+        mean, gradients = self._linear(index)
+        inverse = np.linalg.inv(self._blocks)[index]
+        variance = np.einsum("qpa,qpab,qpb->q", gradients, inverse, gradients)
+        return mean, np.asarray(variance)
+
+    def covariance(self, index: Ints, other: Ints) -> Matrix:
+        """Return the covariance of the margins of some questions with those of others."""
+        product = self._jacobian(index) @ self._covariances() @ self._jacobian(other).T
+        return np.asarray(product.toarray())
+
+    def pending(self, index: Ints) -> PlaceModel:
+        """Return the model as if these questions were answered."""
+        if len(index) == 0:
+            return self
+        other = self.fresh()
+        other.P = self.P
+        other._blocks = self._blocks + self._information(index, np.ones(len(index)))
+        return other
+
+    def coordinates(self) -> Matrix:
+        """Return the places."""
+        return self.P

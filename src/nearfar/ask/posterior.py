@@ -1,0 +1,131 @@
+"""The Laplace approximation of a logistic model: its mode, covariance and evidence.
+
+With A (answers x parameters) the features of answered questions, y in [0, 1] the answers (1/2 for
+"can't tell") and w their weights:
+
+    p(y = 1) = sigmoid(A theta)           theta ~ N(mean, diag(variance))
+
+    H = diag(1 / variance) + A' diag(w p (1 - p)) A        at the mode
+
+The posterior is N(mode, H^-1). H does not depend on the answers except through the mode, so that a
+question that is being asked already can be counted as if its answer were known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.special import expit
+
+from nearfar.typing import Matrix, Vector
+
+_MAX_STEPS = 50
+_ACCURACY = 1e-9
+_HALVINGS = 30
+
+
+@dataclass(frozen=True, eq=False)
+class LogisticPosterior:
+    """A normal approximation of what the answers say about the parameters.
+
+    Attributes
+    ----------
+    mode : array of shape (n_parameters,)
+    covariance : array of shape (n_parameters, n_parameters)
+    log_evidence : float
+        Logarithm of the probability of the answers, by Laplace's approximation.
+    """
+
+    mode: Vector
+    covariance: Matrix
+    log_evidence: float
+
+    @classmethod
+    def fit(
+        cls,
+        A: Matrix,
+        y: Vector,
+        weight: Vector,
+        mean: Vector,
+        variance: Vector,
+        start: Vector | None = None,
+    ) -> LogisticPosterior:
+        """Find the mode by Newton steps, each halved until the posterior does not fall.
+
+        Parameters
+        ----------
+        A : array of shape (n_answers, n_parameters)
+        y, weight : array of shape (n_answers,)
+        mean, variance : array of shape (n_parameters,)
+            The prior.
+        start : array of shape (n_parameters,), optional
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from nearfar.ask.posterior import LogisticPosterior
+        >>> one = np.ones(1)
+        >>> found = LogisticPosterior.fit(np.ones((1, 1)), one, one, 0 * one, one)
+        >>> found.mode.round(3), found.covariance.round(3)
+        (array([0.401]), array([[0.806]]))
+        """
+        precision = 1.0 / variance
+        theta = mean.copy() if start is None else start.copy()
+        margins = A @ theta
+        value = _log_joint(margins, y, weight, theta, mean, precision)
+        for _ in range(_MAX_STEPS):
+            p = expit(margins)
+            gradient = A.T @ (weight * (y - p)) - precision * (theta - mean)
+            factor = cho_factor(_hessian(A, weight * p * (1 - p), precision))
+            step = cho_solve(factor, gradient)
+            for _ in range(_HALVINGS):
+                moved = theta + step
+                moved_margins = A @ moved
+                moved_value = _log_joint(moved_margins, y, weight, moved, mean, precision)
+                if moved_value >= value:
+                    break
+                step = step / 2
+            else:
+                break
+            gain, value, theta, margins = moved_value - value, moved_value, moved, moved_margins
+            if gain <= _ACCURACY * (1 + abs(value)):
+                break
+        p = expit(margins)
+        factor = cho_factor(_hessian(A, weight * p * (1 - p), precision))
+        covariance = cho_solve(factor, np.eye(len(theta)))
+        log_det = 2.0 * float(np.log(np.diag(factor[0])).sum())
+        evidence = value + 0.5 * (float(np.log(precision).sum()) - log_det)
+        return cls(theta, covariance, evidence)
+
+    def margins(self, A: Matrix) -> tuple[Vector, Vector]:
+        """Return the mean and the variance of the margin of each question."""
+        return A @ self.mode, np.einsum("ij,ij->i", A @ self.covariance, A)
+
+    def pending(self, A: Matrix) -> LogisticPosterior:
+        """Return the posterior as if these questions were answered, at the same mode."""
+        if len(A) == 0:
+            return self
+        p = expit(A @ self.mode)
+        B = A * np.sqrt(p * (1 - p))[:, None]
+        C = self.covariance @ B.T
+        inner = np.eye(len(A)) + B @ C
+        return LogisticPosterior(
+            self.mode, self.covariance - C @ np.linalg.solve(inner, C.T), self.log_evidence
+        )
+
+
+def _hessian(A: Matrix, w: Vector, precision: Vector) -> Matrix:
+    B = A * np.sqrt(w)[:, None]
+    H = B.T @ B
+    H[np.diag_indices_from(H)] += precision
+    return np.asarray(H)
+
+
+def _log_joint(
+    margins: Vector, y: Vector, weight: Vector, theta: Vector, mean: Vector, precision: Vector
+) -> float:
+    likelihood = weight @ (y * margins - np.logaddexp(0.0, margins))
+    apart = theta - mean
+    return float(likelihood - 0.5 * precision @ (apart * apart))

@@ -1,0 +1,267 @@
+"""How good the answers make the fit, how good it can become, and when to stop.
+
+Only random questions judge. Their answers are predicted by fits that have not seen them
+(`FOLDS`-fold; answers to the same question are in the same fold), with a 90 % interval. Answers
+that could not tell do not judge.
+
+Repeats set the ceiling. If two answers to a question agree with probability c, and the better
+answer has probability p, then c = p^2 + (1 - p)^2. No prediction agrees with more than a share p of
+the answers, which is at least c, and at most (1 + sqrt(2 c - 1)) / 2, with equality if all questions
+are equally hard.
+
+The expected gain of more answers needs none of them: the posterior after n chosen questions has the
+same mean on average, and a covariance that does not depend on the answers. With mean m and variance
+s^2 of a margin now, and t^2 after, the later mean is N(m, s^2 - t^2), and the expected agreement of
+the later prediction is the mean of Phi(|m'| ...) over it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nearfar.ask.chooser import RANDOM, REPEAT, Chooser, Judgement, arrays
+from nearfar.ask.information import answer_probability
+from nearfar.evaluate.intervals import mean_interval
+from nearfar.typing import Ints, Vector
+
+FOLDS = 5
+MORE = 50
+"""Answers whose gain is expected."""
+WORTH = 0.01
+"""Gain in agreement below which it is worth stopping."""
+_FEWEST = 10
+"""Random answers from which on agreement is shown."""
+_ROUND = 10
+_TARGETS = 300
+_PRIOR_ANSWERS = 10.0
+"""Answers of an average person that each person is given, when people are weighed."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share of answers with its 90 % interval."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+    @classmethod
+    def of(cls, right: Vector) -> Share:
+        """Return the mean of values from 0 to 1, which are independent."""
+        n = len(right)
+        value = float(right.mean()) if n else 0.5
+        low, high = mean_interval(value, value * (1 - value) / max(n, 1), n)
+        return cls(value, low, high, n)
+
+    def __str__(self) -> str:
+        low, high = 100 * self.low, 100 * self.high
+        return f"{100 * self.value:.0f} % ({low:.0f} to {high:.0f} %)"
+
+
+@dataclass(frozen=True)
+class Person:
+    """How a person answers.
+
+    Attributes
+    ----------
+    name : str
+    n_answers : int
+    agreement : Share
+        With predictions, on random questions.
+    at_random : bool
+        Whether the agreement is below that of others and may be that of chance.
+    weight : float
+        From 0, at random, to 1.
+    """
+
+    name: str
+    n_answers: int
+    agreement: Share
+    at_random: bool
+    weight: float
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a collection stands.
+
+    Attributes
+    ----------
+    n_answers, n_unsure : int
+    agreement, before : Share or None
+        On random questions, with what was learned and without it.
+    ceiling : tuple of float or None
+        The highest agreement possible is between these.
+    n_repeats : int
+    gain : float or None
+        Expected rise in agreement with another 50 answers.
+    """
+
+    n_answers: int
+    n_unsure: int = 0
+    agreement: Share | None = None
+    before: Share | None = None
+    ceiling: tuple[float, float] | None = None
+    n_repeats: int = 0
+    gain: float | None = None
+
+    @property
+    def enough(self) -> bool:
+        """Whether it is worth stopping."""
+        return self.agreement is not None and self.gain is not None and self.gain < WORTH
+
+    def __str__(self) -> str:
+        """Return one quiet line."""
+        if self.n_answers == 0:
+            return "No answers yet."
+        parts = [f"{self.n_answers} answer{'' if self.n_answers == 1 else 's'}"]
+        if self.agreement is None:
+            return f"{parts[0]}. How sure the result is will show after some more."
+        parts.append(f"agreement {self.agreement} on {self.agreement.n} random questions")
+        line = f"{', '.join(parts)}."
+        if self.gain is None:
+            return line
+        if self.enough:
+            points = f"{100 * max(self.gain, 0.0):.1f}"
+            return f"{line} Another {MORE} would add about {points} points: you can stop here."
+        return f"{line} Another {MORE} would add about {100 * self.gain:.0f} points."
+
+
+def measure(chooser: Chooser, *, expect: bool = True) -> Progress:
+    """Return where a collection stands.
+
+    Parameters
+    ----------
+    chooser : Chooser
+    expect : bool, default=True
+        Whether to expect the gain of more answers, which takes longest.
+    """
+    judged = chooser.judgements
+    unsure = sum(j.value == 0.5 for j in judged)
+    n_repeats, c = consistency(judged)
+    ceiling = None if n_repeats < _FEWEST else (c, (1 + math.sqrt(max(2 * c - 1, 0))) / 2)
+    tested = [j for j in judged if j.question.origin == RANDOM and j.value != 0.5]
+    if len(tested) < _FEWEST:
+        return Progress(len(judged), unsure, n_repeats=n_repeats)
+    agreement = Share.of(_right(tested, held_out_margins(chooser, judged, tested)))
+    index = arrays(tested, chooser.width)[0]
+    before = Share.of(_right(tested, chooser.model.fresh().margins(index)[0]))
+    gain = expected_gain(chooser) if expect else None
+    return Progress(len(judged), unsure, agreement, before, ceiling, n_repeats, gain)
+
+
+def held_out_margins(
+    chooser: Chooser, judged: Sequence[Judgement], tested: Sequence[Judgement]
+) -> Vector:
+    """Predict answers by fits that have not seen any answer to the same question."""
+    folds = {j.question.key: n % FOLDS for n, j in enumerate(tested)}
+    width = chooser.width
+    margins = np.zeros(len(tested))
+    for fold in range(FOLDS):
+        rows = [n for n, j in enumerate(tested) if folds[j.question.key] == fold]
+        if not rows:
+            continue
+        seen = [j for j in judged if folds.get(j.question.key) != fold]
+        model = chooser.model.fresh()
+        for _ in range(model.passes):
+            model.learn(*arrays(seen, width))
+        margins[rows] = model.margins(arrays([tested[n] for n in rows], width)[0])[0]
+    return margins
+
+
+def learning_curve(chooser: Chooser, n_points: int = 8) -> list[tuple[int, Share]]:
+    """Return the agreement on random questions after some answers, half of them, and so on.
+
+    All random questions judge every point; those that were answered so far are held out in turn.
+    """
+    judged = chooser.judgements
+    tested = [j for j in judged if j.question.origin == RANDOM and j.value != 0.5]
+    if len(tested) < _FEWEST:
+        return []
+    counts = np.unique(np.linspace(0, len(judged), n_points + 1).round().astype(int))
+    return [
+        (int(n), Share.of(_right(tested, held_out_margins(chooser, judged[:n], tested))))
+        for n in counts
+    ]
+
+
+def consistency(judged: Sequence[Judgement]) -> tuple[int, float]:
+    """Return the number of repeats that were answered, and how often they agree.
+
+    Answers that could not tell agree with none.
+    """
+    first = {j.question.key: j for j in reversed(judged) if j.question.origin == RANDOM}
+    same = [
+        float(_picked(first[j.question.key]) == _picked(j) is not None)
+        for j in judged
+        if j.question.origin == REPEAT and j.question.key in first
+    ]
+    return len(same), float(np.mean(same)) if same else math.nan
+
+
+def expected_gain(chooser: Chooser, n: int = MORE) -> float:
+    """Return by how much agreement on random questions is expected to rise with n answers."""
+    chooser.learn()
+    random = np.random.default_rng(0)
+    now = later = chooser.model
+    for _ in range(math.ceil(n / _ROUND)):
+        candidates = chooser.candidates()
+        best = np.argsort(-chooser.scores(later, candidates), kind="stable")[:_ROUND]
+        later = later.pending(candidates[best])
+    targets = _some(chooser, random)
+    m, s2 = now.margins(targets)
+    t2 = np.minimum(later.margins(targets)[1], s2)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(15)
+    means = m[:, None] + np.sqrt(s2 - t2)[:, None] * nodes
+    after = answer_probability(np.abs(means), t2[:, None]) @ (weights / weights.sum())
+    return float(np.mean(after - answer_probability(np.abs(m), s2)))
+
+
+def people(chooser: Chooser) -> list[Person]:
+    """Return how each person answers, in the order of their names."""
+    judged = chooser.judgements
+    tested = [j for j in judged if j.question.origin == RANDOM and j.value != 0.5]
+    right = _right(tested, held_out_margins(chooser, judged, tested)) if tested else np.zeros(0)
+    who = np.array([j.person for j in tested])
+    mean = float(right.mean()) if len(right) else 0.5
+    found = []
+    for name in sorted({j.person for j in judged}):
+        own, others = right[who == name], right[who != name]
+        share = Share.of(own)
+        lower = len(others) >= _FEWEST and share.high < Share.of(others).low
+        at_random = share.n >= _FEWEST and share.low <= 0.5 and (lower or share.high < 0.6)
+        reliability = (own.sum() + _PRIOR_ANSWERS * mean) / (share.n + _PRIOR_ANSWERS)
+        weight = (2 * reliability - 1) / (2 * mean - 1) if mean > 0.5 else 1.0
+        weight = 0.0 if at_random else float(np.clip(weight, 0.0, 1.0))
+        n_answers = sum(j.person == name for j in judged)
+        found.append(Person(name, n_answers, share, at_random, weight))
+    return found
+
+
+def _right(tested: Sequence[Judgement], margins: Vector) -> Vector:
+    """Tell which answers were predicted; a margin of 0 counts half."""
+    y = np.array([j.value for j in tested])
+    return np.asarray((1 + np.sign(margins) * np.sign(y - 0.5)) / 2)
+
+
+def _picked(judged: Judgement) -> int | str | None:
+    """Return the object that was picked, or whether it was the same; None if neither."""
+    if judged.value == 0.5:
+        return None
+    if len(judged.question.objects) == 2:
+        return judged.answer
+    return judged.question.objects[1 if judged.value == 1 else 2]
+
+
+def _some(chooser: Chooser, random: np.random.Generator) -> Ints:
+    """Draw random questions, always the same."""
+    width = chooser.width
+    rows = np.array(
+        [random.choice(chooser.n_objects, width, replace=False) for _ in range(_TARGETS)]
+    )
+    return rows.astype(np.intp)

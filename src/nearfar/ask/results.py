@@ -1,0 +1,137 @@
+"""The page of results: agreement and its ceiling, the curve, the map, features and people."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from nearfar.ask.chooser import Chooser
+from nearfar.ask.collection import Collection
+from nearfar.ask.progress import MORE, Person, Progress, learning_curve, measure, people
+from nearfar.learners.boosting import BoostMetric
+from nearfar.learners.classic import ITML
+from nearfar.metrics.metric import Metric
+from nearfar.plots import before_and_after, importances, projections
+from nearfar.plots.canvas import METHOD_PALETTE, one_axes
+from nearfar.report.blocks import Block, Figure, Figures, Section, Table, Text
+from nearfar.report.figures import svgs
+from nearfar.report.page import render_page
+
+_FEWEST_TO_LEARN = 20
+
+
+def results_page(collection: Collection) -> str:
+    """Return the page of results as HTML."""
+    chooser = collection.snapshot()
+    progress = measure(chooser)
+    sections = [Section("Agreement", "agreement", _agreement(chooser, progress))]
+    sections += _map(collection, chooser)
+    sections.append(Section("People", "people", [_people(people(chooser))]))
+    name = collection.store.path.stem
+    return render_page(
+        name,
+        title=f"{name}: answers so far",
+        subject=f"{progress.n_answers} answers about {len(collection.objects)} objects",
+        headlines=[],
+        reason=str(progress),
+        sections=sections,
+    )
+
+
+def _agreement(chooser: Chooser, progress: Progress) -> list[Block]:
+    if progress.agreement is None or progress.before is None:
+        return [Text(["There are too few answers to random questions to say how good they are."])]
+    rows = [
+        ["With what was learned", str(progress.agreement)],
+        ["Before", str(progress.before)],
+    ]
+    if progress.ceiling is not None:
+        low, high = progress.ceiling
+        rows.append(["Highest possible", f"{100 * low:.0f} to {100 * high:.0f} %"])
+    if progress.gain is not None:
+        points = f"{100 * progress.gain:+.1f} points"
+        rows.append([f"Expected with another {MORE} answers", points])
+    ceiling = f"The highest possible agreement is that of {progress.n_repeats} repeated questions."
+    lines = [
+        f"Answers to {progress.agreement.n} random questions, each predicted from answers to "
+        "others; 90 % intervals.",
+        *([ceiling] if progress.ceiling is not None else []),
+        f"{progress.n_unsure} of {progress.n_answers} answers are “can't tell”.",
+    ]
+    table = Table(["", "share of answers predicted"], rows)
+    curve = svgs(lambda: _curve(chooser), "Agreement by number of answers", "curve")
+    caption = "Agreement on random questions by number of answers; 90 % interval."
+    return [Text(lines), table, Figures([Figure(svg, caption) for svg in curve])]
+
+
+def _curve(chooser: Chooser) -> Any:
+    points = learning_curve(chooser)
+    ax = one_axes(None, (5, 3))
+    n = [count for count, _ in points]
+    ax.plot(n, [100 * s.value for _, s in points], marker="o", color=METHOD_PALETTE[0])
+    low, high = [100 * s.low for _, s in points], [100 * s.high for _, s in points]
+    ax.fill_between(n, low, high, color=METHOD_PALETTE[0], alpha=0.2, linewidth=0)
+    ax.set(xlabel="answers", ylabel="agreement (%)", ylim=(min(45, min(low)), 100))
+    return ax
+
+
+def _map(collection: Collection, chooser: Chooser) -> list[Section]:
+    X = collection.objects.X
+    if X is None:
+        P = chooser.model.coordinates()
+        drawn = svgs(lambda: projections(Metric.identity(P.shape[1]), P), "Map of objects", "map")
+        caption = "Objects by their answers alone; near objects were judged alike."
+        figures = Figures([Figure(svg, caption) for svg in drawn])
+        return [Section("Map", "map", [figures])]
+    metric = learned_metric(collection, chooser)
+    if metric is None:
+        few = f"The map and the features are shown from {_FEWEST_TO_LEARN} answers on."
+        return [Section("Map", "map", [Text([few])])]
+    drawn = svgs(lambda: before_and_after(metric, X), "Objects before and after", "map")
+    figures = Figures([Figure(svg, "Objects before and after learning.") for svg in drawn])
+    bars = svgs(lambda: importances(metric, X), "Importance of features", "features")
+    caption = "Share of each feature in the learned distance."
+    matter = Figures([Figure(svg, caption) for svg in bars])
+    return [
+        Section("Map", "map", [figures]),
+        Section("Features that matter", "features", [matter]),
+    ]
+
+
+def learned_metric(collection: Collection, chooser: Chooser) -> Metric | None:
+    """Learn a metric from all answers; None if there are too few."""
+    objects = collection.objects
+    decided = sum(judged.value != 0.5 for judged in chooser.judgements)
+    if objects.X is None or decided < _FEWEST_TO_LEARN:
+        return None
+    names = None if objects.feature_names is None else list(objects.feature_names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        if chooser.kind == "pairs":
+            known = chooser.pairs()
+            if len(np.unique(known.similar)) < 2:
+                return None
+            learner: Any = ITML(random_state=0).fit(objects.X, known)
+        else:
+            learner = BoostMetric(loss="logistic", random_state=0)
+            learner.fit(objects.X, chooser.triplets())
+    metric: Metric = learner.metric_
+    return metric.named(names)
+
+
+def _people(found: list[Person]) -> Table:
+    rows = [
+        [
+            person.name,
+            str(person.n_answers),
+            str(person.agreement) if person.agreement.n else "",
+            f"{person.weight:.2f}",
+            "answers at random" if person.at_random else "",
+        ]
+        for person in found
+    ]
+    caption = "Agreement with predictions on random questions, and the weight of the answers."
+    return Table(["person", "answers", "agreement", "weight", "note"], rows, caption)

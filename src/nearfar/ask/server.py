@@ -1,0 +1,282 @@
+"""The web server: the page, its questions and answers, and the page of results.
+
+Every address has a secret key: one for each person, and one for results. Only if the server listens
+on this machine alone does "/" lead to the first person's page. Requests are small and few kinds;
+larger ones are refused before they are read. Pictures are served by number, from paths that were
+resolved and checked before the server started. Texts reach the page as JSON and are inserted as
+text; the pages allow no script but their own, and no other origin.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.applications import Starlette
+from starlette.background import BackgroundTask
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import (
+    FileResponse,
+    HTMLResponse,
+    JSONResponse,
+    RedirectResponse,
+    Response,
+)
+from starlette.routing import Route
+
+from nearfar.ask.collection import Collection
+from nearfar.ask.results import results_page
+from nearfar.ask.store import Asked, StoreError
+
+LARGEST_BODY = 2048
+LONGEST_ADDRESS = 256
+LOOPBACK = ("127.0.0.1", "localhost")
+PICTURES = {
+    ".avif": "image/avif",
+    ".gif": "image/gif",
+    ".jpeg": "image/jpeg",
+    ".jpg": "image/jpeg",
+    ".png": "image/png",
+    ".webp": "image/webp",
+}
+_FOLDER = Path(__file__).parent
+_STATIC = {"page.css": "text/css", "page.js": "text/javascript"}
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+def make_app(collection: Collection, *, hosts: Sequence[str] | None = LOOPBACK) -> Starlette:
+    """Return the web application of a collection.
+
+    Parameters
+    ----------
+    collection : Collection
+    hosts : sequence of str or None
+        Names under which the server may be asked. By default those of this machine alone, and "/"
+        leads to the first person's page. None allows every name, and then "/" leads nowhere.
+    """
+    pages = _Pages(collection, local=hosts is not None)
+    routes = [
+        Route("/", pages.start),
+        Route("/static/{name}", pages.static),
+        Route("/a/{key}", pages.page),
+        Route("/a/{key}/questions", pages.questions),
+        Route("/a/{key}/answer", pages.answer, methods=["POST"]),
+        Route("/a/{key}/undo", pages.undo, methods=["POST"]),
+        Route("/a/{key}/picture/{number:int}", pages.picture),
+        Route("/results/{key}", pages.results),
+    ]
+    middleware = [Middleware(_Bounded)]
+    if hosts is not None:
+        middleware.insert(0, Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts)))
+    return Starlette(
+        routes=routes,
+        middleware=middleware,
+        exception_handlers={HTTPException: _refused, StoreError: _bad_request},
+    )
+
+
+class _Pages:
+    """What the server answers to."""
+
+    def __init__(self, collection: Collection, *, local: bool) -> None:
+        self.collection, self.local = collection, local
+
+    async def start(self, request: Request) -> Response:
+        """Lead to the first person's page."""
+        first = next(iter(self.collection.store.people().values()), None)
+        if not self.local or first is None:
+            raise HTTPException(404, "Use the link that you were given.")
+        return RedirectResponse(f"/a/{first}", headers=_HEADERS)
+
+    async def static(self, request: Request) -> Response:
+        """Serve the style and the script."""
+        name = request.path_params["name"]
+        if name not in _STATIC:
+            raise HTTPException(404, "There is no such file.")
+        return _plain((_FOLDER / name).read_text(encoding="utf-8"), _STATIC[name])
+
+    def _person(self, request: Request) -> str:
+        person = self.collection.store.person_of(request.path_params["key"])
+        if person is None:
+            raise HTTPException(404, "This link is not valid. Ask for a new one.")
+        return person
+
+    async def page(self, request: Request) -> Response:
+        """Serve the page of questions."""
+        await run_in_threadpool(self._person, request)
+        return _plain((_FOLDER / "page.html").read_text(encoding="utf-8"), "text/html")
+
+    async def questions(self, request: Request) -> Response:
+        """Give the question to show, the next one, and where the collection stands."""
+        person = await run_in_threadpool(self._person, request)
+        found = await run_in_threadpool(self._questions, person)
+        due = BackgroundTask(self.collection.measure) if self.collection.due else None
+        return JSONResponse(found, headers=_HEADERS, background=due)
+
+    def _questions(self, person: str) -> dict[str, Any]:
+        collection = self.collection
+        progress = collection.progress
+        return {
+            "kind": collection.store.kind,
+            "person": person,
+            "questions": [self._shown(asked) for asked in collection.questions(person)],
+            "answered": collection.store.counts()[person],
+            "last": collection.store.last_answer(person),
+            "progress": str(progress),
+            "enough": progress.enough,
+            "results": f"/results/{collection.store.results_key}" if self.local else None,
+        }
+
+    def _shown(self, asked: Asked) -> dict[str, Any]:
+        shown = [self.collection.objects.shown(number) for number in asked.question.objects]
+        return {"id": asked.id, "objects": shown}
+
+    async def answer(self, request: Request) -> Response:
+        """Store an answer, and confirm it."""
+        person = await run_in_threadpool(self._person, request)
+        given = await _document(request, {"question": str, "answer": str, "seconds": float})
+        stored = await run_in_threadpool(
+            self.collection.answer,
+            person,
+            given["question"],
+            given["answer"],
+            given.get("seconds"),
+        )
+        return JSONResponse({"stored": True, "new": stored}, headers=_HEADERS)
+
+    async def undo(self, request: Request) -> Response:
+        """Take back the last answer."""
+        person = await run_in_threadpool(self._person, request)
+        given = await _document(request, {"question": str})
+        done = await run_in_threadpool(self.collection.undo, person, given["question"])
+        return JSONResponse({"undone": done}, headers=_HEADERS)
+
+    async def picture(self, request: Request) -> Response:
+        """Serve the picture of an object."""
+        await run_in_threadpool(self._person, request)
+        pictures = self.collection.objects.pictures
+        number = request.path_params["number"]
+        if pictures is None or number >= len(pictures):
+            raise HTTPException(404, "There is no such picture.")
+        path = pictures[number]
+        if not path.is_file():
+            raise HTTPException(404, "There is no such picture.")
+        headers = {**_HEADERS, "Cache-Control": "private, max-age=3600"}
+        headers["Content-Security-Policy"] = "default-src 'none'; sandbox"
+        return FileResponse(path, media_type=PICTURES[path.suffix.lower()], headers=headers)
+
+    async def results(self, request: Request) -> Response:
+        """Serve the page of results."""
+        if not hmac.compare_digest(
+            request.path_params["key"].encode(), self.collection.store.results_key.encode()
+        ):
+            raise HTTPException(404, "This link is not valid. Ask for a new one.")
+        page = await run_in_threadpool(results_page, self.collection)
+        hashes = " ".join(f"'sha256-{_digest(text)}'" for text in _SCRIPT.findall(page))
+        policy = (
+            f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src {hashes}"
+        )
+        return HTMLResponse(page, headers={**_HEADERS, "Content-Security-Policy": policy})
+
+
+_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _plain(text: str, kind: str) -> Response:
+    headers = {**_HEADERS, "Content-Security-Policy": _POLICY}
+    return Response(text, media_type=kind, headers=headers)
+
+
+async def _document(request: Request, fields: dict[str, type]) -> dict[str, Any]:
+    """Read a small JSON object from a page of this server."""
+    origin = request.headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+        raise HTTPException(403, "This request is from another page.")
+    if request.headers.get("content-type", "").partition(";")[0] != "application/json":
+        raise HTTPException(415, "Send JSON.")
+    try:
+        found = json.loads(await request.body())
+    except (ValueError, RecursionError):
+        raise HTTPException(400, "This is not JSON.") from None
+    except ClientDisconnect:
+        raise HTTPException(400, "The request is not complete.") from None
+    if not isinstance(found, dict) or not set(found) <= set(fields):
+        raise HTTPException(400, f"Send an object with {', '.join(fields)}.")
+    for name, kind in fields.items():
+        if name not in found and kind is not float:
+            raise HTTPException(400, f"{name} is missing.")
+        allowed = (int, float) if kind is float else kind
+        if name in found and not isinstance(found[name], allowed):
+            raise HTTPException(400, f"{name} is of another kind.")
+    return found
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": error.detail}, error.status_code, headers=_HEADERS)
+
+
+async def _bad_request(_: Request, error: Exception) -> Response:
+    return JSONResponse({"error": str(error)}, 400, headers=_HEADERS)
+
+
+Message = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+
+
+class _Bounded:
+    """Refuses long addresses and large bodies, whether their length is announced or not."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Message, receive: Receive, send: Any) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        if len(scope["raw_path"]) + len(scope["query_string"]) > LONGEST_ADDRESS:
+            await _error(414, "The address is too long.")(scope, receive, send)
+            return
+        length = dict(scope["headers"]).get(b"content-length", b"0")
+        if not length.isdigit() or int(length) > LARGEST_BODY:
+            await _error(413, "The request is too large.")(scope, receive, send)
+            return
+        received = 0
+
+        async def counted() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > LARGEST_BODY:
+                raise HTTPException(413, "The request is too large.")
+            return message
+
+        await self.app(scope, counted, send)
+
+
+def _error(status: int, text: str) -> JSONResponse:
+    return JSONResponse({"error": text}, status, headers=_HEADERS)

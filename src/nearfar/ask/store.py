@@ -1,0 +1,364 @@
+"""`Store`: questions and answers in an SQLite file that survives being killed.
+
+Every change is one transaction, written ahead (WAL) and synchronised before it returns
+(``synchronous=FULL``). A question has an id that nobody can guess, and an answer belongs to the id:
+sending an answer again changes nothing. Taking back an answer keeps it, marked, and asks the same
+question under a new id. A person has at most `OPEN` questions without an answer; these are what the
+page shows next, also after a restart.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nearfar.ask.chooser import ANSWERS, VERSION, Judgement, Question
+
+SCHEMA_VERSION = 1
+OPEN = 2
+"""Questions of a person without an answer: the one that is shown, and the next."""
+LONGEST_ANSWER_SECONDS = 86_400.0
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS objects (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE IF NOT EXISTS people (
+    name TEXT PRIMARY KEY, key TEXT NOT NULL UNIQUE, weight REAL NOT NULL DEFAULT 1.0
+);
+CREATE TABLE IF NOT EXISTS questions (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    person TEXT NOT NULL REFERENCES people(name),
+    first INTEGER NOT NULL REFERENCES objects(number),
+    second INTEGER NOT NULL REFERENCES objects(number),
+    third INTEGER REFERENCES objects(number),
+    origin TEXT NOT NULL CHECK (origin IN ('chosen', 'random', 'repeat')),
+    chooser TEXT NOT NULL,
+    asked REAL NOT NULL,
+    again_of TEXT REFERENCES questions(id)
+);
+CREATE TABLE IF NOT EXISTS answers (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    question TEXT NOT NULL UNIQUE REFERENCES questions(id),
+    answer TEXT NOT NULL,
+    answered REAL NOT NULL,
+    seconds REAL,
+    undone REAL
+);
+CREATE INDEX IF NOT EXISTS questions_of_people ON questions (person, number);
+"""
+
+
+class StoreError(ValueError):
+    """A request that the store refuses."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question as it was stored.
+
+    Attributes
+    ----------
+    id : str
+    person : str
+    question : Question
+    """
+
+    id: str
+    person: str
+    question: Question
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A stored answer.
+
+    Attributes
+    ----------
+    asked : Asked
+    answer : str
+    answered : float
+        When, in seconds since 1970.
+    seconds : float or None
+        How long the question was on the screen.
+    chooser : str
+        Version of the chooser.
+    weight : float
+        Of the person.
+    """
+
+    asked: Asked
+    answer: str
+    answered: float
+    seconds: float | None
+    chooser: str
+    weight: float
+
+    @property
+    def judgement(self) -> Judgement:
+        """The answer as the chooser takes it."""
+        return Judgement(self.asked.question, self.answer, self.asked.person)
+
+
+class Store:
+    """Questions and answers in a file.
+
+    Parameters
+    ----------
+    path : path-like
+    create : bool, default=False
+        Whether to make the file if there is none.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from nearfar.ask import Question
+    >>> from nearfar.ask.store import Store
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = Store(pathlib.Path(folder) / "answers.db", create=True)
+    ...     store.begin("triplets", ["a", "b", "c"])
+    ...     key = store.add_person("Ann")
+    ...     asked = store.ask("Ann", lambda pending: Question((0, 1, 2)))
+    ...     store.answer("Ann", asked.id, "left"), store.answer("Ann", asked.id, "left")
+    ...     [(each.answer, each.asked.person) for each in store.answers()]
+    ...     store.close()
+    (True, False)
+    [('left', 'Ann')]
+    """
+
+    def __init__(self, path: str | Path, *, create: bool = False) -> None:
+        self.path = Path(path)
+        if not create and not self.path.is_file():
+            raise StoreError(f"There is no file {self.path}.")
+        self._lock = threading.RLock()
+        self._db = sqlite3.connect(
+            self.path, isolation_level=None, check_same_thread=False, timeout=30
+        )
+        try:
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=FULL")
+            self._db.execute("PRAGMA foreign_keys=ON")
+            if create:
+                with self._change() as db:
+                    for statement in _SCHEMA.split(";\n"):
+                        db.execute(statement)
+            self._facts()
+        except sqlite3.DatabaseError as error:
+            self._db.close()
+            raise StoreError(f"{self.path} has no judgements: {error}.") from error
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._db.close()
+
+    @contextmanager
+    def _change(self) -> Iterator[sqlite3.Connection]:
+        """Make a change that is on the disk, or not made at all."""
+        with self._lock:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+    def _rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+        with self._lock:
+            return self._db.execute(query, values).fetchall()
+
+    def _facts(self) -> dict[str, str]:
+        return dict(self._rows("SELECT name, value FROM facts"))
+
+    def begin(self, kind: str, names: Sequence[str]) -> None:
+        """Say what is asked about; a file that has other objects or questions is refused."""
+        facts = self._facts()
+        if facts:
+            if facts["schema"] != str(SCHEMA_VERSION):
+                raise StoreError(f"{self.path} was written by another version of nearfar.")
+            if facts["kind"] != kind:
+                raise StoreError(f"{self.path} has {facts['kind']}, not {kind}.")
+            if self.names() != list(names):
+                raise StoreError(f"{self.path} is about other objects; name another --out.")
+            return
+        with self._change() as db:
+            db.executemany("INSERT INTO objects VALUES (?, ?)", list(enumerate(names)))
+            stored = {"schema": str(SCHEMA_VERSION), "kind": kind}
+            stored["results_key"] = secrets.token_urlsafe(16)
+            db.executemany("INSERT INTO facts VALUES (?, ?)", list(stored.items()))
+
+    @property
+    def kind(self) -> str:
+        """What is asked: "triplets" or "pairs"."""
+        facts = self._facts()
+        if "kind" not in facts:
+            raise StoreError(f"{self.path} has no judgements.")
+        return facts["kind"]
+
+    @property
+    def results_key(self) -> str:
+        """The secret key of the page of results."""
+        return self._facts()["results_key"]
+
+    def names(self) -> list[str]:
+        """Return the names of the objects."""
+        return [name for (name,) in self._rows("SELECT name FROM objects ORDER BY number")]
+
+    def add_person(self, name: str) -> str:
+        """Return the secret key of a person, who is added if new."""
+        with self._change() as db:
+            key = secrets.token_urlsafe(16)
+            db.execute("INSERT OR IGNORE INTO people (name, key) VALUES (?, ?)", (name, key))
+            (stored,) = db.execute("SELECT key FROM people WHERE name = ?", (name,)).fetchone()
+            return str(stored)
+
+    def people(self) -> dict[str, str]:
+        """Return the keys of people, by name."""
+        return dict(self._rows("SELECT name, key FROM people ORDER BY rowid"))
+
+    def person_of(self, key: str) -> str | None:
+        """Return who has a key."""
+        found = self._rows("SELECT name FROM people WHERE key = ?", (key,))
+        return str(found[0][0]) if found else None
+
+    def set_weights(self, weights: dict[str, float]) -> None:
+        """Keep the weights of people, by name."""
+        with self._change() as db:
+            rows = [(weight, name) for name, weight in weights.items()]
+            db.executemany("UPDATE people SET weight = ? WHERE name = ?", rows)
+
+    def open_questions(self, person: str | None = None) -> list[Asked]:
+        """Return the questions without an answer, in the order in which they are shown."""
+        whose, values = ("AND q.person = ?", (person,)) if person is not None else ("", ())
+        return [
+            _asked(row)
+            for row in self._rows(
+                f"SELECT {_COLUMNS} FROM questions q LEFT JOIN answers a ON a.question = q.id "
+                f"WHERE a.question IS NULL {whose} ORDER BY q.again_of IS NULL, "
+                "CASE WHEN q.again_of IS NULL THEN q.number ELSE -q.number END",
+                values,
+            )
+        ]
+
+    def ask(self, person: str, choose: Callable[[list[Question]], Question]) -> Asked:
+        """Choose a question for a person, and store it.
+
+        Parameters
+        ----------
+        person : str
+        choose : callable
+            Questions of everybody that have no answer yet -> question.
+        """
+        if len(self.open_questions(person)) >= OPEN:
+            raise StoreError(f"{person} has {OPEN} questions to answer.")
+        found = choose([asked.question for asked in self.open_questions()])
+        with self._change() as db:
+            return _insert(db, person, found, None)
+
+    def answer(self, person: str, question: str, answer: str, seconds: float | None = None) -> bool:
+        """Store an answer; return False if the question has one, which stays."""
+        if answer not in ANSWERS[self.kind]:
+            raise StoreError(f"{answer!r} is not an answer: {', '.join(ANSWERS[self.kind])}.")
+        if seconds is not None and not 0 <= seconds <= LONGEST_ANSWER_SECONDS:
+            seconds = None
+        with self._change() as db:
+            self._require(db, person, question)
+            done = db.execute(
+                "INSERT OR IGNORE INTO answers (question, answer, answered, seconds) "
+                "VALUES (?, ?, ?, ?)",
+                (question, answer, time.time(), seconds),
+            )
+            return done.rowcount == 1
+
+    def undo(self, person: str, question: str) -> Asked | None:
+        """Take back a person's last answer, and ask the same question next.
+
+        Returns
+        -------
+        Asked or None
+            The question with its new id; None if the answer is not there any more.
+        """
+        with self._change() as db:
+            self._require(db, person, question)
+            last = db.execute(
+                "SELECT a.question FROM answers a JOIN questions q ON q.id = a.question "
+                "WHERE q.person = ? AND a.undone IS NULL ORDER BY a.number DESC LIMIT 1",
+                (person,),
+            ).fetchone()
+            if last is None or last[0] != question:
+                return None
+            db.execute("UPDATE answers SET undone = ? WHERE question = ?", (time.time(), question))
+            row = db.execute(
+                f"SELECT {_COLUMNS} FROM questions q WHERE q.id = ?", (question,)
+            ).fetchone()
+            return _insert(db, person, _asked(row).question, question)
+
+    def last_answer(self, person: str) -> str | None:
+        """Return the id of the question that a person answered last."""
+        found = self._rows(
+            "SELECT a.question FROM answers a JOIN questions q ON q.id = a.question "
+            "WHERE q.person = ? AND a.undone IS NULL ORDER BY a.number DESC LIMIT 1",
+            (person,),
+        )
+        return str(found[0][0]) if found else None
+
+    def answers(self) -> list[Answered]:
+        """Return the answers that were not taken back, in order."""
+        return [
+            Answered(_asked(row[:6]), *row[6:])
+            for row in self._rows(
+                f"SELECT {_COLUMNS}, a.answer, a.answered, a.seconds, q.chooser, p.weight "
+                "FROM answers a JOIN questions q ON q.id = a.question "
+                "JOIN people p ON p.name = q.person WHERE a.undone IS NULL ORDER BY a.number"
+            )
+        ]
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of answers of each person."""
+        found = dict.fromkeys(self.people(), 0)
+        for each in self.answers():
+            found[each.asked.person] += 1
+        return found
+
+    def _require(self, db: sqlite3.Connection, person: str, question: str) -> None:
+        found = db.execute("SELECT person FROM questions WHERE id = ?", (question,)).fetchone()
+        if found is None or found[0] != person:
+            raise StoreError("There is no such question.")
+
+
+_COLUMNS = "q.id, q.person, q.first, q.second, q.third, q.origin"
+
+
+def _asked(row: Sequence[Any]) -> Asked:
+    identity, person, first, second, third, origin = row
+    objects = (first, second) if third is None else (first, second, third)
+    return Asked(identity, person, Question(objects, origin))
+
+
+def _insert(db: sqlite3.Connection, person: str, question: Question, again_of: str | None) -> Asked:
+    identity = secrets.token_urlsafe(12)
+    first, second, *third = question.objects
+    db.execute(
+        "INSERT INTO questions (id, person, first, second, third, origin, chooser, asked, again_of)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            identity,
+            person,
+            first,
+            second,
+            third[0] if third else None,
+            question.origin,
+            VERSION,
+            time.time(),
+            again_of,
+        ),
+    )
+    return Asked(identity, person, question)

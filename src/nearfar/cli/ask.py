@@ -1,0 +1,181 @@
+"""``nearfar ask``: a page that asks people which objects are alike."""
+
+from __future__ import annotations
+
+import ipaddress
+import shlex
+import socket
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nearfar.cli import options
+from nearfar.cli.answer_files import ANSWERS_ENDING, read_answers
+from nearfar.cli.errors import UserError
+from nearfar.cli.metric_files import check_output
+from nearfar.cli.table_formats import WRITTEN_TABLES, write_frame
+from nearfar.cli.terminal import command, counted, say
+
+_DEFAULT_FILE = Path("judgements.db")
+_DEFAULT_PERSON = "me"
+_LONGEST_NAME = 80
+
+
+class Kind(StrEnum):
+    """What is asked."""
+
+    triplets = "triplets"
+    pairs = "pairs"
+
+
+@command
+def ask(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="Table of objects, or folder of pictures; with --export, the file of answers.",
+            show_default=False,
+        ),
+    ] = "",
+    *,
+    ids: options.Id = None,
+    image: Annotated[str | None, typer.Option(help="Column with paths of pictures.")] = None,
+    text: Annotated[str | None, typer.Option(help="Column with texts to show.")] = None,
+    pictures: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Folder of the pictures [default: the table's].",
+        ),
+    ] = None,
+    vectors: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="With a folder of pictures: table of their features, by --id."
+        ),
+    ] = None,
+    drop: options.Drop = None,
+    kind: Annotated[
+        Kind,
+        typer.Option(help="Which of two is more like a third (triplets), or are two the same."),
+    ] = Kind.triplets,
+    save_as: Annotated[
+        Path, options.output("File of answers; if it exists, it is continued.")
+    ] = _DEFAULT_FILE,
+    person: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Person with a link of their own; repeatable."),
+    ] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the answers as a table, and ask nothing."),
+    ] = None,
+    replay: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Answer from this table of triplets instead of a page: anchor, near, far.",
+        ),
+    ] = None,
+    answers: Annotated[int, typer.Option(min=1, help="With --replay: number of answers.")] = 200,
+    random_share: Annotated[
+        float, typer.Option(min=0.05, max=1, help="Share of questions at random, which judge.")
+    ] = 0.2,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; others than this machine need the links.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8765,
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+    seed: options.Seed = 0,
+) -> None:
+    """Ask people which objects are alike, on a page that chooses the questions.
+
+    Every answer is stored before the next question is shown. Learn from the file of answers with
+    `nearfar learn OBJECTS --id NAME --triplets FILE`.
+    """
+    if export is not None:
+        _export(source, save_as, export)
+        return
+    if not source:
+        raise UserError("Name the objects to ask about: a table, or a folder of pictures.")
+    if save_as.suffix.lower() != ANSWERS_ENDING:
+        raise UserError(f"--out {save_as}: name a file that ends with {ANSWERS_ENDING}.")
+    from nearfar.cli.ask_input import ObjectColumns, read_objects
+    from nearfar.cli.ask_session import open_collection, replay_answers, serve
+
+    objects = read_objects(
+        source, ObjectColumns(ids, image, text, drop), pictures=pictures, vectors=vectors
+    )
+    names = _people(person)
+    collection = open_collection(objects, save_as, kind.value, random_share, seed)
+    try:
+        for name in names:
+            collection.store.add_person(name)
+        if replay is not None:
+            replay_answers(collection, replay, names[0], answers)
+        else:
+            serve(collection, _listening(host, port), local=_is_local(host), browser=browser)
+        say(str(collection.progress))
+        given = counted(len(collection.chooser.judgements), "answer")
+        say(f"{save_as} has {given}.")
+        say(f"Next: {_next_command(source, ids, kind, save_as, image, text, vectors)}")
+    finally:
+        collection.store.close()
+
+
+def _people(given: list[str] | None) -> list[str]:
+    names = [name.strip() for name in given or [_DEFAULT_PERSON]]
+    wrong = next((n for n in names if not n or len(n) > _LONGEST_NAME or not n.isprintable()), None)
+    if wrong is not None:
+        raise UserError(f"--person {wrong!r}: write a name of at most {_LONGEST_NAME} characters.")
+    return names
+
+
+def _is_local(host: str) -> bool:
+    """Tell whether an address is that of this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise UserError(
+            f"Cannot listen on {host}, port {port}: {error.strerror or error}; name another --port."
+        ) from error
+
+
+def _export(source: str, stored: Path, target: Path) -> None:
+    path = Path(source) if source else stored
+    if path.suffix.lower() != ANSWERS_ENDING:
+        raise UserError(f"{path} is not a file of answers ({ANSWERS_ENDING}).")
+    check_output(target, WRITTEN_TABLES, [path])
+    table, kind = read_answers(path)
+    write_frame(table, target)
+    say(f"{counted(len(table), 'answer')} about {kind} written to {target}")
+
+
+def _next_command(
+    source: str,
+    ids: str | None,
+    kind: Kind,
+    stored: Path,
+    image: str | None,
+    text: str | None,
+    vectors: Path | None,
+) -> str:
+    if Path(source).is_dir() and vectors is None:
+        return f"nearfar ask {shlex.quote(str(stored))} --export judgements.csv"
+    words = ["nearfar", "learn", str(vectors or source)]
+    words += [] if ids is None else ["--id", ids]
+    shown = [name for name in (image, text) if name is not None]
+    words += ["--drop", ",".join(shown)] if shown else []
+    return shlex.join([*words, f"--{kind.value}", str(stored)])

@@ -1,0 +1,181 @@
+"""The page in Chromium: keys, touch, undo, two people, reload and back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ask.conftest import make_collection
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+PHONE = {"width": 390, "height": 844}
+WIDE = {"width": 1200, "height": 900}
+MARKUP = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if CHROMIUM is None:
+        pytest.skip("Chromium is not installed")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as driver:
+        quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        started = driver.chromium.launch(executable_path=CHROMIUM, args=quiet)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def opened(browser, serve):
+    """Return a function that opens a person's page, and what went wrong on the pages."""
+    wrong, contexts = [], []
+
+    def open_page(collection, person="Ann", address=None, **settings):
+        context = browser.new_context(**{"viewport": WIDE, **settings})
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(600_000)
+        page.on("console", lambda message: wrong.append(message.text))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("dialog", lambda dialog: wrong.append(dialog.message))
+        address = address or serve(collection)
+        page.goto(f"{address}/a/{collection.store.people()[person]}")
+        ready(page)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert wrong == []
+
+
+def until(page, condition):
+    """Wait; the page's policy does not allow Playwright to evaluate text inside it."""
+    for _ in range(60_000):
+        if page.evaluate(f"() => {condition}"):
+            return
+        page.wait_for_timeout(10)
+    pytest.fail(f"The page never had {condition}.")
+
+
+def ready(page):
+    until(page, "!state.busy && state.queue.length > 1")
+
+
+def answered(page, number):
+    until(page, f"state.answered === {number} && !state.busy && state.queue.length > 1")
+
+
+def screenshot(page, name):
+    if folder := os.environ.get("NEARFAR_ARTEFACTS"):
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            page.screenshot(path=Path(folder) / f"ask-{name}-{scheme}.png")
+
+
+def test_fifty_answers_by_keys(collection, opened):
+    page = opened(collection)
+    for number in range(50):
+        page.keyboard.press(["ArrowLeft", "ArrowRight", "Space"][number % 3])
+        answered(page, number + 1)
+    given = [each.answer for each in collection.store.answers()]
+    assert given == [["left", "right", "unsure"][number % 3] for number in range(50)]
+    assert all(each.seconds is not None for each in collection.store.answers())
+    screenshot(page, "wide")
+    page.keyboard.press("u")
+    answered(page, 49)
+    assert len(collection.store.answers()) == 49
+    page.keyboard.press("ArrowLeft")
+    answered(page, 50)
+    assert collection.store.answers()[-1].answer == "left"
+    page.get_by_role("link", name="Results").click()
+    page.wait_for_selector("h2")
+    screenshot(page, "results")
+    page.go_back()
+    ready(page)
+    assert page.evaluate("state.answered") == 50
+
+
+def test_fifty_answers_by_touch_on_a_phone(collection, opened):
+    page = opened(collection, viewport=PHONE, has_touch=True, is_mobile=True)
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    assert page.evaluate("document.documentElement.scrollHeight") <= PHONE["height"]
+    screenshot(page, "phone")
+    for number in range(50):
+        page.locator(["#left", "#right", "#unsure"][number % 3]).tap()
+        answered(page, number + 1)
+    page.locator("#undo").tap()
+    answered(page, 49)
+    assert len(collection.store.answers()) == 49
+
+
+def test_reload_and_back_go_on(collection, opened):
+    page = opened(collection)
+    page.keyboard.press("ArrowLeft")
+    answered(page, 1)
+    shown = page.evaluate("state.queue[0].id")
+    page.reload()
+    ready(page)
+    assert page.evaluate("state.queue[0].id") == shown
+    page.goto("about:blank")
+    page.go_back()
+    ready(page)
+    assert page.evaluate("state.queue[0].id") == shown
+    page.keyboard.press("u")
+    answered(page, 0)
+
+
+def test_two_people_at_once(collection, opened, serve):
+    address = serve(collection)
+    pages = [opened(collection, person, address) for person in ("Ann", "Ben")]
+    for number in range(10):
+        for page in pages:
+            page.keyboard.press("ArrowRight")
+        for page in pages:
+            answered(page, number + 1)
+    assert collection.store.counts() == {"Ann": 10, "Ben": 10}
+
+
+def test_fast_keys_answer_each_question_once(collection, opened):
+    page = opened(collection)
+    for _ in range(60):
+        page.keyboard.press("ArrowLeft")
+    page.wait_for_timeout(300)
+    ready(page)
+    given = collection.store.answers()
+    assert 0 < len(given) <= 60
+    assert len({each.asked.id for each in given}) == len(given)
+    assert page.evaluate("state.answered") == len(given)
+
+
+def test_texts_are_shown_as_text(tmp_path, opened):
+    texts = [f"{MARKUP} {'A longer text of this object. ' * 5}"] * 30
+    collection = make_collection(tmp_path / "answers.db", texts=texts)
+    page = opened(collection, viewport=PHONE)
+    assert MARKUP in page.locator("#anchor").inner_text()
+    assert page.locator("#anchor img").count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    screenshot(page, "texts")
+    collection.store.close()
+
+
+def test_buttons_have_names_and_the_question_is_announced(collection, opened):
+    page = opened(collection)
+    assert page.get_by_role("button", name="Left: object").count() == 1
+    assert page.get_by_role("button", name="Can't tell").count() == 1
+    names = [each["name"] for each in page.evaluate("state.queue[0].objects")]
+    assert page.locator("#announcement").text_content() == ". ".join(names)
+
+
+def test_no_other_address_is_asked(collection, opened, serve):
+    address = serve(collection)
+    page = opened(collection, address=address)
+    requests = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.reload()
+    ready(page)
+    assert requests
+    assert all(url.startswith((address, "data:")) for url in requests)
