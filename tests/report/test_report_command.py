@@ -56,7 +56,9 @@ class TestCommand:
         table = table.with_columns(
             segment=pl.when(pl.int_range(pl.len()) > 3).then(pl.col("segment"))
         )
-        pl.concat([table, table[-40:]]).write_csv(tmp_path / "customers.csv")
+        table = pl.concat([table, table[-40:]])
+        ids = pl.Series("customer_id", [f"C-{row:04d}" for row in range(len(table))])
+        table.with_columns(ids).write_csv(tmp_path / "customers.csv")
         options = ["--label", "segment", "--method", "lda", "--folds", 2, "--title", "Whom to call"]
         printed = run("customers.csv", *options, "--json")
         page = (tmp_path / "customers.html").read_text()

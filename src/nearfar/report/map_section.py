@@ -93,7 +93,8 @@ class _Shown:
             known = known.take(some[:_MAX_JUDGEMENTS])
             return plane_of_judgements(part.transform(study.X), known, study.random_state)
         train = study.split[0]
-        train = train[np.isin(study.labels[train], self.classes)]
+        of_classes = np.isin(study.labels[train], self.classes)
+        train = train[of_classes] if of_classes.any() else train
         mapped = part.transform(study.X[train])
         return plane_of_labels(mapped, study.labels[train], study.random_state)
 
@@ -184,10 +185,11 @@ def _view(shown: _Shown, name: str, title: str, part: Metric, places: Ints) -> _
 
 def _most_confused(study: Study) -> NDArray[Any]:
     """Return all classes or, of many, those with most errors before and after together."""
+    names = np.unique(study.labels)
+    if len(names) <= _MAX_CLASSES:
+        return names
     test = study.labels[study.split[1]]
     names, codes = np.unique(test, return_inverse=True)
-    if len(names) <= _MAX_CLASSES:
-        return np.asarray(names)
     wrong = sum((found != test).astype(float) for found in study.predicted_classes.values())
     errors = np.bincount(codes, np.asarray(wrong))
     order = np.lexsort((-np.bincount(codes), -errors))
