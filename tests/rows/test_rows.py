@@ -194,7 +194,6 @@ def test_a_file_that_changes_is_an_error(X, tmp_path, ending, how):
 
     save(X)
     rows = open_rows(path)
-    np.testing.assert_array_equal(rows[:2], X[:2])
     if how == "replaced":
         path.unlink()
     save(-X)
