@@ -89,8 +89,7 @@ def commands(tmp_path):
     write_qrels(tmp_path / "qrels.txt", relevance, document_ids=ids)
     run = Commands(tmp_path)
     yield run
-    run.process.stdin.close()
-    run.process.wait()
+    run.process.communicate()
 
 
 def is_complete(name, found, whole):

@@ -234,7 +234,7 @@ def test_wrong_input_from_disk(tmp_path):
     with pytest.raises(ValueError, match="at least one row"):
         RCA().fit(saved(X[:0], tmp_path), y)
     X[3, 3] = np.nan
-    with pytest.raises(ValueError, match="NaN or infinite"):
+    with pytest.raises(ValueError, match=r"NaN or infinite values, first in row 3 \("):
         BoostMetric().fit(saved(X, tmp_path), triplets)
     X[3, 3] = 1e200
     with pytest.raises(ValueError, match=r"Column 3.*overflow"):

@@ -1,6 +1,8 @@
 import pickle
+import tempfile
 
 import numpy as np
+import pytest
 
 from nearfar.numerics.stored_array import Scratch
 
@@ -24,3 +26,16 @@ def test_they_are_pickled_as_arrays():
     found = pickle.loads(pickle.dumps(Scratch().store(np.arange(3))))
     assert type(found) is np.ndarray
     np.testing.assert_array_equal(found, [0, 1, 2])
+
+
+def test_a_full_disk_names_the_folder():
+    resource = pytest.importorskip("resource")
+    scratch = Scratch()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+        with pytest.raises(OSError, match=r"TMPDIR") as caught:
+            scratch.store(np.zeros(10_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert caught.value.filename.startswith(tempfile.gettempdir())

@@ -41,12 +41,15 @@ def test_rows_are_read_once(rows, monkeypatch):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_numbers_that_are_not_finite_are_seen(X, value, tmp_path):
-    X[250, 1] = value
+def test_numbers_that_are_not_finite_are_seen(X, value, tmp_path, monkeypatch):
+    monkeypatch.setattr(base, "_PIECE_BYTES", 400)
+    X[[251, 299], [1, 0]] = value
     np.save(tmp_path / "X.npy", X)
-    assert not Moments.of(open_rows(tmp_path / "X.npy")).finite
+    rows = open_rows(tmp_path / "X.npy")
+    assert len(rows.pieces) > 17
+    assert Moments.of(rows).first_bad == 251
 
 
 def test_sums_that_overflow_are_finite(tmp_path):
     np.save(tmp_path / "X.npy", np.full((4, 1), 1e308))
-    assert Moments.of(open_rows(tmp_path / "X.npy")).finite
+    assert Moments.of(open_rows(tmp_path / "X.npy")).first_bad is None

@@ -1,8 +1,10 @@
+import os
 import pickle
 from itertools import pairwise
 
 import dask.array as da
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -177,3 +179,27 @@ def test_a_truncated_file_is_an_error(X, tmp_path):
     path.write_bytes(path.read_bytes()[:-8])
     with pytest.raises(ValueError, match="shorter"):
         open_rows(path)[:]
+
+
+@pytest.mark.parametrize("ending", ["npy", "parquet"])
+@pytest.mark.parametrize("how", ["written to", "replaced"])
+def test_a_file_that_changes_is_an_error(X, tmp_path, ending, how):
+    path = tmp_path / f"X.{ending}"
+
+    def save(values):
+        if ending == "npy":
+            np.save(path, values)
+        else:
+            pl.DataFrame(values).write_parquet(path)
+
+    save(X)
+    rows = open_rows(path)
+    if how == "replaced":
+        path.unlink()
+    save(-X)
+    os.utime(path, ns=(0, 0))
+    with pytest.raises(ValueError, match="has changed since it was opened; open it again"):
+        rows[2:4]
+    np.testing.assert_array_equal(open_rows(path)[2:4], -X[2:4])
+    # A worker may have a copy, with another time.
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(rows))[2:4], -X[2:4])

@@ -218,8 +218,11 @@ def _rows(X: Any, kind: Kind, method: FitMethod) -> Rows | None:
         )
     if min(rows.shape) == 0:
         raise ValueError(f"X needs at least one row and one column; its shape is {rows.shape}.")
-    if not Moments.of(rows).finite:
-        raise ValueError("X contains NaN or infinite values.")
+    first_bad = Moments.of(rows).first_bad
+    if first_bad is not None:
+        raise ValueError(
+            f"X contains NaN or infinite values, first in row {first_bad} (counting from 0)."
+        )
     return rows
 
 

@@ -60,7 +60,12 @@ class Scratch:
         with self._lock:
             self._file.seek(offset)
             while len(buffer):
-                buffer = buffer[self._file.write(buffer) :]
+                try:
+                    buffer = buffer[self._file.write(buffer) :]
+                except OSError as error:
+                    # The file has no name, but the user can choose another folder.
+                    where = f"{tempfile.gettempdir()} (set TMPDIR to use another folder)"
+                    raise OSError(error.errno, error.strerror, where) from error
 
 
 class StoredArray:

@@ -10,6 +10,7 @@ Rows are small to pickle: a worker gets the name of a file, and reads its blocks
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial, reduce
@@ -239,6 +240,17 @@ def cut(start: int, stop: int, size: int) -> Iterator[slice]:
     """Yield consecutive slices of at most `size`."""
     for top in range(start, stop, size):
         yield slice(top, min(top + size, stop))
+
+
+def stamp_of(found: os.stat_result) -> tuple[int, ...]:
+    """Return what changes if a file is written to or replaced."""
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def check_unchanged(path: str, now: tuple[int, ...], opened: tuple[int, ...] | None) -> None:
+    """Raise ValueError if a file is not what it was; a worker may have a copy, and no stamp."""
+    if opened is not None and now != opened:
+        raise ValueError(f"{path} has changed since it was opened; open it again.")
 
 
 def add(left: Any, right: Any) -> Any:

@@ -21,8 +21,8 @@ class Moments:
     smallest, largest, mean : array of shape (n_features,)
     squares : array of shape (n_features,)
         Sum of squared deviations from the mean.
-    finite : bool
-        Whether all numbers are finite.
+    first_bad : int or None
+        The first row with a number that is not finite.
     """
 
     n: int
@@ -30,7 +30,7 @@ class Moments:
     largest: Vector
     mean: Vector
     squares: Vector
-    finite: bool
+    first_bad: int | None
 
     @classmethod
     def of(cls, rows: Rows) -> Moments:
@@ -83,24 +83,28 @@ def _gram(block: Floats) -> Matrix:
 @np.errstate(over="ignore", invalid="ignore")
 def _of_block(block: Floats) -> Moments:
     values = block.astype(np.float64, copy=False)
-    finite = bool(np.isfinite(values.sum())) or bool(np.isfinite(values).all())
-    if not finite:
+    first_bad = None
+    if not np.isfinite(values.sum()) and not (finite := np.isfinite(values).all(axis=1)).all():
+        first_bad = int(finite.argmin())
         values = np.zeros_like(values)
     mean, smallest, largest = values.mean(axis=0), values.min(axis=0), values.max(axis=0)
     values -= mean
     squares = np.einsum("ij,ij->j", values, values)
-    return Moments(len(values), smallest, largest, mean, squares, finite)
+    return Moments(len(values), smallest, largest, mean, squares, first_bad)
 
 
 def _merged(left: Moments, right: Moments) -> Moments:
     """Merge statistics of two sets of rows (Chan, Golub, LeVeque 1983)."""
     n = left.n + right.n
     step = right.mean - left.mean
+    first_bad = left.first_bad
+    if first_bad is None and right.first_bad is not None:
+        first_bad = left.n + right.first_bad
     return Moments(
         n,
         np.minimum(left.smallest, right.smallest),
         np.maximum(left.largest, right.largest),
         left.mean + step * (right.n / n),
         left.squares + right.squares + step**2 * (left.n * right.n / n),
-        left.finite and right.finite,
+        first_bad,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
 from mmap import mmap
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import IO, Any, ClassVar
 import numpy as np
 from numpy.lib import format as npy_format
 
-from nearfar.rows.base import Rows
+from nearfar.rows.base import Rows, check_unchanged, stamp_of
 from nearfar.typing import Floats, Ints
 
 
@@ -28,6 +29,8 @@ class NpyRows(Rows):
     """
 
     random_access: ClassVar[bool] = True
+    _stamp: tuple[int, ...] | None = None
+    """What the file was when it was opened; not that of a worker, where it may be a copy."""
 
     def __init__(
         self, path: str | Path, offset: int, shape: tuple[int, ...], stored: np.dtype[Any]
@@ -65,11 +68,14 @@ class NpyRows(Rows):
             )
             shape, fortran, stored = read(file)
             offset = file.tell()
+            stamp = stamp_of(os.fstat(file.fileno()))
         if fortran and len(shape) == 2 and min(shape) > 1:
             raise ValueError(
                 f"{path} is in Fortran order, column by column; save np.ascontiguousarray(X)."
             )
-        return cls(path, offset, shape, stored)
+        rows = cls(path, offset, shape, stored)
+        rows._stamp = stamp
+        return rows
 
     @classmethod
     def of_memmap(cls, X: np.memmap[Any, Any]) -> NpyRows | None:
@@ -102,6 +108,7 @@ class NpyRows(Rows):
 
     def _fill(self, file: IO[bytes], rows: Any, start: int) -> None:
         """Read rows from `start` on into an array."""
+        check_unchanged(self.path, stamp_of(os.fstat(file.fileno())), self._stamp)
         buffer = memoryview(rows).cast("B") if rows.size else memoryview(b"")
         file.seek(self.offset + start * self.shape[1] * self.stored.itemsize)
         while len(buffer):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from nearfar.rows.base import check_unchanged, stamp_of
 from nearfar.rows.grouped import GroupedRows
 from nearfar.runtime.optional_package import optional_package
 from nearfar.typing import Floats
@@ -55,10 +56,13 @@ class ParquetRows(GroupedRows):
         narrow = all(str(schema.field(name).type) == "float" for name in names)
         self.dtype = np.dtype(np.float32 if narrow else np.float64)
         self.feature_names = tuple(names)
+        self._stamps = {file: stamp_of(Path(file).stat()) for file, _ in self.groups}
 
     def load(self, group: int) -> Floats:
         """Read a row group."""
         file, number = self.groups[group]
+        opened = self.__dict__.get("_stamps", {}).get(file)
+        check_unchanged(file, stamp_of(Path(file).stat()), opened)
         with _pyarrow_parquet().ParquetFile(file) as found:
             table = found.read_row_group(number, columns=self.columns, use_threads=False)
         rows = np.empty((len(table), len(self.columns)), dtype=self.dtype)
