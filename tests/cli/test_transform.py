@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
+from pyarrow.feather import write_feather
 
 from nearfar import GatedMetric, Metric
 from nearfar.cli import arrow_formats, csv_format, tables, transform
@@ -53,7 +54,7 @@ def write(path, X, names=None, **columns):
     elif kind == ".npz":
         np.savez_compressed(path, X=X, y=np.arange(len(X)))
     elif kind in ARROW:
-        frame.write_ipc(path, record_batch_size=13)
+        write_feather(frame.to_arrow(), path, compression="uncompressed", chunksize=13)
     else:
         frame.write_csv(path, separator=SEPARATORS[kind])
     return path
