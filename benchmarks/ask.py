@@ -10,7 +10,7 @@ Four collections, each with ten runs:
 
 Chosen questions are those of `Chooser` with its defaults, of which 20 % are random and 5 % repeats.
 Both kinds are learned from in the same way, by the model of the chooser. Nobody is asked the test
-questions. Agreement is measured every few answers. The answers needed are those after which the mean
+questions. Agreement is measured every few answers. The answers needed are those after which mean
 agreement over runs of chosen questions first is that of random questions at the end.
 
     python benchmarks/ask.py [--toy]

@@ -3,8 +3,8 @@
 A question is chosen for what its answer is expected to say about other questions that people could
 be asked (`nearfar.ask.information`), under a normal approximation of what the answers so far say
 (`nearfar.ask.models`). Candidates have an anchor drawn at random and two of its near neighbours by
-the fit, one of them and another object, or two others; not all triples. Questions that are being asked count as
-answered, so that several people get different questions.
+the fit, one of them and another object, or two others; not all triples. Questions that are being
+asked count as answered, so that several people get different questions.
 
 A share of the questions is drawn at random from all triples. Only these judge: answers to chosen
 questions are harder than others, and agreement with them says little. Another share repeats random
