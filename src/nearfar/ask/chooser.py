@@ -14,7 +14,7 @@ questions that were answered before, with the sides exchanged, to the same perso
 
 References
 ----------
-Houlsby et al. 2011 and Bickford Smith et al. 2023, see `nearfar.ask.information`; Tamuz et al.,
+Bickford Smith et al. 2023, see `nearfar.ask.information`; Tamuz et al.,
 "Adaptively learning the crowd kernel", ICML 2011, who choose triplets of objects without vectors by
 their information.
 """
