@@ -5,10 +5,9 @@ variance). A question is worth what its answer says about the margins of other q
 mean of -1/2 log2(1 - rho^2), in bits, with rho the correlation of the two for a normal model, of
 which the noise of the answer, 1 / (p (1 - p)), is a part.
 
-[1] Bickford Smith, Kirsch, Farquhar, Gal, Foster and Rainforth, "Prediction-oriented Bayesian active
-learning", AISTATS 2023. It departs from information about the parameters (Houlsby, Huszár,
-Ghahramani and Lengyel, "Bayesian active learning for classification and preference learning",
-2011), which in replays needed more answers.
+[1] Bickford Smith, Kirsch, Farquhar, Gal, Foster and Rainforth, "Prediction-oriented Bayesian
+active learning", AISTATS 2023. Information about the parameters instead is that of Houlsby, Huszár,
+Ghahramani and Lengyel, "Bayesian active learning for classification and preference learning", 2011.
 """
 
 from __future__ import annotations
