@@ -91,8 +91,8 @@ def people(name: str, seed: int) -> People:
     data = datasets.load("zappos_triplets" if name == "shoes" else "alien_eggs_triplets")
     assert data.triplets is not None
     triplets = np.asarray(data.triplets, dtype=np.intp)
-    X = np.asarray(data.X, dtype=np.float64) if name == "shoes" else None
-    return from_pool(X, len(data.X), triplets, seed)
+    vectors = np.asarray(data.X, dtype=np.float64) if name == "shoes" else None
+    return from_pool(vectors, len(data.X), triplets, seed)
 
 
 def agreement(chooser: Chooser, test: Array) -> float:
@@ -103,7 +103,7 @@ def agreement(chooser: Chooser, test: Array) -> float:
 def run(name: str, way: str, seed: int, n_answers: int) -> Row:
     """Collect answers, and measure agreement every few of them."""
     known = people(name, seed)
-    shares = {"random_share": 1.0, "repeat_share": 0.0} if way == "random" else {}
+    shares: Row = {"random_share": 1.0, "repeat_share": 0.0} if way == "random" else {}
     chooser = Chooser(known.X, n_objects=known.n_objects, random_state=seed, **shares)
     random = np.random.default_rng([seed, 3])
     curve, seconds = [(0, agreement(chooser, known.test))], 0.0
