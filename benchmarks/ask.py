@@ -8,7 +8,8 @@ Four collections, each with ten runs:
                answer by the logistic model, and 10 % of whose answers are given at random
     isotropic  the same with 20 features of equal variance, more than the chooser has coordinates
 
-Chosen questions are those of `Chooser` with its defaults, of which 20 % are random and 5 % repeats.
+Chosen questions are those of `Chooser`, of which 20 % are random and 5 % repeats. They begin after
+four answers; without vectors that is not the default.
 Both kinds are learned from in the same way, by the model of the chooser. Nobody is asked the test
 questions. Agreement is measured every few answers. The answers needed are those after which mean
 agreement over runs of chosen questions first is that of random questions at the end.
@@ -104,7 +105,9 @@ def run(name: str, way: str, seed: int, n_answers: int) -> Row:
     """Collect answers, and measure agreement every few of them."""
     known = people(name, seed)
     shares: Row = {"random_share": 1.0, "repeat_share": 0.0} if way == "random" else {}
-    chooser = Chooser(known.X, n_objects=known.n_objects, random_state=seed, **shares)
+    chooser = Chooser(
+        known.X, n_objects=known.n_objects, random_first=4, random_state=seed, **shares
+    )
     random = np.random.default_rng([seed, 3])
     curve, seconds = [(0, agreement(chooser, known.test))], 0.0
     for number in range(1, n_answers + 1):
