@@ -8,9 +8,10 @@ Four collections, each with ten runs:
                answer by the logistic model, and 10 % of whose answers are given at random
     isotropic  the same with 20 features of equal variance, more than the chooser has coordinates
 
-Chosen questions are those of `Chooser` with its defaults, of which 20 % are random and 5 % repeats.
+Chosen questions are those of `Chooser`, of which 20 % are random and 5 % repeats. They begin after
+four answers; without vectors that is not the default.
 Both kinds are learned from in the same way, by the model of the chooser. Nobody is asked the test
-questions. Agreement is measured every few answers. The answers needed are those after which the mean
+questions. Agreement is measured every few answers. The answers needed are those after which mean
 agreement over runs of chosen questions first is that of random questions at the end.
 
     python benchmarks/ask.py [--toy]
@@ -91,8 +92,8 @@ def people(name: str, seed: int) -> People:
     data = datasets.load("zappos_triplets" if name == "shoes" else "alien_eggs_triplets")
     assert data.triplets is not None
     triplets = np.asarray(data.triplets, dtype=np.intp)
-    X = np.asarray(data.X, dtype=np.float64) if name == "shoes" else None
-    return from_pool(X, len(data.X), triplets, seed)
+    vectors = np.asarray(data.X, dtype=np.float64) if name == "shoes" else None
+    return from_pool(vectors, len(data.X), triplets, seed)
 
 
 def agreement(chooser: Chooser, test: Array) -> float:
@@ -103,8 +104,10 @@ def agreement(chooser: Chooser, test: Array) -> float:
 def run(name: str, way: str, seed: int, n_answers: int) -> Row:
     """Collect answers, and measure agreement every few of them."""
     known = people(name, seed)
-    shares = {"random_share": 1.0, "repeat_share": 0.0} if way == "random" else {}
-    chooser = Chooser(known.X, n_objects=known.n_objects, random_state=seed, **shares)
+    shares: Row = {"random_share": 1.0, "repeat_share": 0.0} if way == "random" else {}
+    chooser = Chooser(
+        known.X, n_objects=known.n_objects, random_first=4, random_state=seed, **shares
+    )
     random = np.random.default_rng([seed, 3])
     curve, seconds = [(0, agreement(chooser, known.test))], 0.0
     for number in range(1, n_answers + 1):

@@ -3,8 +3,8 @@
 A question is chosen for what its answer is expected to say about other questions that people could
 be asked (`nearfar.ask.information`), under a normal approximation of what the answers so far say
 (`nearfar.ask.models`). Candidates have an anchor drawn at random and two of its near neighbours by
-the fit, one of them and another object, or two others; not all triples. Questions that are being asked count as
-answered, so that several people get different questions.
+the fit, one of them and another object, or two others; not all triples. Questions that are being
+asked count as answered, so that several people get different questions.
 
 A share of the questions is drawn at random from all triples. Only these judge: answers to chosen
 questions are harder than others, and agreement with them says little. Another share repeats random
@@ -14,7 +14,7 @@ questions that were answered before, with the sides exchanged, to the same perso
 
 References
 ----------
-Houlsby et al. 2011 and Bickford Smith et al. 2023, see `nearfar.ask.information`; Tamuz et al.,
+Bickford Smith et al. 2023, see `nearfar.ask.information`; Tamuz et al.,
 "Adaptively learning the crowd kernel", ICML 2011, who choose triplets of objects without vectors by
 their information.
 """
@@ -32,7 +32,7 @@ from sklearn.utils.validation import check_array
 from nearfar.ask.information import predictive_information
 from nearfar.ask.models import MetricModel, Model, PlaceModel
 from nearfar.constraints import Pairs, Triplets
-from nearfar.runtime.parameters import check_parameters, choice, integer, number
+from nearfar.runtime.parameters import check_parameters, choice, integer, number, optional
 from nearfar.typing import Floats, Ints, Vector
 
 VERSION = "1"
@@ -46,7 +46,8 @@ _ANCHORS = 40
 _NEIGHBORS = 12
 _TARGETS = 150
 _RANDOM_FIRST = 4
-"""Questions at random before any is chosen."""
+_RANDOM_FIRST_OF_OBJECT = 5
+"""Questions at random before any is chosen: with vectors, and for each object without."""
 _BETWEEN = 8
 """Answers of the same person between a question and its repeat."""
 
@@ -109,6 +110,9 @@ class Chooser:
         Share of questions drawn at random; these alone judge.
     repeat_share : float, default=0.05
         Share of questions that were answered before.
+    random_first : int, optional
+        Questions at random before any is chosen. By default 4; without vectors, 5 for each object,
+        because places of objects that nobody was asked about say nothing about good questions.
     n_candidates : int, default=600
         Questions that are considered at a time.
     n_components : int, default=2
@@ -144,6 +148,7 @@ class Chooser:
         kind: str = "triplets",
         random_share: float = 0.2,
         repeat_share: float = 0.05,
+        random_first: int | None = None,
         n_candidates: int = 600,
         n_components: int = 2,
         random_state: int | None = None,
@@ -153,6 +158,7 @@ class Chooser:
             "kind": choice(*ANSWERS),
             "random_share": number(at_least=0, at_most=1),
             "repeat_share": number(at_least=0, below=1),
+            "random_first": optional(integer(at_least=0)),
             "n_candidates": integer(at_least=1),
             "n_components": integer(at_least=1),
         }
@@ -175,6 +181,9 @@ class Chooser:
             check_parameters({"n_objects": integer(at_least=3)}, {"n_objects": n_objects})
             self.n_objects = int(n_objects or 0)
             self.model = PlaceModel(self.n_objects, n_components, seed=random_state or 0)
+
+        first = _RANDOM_FIRST if X is not None else _RANDOM_FIRST_OF_OBJECT * self.n_objects
+        self.random_first = first if random_first is None else random_first
 
     def next(
         self,
@@ -201,7 +210,7 @@ class Chooser:
             if repeated is not None:
                 return repeated
         known = {q.key for q in pending}
-        if len(self.judgements) < _RANDOM_FIRST or draw < self.repeat_share + self.random_share:
+        if len(self.judgements) < self.random_first or draw < self.repeat_share + self.random_share:
             return self._shuffled(self._at_random(1, pool, known)[0], RANDOM)
         self.learn()
         model = self.model.pending(_index(pending, self.width))

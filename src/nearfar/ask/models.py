@@ -1,8 +1,8 @@
 """What answers say: about the metric of vectors, or about the places of objects without vectors.
 
 `MetricModel` has the margins of questions as linear functions of its parameters. With Z the leading
-principal coordinates of X (at most `MOST_COORDINATES`: a few hundred answers support no more), e the
-Euclidean squared distance in all coordinates, and S symmetric:
+principal coordinates of X (at most `MOST_COORDINATES`: a few hundred answers support no more), e
+the Euclidean squared distance in all coordinates, and S symmetric:
 
     d^2(i, j) = beta e(i, j) + (z_i - z_j)' S (z_i - z_j)
     margin of a triplet = d^2(anchor, right) - d^2(anchor, left)      > 0: left is nearer

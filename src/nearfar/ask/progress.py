@@ -6,8 +6,8 @@ that could not tell do not judge.
 
 Repeats set the ceiling. If two answers to a question agree with probability c, and the better
 answer has probability p, then c = p^2 + (1 - p)^2. No prediction agrees with more than a share p of
-the answers, which is at least c, and at most (1 + sqrt(2 c - 1)) / 2, with equality if all questions
-are equally hard.
+the answers, which is at least c, and at most (1 + sqrt(2 c - 1)) / 2, with equality if all
+questions are equally hard.
 
 The expected gain of more answers needs none of them: the posterior after n chosen questions has the
 same mean on average, and a covariance that does not depend on the answers. With mean m and variance

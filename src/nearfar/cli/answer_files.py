@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -27,7 +28,7 @@ def read_answers(path: Path) -> tuple[pl.DataFrame, str]:
         store.close()
     rows = [_row(each, names) for each in answers]
     columns = ("anchor", "near", "far") if kind == "triplets" else ("a", "b", "similar")
-    schema = dict.fromkeys(columns, pl.String) | dict.fromkeys(
+    schema: dict[str, Any] = dict.fromkeys(columns, pl.String) | dict.fromkeys(
         ("answer", "position", "person"), pl.String
     )
     schema |= {"weight": pl.Float64, "time": pl.String, "seconds": pl.Float64}

@@ -34,7 +34,11 @@ class ObjectColumns:
 
 
 def read_objects(
-    source: str, columns: ObjectColumns, *, pictures: Path | None, vectors: Path | None
+    source: str,
+    columns: ObjectColumns,
+    *,
+    pictures: Path | None = None,
+    vectors: Path | None = None,
 ) -> Objects:
     """Read objects.
 

@@ -80,7 +80,7 @@ def replay_answers(collection: Collection, table: Path, person: str, number: int
     names = list(collection.objects.names)
     rows = InputRows(str(table), np.zeros((len(names), 1)), ids=names)
     known = read_triplets(table, rows).index
-    picked = {}
+    picked: dict[tuple[int, ...], int] = {}
     for anchor, near, far in known.tolist():
         picked[anchor, min(near, far), max(near, far)] = near
     pool = np.array(list(picked))

@@ -259,7 +259,8 @@ class OrdinalProblem:
         w = self.edges.edge_weights(u) * slope
         gradient = -2.0 * np.asarray(self.edges.laplacian_product(w, P))
         gradient += 2.0 * self.penalty * P
-        return value + self.penalty * float(np.sum(P * P)), gradient
+        value += self.penalty * float(np.sum(P * P))
+        return value, np.asarray(gradient, dtype=np.float64)
 
     def solve(self, start: Matrix, max_iter: int, tol: float) -> tuple[float, Matrix, int, str]:
         """Return the objective, the coordinates, the number of iterations, and why they ended."""
