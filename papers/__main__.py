@@ -45,7 +45,7 @@ def frontier(arguments: argparse.Namespace) -> int:
     """Do the missing fits of the frontier."""
     sets = [rows for rows in fits.SETS if fnmatchcase(rows.name, arguments.set)]
     methods = [name for name in fits.METHODS if fnmatchcase(name, arguments.method)]
-    for line in fits.run(sets, methods, arguments.python, arguments.limit):
+    for line in fits.run(sets, methods, arguments.python, arguments.limit, arguments.splits):
         _show(line)
     return 0
 
@@ -95,6 +95,7 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--method", default="*", help="a pattern such as 'nearfar *'")
     command.add_argument("--python", default=os.environ.get("NEARFAR_METRIC_LEARN"))
     command.add_argument("--limit", type=float, default=120.0, help="CPU seconds of a process")
+    command.add_argument("--splits", type=int, default=fits.SPLITS)
     command.set_defaults(work=frontier)
     command = commands.add_parser("report", help="write the page and the figures from the results")
     command.set_defaults(work=write)

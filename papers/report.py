@@ -264,7 +264,8 @@ def _unobtainable() -> Iterator[str]:
 
 
 def _machine(found: dict[Key, Outcome]) -> Iterator[str]:
-    lines = [line for outcome in found.values() for line in outcome.lines]
+    every = [line for outcome in found.values() for line in outcome.lines]
+    lines = list({(line.get("of"), line["run"]): line for line in every}.values())
     yield "## Machine and versions\n"
     hours = sum(line["seconds"] for line in lines) / 3600
     yield f"{len(lines)} runs of one thread, {hours:.1f} hours together.\n"

@@ -81,7 +81,8 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
 
 def versions(module: str) -> dict[str, str]:
     """Return the versions of what took part."""
-    modules = [importlib.import_module(name) for name in (module, "sklearn", "numpy", "scipy")]
+    library = module.partition(".")[0]
+    modules = [importlib.import_module(name) for name in (library, "sklearn", "numpy", "scipy")]
     found = {each.__name__: str(each.__version__) for each in modules}
     return {"python": platform.python_version()} | found
 

@@ -16,7 +16,14 @@ from papers.cells import documents
 from papers.curves.curve import Panels, stored
 
 FOLDER = Path(__file__).parent.parent / "figures"
-SETTINGS = {"svg.hashsalt": "nearfar", "svg.fonttype": "none", "font.size": 9, "legend.fontsize": 8}
+SETTINGS: Any = {
+    "svg.hashsalt": "nearfar",
+    "svg.fonttype": "none",
+    "font.size": 9,
+    "legend.fontsize": 8,
+}
+MOST_INSIDE = 5
+"""Legends of more lines are beside the axes."""
 LOGARITHMIC = ("boostmetric/F1",)
 """Figures whose y-axis is logarithmic here."""
 
@@ -78,6 +85,8 @@ def _lines(ax: Any, panels: list[dict[str, Any]]) -> None:
             ax.fill_between(x, low, high, alpha=0.12, color=color, linewidth=0)
     named_lines(lines, ax, xlabel=first["xlabel"], ylabel=first["ylabel"])
     integer_ticks(ax)
+    if len(lines) > MOST_INSIDE:
+        ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
     if "mark" in first:
         x, y = next(iter(lines.values()))
         if first["mark"] in x:

@@ -16,7 +16,7 @@ from papers.task import Array, Folds, PerClass, Table
 
 STOPS = (1, 2, 5, 10, 20, 50, 100)
 PRINTED: dict[str, Any] = {"variant": "paper", "sparsity": 0.02}
-GATE = {"gate_sparsity": 0.02}
+GATE: dict[str, Any] = {"gate_sparsity": 0.02}
 SEMEION_CLASSES = (0, 1, 2, 3, 4)
 
 
@@ -88,7 +88,8 @@ def figure_3(run: int) -> Panels:
     X, y = table.load()
     X = table.prepared(X, np.arange(len(X)))
     panels: Panels = {}
-    for title, settings in (("as printed", {"variant": "paper", "max_iter": 100}), ("default", {})):
+    forms: dict[str, dict[str, Any]] = {"as printed": {"variant": "paper", "max_iter": 100}}
+    for title, settings in {**forms, "default": {}}.items():
         lines = {}
         for label, penalty in (("with penalty", 0.02), ("without", 0.0)):
             found = MixtureNCA(n_metrics=2, sparsity=penalty, random_state=run, **settings)

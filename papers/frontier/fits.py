@@ -1,6 +1,6 @@
 """Fits of the frontier: every method on every set, each in a process of its own.
 
-    python -m papers frontier [--set NAME] [--method NAME] [--limit SECONDS] [--python PATH]
+    python -m papers frontier [--set NAME] [--method NAME] [--splits N] [--limit S] [--python PATH]
 
 Methods have the default parameters of their library and see the same rows: tables are standardised,
 pictures are principal components as they are, sentence vectors too. metric-learn needs an older
@@ -134,27 +134,43 @@ METHODS = {
 
 
 def stored() -> list[Line]:
-    """Return the stored fits."""
+    """Return the last stored fit of each set, method and split."""
+    return list({(line["set"], line["method"], line["split"]): line for line in _read()}.values())
+
+
+def _read() -> list[Line]:
     return (
         [json.loads(text) for text in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
     )
 
 
-def missing(sets: list[Rows], methods: list[str]) -> Iterator[tuple[int, Rows, str]]:
-    """Yield what has no fit, the first split of all sets and methods first."""
-    done = {(line["set"], line["method"], line["split"]) for line in stored()}
-    for split in range(SPLITS):
+def missing(
+    sets: list[Rows], methods: list[str], splits: int = SPLITS
+) -> Iterator[tuple[int, Rows, str]]:
+    """Yield what has no fit or whose process broke down; the first split of all comes first."""
+    done = {
+        (line["set"], line["method"], line["split"])
+        for line in stored()
+        if line.get("failure") != "crash"
+    }
+    for split in range(splits):
         for rows in sets:
             for method in methods:
                 if (rows.name, method, split) not in done:
                     yield split, rows, method
 
 
-def run(sets: list[Rows], methods: list[str], python: str | None, limit: float) -> Iterator[str]:
+def run(
+    sets: list[Rows],
+    methods: list[str],
+    python: str | None,
+    limit: float,
+    splits: int = SPLITS,
+) -> Iterator[str]:
     """Do what is missing; yield a line of progress for each fit."""
     with tempfile.TemporaryDirectory() as name:
         folder, current = Path(name), ""
-        for split, rows, method in missing(sets, methods):
+        for split, rows, method in missing(sets, methods, splits):
             interpreter = python if METHODS[method][0] == "metric_learn" else sys.executable
             if interpreter is None:
                 continue

@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata, studentized_range
@@ -112,12 +113,12 @@ def svg() -> str:
 
     found = means(stored())
     methods, sets = complete(found)
-    settings = {"svg.hashsalt": "nearfar", "svg.fonttype": "none", "font.size": 9}
+    settings: Any = {"svg.hashsalt": "nearfar", "svg.fonttype": "none", "font.size": 9}
     with mpl.rc_context(settings):
         figure = Figure(figsize=(8, 5), layout="constrained")
         ax = figure.add_subplot()
         libraries = ("nearfar", "scikit-learn", "metric-learn", "Euclidean")
-        anchors = {}
+        anchors: dict[str, Array] = {}
         for number, library in enumerate(libraries):
             mine = [m for m in methods if m.startswith(library)]
             x = [float(np.median([found[s, m][1] for s in sets])) for m in mine]
