@@ -10,7 +10,8 @@ would add the size of the file, and as much again for scaled rows.
 
 0 workers are the threads of the process; other numbers are worker processes of a local Dask
 cluster, whose memory is not counted. With workers, the arrays that BoostMetric sends and receives
-in an iteration are shown beside the formula in docs/reference/scale.md. The exponent is that of time in the
+in an iteration are shown beside the formula in docs/reference/scale.md. The exponent is that of
+time in the
 number of rows, from the smallest size to the largest.
 """
 

@@ -1,6 +1,7 @@
 """Console transcripts in the documentation: run the commands, compare or update the outputs.
 
-``python tests/transcripts.py docs/reference/cli.md`` runs the commands of a page and updates their outputs.
+``python tests/transcripts.py docs/reference/cli.md`` runs the commands of a page and updates
+their outputs.
 """
 
 from __future__ import annotations

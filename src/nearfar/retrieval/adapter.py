@@ -70,8 +70,8 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
         Where the search for W begins: at S^(-1/2), with S the covariance of the differences between
         queries and their relevant documents, or at the untouched vectors.
     strength : float or "auto", default="auto"
-        Strength of the penalty on changes; see `docs/reference/retrieval.md` for its units. "auto" is the
-        number of features divided by the number of judged queries.
+        Strength of the penalty on changes; see `docs/reference/retrieval.md` for its units. "auto"
+        is the number of features divided by the number of judged queries.
     max_iter : int, default=12
         The most iterations of L-BFGS.
     cv : int or None, default=5

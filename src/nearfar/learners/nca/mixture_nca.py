@@ -74,7 +74,8 @@ class MixtureNCA(NeighborhoodLearner):
     ----------
     n_metrics : int or "auto", default=4
         Number of metrics. "auto" tries 1, 2 and 4, and keeps the number under which a held-out
-        quarter of the points is likeliest. On small sets one is often as good: see docs/methods/nca.md.
+        quarter of the points is likeliest. On small sets one is often as good: see
+        docs/methods/nca.md.
     sparsity : float, default=0.01
         Penalty for a unit of the trace of each metric, on the mean over points. The larger it is,
         the lower the ranks.
