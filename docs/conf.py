@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -33,6 +34,7 @@ myst_heading_anchors = 4
 
 autosummary_generate = True
 autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
@@ -73,6 +75,7 @@ sphinx_gallery_conf = {
     "backreferences_dir": "api/backreferences",
     "doc_module": ("nearfar",),
     "matplotlib_animations": True,
+    "write_computation_times": False,
     "abort_on_example_error": True,
     "remove_config_comments": True,
     "download_all_examples": False,
@@ -90,6 +93,30 @@ def _skip_inherited(_app, _what, _name, member, skip, _options):
     return skip or not ours or type(member).__name__ == "RequestMethod"
 
 
+_ICONS = {
+    "fa fa-minus": "−",
+    "fa fa-fast-backward": "⏮",
+    "fa fa-step-backward": "◂",
+    "fa fa-play fa-flip-horizontal": "◀",
+    "fa fa-pause": "❚❚",
+    "fa fa-play": "▶",
+    "fa fa-step-forward": "▸",
+    "fa fa-fast-forward": "⏭",
+    "fa fa-plus": "+",
+}
+
+
+def _no_icon_font(_app, docname, source):
+    """Write the buttons of animations with characters; matplotlib takes them from another host."""
+    if not docname.startswith("auto_examples/") or "font-awesome" not in source[0]:
+        return
+    text = re.sub(r'<link[^>]*font-awesome[^>]*>|(?<=href=)"[^"]*font-awesome[^"]*"', "", source[0])
+    for name, character in _ICONS.items():
+        text = text.replace(f'<i class="{name}"></i>', character)
+    source[0] = text
+
+
 def setup(app):
-    """Connect the hook above."""
+    """Connect the hooks above."""
     app.connect("autodoc-skip-member", _skip_inherited)
+    app.connect("source-read", _no_icon_font)

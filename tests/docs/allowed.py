@@ -88,10 +88,12 @@ VARIABLES = {
 PATHS_ELSEWHERE = (
     ".venv/*",  # made by the reader
     ".ci/artefacts",  # made by .ci/run
+    "*auto_examples/*",  # pages of the gallery, made by the site
+    "docs/_build/*",  # the site
     "qrels/*.tsv",  # in a BEIR folder
     "N/A",  # a cell that counts as missing
     "2024/12/31",  # a date
 )
 
-OTHER_OPTIONS = frozenset({"--toy"})
-"""Options of other programs: of the benchmarks."""
+OTHER_OPTIONS = frozenset({"--toy", "--install-completion"})
+"""Options of other programs: of the benchmarks, and of all commands of typer."""
