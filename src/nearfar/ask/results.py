@@ -37,6 +37,7 @@ def results_page(collection: Collection) -> str:
         subject=f"{progress.n_answers} answers about {len(collection.objects)} objects",
         headlines=[],
         reason=str(progress),
+        notes=[],
         sections=sections,
     )
 
