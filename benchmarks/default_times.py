@@ -12,6 +12,7 @@ prints the tables in docs/untuned.md from what is there.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import multiprocessing
 import os
@@ -24,7 +25,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
@@ -53,6 +54,17 @@ BUSY = ["BoostMetric", "MetricBoost", "NCA", "LMNN", "AutoMetric"]
 BUSY_TABLE = "1,035 x 8"
 COMPARED = ["AutoMetric", "BoostMetric", "MetricBoost", "DRMetric"]
 REPEATS = 3
+IDLE, BESIDE = "idle", "beside two busy processes"
+
+
+class Job(NamedTuple):
+    """A fit in a process of its own."""
+
+    learner: str
+    table: str
+    repeat: int
+    label: str
+    source: Path | None
 
 
 def labelled_rows(name: str, toy: bool) -> tuple[Array, Array]:
@@ -117,31 +129,34 @@ def timed(learner: str, data: Path, source: Path | None = None) -> Row:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
+def jobs(toy: bool, source: Path | None) -> Iterator[Job]:
+    """Yield the fits: learner, table, repetition, label, and the source of another checkout."""
+    repeats = range(1 if toy else REPEATS)
+    for name, repeat in itertools.product(AUTO_TABLES, repeats):
+        for label, where in versions(source if repeat == 0 else None):
+            yield Job("AutoMetric", name, repeat, label, where)
+    for name, learner in itertools.product(LEARNER_TABLES, learners(toy)):
+        compared = learner in COMPARED and name == "3,000 x 256"
+        for label, where in versions(source if compared else None):
+            yield Job(learner, name, 0, label, where)
+    for repeat, learner in itertools.product(repeats, BUSY[:1] if toy else BUSY):
+        for label in (IDLE, BESIDE):
+            yield Job(learner, BUSY_TABLE, repeat, label, None)
+
+
 def measure(toy: bool, source: Path | None) -> Iterator[Row]:
-    """Yield a row for each fit."""
+    """Yield a row for each fit that has no result yet."""
+    keys = ("learner", "table", "repeat", "label")
+    done = {tuple(found[key] for key in keys) for found in stored()}
     with tempfile.TemporaryDirectory() as folder:
-        files: dict[str, Path] = {}
-        for name in TABLES:
-            files[name] = Path(folder) / f"{len(files)}.npz"
+        files = {name: Path(folder) / f"{n}.npz" for n, name in enumerate(TABLES)}
+        for name, path in files.items():
             X, y = labelled_rows(name, toy)
-            np.savez(files[name], X=X, y=y)
-        for name in AUTO_TABLES:
-            for repeat in range(1 if toy else REPEATS):
-                for label, where in versions(source if repeat == 0 else None):
-                    yield row(
-                        "AutoMetric", name, repeat, label, timed("AutoMetric", files[name], where)
-                    )
-        for name in LEARNER_TABLES:
-            for learner in learners(toy):
-                compared = learner in COMPARED and name == "3,000 x 256"
-                for label, where in versions(source if compared else None):
-                    yield row(learner, name, 0, label, timed(learner, files[name], where))
-        for repeat in range(1 if toy else REPEATS):
-            for learner in BUSY[:1] if toy else BUSY:
-                yield row(learner, BUSY_TABLE, repeat, "idle", timed(learner, files[BUSY_TABLE]))
-                with busy_processes(2):
-                    found = timed(learner, files[BUSY_TABLE])
-                yield row(learner, BUSY_TABLE, repeat, "beside two busy processes", found)
+            np.savez(path, X=X, y=y)
+        for job in jobs(toy, source):
+            if job[:4] not in done:
+                with busy_processes(2 if job.label == BESIDE else 0):
+                    yield row(job, timed(job.learner, files[job.table], job.source))
 
 
 def versions(source: Path | None) -> list[tuple[str, Path | None]]:
@@ -156,14 +171,14 @@ def learners(toy: bool) -> list[str]:
     return [*(name for name in found if name != "AutoMetric"), "scikit-learn NCA"]
 
 
-def row(learner: str, name: str, repeat: int, label: str, found: Row) -> Row:
+def row(job: Job, found: Row) -> Row:
     """Return a raw result."""
     source = Path(found.pop("source"))
     return {
-        "learner": learner,
-        "table": name,
-        "repeat": repeat,
-        "label": label,
+        "learner": job.learner,
+        "table": job.table,
+        "repeat": job.repeat,
+        "label": job.label,
         **found,
         "commit": commit(source),
         "cores": joblib.cpu_count(),
@@ -225,11 +240,11 @@ def table(rows: list[Row]) -> str:
         cells = [cell(median("AutoMetric", each, label)) for each in AUTO_TABLES]
         if any(cells):
             lines.append(f"| {label} | " + " | ".join(cells) + " |")
-    lines += ["", f"| seconds on {BUSY_TABLE} | idle | beside two busy processes | ratio |"]
+    lines += ["", f"| seconds on {BUSY_TABLE} | {IDLE} | {BESIDE} | ratio |"]
     lines.append("| --- | --- | --- | --- |")
     for name in BUSY:
-        idle = median(name, BUSY_TABLE, "idle")
-        busy = median(name, BUSY_TABLE, "beside two busy processes")
+        idle = median(name, BUSY_TABLE, IDLE)
+        busy = median(name, BUSY_TABLE, BESIDE)
         lines.append(f"| {name} | {cell(idle)} | {cell(busy)} | {cell(busy / idle)} |")
     return "\n".join(lines)
 

@@ -224,7 +224,7 @@ def stored() -> list[Row]:
 def table(rows: list[Row]) -> str:
     """Return the figures in Markdown: methods by their mean error."""
     by = {(row["table"], row["method"], row["split"]): row for row in rows if "wrong" in row}
-    names = list(dict.fromkeys(method for _, method, _ in by))
+    names = [name for name in dict.fromkeys(method for _, method, _ in by) if "," not in name]
     runs = sorted({(form, split) for form, _, split in by})
     complete = [run for run in runs if all((run[0], name, run[1]) in by for name in names)]
     errors = np.array(
@@ -250,7 +250,32 @@ def table(rows: list[Row]) -> str:
         better, worse = significant(by, name)
         counts = "| | |" if name == NOTHING else f"| {better} | {len(worse)} |"
         lines.append(f"| {name} | {errors[:, j].mean():.2f} | {ranks[j]:.1f} | {cpu:.2f} {counts}")
-    return "\n".join(lines)
+    return "\n".join([*lines, "", *comparisons(by)])
+
+
+def comparisons(by: dict[tuple[str, str, int], Row]) -> Iterator[str]:
+    """Yield a sentence for each method of another checkout."""
+    for name in dict.fromkeys(method for _, method, _ in by if "," in method):
+        own = name.partition(",")[0]
+        pairs = {
+            key: (by[key[0], own, key[2]], row)
+            for key, row in by.items()
+            if key[1] == name and (key[0], own, key[2]) in by
+        }
+        shares = np.array(
+            [[100 * len(r["wrong"]) / r["n"] for r in rows] for rows in pairs.values()]
+        )
+        cpu = np.mean([[r["cpu"] for r in rows] for rows in pairs.values()], axis=0)
+        forms_of = np.unique([form for form, _, _ in pairs], return_inverse=True)[1]
+        gains = np.bincount(forms_of, shares[:, 0] - shares[:, 1]) / np.bincount(forms_of)
+        spread = gains.std(ddof=1) / np.sqrt(len(gains))
+        (former,) = {row["commit"] for _, row in pairs.values()}
+        yield (
+            f"{own} beside commit {former} ({len(pairs)} runs on {len(gains)} forms): "
+            f"{shares[:, 0].mean():.2f} instead of {shares[:, 1].mean():.2f} % error "
+            f"(difference {gains.mean():+.2f} ± {spread:.2f}, standard error over forms), "
+            f"{cpu[0]:.1f} instead of {cpu[1]:.1f} CPU seconds."
+        )
 
 
 def significant(by: dict[tuple[str, str, int], Row], name: str) -> tuple[int, list[str]]:
