@@ -121,7 +121,7 @@ class TestBeforeAndAfter:
         assert colours["class 11"] == colours["class 09"] == [0.5, 0.5, 0.5]
         assert len({tuple(colours[name]) for name in named}) == len(named)
         ids = {c.get_gid() for c in after.collections}
-        assert ids == {f"hover:class {c:02}" for c in range(12)}
+        assert ids == {f"hover:{c}:class {c:02}" for c in range(12)}
 
     @pytest.mark.parametrize("n_classes", [12, 40, pytest.param(178, marks=pytest.mark.slow)])
     def test_names_do_not_overlap(self, n_classes):

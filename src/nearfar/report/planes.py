@@ -85,7 +85,7 @@ def plane_of_labels(P: Floats, labels: NDArray[Any], seed: int = 0) -> Plane:
     --------
     >>> import numpy as np
     >>> from nearfar.report.planes import plane_of_labels
-    >>> P = np.random.default_rng(0).normal(size=(400, 3)) * [1.0, 0.3, 3.0]
+    >>> P = np.random.default_rng(0).normal(size=(400, 3)) * [1.0, 0.8, 2.0]
     >>> plane = plane_of_labels(P, P[:, 1] > 0)
     >>> float(abs(plane.axes[1]).max()) > 0.9
     True
