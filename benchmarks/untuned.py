@@ -236,6 +236,7 @@ def table(rows: list[Row]) -> str:
             for form, split in complete
         ]
     )
+    among = {key: row for key, row in by.items() if (key[0], key[2]) in complete}
     ranks = rankdata(errors, axis=1).mean(axis=0)
     n_forms = len({form for form, _ in complete})
     lines = [
@@ -247,10 +248,24 @@ def table(rows: list[Row]) -> str:
     for j in np.argsort(errors.mean(axis=0)):
         name = names[j]
         cpu = np.mean([by[form, name, split]["cpu"] for form, split in complete])
-        better, worse = significant(by, name)
+        better, worse = significant(among, name)
         counts = "| | |" if name == NOTHING else f"| {better} | {len(worse)} |"
         lines.append(f"| {name} | {errors[:, j].mean():.2f} | {ranks[j]:.1f} | {cpu:.2f} {counts}")
-    return "\n".join([*lines, "", *comparisons(by)])
+    return "\n".join([*lines, "", *comparisons(by), *all_runs(by)])
+
+
+def all_runs(by: dict[tuple[str, str, int], Row]) -> Iterator[str]:
+    """Yield a sentence on AutoMetric and doing nothing, on all splits."""
+    keys = [(form, split) for form, method, split in by if method == "AutoMetric"]
+    own, nothing = (
+        100 * np.mean([len(by[form, m, s]["wrong"]) / by[form, m, s]["n"] for form, s in keys])
+        for m in ("AutoMetric", NOTHING)
+    )
+    better, worse = significant(by, "AutoMetric")
+    yield (
+        f"AutoMetric on all {len(keys)} runs: {own:.2f} % error, {nothing:.2f} % with nothing; "
+        f"significantly better on {better} forms, worse on {len(worse)}."
+    )
 
 
 def comparisons(by: dict[tuple[str, str, int], Row]) -> Iterator[str]:
