@@ -158,14 +158,17 @@ def _crossing(n: Array, mean: Array, goal: float) -> float:
     return float(n[first - 1] + rise * (n[first] - n[first - 1]))
 
 
-def show(rows: list[Row]) -> None:
-    """Print the table."""
+def stored() -> list[Row]:
+    """Return the raw results."""
+    return [json.loads(line) for line in RESULTS.read_text().splitlines()]
+
+
+def table(rows: list[Row]) -> str:
+    """Return the figures in Markdown."""
     heads = ["collection", "runs", "before", "random, at the end", "answers", "chosen", "fewer"]
-    print(f"| {' | '.join([*heads, 'chosen, at the end'])} |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
-    for name in ANSWERS:
-        if any(row["collection"] == name for row in rows):
-            print(needed(rows, name))
+    lines = [f"| {' | '.join([*heads, 'chosen, at the end'])} |", "|" + " --- |" * 8]
+    known = {row["collection"] for row in rows}
+    return "\n".join([*lines, *(needed(rows, name) for name in ANSWERS if name in known)])
 
 
 def main() -> None:
@@ -175,7 +178,7 @@ def main() -> None:
     parser.add_argument("--collection", action="append", choices=list(ANSWERS))
     options = parser.parse_args()
     if options.show:
-        show([json.loads(line) for line in RESULTS.read_text().splitlines()])
+        print(table(stored()))
         return
     rows = []
     names = ["simulated"] if options.toy else options.collection or list(ANSWERS)
@@ -188,7 +191,7 @@ def main() -> None:
                     if not options.toy:
                         with RESULTS.open("a") as file:
                             file.write(json.dumps(row) + "\n")
-    show(rows)
+    print(table(rows))
 
 
 if __name__ == "__main__":

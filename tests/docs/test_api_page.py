@@ -13,7 +13,8 @@ from docs.pages import ROOT
 
 PAGE = (ROOT / "docs/api/index.rst").read_text()
 MODULES = ["nearfar"] + [
-    f"nearfar.{name}" for name in ("columns", "evaluate", "losses", "plots", "report", "retrieval")
+    f"nearfar.{name}"
+    for name in ("ask", "columns", "evaluate", "losses", "plots", "report", "retrieval")
 ]
 WITHOUT_EXAMPLE = {
     "Study": "that of write_report",

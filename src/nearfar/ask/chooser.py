@@ -61,6 +61,12 @@ class Question:
     objects : tuple of int
         Row numbers: anchor, left and right of a triplet, or the two of a pair.
     origin : {"chosen", "random", "repeat"}
+
+    Examples
+    --------
+    >>> from nearfar.ask import Question
+    >>> Question((4, 7, 2)).key == Question((4, 2, 7)).key
+    True
     """
 
     objects: tuple[int, ...]
@@ -82,6 +88,12 @@ class Judgement:
     answer : {"left", "right", "unsure"} or {"same", "different", "unsure"}
     person : str
     weight : float
+
+    Examples
+    --------
+    >>> from nearfar.ask import Judgement, Question
+    >>> Judgement(Question((4, 7, 2)), "left").value
+    1.0
     """
 
     question: Question

@@ -117,7 +117,7 @@ async function load() {
   find("progress").textContent = found.progress;
   find("results").hidden = found.results === null;
   if (found.results !== null) find("results").href = found.results;
-  find("count").textContent = `You gave ${found.answered}.`;
+  find("count").textContent = `You answered ${found.answered}.`;
   if (!shown || shown.id !== state.queue[0].id) show();
   else busy(false);
 }
