@@ -16,6 +16,9 @@ EXTRAS = PROJECT["optional-dependencies"]
 UNTESTED = {"sentence-transformers"}
 """Needs torch, which is tested in one version."""
 
+TOOLS = {"dev", "docs"}
+"""Extras for those who work on nearfar, and not for its users."""
+
 REQUIREMENT = re.compile(r"([\w-]+)(?:\[[\w,-]+\])?(?:>=([\d.]+))?")
 
 
@@ -23,7 +26,7 @@ def floors() -> dict[str, str | None]:
     """Return the declared floors of what users and tests install, by package."""
     found = {}
     for extra, requirements in {"": PROJECT["dependencies"], **EXTRAS}.items():
-        if extra == "dev":
+        if extra in TOOLS:
             continue
         for requirement in requirements:
             name, floor = REQUIREMENT.fullmatch(requirement).groups()

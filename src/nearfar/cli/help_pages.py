@@ -25,6 +25,7 @@ COMMAND_GROUPS = {
     "Learn": ("learn", "compare", "report", "show"),
     "Use a metric": ("transform", "neighbors", "predict", "verify", "evaluate", "export"),
     "Search": ("adapt", "search-report"),
+    "Ask people": ("ask",),
 }
 EXAMPLES = {
     "learn": "nearfar learn table.csv --label species",
@@ -39,16 +40,19 @@ EXAMPLES = {
     "export": "nearfar export table.safetensors --to onnx --out table.onnx",
     "adapt": "nearfar adapt queries.parquet documents.parquet --qrels judged.qrels",
     "search-report": "nearfar search-report queries.parquet documents.parquet --qrels judged.qrels",
+    "ask": "nearfar ask objects.csv --id name --out judgements.db",
 }
 OPTION_GROUPS = {
     "What is known": "label numbers triplets pairs id group qrels beir ignore-unknown train",
-    "Columns": "drop numeric categorical text impute show keep vector image-shape column",
+    "Columns": "drop numeric categorical text impute show keep vector image-shape column image",
+    "Questions": "kind random-share person pictures vectors",
     "Method": "method metric distance scale set max-iter goal side score adapter",
     "Decision": "threshold criterion max-fpr target confidence prevalence level",
     "Testing and time": "budget checkpoint folds neighbors split seed classifiers "
     "only-if-significant comparison",
     "Input and output": "out to rows row queries as-vector documents results index dialect table "
-    "mapped run-out json",
+    "mapped run-out json title export replay answers",
+    "Server": "host port browser",
 }
 
 
