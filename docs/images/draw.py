@@ -5,6 +5,7 @@ benchmarks/untuned.py.
 """
 
 import runpy
+import sys
 from pathlib import Path
 
 import matplotlib as mpl
@@ -26,6 +27,7 @@ def circles() -> None:
 
 def error_against_seconds() -> None:
     """Draw mean errors and CPU times of all methods on the runs that all of them have."""
+    sys.path.append(str(ROOT / "benchmarks"))
     benchmark = runpy.run_path(str(ROOT / "benchmarks/untuned.py"))
     rows = [row for row in benchmark["stored"]() if "wrong" in row and "," not in row["method"]]
     by = {(row["table"], row["split"], row["method"]): row for row in rows}
