@@ -45,6 +45,7 @@ def error_against_seconds() -> None:
             name, (seconds, error), (4, 3), textcoords="offset points", fontsize=8, color=color
         )
     ax.set_xscale("log")
+    ax.margins(x=0.12)
     ax.set_xlabel("CPU seconds of a fit (mean)")
     ax.set_ylabel("3-NN test error, %")
     ax.set_title(f"Default parameters, {len(runs)} tables", fontsize=10)
