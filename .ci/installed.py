@@ -123,11 +123,11 @@ def check_missing() -> None:
 def run_readme(path: str) -> None:
     """Run the first example of README in Python."""
     text = Path(path).read_text()
-    example = re.search(r"## Python\n.*?```python\n(.*?)```", text, re.DOTALL)
+    example = re.search(r"```python\n(.*?)```", text, re.DOTALL)
     assert example, "README has no example"
     names: dict[str, object] = {}
     exec(example[1], names)
-    assert isinstance(names["metric"], nearfar.Metric)
+    assert isinstance(names["auto"], nearfar.AutoMetric)
 
 
 def _command(*arguments: str) -> str:
