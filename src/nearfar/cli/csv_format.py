@@ -136,6 +136,8 @@ class CsvReader(TableReader):
             try:
                 frame = self._parse(block, self._types)
                 X = frame.select(pl.col(self.features).cast(pl.Float64)).to_numpy(order="c")
+                # A frame without columns has no rows.
+                X = X if self.features else np.empty((len(frame), 0))
             except pl.exceptions.PolarsError as error:
                 raise self._explained(error, block, rows) from error
             others = frame.select(self.others.names).to_arrow().cast(self.others)
