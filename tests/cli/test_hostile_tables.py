@@ -79,6 +79,16 @@ def test_long_names(folder, fail, length):
     )
 
 
+def test_labels_alone(folder, fail):
+    Path("x.csv").write_text("label\n0\n1\n")
+    assert "x.csv has no columns left for features." in fail("learn", "x.csv", *LEARN)
+
+
+def test_labels_of_many_digits_are_names(folder):
+    Path("x.csv").write_text(f"a,label\n0,{'9' * 40}\n1,{'1' * 40}\n2,{'9' * 40}\n")
+    assert len(np.unique(read_rows("x.csv", label="label").labels)) == 2
+
+
 def test_names_are_cut_in_messages(folder, fail):
     Path("x.csv").write_text(f"{'a' * 100_000},b,label\n1,2,p\n")
     assert len(fail("learn", "x.csv", "--label", "c", "--out", "m")) < 300

@@ -284,7 +284,9 @@ def _classes(labels: pl.Series) -> NDArray[Any]:
             raise NotClassesError(
                 f"The labels in column {labels.name} are decimal numbers; classes are needed."
             )
-        labels = labels.cast(pl.Int64)
+        whole = labels.cast(pl.Int64, strict=False)
+        # Numbers with more digits than an integer holds are names.
+        labels = labels.cast(pl.String) if whole.null_count() else whole
     return labels.to_numpy()
 
 
