@@ -89,6 +89,15 @@ def test_labels_of_many_digits_are_names(folder):
     assert len(np.unique(read_rows("x.csv", label="label").labels)) == 2
 
 
+def test_signalling_nans(folder):
+    """Their sums give warnings, which are errors here."""
+    values = np.arange(20.0) ** 1.5
+    values.view(np.uint64)[3] = 0x7FF0000000000001
+    table = pa.table({"a": values, "b": np.arange(20.0) * 0.7, "label": np.arange(20) % 2})
+    pq.write_table(table, "x.parquet")
+    assert read_rows("x.parquet", label="label").feature_names == ("a", "a=(missing)", "b")
+
+
 def test_names_are_cut_in_messages(folder, fail):
     Path("x.csv").write_text(f"{'a' * 100_000},b,label\n1,2,p\n")
     assert len(fail("learn", "x.csv", "--label", "c", "--out", "m")) < 300

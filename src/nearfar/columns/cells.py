@@ -104,11 +104,19 @@ def column_values(frame: Any, key: Any) -> Cells:
     values = _objects(column.to_list()) if as_objects else column.to_numpy()
     if values.dtype.kind == "m":
         return np.asarray(values / _DAY)
-    if values.dtype.kind in "fiubM":
+    if values.dtype.kind == "f":
+        return _quiet(values)
+    if values.dtype.kind in "iubM":
         return values
     cells = _objects(values)
     cells[column.is_null().to_numpy()] = None
     return _typed(cells)
+
+
+def _quiet(values: Cells) -> Cells:
+    """Replace signalling NaNs, of damaged files, by those that give no warnings."""
+    missing = np.isnan(values)
+    return np.where(missing, values.dtype.type(np.nan), values) if missing.any() else values
 
 
 def _objects(values: Iterable[Any]) -> Cells:
