@@ -98,6 +98,13 @@ def test_signalling_nans(folder):
     assert read_rows("x.parquet", label="label").feature_names == ("a", "a=(missing)", "b")
 
 
+def test_classes_of_equal_rows(folder, run):
+    rows = ["0,0", "-3,2", "0,-4", "0,0", "3,-3", "0,4"]
+    Path("x.csv").write_text("\n".join(["a,label", *rows]))
+    result = run("learn", "x.csv", *LEARN, code=2)
+    assert result.stderr.splitlines()[-1] == "nearfar: LDA needs classes whose rows differ."
+
+
 def test_names_are_cut_in_messages(folder, fail):
     Path("x.csv").write_text(f"{'a' * 100_000},b,label\n1,2,p\n")
     assert len(fail("learn", "x.csv", "--label", "c", "--out", "m")) < 300

@@ -357,7 +357,11 @@ def _paired_chi_square(X: Floats, Y: Floats) -> Floats:
 def _discriminant(X: Floats, y: Ints) -> Metric:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Variables are collinear")
-        found = LinearDiscriminantAnalysis().fit(X, y)
+        try:
+            found = LinearDiscriminantAnalysis().fit(X, y)
+        except IndexError as error:
+            # scikit-learn takes the largest of no singular values.
+            raise ValueError("LDA needs classes whose rows differ.") from error
     return Metric(found.scalings_[:, : len(found.classes_) - 1].T)
 
 
