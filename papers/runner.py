@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -21,10 +23,15 @@ FIRST_RUNS = 10
 """So many runs of every task come before the other runs of any."""
 
 
-def measure(task: Task, run: int) -> tuple[results.Line, results.Line]:
-    """Do one run of a task; return its settings and its line."""
+def measure(
+    task: Task, run: int, longest: float | None = None
+) -> tuple[results.Line, results.Line]:
+    """Do one run of a task; return its settings and its line.
+
+    A run of more than `longest` seconds of CPU time raises TimeoutError.
+    """
     X, y, train, test = task.rows(run)
-    with threadpool_limits(1):
+    with threadpool_limits(1), _limited(longest):
         start = time.perf_counter()
         fitted = METHODS[task.method](X[train], y[train], task.parameters, run)
         fit_seconds = time.perf_counter() - start
@@ -46,6 +53,23 @@ def measure(task: Task, run: int) -> tuple[results.Line, results.Line]:
         "fit_seconds": round(fit_seconds, 4),
         "seconds": round(seconds, 4),
     }
+
+
+@contextmanager
+def _limited(longest: float | None) -> Iterator[None]:
+    def stop(*_: object) -> None:
+        raise TimeoutError(f"longer than {longest:.0f} s; its other runs are left out.")
+
+    if longest is None:
+        yield
+        return
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, longest)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def _counted(task: Task, run: int, predicted: Array, y: Array) -> results.Line:
@@ -111,14 +135,17 @@ def run_all(
     budget: float,
     n_jobs: int,
     show: Callable[[str], None],
+    longest: float | None = None,
     folder: Path = results.FOLDER,
 ) -> int:
     """Do runs in processes until they are done or the budget is spent; return how many were done.
 
-    Ctrl-C ends it. Runs in work are lost then, and lines that were written stay.
+    Ctrl-C ends it. Runs in work are lost then, and lines that were written stay. A task with a run
+    of more than `longest` seconds of CPU time is left.
     """
     start, done = time.monotonic(), 0
-    queue = iter(waiting)
+    slow: set[tuple[str, str, str]] = set()
+    queue = (each for each in waiting if each[0].key not in slow)
     running: dict[Future[tuple[results.Line, results.Line]], Task] = {}
     with ProcessPoolExecutor(n_jobs, mp_context=get_context("spawn")) as pool:
         try:
@@ -127,7 +154,7 @@ def run_all(
                     task, run = next(queue, (None, 0))
                     if task is None:
                         break
-                    running[pool.submit(measure, task, run)] = task
+                    running[pool.submit(measure, task, run, longest)] = task
                 if not running:
                     return done
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)
@@ -136,6 +163,8 @@ def run_all(
                     try:
                         results.append(*future.result(), folder)
                     except Exception as error:
+                        if isinstance(error, TimeoutError):
+                            slow.add(task.key)
                         show(f"{' '.join(task.key)}: {error}")
                     done += 1
                 passed = time.monotonic() - start
