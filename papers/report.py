@@ -43,19 +43,19 @@ Each cell of the tables is our mean (the printed number) and a mark:
 - `=` reproduced: the 95 % interval of the difference contains zero and is narrow, or the difference
   is at most a tenth of the printed error.
 - `+` better than printed, `−` worse.
-- `?` undecided: the interval contains zero and reaches beyond one point and beyond a tenth of the
-  printed error.
-- `·` protocol unknown: a baseline of the row does not give its printed number, is not run, or is
-  not printed. The cell says nothing about the method.
+- `?` undecided: the interval contains zero, and that of our mean alone reaches beyond one point and
+  beyond a tenth of the printed error: more runs would tell more.
+- `·` protocol unknown: the baselines of the row do not give their printed numbers, are not run, or
+  are not printed. The cell says nothing about the method.
 - `†` stale: the method's code or parameters have changed since.
 - `*` after the name of a reading: it was added after results of another reading were seen, because
   they missed the printed numbers. That it agrees better is no evidence that it is the paper's.
 
-A dash is not run. "paper" is the method as printed, "default" is nearfar's default. Baselines have
-nothing to tune and are judged first: {baselines}.
+A dash is not run. "paper" is the method as printed, "default" is nearfar's default. Baselines are
+judged first, by 99 % intervals: {baselines}. An undecided baseline counts as one that agrees.
 
-The limits, one point and a tenth of the printed error, are rules of this project, not of a paper.
-So is the rule that an undecided baseline counts as one that agrees.
+The limits, one point and a tenth of the printed error, and the levels are rules of this project,
+not of a paper.
 
 ![Errors here against printed errors](figures/ours-against-printed.svg)
 """
@@ -84,7 +84,7 @@ def drawn(found: dict[Key, Outcome]) -> str:
 
 def text(found: dict[Key, Outcome]) -> str:
     """Return the page."""
-    told = {name: " and ".join(methods) for name, methods in BASELINES.items()}
+    told = {name: f"{each[0]} and {' or '.join(each[1:])}" for name, each in BASELINES.items()}
     baselines = ", ".join(f"{methods} ({name})" for name, methods in told.items())
     parts = [START.format(baselines=baselines), *_totals(found)]
     for paper in PAPERS:

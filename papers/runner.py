@@ -110,7 +110,7 @@ def missing(tasks: Iterable[Task], folder: Path = results.FOLDER) -> list[tuple[
 def rank(task: Task) -> int:
     """Return 0 for own methods as printed and for baselines, 1 for defaults, 2 for others."""
     cell = results.cells()[task.cell]
-    if task.variant == "paper" or cell.method in BASELINES[cell.paper]:
+    if task.variant == "paper" or cell.method in BASELINES[cell.paper][:2]:
         return 0
     return 1 if task.variant == "default" else 2
 
@@ -118,7 +118,8 @@ def rank(task: Task) -> int:
 def guess(task: Task) -> float:
     """Return seconds of a run of a task that has no run yet, by the size of its data."""
     rows, columns = shape(task.table)
-    quick = 20.0 if results.cells()[task.cell].method in BASELINES[task.cell.split("/")[0]] else 1.0
+    cell = results.cells()[task.cell]
+    quick = 20.0 if cell.method in BASELINES[cell.paper][:2] else 1.0
     return rows * columns / 2e4 / quick
 
 
