@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -130,6 +132,17 @@ def shape(table: Table) -> tuple[int, int]:
     return len(X), table.components or X.shape[1]
 
 
+def _end_with(parent: int) -> None:
+    """End this process when its parent has ended, for instance by a signal that kills."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
+
+
 def run_all(
     waiting: list[tuple[Task, int]],
     *,
@@ -148,7 +161,8 @@ def run_all(
     slow: set[tuple[str, str, str]] = set()
     queue = (each for each in waiting if each[0].key not in slow)
     running: dict[Future[tuple[results.Line, results.Line]], Task] = {}
-    with ProcessPoolExecutor(n_jobs, mp_context=get_context("spawn")) as pool:
+    context, own = get_context("spawn"), (os.getpid(),)
+    with ProcessPoolExecutor(n_jobs, context, initializer=_end_with, initargs=own) as pool:
         try:
             while True:
                 while len(running) < n_jobs and time.monotonic() - start < budget:

@@ -1,7 +1,8 @@
 """msNCA (CVPR 2011): Tables 1 and 2, and the two figures of the text with five pictures.
 
-Table 1: ten-fold cross-validation, five times for small sets. Table 2: 30 eigenfaces, seven training pictures of each person.
-The number of neighbours, the start and the number of iterations are not printed.
+Table 1: ten-fold cross-validation, five times for small sets. Table 2: 30 eigenfaces, seven
+training pictures of each person. The number of neighbours, the start and the number of iterations
+are not printed.
 """
 
 from __future__ import annotations
