@@ -149,6 +149,7 @@ def _paper(paper: str, found: dict[Key, Outcome]) -> Iterator[str]:
     for table in documents()[paper]["table"]:
         cells = [c for c in published() if (c.paper, c.table) == (paper, table["id"])]
         yield from _grid(table["id"], table["measure"], cells, found)
+    yield from _by_reading([each for each in found.values() if each.cell.paper == paper])
     yield from _unknown([each for each in found.values() if each.cell.paper == paper])
     yield from _orders([each for each in orders(found) if each.own.cell.paper == paper])
 
@@ -196,6 +197,18 @@ def _cell(cell: Cell | None, outcome: Outcome | None) -> str:
     if outcome is None or not outcome.lines:
         return f"– {printed}"
     return f"{outcome.mean:.2f} {printed} {MARKS[outcome.word]}{' †' if outcome.stale else ''}"
+
+
+def _by_reading(found: list[Outcome]) -> Iterator[str]:
+    """Yield the verdicts of the own method under each reading, none of them chosen."""
+    yield "### The own method as printed, under each reading\n"
+    yield from _header("reading", "cells with results", *WORDS[:-1])
+    own = [each for each in found if each.variant == "paper" and each.lines]
+    for reading in dict.fromkeys(each.reading for each in own):
+        words = Counter(each.word for each in own if each.reading == reading)
+        named = _named(reading, own[0].cell.paper)
+        yield _row(named, words.total(), *(words[word] for word in WORDS[:-1]))
+    yield ""
 
 
 def _unknown(found: list[Outcome]) -> Iterator[str]:
