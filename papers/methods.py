@@ -172,6 +172,37 @@ def learner(name: str, known: Known | None = None) -> Callable[..., Fitted]:
     return fit
 
 
+@dataclass(frozen=True)
+class Stages:
+    """Neighbours under the metrics of a fit's iterations."""
+
+    models: tuple[Neighbors, ...]
+
+    def predict(self, X: Array, k: int) -> Array:
+        """Vote under the last metric."""
+        return self.models[-1].predict(X, k)
+
+    def least_error(self, X: Array, y: Array, k: int) -> float:
+        """Return the smallest share of wrong labels, under the metric that has it."""
+        return min(float((model.predict(X, k) != y).mean()) for model in self.models)
+
+
+def staged(name: str) -> Callable[..., Fitted]:
+    """Return a method that keeps the metrics of the first iterations and of each tenth."""
+
+    def fit(X: Array, y: Array, parameters: Mapping[str, Any], run: int) -> Fitted:
+        estimator = getattr(nearfar, name)(**parameters).set_params(random_state=run)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            metrics = list(estimator.fit(X, y).staged_metrics())
+        kept = {*range(min(EACH_STAGE, len(metrics))), *range(9, len(metrics), 10)}
+        models = tuple(Neighbors(metrics[i], X, y) for i in sorted({*kept, len(metrics) - 1}))
+        return Fitted(Stages(models), estimator.n_iter_, estimator.history_.stopped)
+
+    fit.learner = name  # type: ignore[attr-defined]
+    return fit
+
+
 def tuned(
     method: Callable[..., Fitted], grid: Mapping[str, Sequence[float]]
 ) -> Callable[..., Fitted]:
@@ -248,6 +279,8 @@ LEARNERS = (
     "ITML",
     "MMC",
 )
+EACH_STAGE = 20
+"""So many iterations are all kept; of later ones each tenth."""
 COSTS = (0.001, 0.01, 0.1, 1.0, 10.0)
 SLACKS = {"gamma": (0.01, 0.1, 1.0, 10.0)}
 """The values of ITML's slack that MetricBoost's paper tries."""
@@ -279,6 +312,7 @@ METHODS: dict[str, Callable[..., Fitted]] = {
         f"ITML, {kind}, tuned": tuned(learner("ITML", KINDS[kind]), SLACKS)
         for kind in ("all pairs", "5 % of pairs")
     },
+    "BoostMetric, staged": staged("BoostMetric"),
     "SVM, tuned": tuned_svm,
     "DRMetric, tuned": tuned(learner("DRMetric"), DOUBLE),
 }

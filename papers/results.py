@@ -64,7 +64,7 @@ def code_digest(method: str, chooses: bool = False) -> str:
 
 def described(task: Task) -> Line:
     """Return all that a result of the task depends on, but for machine and versions."""
-    votes = task.n_neighbors > 1 and task.measure in ("error", "accuracy")
+    votes = task.n_neighbors > 1 and task.measure in ("error", "accuracy", "least error")
     rule = {"vote": VOTE} if votes and not task.method.startswith("SVM") else {}
     return {
         "cell": task.cell,

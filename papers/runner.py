@@ -39,6 +39,9 @@ def measure(
         fit_seconds = time.perf_counter() - start
         if task.measure == "seconds":
             outcome = {"value": fit_seconds}
+        elif task.measure == "least error":
+            share = fitted.model.least_error(X[test], y[test], task.n_neighbors)
+            outcome = {"value": 100 * share}
         elif task.measure == "triplets":
             outcome = {"value": 100 * fitted.model.triplet_accuracy(X[test], y[test])}
         else:
