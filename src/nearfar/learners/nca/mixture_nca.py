@@ -21,8 +21,10 @@ Where nearfar departs from the paper, and why:
   proximal step (the paper's sign(0) = 1 never does that).
 - The offsets b_s are not penalised; points are centred.
 - Equal metrics with V = 0 never separate, and the paper has no other start: all metrics begin with
-  |M|_F = 1, the gate with k-means centres m_s, v_s = m_s and b_s = -|m_s|^2 / 2. Of `n_init` starts
-  the one with the best objective is kept.
+  |M|_F = 1, the gate with k-means centres m_s, v_s = m_s and b_s = -|m_s|^2 / 2. With many
+  features its penalty would be most of the objective, and most iterations would go into shrinking
+  it; it is divided by what makes the penalty one. Of `n_init` starts the one with the best
+  objective is kept.
 - Fewer points than features: maps are of coordinates in the space that the points span, as the
   penalty on the trace leaves nothing elsewhere. The gate, whose penalty is on single features, is
   still one of all features.
@@ -203,13 +205,19 @@ class MixtureNCA(NeighborhoodLearner):
         n_init = 1 if number == 1 else n_init
         return MixtureProblem(
             mixtures,
-            [warm] if warm else [mixtures[-1].start(L, random_state) for _ in range(n_init)],
+            [warm] if warm else [self._start(mixtures[-1], L, random_state) for _ in range(n_init)],
             unit,
             max_iter=self.max_iter,
             tol=self.tol,
             paper=self.variant == "paper",
             axes=axes,
         )
+
+    def _start(
+        self, mixture: Mixture, L: Matrix, random_state: np.random.RandomState
+    ) -> MixtureModel:
+        start = mixture.start(L, random_state)
+        return start if self.variant == "paper" else mixture.with_cheaper_gate(start)
 
     def _best_number(
         self,
@@ -299,12 +307,21 @@ class Mixture:
         centers = np.asarray(clusters.cluster_centers_, dtype=np.float64)
         return MixtureModel(maps, centers, -0.5 * (centers**2).sum(axis=1))
 
+    def with_cheaper_gate(self, model: MixtureModel) -> MixtureModel:
+        """Return the model with a gate of the same boundaries, whose penalty is at most one."""
+        share = 1.0 / max(1.0, self.gate_sparsity * float(np.abs(model.V).sum()))
+        return replace(model, V=share * model.V, b=share * model.b)
+
     def value(self, model: MixtureModel) -> tuple[float, MixtureModel]:
         """Return (11) without the penalty on the gate, and its gradient."""
         found, by_gate = self.likelihood(model)
         by_L = 2 * self.sparsity * model.L - np.array(found.by_map) / self.n
         value = -found.value / self.n + self.sparsity * float((model.L**2).sum())
         return value, replace(by_gate, L=by_L)
+
+    def objective(self, model: MixtureModel) -> float:
+        """Return (11)."""
+        return self.value(model)[0] + self.gate_sparsity * float(np.abs(model.V).sum())
 
     @property
     def n(self) -> int:
