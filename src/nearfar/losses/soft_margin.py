@@ -19,6 +19,9 @@ from nearfar.losses.exponential import log_sum_exp
 from nearfar.typing import Ints, Matrix, Vector
 
 
+_NEGLIGIBLE = 1e-16
+
+
 @dataclass(frozen=True)
 class SoftMargin(MarginLoss):
     """Minus the soft margin: weights of constraints are capped and near their start.
@@ -67,9 +70,15 @@ class SoftMargin(MarginLoss):
         return slope
 
     def covariance(self, V: Matrix, d: Vector) -> Matrix:
-        """Curvature among the rows of V, margins of terms, at weights d; centres V in place."""
+        """Curvature among the rows of V, margins of terms, at weights d; may centre V in place.
+
+        Only constraints between zero and their cap count, which are few if the margin is sharp.
+        """
         free = np.where(d < self.cap, d, 0.0)
         mass = float(free.sum())
+        kept = np.flatnonzero(free > _NEGLIGIBLE * mass / len(d))
+        if len(kept) < len(d) / 2:
+            V, free = V[:, kept], free[kept]
         if mass > 0:
             V -= (V @ free / mass)[:, None]
         return self.sharpness * ((V * free) @ V.T)

@@ -57,10 +57,10 @@ from nearfar.runtime.parameters import integer, number
 from nearfar.typing import Matrix, Vector
 
 _ROUNDING = 1e-8
-_DIRECTIONS = 8
+_DIRECTIONS = 4
 """The most directions that an iteration adds."""
 
-_ENTROPY_SHARE = 0.25
+_ENTROPY_SHARE = 0.5
 """Share of the gap, and of what the gap may be at the end, that the entropy of weights may cost."""
 
 _STABILITY = 0.7
@@ -81,7 +81,7 @@ class PSDBoost(TraceOneLearner):
         smallest margins, whose mean is maximised. At 1 a single direction is learned. If it is too
         small, no metric has a positive soft margin.
     max_iter : int, default=200
-        The most iterations, each of which adds up to eight directions. Margins of the triplets in
+        The most iterations, each of which adds up to four directions. Margins of the triplets in
         all of them are kept: 8 bytes for each triplet and direction.
     constraints : strategy, default=NearestTriplets(targets=3, impostors=3)
         Makes triplets from labels.

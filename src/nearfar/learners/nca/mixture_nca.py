@@ -25,6 +25,7 @@ Where nearfar departs from the paper, and why:
   features its penalty would be most of the objective, and most iterations would go into shrinking
   it; it is divided by what makes the penalty one. Of `n_init` starts the one with the best
   objective is kept.
+- Maps begin with no more than the 128 principal axes of the points: sparse metrics have fewer.
 - Fewer points than features: maps are of coordinates in the space that the points span, as the
   penalty on the trace leaves nothing elsewhere. The gate, whose penalty is on single features, is
   still one of all features.
@@ -49,6 +50,7 @@ from nearfar.learners.nca.mixture_problem import MixtureProblem, coarse_to_fine
 from nearfar.learners.nca.soft_neighbors import Evaluation, SoftNeighbors
 from nearfar.learners.problem import FitInput
 from nearfar.learners.shared_parameters import ValidationFraction, Variant
+from nearfar.learners.starting_map import principal_axes
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.lbfgs import Bounds, lbfgs
@@ -59,6 +61,9 @@ from nearfar.runtime.parameters import choice, either, integer, number
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 _PAPER_STEP = 0.02
+_MOST_ROWS = 128
+"""Rows of each map to begin with, unless `n_components` or `init` say otherwise."""
+
 _NUMBERS_TRIED = (1, 2, 4)
 _HELD_OUT_SHARE = 0.25
 _STARTS_OF_AUTO = 3
@@ -93,7 +98,7 @@ class MixtureNCA(NeighborhoodLearner):
     init : {"identity", "pca", "lda", "random", "auto"} or Metric, default="identity"
         Where every metric begins, as of `NCA`.
     n_components : int, optional
-        The most rows of each map; by default as many as there are features.
+        The most rows of each map; by default as many as there are features, and at most 128.
     tol : float, default=1e-4
         Relative decrease of the objective at which to end.
 
@@ -155,9 +160,11 @@ class MixtureNCA(NeighborhoodLearner):
         axes = self._axes(Z, data)
         if axes is None:
             L = self._first_map(Z, data, unit)
+            if self._may_cut and len(L) > _MOST_ROWS:
+                L = principal_axes(L, Z)[:_MOST_ROWS]
         else:
             varying = np.count_nonzero(np.ptp(Z, axis=0))
-            L = np.eye(axes.shape[1])[: self.n_components] / varying**0.25
+            L = np.eye(axes.shape[1])[: self.n_components or _MOST_ROWS] / varying**0.25
         warm = None
         if data.warm is not None and len(data.warm.metric.parts) > 1:
             scale = data.scaler.scale * np.sqrt(unit)
@@ -173,6 +180,10 @@ class MixtureNCA(NeighborhoodLearner):
         elif number == "auto":
             number = self._best_number(Z, codes, L, data.random_state, axes)
         return self._problem(Z, codes, L, int(number), data.random_state, unit, warm, axes)
+
+    @property
+    def _may_cut(self) -> bool:
+        return self.n_components is None and self.init == "identity" and self.variant != "paper"
 
     def _axes(self, Z: Floats, data: FitInput) -> Matrix | None:
         """Return axes of fewer points than features, if all metrics vanish elsewhere."""

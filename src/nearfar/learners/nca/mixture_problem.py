@@ -93,6 +93,7 @@ class MixtureProblem(NeighborhoodProblem):
     ) -> None:
         self.mixtures, self.starts, self.unit, self.tol = mixtures, starts, unit, tol
         self.axes = axes
+        self.exact_rows = axes is not None
         self.iterations_per_start, self.fixed_iterations = max_iter, paper
         self.max_iter = max_iter * len(starts) + (len(starts) > 1)
 
