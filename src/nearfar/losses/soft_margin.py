@@ -18,7 +18,6 @@ from nearfar.losses.base import MarginLoss, Slope
 from nearfar.losses.exponential import log_sum_exp
 from nearfar.typing import Ints, Matrix, Vector
 
-
 _NEGLIGIBLE = 1e-16
 
 
