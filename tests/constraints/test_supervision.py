@@ -229,3 +229,11 @@ def test_constraints_without_vectors_say_what_to_do(given):
         for arguments in ((given,), (None, given), (given, given), (given.over(3), None)):
             with pytest.raises(ValueError, match=message):
                 learner.fit(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"), [(2, r"Give Pairs\(y"), (3, r"Give Triplets\(y\)"), (4, "quadruplets")]
+)
+def test_an_index_in_place_of_labels_is_told_from_them(columns, message):
+    with pytest.raises(ValueError, match=message):
+        Supervision.of(np.arange(6 * columns).reshape(6, columns), 6)
