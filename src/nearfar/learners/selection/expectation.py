@@ -50,8 +50,8 @@ _STEEPEST = 0.5
 class Expected:
     """What to expect on new data.
 
-    New judgements, if learned from triplets or pairs, are of the same objects; of objects that nobody
-    has judged yet, expect less.
+    New judgements, if learned from triplets or pairs, are of the same objects. Of objects that
+    nobody has judged yet, expect less.
 
     Attributes
     ----------
