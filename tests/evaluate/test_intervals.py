@@ -43,6 +43,13 @@ def test_limits():
     assert mean_interval(0.3, 0.0, 1, grouped=True) == mean_interval(0.3, 0.0, 0) == (0.0, 1.0)
 
 
+@pytest.mark.parametrize("n", [*range(1, 120), 1000])
+def test_the_mean_is_inside(n):
+    for mean in (0.0, 1 / 3, 1.0):
+        low, high = mean_interval(mean, 0.0, n)
+        assert 0 <= low <= mean <= high <= 1
+
+
 def test_with_many_groups_it_is_that_of_student():
     low, high = mean_interval(0.5, 1e-8, 12, grouped=True)
     assert (high - low) / 2 == pytest.approx(1e-4 * student.ppf(0.95, 11), rel=1e-4)
