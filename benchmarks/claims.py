@@ -320,6 +320,7 @@ def table(rows: list[Row]) -> str:
     """Return the figures in Markdown."""
     regimes = [name for name in TABLES if any(row["regime"] == name for row in rows)]
     by = {name: [row for row in rows if row["regime"] == name] for name in regimes}
+    together = [row for row in rows if row["regime"] != UNNAMED]
     lines = [
         "| | draws | intervals of `expected_` | hold | expected less true error, points |",
         "| --- | --- | --- | --- | --- |",
@@ -332,8 +333,8 @@ def table(rows: list[Row]) -> str:
             "| true | intervals hold | strict rule: a winner |",
             "| --- | --- | --- | --- | --- | --- | --- | --- |",
             *(
-                f"| {name} | {gain_cells([row['gains'][goal] for row in by[name]])} |"
-                for name in regimes
+                f"| {name} | {gain_cells([row['gains'][goal] for row in these])} |"
+                for name, these in {**by, "all but the last": together}.items()
             ),
         ]
     lines += [
