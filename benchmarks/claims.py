@@ -322,16 +322,16 @@ def table(rows: list[Row]) -> str:
     by = {name: [row for row in rows if row["regime"] == name] for name in regimes}
     together = [row for row in rows if row["regime"] != UNNAMED]
     lines = [
-        "| | draws | intervals of `expected_` | hold | expected less true error, points |",
-        "| --- | --- | --- | --- | --- |",
+        "| | draws | intervals of `expected_` | hold | too low | expected less true error |",
+        "| --- | --- | --- | --- | --- | --- |",
         *(f"| {name} | {len(by[name])} | {expected_cells(by[name])} |" for name in regimes),
     ]
     for goal in GOALS:
         lines += [
             "",
             f"| {goal} | probably or clearly better | true | at least 90 % sure | mean stated "
-            "| true | intervals hold | strict rule: a winner |",
-            "| --- | --- | --- | --- | --- | --- | --- | --- |",
+            "| true | intervals hold | too high | strict rule: a winner |",
+            "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
             *(
                 f"| {name} | {gain_cells([row['gains'][goal] for row in these])} |"
                 for name, these in {**by, "all but the last": together}.items()
@@ -354,10 +354,11 @@ def table(rows: list[Row]) -> str:
 def expected_cells(rows: list[Row]) -> str:
     found = [row["expected"] for row in rows if row["expected"] is not None]
     if not found:
-        return "0 | | "
+        return "0 | | | "
     held = share(each["low"] <= each["truth"] <= each["high"] for each in found)
+    low = share(each["truth"] > each["high"] for each in found)
     bias = 100 * np.mean([each["value"] - each["truth"] for each in found])
-    return f"{len(found)} | {held} | {bias:+.1f}"
+    return f"{len(found)} | {held} | {low} | {bias:+.1f} points"
 
 
 def gain_cells(found: list[Row]) -> str:
@@ -368,8 +369,9 @@ def gain_cells(found: list[Row]) -> str:
     sure = [each for each in found if each["probability"] >= SURE]
     stated = f"{100 * np.mean([each['probability'] for each in sure]):.0f} %" if sure else ""
     held = share(each["low"] <= each["truth"] <= each["high"] for each in found)
+    high = share(each["truth"] < each["low"] for each in found)
     winners = sum(each["winner"] for each in found)
-    cells = [len(better), real(better), len(sure), stated, real(sure), held, winners]
+    cells = [len(better), real(better), len(sure), stated, real(sure), held, high, winners]
     return " | ".join(map(str, cells))
 
 
