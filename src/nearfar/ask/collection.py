@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nearfar.ask.chooser import Chooser, Question
+from nearfar.ask.chooser import Chooser
 from nearfar.ask.progress import Progress, measure, people
+from nearfar.ask.questions import Question
 from nearfar.ask.store import OPEN, Asked, Store
 from nearfar.typing import Floats
 

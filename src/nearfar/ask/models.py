@@ -43,8 +43,10 @@ _BETA_SD = 3.0
 _BIAS_SD = 4.0
 _FEWEST_FOR_SCALE = 20
 """Answers from which on they choose the scale; before, rows are standardised."""
-_PLACE_STEPS = 15
-"""Iterations for each answer, from the places before."""
+_PLACE_STEPS = (4, 15)
+"""Fewest and most iterations for each answer, from the places before."""
+_PLACE_WORK = 50_000
+"""Iterations times answers, between these bounds."""
 _PLACE_PENALTY = 0.05
 _MU = 0.05
 
@@ -277,8 +279,9 @@ class PlaceModel(Model):
             self.n_components, loss="crowd_kernel", mu=_MU, penalty=_PLACE_PENALTY
         )
         problem = OrdinalProblem.of(known, self.n_objects, settings)
-        found = problem.solve(self.P, _PLACE_STEPS, 1e-6)[1]
-        asked = np.unique(index)
+        steps = int(np.clip(_PLACE_WORK // len(index), *_PLACE_STEPS))
+        found = problem.solve(self.P, steps, 1e-6)[1]
+        asked = np.flatnonzero(np.bincount(index.ravel(), minlength=self.n_objects))
         # Objects nobody was asked about stay apart: the penalty alone would put them all at 0.
         self.P = self.P.copy()
         self.P[asked] = found[asked]

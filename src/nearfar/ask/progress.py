@@ -23,8 +23,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearfar.ask.chooser import RANDOM, REPEAT, Chooser, Judgement, arrays
+from nearfar.ask.chooser import Chooser
 from nearfar.ask.information import answer_probability
+from nearfar.ask.questions import RANDOM, REPEAT, Judgement, arrays
 from nearfar.evaluate.intervals import mean_interval
 from nearfar.typing import Ints, Vector
 

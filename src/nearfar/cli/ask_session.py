@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from nearfar.ask.chooser import RANDOM
 from nearfar.ask.collection import Collection, Objects
+from nearfar.ask.questions import RANDOM
 from nearfar.ask.store import Store
 from nearfar.cli.constraint_tables import read_triplets
 from nearfar.cli.errors import UserError
