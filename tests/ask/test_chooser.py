@@ -203,3 +203,20 @@ def test_people_of_weight_0_say_nothing(vectors):
     np.testing.assert_allclose(both.model.margins(asked)[0], one.model.margins(asked)[0], rtol=1e-6)
     assert len(both.triplets()) == 16
     assert both.triplets().weight.sum() == 8
+
+
+def test_a_person_whose_repeats_disagree_weighs_less():
+    X = np.random.default_rng(0).normal(size=(60, 5))
+    chooser = Chooser(X, random_state=0)
+    random = np.random.default_rng(1)
+    for number in range(40):
+        a, b, c = random.choice(60, 3, replace=False).tolist()
+        if np.sum((X[a] - X[b]) ** 2) > np.sum((X[a] - X[c]) ** 2):
+            b, c = c, b
+        for person in ("careful", "careless"):
+            chooser.add(Question((a, b, c), "random"), "left", person=person)
+            changed = "left" if person == "careless" and number % 2 else "right"
+            chooser.add(Question((a, c, b), "repeat"), changed, person=person)
+    careful, careless = people(chooser)
+    assert careful.agreement == careless.agreement
+    assert careless.weight < careful.weight == 1.0

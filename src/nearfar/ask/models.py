@@ -269,7 +269,7 @@ class PlaceModel(Model):
 
     def learn(self, index: Ints, y: Vector, weight: Vector) -> None:
         """Move the places, from where they are; a tie is half an answer either way."""
-        if len(index) == 0:
+        if not weight.any():
             return
         flipped = index[:, [0, 2, 1]]
         both = np.vstack([index, flipped])

@@ -18,7 +18,7 @@ the later prediction is the mean of Phi(|m'| ...) over it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -149,7 +149,8 @@ def measure(chooser: Chooser, *, expect: bool = True) -> Progress:
     tested = [j for j in judged if j.question.origin == RANDOM and j.value != 0.5]
     if len(tested) < _FEWEST:
         return Progress(len(judged), unsure, n_repeats=n_repeats)
-    agreement = Share.of(_right(tested, held_out_margins(chooser, judged, tested)))
+    margins = held_out_margins(chooser, judged, tested, chooser.weights)
+    agreement = Share.of(_right(tested, margins))
     index = arrays(tested, chooser.width)[0]
     before = Share.of(_right(tested, chooser.model.fresh().margins(index)[0]))
     gain = expected_gain(chooser) if expect else None
@@ -157,9 +158,23 @@ def measure(chooser: Chooser, *, expect: bool = True) -> Progress:
 
 
 def held_out_margins(
-    chooser: Chooser, judged: Sequence[Judgement], tested: Sequence[Judgement]
+    chooser: Chooser,
+    judged: Sequence[Judgement],
+    tested: Sequence[Judgement],
+    weights: Mapping[str, float] | None = None,
 ) -> Vector:
-    """Predict answers by fits that have not seen any answer to the same question."""
+    """Predict answers by fits that have not seen any answer to the same question.
+
+    Parameters
+    ----------
+    chooser : Chooser
+    judged : sequence of Judgement
+        Answers to learn from.
+    tested : sequence of Judgement
+        Answers to predict.
+    weights : mapping of str to float, optional
+        Weights of people in what is learned from.
+    """
     folds = {j.question.key: n % FOLDS for n, j in enumerate(tested)}
     width = chooser.width
     margins = np.zeros(len(tested))
@@ -170,7 +185,7 @@ def held_out_margins(
         seen = [j for j in judged if folds.get(j.question.key) != fold]
         model = chooser.model.fresh()
         for _ in range(model.passes):
-            model.learn(*arrays(seen, width))
+            model.learn(*arrays(seen, width, weights))
         margins[rows] = model.margins(arrays([tested[n] for n in rows], width)[0])[0]
     return margins
 
@@ -185,10 +200,8 @@ def learning_curve(chooser: Chooser, n_points: int = 8) -> list[tuple[int, Share
     if len(tested) < _FEWEST:
         return []
     counts = np.unique(np.linspace(0, len(judged), n_points + 1).round().astype(int))
-    return [
-        (int(n), Share.of(_right(tested, held_out_margins(chooser, judged[:n], tested))))
-        for n in counts
-    ]
+    fits = ((n, held_out_margins(chooser, judged[:n], tested, chooser.weights)) for n in counts)
+    return [(int(n), Share.of(_right(tested, margins))) for n, margins in fits]
 
 
 def consistency(judged: Sequence[Judgement]) -> tuple[int, float]:
@@ -196,13 +209,26 @@ def consistency(judged: Sequence[Judgement]) -> tuple[int, float]:
 
     Answers that could not tell agree with none.
     """
-    first = {j.question.key: j for j in reversed(judged) if j.question.origin == RANDOM}
-    same = [
-        float(_picked(first[j.question.key]) == _picked(j) is not None)
-        for j in judged
-        if j.question.origin == REPEAT and j.question.key in first
-    ]
+    same = [agrees for _, _, agrees in _repeats(judged)]
     return len(same), float(np.mean(same)) if same else math.nan
+
+
+def _repeats(judged: Sequence[Judgement]) -> list[tuple[str, str, float]]:
+    """Return who answered a question and its repeat, and whether the answers agree.
+
+    A person is compared with themselves if they answered the question before.
+    """
+    random = [j for j in reversed(judged) if j.question.origin == RANDOM]
+    first = {j.question.key: j for j in random}
+    own = {(j.question.key, j.person): j for j in random}
+    found = []
+    for j in judged:
+        key = j.question.key
+        before = own.get((key, j.person)) or first.get(key)
+        if j.question.origin == REPEAT and before is not None:
+            agrees = _picked(before) == _picked(j) is not None
+            found.append((before.person, j.person, float(agrees)))
+    return found
 
 
 def expected_gain(chooser: Chooser, n: int = MORE) -> float:
@@ -224,19 +250,28 @@ def expected_gain(chooser: Chooser, n: int = MORE) -> float:
 
 
 def people(chooser: Chooser) -> list[Person]:
-    """Return how each person answers, in the order of their names."""
+    """Return how each person answers, in the order of their names.
+
+    Weights come from random questions whose answers were predicted or not, and from repeats whose
+    answers agree or not, with those of average people added. Everybody counts the same in the
+    predictions.
+    """
     judged = chooser.judgements
     tested = [j for j in judged if j.question.origin == RANDOM and j.value != 0.5]
     right = _right(tested, held_out_margins(chooser, judged, tested)) if tested else np.zeros(0)
     who = np.array([j.person for j in tested])
-    mean = float(right.mean()) if len(right) else 0.5
+    repeats = _repeats(judged)
+    passed = [*right, *(agrees for *_, agrees in repeats)]
+    mean = float(np.mean(passed)) if passed else 0.5
     found = []
     for name in sorted({j.person for j in judged}):
         own, others = right[who == name], right[who != name]
         share = Share.of(own)
         lower = len(others) >= _FEWEST and share.high < Share.of(others).low
         at_random = share.n >= _FEWEST and share.low <= 0.5 and (lower or share.high < 0.6)
-        reliability = (own.sum() + _PRIOR_ANSWERS * mean) / (share.n + _PRIOR_ANSWERS)
+        again = [agrees for *both, agrees in repeats if name in both]
+        n_tests = share.n + len(again) + _PRIOR_ANSWERS
+        reliability = (own.sum() + sum(again) + _PRIOR_ANSWERS * mean) / n_tests
         weight = (2 * reliability - 1) / (2 * mean - 1) if mean > 0.5 else 1.0
         weight = 0.0 if at_random else float(np.clip(weight, 0.0, 1.0))
         n_answers = sum(j.person == name for j in judged)

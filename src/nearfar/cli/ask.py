@@ -114,7 +114,7 @@ def ask(
         for name in names:
             collection.store.add_person(name)
         if replay is not None:
-            replay_answers(collection, replay, names[0], answers)
+            replay_answers(collection, replay, names, answers)
         else:
             serve(collection, _listening(host, port), local=_is_local(host), browser=browser)
         say(str(collection.progress))
