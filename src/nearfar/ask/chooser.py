@@ -52,7 +52,7 @@ _ANCHORS = 40
 _NEIGHBORS = 12
 _TARGETS = 150
 _RANDOM_FIRST = 4
-_RANDOM_FIRST_OF_OBJECT = 5
+_RANDOM_FIRST_OF_OBJECT = 2
 """Questions at random before any is chosen: with vectors, and for each object without."""
 _BETWEEN = 8
 """Answers of the same person between a question and its repeat."""
@@ -74,7 +74,7 @@ class Chooser:
     repeat_share : float, default=0.05
         Share of questions that were answered before.
     random_first : int, optional
-        Questions at random before any is chosen. By default 4; without vectors, 5 for each object,
+        Questions at random before any is chosen. By default 4; without vectors, 2 for each object,
         because places of objects that nobody was asked about say nothing about good questions.
     n_candidates : int, default=600
         Questions that are considered at a time.
@@ -252,12 +252,19 @@ class Chooser:
             self.weights = dict(weights)
             self._forget()
 
-    def learn(self, *, again: bool = False) -> None:
-        """Fit the model to all answers, if there are new ones or `again`; `next` does it too."""
-        if again or self._learned != len(self.judgements):
-            self._answers.follow(self.judgements)
-            self.model.learn(*self._answers.arrays)
-            self._learned = len(self.judgements)
+    def learn(self, *, anew: bool = False) -> None:
+        """Fit the model to all answers, if there are new ones; `next` does it too.
+
+        Parameters
+        ----------
+        anew : bool, default=False
+            Whether to start without the last fit. It takes longer.
+        """
+        if not anew and self._learned == len(self.judgements):
+            return
+        self._answers.follow(self.judgements)
+        (self.model.learn_anew if anew else self.model.learn)(*self._answers.arrays)
+        self._learned = len(self.judgements)
 
     def _forget(self) -> None:
         """Read the answers anew before the next fit."""

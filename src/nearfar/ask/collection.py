@@ -161,6 +161,5 @@ class Collection:
             copy.judgements = list(self.chooser.judgements)
             copy.weigh(self.chooser.weights)
             copy.model = self.chooser.model.fresh()
-        for _ in range(copy.model.passes):
-            copy.learn(again=True)
+        copy.learn(anew=True)
         return copy

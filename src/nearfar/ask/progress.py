@@ -184,8 +184,7 @@ def held_out_margins(
             continue
         seen = [j for j in judged if folds.get(j.question.key) != fold]
         model = chooser.model.fresh()
-        for _ in range(model.passes):
-            model.learn(*arrays(seen, width, weights))
+        model.learn_anew(*arrays(seen, width, weights))
         margins[rows] = model.margins(arrays([tested[n] for n in rows], width)[0])[0]
     return margins
 

@@ -49,7 +49,7 @@ def serve(collection: Collection, listening: socket.socket, *, local: bool, brow
         raise ImportError('The page needs a server: pip install "nearfar[ask]".') from error
     app = make_app(collection) if local else make_app(collection, hosts=None)
     host, port = listening.getsockname()[:2]
-    base = f"http://{'127.0.0.1' if local else host}:{port}"
+    base = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     people = collection.store.people()
     for name, key in people.items():
         say(f"{name}: {base}/a/{key}")
