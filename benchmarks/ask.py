@@ -17,7 +17,7 @@ questions at the end.
 At the same points, the chooser says what gain it expects of the next answers, which
 `benchmarks/expected_answers.py` compares with the gain there is.
 
-    python benchmarks/ask.py [--toy] [--show] [--collection NAME]
+    python benchmarks/ask.py [--toy] [--show] [--resume] [--collection NAME]
 
 docs/reference/ask.md has the table that this prints.
 """
@@ -193,24 +193,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--toy", action="store_true", help="two short runs of simulated people")
     parser.add_argument("--show", action="store_true", help="print the table of stored results")
+    parser.add_argument("--resume", action="store_true", help="keep the runs that are stored")
     parser.add_argument("--collection", action="append", choices=list(ANSWERS))
     options = parser.parse_args()
     if options.show:
         print(table(stored()))
         return
-    rows = []
     names = ["simulated"] if options.toy else options.collection or list(ANSWERS)
+    kept = [] if options.toy else stored()
+    if not options.resume:
+        kept = [row for row in kept if row["collection"] not in names]
+    done = {(row["collection"], row["way"], row["seed"]) for row in kept}
+    runs = [
+        (name, way, seed)
+        for seed in range(2 if options.toy else RUNS)
+        for name in names
+        for way in ("random", "chosen")
+        if (name, way, seed) not in done
+    ]
     with limited_threads():
-        for seed in range(2 if options.toy else RUNS):
-            for name in names:
-                for way in ("random", "chosen"):
-                    row = run(name, way, seed, 40 if options.toy else ANSWERS[name])
-                    rows.append(row)
-                    print(name, way, seed, row["curve"][-1], flush=True)
-    if not options.toy:
-        kept = [row for row in stored() if row["collection"] not in names]
-        RESULTS.write_text("".join(json.dumps(row) + "\n" for row in [*kept, *rows]))
-    print(table(rows))
+        for name, way, seed in runs:
+            row = run(name, way, seed, 40 if options.toy else ANSWERS[name])
+            print(name, way, seed, row["curve"][-1], flush=True)
+            kept.append(row)
+            if not options.toy:
+                RESULTS.write_text("".join(json.dumps(row) + "\n" for row in kept))
+    print(table(kept))
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 from nearfar.ask.posterior import LogisticPosterior
 from nearfar.constraints import Triplets
@@ -43,6 +43,9 @@ _BETA_SD = 3.0
 _BIAS_SD = 4.0
 _FEWEST_FOR_SCALE = 20
 """Answers from which on they choose the scale; before, rows are standardised."""
+_CHOICE_GROWTH = 1.25
+_LEAST_PROBABILITY = 0.02
+"""Scales and spreads that are less probable do not count."""
 _PLACE_STEPS = (4, 15)
 """Fewest and most iterations for each answer, from the places before."""
 _PLACE_WORK = 50_000
@@ -73,6 +76,10 @@ class Model(ABC):
     def learn_anew(self, index: Ints, y: Vector, weight: Vector) -> None:
         """Fit to answers of which none was known before."""
         self.learn(index, y, weight)
+
+    def alternatives(self, index: Ints, y: Vector, weight: Vector) -> list[tuple[float, Model]]:
+        """Return models that the answers allow, each with its probability."""
+        return [(1.0, self)]
 
     @abstractmethod
     def margins(self, index: Ints) -> tuple[Vector, Vector]:
@@ -178,18 +185,38 @@ class MetricModel(Model):
         return LogisticPosterior.fit(A, y, weight, *self._prior(A.shape[1], spread), start)
 
     def learn(self, index: Ints, y: Vector, weight: Vector) -> None:
-        """Fit; at 20 answers and each time they have doubled, choose the scale and the spread."""
+        """Fit; from 20 answers on, choose scale and spread whenever there are a quarter more."""
         if len(index) >= self.next_choice:
-            self.next_choice = 2 * len(index)
-            fits = [
-                (self._fit(index, y, weight, scale, spread), scale, spread)
-                for scale in _SCALES
-                for spread in _SPREADS
-            ]
-            found = max(fits, key=lambda fit: fit[0].log_evidence)
-            self._posterior, self._scale, self._spread = found
+            self.next_choice = _CHOICE_GROWTH * len(index)
+            best = max(self._fits(index, y, weight), key=lambda fit: fit[0].log_evidence)
+            self._posterior, self._scale, self._spread = best
             return
         self._posterior = self._fit(index, y, weight, self._scale, self._spread)
+
+    def _fits(
+        self, index: Ints, y: Vector, weight: Vector
+    ) -> list[tuple[LogisticPosterior, str, float]]:
+        """Return the posterior for each scale and spread."""
+        return [
+            (self._fit(index, y, weight, scale, spread), scale, spread)
+            for scale in _SCALES
+            for spread in _SPREADS
+        ]
+
+    def alternatives(self, index: Ints, y: Vector, weight: Vector) -> list[tuple[float, Model]]:
+        """Return models of each scale and spread that the evidence does not rule out."""
+        if len(index) < _FEWEST_FOR_SCALE:
+            return [(1.0, self)]
+        fits = self._fits(index, y, weight)
+        share = softmax([posterior.log_evidence for posterior, _, _ in fits])
+        share[share < _LEAST_PROBABILITY] = 0.0
+        found: list[tuple[float, Model]] = []
+        for p, (posterior, scale, spread) in zip(share / share.sum(), fits, strict=True):
+            if p > 0:
+                other = self.fresh()
+                other._posterior, other._scale, other._spread = posterior, scale, spread
+                found.append((float(p), other))
+        return found
 
     @property
     def posterior(self) -> LogisticPosterior:

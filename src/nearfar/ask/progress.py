@@ -12,7 +12,8 @@ questions are equally hard.
 The expected gain of more answers needs none of them: the posterior after n chosen questions has the
 same mean on average, and a covariance that does not depend on the answers. With mean m and variance
 s^2 of a margin now, and t^2 after, the later mean is N(m, s^2 - t^2), and the expected agreement of
-the later prediction is the mean of Phi(|m'| ...) over it.
+the later prediction is the mean of Phi(|m'| ...) over it. The gain depends on the spread of the
+prior, which few answers do not determine: it is the mean over scales and spreads by their evidence.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import numpy as np
 
 from nearfar.ask.chooser import Chooser
 from nearfar.ask.information import answer_probability
+from nearfar.ask.models import Model
 from nearfar.ask.questions import RANDOM, REPEAT, Judgement, arrays
 from nearfar.evaluate.intervals import mean_interval
 from nearfar.typing import Ints, Vector
@@ -116,21 +118,26 @@ class Progress:
         """Whether it is worth stopping."""
         return self.agreement is not None and self.gain is not None and self.gain < WORTH
 
+    @property
+    def standing(self) -> str:
+        """How well the answers predict others, and what more of them would add."""
+        if self.agreement is None:
+            return "How well they predict each other is shown after some more."
+        n = self.agreement.n
+        line = f"They predict {self.agreement} of the answers to {n} random questions."
+        if self.gain is None:
+            return line
+        if self.enough:
+            return f"{line} Another {MORE} would hardly add to this: you can stop here."
+        points = round(100 * self.gain)
+        unit = "point" if points == 1 else "points"
+        return f"{line} Another {MORE} would add about {points} {unit}."
+
     def __str__(self) -> str:
         """Return one quiet line."""
         if self.n_answers == 0:
             return "No answers yet."
-        parts = [f"{self.n_answers} answer{'' if self.n_answers == 1 else 's'}"]
-        if self.agreement is None:
-            return f"{parts[0]}. How sure the result is will show after some more."
-        parts.append(f"agreement {self.agreement} on {self.agreement.n} random questions")
-        line = f"{', '.join(parts)}."
-        if self.gain is None:
-            return line
-        if self.enough:
-            points = f"{100 * max(self.gain, 0.0):.1f}"
-            return f"{line} Another {MORE} would add about {points} points: you can stop here."
-        return f"{line} Another {MORE} would add about {100 * self.gain:.0f} points."
+        return f"{self.n_answers} answer{'' if self.n_answers == 1 else 's'}. {self.standing}"
 
 
 def measure(chooser: Chooser, *, expect: bool = True) -> Progress:
@@ -233,13 +240,22 @@ def _repeats(judged: Sequence[Judgement]) -> list[tuple[str, str, float]]:
 def expected_gain(chooser: Chooser, n: int = MORE) -> float:
     """Return by how much agreement on random questions is expected to rise with n answers."""
     chooser.learn()
-    random = np.random.default_rng(0)
-    now = later = chooser.model
+    later, asked = chooser.model, []
     for _ in range(math.ceil(n / _ROUND)):
         candidates = chooser.candidates()
         best = np.argsort(-chooser.scores(later, candidates), kind="stable")[:_ROUND]
         later = later.pending(candidates[best])
-    targets = _some(chooser, random)
+        asked.append(candidates[best])
+    targets = _some(chooser, np.random.default_rng(0))
+    known = arrays(chooser.judgements, chooser.width, chooser.weights)
+    return sum(
+        p * _gain(model, model.pending(np.vstack(asked)), targets)
+        for p, model in chooser.model.alternatives(*known)
+    )
+
+
+def _gain(now: Model, later: Model, targets: Ints) -> float:
+    """Return the expected rise in agreement on questions from one model to the other."""
     m, s2 = now.margins(targets)
     t2 = np.minimum(later.margins(targets)[1], s2)
     nodes, weights = np.polynomial.hermite_e.hermegauss(15)
