@@ -15,7 +15,7 @@ needed are those after which mean agreement over runs of chosen questions first 
 questions at the end.
 
 At the same points, the chooser says what gain it expects of the next answers, which
-`benchmarks/expected_answers.py` compares with the gain there is.
+`benchmarks/expected_gain.py` compares with the gain there is.
 
     python benchmarks/ask.py [--toy] [--show] [--resume] [--collection NAME]
 

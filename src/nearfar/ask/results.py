@@ -36,7 +36,7 @@ def results_page(collection: Collection) -> str:
         title=f"{name}: answers so far",
         subject=f"{progress.n_answers} answers about {len(collection.objects)} objects",
         headlines=[],
-        reason=progress.standing,
+        reason=str(progress),
         notes=[],
         sections=sections,
     )
