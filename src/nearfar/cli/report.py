@@ -128,6 +128,7 @@ def _study(
         random_state=seed,
         notes=() if rows.columns is None else [("Columns", str(rows.columns))],
         findings=tuple(kept_notes()),
+        row_numbers=rows.places,
         **subject,
     )
 

@@ -86,6 +86,8 @@ class Study:
     rows_code : str or None, optional
         Python code that reads X; without it, X is what the reader has. A table is indexed by
         ``[names]``, the names of the features. None says that a few lines cannot read the rows.
+    row_numbers : array of shape (n_samples,), optional
+        Number of each row in its file; by default its number in X.
     """
 
     name: str
@@ -112,6 +114,7 @@ class Study:
     findings: Sequence[Note] = ()
     source: str = ""
     rows_code: str | None = ""
+    row_numbers: Ints | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "written", self.written or self.method)
@@ -153,14 +156,16 @@ class Study:
 
     def row_name(self, row: int | np.integer[Any]) -> str:
         """Return the id of a row, or its number."""
-        return str(row) if self.ids is None else self.ids[int(row)]
+        if self.ids is not None:
+            return self.ids[int(row)]
+        return str(row if self.row_numbers is None else self.row_numbers[row])
 
     def row_title(self, row: int) -> str:
         """Return the text of a row, its id, or its number; and its class."""
         if self.texts is not None:
             name = shortened(self.texts[row])
         else:
-            name = f"row {row}" if self.ids is None else self.ids[row]
+            name = f"row {self.row_name(row)}" if self.ids is None else self.row_name(row)
         return name if self.labels is None else f"{name} [{self.labels[row]}]"
 
     @property
