@@ -16,12 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from ask import AHEAD, stored
-
-__all__ = ["stored", "table"]
+import protocol
 
 HEADS = ["collection", "after", "checkpoints", "expected", "there was", "standard error"]
 Row = dict[str, Any]
+
+
+def stored() -> list[Row]:
+    """Return the raw results of `benchmarks/ask.py`."""
+    return protocol.stored("ask")
 
 
 def gains(rows: list[Row], name: str) -> list[tuple[int, int, float, float]]:
@@ -32,7 +35,7 @@ def gains(rows: list[Row], name: str) -> list[tuple[int, int, float, float]]:
             continue
         agreement = {n: given for n, _, given in row["curve"]}
         for n, expected in row["expected_gains"]:
-            later = agreement.get(n + AHEAD[name])
+            later = agreement.get(n + row["expected_gains"][0][0])
             if later is not None:
                 found.append((row["seed"], n, expected, later - agreement[n]))
     return found
@@ -41,7 +44,7 @@ def gains(rows: list[Row], name: str) -> list[tuple[int, int, float, float]]:
 def table(rows: list[Row]) -> str:
     """Return the figures in Markdown, for the first half of the checkpoints and the second."""
     lines = [f"| {' | '.join(HEADS)} |", "|" + " --- |" * len(HEADS)]
-    for name in AHEAD:
+    for name in dict.fromkeys(row["collection"] for row in rows):
         found = np.array(gains(rows, name))
         if not len(found):
             continue

@@ -326,10 +326,8 @@ class PlaceModel(Model):
         both = np.vstack([index, index[:, [0, 2, 1]]])
         w = np.concatenate([weight * y, weight * (1 - y)])
         known = Triplets(both[w > 0], w[w > 0])
-        settings = OrdinalEmbedding(
-            self.n_components, loss="crowd_kernel", mu=_MU, penalty=_PLACE_PENALTY
-        )
-        return OrdinalProblem.of(known, self.n_objects, settings)
+        settings = OrdinalEmbedding(self.n_components, loss="crowd_kernel", mu=_MU)
+        return OrdinalProblem.of(known, self.n_objects, settings, _PLACE_PENALTY)
 
     def _move(self, found: Matrix, index: Ints, weight: Vector) -> None:
         asked = np.flatnonzero(np.bincount(index.ravel(), minlength=self.n_objects))

@@ -12,8 +12,9 @@ questions are equally hard.
 The expected gain of more answers needs none of them: the posterior after n chosen questions has the
 same mean on average, and a covariance that does not depend on the answers. With mean m and variance
 s^2 of a margin now, and t^2 after, the later mean is N(m, s^2 - t^2), and the expected agreement of
-the later prediction is the mean of Phi(|m'| ...) over it. The gain depends on the spread of the
-prior, which few answers do not determine: it is the mean over scales and spreads by their evidence.
+the later prediction is the mean of Phi(|m'| ...) over it. The gain depends on the scale and on the
+spread of the prior, which few answers do not determine: it is the mean over these by their
+evidence, each time over the agreement of today's predictions.
 """
 
 from __future__ import annotations
@@ -248,20 +249,21 @@ def expected_gain(chooser: Chooser, n: int = MORE) -> float:
         asked.append(candidates[best])
     targets = _some(chooser, np.random.default_rng(0))
     known = arrays(chooser.judgements, chooser.width, chooser.weights)
+    sides = np.sign(chooser.model.margins(targets)[0])
     return sum(
-        p * _gain(model, model.pending(np.vstack(asked)), targets)
+        p * _gain(model, model.pending(np.vstack(asked)), targets, sides)
         for p, model in chooser.model.alternatives(*known)
     )
 
 
-def _gain(now: Model, later: Model, targets: Ints) -> float:
-    """Return the expected rise in agreement on questions from one model to the other."""
+def _gain(now: Model, later: Model, targets: Ints, sides: Vector) -> float:
+    """Return the expected rise in agreement from predicted sides to those of a later model."""
     m, s2 = now.margins(targets)
     t2 = np.minimum(later.margins(targets)[1], s2)
     nodes, weights = np.polynomial.hermite_e.hermegauss(15)
     means = m[:, None] + np.sqrt(s2 - t2)[:, None] * nodes
     after = answer_probability(np.abs(means), t2[:, None]) @ (weights / weights.sum())
-    return float(np.mean(after - answer_probability(np.abs(m), s2)))
+    return float(np.mean(after - answer_probability(sides * m, s2)))
 
 
 def people(chooser: Chooser) -> list[Person]:
