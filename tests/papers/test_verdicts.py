@@ -162,6 +162,19 @@ def test_the_reading_with_agreeing_baselines_is_chosen():
     assert {each.reading for each in best.values()} == {"B2"}
 
 
+def test_one_reading_of_a_paper_explains_most():
+    values = np.tile([2.0, 3.2], 5)
+    first = row(AGREES, np.full(10, 2.26), np.full(10, 9.0))
+    later = row(AGREES, np.full(10, 2.26), values)
+    found = first | {
+        (cell, "B2", variant): replace(each, reading="B2")
+        for (cell, _, variant), each in later.items()
+    }
+    key = ("boostmetric/T1/Wine/BoostMetric", "paper")
+    assert verdicts.chosen(found)[key].word == "worse"
+    assert verdicts.explaining(found)[key].word == "reproduced"
+
+
 def test_orders_are_paired_by_split():
     rng = np.random.default_rng(0)
     base = rng.normal(20, 5, 10)
