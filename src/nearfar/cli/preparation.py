@@ -31,6 +31,7 @@ from nearfar.cli.tables import (
 )
 from nearfar.cli.terminal import note
 from nearfar.columns import Columns
+from nearfar.columns.examples import ColumnExample, column_examples
 from nearfar.columns.guess import IDS, numbers_like_ids
 from nearfar.columns.leakage import leaking_columns
 from nearfar.metrics.metric import Metric
@@ -211,7 +212,9 @@ def _fitted(
     except ValueError as error:
         remedy = f" {_REMEDY[impute]}" if str(error).startswith("Column ") else ""
         raise UserError(f"{path}: {error}{remedy}") from error
-    note(f"took {columns.summary}. Change this with --numeric, --categorical, --text, --drop.")
+    more = " See all with `nearfar show METRIC --columns`." if columns.summary_is_short else ""
+    change = "Change this with --numeric, --categorical, --text, --drop."
+    note(f"took {columns.summary}. {change}{more}")
     if columns.conversions:
         note(f"{columns.conversions}.")
     return Prepared(X, frame.select(others), columns.feature_names, columns, places)
@@ -231,6 +234,17 @@ def _labelled(path: Path, found: Prepared, label: str | None) -> Prepared:
 def _places(known: pl.Series) -> Ints | None:
     """Return the numbers of the rows that are kept; None if all are."""
     return None if known.all() else np.flatnonzero(known.to_numpy())
+
+
+def read_examples(path: Path, columns: Columns | None) -> list[ColumnExample]:
+    """Return what the columns of a table became, with examples from its first rows."""
+    if columns is None:
+        return []
+    used = columns.names
+    rest = tuple(name for name in column_names(path) if name not in used)
+    with open_table(path, ColumnChoice(used, rest)) as table:
+        batch = next(table.batches(), None)
+    return [] if batch is None else column_examples(columns, polars_frame(batch.others))
 
 
 def warn_of_leakage(found: Prepared, labels: NDArray[Any]) -> None:
