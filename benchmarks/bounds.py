@@ -353,8 +353,7 @@ def read(path: Path) -> list[Row]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--toy", action="store_true", help="a small run that shows it works")
-    default = Path(__file__).parent / "results" / "bounds.jsonl"
-    parser.add_argument("--out", type=Path, default=default, help="where results go")
+    parser.add_argument("--out", type=Path, help="where results go, if not to results/bounds.jsonl")
     parser.add_argument("--against", type=Path, nargs="+", default=[], help="files to compare with")
     arguments = parser.parse_args()
     if len(arguments.against) > 2:
@@ -373,8 +372,10 @@ def main() -> None:
         warnings.simplefilter("ignore")
         rows = measure_all(middles, (1, 1.5) if toy else (0.5, 1, 2), how)
     rows.insert(0, description(toy))
-    arguments.out.parent.mkdir(exist_ok=True)
-    arguments.out.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    folder = Path(__file__).parent / "results"
+    out = arguments.out or folder / ("bounds_toy.jsonl" if toy else "bounds.jsonl")
+    out.parent.mkdir(exist_ok=True)
+    out.write_text("".join(json.dumps(row) + "\n" for row in rows))
     if old:
         print(compared(old[0], rows))
 

@@ -6,7 +6,7 @@ alternating. --source CHECKOUT/src runs AutoMetric and the boosting learners of 
 too, alternating with this one. Run it while nothing else runs.
 
 Raw results are appended to results/default_times.jsonl, with commit, machine and parameters. --show
-prints the tables in docs/untuned.md from what is there.
+prints the tables in docs/reference/untuned.md from what is there.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ import numpy as np
 from sklearn.datasets import make_classification
 from sklearn.decomposition import PCA
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
+from threadpoolctl import threadpool_limits
 
 import nearfar
 from nearfar.learners.selection.auto import known_learners
@@ -109,6 +110,7 @@ def busy_processes(number: int) -> Iterator[None]:
 
 
 def _work() -> None:
+    threadpool_limits(1)
     A = np.random.RandomState(0).standard_normal((300, 300))
     while True:
         A = np.tanh(A @ A)

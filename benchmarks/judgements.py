@@ -9,6 +9,7 @@ probability that a similar pair is nearer than a dissimilar one.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 import warnings
 from typing import Any
@@ -20,9 +21,15 @@ from sklearn.metrics import roc_auc_score
 from nearfar import AutoMetric, Metric, Pairs, Triplets, datasets
 from nearfar.evaluate import triplet_accuracy
 from nearfar.learners.selection.auto import known_learners
-from protocol import Array, load, record
+from protocol import Array, commit, load, record
+from protocol import stored as read
 
-TABLES = ("zappos_triplets", "alien_eggs_triplets", "letter", "orl_32x32")
+TABLES = {
+    "zappos_triplets": "triplets of 85 shoes, unseen anchors",
+    "alien_eggs_triplets": "triplets of 300 egg shapes, one feature",
+    "letter": "pairs of letters, unseen classes (AUC)",
+    "orl_32x32": "pairs of faces, unseen persons (AUC)",
+}
 MOST_TRIPLETS = 20_000
 MOST_COMPONENTS = 60
 
@@ -66,14 +73,14 @@ def accuracy(metric: Metric, X: Array, held_out: Triplets | Pairs) -> float:
     return float(roc_auc_score(held_out.similar, -distances))
 
 
-def measure(table: str, seed: int, arguments: argparse.Namespace) -> list[dict[str, Any]]:
+def measure(name: str, seed: int, arguments: argparse.Namespace) -> list[dict[str, Any]]:
     """Run every learner on one table."""
-    judged = triplets if table.endswith("triplets") else pairs
-    X, known, held_out = judged(table, seed)
+    judged = triplets if name.endswith("triplets") else pairs
+    X, known, held_out = judged(name, seed)
     kind = "triplets" if isinstance(known, Triplets) else "pairs"
     learners: dict[str, Any] = {"Euclidean": None}
     learners |= {name: cls() for name, cls in known_learners().items() if kind in cls.supervision}
-    learners["AutoMetric"] = AutoMetric(budget=arguments.budget)
+    learners["AutoMetric"] = AutoMetric(budget=3.0) if arguments.toy else AutoMetric()
     if arguments.toy:
         learners = {name: learners[name] for name in ("Euclidean", "LSML", "AutoMetric")}
     rows: list[dict[str, Any]] = []
@@ -82,43 +89,55 @@ def measure(table: str, seed: int, arguments: argparse.Namespace) -> list[dict[s
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             metric = learner.fit(X, known).metric_ if learner else Metric(np.eye(X.shape[1]))
-        row = {"table": table, "seed": seed, "method": method, "cpu": time.process_time() - cpu}
-        rows.append(row | {"accuracy": accuracy(metric, X, held_out)})
+        row = {"table": name, "seed": seed, "method": method, "cpu": time.process_time() - cpu}
+        parameters = learner.get_params() if learner else {}
+        rows.append(
+            row
+            | {
+                "accuracy": accuracy(metric, X, held_out),
+                "parameters": {key: repr(value) for key, value in parameters.items()},
+                "commit": commit(),
+            }
+        )
+        print(rows[-1], file=sys.stderr, flush=True)
     return rows
 
 
-def show(rows: list[dict[str, Any]]) -> None:
+def stored() -> list[dict[str, Any]]:
+    """Return the raw results."""
+    return read("judgements")
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return means over the splits in Markdown: percent, and CPU seconds."""
     tables = list(dict.fromkeys(row["table"] for row in rows))
-    print("accuracy on held-out judgements (%), CPU seconds\n")
-    print(f"{'':20s}" + "".join(f"{table:>24s}" for table in tables))
+    lines = ["| % right, CPU seconds | " + " | ".join(TABLES[each] for each in tables) + " |"]
+    lines.append("| --- |" + " --- |" * len(tables))
     for method in dict.fromkeys(row["method"] for row in rows):
-        line = f"{method:20s}"
-        for table in tables:
-            mine = [r for r in rows if (r["method"], r["table"]) == (method, table)]
-            if mine:
-                mean, cpu = (np.mean([row[key] for row in mine]) for key in ("accuracy", "cpu"))
-                line += f"{100 * mean:15.2f} {cpu:7.1f}s"
-            else:
-                line += f"{'':24s}"
-        print(line)
+        cells = []
+        for each in tables:
+            mine = [r for r in rows if (r["method"], r["table"]) == (method, each)]
+            means = [np.mean([row[key] for row in mine]) for key in ("accuracy", "cpu") if mine]
+            cells.append(f"{100 * means[0]:.1f}, {means[1]:.1f} s" if mine else "")
+        lines.append(f"| {method} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--toy", action="store_true", help="egg shapes only, few learners")
-    parser.add_argument("--splits", type=int, default=5)
-    parser.add_argument("--budget", type=float, default=60.0, help="seconds for AutoMetric")
+    parser.add_argument("--splits", type=int, default=3)
     arguments = parser.parse_args()
-    tables: tuple[str, ...] = TABLES
+    tables = list(TABLES)
     if arguments.toy:
-        arguments.splits, arguments.budget, tables = 1, 3.0, ("alien_eggs_triplets",)
+        arguments.splits, tables = 1, ["alien_eggs_triplets"]
     rows = []
-    for table in tables:
+    for name in tables:
         for seed in range(arguments.splits):
-            rows += measure(table, seed, arguments)
+            rows += measure(name, seed, arguments)
     if not arguments.toy:
         record("judgements", rows)
-    show(rows)
+    print(table(rows))
 
 
 if __name__ == "__main__":

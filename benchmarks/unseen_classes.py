@@ -25,14 +25,17 @@ from nearfar.evaluate import average_precision_at_r
 from nearfar.learners.scaler import Scaler
 from nearfar.learners.selection.auto import known_learners
 from nearfar.learners.selection.scale import choose_scale
-from protocol import Array, load, record
+from protocol import Array, commit, load, record
+from protocol import stored as read
 
 TABLES = {"letter": 60, "orl_32x32": 10, "clinc150_emb256": 20}
 """Rows of each class."""
 
 NOTHING = "nothing"
-LEFT_OUT = ("AutoMetric", "MLKR", "MixtureNCA", "PSDBoost")
-"""Has other candidates, learns from numbers, learns several metrics, takes minutes."""
+BY_DEFAULT = ", by default"
+_CLEAR = 0.01
+LEFT_OUT = ("AutoMetric", "MLKR", "MixtureNCA")
+"""Has other candidates, learns from numbers, learns several metrics."""
 
 
 def halves(name: str, seed: int, most_classes: int | None) -> tuple[Array, Array, Array, Array]:
@@ -47,7 +50,7 @@ def halves(name: str, seed: int, most_classes: int | None) -> tuple[Array, Array
     return X[rows[seen]], y[rows[seen]], X[rows[~seen]], y[rows[~seen]]
 
 
-def learners(budget: float) -> dict[str, Any]:
+def learners() -> dict[str, Any]:
     """Every learner with its defaults, and validated on classes."""
     found: dict[str, Any] = {}
     for name, cls in known_learners().items():
@@ -56,10 +59,10 @@ def learners(budget: float) -> dict[str, Any]:
         learner = cls()
         if "random_state" in learner.get_params():
             learner.set_params(random_state=0)
-        found[f"{name}, by default"] = learner
+        found[name + BY_DEFAULT] = learner
         found[name] = clone(learner).set_params(validation="classes", validation_fraction=0.2)
-    found["AutoMetric, by default"] = AutoMetric(budget=budget)
-    found["AutoMetric"] = AutoMetric(validation="classes", budget=budget)
+    found["AutoMetric" + BY_DEFAULT] = AutoMetric()
+    found["AutoMetric"] = AutoMetric(validation="classes")
     return found
 
 
@@ -81,11 +84,11 @@ def doing_nothing(X: Array, y: Array) -> Metric:
     ).euclidean
 
 
-def measure(table: str, seed: int, arguments: argparse.Namespace) -> list[dict[str, Any]]:
+def measure(name: str, seed: int, arguments: argparse.Namespace) -> list[dict[str, Any]]:
     """Run every learner on one table."""
-    X, y, X_new, y_new = halves(table, seed, 8 if arguments.toy else None)
+    X, y, X_new, y_new = halves(name, seed, 8 if arguments.toy else None)
     rows: list[dict[str, Any]] = []
-    chosen = learners(arguments.budget)
+    chosen = learners()
     if arguments.toy:
         chosen = {name: chosen[name] for name in ("RCA", "BoostMetric", "AutoMetric")}
     reference = None
@@ -96,7 +99,7 @@ def measure(table: str, seed: int, arguments: argparse.Namespace) -> list[dict[s
                 warnings.simplefilter("ignore")
                 metric = learner.fit(X, y).metric_ if learner else doing_nothing(X, y)
         except ValueError as error:
-            print(f"{table}, {method}: {error}")
+            print(f"{name}, {method}: {error}")
             continue
         cpu = time.process_time() - cpu
         recall, ranked = ranking(metric, X_new, np.unique(y_new, return_inverse=True)[1])
@@ -104,51 +107,70 @@ def measure(table: str, seed: int, arguments: argparse.Namespace) -> list[dict[s
         differences = ranked - reference
         rows.append(
             {
-                "table": table,
+                "table": name,
                 "seed": seed,
                 "method": method,
                 "recall": float(recall.mean()),
                 "map": float(ranked.mean()),
                 "p": float(ttest_1samp(differences, 0.0).pvalue) if differences.any() else 1.0,
                 "cpu": cpu,
+                "parameters": {
+                    key: repr(value)
+                    for key, value in (learner.get_params() if learner else {}).items()
+                },
+                "commit": commit(),
             }
         )
         print(rows[-1], file=sys.stderr, flush=True)
     return rows
 
 
-def show(rows: list[dict[str, Any]]) -> None:
-    tables = list(dict.fromkeys(row["table"] for row in rows))
+def stored() -> list[dict[str, Any]]:
+    """Return the raw results."""
+    return read("unseen_classes")
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return means over the halves in Markdown: by default, and validated on classes."""
     nothing = {(r["table"], r["seed"]): r["map"] for r in rows if r["method"] == NOTHING}
-    print("recall@1 (%) and MAP@R of rows of unseen classes\n")
-    print(f"{'':28s}" + "".join(f"{table:>22s}" for table in tables) + "   worse  better")
-    for method in dict.fromkeys(row["method"] for row in rows):
-        line = f"{method:28s}"
-        own = [row for row in rows if row["method"] == method]
-        for table in tables:
-            mine = [row for row in own if row["table"] == table]
-            means = [np.mean([row[key] for row in mine]) for key in ("recall", "map", "cpu")]
-            line += f"{100 * means[0]:8.1f} {means[1]:6.3f} {means[2]:5.1f}s"
-        signs = [np.sign(r["map"] - nothing[r["table"], r["seed"]]) * (r["p"] < 0.01) for r in own]
-        print(f"{line} {signs.count(-1.0):7d} {signs.count(1.0):7d}")
+    tables = list(dict.fromkeys(row["table"] for row in rows))
+
+    def mean(method: str, name: str) -> str:
+        own = [r["map"] for r in rows if (r["method"], r["table"]) == (method, name)]
+        return f"{np.mean(own):.3f}" if own else ""
+
+    def signs(method: str) -> str:
+        own = [r for r in rows if r["method"] == method and r["p"] < _CLEAR]
+        gains = [r["map"] > nothing[r["table"], r["seed"]] for r in own]
+        return f"{gains.count(True)} / {gains.count(False)}"
+
+    heads = [f"{each}: {mean(NOTHING, each)}" for each in tables]
+    lines = ["| MAP@R | " + " | ".join(heads) + " | better / worse, rows | classes |"]
+    lines.append("| --- |" + " --- |" * (len(tables) + 2))
+    methods = dict.fromkeys(r["method"].removesuffix(BY_DEFAULT) for r in rows)
+    for method in methods:
+        if method != NOTHING:
+            cells = [f"{mean(method + BY_DEFAULT, t)} / {mean(method, t)}" for t in tables]
+            cells += [signs(method + BY_DEFAULT), signs(method)]
+            lines.append(f"| {method} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--toy", action="store_true", help="few classes, few learners")
     parser.add_argument("--splits", type=int, default=3)
-    parser.add_argument("--budget", type=float, default=60.0, help="seconds for AutoMetric")
     parser.add_argument("--tables", nargs="*", default=list(TABLES))
     arguments = parser.parse_args()
     if arguments.toy:
-        arguments.splits, arguments.budget, arguments.tables = 1, 5.0, ["letter"]
+        arguments.splits, arguments.tables = 1, ["letter"]
     rows = []
-    for table in arguments.tables:
+    for name in arguments.tables:
         for seed in range(arguments.splits):
-            rows += measure(table, seed, arguments)
+            rows += measure(name, seed, arguments)
     if not arguments.toy:
         record("unseen_classes", rows)
-    show(rows)
+    print(table(rows))
 
 
 if __name__ == "__main__":

@@ -33,6 +33,8 @@ from papers.task import Array, Task
 FOLDER = Path(__file__).parent / "results"
 MOST_LABELS = 2000
 """Predicted labels of more test rows are not kept, only how many are wrong."""
+VOTE = "the nearest of equally common labels"
+"""How several neighbours decide, see `papers.methods.vote`; it is among a task's settings."""
 RUNS_WITH_LABELS = 10
 """Later runs keep no predicted labels."""
 
@@ -62,6 +64,8 @@ def code_digest(method: str, chooses: bool = False) -> str:
 
 def described(task: Task) -> Line:
     """Return all that a result of the task depends on, but for machine and versions."""
+    votes = task.n_neighbors > 1 and task.measure in ("error", "accuracy", "least error")
+    rule = {"vote": VOTE} if votes and not task.method.startswith("SVM") else {}
     return {
         "cell": task.cell,
         "reading": task.reading,
@@ -73,6 +77,7 @@ def described(task: Task) -> Line:
         "method": task.method,
         "parameters": all_parameters(task.method, task.parameters),
         "code": code_digest(task.method, task.variant == "default"),
+        **rule,
     }
 
 

@@ -215,7 +215,8 @@ class Task:
         Name in `methods`.
     parameters : mapping of str to object
         Of the method, beyond its defaults.
-    measure : {"error", "accuracy", "triplets", "seconds"}
+    measure : {"error", "least error", "accuracy", "triplets", "seconds"}
+        "least error" is that of the iteration with the fewest wrong test rows.
     n_neighbors : int
     """
 

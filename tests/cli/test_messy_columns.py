@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -151,10 +152,34 @@ class TestRowsWithoutLabel:
         )
         assert found == expected
 
+    def test_evaluate_with_another_word(self, gaps, run, document):
+        words = pl.col("y").replace({"NA": "unknown", "?": "Not recorded"})
+        gaps.with_columns(words).write_csv("words.csv")
+        arguments = ["evaluate", "metric.safetensors"]
+        result = run(*arguments, "words.csv", *self.OPTIONS)
+        assert self.NOTE.replace("'?', 'NA'", "'Not recorded', 'unknown'") in result.stderr
+        found = document(*arguments, "words.csv", *self.OPTIONS)
+        assert found == document(*arguments, "whole.csv", *self.OPTIONS)
+
+    def test_words_that_are_classes(self, folder):
+        Path("t.csv").write_text("x,y\n1,none\n2,-\n3,+\n4,nd\n")
+        rows = read_rows("t.csv", label="y", skip_unlabelled=True)
+        assert rows.y.tolist() == ["none", "-", "+", "nd"]
+
+    def test_pairs_need_all_labels(self, gaps, fail):
+        line = fail("verify", "metric.safetensors", "gaps.csv", "pairs.csv", *self.OPTIONS)
+        assert "3 rows of gaps.csv have no label in column y." in line
+
+    def test_a_report_has_the_numbers_of_the_file(self, gaps, run):
+        options = ["--label", "y", "--method", "lda", "--folds", 2]
+        run("report", "gaps.csv", *options, "--drop", "name", "--out", "r.html")
+        run("report", "gaps.csv", *options, "--id", "name", "--out", "n.html")
+        numbers = re.findall(r"\brow (\d+) \[", Path("r.html").read_text())
+        names = re.findall(r"\bn(\d+) \[", Path("n.html").read_text())
+        assert numbers
+        assert numbers == names
+
     def test_neighbors_keep_their_numbers(self, gaps, run, document):
-        pl.read_csv("gaps.csv").with_columns(
-            y=pl.when(pl.col("y").is_in(["NA", "?"])).then(None).otherwise("y")
-        ).write_csv("gaps.csv")
         found = document("neighbors", "metric.safetensors", "gaps.csv", "--label", "y", "--row", 1)
         assert [line["query"] for line in found] == [1] * 5
         assert {line["label"] for line in found} <= {"", "0"}

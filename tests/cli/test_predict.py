@@ -191,3 +191,30 @@ def test_more_errors(fail, run, split, iris):
 def test_training_rows_as_new_rows_are_noted(run, split):
     result = run("predict", "metric.safetensors", "train.csv", "train.csv", *OPTIONS)
     assert "each finds itself" in result.stderr
+
+
+@pytest.fixture
+def gaps(split):
+    """Training rows of which the first five have no label, written in five ways."""
+    train = pl.read_csv("train.csv")
+    blanks = pl.Series("species", ["", "?", "NA", "n/a", "unknown", *train["species"][5:]])
+    train.with_columns(blanks).write_csv("gaps.csv")
+    train[5:].write_csv("rest.csv")
+
+
+def test_training_rows_without_a_label_do_not_vote(run, document, gaps):
+    paths = "metric.safetensors", "gaps.csv", "new.csv"
+    result = run("predict", *paths, *OPTIONS)
+    assert "left out 5 rows without a label in column species (such as '?', 'NA'" in result.stderr
+    assert "counts as a class" not in result.stderr
+    found = document("predict", *paths, *OPTIONS)
+    assert found == document("predict", "metric.safetensors", "rest.csv", "new.csv", *OPTIONS)
+
+
+def test_neighbours_have_their_numbers_in_the_file(document, gaps):
+    label = ["--label", "species", "--drop", "name"]
+    names = pl.read_csv("gaps.csv")["name"]
+    paths = "metric.safetensors", "gaps.csv", "new.csv"
+    by_number = document("predict", *paths, *label)
+    by_name = document("predict", *paths, *OPTIONS)
+    assert [names[row["neighbor_1"]] for row in by_number] == [r["neighbor_1"] for r in by_name]

@@ -107,7 +107,7 @@ ERRORS = {
     "bytes as labels": ("bytes.parquet", {"label": "y"}, "Column y has Binary; labels must be"),
     "JSON": ("junk.jsonl", {"label": "y"}, "cannot be read"),
     "not gzip": ("junk.csv.gz", {"label": "y"}, "cannot be read"),
-    "missing labels": ("nolabel.csv", {"label": "y"}, "1 rows .* have no label"),
+    "missing labels": ("nolabel.csv", {"label": "y"}, "1 row .* has no label"),
     "only labels": ("only.csv", {"label": "y"}, "no columns left"),
     "one class": ("one.csv", {"label": "y"}, "two classes"),
     "empty file": ("empty.csv", {"label": "y"}, "no header"),

@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import datetime
+
 import numpy as np
+import polars as pl
 import pytest
 
 from nearfar import GatedMetric, MaxMarginMetric, Metric
+from nearfar.cli.row_input import read_rows
+from nearfar.metrics.importance import column_shares, feature_importances
 
 
 def test_a_metric(document):
@@ -34,7 +39,77 @@ def test_units_do_not_matter(document, run, folder):
     assert "shares depend" not in run("show", "rows.safetensors").stderr
 
 
+@pytest.fixture
+def dated(run):
+    """A metric of LDA with a column that matters, and a date whose year and days are collinear."""
+    rng = np.random.default_rng(0)
+    y = np.arange(240) % 2
+    first, days = datetime.date(2018, 1, 1), rng.integers(2500, size=240).tolist()
+    table = pl.DataFrame(
+        {
+            "size": y + rng.normal(0, 0.4, 240),
+            "weight": rng.normal(0, 1, 240),
+            "hired": [first + datetime.timedelta(days=day) for day in days],
+            "plan": rng.choice(["basic", "pro", "team"], 240),
+            "kind": np.array(["a", "b"])[y],
+        }
+    )
+    table.write_csv("staff.csv")
+    run("learn", "staff.csv", "--label", "kind", "--method", "lda", "--no-comparison")
+    return Metric.load("staff.safetensors")
+
+
+def test_columns_are_ordered_as_in_a_report(dated, document, run):
+    found = document("show", "staff.safetensors")["metrics"][0]
+    X = read_rows("staff.csv", metric=dated).X
+    names, shares = column_shares(feature_importances(dated, X), dated.columns.sources)
+    order = np.argsort(-np.abs(shares))
+    assert list(found["columns"]) == [names[j] for j in order]
+    assert list(found["columns"].values()) == pytest.approx(shares[order])
+    assert names[order[0]] == "size"
+    assert found["correlations"]
+    result = run("show", "staff.safetensors")
+    table = result.stdout.partition("Leading")[0]
+    assert "plan=" not in table
+    assert "hired (" not in table
+    assert "correlations" not in result.stderr
+
+
+def test_directions_have_one_loading_for_a_column(dated, document, run):
+    (direction,) = document("show", "staff.safetensors")["metrics"][0]["directions"]
+    assert set(direction["loadings"]) == {"size", "weight", "hired", "plan"}
+    assert direction["loadings"]["size"] > 0.9
+    by_spread = Metric.load("staff.safetensors")
+    by_spread.save("old", metadata={"feature_spreads": str([1.0] * by_spread.n_features)})
+    assert "if columns correlate, believe the report" in run("show", "old").stderr
+
+
+def test_what_columns_became(dated, document, run, fail):
+    found = document("show", "staff.safetensors", "--columns")
+    assert [each["column"] for each in found] == ["size", "weight", "hired", "plan"]
+    assert found[3]["taken_as"] == "category, 3 levels"
+    assert "category, 3 levels" in run("show", "staff.safetensors", "--columns").stdout
+    assert "number" in run("show", "metric.safetensors", "--columns").stdout
+    assert "the rows were an array" in fail("show", "gated.safetensors", "--columns")
+
+
+def test_many_columns_are_listed_elsewhere(run, iris):
+    table = pl.DataFrame(np.hstack([iris[0]] * 3), schema=list("abcdefghijkl"))
+    table.with_columns(species=pl.Series(iris[1]), plan=pl.Series(["x", "y"] * 75)).write_csv(
+        "wide.csv"
+    )
+    arguments = ["wide.csv", "--label", "species", "--method", "lda", "--no-comparison"]
+    note = run("learn", *arguments).stderr
+    assert "and 4 more as numbers" in note
+    assert "See all with `nearfar show METRIC --columns`." in note
+    few = run("learn", *arguments, "--drop", "a,b,c,d").stderr
+    assert "show METRIC" not in few
+
+
 def test_damaged_entries(fail):
+    for text in ("[]", "[{}]", '[{"shares": [1], "directions": []}]', "[3]", "[[1, 2]]", "{}"):
+        Metric.identity(2).save("bad", metadata={"importance": text})
+        assert "damaged entry 'importance'" in fail("show", "bad")
     nested = "[" * 10**5 + "]" * 10**5
     for text in ("[1", '"a"', nested, "[-1, 1]", "[NaN, 1]", '["a", 1]', "[[1], 1]", "[1e300, 1]"):
         Metric.identity(2).save("bad", metadata={"feature_spreads": text})

@@ -264,3 +264,16 @@ class TestBounds:
     def test_what_is_stored_is_short(self):
         cells = objects([*map(str, range(100)), *["x" * 10**5] * 3])
         assert sum(map(len, survey(cells).notation.gaps)) <= 40
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["98.6 °C", "37 °C", "100.6 °F"], "'100.6 °F' is 38.11 °C"),
+        (["1:49"] * 3, "'1:49' is 1.817"),
+        (["12k"] * 3, "'12k' is 12000"),
+        (["€1,766.29"] * 3, "'€1,766.29' is 1766.29"),
+    ],
+)
+def test_examples_have_few_digits(cells, expected):
+    assert str(survey(np.array(cells, dtype=object)).notation) == expected

@@ -233,6 +233,14 @@ def test_constraints_without_vectors_say_what_to_do(given):
                 learner.fit(*arguments)
 
 
+@pytest.mark.parametrize(
+    ("columns", "message"), [(2, r"Give Pairs\(y"), (3, r"Give Triplets\(y\)"), (4, "quadruplets")]
+)
+def test_an_index_in_place_of_labels_is_told_from_them(columns, message):
+    with pytest.raises(ValueError, match=message):
+        Supervision.of(np.arange(6 * columns).reshape(6, columns), 6)
+
+
 def judged_by_four(kind, rng):
     index = np.array([rng.choice(20, 3, replace=False) for _ in range(120)])
     raters = np.array(["Ann", "Ben", "Cem", "Dee"])[np.arange(120) % 4]

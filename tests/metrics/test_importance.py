@@ -158,3 +158,22 @@ class TestSpreads:
             feature_importances(Metric.identity(2), spreads=spreads)
         with pytest.raises(ValueError, match="not both"):
             leading_directions(Metric.identity(2), np.eye(2), spreads=[1.0, 1.0])
+
+
+def test_loadings_of_columns():
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(50, 3))
+    points[:, 2] = points[:, 1] + 0.01 * rng.normal(size=50)
+    metric = Metric([[1.0, 40.0, -40.0]], ["a", "b", "c"])
+    (alone,) = leading_directions(metric, points)
+    assert alone.features[:2] in (("b", "c"), ("c", "b"))
+    (together,) = leading_directions(metric, points, columns=["a", "date", "date"])
+    assert together.features == ("a", "date")
+    sizes = np.array([points[:, 0].std(), (40 * (points[:, 1] - points[:, 2])).std()])
+    np.testing.assert_allclose(together.loadings, sizes / np.linalg.norm(sizes))
+    (spread,) = leading_directions(metric, spreads=[1, 1, 1], columns=["a", "date", "date"])
+    np.testing.assert_allclose(
+        spread.loadings, np.array([np.hypot(40, 40), 1]) / np.hypot(1, 40 * 2**0.5)
+    )
+    with pytest.raises(ValueError, match="3 features need one column each; got 1"):
+        leading_directions(metric, points, columns=["a"])

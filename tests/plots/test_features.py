@@ -36,9 +36,13 @@ class TestImportances:
         assert labels == order[:2]
         widths = [bar.get_width() for bar in ax.patches]
         np.testing.assert_allclose(widths, [sums[name] for name in order[:2]])
-        assert ax.get_title() == f"the other 1 columns: {100 * sums[order[2]]:.0f} %"
+        assert ax.get_title() == f"the other 1 column: {100 * sums[order[2]]:.0f} %"
         with pytest.raises(ValueError, match="13 features need one column each; got 2"):
             plots.importances(PLAIN, X, columns=["a", "b"])
+
+    def test_the_rest_has_no_negative_zero(self):
+        ax = plots.importances(Metric([[1.0, -0.001]]), [[0.0, 0.0], [1.0, 1.0]], n_features=1)
+        assert ax.get_title() == "the other 1 feature: 0 %"
 
     def test_all_features_and_without_points(self):
         ax = plots.importances(PLAIN)

@@ -75,6 +75,11 @@ class TestCommand:
             assert any(text in note for note in notes)
         assert "left out customer_id (looks like ids)" in rest
         assert "<h1>Whom to call</h1>" in header
+        assert "category, 4 levels" in rest
+        assert "left out: looks like ids" in rest
+        directions = rest.partition("Leading directions")[2].partition("</ol>")[0]
+        assert "joined" in directions
+        assert "joined (" not in directions
         assert "Which columns matter" in page
 
     def test_without_time(self, run, tmp_path):

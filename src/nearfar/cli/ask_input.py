@@ -12,8 +12,9 @@ import polars as pl
 from nearfar.ask.collection import Objects
 from nearfar.ask.server import PICTURES
 from nearfar.cli.errors import UserError
+from nearfar.cli.labels import words
 from nearfar.cli.preparation import ColumnRules
-from nearfar.cli.row_input import InputRows, read_rows, row_names, words
+from nearfar.cli.row_input import InputRows, read_rows, row_names
 from nearfar.cli.table_formats import TABLES, column_names, kind_of, read_frame
 from nearfar.cli.tables import named_columns, require_columns
 from nearfar.cli.terminal import note

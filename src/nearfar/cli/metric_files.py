@@ -1,7 +1,7 @@
 """Files that commands take: metrics and adapters to read and write, and paths to write to.
 
 Beside a metric, its file may have, as JSON in the metadata, the spreads of the features that it was
-learned from, and a threshold for pairs.
+learned from, their shares of distances, and a threshold for pairs.
 """
 
 from __future__ import annotations
@@ -9,25 +9,34 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
 
 from nearfar.cli.errors import UserError, no_file
 from nearfar.cli.table_formats import FORMATS, STREAM, kind_of
 from nearfar.metrics.file_format import read_metadata
-from nearfar.metrics.importance import feature_spreads
+from nearfar.metrics.importance import (
+    Direction,
+    feature_importances,
+    feature_spreads,
+    leading_directions,
+    several_features,
+)
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.tensor_file import kind_of_file
-from nearfar.typing import Floats
+from nearfar.typing import Floats, Vector
 
 if TYPE_CHECKING:
     from nearfar.retrieval import RetrievalAdapter
 
 T = TypeVar("T")
 
-_SPREADS, _THRESHOLD = "feature_spreads", "threshold"
+_SPREADS, _IMPORTANCE, _THRESHOLD = "feature_spreads", "importance", "threshold"
 _LARGEST = 1e150
 """Squares of larger numbers may overflow."""
 
@@ -59,11 +68,67 @@ def load_adapter(path: Path) -> RetrievalAdapter:
 
 
 def save_metric(metric: Metric, path: Path, X: Floats) -> None:
-    """Write a metric that was learned from X, with the spreads of the features."""
+    """Write a metric that was learned from X, with the spreads and shares of the features."""
     metadata = {}
     if metric.kernel_map is None:
         metadata[_SPREADS] = json.dumps(feature_spreads(metric, X).tolist())
+        columns = several_features(metric)
+        found = [_importance(part, X, columns) for part in metric.parts]
+        metadata[_IMPORTANCE] = json.dumps(found)
     metric.save(path, metadata=metadata)
+
+
+def _importance(metric: Metric, X: Floats, columns: Sequence[str] | None) -> Any:
+    """Return shares and directions as `nearfar show` takes them; None if distances are zero."""
+    try:
+        shares = feature_importances(metric, X)
+        directions = leading_directions(metric, X, columns=columns)
+    except ValueError:
+        return None
+    return {
+        "shares": shares.tolist(),
+        "directions": [asdict(direction) for direction in directions],
+    }
+
+
+def stored_importance(path: Path, metric: Metric) -> list[Importance | None]:
+    """Return shares and directions of each part of a metric, on the rows it was learned from.
+
+    They allow for correlations of features. They are None if the file does not have them.
+    """
+
+    def is_valid(found: Any) -> bool:
+        return isinstance(found, list) and len(found) == len(metric.parts)
+
+    found = _stored(path, _IMPORTANCE, is_valid) or [None] * len(metric.parts)
+    try:
+        return [None if part is None else Importance.of(part, metric.n_features) for part in found]
+    except (LookupError, TypeError, ValueError):
+        raise _damaged(path, _IMPORTANCE) from None
+
+
+@dataclass(frozen=True)
+class Importance:
+    """Shares of the features, and leading directions."""
+
+    shares: Vector
+    directions: list[Direction]
+
+    @classmethod
+    def of(cls, document: dict[str, Any], n_features: int) -> Importance:
+        """Check a part of the file."""
+        shares = np.array(document["shares"], dtype=np.float64)
+        directions = [
+            Direction(
+                float(known["share"]),
+                tuple(map(str, known["features"])),
+                tuple(map(float, known["loadings"])),
+            )
+            for known in document["directions"]
+        ]
+        if shares.shape != (n_features,) or not np.isfinite(shares).all():
+            raise ValueError("There is one finite share for each feature.")
+        return cls(shares, directions)
 
 
 def stored_spreads(path: Path) -> list[float] | None:
@@ -116,7 +181,11 @@ def _stored(path: Path, key: str, is_valid: Callable[[Any], bool]) -> Any:
         found = json.loads(text)
         if is_valid(found):
             return found
-    raise UserError(f"{path} has a damaged entry {key!r}; learn the metric again.")
+    raise _damaged(path, key)
+
+
+def _damaged(path: Path, key: str) -> UserError:
+    return UserError(f"{path} has a damaged entry {key!r}; learn the metric again.")
 
 
 def check_metric_output(path: Path, inputs: Iterable[str | Path | None] = ()) -> None:

@@ -244,15 +244,11 @@ def _table(asking: _Search, rows: Ints, values: Floats, indices: Ints) -> pl.Dat
     gallery, asked = asking.gallery, asking.asked
     number = indices.shape[1]
     columns: dict[str, Any] = {
-        "query": [asked.row_name(row) for row in rows for _ in range(number)],
+        "query": asked.row_names(np.repeat(rows, number)),
         "rank": np.tile(np.arange(1, number + 1), len(rows)),
-        "neighbor": [gallery.row_name(row) for row in indices.ravel()],
+        "neighbor": gallery.row_names(indices.ravel()),
         asking.measure: values.ravel(),
     }
-    if gallery.ids is None:
-        columns["neighbor"] = indices.ravel()
-    if asked.ids is None:
-        columns["query"] = np.repeat(rows, number)
     if asked is not gallery and asked.y is not None:
         columns["query_label"] = np.repeat(asked.y[rows], number)
     if asked is not gallery and asked.texts is not None:

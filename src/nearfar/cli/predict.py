@@ -118,7 +118,7 @@ def _table(
     """Return what was found as a table, with three columns for each neighbour."""
     train = known.rows
     columns: dict[str, Any] = {
-        "row": rows if asked.ids is None else [asked.row_name(row) for row in rows],
+        "row": asked.row_names(rows),
         "prediction": found.values,
     }
     if asked.y is not None and (asked.y.astype(str) != "").any():
@@ -131,8 +131,7 @@ def _table(
     columns |= {"p_value": found.p_value, "unlike": unlike}
     for place in range(found.indices.shape[1]):
         near = found.indices[:, place]
-        names = near if train.ids is None else [train.row_name(row) for row in near]
-        columns[f"neighbor_{place + 1}"] = names
+        columns[f"neighbor_{place + 1}"] = train.row_names(near)
         columns[f"label_{place + 1}"] = known.labels[near]
         columns[f"distance_{place + 1}"] = found.distances[:, place]
     return pl.DataFrame(columns)

@@ -19,6 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from nearfar.cli.errors import NotNumbersError, UserError
+from nearfar.cli.labels import rows_with_label
 from nearfar.cli.table_formats import column_names, open_table
 from nearfar.cli.tables import (
     ColumnChoice,
@@ -28,15 +29,13 @@ from nearfar.cli.tables import (
     polars_frame,
     require_columns,
 )
-from nearfar.cli.terminal import counted, note
+from nearfar.cli.terminal import note
 from nearfar.columns import Columns
+from nearfar.columns.examples import ColumnExample, column_examples
 from nearfar.columns.guess import IDS, numbers_like_ids
 from nearfar.columns.leakage import leaking_columns
 from nearfar.metrics.metric import Metric
-from nearfar.typing import Floats
-
-_NO_LABEL = {"", "na", "n/a", "#n/a", "nan", "null", "?"}
-"""Text in a column of labels that stands for no label, in lower case."""
+from nearfar.typing import Floats, Ints
 
 
 class Imputation(StrEnum):
@@ -88,12 +87,15 @@ class Prepared:
     feature_names : tuple of str
     columns : Columns or None
         The recipe; None if the features are columns of numbers.
+    places : array of shape (n_rows,) or None
+        Number of each row in the file, if some were left out.
     """
 
     X: Floats
     others: pl.DataFrame
     feature_names: tuple[str, ...]
     columns: Columns | None = None
+    places: Ints | None = None
 
 
 def prepare(
@@ -167,7 +169,7 @@ def _without_ids(found: Prepared, numeric: tuple[str, ...]) -> Prepared:
     note(f"{what}. To keep, use {option('--numeric', ids)}.")
     kept = [place for place, name in enumerate(names) if name not in ids]
     X = np.ascontiguousarray(found.X[:, kept])
-    return Prepared(X, found.others, tuple(names[place] for place in kept))
+    return replace(found, X=X, feature_names=tuple(names[place] for place in kept))
 
 
 def _has_codes(path: Path, names: Sequence[str], found: Prepared, numeric: tuple[str, ...]) -> bool:
@@ -200,45 +202,49 @@ def _fitted(
     rest = tuple(name for name in column_names(path) if name not in everything)
     with open_table(path, ColumnChoice(everything, rest)) as table:
         frame = polars_frame(table.read().others)
+    places = None
     if label is not None:
-        frame = frame.filter(_rows_with_label(path, frame[label]))
+        known = rows_with_label(path, frame[label])
+        frame, places = frame.filter(known), _places(known)
     try:
         columns = Columns.fit(frame.select(features), **kinds, impute=impute is Imputation.auto)
         X = columns.apply(frame)
     except ValueError as error:
         remedy = f" {_REMEDY[impute]}" if str(error).startswith("Column ") else ""
         raise UserError(f"{path}: {error}{remedy}") from error
-    note(f"took {columns.summary}. Change this with --numeric, --categorical, --text, --drop.")
+    more = " See all with `nearfar show METRIC --columns`." if columns.summary_is_short else ""
+    change = "Change this with --numeric, --categorical, --text, --drop."
+    note(f"took {columns.summary}. {change}{more}")
     if columns.conversions:
         note(f"{columns.conversions}.")
-    return Prepared(X, frame.select(others), columns.feature_names, columns)
+    return Prepared(X, frame.select(others), columns.feature_names, columns, places)
 
 
 def _labelled(path: Path, found: Prepared, label: str | None) -> Prepared:
     """Leave out rows without a label."""
     if label is None:
         return found
-    known = _rows_with_label(path, found.others[label])
-    return replace(found, X=found.X[known.to_numpy()], others=found.others.filter(known))
+    known = rows_with_label(path, found.others[label])
+    if known.all():
+        return found
+    places = _places(known)
+    return replace(found, X=found.X[places], others=found.others.filter(known), places=places)
 
 
-def _rows_with_label(path: Path, labels: pl.Series) -> pl.Series:
-    """Return which rows have a label, and say how many do not."""
-    known = labels.is_not_null()
-    if labels.dtype.is_float():
-        known &= labels.is_not_nan().fill_null(value=False)
-    elif labels.dtype == pl.String:
-        words = labels.str.strip_chars().str.to_lowercase()
-        known &= ~words.is_in(sorted(_NO_LABEL)).fill_null(value=True)
-    if len(known) and not known.any():
-        raise UserError(f"No row of {path} has a label in column {labels.name}.")
-    if not known.all():
-        found = labels.filter(~known).drop_nulls().cast(pl.String).str.strip_chars().unique().sort()
-        blank = [repr(word) for word in found if word]
-        also = f" (such as {', '.join(blank)})" if blank else ""
-        rows = counted(len(known) - int(known.sum()), "row")
-        note(f"left out {rows} without a label in column {labels.name}{also}.")
-    return known
+def _places(known: pl.Series) -> Ints | None:
+    """Return the numbers of the rows that are kept; None if all are."""
+    return None if known.all() else np.flatnonzero(known.to_numpy())
+
+
+def read_examples(path: Path, columns: Columns | None) -> list[ColumnExample]:
+    """Return what the columns of a table became, with examples from its first rows."""
+    if columns is None:
+        return []
+    used = columns.names
+    rest = tuple(name for name in column_names(path) if name not in used)
+    with open_table(path, ColumnChoice(used, rest)) as table:
+        batch = next(table.batches(), None)
+    return [] if batch is None else column_examples(columns, polars_frame(batch.others))
 
 
 def warn_of_leakage(found: Prepared, labels: NDArray[Any]) -> None:

@@ -17,6 +17,7 @@ from nearfar.cli.errors import UserError
 from nearfar.cli.fit_checkpoint import FitCheckpoint
 from nearfar.cli.method_options import Goal, MethodChoice, MethodFit, find_method, fit_method
 from nearfar.cli.metric_files import check_metric_output, check_output, load_metric, save_metric
+from nearfar.cli.preparation import read_examples
 from nearfar.cli.reading_code import reading_code
 from nearfar.cli.row_input import InputRows
 from nearfar.cli.streams import shown_name
@@ -93,6 +94,7 @@ def report(
             subject = _learn(rows, known, chosen, metric_path, kept, share)
         subject |= {"command": command_line(context), "title": title or ""}
         subject |= _source(data.source)
+        subject["column_examples"] = read_examples(Path(data.source), rows.columns)
         study = _study(rows, known, comparison, shape, testing.seed, subject)
         with bars() as shown, convergence_notes():
             write_report(path, study, progress=shown.update)
@@ -128,6 +130,7 @@ def _study(
         random_state=seed,
         notes=() if rows.columns is None else [("Columns", str(rows.columns))],
         findings=tuple(kept_notes()),
+        row_numbers=rows.places,
         **subject,
     )
 

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from nearfar import datasets
 from nearfar.cli.array_formats import array_names, load_array
-from nearfar.cli.errors import NotClassesError, UserError
+from nearfar.cli.errors import UserError
+from nearfar.cli.labels import labels_or_nothing, read_labels, words
 from nearfar.cli.preparation import ColumnRules, Prepared, prepare, warn_of_leakage
 from nearfar.cli.table_formats import (
     ARRAYS,
@@ -30,12 +31,8 @@ from nearfar.columns import Columns
 from nearfar.constraints.supervision import checked_groups
 from nearfar.learners.fitting import LARGEST_VALUE
 from nearfar.metrics.metric import Metric
-from nearfar.runtime.quoting import quoted
 from nearfar.runtime.suggestions import did_you_mean
 from nearfar.typing import Floats, Ints, Vector
-
-_PROBABLY_MISSING = {"NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "?"}
-"""Labels that look like missing values."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +55,8 @@ class InputRows:
         What the columns of the table became; None if all of them are numbers.
     groups : array of shape (n_samples,) or None
         Number of the group of each row.
+    places : array of shape (n_samples,) or None
+        Number of each row in its file, if some were left out.
     """
 
     name: str
@@ -68,6 +67,7 @@ class InputRows:
     texts: list[str] | None = None
     columns: Columns | None = None
     groups: Ints | None = None
+    places: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.X)
@@ -111,8 +111,14 @@ class InputRows:
         return metric.named(self.feature_names)
 
     def row_name(self, row: int | np.integer[Any]) -> str:
-        """Return the name of a row, or its number."""
-        return str(row) if self.ids is None else self.ids[row]
+        """Return the name of a row, or its number in the file."""
+        return str(self.row_names(np.array([row]))[0])
+
+    def row_names(self, rows: Ints) -> Ints | list[str]:
+        """Return the names of rows, or their numbers in the file."""
+        if self.ids is not None:
+            return [self.ids[row] for row in rows]
+        return rows if self.places is None else self.places[rows]
 
 
 def read_rows(
@@ -199,7 +205,12 @@ def _from_table(
     frame = found.others
     y = None
     if label is not None:
-        y = _labels(frame[label], path, numeric) if complete else _any_labels(frame[label], path)
+        column = frame[label]
+        y = (
+            read_labels(column, path, numeric=numeric)
+            if complete
+            else labels_or_nothing(column, path)
+        )
     if y is not None and metric is None and not numeric:
         warn_of_leakage(found, y)
     rows = InputRows(
@@ -210,27 +221,13 @@ def _from_table(
         None if ids is None else row_names(frame[ids], path),
         None if text is None else words(frame[text]).to_list(),
         found.columns,
+        places=found.places,
     )
     if group is None or len(rows) == 0:
         return rows
     if n_missing := frame[group].null_count():
         raise UserError(f"{n_missing} rows of {path} have no group in column {group}. Fill it in.")
     return rows.grouped(frame[group].to_numpy(), f"column {group}")
-
-
-def _any_labels(labels: pl.Series, path: Path) -> NDArray[Any]:
-    """Return classes, or text if some are missing or if they are decimal numbers."""
-    try:
-        if not labels.null_count():
-            return _labels(labels, path, numeric=False)
-    except NotClassesError:
-        pass
-    return words(labels).to_numpy()
-
-
-def words(column: pl.Series) -> pl.Series:
-    """Return cells as text; missing ones are empty."""
-    return column.cast(pl.String).fill_null("")
 
 
 def _check_size(X: Floats, features: Sequence[str], path: Path) -> None:
@@ -242,52 +239,6 @@ def _check_size(X: Floats, features: Sequence[str], path: Path) -> None:
     if large:
         names = columns_named(large)
         raise UserError(f"{path} has values beyond {LARGEST_VALUE:g} in {names}; rescale them.")
-
-
-def _labels(labels: pl.Series, path: Path, numeric: bool) -> NDArray[Any]:
-    if labels.null_count():
-        raise UserError(
-            f"{labels.null_count()} rows of {path} have no label in column {labels.name}. "
-            "Fill it in, or leave those rows out."
-        )
-    return _numbers(labels) if numeric else _classes(labels)
-
-
-def _numbers(labels: pl.Series) -> NDArray[Any]:
-    numbers = labels.cast(pl.Float64, strict=False)
-    usable = numbers.is_finite().fill_null(value=False)
-    if not usable.all():
-        raise UserError(
-            f"Column {labels.name} has {quoted(labels.filter(~usable)[0])}; the method learns from "
-            "finite numbers."
-        )
-    return numbers.to_numpy()
-
-
-def _classes(labels: pl.Series) -> NDArray[Any]:
-    if labels.dtype == pl.Binary or labels.dtype.is_nested():
-        raise UserError(
-            f"Column {labels.name} has {labels.dtype}; labels must be text, numbers or booleans."
-        )
-    if labels.dtype == pl.String:
-        odd = sorted(set(labels.str.strip_chars().unique()) & _PROBABLY_MISSING)
-        if odd:
-            what = f"{odd[0]!r} in column {labels.name} counts as a class of its own."
-            note(what, warning=True)
-        for number in (pl.Int64, pl.Float64):
-            converted = labels.cast(number, strict=False)
-            if not converted.null_count():
-                labels = converted
-                break
-    if labels.dtype.is_float():
-        if not bool(((labels % 1) == 0).all()):
-            raise NotClassesError(
-                f"The labels in column {labels.name} are decimal numbers; classes are needed."
-            )
-        whole = labels.cast(pl.Int64, strict=False)
-        # Numbers with more digits than an integer holds are names.
-        labels = labels.cast(pl.String) if whole.null_count() else whole
-    return labels.to_numpy()
 
 
 def row_names(names: pl.Series, path: Path) -> list[str]:

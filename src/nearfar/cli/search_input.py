@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from nearfar.cli import options
 from nearfar.cli.array_formats import array_names, load_array
 from nearfar.cli.errors import UserError, no_file
-from nearfar.cli.row_input import row_names, words
+from nearfar.cli.labels import words
+from nearfar.cli.row_input import row_names
 from nearfar.cli.streams import shown_name, spooled
 from nearfar.cli.table_formats import (
     ARRAYS,

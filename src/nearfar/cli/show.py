@@ -3,39 +3,65 @@
 from __future__ import annotations
 
 import json as json_module
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
 from nearfar.cli import options
+from nearfar.cli.errors import UserError
 from nearfar.cli.metric_files import (
+    Importance,
     is_adapter,
     load_adapter,
     load_metric,
+    stored_importance,
     stored_spreads,
     stored_threshold,
 )
 from nearfar.cli.terminal import command, counted, note, say, show_json, show_table
-from nearfar.metrics.importance import feature_importances, feature_names, leading_directions
+from nearfar.columns.examples import ColumnExample, column_examples
+from nearfar.metrics.importance import (
+    column_shares,
+    comparable_shares,
+    feature_importances,
+    feature_names,
+    leading_directions,
+    several_features,
+)
 from nearfar.metrics.metric import Metric
 from nearfar.plots import eigenvalues
 from nearfar.retrieval import RetrievalAdapter
+from nearfar.typing import Vector
 
 _FEATURES_SHOWN = 15
 _EIGENVALUES_SHOWN = 10
+_UNITS = "the file does not have the spreads of the features; their shares depend on the units."
+_NO_CORRELATIONS = (
+    "the file does not have shares that allow for correlations; if columns correlate, believe the "
+    "report."
+)
 
 
 @command
-def show(metric: options.ModelPath, json: options.Json = False) -> None:
+def show(
+    metric: options.ModelPath,
+    columns: Annotated[
+        bool, typer.Option("--columns", help="Show what each column of the table became.")
+    ] = False,
+    json: options.Json = False,
+) -> None:
     """Show a metric: its size, eigenvalues, features and directions.
 
-    Shares of features are in units of their standard deviations, which the file has since the
-    metric was learned. A report also allows for correlations. Of an adapter, show what it maps and
-    what its held-out searches gained.
+    Shares of columns are those of a report: of the mean squared distance between the rows that the
+    metric was learned from. Of an adapter, show what it maps and what its held-out searches gained.
     """
-    if is_adapter(metric):
+    if columns:
+        _show_columns(load_metric(metric), metric, json)
+    elif is_adapter(metric):
         _show_adapter(load_adapter(metric), metric, json)
     else:
         _show_metric(metric, json)
@@ -46,11 +72,16 @@ def _show_metric(metric: Path, json: bool) -> None:
     spreads = stored_spreads(metric)
     threshold = stored_threshold(metric)
     gated = len(found.parts) > 1
-    documents = [_document(part, spreads) for part in found.parts]
+    importance = stored_importance(metric, found)
+    columns = several_features(found)
+    documents = [
+        _document(part, known, spreads, columns)
+        for part, known in zip(found.parts, importance, strict=True)
+    ]
     if json:
-        columns = None if found.columns is None else json_module.loads(found.columns.to_json())
+        recipe = None if found.columns is None else json_module.loads(found.columns.to_json())
         about = {"file": str(metric), "gated": gated, "standardised": spreads is not None}
-        show_json({**about, "columns": columns, "threshold": threshold, "metrics": documents})
+        show_json({**about, "columns": recipe, "threshold": threshold, "metrics": documents})
         return
     say(f"{metric}: {found!r}")
     if found.columns is not None:
@@ -58,14 +89,27 @@ def _show_metric(metric: Path, json: bool) -> None:
     if threshold is not None:
         value = -np.inf if threshold["value"] is None else threshold["value"]
         say(f"Threshold for pairs: {value:.6g}, chosen for {threshold['criterion']}.")
-    if spreads is None and any("features" in document for document in documents):
-        note(
-            "the file does not have the spreads of the features; their shares depend on the units."
-        )
+    if any("features" in document and not document["correlations"] for document in documents):
+        note(_UNITS if spreads is None else _NO_CORRELATIONS)
     for number, (part, document) in enumerate(zip(found.parts, documents, strict=True), start=1):
         if gated:
             say(f"Metric {number}: {part!r}")
         _show(document)
+
+
+def _show_columns(metric: Metric, path: Path, json: bool) -> None:
+    """Print what each column became."""
+    if metric.columns is None:
+        names = metric.feature_names or ()
+        found = [ColumnExample(name, "number", "") for name in names]
+    else:
+        found = column_examples(metric.columns)
+    if not found:
+        raise UserError(f"{path} has no names of columns: the rows were an array.")
+    if json:
+        show_json([example._asdict() for example in found])
+    else:
+        show_table(["column", "taken as", "example"], found)
 
 
 def _show_adapter(adapter: RetrievalAdapter, path: Path, json: bool) -> None:
@@ -94,7 +138,12 @@ def _show_adapter(adapter: RetrievalAdapter, path: Path, json: bool) -> None:
     say(f"Singular values of W: {shown}{more}; size of W - I relative to I: {change:.3g}")
 
 
-def _document(metric: Metric, spreads: list[float] | None) -> dict[str, Any]:
+def _document(
+    metric: Metric,
+    known: Importance | None,
+    spreads: list[float] | None,
+    columns: Sequence[str] | None,
+) -> dict[str, Any]:
     values = eigenvalues(metric)
     document: dict[str, Any] = {
         "n_features": metric.n_features,
@@ -107,17 +156,27 @@ def _document(metric: Metric, spreads: list[float] | None) -> dict[str, Any]:
     if metric.is_zero:
         return document | {"unused": True}
     names = feature_names(metric)
-    shares = feature_importances(metric, spreads=spreads)
-    directions = leading_directions(metric, spreads=spreads)
-    order = np.argsort(-shares, kind="stable")
+    if known is None:
+        shares = feature_importances(metric, spreads=spreads)
+        directions = leading_directions(metric, spreads=spreads, columns=columns)
+    else:
+        shares, directions = known.shares, known.directions
     return document | {
-        "features": {names[j]: float(shares[j]) for j in order},
+        "correlations": known is not None,
+        "features": _largest_first(names, shares),
+        "columns": _largest_first(*column_shares(shares, columns or names)),
         "directions": [
             {"share": d.share, "loadings": dict(zip(d.features, d.loadings, strict=True))}
             for d in directions
         ],
         "text": [str(direction) for direction in directions],
     }
+
+
+def _largest_first(names: Sequence[str], shares: Vector) -> dict[str, float]:
+    """Return shares by name, in the order of a report."""
+    order = np.argsort(-np.abs(shares), kind="stable")
+    return {names[j]: float(shares[j]) for j in order}
 
 
 def _show(document: dict[str, Any]) -> None:
@@ -132,11 +191,21 @@ def _show(document: dict[str, Any]) -> None:
     if "kernel" in document:
         say(f"Kernel: {document['kernel']}; single features have no weights.")
         return
-    features = list(document["features"].items())
-    rows = [(name, f"{100 * share:.1f}") for name, share in features[:_FEATURES_SHOWN]]
-    show_table(["feature", "share %"], rows)
-    if len(features) > _FEATURES_SHOWN:
-        say(f"... and {len(features) - _FEATURES_SHOWN} more; --json shows all.")
+    names = list(document["columns"])
+    shares, relative = comparable_shares(list(document["columns"].values()))
+    rows = [
+        (name, f"{100 * share:z.1f}")
+        for name, share in zip(names[:_FEATURES_SHOWN], shares, strict=False)
+    ]
+    what = "feature" if len(document["features"]) == len(names) else "column"
+    show_table([what, "share %"], rows)
+    if len(names) > _FEATURES_SHOWN:
+        say(f"... and {len(names) - _FEATURES_SHOWN} more; --json shows all.")
+    if relative:
+        say(
+            f"The {what}s mostly cancel each other: shares are of the sum of absolute "
+            "contributions, and a negative share cancels differences in others."
+        )
     say("Leading directions:")
     for line in document["text"]:
         say(f"  {line}")

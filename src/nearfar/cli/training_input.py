@@ -67,8 +67,10 @@ def read_labelled(
     required : bool
         Whether there must be labels.
     **given
-        `label`, `ids`, `drop` and `metric`, as for `read_rows`.
+        `label`, `ids`, `drop`, `metric` and `skip_unlabelled` (by default true), as for
+        `read_rows`.
     """
+    given = {"skip_unlabelled": True} | given
     try:
         rows = read_rows(source, labelled=required, numeric=numbers, **given)
         numbers = numbers or _is_decimal(rows.y)

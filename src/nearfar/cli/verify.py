@@ -296,16 +296,12 @@ def _decisions(metric: Metric, rows: InputRows, index: Ints, threshold: float) -
     distances = metric.pair_distances(rows.X, index)
     return pl.DataFrame(
         {
-            "a": _row_names(rows, index[:, 0]),
-            "b": _row_names(rows, index[:, 1]),
+            "a": rows.row_names(index[:, 0]),
+            "b": rows.row_names(index[:, 1]),
             "distance": distances,
             "same": distances <= threshold,
         }
     )
-
-
-def _row_names(rows: InputRows, numbers: Ints) -> Ints | list[str]:
-    return numbers if rows.ids is None else [rows.ids[number] for number in numbers]
 
 
 def _scores(

@@ -43,6 +43,8 @@ GAP_WORDS = MISSING_WORDS | frozenset(
     )
 )
 """Text that stands for a missing number or date; in a category it is a level."""
+NO_LABEL_WORDS = GAP_WORDS - {"none", "nil", "nd", "-"}
+"""Text in a column of labels that stands for no label; ``none`` and ``-`` often are classes."""
 TRUTH = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "y": 1.0, "n": 0.0, "1": 1.0, "0": 0.0}
 """Text that stands for true or false, in lower case."""
 

@@ -265,6 +265,12 @@ class Columns:
             parts.append(f"left out {_some(reasons)}")
         return "; ".join(parts)
 
+    @property
+    def summary_is_short(self) -> bool:
+        """Whether `summary` does not name all columns."""
+        sizes = Counter(kind.kind for kind in self.kinds)
+        return max(*sizes.values(), len(self.left_out), len(self.missing)) > _MOST_NAMES
+
     def __str__(self) -> str:
         return "; ".join(part for part in (self.summary, self.conversions) if part)
 

@@ -20,6 +20,7 @@ _MOST_WORDS, _FEW_WORDS = 0.25, 5
 _FEW = 0.05
 _MOST_GAPS, _LONGEST_GAP = 3, 40
 _PLAIN = re.compile(r"[+-]?(?:0+\.?0*|\.0+)(?:[eE][+-]?0+)?")
+_FEWEST_DIGITS = 4
 _OTHER_MARK = {".": ",", ",": "."}
 
 
@@ -88,7 +89,10 @@ class Notation:
         value = float(_read(groups, 1, self)[0][0])
         reading = groups[0].reading
         converted = reading is not None and unit_of(reading.unit or self.unit) != unit_of(self.unit)
-        return f"{self.example!r} is {value:.9g}{f' {self.unit}' if converted else ''}"
+        # No more digits than the cell has, which may be those of a fraction.
+        digits = max(_FEWEST_DIGITS, sum(letter.isdigit() for letter in self.example))
+        rounded = float(f"{value:.{digits}g}")
+        return f"{self.example!r} is {rounded:.9g}{f' {self.unit}' if converted else ''}"
 
 
 PLAIN = Notation()

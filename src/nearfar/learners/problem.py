@@ -115,7 +115,7 @@ class MetricBuilder:
             L = L[: self.n_components]
         else:
             if self.shortest:
-                L = Metric.from_matrix(L.T @ L).L
+                L = shortest_factor(L)
             if self.n_components is not None and self.covariance is not None:
                 axes = np.linalg.eigh(L @ self.covariance @ L.T)[1][:, ::-1]
                 L = axes[:, : self.n_components].T @ L
@@ -139,6 +139,23 @@ class MetricBuilder:
         """Return rows of a map in the solver's units as rows of a map of X."""
         V = V / self.scale
         return V if self.span is None else self.span.features_of(V)
+
+
+def shortest_factor(L: Matrix) -> Matrix:
+    """Return a map with the same distances: orthogonal rows, longest first, no more than its rank.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.learners.problem import shortest_factor
+    >>> abs(shortest_factor(np.array([[3.0, 0.0, 0.0], [4.0, 0.0, 0.0]])))
+    array([[5., 0., 0.]])
+    """
+    if len(L) >= L.shape[1]:
+        return Metric.from_matrix(L.T @ L).L
+    values, vectors = np.linalg.eigh(L @ L.T)
+    kept = values > L.shape[1] * np.finfo(float).eps * values.max(initial=0.0)
+    return np.asarray(vectors[:, kept].T[::-1] @ L)
 
 
 class Problem(ABC):

@@ -68,11 +68,15 @@ class Scaler:
                 center += unit_length(rows).sum(axis=0, dtype=np.float64)
             return cls(center / len(X), np.ones(X.shape[1]), unit_rows=True)
         size = power_of_two(max(float(X.max()), -float(X.min())))
-        scaler = StandardScaler(with_std=scale == "standard")
+        if scale != "standard":
+            total = np.zeros(X.shape[1])
+            for top in range(0, len(X), _BLOCK_ROWS):
+                total += (X[top : top + _BLOCK_ROWS] / size).sum(axis=0, dtype=np.float64)
+            return cls(total / len(X) * size, np.full(X.shape[1], 1.0 if scale is None else size))
+        scaler = StandardScaler()
         for top in range(0, len(X), _BLOCK_ROWS):
             scaler.partial_fit(np.asarray(X[top : top + _BLOCK_ROWS], dtype=np.float64) / size)
-        spread = np.ones(X.shape[1]) if scaler.scale_ is None else scaler.scale_
-        return cls(scaler.mean_ * size, spread if scale is None else spread * size)
+        return cls(scaler.mean_ * size, scaler.scale_ * size)
 
     @classmethod
     def _fit_rows(cls, X: Rows, scale: str | None) -> Scaler:

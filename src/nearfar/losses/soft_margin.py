@@ -18,6 +18,8 @@ from nearfar.losses.base import MarginLoss, Slope
 from nearfar.losses.exponential import log_sum_exp
 from nearfar.typing import Ints, Matrix, Vector
 
+_NEGLIGIBLE = 1e-16
+
 
 @dataclass(frozen=True)
 class SoftMargin(MarginLoss):
@@ -27,8 +29,8 @@ class SoftMargin(MarginLoss):
     ----------
     start : array of shape (n_constraints,)
         Positive weights d0 that sum to one.
-    cap : float
-        Largest weight of a constraint, at least 1 / n_constraints.
+    cap : float or array of shape (n_constraints,)
+        Largest weight of each constraint; in all at least one.
     sharpness : float
         Inverse strength of the entropy. The larger it is, the farther the weights move from d0.
 
@@ -42,7 +44,7 @@ class SoftMargin(MarginLoss):
     """
 
     start: Vector
-    cap: float
+    cap: float | Vector
     sharpness: float
 
     def evaluate(self, margins: Vector, weight: Any = None) -> tuple[float, Vector]:
@@ -50,10 +52,11 @@ class SoftMargin(MarginLoss):
         z = np.log(self.start) - self.sharpness * margins
         capped, log_tau = water_level(z, self.cap)
         d = np.exp(np.minimum(z + log_tau, np.log(self.cap)))
-        d[capped] = self.cap
-        free = 1.0 - self.cap * len(capped)
+        caps = np.broadcast_to(self.cap, z.shape)[capped]
+        d[capped] = caps
+        free = 1.0 - float(caps.sum())
         value = 0.0 if free <= 0 else free * log_tau
-        value += self.cap * (np.log(self.cap) * len(capped) - z[capped].sum())
+        value += float(caps @ (np.log(caps) - z[capped]))
         return -value / self.sharpness, d
 
     def along(self, margins: Vector, H: Vector, weight: Any = None) -> Slope:
@@ -66,38 +69,48 @@ class SoftMargin(MarginLoss):
         return slope
 
     def covariance(self, V: Matrix, d: Vector) -> Matrix:
-        """Curvature among the rows of V, margins of terms, at weights d; centres V in place."""
+        """Curvature among the rows of V, margins of terms, at weights d; may centre V in place.
+
+        Only constraints between zero and their cap count, which are few if the margin is sharp.
+        """
         free = np.where(d < self.cap, d, 0.0)
         mass = float(free.sum())
+        kept = np.flatnonzero(free > _NEGLIGIBLE * mass / len(d))
+        if len(kept) < len(d) / 2:
+            V, free = V[:, kept], free[kept]
         if mass > 0:
             V -= (V @ free / mass)[:, None]
         return self.sharpness * ((V * free) @ V.T)
 
 
-def water_level(z: Vector, cap: float) -> tuple[Ints, float]:
-    """Find which of ``exp(z)`` exceed the cap, and the factor of the others.
+def water_level(z: Vector, cap: float | Vector) -> tuple[Ints, float]:
+    """Find which of ``exp(z)`` exceed their caps, and the factor of the others.
 
     Returns
     -------
     capped : array of int
         Constraints at the cap: few enough that the others can share the rest.
     log_tau : float
-        ``sum_n min(cap, exp(z_n + log_tau)) = 1``.
+        ``sum_n min(cap_n, exp(z_n + log_tau)) = 1``.
     """
-    n = len(z)
-    most = min(n, int(np.floor((1 + 1e-12) / cap)))
-    if most == n:
-        return np.arange(n), 0.0
-    order = np.argpartition(-z, most)[: most + 1]
-    order = order[np.argsort(-z[order], kind="stable")]
+    n, caps = len(z), np.broadcast_to(cap, z.shape)
+    excess = z - np.log(cap)
+    most = min(n, int((1 + 1e-12) / caps.min()))
+    order = np.arange(n) if most == n else np.argpartition(-excess, most)[: most + 1]
+    order = order[np.argsort(-excess[order], kind="stable")]
+    one_cap = np.ndim(cap) == 0
+    taken = cap * np.arange(len(order) + 1) if one_cap else np.append(0.0, np.cumsum(caps[order]))
+    order = order[: np.searchsorted(taken, 1 + 1e-12, side="right")]
+    if len(order) == n and taken[n] <= 1 + 1e-12:
+        return order, 0.0
     in_front = z[order]
     behind = np.ones(n, dtype=bool)
     behind[order] = False
     tail = log_sum_exp(z[behind])[0] if behind.any() else -np.inf
     rest = np.logaddexp.accumulate(np.append(tail, in_front[::-1]))[:0:-1]
     with np.errstate(divide="ignore"):
-        log_free = np.log(np.maximum(0.0, 1.0 - cap * np.arange(most + 1)))
+        log_free = np.log(np.maximum(0.0, 1.0 - taken[: len(order)]))
     log_tau = log_free - rest
-    below = in_front + log_tau <= np.log(cap)
-    number = int(below.argmax()) if below.any() else most
+    below = excess[order] + log_tau <= 0.0
+    number = int(below.argmax()) if below.any() else len(order) - 1
     return order[:number], float(log_tau[number])

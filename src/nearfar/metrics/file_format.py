@@ -16,8 +16,9 @@ in `_FIELDS`. "feature_names" is a JSON list, and "kernel" a JSON list of the ke
 parameters. In version 4, points are divided by their length before everything else. In version 5,
 "columns" is the JSON of `nearfar.columns.Columns`: what the columns of a table become before that;
 it may have "rows" too. In version 6, L = diag(weights) + U B; it may have "rows" and "columns". All
-other metadata is the caller's; the command line keeps the spreads of
-the features ("feature_spreads") and a threshold for pairs ("threshold") there, as JSON.
+other metadata is the caller's; the command line keeps the spreads of the features
+("feature_spreads"), their shares ("importance") and a threshold for pairs ("threshold") there, as
+JSON.
 """
 
 from __future__ import annotations

@@ -27,6 +27,9 @@ from nearfar.metrics.metric import Metric
 from nearfar.runtime.notebook_html import bars, fragment
 from nearfar.typing import Matrix, Vector
 
+_LARGEST_SUM = 2.0
+"""Shares whose absolute values sum to more than this are shown relative to that sum."""
+
 
 @dataclass(frozen=True)
 class Direction:
@@ -37,9 +40,9 @@ class Direction:
     share : float
         Share of the mean squared distance.
     features : tuple of str
-        Features with the largest loadings in absolute value, largest first.
+        Features or columns with the largest loadings in absolute value, largest first.
     loadings : tuple of float
-        Their loadings. The loadings of all features have norm 1, and the largest is positive.
+        Their loadings. The loadings of all of them have norm 1, and the largest is positive.
     """
 
     share: float
@@ -147,6 +150,42 @@ def column_shares(shares: ArrayLike, columns: Sequence[str]) -> tuple[tuple[str,
     return names, np.asarray(sums, dtype=np.float64)
 
 
+def several_features(metric: Metric) -> tuple[str, ...] | None:
+    """Return the column of each feature, if some column has several and is not the only one.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from nearfar import Metric
+    >>> from nearfar.columns import Columns
+    >>> from nearfar.metrics.importance import several_features
+    >>> table = pd.DataFrame({"age": [20, 30, 40], "plan": ["basic", "pro", "basic"]})
+    >>> several_features(Metric.identity(3).with_columns(Columns.fit(table)))
+    ('age', 'plan', 'plan')
+    """
+    columns = metric.columns
+    if columns is None or not 1 < len(columns.names) < len(columns.sources):
+        return None
+    return columns.sources
+
+
+def comparable_shares(shares: ArrayLike) -> tuple[Vector, bool]:
+    """Return shares to show, and whether they are parts of the sum of absolute shares.
+
+    They are if that sum is more than two: features then mostly cancel each other, and shares are
+    far above one and far below zero.
+
+    Examples
+    --------
+    >>> from nearfar.metrics.importance import comparable_shares
+    >>> comparable_shares([3.0, -2.0])
+    (array([ 0.6, -0.4]), True)
+    """
+    values = np.asarray(shares, dtype=np.float64)
+    size = float(np.abs(values).sum())
+    return (values / size, True) if size > _LARGEST_SUM else (values, False)
+
+
 def leading_directions(
     metric: Metric,
     X: ArrayLike | None = None,
@@ -154,6 +193,7 @@ def leading_directions(
     *,
     n_features: int = 5,
     spreads: ArrayLike | None = None,
+    columns: Sequence[str] | None = None,
 ) -> list[Direction]:
     """Return the principal axes of the mapped points, with the features that load on them.
 
@@ -170,6 +210,10 @@ def leading_directions(
         Number of features to list for each direction.
     spreads : array-like of shape (n_features,), optional
         Standard deviations of the features, instead of points.
+    columns : sequence of str, optional
+        The column of each feature. The features of a column then have one loading: the standard
+        deviation of what they add to the direction together. It has no sign, and it is small if
+        they cancel each other.
 
     Returns
     -------
@@ -196,18 +240,40 @@ def leading_directions(
     P = L * given if Z is None else (Z @ L.T).T / np.sqrt(len(Z))
     values, vectors = np.linalg.eigh(P @ P.T)
     shares = values[::-1] / _total(values)
-    names = feature_names(metric)
+    names = feature_names(metric) if columns is None else tuple(dict.fromkeys(columns))
     found = []
     for share, u in zip(shares[:k], vectors.T[::-1], strict=False):
         if share <= len(values) * np.finfo(float).eps:
             break
         loadings = (u @ L) * spread
+        if columns is not None:
+            loadings = _column_loadings(u @ L, loadings, columns, Z)
         loadings /= np.linalg.norm(loadings)
         largest = np.argsort(-np.abs(loadings), kind="stable")[:n_features]
         # Adding zero turns -0.0 into 0.0.
         kept = loadings[largest] * np.sign(loadings[largest[0]]) + 0.0
         found.append(Direction(float(share), tuple(names[j] for j in largest), tuple(kept)))
     return found
+
+
+def _column_loadings(
+    weights: Vector, loadings: Vector, columns: Sequence[str], Z: Matrix | None
+) -> Vector:
+    """Return a loading for each column; that of several features is their standard deviation."""
+    if len(columns) != len(loadings):
+        raise ValueError(f"{len(loadings)} features need one column each; got {len(columns)}.")
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(columns):
+        places.setdefault(name, []).append(place)
+    found = [
+        loadings[where[0]]
+        if len(where) == 1
+        else np.linalg.norm(loadings[where])
+        if Z is None
+        else (Z[:, where] @ weights[where]).std()
+        for where in places.values()
+    ]
+    return np.array(found, dtype=np.float64)
 
 
 def feature_names(metric: Metric) -> tuple[str, ...]:

@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nearfar.metrics.importance import column_shares, feature_importances, feature_names
+from nearfar.metrics.importance import (
+    column_shares,
+    comparable_shares,
+    feature_importances,
+    feature_names,
+)
 from nearfar.metrics.metric import Metric
 from nearfar.plots.canvas import METHOD_PALETTE, one_axes, short_text
 from nearfar.runtime.parameters import check_parameters, integer
-
-_LARGEST_SUM = 2.0
-"""Shares whose absolute values sum to more than this are drawn relative to that sum."""
 
 
 def importances(
@@ -69,9 +71,9 @@ def importances(
     order = np.argsort(-np.abs(shares), kind="stable")
     shown, others = order[:n_features], order[n_features:]
     label = "share of diag(M)" if X is None else "share of the mean squared distance"
-    size = float(np.abs(shares).sum())
-    if size > _LARGEST_SUM:
-        shares, label = shares / size, "share of absolute contributions"
+    shares, relative = comparable_shares(shares)
+    if relative:
+        label = "share of absolute contributions"
     ax = one_axes(ax, (4.5, 1.2 + 0.25 * len(shown)))
     cancels = shares[shown] < 0
     bars = ax.barh(np.arange(len(shown)), shares[shown], color=METHOD_PALETTE[0])
@@ -81,6 +83,7 @@ def importances(
     ax.set_yticks(np.arange(len(shown)), [short_text(names[j]) for j in shown])
     ax.set_ylim(len(shown) - 0.4, -0.6)
     ax.set_xlabel(label)
-    title = f"the other {len(others)} {what}: {100 * shares[others].sum():.0f} %"
-    ax.set_title(title if len(others) else "")
+    rest = round(100 * float(shares[others].sum()))
+    what = what if len(others) > 1 else what.removesuffix("s")
+    ax.set_title(f"the other {len(others)} {what}: {rest} %" if len(others) else "")
     return ax

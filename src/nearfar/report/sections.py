@@ -8,7 +8,12 @@ from functools import partial
 import numpy as np
 
 from nearfar import plots
-from nearfar.metrics.importance import column_shares, feature_importances, leading_directions
+from nearfar.metrics.importance import (
+    column_shares,
+    comparable_shares,
+    feature_importances,
+    leading_directions,
+)
 from nearfar.report.appendix import appendix_section
 from nearfar.report.bars import comparison_section
 from nearfar.report.blocks import Block, Figure, Figures, Items, Section, Table, Text
@@ -26,7 +31,6 @@ _LONG_TABLE = 12
 _MAX_FEATURES = 20
 _MAX_NAMES = 10
 _LARGE_SPREAD_RATIO = 100
-_LARGEST_SHARE_SUM = 2.0
 
 
 def sections(study: Study, progress: Progress | None = None) -> Iterator[Section]:
@@ -73,6 +77,8 @@ def _data(study: Study) -> Section:
     if n_duplicates:
         text.append(f"Rows that are copies of other rows: {n_duplicates}.")
     blocks: list[Block] = [Text(text)]
+    if study.column_examples:
+        blocks.append(_columns_table(study))
     if study.labels is not None:
         names, counts = np.unique(study.labels, return_counts=True)
         rows = [
@@ -82,6 +88,13 @@ def _data(study: Study) -> Section:
         summary = f"Sizes of all {len(names)} classes" if len(names) > _LONG_TABLE else ""
         blocks.append(Table(["class", "rows", "share"], rows, summary=summary))
     return Section("The data", "data", blocks)
+
+
+def _columns_table(study: Study) -> Table:
+    """Return what each column became."""
+    rows = [list(example) for example in study.column_examples]
+    summary = f"What all {len(rows)} columns became" if len(rows) > _LONG_TABLE else ""
+    return Table(["column", "taken as", "example"], rows, summary=summary)
 
 
 def _features(study: Study) -> Section:
@@ -96,15 +109,21 @@ def _features(study: Study) -> Section:
         f"share means that the {what} mostly cancels differences in other {what}s."
     )
     if columns is not None:
-        text += " A column with several features, such as a category, has the sum of their shares."
+        text += (
+            " A column with several features, such as a category, has the sum of their shares; in "
+            "the leading directions it has their joint size, without a sign."
+        )
     shares = feature_importances(named, study.X)
-    size = float(np.abs(shares if columns is None else column_shares(shares, columns)[1]).sum())
-    if size > _LARGEST_SHARE_SUM:
+    shares = shares if columns is None else column_shares(shares, columns)[1]
+    if comparable_shares(shares)[1]:
+        size = float(np.abs(shares).sum())
         text += (
             f" Here {what}s mostly cancel each other: the absolute values of the shares sum to "
             f"{size:.1f}. The bars are divided by this sum, and the leading directions say more."
         )
-    directions = [str(direction) for direction in leading_directions(named, study.X)]
+    directions = [
+        str(direction) for direction in leading_directions(named, study.X, columns=columns)
+    ]
     return Section(
         f"Which {what}s matter",
         "features",

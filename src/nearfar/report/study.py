@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
+from nearfar.columns.examples import ColumnExample
 from nearfar.comparison import Comparison, GoalComparison
 from nearfar.comparison.compared_methods import COSINE, baseline_metrics
 from nearfar.constraints import Pairs, Split, Supervision, Triplets, kind_of
 from nearfar.evaluate.measures import HeldOutJudgements, measures_for
 from nearfar.evaluate.overlap import OverlappingJudgements
 from nearfar.learners.base import MetricLearner
+from nearfar.metrics.importance import several_features
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
 from nearfar.report.blocks import shortened
@@ -86,6 +88,10 @@ class Study:
     rows_code : str or None, optional
         Python code that reads X; without it, X is what the reader has. A table is indexed by
         ``[names]``, the names of the features. None says that a few lines cannot read the rows.
+    row_numbers : array of shape (n_samples,), optional
+        Number of each row in its file; by default its number in X.
+    column_examples : sequence of ColumnExample, optional
+        What each column of the table became.
     """
 
     name: str
@@ -112,6 +118,8 @@ class Study:
     findings: Sequence[Note] = ()
     source: str = ""
     rows_code: str | None = ""
+    row_numbers: Ints | None = None
+    column_examples: Sequence[ColumnExample] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "written", self.written or self.method)
@@ -140,10 +148,7 @@ class Study:
     @property
     def columns(self) -> tuple[str, ...] | None:
         """The column of each feature, if some column has several and is not the only one."""
-        columns = self.metric.columns
-        if columns is None or not 1 < len(columns.names) < len(columns.sources):
-            return None
-        return columns.sources
+        return several_features(self.metric)
 
     @property
     def notes_on_top(self) -> list[Note]:
@@ -153,14 +158,16 @@ class Study:
 
     def row_name(self, row: int | np.integer[Any]) -> str:
         """Return the id of a row, or its number."""
-        return str(row) if self.ids is None else self.ids[int(row)]
+        if self.ids is not None:
+            return self.ids[int(row)]
+        return str(row if self.row_numbers is None else self.row_numbers[row])
 
     def row_title(self, row: int) -> str:
         """Return the text of a row, its id, or its number; and its class."""
         if self.texts is not None:
             name = shortened(self.texts[row])
         else:
-            name = f"row {row}" if self.ids is None else self.ids[row]
+            name = f"row {self.row_name(row)}" if self.ids is None else self.row_name(row)
         return name if self.labels is None else f"{name} [{self.labels[row]}]"
 
     @property

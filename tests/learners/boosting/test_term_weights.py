@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import cvxpy
 import numpy as np
 import pytest
@@ -40,10 +42,13 @@ def test_water_filling(seed, n, cap, spread):
         np.testing.assert_allclose(d, reference.capped(q / q.sum(), cap / n), atol=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_soft_margin_equals_a_generic_convex_solver(seed):
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("caps_differ", [False, True])
+def test_soft_margin_equals_a_generic_convex_solver(seed, caps_differ):
     soft, V, offset = random_terms(seed)
     n = V.shape[1]
+    if caps_differ:
+        soft = replace(soft, cap=np.random.default_rng(seed).uniform(1, 6, n) / n)
     value, w = best_terms(soft, V, np.eye(len(V))[0], offset)
     d = soft.evaluate(offset + w @ V)[1]
     x = cvxpy.Variable(n)

@@ -166,8 +166,25 @@ class TestMixture:
         assert (V == 0).any()
         scores = X @ V.T + b
         np.testing.assert_array_equal(scores.argmax(axis=1), learner.metric_.assign(X))
-        assert len(learner.metrics_) == 3
+        assert len(learner.metrics_) == len(V) <= 3
         assert learner.n_metrics_ == np.count_nonzero(gate.mean(axis=0) > 1e-3)
+
+    def test_unused_metrics_are_dropped_while_others_go_on(self):
+        X, y = load_wine(return_X_y=True)
+        learner = MixtureNCA(n_metrics=4, gate_sparsity=0.1, random_state=0).fit(X, y)
+        assert len(learner.metrics_) < 4
+        assert (np.diff(learner.history_.objective) <= 0).all()
+
+    def test_the_gate_begins_with_the_same_boundaries_and_a_penalty_of_one(self, rng):
+        X, y = rng.standard_normal((40, 60)), np.arange(40) % 2
+        start = MixtureModel(np.zeros((2, 1, 60)), 10 * rng.standard_normal((2, 60)), np.ones(2))
+        mixture = Mixture(SoftNeighbors(X, y), 2, 0.01, gate_sparsity=0.5)
+        cheaper = mixture.with_cheaper_gate(start)
+        assert 0.5 * np.abs(cheaper.V).sum() == pytest.approx(1.0)
+        np.testing.assert_array_equal(
+            (X @ cheaper.V.T + cheaper.b).argmax(axis=1), (X @ start.V.T + start.b).argmax(axis=1)
+        )
+        assert pytest.approx(cheaper.V) == mixture.with_cheaper_gate(cheaper).V
 
     def test_the_paper_variant(self):
         X, y = load_iris(return_X_y=True)

@@ -21,8 +21,11 @@ Where nearfar departs from the paper, and why:
   proximal step (the paper's sign(0) = 1 never does that).
 - The offsets b_s are not penalised; points are centred.
 - Equal metrics with V = 0 never separate, and the paper has no other start: all metrics begin with
-  |M|_F = 1, the gate with k-means centres m_s, v_s = m_s and b_s = -|m_s|^2 / 2. Of `n_init` starts
-  the one with the best objective is kept.
+  |M|_F = 1, the gate with k-means centres m_s, v_s = m_s and b_s = -|m_s|^2 / 2. With many
+  features its penalty would be most of the objective, and most iterations would go into shrinking
+  it; it is divided by what makes the penalty one. Of `n_init` starts the one with the best
+  objective is kept.
+- Maps begin with no more than the 128 principal axes of the points: sparse metrics have fewer.
 - Fewer points than features: maps are of coordinates in the space that the points span, as the
   penalty on the trace leaves nothing elsewhere. The gate, whose penalty is on single features, is
   still one of all features.
@@ -47,6 +50,7 @@ from nearfar.learners.nca.mixture_problem import MixtureProblem, coarse_to_fine
 from nearfar.learners.nca.soft_neighbors import Evaluation, SoftNeighbors
 from nearfar.learners.problem import FitInput
 from nearfar.learners.shared_parameters import ValidationFraction, Variant
+from nearfar.learners.starting_map import principal_axes
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.lbfgs import Bounds, lbfgs
@@ -57,6 +61,9 @@ from nearfar.runtime.parameters import choice, either, integer, number
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 _PAPER_STEP = 0.02
+_MOST_ROWS = 128
+"""Rows of each map to begin with, unless `n_components` or `init` say otherwise."""
+
 _NUMBERS_TRIED = (1, 2, 4)
 _HELD_OUT_SHARE = 0.25
 _STARTS_OF_AUTO = 3
@@ -91,7 +98,7 @@ class MixtureNCA(NeighborhoodLearner):
     init : {"identity", "pca", "lda", "random", "auto"} or Metric, default="identity"
         Where every metric begins, as of `NCA`.
     n_components : int, optional
-        The most rows of each map; by default as many as there are features.
+        The most rows of each map; by default as many as there are features, and at most 128.
     tol : float, default=1e-4
         Relative decrease of the objective at which to end.
 
@@ -153,9 +160,11 @@ class MixtureNCA(NeighborhoodLearner):
         axes = self._axes(Z, data)
         if axes is None:
             L = self._first_map(Z, data, unit)
+            if self._may_cut and len(L) > _MOST_ROWS:
+                L = principal_axes(L, Z)[:_MOST_ROWS]
         else:
             varying = np.count_nonzero(np.ptp(Z, axis=0))
-            L = np.eye(axes.shape[1])[: self.n_components] / varying**0.25
+            L = np.eye(axes.shape[1])[: self.n_components or _MOST_ROWS] / varying**0.25
         warm = None
         if data.warm is not None and len(data.warm.metric.parts) > 1:
             scale = data.scaler.scale * np.sqrt(unit)
@@ -171,6 +180,10 @@ class MixtureNCA(NeighborhoodLearner):
         elif number == "auto":
             number = self._best_number(Z, codes, L, data.random_state, axes)
         return self._problem(Z, codes, L, int(number), data.random_state, unit, warm, axes)
+
+    @property
+    def _may_cut(self) -> bool:
+        return self.n_components is None and self.init == "identity" and self.variant != "paper"
 
     def _axes(self, Z: Floats, data: FitInput) -> Matrix | None:
         """Return axes of fewer points than features, if all metrics vanish elsewhere."""
@@ -203,13 +216,19 @@ class MixtureNCA(NeighborhoodLearner):
         n_init = 1 if number == 1 else n_init
         return MixtureProblem(
             mixtures,
-            [warm] if warm else [mixtures[-1].start(L, random_state) for _ in range(n_init)],
+            [warm] if warm else [self._start(mixtures[-1], L, random_state) for _ in range(n_init)],
             unit,
             max_iter=self.max_iter,
             tol=self.tol,
             paper=self.variant == "paper",
             axes=axes,
         )
+
+    def _start(
+        self, mixture: Mixture, L: Matrix, random_state: np.random.RandomState
+    ) -> MixtureModel:
+        start = mixture.start(L, random_state)
+        return start if self.variant == "paper" else mixture.with_cheaper_gate(start)
 
     def _best_number(
         self,
@@ -299,12 +318,21 @@ class Mixture:
         centers = np.asarray(clusters.cluster_centers_, dtype=np.float64)
         return MixtureModel(maps, centers, -0.5 * (centers**2).sum(axis=1))
 
+    def with_cheaper_gate(self, model: MixtureModel) -> MixtureModel:
+        """Return the model with a gate of the same boundaries, whose penalty is at most one."""
+        share = 1.0 / max(1.0, self.gate_sparsity * float(np.abs(model.V).sum()))
+        return replace(model, V=share * model.V, b=share * model.b)
+
     def value(self, model: MixtureModel) -> tuple[float, MixtureModel]:
         """Return (11) without the penalty on the gate, and its gradient."""
         found, by_gate = self.likelihood(model)
         by_L = 2 * self.sparsity * model.L - np.array(found.by_map) / self.n
         value = -found.value / self.n + self.sparsity * float((model.L**2).sum())
         return value, replace(by_gate, L=by_L)
+
+    def objective(self, model: MixtureModel) -> float:
+        """Return (11)."""
+        return self.value(model)[0] + self.gate_sparsity * float(np.abs(model.V).sum())
 
     @property
     def n(self) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +28,10 @@ _GROWTH = 4
 _COARSE_TOLERANCE = 1e-3
 _SMALLEST_SHARE = 1e-3
 """Mean of the gate below which a metric counts as unused."""
+
+_UNUSED = "unused"
+_USE_IS_CHECKED = 5
+"""Iterations after which it is looked at again."""
 
 
 def coarse_to_fine(
@@ -87,6 +93,7 @@ class MixtureProblem(NeighborhoodProblem):
     ) -> None:
         self.mixtures, self.starts, self.unit, self.tol = mixtures, starts, unit, tol
         self.axes = axes
+        self.exact_rows = axes is not None
         self.iterations_per_start, self.fixed_iterations = max_iter, paper
         self.max_iter = max_iter * len(starts) + (len(starts) > 1)
 
@@ -125,12 +132,13 @@ class MixtureProblem(NeighborhoodProblem):
                 left, start = left - 1, iteration.payload
                 return replace(iteration, n_rows=n_rows)
 
-            reason = yield from map_iterations(
-                mixture.minimize(start, max_iter=left, tol=tol), stamped
-            )
+            reason = _UNUSED
+            while reason == _UNUSED:
+                start = _without_unused(start, mixture)
+                steps = mixture.minimize(start, max_iter=left, tol=tol)
+                reason = yield from map_iterations(_while_used(steps, mixture), stamped)
             if left <= 0:
                 break
-            start = _without_unused(start, mixture)
         return reason
 
     def metric(self, history: History, builder: MetricBuilder) -> Metric:
@@ -164,6 +172,27 @@ def _shares(model: MixtureModel, mixture: Mixture) -> Vector:
 
 
 def _without_unused(model: MixtureModel, mixture: Mixture) -> MixtureModel:
-    """Drop metrics that no point goes by: each costs as much as one that is used."""
+    """Drop metrics that no point goes by, if they are not worth their penalties.
+
+    Each costs as much as one that is used.
+    """
     used = _shares(model, mixture) > _SMALLEST_SHARE
-    return replace(model, L=model.L[used], V=model.V[used], b=model.b[used])
+    if used.all():
+        return model
+    fewer = replace(model, L=model.L[used], V=model.V[used], b=model.b[used])
+    return fewer if mixture.objective(fewer) <= mixture.objective(model) else model
+
+
+def _while_used(steps: Iterations, mixture: Mixture) -> Iterations:
+    """Pass iterations on until a metric can be dropped."""
+    with closing(steps):
+        for number in itertools.count(1):
+            try:
+                iteration = next(steps)
+            except StopIteration as end:
+                return str(end.value)
+            yield iteration
+            model = iteration.payload
+            if number % _USE_IS_CHECKED == 0 and _without_unused(model, mixture) is not model:
+                break
+    return _UNUSED

@@ -142,6 +142,9 @@ class HeldOutRows(HeldOut):
         sums[rare] = 1.0
         values, factor = np.log(sums), self.near * (-1 / sums)[:, None]
         factor += 1
+        if len(rare) == 0:
+            p *= factor
+            return values, p
         exact, q = _log_sums(np.where(self.near[rare] > 0, H[rare], np.inf))
         values[rare] = exact - log_all[rare]
         difference = p[rare] - q

@@ -1,0 +1,100 @@
+"""What each column of a table became, with an example."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nearfar.columns.cells import Cells, column_keys, column_values, is_missing, is_text
+from nearfar.columns.columns import Columns
+from nearfar.columns.kinds import Category, Kind, Number
+from nearfar.columns.measured import Boolean, Date, Measured
+
+_LONGEST = 40
+
+
+class ColumnExample(NamedTuple):
+    """A column, what it is taken as, and an example of a cell and what it becomes."""
+
+    column: str
+    taken_as: str
+    example: str
+
+
+def column_examples(columns: Columns, frame: Any = None) -> list[ColumnExample]:
+    """Return what each column became, with an example from a table.
+
+    Parameters
+    ----------
+    columns : Columns
+    frame : pandas, polars or other DataFrame, optional
+        Some rows of the table. Without it there are examples only of numbers that are text.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from nearfar.columns import Columns
+    >>> from nearfar.columns.examples import column_examples
+    >>> table = pd.DataFrame({"size": ["1 m", "2 m", "804 cm"], "plan": ["a", "a", "b"]})
+    >>> for example in column_examples(Columns.fit(table), table):
+    ...     print(*example, sep=" | ")
+    size | number in m | '804 cm' → 8.04
+    plan | category, 2 levels | 'a' → plan=a
+    """
+    keys = {} if frame is None else column_keys(frame)
+    found = []
+    for kind in columns.kinds:
+        values = column_values(frame, keys[kind.name]) if kind.name in keys else np.empty(0, object)
+        found.append(ColumnExample(kind.name, _taken_as(kind), _example(kind, values)))
+    left_out = columns.left_out.items()
+    return found + [ColumnExample(name, f"left out: {why}", "") for name, why in left_out]
+
+
+def _taken_as(kind: Kind) -> str:
+    text = {"boolean": "0 or 1"}.get(kind.kind, kind.kind)
+    n_features = len(kind.feature_names)
+    if isinstance(kind, Number) and kind.notation.unit:
+        text += f" in {kind.notation.unit}"
+    if isinstance(kind, Date) and kind.month_first:
+        text += ", month first"
+    if isinstance(kind, Category):
+        text += f", {n_features} level{'' if n_features == 1 else 's'}"
+    elif not isinstance(kind, Number | Date | Boolean):
+        text += f", {n_features} numbers"
+    if isinstance(kind, Measured) and kind.indicator:
+        fill = f" (as {kind.fill[0]:.4g})" if len(kind.fill) == 1 else ""
+        text += f"; missing values filled in{fill}"
+    return text
+
+
+def _example(kind: Kind, values: Cells) -> str:
+    """Return a cell and what it becomes; "" if there is none, or if it becomes many numbers."""
+    if not isinstance(kind, Number | Date | Category | Boolean):
+        return ""
+    if isinstance(kind, Number) and kind.notation.example and is_text(values):
+        values = np.array([kind.notation.example], dtype=object)
+    known = values[~is_missing(values)][:1]
+    if len(known) == 0:
+        return ""
+    cell = _shown(known)
+    numbers = kind.apply(known)[0]
+    if isinstance(kind, Category):
+        which = [name for name, value in zip(kind.feature_names, numbers, strict=True) if value]
+        return f"{cell} → {which[0] if which else 'no level'}"
+    if isinstance(kind, Date):
+        parts = [name.removeprefix(f"{kind.name} ").strip("()") for name in kind.feature_names[:4]]
+        return f"{cell} → " + ", ".join(
+            f"{part} {value:.6g}" for part, value in zip(parts, numbers, strict=False)
+        )
+    return f"{cell} → {numbers[0]:.6g}"
+
+
+def _shown(known: Cells) -> str:
+    """Return the first cell as text, cut if it is long."""
+    if known.dtype.kind == "M":
+        return str(known[0].astype("datetime64[s]")).removesuffix("T00:00:00")
+    if known.dtype.kind == "f":
+        return f"{known[0]:.6g}"
+    text = repr(known[0]) if is_text(known) else str(known[0])
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
