@@ -148,10 +148,10 @@ def _row(row: str, table: Table, reading: str) -> Iterator[Task]:
     own = f"boostmetric/T1/{row}/BoostMetric"
     k = 1 if row in FEW_TARGETS and reading != "B3" else 3
     paper = {"variant": "paper", "constraints": NearestTriplets(k, k)}
-    measured = {"n_neighbors": 1 if reading == "B4" else 3}
+    near = 1 if reading == "B4" else 3
     shared = _shared(row, table, reading)
-    yield Task(own, reading, "paper", *shared, "BoostMetric", paper, **measured)
-    yield Task(own, reading, "default", *shared, "BoostMetric", **measured)
+    yield Task(own, reading, "paper", *shared, "BoostMetric", paper, n_neighbors=near)
+    yield Task(own, reading, "default", *shared, "BoostMetric", n_neighbors=near)
 
 
 def _compared(row: str, table: Table, reading: str) -> Iterator[Task]:
