@@ -120,13 +120,10 @@ def tasks() -> Iterator[Task]:
         yield Task(f"boostmetric/T1/{row}/BoostMetric", "B7", "paper", *shared, "least error")
     for row in ("Bal", "BCancer", "Diabetes"):
         for v in PENALTIES:
-            cell, shared = (
-                f"boostmetric/T2/{row}/v={v}",
-                (ROWS[row], OtherSplit(0.3), RUNS_OF_SMALL),
-            )
+            cell, given = f"boostmetric/T2/{row}/v={v}", (ROWS[row], OtherSplit(0.3), RUNS_OF_SMALL)
             for variant in ("paper", "default"):
                 parameters = {"variant": variant, "penalty": float(v)}
-                yield Task(cell, "B1", variant, *shared, "BoostMetric", parameters)
+                yield Task(cell, "B1", variant, *given, "BoostMetric", parameters)
     for words in (100, 200):
         yield from _pictures(words)
 
