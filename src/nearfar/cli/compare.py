@@ -24,6 +24,7 @@ from nearfar.cli.method_options import (
 )
 from nearfar.cli.row_input import InputRows
 from nearfar.cli.supervised_input import SupervisedInput
+from nearfar.cli.tables import columns_named
 from nearfar.cli.terminal import bars, command, counted, kept_notes, note, say, show_json
 from nearfar.comparison import Comparison
 from nearfar.comparison import compare as compare_methods
@@ -123,7 +124,7 @@ def run_comparison(
     else:
         _check_labels(known, testing.folds, testing.neighbors)
     with bars() as shown:
-        return compare_methods(
+        found = compare_methods(
             rows.X,
             known,
             learners,
@@ -137,6 +138,12 @@ def run_comparison(
             progress=shown.update,
             checkpoint=checkpoint,
         )
+    if rows.leaking:
+        it = "it" if len(rows.leaking) == 1 else "they"
+        found.caveat = (
+            f"see the note on {columns_named(rows.leaking)}: {it} may give the answer away"
+        )
+    return found
 
 
 def _check_groups(groups: Ints, folds: int) -> None:
