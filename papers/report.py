@@ -121,9 +121,10 @@ def _totals(found: dict[Key, Outcome]) -> Iterator[str]:
     )
     yield from _counted(first_listed(found))
     yield (
-        "The same with one reading for each paper, under which most cells of the own method are "
-        "reproduced; rows without it are as in the first table. This choice looks at the results "
-        "that it explains: it says what the authors may have run, not that the text gives it.\n"
+        "The same with one reading for each paper, under which the largest share of the own "
+        "method's cells is reproduced; rows without it are as in the first table. This choice "
+        "looks at the results that it explains: it says what the authors may have run, not that "
+        "the text gives it.\n"
     )
     yield from _counted(explaining(found))
 

@@ -40,6 +40,8 @@ BASELINE_TABLES = {("boostmetric", "T2"): "T1"}
 WORDS = ("reproduced", "better", "worse", "undecided", "protocol unknown", "not run")
 LEVEL = 0.05
 BASELINE_LEVEL = 0.01
+FEWEST_CELLS = 5
+"""A reading with fewer cells of the own method does not explain a paper."""
 
 Key = tuple[str, str, str]
 
@@ -226,15 +228,20 @@ def first_listed(found: Mapping[Key, Outcome]) -> dict[tuple[str, str], Outcome]
 def explaining(found: Mapping[Key, Outcome]) -> dict[tuple[str, str], Outcome]:
     """Return one outcome for each cell and variant: of one reading for each paper.
 
-    It is the reading under which most cells of the own method as printed are reproduced, and thus
-    chosen by the results that it explains. Rows without it have the reading of `chosen`.
+    It is the reading under which the largest share of the own method's cells, and at least
+    `FEWEST_CELLS` of them, is reproduced: it is chosen by the results that it explains. Rows
+    without it have the reading of `chosen`.
     """
-    counts = Counter(
-        (each.cell.paper, each.reading)
-        for each in found.values()
-        if each.variant == "paper" and each.word == "reproduced"
-    )
-    best = {paper: reading for (paper, reading), _ in reversed(counts.most_common())}
+    words: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for each in found.values():
+        if each.variant == "paper" and each.lines:
+            words[each.cell.paper, each.reading][each.word] += 1
+    shares = {
+        key: counted["reproduced"] / counted.total()
+        for key, counted in words.items()
+        if counted.total() >= FEWEST_CELLS
+    }
+    best = {key[0]: key[1] for key in sorted(shares, key=lambda key: shares[key])}
     mine = [each for each in found.values() if each.reading == best.get(each.cell.paper)]
     return chosen(found) | {(each.cell.id, each.variant): each for each in mine}
 
