@@ -51,7 +51,8 @@ EXAMPLES = {
 }
 OPTION_GROUPS = {
     "What is known": "label numbers triplets pairs id group qrels beir ignore-unknown train",
-    "Columns": "drop numeric categorical text impute show keep vector image-shape column image",
+    "Columns": "drop numeric categorical text impute show keep vector image-shape column image "
+    "columns",
     "Questions": "kind random-share person pictures vectors",
     "Method": "method metric distance scale set max-iter goal side score adapter",
     "Decision": "threshold criterion max-fpr target confidence prevalence level",

@@ -94,8 +94,7 @@ class Category(Kind):
         `features` are those of the cells: only where no level is 1, cells are read.
         """
         other = ~features[:, : len(self.levels)].any(axis=1)
-        words = self.read(values[other])[:, 0] if other.any() else []
-        return sum(word != MISSING for word in words)
+        return sum(word != MISSING for word in self.read(values[other])[:, 0])
 
     def _encoder(self) -> Any:
         return OneHotEncoder(
