@@ -66,7 +66,8 @@ def evaluate(
         known = read_labelled(train, numbers=numbers, **given)
         rows = _read_new(source, known, given)
         title = f"{rows.name}: {len(rows)} rows, predicted from {len(known)} rows of {known.name}"
-    if (share := share_learned_from(metric, rows.rows.X)) > _MANY_LEARNED_FROM:
+    share = 0.0 if rows.y is None else share_learned_from(metric, rows.rows.X)
+    if share > _MANY_LEARNED_FROM:
         note(
             f"{100 * share:.0f} % of the rows that the metric was learned from are among these "
             "rows; on them it looks better than on new rows.",
