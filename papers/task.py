@@ -71,6 +71,16 @@ class Table:
         return X
 
 
+@dataclass(frozen=True)
+class Whitened(Table):
+    """As `Table`, with principal components of unit variance on the training rows."""
+
+    def prepared(self, X: Array, train: Array) -> Array:
+        """Prepare all rows by what the training rows tell."""
+        X = super().prepared(X, train)
+        return np.asarray(StandardScaler().fit(X[train]).transform(X))
+
+
 @lru_cache(maxsize=2)
 def _load(name: str, sample: int | None) -> tuple[Array, Array]:
     data = datasets.load(name)

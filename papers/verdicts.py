@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import norm
-from scipy.stats import t as student
+from scipy.special import ndtri, stdtrit
 
 from nearfar.comparison.significance import fold_test
 from papers import results
@@ -122,7 +121,7 @@ def interval(outcome: Outcome, level: float = LEVEL) -> tuple[float, float, floa
     parts = outcome.sd**2 / n, sd**2 / runs
     error = float(np.sqrt(sum(parts)))
     degrees = sum(part**2 / max(m - 1, 1) for part, m in zip(parts, (n, runs), strict=True))
-    width = float(student.ppf(1 - level / 2, error**4 / degrees)) * error if error > 0 else 0.0
+    width = float(stdtrit(error**4 / degrees, 1 - level / 2)) * error if error > 0 else 0.0
     difference = (outcome.mean - cell.value) * (1 if cell.better == "higher" else -1)
     return difference, difference - width, difference + width
 
@@ -161,7 +160,7 @@ def compared(outcome: Outcome, level: float = LEVEL) -> str:
 def own_width(outcome: Outcome) -> float:
     """Return half of the width of the interval of our mean; a single run has that of its errors."""
     n = len(outcome.lines)
-    quantile = student.ppf(1 - LEVEL / 2, n - 1) if n > 1 else norm.ppf(1 - LEVEL / 2)
+    quantile = stdtrit(n - 1, 1 - LEVEL / 2) if n > 1 else ndtri(1 - LEVEL / 2)
     return float(quantile * outcome.sd / np.sqrt(n))
 
 

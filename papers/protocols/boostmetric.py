@@ -120,13 +120,10 @@ def tasks() -> Iterator[Task]:
         yield Task(f"boostmetric/T1/{row}/BoostMetric", "B7", "paper", *shared, "least error")
     for row in ("Bal", "BCancer", "Diabetes"):
         for v in PENALTIES:
-            cell, shared = (
-                f"boostmetric/T2/{row}/v={v}",
-                (ROWS[row], OtherSplit(0.3), RUNS_OF_SMALL),
-            )
+            cell, given = f"boostmetric/T2/{row}/v={v}", (ROWS[row], OtherSplit(0.3), RUNS_OF_SMALL)
             for variant in ("paper", "default"):
                 parameters = {"variant": variant, "penalty": float(v)}
-                yield Task(cell, "B1", variant, *shared, "BoostMetric", parameters)
+                yield Task(cell, "B1", variant, *given, "BoostMetric", parameters)
     for words in (100, 200):
         yield from _pictures(words)
 
@@ -148,10 +145,10 @@ def _row(row: str, table: Table, reading: str) -> Iterator[Task]:
     own = f"boostmetric/T1/{row}/BoostMetric"
     k = 1 if row in FEW_TARGETS and reading != "B3" else 3
     paper = {"variant": "paper", "constraints": NearestTriplets(k, k)}
-    measured = {"n_neighbors": 1 if reading == "B4" else 3}
+    near = 1 if reading == "B4" else 3
     shared = _shared(row, table, reading)
-    yield Task(own, reading, "paper", *shared, "BoostMetric", paper, **measured)
-    yield Task(own, reading, "default", *shared, "BoostMetric", **measured)
+    yield Task(own, reading, "paper", *shared, "BoostMetric", paper, n_neighbors=near)
+    yield Task(own, reading, "default", *shared, "BoostMetric", n_neighbors=near)
 
 
 def _compared(row: str, table: Table, reading: str) -> Iterator[Task]:

@@ -58,6 +58,11 @@ def test_replay_export_and_learn(folder):
     assert "has triplets; give it with --triplets" in wrong.output
 
 
+def test_what_is_left_out_here_is_left_out_there(folder):
+    found = replay("--drop", "f2")
+    assert "nearfar learn objects.csv --id name --drop f2 --triplets judgements.db" in found.output
+
+
 def test_a_file_is_continued(folder):
     replay()
     assert "has 120 answers" in replay().output

@@ -225,3 +225,37 @@ class TestText:
         assert "either numeric or text, not both" in line
         assert "Did you mean 'story'?" in fail("learn", "soils.csv", *FAST, "--text", "storys")
         assert "Only tables" in fail("learn", "rows.npy", "--label", "labels.npy", "--text", "a")
+
+
+@pytest.mark.parametrize(
+    ("n_levels", "taken"),
+    [(75, "Individual ID as a category"), (148, "left out Individual ID (too many levels)")],
+)
+def test_repeated_ids_are_suggested_as_groups(folder, run, iris, n_levels, taken):
+    names = pl.Series("Individual ID", [f"N{row % n_levels}" for row in range(150)])
+    table = pl.DataFrame(iris[0], schema=list("abcd")).with_columns(names, y=pl.Series(iris[1]))
+    table.write_csv("birds.csv")
+    options = ["--label", "y", "--method", "lda", "--no-comparison"]
+    result = run("learn", "birds.csv", *options)
+    assert taken in result.stderr
+    assert "If rows with the same id belong together, use --group 'Individual ID'." in result.stderr
+    again = run("learn", "birds.csv", *options, "--group", "Individual ID")
+    assert "belong together" not in again.stderr
+
+
+def test_verdicts_repeat_that_a_column_leaks(folder, run, iris):
+    table = pl.DataFrame(iris[0], schema=list("abcd")).with_columns(y=pl.Series(iris[1]))
+    table.with_columns(code=10 * pl.col("y")).write_csv("leak.csv")
+    options = ["--label", "y", "--method", "lda", "--folds", 2]
+    clause = "; but see the note on column code: it may give the answer away."
+    lines = run("learn", "leak.csv", *options).stdout.splitlines()
+    verdicts = [line for line in lines if line.startswith("For ")]
+    assert len(verdicts) == 2
+    assert all(line.endswith(clause) for line in verdicts)
+    run("report", "leak.csv", *options, "--out", "leak.html")
+    page = Path("leak.html").read_text()
+    assert clause in page
+    assert "nearfar predict leak-metric.safetensors leak.csv NEW.csv --label y" in page
+    assert "corrected for chance, which favours the best of several methods" in page
+    clean = run("learn", "leak.csv", *options, "--drop", "code").stdout
+    assert "give the answer away" not in clean

@@ -57,7 +57,7 @@ def test_learn_from_stdin(pipe):
     options = ["--label", "species", "--method", "lda", "--no-comparison"]
     result = pipe("iris.csv", "learn", "-", *options)
     assert "stdin: 150 rows x 4 features" in result.stdout
-    assert "Next: nearfar transform stdin.safetensors - mapped.parquet" in result.stdout
+    assert "Next: nearfar predict stdin.safetensors - NEW.csv --label species" in result.stdout
     assert Path("stdin.safetensors").exists()
 
 

@@ -108,8 +108,8 @@ def test_headlines_say_how_much_and_how_sure():
     wrong = {EUCLIDEAN: slice(0, 40), LDA: slice(0, 30), BOOST: slice(0, 10)}
     assert headline(wrong) == (
         "Use BoostMetric: error 10.0 % instead of 40.0 % with Euclidean distance (clearly better: "
-        "over 99 %). Expected gain 27.7 points (19.0 to 36.4). The best plain method, LDA, has "
-        "30.0 %."
+        "over 99 %). Expected gain 27.7 points (19.0 to 36.4), corrected for chance. The best "
+        "plain method, LDA, has 30.0 %."
     )
     assert headline(wrong, "ranking").startswith(
         "Use BoostMetric: MAP@R 0.900 instead of 0.600 with Euclidean distance (clearly better: "
@@ -133,7 +133,7 @@ def test_headlines_say_how_much_and_how_sure():
         (10, 25, " The best learner, BoostMetric, has 25.0 %."),
         (12, 10, " LDA may do as well (12.0 %)."),
         (25, 10, " The best plain method, LDA, has 25.0 %."),
-        (45, 10, ")."),
+        (45, 10, "), corrected for chance."),
     ],
 )
 def test_plain_methods_and_learners_beside_each_other(lda, boost, ending):

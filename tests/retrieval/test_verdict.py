@@ -33,7 +33,7 @@ def test_sentences_have_the_figures() -> None:
     found = judge("both", "nDCG@10", 0.412, 0.463, gain, 0.0, alone=True)
     assert found.headline == (
         "It helps: nDCG@10 0.412 -> 0.463 on searches it has not seen (clearly better: over 99 %). "
-        "Expected gain 0.051 (0.020 to 0.080)."
+        "Expected gain 0.051 (0.020 to 0.080), corrected for chance."
     )
     assert judge("both", "nDCG@10", 0.412, 0.463, gain, 0.0, alone=False).headline.startswith(
         "Use both: nDCG@10 0.412 -> 0.463"

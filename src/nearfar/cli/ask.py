@@ -119,7 +119,8 @@ def ask(
         say(str(collection.progress))
         given = counted(len(collection.chooser.judgements), "answer")
         say(f"{save_as} has {given}.")
-        say(f"Next: {_next_command(source, ids, kind, save_as, image, text, vectors)}")
+        left_out = [name for name in (image, text, *(drop or [])) if name is not None]
+        say(f"Next: {_next_command(source, ids, kind, save_as, left_out, vectors)}")
     finally:
         collection.store.close()
 
@@ -162,14 +163,12 @@ def _next_command(
     ids: str | None,
     kind: Kind,
     stored: Path,
-    image: str | None,
-    text: str | None,
+    left_out: list[str],
     vectors: Path | None,
 ) -> str:
     if Path(source).is_dir() and vectors is None:
         return f"nearfar ask {shlex.quote(str(stored))} --export judgements.csv"
     words = ["nearfar", "learn", str(vectors or source)]
     words += [] if ids is None else ["--id", ids]
-    shown = [name for name in (image, text) if name is not None]
-    words += ["--drop", ",".join(shown)] if shown else []
+    words += ["--drop", ",".join(left_out)] if left_out else []
     return shlex.join([*words, f"--{kind.value}", str(stored)])

@@ -109,7 +109,9 @@ def learn(
     kept = FitCheckpoint(checkpoint, data.files)
     rows, supervision = data.read(numbers=choice.needs_numbers)
     choice.check(supervision)
-    task = LearnTask(data.source, rows, supervision, choice, goal, only_if_significant, limit)
+    task = LearnTask(
+        data.source, rows, supervision, choice, goal, only_if_significant, limit, label=data.label
+    )
     if not json:
         say(task.summary)
     with kept:
@@ -158,6 +160,8 @@ class LearnTask:
         Time limit in seconds.
     start : float
         When the task began.
+    label : str or None
+        Column of the labels.
     comparison : Comparison or None
         Of methods, by labels, triplets or pairs.
     held_out : dict of str to array, or None
@@ -176,6 +180,7 @@ class LearnTask:
     strict: bool = False
     budget: float | None = None
     start: float = field(default_factory=time.perf_counter)
+    label: str | None = None
     comparison: Comparison | None = None
     held_out: dict[str, Vector] | None = None
     result: MethodFit | None = None
@@ -354,6 +359,10 @@ class LearnTask:
         kind = kind_of(Path(self.source))
         if kind not in FORMATS:
             return f"nearfar show {metric}"
+        if self.label is not None and kind in TABLES:
+            numbers = " --numbers" if self.kind == "numbers" else ""
+            labels = f"--label {shlex.quote(self.label)}{numbers}"
+            return f"nearfar predict {metric} {source} NEW{kind} {labels}"
         ending = ".parquet" if kind in TABLES else ".npy"
         return f"nearfar transform {metric} {source} mapped{ending}"
 

@@ -31,8 +31,9 @@ from nearfar.cli.tables import (
 )
 from nearfar.cli.terminal import note
 from nearfar.columns import Columns
+from nearfar.columns.category import Category
 from nearfar.columns.examples import ColumnExample, column_examples
-from nearfar.columns.guess import IDS, numbers_like_ids
+from nearfar.columns.guess import IDS, MANY, named_like_id, numbers_like_ids
 from nearfar.columns.leakage import leaking_columns
 from nearfar.metrics.metric import Metric
 from nearfar.typing import Floats, Ints
@@ -215,9 +216,22 @@ def _fitted(
     more = " See all with `nearfar show METRIC --columns`." if columns.summary_is_short else ""
     change = "Change this with --numeric, --categorical, --text, --drop."
     note(f"took {columns.summary}. {change}{more}")
+    _suggest_groups(columns)
     if columns.conversions:
         note(f"{columns.conversions}.")
     return Prepared(X, frame.select(others), columns.feature_names, columns, places)
+
+
+def _suggest_groups(columns: Columns) -> None:
+    """Say that ids which repeat may be groups."""
+    names = [kind.name for kind in columns.kinds if isinstance(kind, Category)]
+    names += [name for name, why in columns.left_out.items() if why == MANY]
+    repeated = [name for name in names if named_like_id(name)]
+    if repeated:
+        note(
+            f"the ids in {columns_named(repeated)} repeat. If rows with the same id belong "
+            f"together, use {option('--group', repeated[:1])}."
+        )
 
 
 def _labelled(path: Path, found: Prepared, label: str | None) -> Prepared:
@@ -247,8 +261,8 @@ def read_examples(path: Path, columns: Columns | None) -> list[ColumnExample]:
     return [] if batch is None else column_examples(columns, polars_frame(batch.others))
 
 
-def warn_of_leakage(found: Prepared, labels: NDArray[Any]) -> None:
-    """Name columns that leak the label."""
+def warn_of_leakage(found: Prepared, labels: NDArray[Any]) -> tuple[str, ...]:
+    """Name columns that leak the label, and return them."""
     sources = found.feature_names if found.columns is None else found.columns.sources
     suspects = leaking_columns(found.X, np.unique(labels, return_inverse=True)[1], sources)
     if suspects:
@@ -258,3 +272,4 @@ def warn_of_leakage(found: Prepared, labels: NDArray[Any]) -> None:
             f"classes. If new rows do not have {them}, use {option('--drop', suspects)}.",
             warning=True,
         )
+    return tuple(suspects)

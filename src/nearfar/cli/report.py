@@ -22,7 +22,7 @@ from nearfar.cli.reading_code import reading_code
 from nearfar.cli.row_input import InputRows
 from nearfar.cli.streams import shown_name
 from nearfar.cli.supervised_input import SupervisedInput
-from nearfar.cli.table_formats import FORMATS, kind_of, stem_of
+from nearfar.cli.table_formats import FORMATS, TABLES, kind_of, stem_of
 from nearfar.cli.terminal import bars, command, convergence_notes, kept_notes, say, show_json
 from nearfar.comparison import Comparison, Method
 from nearfar.comparison.method_results import NO_TIME
@@ -94,6 +94,7 @@ def report(
             subject = _learn(rows, known, chosen, metric_path, kept, share)
         subject |= {"command": command_line(context), "title": title or ""}
         subject |= _source(data.source)
+        subject["label"] = (data.label or "") if kind_of(Path(data.source)) in TABLES else ""
         subject["column_examples"] = read_examples(Path(data.source), rows.columns)
         study = _study(rows, known, comparison, shape, testing.seed, subject)
         with bars() as shown, convergence_notes():

@@ -57,6 +57,8 @@ class InputRows:
         Number of the group of each row.
     places : array of shape (n_samples,) or None
         Number of each row in its file, if some were left out.
+    leaking : tuple of str
+        Columns that leak the label.
     """
 
     name: str
@@ -68,6 +70,7 @@ class InputRows:
     columns: Columns | None = None
     groups: Ints | None = None
     places: Ints | None = None
+    leaking: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.X)
@@ -211,8 +214,9 @@ def _from_table(
             if complete
             else labels_or_nothing(column, path)
         )
+    leaking: tuple[str, ...] = ()
     if y is not None and metric is None and not numeric:
-        warn_of_leakage(found, y)
+        leaking = warn_of_leakage(found, y)
     rows = InputRows(
         stem_of(path),
         found.X,
@@ -222,6 +226,7 @@ def _from_table(
         None if text is None else words(frame[text]).to_list(),
         found.columns,
         places=found.places,
+        leaking=leaking,
     )
     if group is None or len(rows) == 0:
         return rows
@@ -274,8 +279,10 @@ def _from_dataset(name: str, metric: Metric | None) -> InputRows:
     try:
         data = datasets.load(name)
     except (ValueError, ConnectionError) as error:
+        hint = did_you_mean(name, [*datasets.available(), *map(str, Path().glob("*.*"))])
+        why = "" if "There is no dataset" in str(error) else f" ({str(error).rstrip('.')})"
         raise UserError(
-            f"{name} is neither a file nor a dataset ({error}). "
+            f"{name} is neither a file nor a dataset{why}.{hint} "
             f"Datasets: {', '.join(datasets.available())}."
         ) from error
     if metric is not None and data.X.shape[1] != metric.n_features:

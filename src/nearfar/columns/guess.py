@@ -80,8 +80,19 @@ def numbers_like_ids(name: str, values: Cells) -> bool:
     extent, n = different[-1] - different[0] + 1, len(values)
     # Without gaps; or so dense that other numbers would repeat.
     running = n >= _LEAST_RUN and (extent == n or (n >= _LEAST_PART and extent <= _GAPS * n))
-    named = _UNNAMED.fullmatch(name) or _ID_NAME.search(name)
-    return bool(running or named)
+    return bool(running or _UNNAMED.fullmatch(name) or named_like_id(name))
+
+
+def named_like_id(name: str) -> bool:
+    """Tell whether a column is named like one of ids.
+
+    Examples
+    --------
+    >>> from nearfar.columns.guess import named_like_id
+    >>> named_like_id("Individual ID"), named_like_id("width")
+    (True, False)
+    """
+    return _ID_NAME.search(name) is not None
 
 
 def _of_text(name: str, values: Cells, known: Cells) -> Kind | str:

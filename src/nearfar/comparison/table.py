@@ -61,6 +61,8 @@ class Comparison(Mapping[str, MethodResult]):
         What was not run, each with a `note` that says why.
     goals : dict of str to GoalComparison
         What to use, and which methods are better than the baseline, for each goal.
+    caveat : str
+        A clause that ends each verdict, such as on a column that leaks the label; "" at first.
 
     Examples
     --------
@@ -101,6 +103,7 @@ class Comparison(Mapping[str, MethodResult]):
         self.split = "rows" if unseen is None else "classes"
         self.n_groups = None if groups is None else len(np.unique(groups))
         self.note = note
+        self.caveat = ""
         self.labels = labels
         self.largest_class = (
             None if labels is None or unseen is not None else LargestClass.of(labels)
@@ -199,6 +202,8 @@ class Comparison(Mapping[str, MethodResult]):
     def _verdict_line(self, goal: GoalComparison) -> str:
         text = goal.verdict.headline
         use = use_in_words(goal.measure, self.n_neighbors)
+        if self.caveat:
+            text = f"{text.removesuffix('.')}; but {self.caveat}."
         return f"For {use}, {text[0].lower()}{text[1:]}" if use else text
 
     def _short_of_time(self) -> str:

@@ -9,6 +9,8 @@ from nearfar.comparison.gains import Gain
 from nearfar.comparison.method_results import MethodResult, paired
 from nearfar.evaluate.measures import Measure
 
+CORRECTED = "corrected for chance"
+"""Why an expected gain is not the difference of the figures beside it."""
 _ALMOST_SURE = 0.995
 _BASELINES = {
     UNSCALED: "Euclidean distance on unscaled rows",
@@ -113,7 +115,8 @@ class Wording:
         return self.measure.supervision[0] if self.measure.of == "judgements" else "rows"
 
     def _expected(self, gain: Gain) -> str:
-        return f"Expected gain {self.measure.write_gain(gain.gain, gain.low, gain.high)}."
+        figures = self.measure.write_gain(gain.gain, gain.low, gain.high)
+        return f"Expected gain {figures}, {CORRECTED}."
 
     def _measure(self, result: MethodResult) -> str:
         return f"{self.measure.label} {self._figure(result)}"

@@ -8,7 +8,7 @@ from nearfar.comparison import GoalComparison, MethodResult
 from nearfar.comparison.method_results import paired
 from nearfar.comparison.table import use_in_words
 from nearfar.comparison.verdict import categorise
-from nearfar.comparison.wording import described, probability_text
+from nearfar.comparison.wording import CORRECTED, described, probability_text
 from nearfar.report.study import Study
 
 WORSE, NOT_TESTED = "worse", "not tested"
@@ -108,9 +108,11 @@ def _sentence(study: Study, goal: GoalComparison, badge: str) -> str:
     if used in (study.method, goal.reference.name):
         words = _SENTENCES | (_USE if used == study.method else _KEEP)
     found = words[badge].format(method=study.method, reference=described(goal.reference))
-    if used in (None, study.method, goal.reference.name):
-        return found
-    return f"{found} The comparison recommends {used}."
+    if used not in (None, study.method, goal.reference.name):
+        found = f"{found} The comparison recommends {used}."
+    if study.comparison is not None and study.comparison.caveat:
+        found = f"{found.removesuffix('.')}; but {study.comparison.caveat}."
+    return found
 
 
 def _headline(study: Study, goal: GoalComparison) -> Headline | None:
@@ -151,7 +153,8 @@ def _expectation(goal: GoalComparison, result: MethodResult) -> str:
 def expectation_text(gain: str, probability: float) -> str:
     """Return a sentence on an expected gain."""
     return (
-        f"Expected gain {gain}; probability that it makes a practical difference: "
+        f"Expected gain {gain}, {CORRECTED}, which favours the best of several methods. "
+        "Probability that the gain makes a practical difference: "
         f"{probability_text(probability)}."
     )
 

@@ -92,6 +92,8 @@ class Study:
         Number of each row in its file; by default its number in X.
     column_examples : sequence of ColumnExample, optional
         What each column of the table became.
+    label : str, optional
+        Column of the labels, for commands to copy.
     """
 
     name: str
@@ -120,6 +122,7 @@ class Study:
     rows_code: str | None = ""
     row_numbers: Ints | None = None
     column_examples: Sequence[ColumnExample] = ()
+    label: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "written", self.written or self.method)

@@ -25,6 +25,8 @@ def usage_section(study: Study) -> Section:
         f"nearfar transform {name} {source} mapped.parquet\n"
         f"nearfar neighbors {name} {source}\n"
     )
+    if study.label:
+        shell += f"nearfar predict {name} {source} NEW.csv --label {shlex.quote(study.label)}\n"
     blocks: list[Block] = [Code("Python", python), Code("Shell", shell)]
     if (code := without_nearfar(study)) is not None:
         blocks.append(Code("Without nearfar", code))

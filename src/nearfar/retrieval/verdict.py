@@ -14,7 +14,7 @@ from typing import Literal
 
 from nearfar.comparison.gains import Gain
 from nearfar.comparison.verdict import CLEAR, PROBABLE, BaseVerdict
-from nearfar.comparison.wording import probability_text
+from nearfar.comparison.wording import CORRECTED, probability_text
 
 Category = Literal[
     "clearly better",
@@ -86,7 +86,8 @@ def judge(
         helps, harms, which = f"Use {name}", f"Adapting does harm ({name})", f" ({name})"
     searches = "searches it has not seen" if unseen else "these searches"
     figures = f"{measure} {before:.3f} -> {after:.3f} on {searches}"
-    expected = f"Expected gain {gain.gain:z.3f} ({gain.low:z.3f} to {gain.high:z.3f})."
+    interval = f"({gain.low:z.3f} to {gain.high:z.3f})"
+    expected = f"Expected gain {gain.gain:z.3f} {interval}, {CORRECTED}."
     sure = probability_text(gain.probability)
     keep = "Keep the untouched vectors."
     headline = {
