@@ -11,6 +11,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib import import_module
 from itertools import product
 from textwrap import dedent
@@ -337,6 +338,7 @@ CHOOSING = ("choice", "held_out", "scale")
 """Modules of `nearfar.learners.selection` that choose what a default fit leaves open."""
 
 
+@cache
 def code_of(method: str, *, chooses: bool = False) -> str:
     """Return the source of a method, or of the learner's module and all that it uses of its family.
 
@@ -362,10 +364,14 @@ def family_modules(name: str) -> list[str]:
     found, waiting = [], [name]
     while waiting:
         current = waiting.pop()
-        if current in found:
-            continue
-        found.append(current)
-        tree = ast.parse(inspect.getsource(import_module(current)))
-        used = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-        waiting += [each for each in used if each and each.startswith(f"{package}.")]
+        if current not in found:
+            found.append(current)
+            waiting += [each for each in _imported(current) if each.startswith(f"{package}.")]
     return sorted(found)
+
+
+@cache
+def _imported(name: str) -> tuple[str, ...]:
+    tree = ast.parse(inspect.getsource(import_module(name)))
+    used = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    return tuple(each for each in used if each)

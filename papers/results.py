@@ -50,10 +50,14 @@ def digest(*parts: Any) -> str:
     return hashlib.sha256(text).hexdigest()[:12]
 
 
-@cache
 def code_digest(method: str, chooses: bool = False) -> str:
     """Return the digest of a method's source; comments and docstrings do not count."""
-    tree = ast.parse(code_of(method, chooses=chooses))
+    return _code_digest(code_of(method, chooses=chooses))
+
+
+@cache
+def _code_digest(source: str) -> str:
+    tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
             node
