@@ -8,20 +8,24 @@ Four collections, each with ten runs:
                answer by the logistic model, and 10 % of whose answers are given at random
     isotropic  the same with 20 features of equal variance, more than the chooser has coordinates
 
-Chosen questions are those of `Chooser`, of which 20 % are random and 5 % repeats. They begin after
-four answers; without vectors that is not the default.
-Both kinds are learned from in the same way, by the model of the chooser. Nobody is asked the test
-questions. Agreement is measured every few answers. The answers needed are those after which mean
-agreement over runs of chosen questions first is that of random questions at the end.
+Chosen questions are those of `Chooser`, of which 20 % are random and 5 % repeats. Every few
+answers, a model that knows nothing learns from all answers so far, in the same way and from the
+same starts for both kinds, and predicts the test questions, which nobody is asked. The answers
+needed are those after which mean agreement over runs of chosen questions first is that of random
+questions at the end.
 
-    python benchmarks/ask.py [--toy]
+At the same points, the chooser says what gain it expects of the next answers, which
+`benchmarks/expected_gain.py` compares with the gain there is.
 
-docs/ask.md has the table that this prints.
+    python benchmarks/ask.py [--toy] [--show] [--resume] [--collection NAME]
+
+docs/reference/ask.md has the table that this prints.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import time
 from dataclasses import dataclass
@@ -33,13 +37,17 @@ import numpy as np
 import nearfar
 from nearfar import datasets
 from nearfar.ask import Chooser
+from nearfar.ask.progress import expected_gain
+from nearfar.ask.questions import arrays
 from nearfar.runtime.threads import limited_threads
 from protocol import Array
 
 RESULTS = Path(__file__).parent / "results/ask.jsonl"
 RUNS = 10
-ANSWERS = {"shoes": 300, "eggs": 800, "simulated": 200, "isotropic": 200}
-EVERY = {"shoes": 10, "eggs": 40, "simulated": 10, "isotropic": 10}
+ANSWERS = {"shoes": 300, "eggs": 3000, "simulated": 200, "isotropic": 200}
+EVERY = {"shoes": 10, "eggs": 100, "simulated": 10, "isotropic": 10}
+AHEAD = {"shoes": 50, "eggs": 100, "simulated": 50, "isotropic": 50}
+"""Answers whose gain is expected, and between two such expectations."""
 FEATURES = {"simulated": 8, "isotropic": 20}
 N_TEST = 3000
 Row = dict[str, Any]
@@ -63,9 +71,24 @@ class People:
             near = self.picked[anchor, min(left, right), max(left, right)]
             return "left" if near == left else "right"
         margin = self.distances[anchor, right] - self.distances[anchor, left]
-        guess = random.random() < 0.1
-        p = 0.5 if guess else 1 / (1 + np.exp(-margin))
-        return "left" if random.random() < p else "right"
+        return "left" if random.random() < _picks_left(margin) else "right"
+
+    def agreement(self, chooser: Chooser) -> tuple[float, float]:
+        """Return how many test questions are predicted: the right answer, and people's answers."""
+        model = chooser.model.fresh()
+        model.learn_anew(*arrays(chooser.judgements, 3))
+        right = (1 + np.sign(model.margins(self.test)[0])) / 2
+        given = right
+        if self.distances is not None:
+            anchor, near, far = self.test.T
+            p = _picks_left(self.distances[anchor, far] - self.distances[anchor, near])
+            given = right * p + (1 - right) * (1 - p)
+        return round(float(right.mean()), 4), round(float(given.mean()), 4)
+
+
+def _picks_left(margin: Any) -> Any:
+    """Return the probability of the answer left: one in ten is given at random."""
+    return 0.05 + 0.9 / (1 + np.exp(-margin))
 
 
 def from_pool(X: Array | None, n: int, triplets: Array, seed: int) -> People:
@@ -96,34 +119,29 @@ def people(name: str, seed: int) -> People:
     return from_pool(vectors, len(data.X), triplets, seed)
 
 
-def agreement(chooser: Chooser, test: Array) -> float:
-    chooser.learn(again=True)
-    return float(np.mean((1 + np.sign(chooser.model.margins(test)[0])) / 2))
-
-
 def run(name: str, way: str, seed: int, n_answers: int) -> Row:
     """Collect answers, and measure agreement every few of them."""
     known = people(name, seed)
     shares: Row = {"random_share": 1.0, "repeat_share": 0.0} if way == "random" else {}
-    chooser = Chooser(
-        known.X, n_objects=known.n_objects, random_first=4, random_state=seed, **shares
-    )
+    chooser = Chooser(known.X, n_objects=known.n_objects, random_state=seed, **shares)
     random = np.random.default_rng([seed, 3])
-    curve, seconds = [(0, agreement(chooser, known.test))], 0.0
+    curve, gains, seconds = [(0, *known.agreement(chooser))], [], 0.0
     for number in range(1, n_answers + 1):
         start = time.process_time()
         question = chooser.next(among=known.pool)
         seconds += time.process_time() - start
         chooser.add(question, known.answer(question.objects, random))
         if number % EVERY[name] == 0:
-            for _ in range(chooser.model.passes if way == "random" else 1):
-                chooser.learn(again=True)
-            curve.append((number, round(agreement(chooser, known.test), 4)))
+            curve.append((number, *known.agreement(chooser)))
+        if way == "chosen" and number % AHEAD[name] == 0:
+            gain = expected_gain(copy.deepcopy(chooser), AHEAD[name])
+            gains.append((number, round(gain, 5)))
     return {
         "collection": name,
         "way": way,
         "seed": seed,
         "curve": curve,
+        "expected_gains": gains,
         "seconds_per_question": round(seconds / n_answers, 4),
         "version": nearfar.__version__,
     }
@@ -175,23 +193,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--toy", action="store_true", help="two short runs of simulated people")
     parser.add_argument("--show", action="store_true", help="print the table of stored results")
+    parser.add_argument("--resume", action="store_true", help="keep the runs that are stored")
     parser.add_argument("--collection", action="append", choices=list(ANSWERS))
     options = parser.parse_args()
     if options.show:
         print(table(stored()))
         return
-    rows = []
     names = ["simulated"] if options.toy else options.collection or list(ANSWERS)
+    kept = [] if options.toy else stored()
+    if not options.resume:
+        kept = [row for row in kept if row["collection"] not in names]
+    done = {(row["collection"], row["way"], row["seed"]) for row in kept}
+    runs = [
+        (name, way, seed)
+        for seed in range(2 if options.toy else RUNS)
+        for name in names
+        for way in ("random", "chosen")
+        if (name, way, seed) not in done
+    ]
     with limited_threads():
-        for seed in range(2 if options.toy else RUNS):
-            for name in names:
-                for way in ("random", "chosen"):
-                    row = run(name, way, seed, 40 if options.toy else ANSWERS[name])
-                    rows.append(row)
-                    if not options.toy:
-                        with RESULTS.open("a") as file:
-                            file.write(json.dumps(row) + "\n")
-    print(table(rows))
+        for name, way, seed in runs:
+            row = run(name, way, seed, 40 if options.toy else ANSWERS[name])
+            print(name, way, seed, row["curve"][-1], flush=True)
+            kept.append(row)
+            if not options.toy:
+                RESULTS.write_text("".join(json.dumps(row) + "\n" for row in kept))
+    print(table(kept))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from nearfar import Bridge, datasets
-from protocol import Array, arguments, record
+from protocol import Array, arguments, commit, record
+from protocol import stored as read
 
 TABLES = ("cranfield_emb256", "clinc150_emb256")
 FORMS = ("orthogonal", "low-rank", "linear", "auto")
@@ -48,7 +49,7 @@ def models(old: Array, rng: np.random.Generator) -> dict[str, Array]:
     }
 
 
-def measure(table: str, old: Array) -> list[dict[str, Any]]:
+def measure(name: str, old: Array) -> list[dict[str, Any]]:
     rows = []
     rng = np.random.default_rng(0)
     for model, new in models(old, rng).items():
@@ -58,16 +59,35 @@ def measure(table: str, old: Array) -> list[dict[str, Any]]:
                 bridge = Bridge(form).fit(new[:n], old[:n])  # type: ignore[arg-type]
                 rows.append(
                     {
-                        "table": table,
+                        "table": name,
                         "model": model,
                         "items": n,
                         "form": form,
                         "chosen": bridge.form_,
                         **vars(bridge.recall_),
                         "seconds": time.perf_counter() - start,
+                        "commit": commit(),
                     }
                 )
     return rows
+
+
+def stored() -> list[dict[str, Any]]:
+    """Return the raw results."""
+    return read("bridge")
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return the recall that ``form="auto"`` keeps, in Markdown."""
+    found = {(r["model"], r["table"], r["items"]): r for r in rows if r["form"] == "auto"}
+    columns = list(dict.fromkeys(key[1:] for key in found))
+    lines = ["| new vectors | " + " | ".join(f"{t}, {n:,} items" for t, n in columns) + " |"]
+    lines.append("| --- |" + " --- |" * len(columns))
+    for model in dict.fromkeys(key[0] for key in found):
+        own = [found[model, *column] for column in columns]
+        cells = [f"{r['value']:.3f} ({r['chosen']})" for r in own]
+        lines.append(f"| {model} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -77,20 +97,12 @@ def main() -> None:
         rng = np.random.default_rng(1)
         rows = measure("toy", rng.standard_normal((300, 16)) * np.logspace(0, -1, 16))
     else:
-        for table in TABLES:
-            X = np.asarray(datasets.load(table).X, dtype=np.float64)
+        for name in TABLES:
+            X = np.asarray(datasets.load(name).X, dtype=np.float64)
             order = np.random.default_rng(0).permutation(len(X))[:MOST_ITEMS]
-            rows += measure(table, X[order])
+            rows += measure(name, X[order])
         record("bridge", rows)
-    print("recall@10 kept on held-out items, with the half width of its interval")
-    keys = dict.fromkeys((row["table"], row["model"], row["items"]) for row in rows)
-    print(f"{'':44s}" + "".join(f"{form:>16s}" for form in FORMS) + "  chosen")
-    for key in keys:
-        found = [r for r in rows if (r["table"], r["model"], r["items"]) == key]
-        line = f"{key[0]:18s} {key[1]:20s} {key[2]:4d}"
-        for row in found:
-            line += f"   {row['value']:.3f} ± {(row['high'] - row['low']) / 2:.3f}"
-        print(f"{line}  {found[-1]['chosen']}")
+    print(table(rows))
 
 
 if __name__ == "__main__":

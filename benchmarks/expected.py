@@ -17,7 +17,8 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from nearfar import AutoMetric
 from nearfar.evaluate import map_at_r
-from protocol import load, record
+from protocol import commit, load, record
+from protocol import stored as read
 
 TABLES = ("letter", "optdigits", "waveform", "usps_11000", "newsgroups20_emb256")
 CLASS_TABLES = ("clinc150_emb256", "letter", "caltech101_gist_bow")
@@ -78,19 +79,27 @@ def outcome(name: str, n: int, auto: AutoMetric, truth: float) -> dict[str, Any]
         "high": found.high,
         "truth": truth,
         "holds": found.low <= truth <= found.high,
+        "parameters": {key: repr(value) for key, value in auto.get_params().items()},
+        "commit": commit(),
     }
 
 
-def show(rows: list[dict[str, Any]]) -> None:
+def stored() -> list[dict[str, Any]]:
+    """Return the raw results."""
+    return read("expected")
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return how often intervals hold, and the mean difference, in Markdown."""
+    lines = ["| | draws | interval holds | truth above it | expected less true |"]
+    lines.append("| --- |" + " --- |" * 4)
     for measure in dict.fromkeys(row["measure"] for row in rows):
         mine = [row for row in rows if row["measure"] == measure]
         held = np.mean([row["holds"] for row in mine])
         above = np.mean([row["truth"] > row["high"] for row in mine])
         bias = np.mean([row["value"] - row["truth"] for row in mine])
-        print(
-            f"{measure}: the interval holds in {held:.0%} of {len(mine)} draws; the truth is above "
-            f"it in {above:.0%}; expected less true {bias:+.4f}"
-        )
+        lines.append(f"| {measure} | {len(mine)} | {held:.0%} | {above:.0%} | {bias:+.4f} |")
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -108,7 +117,7 @@ def main() -> None:
             rows.append(classes_drawn(seed, CLASS_TABLES, arguments.budget))
     if not arguments.toy:
         record("expected", rows)
-    show(rows)
+    print(table(rows))
 
 
 if __name__ == "__main__":

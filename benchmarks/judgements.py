@@ -80,7 +80,7 @@ def measure(name: str, seed: int, arguments: argparse.Namespace) -> list[dict[st
     kind = "triplets" if isinstance(known, Triplets) else "pairs"
     learners: dict[str, Any] = {"Euclidean": None}
     learners |= {name: cls() for name, cls in known_learners().items() if kind in cls.supervision}
-    learners["AutoMetric"] = AutoMetric(**({"budget": 3.0} if arguments.toy else {}))
+    learners["AutoMetric"] = AutoMetric(budget=3.0) if arguments.toy else AutoMetric()
     if arguments.toy:
         learners = {name: learners[name] for name in ("Euclidean", "LSML", "AutoMetric")}
     rows: list[dict[str, Any]] = []

@@ -23,7 +23,8 @@ from sklearn.decomposition import PCA
 from nearfar import RCA, Metric, Pairs
 from nearfar.evaluate import LikelihoodRatios, cllr, min_cllr, verification
 from nearfar.verification import Bound, PairEvidence, TargetNotCertifiedError, choose_threshold
-from protocol import Array, load, record
+from protocol import Array, commit, load, record
+from protocol import stored as read
 
 TABLES = {"orl_112x92": (10, 12, 14), "clinc150_emb256": (20, 40, 60), "synthetic": (6, 30, 100)}
 """Rows of each class, classes to learn from, and classes to calibrate on."""
@@ -119,6 +120,7 @@ def measure(name: str, seed: int, toy: bool) -> list[dict[str, Any]]:
         "eer": verification(metric, X_new, new_pairs).eer,
         "cllr": cllr(ratios(new_distances), new_pairs),
         "min_cllr": min_cllr(metric, X_new, new_pairs),
+        "commit": commit(),
     }
     rows = []
     for target in TARGETS:
@@ -148,31 +150,33 @@ def measure(name: str, seed: int, toy: bool) -> list[dict[str, Any]]:
     return rows
 
 
-def show(rows: list[dict[str, Any]]) -> None:
+def stored() -> list[dict[str, Any]]:
+    """Return the raw results."""
+    return read("verification")
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return the figures in Markdown."""
+    heads = ["", "target", "certified", "reached", "recall", "missed", "clearly", "naive: missed"]
+    lines = ["| " + " | ".join(heads) + " |", "| --- |" + " --- |" * (len(heads) - 1)]
     for name in dict.fromkeys(row["table"] for row in rows):
         mine = [row for row in rows if row["table"] == name]
-        means = [np.mean([row[key] for row in mine]) for key in ("eer", "cllr", "min_cllr")]
-        print(f"\n{name}, fresh classes: EER {100 * means[0]:.1f} %, ", end="")
-        print(f"Cllr {means[1]:.3f} (min Cllr {means[2]:.3f}); prevalence {PREVALENCE}")
-        print(
-            f"{'target':16s} {'draws':>5s} {'refused':>7s} {'needs':>6s} {'reached':>8s} "
-            f"{'recall %':>8s} {'missed':>6s} {'clearly':>7s}   {'naive':>8s} {'missed':>6s}"
-        )
+        eer, cost, least = (np.mean([row[k] for row in mine]) for k in ("eer", "cllr", "min_cllr"))
+        about = f"{name}: EER {eer:.1%}, Cllr {cost:.3f} (min {least:.3f})"
         for target in dict.fromkeys(row["target"] for row in mine):
             own = [row for row in mine if row["target"] == target]
             shown = [row for row in own if not row["refused"]]
-            needs = [row["classes_needed"] for row in own if row.get("classes_needed")]
-            line = f"{target:16s} {len(own):5d} {len(own) - len(shown):7d} "
-            line += f"{np.median(needs):6.0f} " if needs else f"{'':6s} "
+            cells = [about, f"`{target}`", f"{len(shown)} of {len(own)}"]
             if shown:
-                line += f"{np.mean([row['reached'] for row in shown]):8.5f} "
-                line += f"{100 * np.mean([row['recall'] for row in shown]):8.1f} "
-                line += f"{sum(row['missed'] for row in shown):6d} "
-                line += f"{sum(row['clearly'] for row in shown):7d} "
+                cells.append(f"{np.mean([row['reached'] for row in shown]):.4f}")
+                cells.append(f"{np.mean([row['recall'] for row in shown]):.0%}")
+                cells += [str(sum(row[key] for row in shown)) for key in ("missed", "clearly")]
             else:
-                line += " " * 33
-            naive = np.mean([row["naive"] for row in own])
-            print(f"{line}  {naive:8.5f} {sum(row['naive_missed'] for row in own):6d}")
+                cells += [""] * 4
+            cells.append(f"{sum(row['naive_missed'] for row in own)} of {len(own)}")
+            lines.append("| " + " | ".join(cells) + " |")
+            about = ""
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -190,7 +194,7 @@ def main() -> None:
             print(name, seed, file=sys.stderr, flush=True)
     if not arguments.toy:
         record("verification", rows)
-    show(rows)
+    print(table(rows))
 
 
 if __name__ == "__main__":

@@ -86,7 +86,9 @@ sphinx_gallery_conf = {
 
 
 def _skip_inherited(_app, _what, _name, member, skip, _options):
-    """Leave out what scikit-learn and Python document: get_params, keys, with_traceback."""
+    """Leave out what scikit-learn and Python document, and plain values: defaults, traits."""
+    if isinstance(member, bool | int | float | str | tuple | dict | frozenset | None):
+        return True
     function = getattr(member, "func", None) or getattr(member, "__func__", member)
     home = getattr(function, "__module__", None) or ""
     ours = home.startswith("nearfar") or not callable(function)

@@ -30,7 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
         chosen = [t for t in chosen if t.variant in arguments.variant.split(",")]
     waiting = [each for each in runner.missing(chosen) if each[1] < arguments.runs]
     print(f"{len(chosen)} tasks, {len(waiting)} runs to do")
-    runner.run_all(waiting, budget=arguments.budget, n_jobs=arguments.jobs, show=_show)
+    limits = {"budget": arguments.budget, "longest": arguments.longest}
+    runner.run_all(waiting, n_jobs=arguments.jobs, show=_show, **limits)
     return 0
 
 
@@ -84,6 +85,9 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--cell", default="*", help="a pattern such as 'boostmetric/T1/*'")
     command.add_argument("--variant", help="of paper, default, reference; several with commas")
     command.add_argument("--budget", type=seconds, default=seconds("2h"), help="such as 20m")
+    command.add_argument(
+        "--longest", type=seconds, help="CPU time of a run, such as 3m; longer tasks are left"
+    )
     command.add_argument("--jobs", type=int, default=2)
     command.add_argument("--runs", type=int, default=10**6, help="only the first runs of each task")
     command.set_defaults(work=run)

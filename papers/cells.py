@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -79,6 +80,7 @@ class Cell:
         return f"{self.paper}/{self.table}/{self.row}/{self.method}"
 
 
+@cache
 def documents() -> dict[str, Document]:
     """Return the content of ``published/*.toml`` by the key of the paper.
 

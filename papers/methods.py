@@ -11,6 +11,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib import import_module
 from itertools import product
 from textwrap import dedent
@@ -18,7 +19,11 @@ from typing import Any, Protocol
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics.pairwise import additive_chi2_kernel, manhattan_distances
+from sklearn.metrics.pairwise import (
+    additive_chi2_kernel,
+    euclidean_distances,
+    manhattan_distances,
+)
 from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
@@ -65,8 +70,7 @@ class Neighbors:
     def predict(self, X: Array, k: int) -> Array:
         """Vote of the nearest training rows."""
         if hasattr(self.metric, "transform") and len(getattr(self.metric, "parts", [0])) == 1:
-            classifier = KNeighborsClassifier(k).fit(self.metric.transform(self.X), self.y)
-            return np.asarray(classifier.predict(self.metric.transform(X)))
+            return nearest(self.metric.transform(self.X), self.y, self.metric.transform(X), k)
         if hasattr(self.metric, "transform"):
             return self._by_gate(X, k)
         M = self.metric.matrix
@@ -76,8 +80,7 @@ class Neighbors:
     def _by_gate(self, X: Array, k: int) -> Array:
         out = np.empty(len(X), dtype=self.y.dtype)
         for rows, part in self.metric.spaces(X):
-            classifier = KNeighborsClassifier(k).fit(part.transform(self.X), self.y)
-            out[rows] = classifier.predict(part.transform(X[rows]))
+            out[rows] = nearest(part.transform(self.X), self.y, part.transform(X[rows]), k)
         return out
 
     def triplet_accuracy(self, X: Array, y: Array) -> float:
@@ -107,14 +110,35 @@ class Distance:
 
     def predict(self, X: Array, k: int) -> Array:
         """Vote of the nearest training rows."""
-        parts = np.array_split(X, -(-len(X) // 500))
-        return np.concatenate([vote(self.distances(part, self.X), self.y, k) for part in parts])
+        return in_parts(lambda part: vote(self.distances(part, self.X), self.y, k), X)
+
+
+def nearest(X: Array, y: Array, queries: Array, k: int) -> Array:
+    """Return the vote of the rows of X that are nearest to each query.
+
+    Equally distant rows come in random order, as they do in a program that shuffles its rows.
+    """
+    if k == 1:
+        return np.asarray(KNeighborsClassifier(1).fit(X, y).predict(queries))
+    order = np.random.RandomState(0).permutation(len(X))
+    X, y = X[order], y[order]
+    return in_parts(lambda part: vote(euclidean_distances(part, X, squared=True), y, k), queries)
+
+
+def in_parts(function: Callable[[Array], Array], X: Array) -> Array:
+    """Apply a function to 500 rows at a time."""
+    return np.concatenate([function(part) for part in np.array_split(X, -(-len(X) // 500))])
 
 
 def vote(distances: Array, y: Array, k: int) -> Array:
-    """Return the commonest label of the k nearest rows; of equally common ones the smallest."""
-    nearest = np.argsort(distances, axis=1, kind="stable")[:, :k]
-    return np.array([np.bincount(labels).argmax() for labels in y[nearest]])
+    """Return the commonest label of the k nearest rows; of equally common ones the nearest's."""
+    if k == 1:
+        return np.asarray(y[distances.argmin(axis=1)])
+    near = np.sort(np.argpartition(distances, k - 1, axis=1)[:, :k], axis=1)
+    ranks = np.argsort(np.take_along_axis(distances, near, 1), axis=1, kind="stable")
+    labels = y[np.take_along_axis(near, ranks, 1)]
+    counts = (labels[:, :, None] == labels[:, None]).sum(axis=2)
+    return np.asarray(labels[np.arange(len(labels)), counts.argmax(axis=1)])
 
 
 @dataclass(frozen=True)
@@ -144,6 +168,37 @@ def learner(name: str, known: Known | None = None) -> Callable[..., Fitted]:
             estimator.n_iter_,
             estimator.history_.stopped,
         )
+
+    fit.learner = name  # type: ignore[attr-defined]
+    return fit
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Neighbours under the metrics of a fit's iterations."""
+
+    models: tuple[Neighbors, ...]
+
+    def predict(self, X: Array, k: int) -> Array:
+        """Vote under the last metric."""
+        return self.models[-1].predict(X, k)
+
+    def least_error(self, X: Array, y: Array, k: int) -> float:
+        """Return the smallest share of wrong labels, under the metric that has it."""
+        return min(float((model.predict(X, k) != y).mean()) for model in self.models)
+
+
+def staged(name: str) -> Callable[..., Fitted]:
+    """Return a method that keeps the metrics of the first iterations and of each tenth."""
+
+    def fit(X: Array, y: Array, parameters: Mapping[str, Any], run: int) -> Fitted:
+        estimator = getattr(nearfar, name)(**parameters).set_params(random_state=run)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            metrics = list(estimator.fit(X, y).staged_metrics())
+        kept = {*range(min(EACH_STAGE, len(metrics))), *range(9, len(metrics), 10)}
+        models = tuple(Neighbors(metrics[i], X, y) for i in sorted({*kept, len(metrics) - 1}))
+        return Fitted(Stages(models), estimator.n_iter_, estimator.history_.stopped)
 
     fit.learner = name  # type: ignore[attr-defined]
     return fit
@@ -225,6 +280,8 @@ LEARNERS = (
     "ITML",
     "MMC",
 )
+EACH_STAGE = 20
+"""So many iterations are all kept; of later ones each tenth."""
 COSTS = (0.001, 0.01, 0.1, 1.0, 10.0)
 SLACKS = {"gamma": (0.01, 0.1, 1.0, 10.0)}
 """The values of ITML's slack that MetricBoost's paper tries."""
@@ -256,6 +313,7 @@ METHODS: dict[str, Callable[..., Fitted]] = {
         f"ITML, {kind}, tuned": tuned(learner("ITML", KINDS[kind]), SLACKS)
         for kind in ("all pairs", "5 % of pairs")
     },
+    "BoostMetric, staged": staged("BoostMetric"),
     "SVM, tuned": tuned_svm,
     "DRMetric, tuned": tuned(learner("DRMetric"), DOUBLE),
 }
@@ -280,6 +338,7 @@ CHOOSING = ("choice", "held_out", "scale")
 """Modules of `nearfar.learners.selection` that choose what a default fit leaves open."""
 
 
+@cache
 def code_of(method: str, *, chooses: bool = False) -> str:
     """Return the source of a method, or of the learner's module and all that it uses of its family.
 
@@ -305,10 +364,14 @@ def family_modules(name: str) -> list[str]:
     found, waiting = [], [name]
     while waiting:
         current = waiting.pop()
-        if current in found:
-            continue
-        found.append(current)
-        tree = ast.parse(inspect.getsource(import_module(current)))
-        used = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-        waiting += [each for each in used if each and each.startswith(f"{package}.")]
+        if current not in found:
+            found.append(current)
+            waiting += [each for each in _imported(current) if each.startswith(f"{package}.")]
     return sorted(found)
+
+
+@cache
+def _imported(name: str) -> tuple[str, ...]:
+    tree = ast.parse(inspect.getsource(import_module(name)))
+    used = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    return tuple(each for each in used if each)

@@ -12,7 +12,17 @@ from typing import Any
 PATH = Path(__file__).parent / "readings.toml"
 
 STATUSES = ("settled", "open", "refuted")
-SOURCES = ("text", "arithmetic", "inferred", "tried", "reported", "data", "afterwards")
+SOURCES = (
+    "text",
+    "arithmetic",
+    "inferred",
+    "tried",
+    "reported",
+    "data",
+    "code",
+    "stored",
+    "afterwards",
+)
 
 
 @dataclass(frozen=True)
@@ -60,7 +70,7 @@ def readings(cell: str | None = None) -> list[Reading]:
     --------
     >>> from papers.readings import readings
     >>> [reading.id for reading in readings("boostmetric/T1/USPS-1/RCA")]
-    ['B-T1-draw', 'B-T1-spread', 'B-T1-usps1', 'B-T1-vote']
+    ['B-T1-draw', 'B-T1-spread', 'B-T1-usps1', 'B-T1-vote', 'B-T1-neighbours']
     """
     return [reading for reading in _all() if cell is None or reading.concerns(cell)]
 

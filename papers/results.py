@@ -33,6 +33,8 @@ from papers.task import Array, Task
 FOLDER = Path(__file__).parent / "results"
 MOST_LABELS = 2000
 """Predicted labels of more test rows are not kept, only how many are wrong."""
+VOTE = "the nearest of equally common labels"
+"""How several neighbours decide, see `papers.methods.vote`; it is among a task's settings."""
 RUNS_WITH_LABELS = 10
 """Later runs keep no predicted labels."""
 
@@ -48,10 +50,14 @@ def digest(*parts: Any) -> str:
     return hashlib.sha256(text).hexdigest()[:12]
 
 
-@cache
 def code_digest(method: str, chooses: bool = False) -> str:
     """Return the digest of a method's source; comments and docstrings do not count."""
-    tree = ast.parse(code_of(method, chooses=chooses))
+    return _code_digest(code_of(method, chooses=chooses))
+
+
+@cache
+def _code_digest(source: str) -> str:
+    tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
             node
@@ -62,6 +68,8 @@ def code_digest(method: str, chooses: bool = False) -> str:
 
 def described(task: Task) -> Line:
     """Return all that a result of the task depends on, but for machine and versions."""
+    votes = task.n_neighbors > 1 and task.measure in ("error", "accuracy", "least error")
+    rule = {"vote": VOTE} if votes and not task.method.startswith("SVM") else {}
     return {
         "cell": task.cell,
         "reading": task.reading,
@@ -73,6 +81,7 @@ def described(task: Task) -> Line:
         "method": task.method,
         "parameters": all_parameters(task.method, task.parameters),
         "code": code_digest(task.method, task.variant == "default"),
+        **rule,
     }
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -21,15 +25,23 @@ FIRST_RUNS = 10
 """So many runs of every task come before the other runs of any."""
 
 
-def measure(task: Task, run: int) -> tuple[results.Line, results.Line]:
-    """Do one run of a task; return its settings and its line."""
+def measure(
+    task: Task, run: int, longest: float | None = None
+) -> tuple[results.Line, results.Line]:
+    """Do one run of a task; return its settings and its line.
+
+    A run of more than `longest` seconds of CPU time raises TimeoutError.
+    """
     X, y, train, test = task.rows(run)
-    with threadpool_limits(1):
+    with threadpool_limits(1), _limited(longest):
         start = time.perf_counter()
         fitted = METHODS[task.method](X[train], y[train], task.parameters, run)
         fit_seconds = time.perf_counter() - start
         if task.measure == "seconds":
             outcome = {"value": fit_seconds}
+        elif task.measure == "least error":
+            share = fitted.model.least_error(X[test], y[test], task.n_neighbors)
+            outcome = {"value": 100 * share}
         elif task.measure == "triplets":
             outcome = {"value": 100 * fitted.model.triplet_accuracy(X[test], y[test])}
         else:
@@ -46,6 +58,23 @@ def measure(task: Task, run: int) -> tuple[results.Line, results.Line]:
         "fit_seconds": round(fit_seconds, 4),
         "seconds": round(seconds, 4),
     }
+
+
+@contextmanager
+def _limited(longest: float | None) -> Iterator[None]:
+    def stop(*_: object) -> None:
+        raise TimeoutError(f"longer than {longest:.0f} s; its other runs are left out.")
+
+    if longest is None:
+        yield
+        return
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, longest)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def _counted(task: Task, run: int, predicted: Array, y: Array) -> results.Line:
@@ -86,7 +115,7 @@ def missing(tasks: Iterable[Task], folder: Path = results.FOLDER) -> list[tuple[
 def rank(task: Task) -> int:
     """Return 0 for own methods as printed and for baselines, 1 for defaults, 2 for others."""
     cell = results.cells()[task.cell]
-    if task.variant == "paper" or cell.method in BASELINES[cell.paper]:
+    if task.variant == "paper" or cell.method in BASELINES[cell.paper][:2]:
         return 0
     return 1 if task.variant == "default" else 2
 
@@ -94,7 +123,8 @@ def rank(task: Task) -> int:
 def guess(task: Task) -> float:
     """Return seconds of a run of a task that has no run yet, by the size of its data."""
     rows, columns = shape(task.table)
-    quick = 20.0 if results.cells()[task.cell].method in BASELINES[task.cell.split("/")[0]] else 1.0
+    cell = results.cells()[task.cell]
+    quick = 20.0 if cell.method in BASELINES[cell.paper][:2] else 1.0
     return rows * columns / 2e4 / quick
 
 
@@ -105,29 +135,44 @@ def shape(table: Table) -> tuple[int, int]:
     return len(X), table.components or X.shape[1]
 
 
+def _end_with(parent: int) -> None:
+    """End this process when its parent has ended, for instance by a signal that kills."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
+
+
 def run_all(
     waiting: list[tuple[Task, int]],
     *,
     budget: float,
     n_jobs: int,
     show: Callable[[str], None],
+    longest: float | None = None,
     folder: Path = results.FOLDER,
 ) -> int:
     """Do runs in processes until they are done or the budget is spent; return how many were done.
 
-    Ctrl-C ends it. Runs in work are lost then, and lines that were written stay.
+    Ctrl-C ends it. Runs in work are lost then, and lines that were written stay. A task with a run
+    of more than `longest` seconds of CPU time is left.
     """
     start, done = time.monotonic(), 0
-    queue = iter(waiting)
+    slow: set[tuple[str, str, str]] = set()
+    queue = (each for each in waiting if each[0].key not in slow)
     running: dict[Future[tuple[results.Line, results.Line]], Task] = {}
-    with ProcessPoolExecutor(n_jobs, mp_context=get_context("spawn")) as pool:
+    context, own = get_context("spawn"), (os.getpid(),)
+    with ProcessPoolExecutor(n_jobs, context, initializer=_end_with, initargs=own) as pool:
         try:
             while True:
                 while len(running) < n_jobs and time.monotonic() - start < budget:
                     task, run = next(queue, (None, 0))
                     if task is None:
                         break
-                    running[pool.submit(measure, task, run)] = task
+                    running[pool.submit(measure, task, run, longest)] = task
                 if not running:
                     return done
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)
@@ -136,6 +181,8 @@ def run_all(
                     try:
                         results.append(*future.result(), folder)
                     except Exception as error:
+                        if isinstance(error, TimeoutError):
+                            slow.add(task.key)
                         show(f"{' '.join(task.key)}: {error}")
                     done += 1
                 passed = time.monotonic() - start

@@ -3,17 +3,19 @@
 A difference is ours minus the printed number, with the sign turned so that positive is better. Its
 95 % interval is Welch's, from the printed standard deviation and number of runs and from our runs.
 Where the paper prints no spread, ours is taken for both; where it prints no number of runs, ours.
+Baselines are judged by the 99 % interval: at 95 %, one or two of a table's baselines would miss by
+chance alone.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import ndtri, stdtrit
 
 from nearfar.comparison.significance import fold_test
 from papers import results
@@ -22,17 +24,22 @@ from papers.results import Line
 from papers.task import Array, Task, tasks
 
 BASELINES = {
-    "boostmetric": ("Euclid", "RCA"),
+    "boostmetric": ("Euclid", "RCA", "LMNN"),
     "metricboost": ("Euclid", "Mahal"),
-    "drmetric": ("Euclid", "L1"),
-    "maxmargin": ("Euclid", "RCA"),
-    "msnca": ("kNN", "SVM"),
+    "drmetric": ("Euclid", "L1", "chi2"),
+    "maxmargin": ("Euclid", "RCA", "LMNN"),
+    "msnca": ("kNN", "SVM", "LMNN"),
 }
-"""Methods of a row that have nothing to tune: they must agree before others are judged."""
+"""Methods of a row that must agree before others are judged: the first, and one of the others.
+
+The first learns nothing. The others have one solution, but programs of the same name differ, for
+instance in how they shrink a covariance: therefore one that agrees is enough.
+"""
 BASELINE_TABLES = {("boostmetric", "T2"): "T1"}
 """Tables without baselines, and the table with those of the same data and size of split."""
 WORDS = ("reproduced", "better", "worse", "undecided", "protocol unknown", "not run")
 LEVEL = 0.05
+BASELINE_LEVEL = 0.01
 
 Key = tuple[str, str, str]
 
@@ -106,7 +113,7 @@ def _collected(task: Task, lines: list[Line]) -> Outcome:
     )
 
 
-def interval(outcome: Outcome) -> tuple[float, float, float]:
+def interval(outcome: Outcome, level: float = LEVEL) -> tuple[float, float, float]:
     """Return the difference from the printed number, positive if better, and its interval."""
     cell, n = outcome.cell, len(outcome.lines)
     runs = printed_runs(cell) or n
@@ -114,31 +121,47 @@ def interval(outcome: Outcome) -> tuple[float, float, float]:
     parts = outcome.sd**2 / n, sd**2 / runs
     error = float(np.sqrt(sum(parts)))
     degrees = sum(part**2 / max(m - 1, 1) for part, m in zip(parts, (n, runs), strict=True))
-    width = float(student.ppf(1 - LEVEL / 2, error**4 / degrees)) * error if error > 0 else 0.0
+    width = float(stdtrit(error**4 / degrees, 1 - level / 2)) * error if error > 0 else 0.0
     difference = (outcome.mean - cell.value) * (1 if cell.better == "higher" else -1)
     return difference, difference - width, difference + width
 
 
 def printed_runs(cell: Cell) -> int | None:
-    """Return the printed number of runs."""
-    tables = {table["id"]: table for table in documents()[cell.paper]["table"]}
-    return match(tables[cell.table].get("runs", {}), cell.row)
+    """Return the printed number of runs.
+
+    A run of ours is a fold where the paper cross-validates. A printed spread may be that of whole
+    cross-validations; without one their folds count.
+    """
+    table = next(table for table in documents()[cell.paper]["table"] if table["id"] == cell.table)
+    runs: int | None = match(table.get("runs", {}), cell.row)
+    folds: int | None = table.get("folds")
+    if runs is None or folds is None:
+        return runs or folds
+    return runs * folds if cell.sd is None else runs
 
 
-def compared(outcome: Outcome) -> str:
+def compared(outcome: Outcome, level: float = LEVEL) -> str:
     """Return the verdict of an outcome by its interval alone.
 
     A difference is small if it is at most a tenth of the printed error. An interval with zero in it
-    is too wide if it reaches farther than one point and than a tenth of the printed error.
+    is too wide if our runs alone make it reach farther than one point and than a tenth of the
+    printed error: more runs would tell more. The spread of the printed runs cannot be lessened.
     """
-    difference, low, high = interval(outcome)
+    difference, low, high = interval(outcome, level)
     value = outcome.cell.value
     tenth = (value if outcome.cell.better == "lower" else 100 - value) / 10
     if low <= 0 <= high:
-        return "reproduced" if (high - low) / 2 <= max(1.0, tenth) else "undecided"
+        return "reproduced" if own_width(outcome) <= max(1.0, tenth) else "undecided"
     if abs(difference) <= tenth:
         return "reproduced"
     return "better" if difference > 0 else "worse"
+
+
+def own_width(outcome: Outcome) -> float:
+    """Return half of the width of the interval of our mean; a single run has that of its errors."""
+    n = len(outcome.lines)
+    quantile = stdtrit(n - 1, 1 - LEVEL / 2) if n > 1 else ndtri(1 - LEVEL / 2)
+    return float(quantile * outcome.sd / np.sqrt(n))
 
 
 def _judged(outcome: Outcome, found: Mapping[Key, Outcome]) -> Outcome:
@@ -147,7 +170,7 @@ def _judged(outcome: Outcome, found: Mapping[Key, Outcome]) -> Outcome:
     word, why = compared(outcome), ""
     if "seconds" in outcome.cell.measure:
         word, why = "protocol unknown", "seconds of another machine; only the order compares"
-    elif outcome.cell.method not in BASELINES[outcome.cell.paper]:
+    elif outcome.cell.method not in BASELINES[outcome.cell.paper][:2]:
         why = _baseline_problem(outcome, found)
         word = "protocol unknown" if why else word
     return Outcome(
@@ -158,18 +181,25 @@ def _judged(outcome: Outcome, found: Mapping[Key, Outcome]) -> Outcome:
 def _baseline_problem(outcome: Outcome, found: Mapping[Key, Outcome]) -> str:
     """Return why the row's baselines do not support a verdict, or nothing."""
     cell = outcome.cell
-    rows = [
-        found[key]
+    first, *others = (
+        found.get((_sibling(cell, method), outcome.reading, "reference"))
         for method in BASELINES[cell.paper]
-        if (key := (_sibling(cell, method), outcome.reading, "reference")) in found
-    ]
-    if not rows:
+    )
+    rows = [row for row in others if row is not None and row.cell.id != cell.id]
+    if first is None:
         return "no baseline is printed"
-    for row in rows:
-        if not row.lines:
-            return f"{row.cell.method} is not run"
-        if compared(row) in ("better", "worse"):
-            return f"{row.cell.method} is {row.mean:.2f}, printed {row.cell.value}"
+    problems = [_disagrees(row) for row in rows]
+    if problem := _disagrees(first):
+        return problem
+    return " and ".join(problems) if all(problems) else ""
+
+
+def _disagrees(row: Outcome) -> str:
+    """Return how a baseline differs from its printed number, or nothing."""
+    if not row.lines:
+        return f"{row.cell.method} is not run"
+    if compared(row, BASELINE_LEVEL) in ("better", "worse"):
+        return f"{row.cell.method} is {row.mean:.2f}, printed {row.cell.value}"
     return ""
 
 
@@ -193,6 +223,22 @@ def first_listed(found: Mapping[Key, Outcome]) -> dict[tuple[str, str], Outcome]
     return {(each.cell.id, each.variant): each for row in first for each in row}
 
 
+def explaining(found: Mapping[Key, Outcome]) -> dict[tuple[str, str], Outcome]:
+    """Return one outcome for each cell and variant: of one reading for each paper.
+
+    It is the reading under which most cells of the own method as printed are reproduced, and thus
+    chosen by the results that it explains. Rows without it have the reading of `chosen`.
+    """
+    counts = Counter(
+        (each.cell.paper, each.reading)
+        for each in found.values()
+        if each.variant == "paper" and each.word == "reproduced"
+    )
+    best = {paper: reading for (paper, reading), _ in reversed(counts.most_common())}
+    mine = [each for each in found.values() if each.reading == best.get(each.cell.paper)]
+    return chosen(found) | {(each.cell.id, each.variant): each for each in mine}
+
+
 def _by_row(found: Mapping[Key, Outcome]) -> dict[tuple[str, str, str], dict[str, list[Outcome]]]:
     """Return the outcomes of each row by reading, in the order of the protocol."""
     readings: dict[tuple[str, str, str], dict[str, list[Outcome]]] = {}
@@ -204,9 +250,10 @@ def _by_row(found: Mapping[Key, Outcome]) -> dict[tuple[str, str, str], dict[str
 
 
 def _misses(row: list[Outcome]) -> int:
-    """Return how many baselines of a row under one reading are not run or do not agree."""
-    baselines = [each for each in row if each.cell.method in BASELINES[each.cell.paper]]
-    return sum(each.word not in ("reproduced", "undecided") for each in baselines)
+    """Return how many baselines of a row under one reading are missing for a verdict."""
+    agree = {each.cell.method: each.lines and not _disagrees(each) for each in row}
+    first, *others = (agree.get(method) for method in BASELINES[row[0].cell.paper])
+    return (not first) + (not any(others))
 
 
 def orders(found: Mapping[Key, Outcome]) -> Iterator[Order]:

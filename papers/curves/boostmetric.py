@@ -98,7 +98,7 @@ def retrieval(run: int) -> Panels:
 
 
 CURVES = (
-    Curve("boostmetric/F1", figure_1, 3),
-    Curve("boostmetric/F2", figure_2, 10),
-    Curve("boostmetric/retrieval", retrieval, 10),
+    Curve("boostmetric/F1", figure_1, 3, ("BoostMetric", "LMNN")),
+    Curve("boostmetric/F2", figure_2, 10, ("BoostMetric", "LMNN")),
+    Curve("boostmetric/retrieval", retrieval, 10, ("BoostMetric", "LMNN")),
 )

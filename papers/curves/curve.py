@@ -22,6 +22,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 
 import nearfar
 from papers.methods import METHODS, Distance
+from papers.results import code_digest
 from papers.task import PAPERS, Array
 
 FOLDER = Path(__file__).parent / "results"
@@ -31,16 +32,21 @@ Panels = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Curve:
-    """A figure: its name such as "msnca/F1", what a run of it computes, and the number of runs."""
+    """A figure: its name such as "msnca/F1", what a run of it computes, and the number of runs.
+
+    `learners` are those whose changes make stored runs stale.
+    """
 
     name: str
     panels: Callable[[int], Panels]
     runs: int = 1
+    learners: tuple[str, ...] = ()
 
     @property
     def code(self) -> str:
-        """Return a digest of the function."""
-        return hashlib.sha256(inspect.getsource(self.panels).encode()).hexdigest()[:12]
+        """Return a digest of the function and of its learners."""
+        source = inspect.getsource(self.panels) + "".join(map(code_digest, self.learners))
+        return hashlib.sha256(source.encode()).hexdigest()[:12]
 
 
 def all_curves() -> Iterator[Curve]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nearfar.plots.canvas import METHOD_PALETTE, integer_ticks, line_style, named_lines
+from nearfar.plots.canvas import METHOD_PALETTE, integer_ticks, line_style
 from papers.cells import documents
 from papers.curves.curve import Panels, stored
 
@@ -23,7 +23,16 @@ SETTINGS: Any = {
     "legend.fontsize": 8,
 }
 MOST_INSIDE = 5
-"""Legends of more lines are beside the axes."""
+"""The legend of more lines is below the axes, once for all panels."""
+MOST_MARKERS = 15
+"""Lines of more points have no markers."""
+OWN = {
+    "boostmetric": "BoostMetric",
+    "drmetric": "DRMetric",
+    "maxmargin": "max-margin",
+    "msnca": "msNCA",
+}
+"""How the lines of a paper's own method begin."""
 LOGARITHMIC = ("boostmetric/F1",)
 """Figures whose y-axis is logarithmic here."""
 
@@ -54,11 +63,14 @@ def svg(name: str, runs: list[Panels]) -> str:
             panels = [run[title] for run in runs if title in run]
             kind = next(kind for kind in KINDS if kind in panels[0])
             ax = figure.add_subplot(rows, columns, number)
-            KINDS[kind](ax, panels)
+            KINDS[kind](ax, panels, OWN[name.partition("/")[0]])
             if title:
                 ax.set_title(title)
             if name in LOGARITHMIC:
                 ax.set_yscale("log")
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        if len(labels) > MOST_INSIDE:
+            figure.legend(handles, labels, loc="outside lower center", ncols=2 + columns)
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata={"Date": None})
     return re.sub(r"[ \t]+\n", "\n", out.getvalue())
@@ -71,29 +83,39 @@ def caption(name: str) -> str:
     return f"{found['shows'].strip()} {found['reason']}"
 
 
-def _lines(ax: Any, panels: list[dict[str, Any]]) -> None:
+def _lines(ax: Any, panels: list[dict[str, Any]], own: str) -> None:
     first = panels[0]
-    lines = {}
-    for number, (name, (x, _)) in enumerate(first["lines"].items()):
-        same = [panel["lines"][name][1] for panel in panels if panel["lines"][name][0] == x]
-        values = np.array(same)
-        lines[name] = (x, values.mean(axis=0))
-        if len(values) > 1:
-            spread = values.std(axis=0, ddof=1)
-            low, high = values.mean(axis=0) - spread, values.mean(axis=0) + spread
-            color = line_style(number)["color"]
-            ax.fill_between(x, low, high, alpha=0.12, color=color, linewidth=0)
-    named_lines(lines, ax, xlabel=first["xlabel"], ylabel=first["ylabel"])
+    names = list(first["lines"])
+    for name, style in _styles(names, own).items():
+        x = first["lines"][name][0]
+        values = np.array([p["lines"][name][1] for p in panels if p["lines"][name][0] == x])
+        mean, spread = values.mean(axis=0), values.std(axis=0, ddof=len(values) > 1)
+        ax.plot(x, mean, label=name, **(style | ({"marker": ""} if len(x) > MOST_MARKERS else {})))
+        if len(values) > 1 and (name.startswith(own) or len(names) <= MOST_INSIDE):
+            band = {"alpha": 0.12, "color": style["color"], "linewidth": 0}
+            ax.fill_between(x, mean - spread, mean + spread, **band)
+        if first.get("mark") in x:
+            place = x.index(first["mark"])
+            ax.plot(x[place], mean[place], "o", color="black", markersize=8, zorder=4)
+    ax.set(xlabel=first["xlabel"], ylabel=first["ylabel"])
     integer_ticks(ax)
-    if len(lines) > MOST_INSIDE:
-        ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
-    if "mark" in first:
-        x, y = next(iter(lines.values()))
-        if first["mark"] in x:
-            ax.plot(first["mark"], y[x.index(first["mark"])], "o", color="black", markersize=8)
+    if len(names) <= MOST_INSIDE:
+        ax.legend()
 
 
-def _points(ax: Any, panels: list[dict[str, Any]]) -> None:
+def _styles(names: list[str], own: str) -> dict[str, dict[str, Any]]:
+    """Return the style of each line: thick and in the first colour for the paper's own method."""
+    colors = len(METHOD_PALETTE)
+    mine = [name for name in names if name.startswith(own)]
+    others = [name for name in names if name not in mine]
+    free = (number for number in range(1, colors * len(names) + colors) if number % colors)
+    styles = {name: line_style(number) for name, number in zip(others, free, strict=False)}
+    thick = {"linewidth": 2.2, "zorder": 3}
+    styles |= {name: line_style(colors * place) | thick for place, name in enumerate(mine)}
+    return {name: styles[name] for name in names}
+
+
+def _points(ax: Any, panels: list[dict[str, Any]], _: str) -> None:
     x, y, labels = (np.array(each) for each in panels[0]["points"])
     for label in np.unique(labels):
         mine = labels == label
@@ -103,7 +125,7 @@ def _points(ax: Any, panels: list[dict[str, Any]]) -> None:
     ax.set(xlabel=panels[0]["xlabel"], ylabel=panels[0]["ylabel"])
 
 
-def _pictures(ax: Any, panels: list[dict[str, Any]]) -> None:
+def _pictures(ax: Any, panels: list[dict[str, Any]], _: str) -> None:
     rows, shape = panels[0]["pictures"], tuple(panels[0]["shape"])
     height, width = shape
     for number, (name, row) in enumerate(rows.items()):
@@ -124,7 +146,7 @@ def _pictures(ax: Any, panels: list[dict[str, Any]]) -> None:
     ax.set_axis_off()
 
 
-KINDS: dict[str, Callable[[Any, list[dict[str, Any]]], None]] = {
+KINDS: dict[str, Callable[[Any, list[dict[str, Any]], str], None]] = {
     "lines": _lines,
     "points": _points,
     "pictures": _pictures,

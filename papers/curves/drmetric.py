@@ -90,8 +90,8 @@ def _neighbors(table: Table, split: Folds, run: int, ranks: tuple[int, ...]) -> 
 
 
 CURVES = (
-    Curve("drmetric/F1", figure_1),
-    Curve("drmetric/F2", figure_2, 5),
-    Curve("drmetric/F3", figure_3, 5),
-    Curve("drmetric/F4", figure_4, 10),
+    Curve("drmetric/F1", figure_1, 1, ("DRMetric",)),
+    Curve("drmetric/F2", figure_2, 5, ("DRMetric",)),
+    Curve("drmetric/F3", figure_3, 5, ("DRMetric",)),
+    Curve("drmetric/F4", figure_4, 10, ("DRMetric",)),
 )

@@ -68,4 +68,4 @@ def _accuracies(X: Array, y: Array, train: Array, test: Array, run: int) -> dict
     }
 
 
-CURVES = (Curve("maxmargin/F1", figure_1, 5),)
+CURVES = (Curve("maxmargin/F1", figure_1, 5, ("MaxMarginMetric",)),)

@@ -212,12 +212,12 @@ def figure_8(run: int) -> Panels:
 
 
 CURVES = (
-    Curve("msnca/F1", figure_1),
-    Curve("msnca/F2", figure_2),
-    Curve("msnca/F3", figure_3),
-    Curve("msnca/F4", figure_4),
-    Curve("msnca/F5", figure_5, 5),
-    Curve("msnca/F6", figure_6, 5),
-    Curve("msnca/F7", figure_7),
-    Curve("msnca/F8", figure_8),
+    Curve("msnca/F1", figure_1, 1, ("MixtureNCA",)),
+    Curve("msnca/F2", figure_2, 1, ("MixtureNCA",)),
+    Curve("msnca/F3", figure_3, 1, ("MixtureNCA",)),
+    Curve("msnca/F4", figure_4, 1, ("MixtureNCA",)),
+    Curve("msnca/F5", figure_5, 5, ("MixtureNCA",)),
+    Curve("msnca/F6", figure_6, 5, ("MixtureNCA",)),
+    Curve("msnca/F7", figure_7, 1, ("MixtureNCA",)),
+    Curve("msnca/F8", figure_8, 1, ("MixtureNCA",)),
 )

@@ -23,6 +23,7 @@ SHARED = (
     "M-T12-boostmetric.boostmetric",
     "M-spect.all",
     "M-breast.wdbc",
+    "B-T1-xing.none",
 )
 READINGS = {
     "M2": ("M-T12-folds.four", "M-T12-scale.raw", "M-T12-sign.absolute", *SHARED),

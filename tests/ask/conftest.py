@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import socket
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -10,6 +13,8 @@ import pytest
 
 from nearfar.ask.collection import Collection, Objects
 from nearfar.ask.store import Store
+
+PEOPLE = ["Ann", "Ben", "Cid"]
 
 
 def make_collection(path, *, n=30, people=("Ann", "Ben"), kind="triplets", **shown):
@@ -20,6 +25,34 @@ def make_collection(path, *, n=30, people=("Ann", "Ben"), kind="triplets", **sho
     for name in people:
         store.add_person(name)
     return Collection(objects, store, seed=0)
+
+
+class Server:
+    """`nearfar ask` in a process, about a table that is written if there is none."""
+
+    def __init__(self, folder, *words):
+        if not (folder / "objects.csv").exists():
+            X = np.random.default_rng(0).normal(size=(40, 3))
+            lines = ["name,a,b,c"] + [f"object{n},{a},{b},{c}" for n, (a, b, c) in enumerate(X)]
+            (folder / "objects.csv").write_text("\n".join(lines))
+        people = [word for name in PEOPLE for word in ("--person", name)]
+        command = [sys.executable, "-m", "nearfar.cli", "ask", "objects.csv", "--id", "name"]
+        self.process = subprocess.Popen(
+            [*command, "--port", "0", "--no-browser", *people, *words],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.links = {}
+        while len(self.links) < len(PEOPLE) + 1:
+            name, _, link = self.process.stdout.readline().strip().partition(": ")
+            assert name, "the server did not start"
+            self.links[name] = link
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.process.stdout.close()
 
 
 @pytest.fixture

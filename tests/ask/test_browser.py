@@ -162,6 +162,33 @@ def test_texts_are_shown_as_text(tmp_path, opened):
     collection.store.close()
 
 
+def test_pairs_say_what_each_button_means(tmp_path, opened):
+    collection = make_collection(tmp_path / "answers.db", kind="pairs")
+    page = opened(collection, viewport=PHONE, has_touch=True, is_mobile=True)
+    assert page.locator("#anchor .object").count() == 2
+    page.get_by_role("button", name="Different").tap()
+    answered(page, 1)
+    page.get_by_role("button", name="Same").tap()
+    answered(page, 2)
+    page.keyboard.press("ArrowLeft")
+    answered(page, 3)
+    given = [each.answer for each in collection.store.answers()]
+    assert given == ["different", "same", "different"]
+    screenshot(page, "pairs")
+    collection.store.close()
+
+
+def test_the_line_says_whose_answers_there_are(collection, opened, serve):
+    address = serve(collection)
+    page = opened(collection, "Ann", address)
+    assert page.locator("#count").inner_text() == "0 answers so far."
+    page.keyboard.press("ArrowLeft")
+    answered(page, 1)
+    assert page.locator("#count").inner_text() == "1 answer so far."
+    other = opened(collection, "Ben", address)
+    assert other.locator("#count").inner_text() == "1 answer so far, 0 of them yours."
+
+
 def test_buttons_have_names_and_the_question_is_announced(collection, opened):
     page = opened(collection)
     assert page.get_by_role("button", name="Left: object").count() == 1

@@ -11,6 +11,7 @@ from nearfar.ask.information import predictive_information
 from nearfar.ask.models import MetricModel, PlaceModel
 from nearfar.ask.posterior import LogisticPosterior
 from nearfar.ask.progress import consistency, expected_gain, learning_curve, measure, people
+from nearfar.ask.questions import AnswerArrays, arrays
 from references import question_choice
 
 
@@ -163,3 +164,59 @@ def test_pairs_and_ties():
     assert len(chooser.pairs()) == 29
     with pytest.raises(ValueError, match="are pairs"):
         chooser.triplets()
+
+
+def test_arrays_that_grow_are_those_of_all_answers():
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    chooser = Chooser(X, random_state=0)
+    known = AnswerArrays(3, {"Ben": 0.25})
+    for number in range(200):
+        chooser.add(
+            chooser.next(),
+            ["left", "right", "unsure"][number % 3],
+            person=["Ann", "Ben"][number % 2],
+        )
+        if number % 7 == 0:
+            known.follow(chooser.judgements)
+    known.follow(chooser.judgements)
+    expected = arrays(chooser.judgements, 3, {"Ben": 0.25})
+    for found, wanted in zip(known.arrays, expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    assert set(known.keys) == {judged.question.key for judged in chooser.judgements}
+
+
+@pytest.mark.parametrize("vectors", [True, False])
+def test_people_of_weight_0_say_nothing(vectors):
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    settings = {"X": X} if vectors else {"n_objects": 20, "random_first": 0}
+    both, one = (Chooser(**settings, random_state=0) for _ in range(2))
+    random = np.random.default_rng(1)
+    for _ in range(8):
+        objects = random.choice(20, 3, replace=False)
+        both.add(objects, "left", person="Ann")
+        one.add(objects, "left", person="Ann")
+        both.add(objects[[0, 2, 1]], "left", person="Ben")
+    both.weigh({"Ann": 1.0, "Ben": 0.0})
+    both.learn()
+    one.learn()
+    asked = np.array([[0, 1, 2], [3, 4, 5]])
+    np.testing.assert_allclose(both.model.margins(asked)[0], one.model.margins(asked)[0], rtol=1e-6)
+    assert len(both.triplets()) == 16
+    assert both.triplets().weight.sum() == 8
+
+
+def test_a_person_whose_repeats_disagree_weighs_less():
+    X = np.random.default_rng(0).normal(size=(60, 5))
+    chooser = Chooser(X, random_state=0)
+    random = np.random.default_rng(1)
+    for number in range(40):
+        a, b, c = random.choice(60, 3, replace=False).tolist()
+        if np.sum((X[a] - X[b]) ** 2) > np.sum((X[a] - X[c]) ** 2):
+            b, c = c, b
+        for person in ("careful", "careless"):
+            chooser.add(Question((a, b, c), "random"), "left", person=person)
+            changed = "left" if person == "careless" and number % 2 else "right"
+            chooser.add(Question((a, c, b), "repeat"), changed, person=person)
+    careful, careless = people(chooser)
+    assert careful.agreement == careless.agreement
+    assert careless.weight < careful.weight == 1.0

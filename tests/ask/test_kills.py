@@ -5,46 +5,17 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 import urllib.error
 import urllib.request
 
-import numpy as np
 import pytest
 
+from ask.conftest import PEOPLE, Server
+
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
-
-PEOPLE = ["Ann", "Ben", "Cid"]
-
-
-class Server:
-    """`nearfar ask` in a process."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        people = [word for name in PEOPLE for word in ("--person", name)]
-        command = [sys.executable, "-m", "nearfar.cli", "ask", "objects.csv", "--id", "name"]
-        self.process = subprocess.Popen(
-            [*command, "--port", "0", "--no-browser", *people],
-            cwd=folder,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.links = {}
-        while len(self.links) < len(PEOPLE):
-            name, _, link = self.process.stdout.readline().strip().partition(": ")
-            assert name, "the server did not start"
-            self.links[name] = link
-
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-        self.process.stdout.close()
 
 
 def request(address, document=None):
@@ -68,16 +39,13 @@ def answer_until_killed(link, confirmed):
 
 
 def run(folder, kills):
-    X = np.random.default_rng(0).normal(size=(40, 3))
-    lines = ["name,a,b,c"] + [f"object{n},{a},{b},{c}" for n, (a, b, c) in enumerate(X)]
-    (folder / "objects.csv").write_text("\n".join(lines))
     random.seed(0)
     confirmed = {}
     for _ in range(kills):
         server = Server(folder)
         threads = [
             threading.Thread(target=answer_until_killed, args=(link, confirmed))
-            for link in server.links.values()
+            for link in map(server.links.get, PEOPLE)
         ]
         for thread in threads:
             thread.start()

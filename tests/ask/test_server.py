@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+import urllib.error
+import urllib.request
 from urllib.parse import urlsplit
 
 import pytest
@@ -13,7 +15,7 @@ pytest.importorskip("httpx", reason="httpx is not installed")
 
 from starlette.testclient import TestClient
 
-from ask.conftest import make_collection
+from ask.conftest import Server, make_collection
 from nearfar.ask.server import LARGEST_BODY, make_app
 from nearfar.ask.store import OPEN
 
@@ -217,3 +219,48 @@ def test_pairs(tmp_path):
         ).is_success
     assert len(collection.chooser.pairs()) == 6
     collection.store.close()
+
+
+def status(address):
+    try:
+        with urllib.request.urlopen(address) as found:
+            return found.status
+    except urllib.error.HTTPError as error:
+        error.close()
+        return error.code
+
+
+def is_open(host, port):
+    with socket.socket() as connection:
+        return connection.connect_ex((host, port)) == 0
+
+
+def test_another_host_is_that_address_alone_and_needs_a_key(tmp_path):
+    try:
+        socket.create_server(("127.0.0.2", 0)).close()
+    except OSError:
+        pytest.skip("This machine has no address 127.0.0.2.")
+    server = Server(tmp_path, "--host", "127.0.0.2")
+    try:
+        link = server.links["Ann"]
+        base = urlsplit(link)
+        assert base.hostname == "127.0.0.2"
+        assert is_open("127.0.0.2", base.port)
+        assert not is_open("127.0.0.1", base.port)
+        assert status(link) == status(f"{link}/questions") == 200
+        assert status(server.links["Results"]) == 200
+        for path in ("/", "/a/guess", "/a/guess/questions", "/results/guess"):
+            assert status(f"http://{base.netloc}{path}") == 404
+    finally:
+        server.kill()
+
+
+def test_the_default_is_this_machine_alone(tmp_path):
+    server = Server(tmp_path)
+    try:
+        base = urlsplit(server.links["Ann"])
+        assert base.hostname == "127.0.0.1"
+        assert not is_open("127.0.0.2", base.port)
+        assert status(f"http://{base.netloc}/") == 200
+    finally:
+        server.kill()

@@ -58,6 +58,11 @@ def test_replay_export_and_learn(folder):
     assert "has triplets; give it with --triplets" in wrong.output
 
 
+def test_what_is_left_out_here_is_left_out_there(folder):
+    found = replay("--drop", "f2")
+    assert "nearfar learn objects.csv --id name --drop f2 --triplets judgements.db" in found.output
+
+
 def test_a_file_is_continued(folder):
     replay()
     assert "has 120 answers" in replay().output
@@ -129,5 +134,29 @@ def test_pictures_outside_the_folder_are_refused(tmp_path, name):
 
 
 def test_this_machine_alone():
-    assert all(_is_local(host) for host in ("127.0.0.1", "localhost", "::1"))
-    assert not any(_is_local(host) for host in ("0.0.0.0", "::", "192.0.2.1", "example.org"))
+    assert all(_is_local(host) for host in ("127.0.0.1", "localhost"))
+    others = ("0.0.0.0", "::", "::1", "127.0.0.2", "192.0.2.1", "example.org")
+    assert not any(_is_local(host) for host in others)
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        (1, None),
+        (3, "3 people answered, too few to hold out people"),
+        (5, "5 people answered; no person is both learned from and tested on."),
+    ],
+)
+def test_people_are_held_out_if_there_are_five(folder, number, message):
+    people = [word for n in range(number) for word in ("--person", f"person{n}")]
+    assert replay(*people, "--answers", "100").exit_code == 0
+    words = ["compare", "objects.csv", "--id", "name", "--method", "lsml"]
+    found = CliRunner().invoke(app, [*words, "--triplets", "judgements.db"])
+    assert found.exit_code == 0, found.output
+    assert (message or "people answered") in found.output or message is None
+    assert ("No person of 5" in found.stdout) == (number == 5)
+    if message is None:
+        assert "people answered" not in found.output
+    assert ask("--export", "judgements.csv").exit_code == 0
+    again = CliRunner().invoke(app, [*words, "--triplets", "judgements.csv"])
+    assert ("No person of 5" in again.stdout) == (number == 5)

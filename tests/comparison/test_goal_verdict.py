@@ -116,8 +116,8 @@ def test_headlines_say_how_much_and_how_sure():
     )
     none = {UNSCALED: slice(0, 4), BOOST: slice(0, 9)}
     assert headline(none).startswith(
-        "Keep Euclidean distance on unscaled rows: error 4.0 %. No other method makes a "
-        "difference that matters; the best, BoostMetric, has 9.0 % (better: "
+        "Keep Euclidean distance on unscaled rows: error 4.0 %. No other method that was "
+        "tried makes a difference that matters; the best, BoostMetric, has 9.0 % (better: "
     )
     assert headline({EUCLIDEAN: slice(0, 20)}) == (
         "No other method was tried: error 20.0 % with Euclidean distance."

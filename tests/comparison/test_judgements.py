@@ -238,3 +238,23 @@ def test_errors(judgements, options, message):
 def test_values_that_overflow():
     with pytest.raises(ValueError, match="squares overflow"):
         compare(X * 1e160, TRIPLETS)
+
+
+def test_people_are_held_out():
+    """Everybody judges by a feature of their own: other people's answers say nothing."""
+    rng = np.random.default_rng(0)
+    index = np.array([rng.choice(len(X), 3, replace=False) for _ in range(900)])
+    person = np.arange(900) % 6
+    own = Z[index, person[:, None]]
+    nearer = np.abs(own[:, 0] - own[:, 1]) < np.abs(own[:, 0] - own[:, 2])
+    index = np.where(nearer[:, None], index, index[:, [0, 2, 1]])
+    known = Triplets(index, raters=person)
+    for train, test in judgement_folds(known, 3, None, 0):
+        assert not set(person[train]) & set(person[test])
+    found = compare(X, known, [LSML()], cv=3, random_state=0)
+    assert "No person of 6 is both learned from and tested on." in str(found)
+    anchors = compare(X, Triplets(index), [LSML()], cv=3, random_state=0)
+    assert "No person" not in str(anchors)
+    assert found["LSML"].error > anchors["LSML"].error + 0.02
+    with pytest.raises(ValueError, match="cv must be from 2 to 6, the number of raters"):
+        compare(X, known, [LSML()], cv=7)

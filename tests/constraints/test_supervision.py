@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from nearfar import (
+    ITML,
     LSML,
     AutoMetric,
     BoostMetric,
     Chunklets,
+    Metric,
     NearestTriplets,
     Pairs,
     RandomPairs,
@@ -229,3 +233,75 @@ def test_constraints_without_vectors_say_what_to_do(given):
         for arguments in ((given,), (None, given), (given, given), (given.over(3), None)):
             with pytest.raises(ValueError, match=message):
                 learner.fit(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"), [(2, r"Give Pairs\(y"), (3, r"Give Triplets\(y\)"), (4, "quadruplets")]
+)
+def test_an_index_in_place_of_labels_is_told_from_them(columns, message):
+    with pytest.raises(ValueError, match=message):
+        Supervision.of(np.arange(6 * columns).reshape(6, columns), 6)
+
+
+def judged_by_four(kind, rng):
+    index = np.array([rng.choice(20, 3, replace=False) for _ in range(120)])
+    raters = np.array(["Ann", "Ben", "Cem", "Dee"])[np.arange(120) % 4]
+    if kind == "triplets":
+        return Triplets(index, raters=raters)
+    return Pairs(index[:, :2], rng.random(120) < 0.5, raters=raters)
+
+
+@pytest.mark.parametrize("kind", ["triplets", "pairs"])
+def test_a_rater_is_never_on_both_sides(kind, rng):
+    given = judged_by_four(kind, rng)
+    order = np.arange(120.0)
+    weighted = replace(given, weight=order + 1)
+    splits = list(Supervision.of(weighted, 20).split(5, np.random.RandomState(0)))
+    assert len(splits) == 4
+    for split in splits:
+        whose = [np.unique((part.given.weight - 1) % 4) for part in (split.known, split.unseen)]
+        assert len(whose[1]) == 1
+        assert not np.intersect1d(*whose).size
+    assert sum(len(split.unseen) for split in splits) == 120
+
+
+@pytest.mark.parametrize("kind", ["triplets", "pairs"])
+def test_raters_stay_with_their_judgements(kind, rng):
+    given = judged_by_four(kind, rng)
+    assert given.n_raters == 4
+    assert given.take([1, 5]).n_raters == 1
+    assert given.restrict(np.arange(20)).n_raters == 4
+    with pytest.raises(ValueError, match="4 raters cannot be split into 5 folds"):
+        list(given.folds(5))
+    with pytest.raises(ValueError, match="one rater each"):
+        replace(given, raters=["Ann"])
+
+
+def test_one_rater_is_like_none(rng):
+    given = judged_by_four("triplets", rng)
+    alone = replace(given, raters=np.zeros(120, dtype=int))
+    np.testing.assert_array_equal(alone.groups(), replace(given, raters=None).groups())
+
+
+def test_points_that_are_masked_or_complex_are_refused():
+    points = np.arange(24.0).reshape(4, 2, 3)
+    similar = [True, False, True, False]
+    with pytest.raises(ValueError, match="masked"):
+        Pairs.from_points(np.ma.masked_greater(points, 20), similar)
+    with pytest.raises(ValueError, match="complex"):
+        Pairs.from_points(points + 1j, similar)
+    with pytest.raises(ValueError, match="masked"):
+        Triplets.from_quadruplets(np.ma.masked_greater(points[:, 0], 15), [[0, 1, 2, 3]])
+    with pytest.raises(ValueError, match="complex"):
+        Metric.identity(3).transform(points[0] + 1j)
+
+
+def test_a_quadruplet_of_equal_pairs_is_named():
+    with pytest.raises(ValueError, match=r"Quadruplet 0 \[0, 1, 1, 0\]: both pairs are the same"):
+        Triplets.from_quadruplets(np.eye(4), [[0, 1, 1, 0]])
+
+
+def test_a_parameter_is_checked_by_the_last_rule_of_its_class():
+    with pytest.raises(ValueError, match="prior must be") as error:
+        ITML(prior="random").fit(np.eye(4), [0, 0, 1, 1])
+    assert "None" not in str(error.value)

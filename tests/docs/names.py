@@ -13,7 +13,7 @@ from docs.package import Class, Function, Module, Package
 from docs.pages import ROOT, Page
 
 _VARIABLE = re.compile(r"NEARFAR_\w+")
-_OTHER = re.compile(r"--|NEARFAR_|[a-z]+(?:-[a-z]+)+$|\w+\.(?:jsonl|npz|npy|parquet)$")
+_OTHER = re.compile(r"--|NEARFAR_|[a-z]+(?:-[a-z]+)+$|\w+\.(?:db|jsonl|npz|npy|parquet)$")
 """Options, variables of the environment, words with hyphens, and files of data."""
 _HAS = re.compile(r"`(\w+)` has \(((?:`\w+`(?:, )?)+)\)")
 

@@ -38,6 +38,13 @@ def test_results_are_those_of_todays_defaults(name):
             assert row["parameters"] == {key: repr(value) for key, value in today.items()}, row
 
 
+def test_claims_are_those_of_todays_parameters():
+    benchmark = runpy.run_path(str(ROOT / "benchmarks/claims.py"))
+    today = benchmark["parameters"]()
+    assert benchmark["stored"]()
+    assert all(row["parameters"] == today for row in benchmark["stored"]())
+
+
 def _seed(row):
     """The benchmark of tables sets the seed, where there is one."""
     return {"random_state": 0} if row["parameters"].get("random_state") == "0" else {}

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import ndtri
 from scipy.stats import t as student
 
 from nearfar.evaluate.intervals import group_variance, mean_interval
@@ -41,6 +42,19 @@ def test_limits():
     narrow, wide = mean_interval(0.5, 0.001, 100), mean_interval(0.5, 0.004, 100)
     assert wide[0] < narrow[0] < 0.5 < narrow[1] < wide[1]
     assert mean_interval(0.3, 0.0, 1, grouped=True) == mean_interval(0.3, 0.0, 0) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("n", [*range(1, 120), 1000])
+def test_the_mean_is_inside(n):
+    for mean in (0.0, 1 / 3, 1.0):
+        low, high = mean_interval(mean, 0.0, n)
+        assert 0 <= low <= mean <= high <= 1
+
+
+def test_one_row_tells_something_and_one_group_nothing():
+    z = ndtri(0.95)
+    assert mean_interval(0.0, 0.0, 1) == (0.0, pytest.approx(z**2 / (1 + z**2)))
+    assert mean_interval(0.0, 0.0, 1, grouped=True) == (0.0, 1.0)
 
 
 def test_with_many_groups_it_is_that_of_student():

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import ttest_1samp
 
 from nearfar import Metric, Pairs, Triplets
 from nearfar.comparison.gains import observe_judgements
 from nearfar.comparison.significance import judgement_test
+from nearfar.evaluate.intervals import mean_interval
 from nearfar.evaluate.measures import PAIR_AUC, HeldOutJudgements
 from nearfar.evaluate.overlap import OverlappingJudgements
 
@@ -46,6 +48,31 @@ def test_groups_count_as_one_judgement_each():
     assert judgement_test(difference, shared) > 0.5
     alone = OverlappingJudgements(index, np.arange(20))
     assert alone.variance(difference) < shared.variance(difference) / 3
+
+
+@pytest.mark.parametrize("n_groups", [2, 3, 7])
+def test_the_test_is_that_of_student_over_groups(rng, n_groups):
+    groups = np.repeat(np.arange(n_groups), 5)
+    shared = OverlappingJudgements(np.arange(10 * n_groups).reshape(-1, 2), groups)
+    means = rng.normal(0.5, 1.0, n_groups)
+    difference = means[groups]
+    assert judgement_test(difference, shared) == pytest.approx(ttest_1samp(means, 0.0).pvalue)
+    found = observe_judgements(difference, shared)
+    assert found.gain == pytest.approx(means.mean())
+    assert found.variance == pytest.approx(means.var(ddof=1) / n_groups + 1 / n_groups**2)
+
+
+def test_the_interval_is_that_of_the_judgements_made(rng):
+    shared = OverlappingJudgements(np.arange(60).reshape(-1, 2), np.arange(30) // 3)
+    losses = np.where(np.arange(30) < 24, rng.random(30), np.nan)
+    variance = shared.variance(losses)
+    expected = mean_interval(float(losses[:24].mean()), variance, 8, grouped=True)
+    assert shared.interval(losses) == pytest.approx(expected)
+
+
+def test_one_group_tells_nothing():
+    shared = OverlappingJudgements(np.arange(10).reshape(-1, 2), np.zeros(5, dtype=int))
+    assert judgement_test(np.ones(5), shared) == 1.0
 
 
 def test_judgements_that_were_not_made_do_not_count(rng):

@@ -129,4 +129,7 @@ def test_signals(commands, command):
             again = commands(*arguments)
             assert again["code"] in (0, 3, 4), again
             assert not commands.names() & CHECKPOINTS
+            for path in (commands.folder / name for name in WRITTEN.get(command, [])):
+                if path.suffix != ".html":
+                    assert np.isfinite(Metric.load(path).matrix).all()
     print(f"{command}: {codes}, {continued} continued")

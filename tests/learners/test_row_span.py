@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nearfar
-from nearfar import Metric
+from nearfar import GatedMetric, Metric
 from nearfar.learners import fitting
 from nearfar.learners.row_span import RowSpan
 from nearfar.learners.selection.auto import known_learners
@@ -116,3 +116,86 @@ def test_automatic_choices_work_in_the_span(wide):
     learner = nearfar.AutoMetric(candidates=["NCA", "LDA", "BoostMetric"], random_state=0)
     learner.fit(*wide, groups=np.arange(30))
     assert np.isfinite(learner.transform(wide[0])).all()
+
+
+def spanned(rng, scale="unit"):
+    """Rows, and the space that they span."""
+    X = rng.standard_normal((5, 9)) * rng.uniform(0.5, 2.0, 9)
+    X[:, 3] = 1.5
+    return X, RowSpan.of(X, scale)
+
+
+@pytest.mark.parametrize("scale", [None, "unit", "standard"])
+def test_a_lifted_metric_has_the_distances_of_coordinates(rng, scale):
+    X, span = spanned(rng, scale)
+    metric = Metric(rng.standard_normal((3, span.rank + 2)))
+    expected = metric.distances(span.coordinates(X))
+    for outside in (True, False):
+        lifted = span.lift(metric, outside=outside)
+        assert isinstance(lifted, WideMetric) == outside
+        np.testing.assert_allclose(lifted.distances(X), expected, atol=1e-10)
+
+
+def test_a_lifted_metric_goes_back_inside(rng):
+    X, span = spanned(rng, "standard")
+    Z = span.coordinates(X)
+    L = rng.standard_normal((span.rank + 2, span.rank + 2))
+    L[:, span.rank :], L[span.rank :] = 0.0, 0.0
+    L[-2, -2], L[-1, -1] = 0.7, 0.3
+    wide = span.lift(Metric(L))
+    again = Metric(span.inside(wide))
+    np.testing.assert_allclose(again.distances(Z), Metric(L).distances(Z), atol=1e-10)
+    np.testing.assert_allclose(np.diag(again.L)[-2:], [0.7, 0.3])
+    plain = Metric(rng.standard_normal((2, 9)))
+    np.testing.assert_allclose(
+        Metric(span.inside(plain)).distances(Z), plain.distances(X), atol=1e-10
+    )
+
+
+def test_points_of_the_span_have_their_coordinates(rng):
+    X, span = spanned(rng, "standard")
+    middle = span.point(np.zeros(span.rank + 2))
+    np.testing.assert_allclose(middle, X.mean(axis=0), atol=1e-12)
+    for row in X:
+        own = span.coordinates(row[None])[0]
+        np.testing.assert_allclose(span.point(own), row, atol=1e-10)
+
+
+def test_the_last_span_is_kept_while_it_holds_the_rows(rng):
+    X, span = spanned(rng)
+    inside = span.lift(Metric(np.diag([1.0] * span.rank + [0.5, 0.2])))
+    assert RowSpan.of(X, "unit", [inside], last=span) is span
+    assert RowSpan.of(X, "standard", [inside], last=span) is not span
+    assert RowSpan.of(X + rng.standard_normal(X.shape), "unit", last=span) is not span
+
+
+def test_metrics_that_add_directions(rng):
+    X, span = spanned(rng)
+    plain = Metric(rng.standard_normal((2, 9)))
+    assert RowSpan.of(X, "unit", [plain]).rank == span.rank + 2
+    U, B = rng.standard_normal((9, 1)), rng.standard_normal((1, 9))
+    weights = np.full(9, 2.0)
+    assert RowSpan.of(X, "unit", [WideMetric(weights, U, B)]).rank == span.rank + 2
+    assert RowSpan.of(X, "unit", [WideMetric(weights, U, U.T)]).rank == span.rank + 1
+
+
+def test_metrics_that_leave_no_smaller_space(rng):
+    X, _ = spanned(rng)
+    plain = Metric(rng.standard_normal((2, 9)))
+    uneven = WideMetric(rng.uniform(1, 2, 9), np.ones((9, 1)), np.ones((1, 9)))
+    others = [
+        GatedMetric([plain, plain], np.eye(2, 9), np.zeros(2)),
+        Metric(np.eye(9)),
+        Metric(np.ones((2, 8))),
+        uneven,
+    ]
+    assert [RowSpan.of(X, "unit", [metric]) for metric in others] == [None] * 4
+
+
+def test_a_fit_goes_on_in_the_span(wide):
+    X, y = wide
+    learner = learner_of("BoostMetric").set_params(warm_start=True, max_iter=6).fit(X, y)
+    at_once = learner_of("BoostMetric").set_params(max_iter=12).fit(X, y)
+    learner.fit(X, y)
+    expected = at_once.metric_.distances(X)
+    np.testing.assert_allclose(learner.metric_.distances(X), expected, atol=1e-6 * expected.max())

@@ -142,6 +142,21 @@ class TestDerivatives:
         np.testing.assert_allclose(loss.along(margins, H, weight)(0.3), whole, rtol=1e-12)
 
 
+@pytest.mark.parametrize("loss", SMOOTH, ids=repr)
+def test_functions_of_a_margin_are_derivatives_of_each_other(loss):
+    m, h = np.linspace(-2.95, 2.95, 30), 1e-5
+    fall = (loss.value(m - h) - loss.value(m + h)) / (2 * h)
+    np.testing.assert_allclose(loss.slope(m), fall, rtol=1e-6, atol=1e-9)
+    flattening = (loss.slope(m - h) - loss.slope(m + h)) / (2 * h)
+    np.testing.assert_allclose(loss.curvature(m), flattening, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("margin", [0.0, 1.0])
+def test_kinks_have_no_curvature(margin):
+    assert SquaredHinge(margin=margin).curvature(np.array([margin])) == 0
+    assert Hinge(margin=margin).slope(np.array([margin])) == 0
+
+
 @pytest.mark.parametrize("loss", [*SMOOTH, Hinge()], ids=repr)
 def test_a_weight_counts_as_repetition(loss, rng):
     margins = rng.standard_normal(6)
@@ -187,3 +202,30 @@ def test_the_soft_margin_is_a_loss(rng):
         assert slope(w)[0] == pytest.approx(-(value[1] - value[0]) / 2e-5, rel=1e-6)
         curvature = -(slope(w + 1e-5)[0] - slope(w - 1e-5)[0]) / 2e-5
         assert slope(w)[1] == pytest.approx(curvature, rel=1e-4)
+
+
+@pytest.mark.parametrize("cap", [0.034, 0.1, 0.3, 1.0])
+@pytest.mark.parametrize("sharpness", [0.1, 3.0, 50.0])
+def test_weights_of_the_soft_margin_are_optimal(cap, sharpness, rng):
+    start = rng.dirichlet(np.ones(30))
+    margins = rng.standard_normal(30)
+    value, d = SoftMargin(start, cap, sharpness).evaluate(margins)
+    assert d.sum() == pytest.approx(1.0, abs=1e-12)
+    assert d.max() <= cap
+    attained = d @ margins + (d @ np.log(d / start)) / sharpness
+    assert -value == pytest.approx(attained, rel=1e-10)
+    log_tau = np.log(d / start) + sharpness * margins
+    free = d < cap * (1 - 1e-12)
+    np.testing.assert_allclose(log_tau[free], log_tau[free][0], rtol=1e-10, atol=1e-10)
+    assert (log_tau[~free] <= log_tau[free][0] + 1e-10).all()
+
+
+@pytest.mark.parametrize("n", [3, 4, 49])
+def test_a_soft_margin_without_choice_is_the_mean(n, rng):
+    soft = SoftMargin(rng.dirichlet(np.ones(n)), 1 / n, 2.0)
+    margins, H = rng.standard_normal(n), rng.standard_normal(n)
+    value, d = soft.evaluate(margins)
+    np.testing.assert_allclose(d, 1 / n, rtol=1e-14)
+    entropy = np.mean(np.log(1 / n / soft.start)) / 2.0
+    assert -value == pytest.approx(margins.mean() + entropy, rel=1e-12)
+    assert soft.along(margins, H)(0.3) == (pytest.approx(H.mean()), 0.0)

@@ -54,6 +54,22 @@ def test_equal_rows(monkeypatch):
     np.testing.assert_array_equal(indices, np.tile(np.arange(5), (40, 1)))
 
 
+def test_candidates_are_settled_before_they_are_many(monkeypatch):
+    monkeypatch.setattr(module, "_MAX_CANDIDATES", 1000)
+    monkeypatch.setattr(module, "_TILE_COLUMNS", 50)
+    monkeypatch.setattr(module, "_FIRST_COLUMNS", 10)
+    kept, settle = [], module._Block._settle
+
+    def noted(block):
+        kept.append(sum(len(i) for i, _, _ in block.found))
+        return settle(block)
+
+    monkeypatch.setattr(module._Block, "_settle", noted)
+    NearestRows(np.ones((900, 3))).nearest(np.ones((40, 3)), 5)
+    assert len(kept) > 5
+    assert max(kept) <= 2 * 1000 + 40 * 50
+
+
 @pytest.mark.parametrize("size", [1e-100, 1e100])
 def test_units(size):
     expected = NearestRows(X).nearest(QUERIES, 3)

@@ -50,7 +50,7 @@ def test_lines_show_the_mean_of_runs():
     panels = [
         {"xlabel": "x", "ylabel": "y", "lines": {"a": [[1, 2], [0.0, value]]}} for value in (2, 4)
     ]
-    drawing._lines(ax, panels)
+    drawing._lines(ax, panels, "a")
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), [0, 3])
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from papers import results
 from papers.cells import published
-from papers.methods import METHODS, chi_square, vote
+from papers.methods import METHODS, chi_square, nearest, vote
 from papers.readings import readings
 from papers.task import PAPERS, Folds, PerClass, RandomSplit, Table, protocol, tasks
 
@@ -85,11 +85,24 @@ def test_preparation():
     np.testing.assert_allclose(standard.std(axis=0), 1)
 
 
-def test_vote_takes_the_smallest_of_equally_common_labels():
-    distances = np.array([[3.0, 1, 2, 0], [0, 1, 2, 3]])
+def test_vote_takes_the_nearest_of_equally_common_labels():
+    distances = np.array([[3.0, 1, 2, 0], [1, 0, 2, 3], [9, 2, 1, 3]])
     y = np.array([0, 2, 1, 2])
-    assert vote(distances, y, 3).tolist() == [2, 0]
-    assert vote(distances, y, 1).tolist() == [2, 0]
+    assert vote(distances, y, 3).tolist() == [2, 2, 2]
+    assert vote(distances, y, 1).tolist() == [2, 2, 1]
+
+
+def test_neighbours_of_many_rows_are_those_of_a_sort():
+    rng = np.random.default_rng(0)
+    X, queries, y = rng.normal(size=(40, 3)), rng.normal(size=(601, 3)), rng.integers(0, 5, 40)
+    D = ((queries[:, None] - X) ** 2).sum(axis=2)
+    for k in (1, 3):
+        found = nearest(X, y, queries, k)
+        for row, label in zip(D, found, strict=True):
+            labels = y[np.argsort(row)[:k]].tolist()
+            assert labels.count(label) == max(map(labels.count, labels))
+            if len(set(labels)) == k:
+                assert label == labels[0]
 
 
 def test_chi_square():

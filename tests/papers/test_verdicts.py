@@ -46,7 +46,7 @@ def _quantile(values):
 @pytest.mark.parametrize(
     ("values", "word"),
     [
-        (np.full(10, 2.7), "undecided"),
+        (np.full(10, 2.7), "reproduced"),
         (np.full(10, 0.2), "better"),
         (np.full(10, 9.0), "worse"),
         (np.tile([0.0, 5.5], 5), "undecided"),
@@ -105,6 +105,7 @@ AGREES = np.tile([20.0, 32], 5)
     [
         (AGREES, np.tile([0.5, 4.0], 5), "worse", ""),
         (AGREES, np.full(10, 9.0), "protocol unknown", "RCA is 9.00, printed 2.26"),
+        (AGREES, np.full(10, 0.2), "protocol unknown", "RCA is 0.20, printed 2.26"),
         (np.full(10, 5.0), np.full(10, 2.26), "protocol unknown", "Euclid is 5.00, printed 26.23"),
         (AGREES, [], "protocol unknown", "RCA is not run"),
     ],
@@ -112,6 +113,36 @@ AGREES = np.tile([20.0, 32], 5)
 def test_baselines_come_first_and_both_sides_count(euclid, rca, word, why):
     own = row(euclid, rca, np.full(10, 9.0))["boostmetric/T1/Wine/BoostMetric", "B1", "paper"]
     assert (own.word, own.why) == (word, why)
+
+
+def test_euclidean_distance_and_one_other_baseline_are_enough():
+    found = row(AGREES, np.full(10, 9.0), np.full(10, 9.0))
+    cell = CELLS["boostmetric/T1/Wine/LMNN"]
+    found[cell.id, "B1", "reference"] = outcome(cell, np.tile([4.0, 7.0], 5), "reference")
+    judged = {key: verdicts._judged(each, found) for key, each in found.items()}
+    assert judged["boostmetric/T1/Wine/BoostMetric", "B1", "paper"].word == "worse"
+    lmnn = judged[cell.id, "B1", "reference"]
+    assert (lmnn.word, lmnn.why) == ("protocol unknown", "RCA is 9.00, printed 2.26")
+
+
+def test_baselines_have_a_wider_interval():
+    """A difference between the two quantiles counts against a method, not against a baseline."""
+    values = np.tile([27.0, 35.0], 5)
+    euclid = outcome(CELLS["boostmetric/T1/Wine/Euclid"], values)
+    assert compared(euclid) == "worse"
+    assert verdicts._disagrees(euclid) == ""
+
+
+def test_more_runs_of_ours_decide():
+    few, many = np.tile([1.0, 5.0], 2), np.tile([1.0, 5.0], 50)
+    assert compared(outcome(WINE, few)) == "undecided"
+    assert compared(outcome(WINE, many)) == "reproduced"
+
+
+def test_folds_count_as_runs_where_no_spread_is_printed():
+    assert printed_runs(CELLS["drmetric/T2/Wine/DRMetric"]) == 5
+    assert printed_runs(CELLS["msnca/T1/iris/msNCA"]) == 10
+    assert printed_runs(CELLS["metricboost/T2/wine/bin A"]) == 40
 
 
 def test_a_row_without_printed_baseline_has_an_unknown_protocol():
@@ -129,6 +160,19 @@ def test_the_reading_with_agreeing_baselines_is_chosen():
     }
     best = verdicts.chosen(bad | good)
     assert {each.reading for each in best.values()} == {"B2"}
+
+
+def test_one_reading_of_a_paper_explains_most():
+    values = np.tile([2.0, 3.2], 5)
+    first = row(AGREES, np.full(10, 2.26), np.full(10, 9.0))
+    later = row(AGREES, np.full(10, 2.26), values)
+    found = first | {
+        (cell, "B2", variant): replace(each, reading="B2")
+        for (cell, _, variant), each in later.items()
+    }
+    key = ("boostmetric/T1/Wine/BoostMetric", "paper")
+    assert verdicts.chosen(found)[key].word == "worse"
+    assert verdicts.explaining(found)[key].word == "reproduced"
 
 
 def test_orders_are_paired_by_split():

@@ -88,7 +88,8 @@ def test_any_number_of_workers_learns_what_threads_do(problem, two_workers):
 
 
 @pytest.mark.slow
-def test_a_worker_that_dies_costs_time_and_not_the_fit(problem):
+@pytest.mark.parametrize("deaths", [(12,), (12, 16)], ids=["once", "twice"])
+def test_a_worker_that_dies_costs_time_and_not_the_fit(problem, deaths):
     path, y = problem
     triplets = RandomTriplets(4000)(None, y, np.random.RandomState(0))
     learner = BoostMetric(max_iter=5)
@@ -100,18 +101,18 @@ def test_a_worker_that_dies_costs_time_and_not_the_fit(problem):
         def map(self, function, tasks, *, memory=0):
             found = super().map(function, tasks, memory=memory)
             self.calls += 1
-            if self.calls == 12:
+            if self.calls in deaths:
                 yield next(found)
-                os.kill(victim, signal.SIGKILL)
+                os.kill(victims[deaths.index(self.calls)], signal.SIGKILL)
             yield from found
 
     with cluster(2) as client:
-        victim = min(client.run(os.getpid).values())
+        victims = sorted(client.run(os.getpid).values())[: len(deaths)]
         with nearfar.executor(KillingExecutor(client)) as killing:
             found = learner.fit(path, triplets).metric_.matrix
-        assert killing.calls > 12
+        assert killing.calls > deaths[-1]
         client.wait_for_workers(2)
-        assert victim not in client.run(os.getpid).values()
+        assert not set(victims) & set(client.run(os.getpid).values())
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 

@@ -64,7 +64,7 @@ def test_an_import_in_a_fresh_process():
             NCA,
             {"preprocessor": None},
             "NCA has no parameter 'preprocessor'. "
-            "Constraints are row numbers of X: fit(X, Pairs(index, similar)).",
+            "Constraints are row numbers of X: fit(X, Pairs(index, similar)), or Triplets(index).",
         ),
         (
             MMC,
@@ -87,6 +87,11 @@ def test_parameters(cls, parameters, message):
     with pytest.raises(ValueError, match="has no parameter") as error:
         cls().set_params(**parameters)
     assert str(error.value) == message
+
+
+def test_several_parameters_are_told_at_once():
+    with pytest.raises(TypeError, match=r"It is n_neighbors\. LMNN has no parameter 'regulariz"):
+        LMNN(k=5, regularization=0.5)
 
 
 def test_other_missing_parameters_have_the_usual_errors():

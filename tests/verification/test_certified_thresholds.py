@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
+from scipy.stats import binomtest, norm
+from scipy.stats import t as student
 
 from nearfar import Pairs, verification
 from nearfar.verification import (
@@ -18,7 +19,7 @@ from nearfar.verification import (
     choose_threshold,
 )
 from nearfar.verification.certified_thresholds import clopper_pearson
-from verification.populations import evidence_of, population
+from verification.populations import all_pairs, evidence_of, population
 
 EVIDENCE = evidence_of(*population(80, 4, np.random.default_rng(0)))
 
@@ -142,6 +143,17 @@ def test_the_rule_of_three():
     assert found.bound == pytest.approx(1 - 0.05 ** (2 / n), rel=0.01)
     with pytest.raises(TargetNotCertifiedError):
         choose_threshold(evidence, Bound("fmr", 0.0095))
+
+
+def test_without_an_error_pairs_of_different_classes_are_independent():
+    y = np.repeat(np.arange(60), 2)
+    pairs = all_pairs(y)
+    evidence = PairEvidence(np.where(pairs.similar, 1.0, 5.0), pairs, y[pairs.index])
+    found = choose_threshold(evidence, Bound("recall", 0.9))
+    effective = 60 * (norm.ppf(0.95) / student.ppf(0.95, 59)) ** 2
+    assert (found.threshold, found.recall) == (1.0, 1.0)
+    assert found.effective_pairs == pytest.approx(effective)
+    assert found.bound == pytest.approx(0.05 ** (1 / effective))
 
 
 def test_a_precision_that_no_threshold_has():

@@ -38,6 +38,23 @@ def test_rates_with_and_without_each_class(weighted):
     assert evidence.prevalence == pytest.approx(weight[similar].sum() / weight.sum())
 
 
+def test_no_pair_is_nearer_than_the_nearest():
+    evidence = evidence_of(*population(6, 4, np.random.default_rng(0)))
+    ends = [evidence.thresholds[0] / 2, evidence.thresholds[-1]]
+    curve = evidence.curve(np.array(ends))
+    np.testing.assert_allclose(curve.fmr, [0.0, 1.0])
+    np.testing.assert_allclose(curve.recall, [0.0, 1.0])
+
+
+def test_pairs_of_one_class_and_classes_with_pairs():
+    X, y = population(6, 4, np.random.default_rng(0))
+    evidence = evidence_of(X, y)
+    assert evidence.one_class == (6.0, 16.0)
+    assert (evidence.n_classes, evidence.n_counted) == (6, 6)
+    with_a_single_row = evidence_of(X[:-3], y[:-3])
+    assert (with_a_single_row.n_classes, with_a_single_row.n_counted) == (6, 5)
+
+
 def test_precision_at_a_prevalence():
     evidence = evidence_of(*population(10, 3, np.random.default_rng(0)))
     rates = evidence.rates(float(np.median(evidence.thresholds)))[0]

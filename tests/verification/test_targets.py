@@ -50,3 +50,18 @@ def test_what_is_no_target(target):
 def test_costs_that_are_none(costs, message):
     with pytest.raises(ValueError, match=message):
         parse_target(costs)
+
+
+@pytest.mark.parametrize(
+    ("target", "meant"),
+    [
+        ("fpr<=0.05", "fmr<=0.05"),
+        ("fmr<0.05", "fmr<=0.05"),
+        ("FMR <= 5%", "fmr<=0.05"),
+        ("tpr>=0.9", "recall>=0.9"),
+        ("precision=0.99", "precision>=0.99"),
+    ],
+)
+def test_what_is_nearly_a_target(target, meant):
+    with pytest.raises(ValueError, match=f'Did you mean "{meant}"'):
+        parse_target(target)

@@ -21,9 +21,8 @@ their information.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,6 +30,17 @@ from sklearn.utils.validation import check_array
 
 from nearfar.ask.information import predictive_information
 from nearfar.ask.models import MetricModel, Model, PlaceModel
+from nearfar.ask.questions import (
+    ANSWERS,
+    CHOSEN,
+    RANDOM,
+    REPEAT,
+    AnswerArrays,
+    Judgement,
+    Question,
+    arrays,
+    rows_of,
+)
 from nearfar.constraints import Pairs, Triplets
 from nearfar.runtime.parameters import check_parameters, choice, integer, number, optional
 from nearfar.typing import Floats, Ints, Vector
@@ -38,73 +48,14 @@ from nearfar.typing import Floats, Ints, Vector
 VERSION = "1"
 """Stored with every answer; it changes whenever questions are chosen in another way."""
 
-CHOSEN, RANDOM, REPEAT = "chosen", "random", "repeat"
-ANSWERS = {"triplets": ("left", "right", "unsure"), "pairs": ("same", "different", "unsure")}
-_VALUES = {"left": 1.0, "same": 1.0, "right": 0.0, "different": 0.0, "unsure": 0.5}
-
 _ANCHORS = 40
 _NEIGHBORS = 12
 _TARGETS = 150
 _RANDOM_FIRST = 4
-_RANDOM_FIRST_OF_OBJECT = 5
+_RANDOM_FIRST_OF_OBJECT = 2
 """Questions at random before any is chosen: with vectors, and for each object without."""
 _BETWEEN = 8
 """Answers of the same person between a question and its repeat."""
-
-
-@dataclass(frozen=True)
-class Question:
-    """A question about objects.
-
-    Attributes
-    ----------
-    objects : tuple of int
-        Row numbers: anchor, left and right of a triplet, or the two of a pair.
-    origin : {"chosen", "random", "repeat"}
-
-    Examples
-    --------
-    >>> from nearfar.ask import Question
-    >>> Question((4, 7, 2)).key == Question((4, 2, 7)).key
-    True
-    """
-
-    objects: tuple[int, ...]
-    origin: str = CHOSEN
-
-    @property
-    def key(self) -> tuple[int, ...]:
-        """The same for questions that differ in the sides only."""
-        return (*self.objects[:-2], *sorted(self.objects[-2:]))
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """A question with its answer.
-
-    Attributes
-    ----------
-    question : Question
-    answer : {"left", "right", "unsure"} or {"same", "different", "unsure"}
-    person : str
-    weight : float
-
-    Examples
-    --------
-    >>> from nearfar.ask import Judgement, Question
-    >>> Judgement(Question((4, 7, 2)), "left").value
-    1.0
-    """
-
-    question: Question
-    answer: str
-    person: str = ""
-    weight: float = 1.0
-
-    @property
-    def value(self) -> float:
-        """1 for left or the same, 0 for right or different, 1/2 for neither."""
-        return _VALUES[self.answer]
 
 
 class Chooser:
@@ -123,7 +74,7 @@ class Chooser:
     repeat_share : float, default=0.05
         Share of questions that were answered before.
     random_first : int, optional
-        Questions at random before any is chosen. By default 4; without vectors, 5 for each object,
+        Questions at random before any is chosen. By default 4; without vectors, 2 for each object,
         because places of objects that nobody was asked about say nothing about good questions.
     n_candidates : int, default=600
         Questions that are considered at a time.
@@ -136,6 +87,8 @@ class Chooser:
     ----------
     judgements : list of Judgement
         The answers.
+    weights : dict of str to float
+        Weights of people, see `weigh`.
 
     Examples
     --------
@@ -179,8 +132,10 @@ class Chooser:
         self.random_share, self.repeat_share = random_share, repeat_share
         self.n_candidates = n_candidates
         self.judgements: list[Judgement] = []
+        self.weights: dict[str, float] = {}
         self._random = np.random.default_rng(random_state)
         self._learned = 0
+        self._answers = AnswerArrays(self.width)
         self.X: Floats | None = None
         self.model: Model
         if X is not None:
@@ -225,10 +180,12 @@ class Chooser:
         if len(self.judgements) < self.random_first or draw < self.repeat_share + self.random_share:
             return self._shuffled(self._at_random(1, pool, known)[0], RANDOM)
         self.learn()
-        model = self.model.pending(_index(pending, self.width))
+        model = self.model.pending(rows_of(pending, self.width))
         candidates = self.candidates(pool)
-        known |= {judged.question.key for judged in self.judgements}
-        fresh = [row for row in range(len(candidates)) if self._key(candidates[row]) not in known]
+        keys = [self._key(row) for row in candidates]
+        fresh = [
+            n for n, key in enumerate(keys) if key not in known and key not in self._answers.keys
+        ]
         if not fresh:
             return self._shuffled(self._at_random(1, pool, set())[0], RANDOM)
         candidates = candidates[fresh]
@@ -279,21 +236,46 @@ class Chooser:
             found = self.judgements[place]
             if found.question == question and found.person == person:
                 del self.judgements[place]
-                self._learned = -1
+                self._forget()
                 return
         raise ValueError("There is no such answer.")
 
-    def learn(self, *, again: bool = False) -> None:
-        """Fit the model to all answers, if there are new ones or `again`; `next` does it too."""
-        if again or self._learned != len(self.judgements):
-            self.model.learn(*arrays(self.judgements, self.width))
-            self._learned = len(self.judgements)
+    def weigh(self, weights: Mapping[str, float]) -> None:
+        """Set the weights of people, which count beside those of their answers.
+
+        Parameters
+        ----------
+        weights : mapping of str to float
+            Weights by the names of people; others have weight 1.
+        """
+        if weights != self.weights:
+            self.weights = dict(weights)
+            self._forget()
+
+    def learn(self, *, anew: bool = False) -> None:
+        """Fit the model to all answers, if there are new ones; `next` does it too.
+
+        Parameters
+        ----------
+        anew : bool, default=False
+            Whether to start without the last fit. It takes longer.
+        """
+        if not anew and self._learned == len(self.judgements):
+            return
+        self._answers.follow(self.judgements)
+        (self.model.learn_anew if anew else self.model.learn)(*self._answers.arrays)
+        self._learned = len(self.judgements)
+
+    def _forget(self) -> None:
+        """Read the answers anew before the next fit."""
+        self._answers = AnswerArrays(self.width, self.weights)
+        self._learned = -1
 
     def triplets(self) -> Triplets:
         """Return the answers as triplets; those that could not tell are left out."""
         if self.kind != "triplets":
             raise ValueError("The answers are pairs; use pairs().")
-        index, y, weight = arrays([j for j in self.judgements if j.value != 0.5], 3)
+        index, y, weight = arrays([j for j in self.judgements if j.value != 0.5], 3, self.weights)
         index = np.where(y[:, None] == 1, index, index[:, [0, 2, 1]])
         return Triplets(index, weight)
 
@@ -301,7 +283,7 @@ class Chooser:
         """Return the answers as pairs; those that could not tell are left out."""
         if self.kind != "pairs":
             raise ValueError("The answers are triplets; use triplets().")
-        index, y, weight = arrays([j for j in self.judgements if j.value != 0.5], 2)
+        index, y, weight = arrays([j for j in self.judgements if j.value != 0.5], 2, self.weights)
         return Pairs(index, y == 1, weight)
 
     @property
@@ -371,18 +353,6 @@ class Chooser:
         found = options[int(self._random.integers(len(options)))]
         *first, left, right = found.objects
         return replace(found, objects=(*first, right, left), origin=REPEAT)
-
-
-def arrays(judgements: Sequence[Judgement], width: int) -> tuple[Ints, Vector, Vector]:
-    """Return row numbers, answers and weights."""
-    index = _index([judged.question for judged in judgements], width)
-    y = np.array([judged.value for judged in judgements], dtype=float)
-    return index, y, np.array([judged.weight for judged in judgements], dtype=float)
-
-
-def _index(questions: Sequence[Question], width: int) -> Ints:
-    rows: Any = [question.objects for question in questions]
-    return np.array(rows, dtype=np.intp).reshape(-1, width)
 
 
 def _different(random: np.random.Generator, n: int, size: int, width: int) -> Ints:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nearfar.ask.chooser import Chooser, Question
+from nearfar.ask.chooser import Chooser
 from nearfar.ask.progress import Progress, measure, people
+from nearfar.ask.questions import Question
 from nearfar.ask.store import OPEN, Asked, Store
 from nearfar.typing import Floats
 
@@ -138,7 +139,11 @@ class Collection:
             copy = self.snapshot()
             self._measured = len(copy.judgements)
             self.progress = measure(copy)
-            self.store.set_weights({person.name: person.weight for person in people(copy)})
+            weights = {person.name: person.weight for person in people(copy)}
+            self.store.set_weights(weights)
+            if any(weights.values()):
+                with self._lock:
+                    self.chooser.weigh(weights)
         finally:
             self._measuring.release()
 
@@ -154,7 +159,7 @@ class Collection:
                 random_state=0,
             )
             copy.judgements = list(self.chooser.judgements)
+            copy.weigh(self.chooser.weights)
             copy.model = self.chooser.model.fresh()
-        for _ in range(copy.model.passes):
-            copy.learn(again=True)
+        copy.learn(anew=True)
         return copy

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 from nearfar.ask.posterior import LogisticPosterior
 from nearfar.constraints import Triplets
@@ -43,8 +43,16 @@ _BETA_SD = 3.0
 _BIAS_SD = 4.0
 _FEWEST_FOR_SCALE = 20
 """Answers from which on they choose the scale; before, rows are standardised."""
-_PLACE_STEPS = 15
-"""Iterations for each answer, from the places before."""
+_CHOICE_GROWTH = 1.25
+_LEAST_PROBABILITY = 0.02
+"""Scales and spreads that are less probable do not count."""
+_PLACE_STEPS = (4, 15)
+"""Fewest and most iterations for each answer, from the places before."""
+_PLACE_WORK = 50_000
+"""Iterations times answers, between these bounds."""
+_PLACE_MOST = 150
+"""Iterations from a new start."""
+_PLACE_GROWTH = 1.5
 _PLACE_PENALTY = 0.05
 _MU = 0.05
 
@@ -55,17 +63,23 @@ class Model(ABC):
     Attributes
     ----------
     next_choice : float
-        Number of answers at which `learn` also chooses scale and spread, and takes longer.
-    passes : int
-        How often to `learn` from all answers at once, if none was known before.
+        Number of answers at which `learn` also chooses scale and spread, or places from other
+        starts, and takes longer.
     """
 
     next_choice: float = math.inf
-    passes: int = 1
 
     @abstractmethod
     def learn(self, index: Ints, y: Vector, weight: Vector) -> None:
         """Fit to answers: 1 for left or the same, 0 for the other, 1/2 for neither."""
+
+    def learn_anew(self, index: Ints, y: Vector, weight: Vector) -> None:
+        """Fit to answers of which none was known before."""
+        self.learn(index, y, weight)
+
+    def alternatives(self, index: Ints, y: Vector, weight: Vector) -> list[tuple[float, Model]]:
+        """Return models that the answers allow, each with its probability."""
+        return [(1.0, self)]
 
     @abstractmethod
     def margins(self, index: Ints) -> tuple[Vector, Vector]:
@@ -171,18 +185,38 @@ class MetricModel(Model):
         return LogisticPosterior.fit(A, y, weight, *self._prior(A.shape[1], spread), start)
 
     def learn(self, index: Ints, y: Vector, weight: Vector) -> None:
-        """Fit; at 20 answers and each time they have doubled, choose the scale and the spread."""
+        """Fit; from 20 answers on, choose scale and spread whenever there are a quarter more."""
         if len(index) >= self.next_choice:
-            self.next_choice = 2 * len(index)
-            fits = [
-                (self._fit(index, y, weight, scale, spread), scale, spread)
-                for scale in _SCALES
-                for spread in _SPREADS
-            ]
-            found = max(fits, key=lambda fit: fit[0].log_evidence)
-            self._posterior, self._scale, self._spread = found
+            self.next_choice = _CHOICE_GROWTH * len(index)
+            best = max(self._fits(index, y, weight), key=lambda fit: fit[0].log_evidence)
+            self._posterior, self._scale, self._spread = best
             return
         self._posterior = self._fit(index, y, weight, self._scale, self._spread)
+
+    def _fits(
+        self, index: Ints, y: Vector, weight: Vector
+    ) -> list[tuple[LogisticPosterior, str, float]]:
+        """Return the posterior for each scale and spread."""
+        return [
+            (self._fit(index, y, weight, scale, spread), scale, spread)
+            for scale in _SCALES
+            for spread in _SPREADS
+        ]
+
+    def alternatives(self, index: Ints, y: Vector, weight: Vector) -> list[tuple[float, Model]]:
+        """Return models of each scale and spread that the evidence does not rule out."""
+        if len(index) < _FEWEST_FOR_SCALE:
+            return [(1.0, self)]
+        fits = self._fits(index, y, weight)
+        share = softmax([posterior.log_evidence for posterior, _, _ in fits])
+        share[share < _LEAST_PROBABILITY] = 0.0
+        found: list[tuple[float, Model]] = []
+        for p, (posterior, scale, spread) in zip(share / share.sum(), fits, strict=True):
+            if p > 0:
+                other = self.fresh()
+                other._posterior, other._scale, other._spread = posterior, scale, spread
+                found.append((float(p), other))
+        return found
 
     @property
     def posterior(self) -> LogisticPosterior:
@@ -248,10 +282,9 @@ class PlaceModel(Model):
         Of the first places.
     """
 
-    passes = 4
-
     def __init__(self, n_objects: int, n_components: int, seed: int = 0) -> None:
         self.n_objects, self.n_components, self.seed = n_objects, n_components, seed
+        self.next_choice = float(n_objects)
         shape = (n_objects, n_components)
         self.P = np.random.default_rng(seed).normal(scale=0.5, size=shape)
         self._blocks = self._prior_blocks()
@@ -266,19 +299,38 @@ class PlaceModel(Model):
         return np.tile(one, (self.n_objects, 1, 1))
 
     def learn(self, index: Ints, y: Vector, weight: Vector) -> None:
-        """Move the places, from where they are; a tie is half an answer either way."""
-        if len(index) == 0:
+        """Move the places, from where they are; a tie is half an answer either way.
+
+        With as many answers as objects, and each time there are half as many more, places are also
+        sought from other starts.
+        """
+        if len(index) >= self.next_choice:
+            self.next_choice = _PLACE_GROWTH * len(index)
+            self.learn_anew(index, y, weight)
+        elif weight.any():
+            steps = int(np.clip(_PLACE_WORK // len(index), *_PLACE_STEPS))
+            found = self._problem(index, y, weight).solve(self.P, steps, 1e-6)[1]
+            self._move(found, index, weight)
+
+    def learn_anew(self, index: Ints, y: Vector, weight: Vector) -> None:
+        """Take the best places from the spectral start, a random one, and where they are."""
+        if not weight.any():
             return
-        flipped = index[:, [0, 2, 1]]
-        both = np.vstack([index, flipped])
+        problem = self._problem(index, y, weight)
+        spectral = problem.spectral_start()
+        random = np.random.default_rng(self.seed).normal(scale=spectral.std(), size=self.P.shape)
+        fits = [problem.solve(start, _PLACE_MOST, 1e-6) for start in (self.P, spectral, random)]
+        self._move(min(fits, key=lambda fit: fit[0])[1], index, weight)
+
+    def _problem(self, index: Ints, y: Vector, weight: Vector) -> OrdinalProblem:
+        both = np.vstack([index, index[:, [0, 2, 1]]])
         w = np.concatenate([weight * y, weight * (1 - y)])
         known = Triplets(both[w > 0], w[w > 0])
-        settings = OrdinalEmbedding(
-            self.n_components, loss="crowd_kernel", mu=_MU, penalty=_PLACE_PENALTY
-        )
-        problem = OrdinalProblem.of(known, self.n_objects, settings)
-        found = problem.solve(self.P, _PLACE_STEPS, 1e-6)[1]
-        asked = np.unique(index)
+        settings = OrdinalEmbedding(self.n_components, loss="crowd_kernel", mu=_MU)
+        return OrdinalProblem.of(known, self.n_objects, settings, _PLACE_PENALTY)
+
+    def _move(self, found: Matrix, index: Ints, weight: Vector) -> None:
+        asked = np.flatnonzero(np.bincount(index.ravel(), minlength=self.n_objects))
         # Objects nobody was asked about stay apart: the penalty alone would put them all at 0.
         self.P = self.P.copy()
         self.P[asked] = found[asked]
@@ -338,7 +390,7 @@ class PlaceModel(Model):
         if len(index) == 0:
             return self
         other = self.fresh()
-        other.P = self.P
+        other.P, other.next_choice = self.P, math.inf
         other._blocks = self._blocks + self._information(index, np.ones(len(index)))
         return other
 

@@ -40,6 +40,7 @@ function fill(place, object) {
   }
   if (!object.picture && object.text === undefined) parts.unshift(element("span", object.name, "name"));
   place.replaceChildren(...parts);
+  return place;
 }
 
 function describe(object) {
@@ -50,22 +51,31 @@ function show() {
   const question = state.queue[0];
   document.body.classList.toggle("pairs", state.kind === "pairs");
   find("title").textContent = WORDS[state.kind].title;
-  const shown = question.objects.slice(-2);
+  const pairs = state.kind === "pairs";
+  const above = question.objects.slice(0, pairs ? 2 : 1);
+  find("anchor").replaceChildren(...above.map((object) => fill(element("div", undefined, "object"), object)));
   for (const [n, side] of ["left", "right"].entries()) {
     const button = find(side);
+    const place = button.querySelector(".object");
     button.classList.remove("picked");
-    fill(button.querySelector(".object"), shown[n]);
-    const verb = state.kind === "pairs" ? (n ? "Same" : "Different") : side === "left" ? "Left" : "Right";
-    button.setAttribute("aria-label", `${verb}: ${describe(shown[n])}`);
-    button.querySelector("kbd").textContent = state.kind === "pairs" ? (n ? "→ same" : "← different") : n ? "→" : "←";
+    if (pairs) {
+      place.textContent = n ? "Same" : "Different";
+    } else {
+      fill(place, question.objects[1 + n]);
+      button.setAttribute("aria-label", `${n ? "Right" : "Left"}: ${describe(question.objects[1 + n])}`);
+    }
   }
-  if (state.kind === "triplets") fill(find("anchor"), question.objects[0]);
   find("announcement").textContent = question.objects.map(describe).join(". ");
   for (const object of state.queue[1] ? state.queue[1].objects : []) {
     if (object.picture) picture(object);
   }
   state.since = performance.now();
   busy(false);
+}
+
+function countOf(own, all) {
+  const line = `${all} ${all === 1 ? "answer" : "answers"} so far`;
+  return own < all ? `${line}, ${own} of them yours.` : `${line}.`;
 }
 
 function busy(is) {
@@ -117,7 +127,7 @@ async function load() {
   find("progress").textContent = found.progress;
   find("results").hidden = found.results === null;
   if (found.results !== null) find("results").href = found.results;
-  find("count").textContent = `You answered ${found.answered}.`;
+  find("count").textContent = countOf(found.answered, found.answered_by_all);
   if (!shown || shown.id !== state.queue[0].id) show();
   else busy(false);
 }

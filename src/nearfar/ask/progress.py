@@ -12,19 +12,23 @@ questions are equally hard.
 The expected gain of more answers needs none of them: the posterior after n chosen questions has the
 same mean on average, and a covariance that does not depend on the answers. With mean m and variance
 s^2 of a margin now, and t^2 after, the later mean is N(m, s^2 - t^2), and the expected agreement of
-the later prediction is the mean of Phi(|m'| ...) over it.
+the later prediction is the mean of Phi(|m'| ...) over it. The gain depends on the scale and on the
+spread of the prior, which few answers do not determine: it is the mean over these by their
+evidence, each time over the agreement of today's predictions.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from nearfar.ask.chooser import RANDOM, REPEAT, Chooser, Judgement, arrays
+from nearfar.ask.chooser import Chooser
 from nearfar.ask.information import answer_probability
+from nearfar.ask.models import Model
+from nearfar.ask.questions import RANDOM, REPEAT, Judgement, arrays
 from nearfar.evaluate.intervals import mean_interval
 from nearfar.typing import Ints, Vector
 
@@ -115,21 +119,26 @@ class Progress:
         """Whether it is worth stopping."""
         return self.agreement is not None and self.gain is not None and self.gain < WORTH
 
+    @property
+    def standing(self) -> str:
+        """How well the answers predict others, and what more of them would add."""
+        if self.agreement is None:
+            return "How well they predict each other is shown after some more."
+        n = self.agreement.n
+        line = f"They predict {self.agreement} of the answers to {n} random questions."
+        if self.gain is None:
+            return line
+        if self.enough:
+            return f"{line} Another {MORE} would hardly add to this: you can stop here."
+        points = round(100 * self.gain)
+        unit = "point" if points == 1 else "points"
+        return f"{line} Another {MORE} would add about {points} {unit}."
+
     def __str__(self) -> str:
         """Return one quiet line."""
         if self.n_answers == 0:
             return "No answers yet."
-        parts = [f"{self.n_answers} answer{'' if self.n_answers == 1 else 's'}"]
-        if self.agreement is None:
-            return f"{parts[0]}. How sure the result is will show after some more."
-        parts.append(f"agreement {self.agreement} on {self.agreement.n} random questions")
-        line = f"{', '.join(parts)}."
-        if self.gain is None:
-            return line
-        if self.enough:
-            points = f"{100 * max(self.gain, 0.0):.1f}"
-            return f"{line} Another {MORE} would add about {points} points: you can stop here."
-        return f"{line} Another {MORE} would add about {100 * self.gain:.0f} points."
+        return f"{self.n_answers} answer{'' if self.n_answers == 1 else 's'}. {self.standing}"
 
 
 def measure(chooser: Chooser, *, expect: bool = True) -> Progress:
@@ -148,7 +157,8 @@ def measure(chooser: Chooser, *, expect: bool = True) -> Progress:
     tested = [j for j in judged if j.question.origin == RANDOM and j.value != 0.5]
     if len(tested) < _FEWEST:
         return Progress(len(judged), unsure, n_repeats=n_repeats)
-    agreement = Share.of(_right(tested, held_out_margins(chooser, judged, tested)))
+    margins = held_out_margins(chooser, judged, tested, chooser.weights)
+    agreement = Share.of(_right(tested, margins))
     index = arrays(tested, chooser.width)[0]
     before = Share.of(_right(tested, chooser.model.fresh().margins(index)[0]))
     gain = expected_gain(chooser) if expect else None
@@ -156,9 +166,23 @@ def measure(chooser: Chooser, *, expect: bool = True) -> Progress:
 
 
 def held_out_margins(
-    chooser: Chooser, judged: Sequence[Judgement], tested: Sequence[Judgement]
+    chooser: Chooser,
+    judged: Sequence[Judgement],
+    tested: Sequence[Judgement],
+    weights: Mapping[str, float] | None = None,
 ) -> Vector:
-    """Predict answers by fits that have not seen any answer to the same question."""
+    """Predict answers by fits that have not seen any answer to the same question.
+
+    Parameters
+    ----------
+    chooser : Chooser
+    judged : sequence of Judgement
+        Answers to learn from.
+    tested : sequence of Judgement
+        Answers to predict.
+    weights : mapping of str to float, optional
+        Weights of people in what is learned from.
+    """
     folds = {j.question.key: n % FOLDS for n, j in enumerate(tested)}
     width = chooser.width
     margins = np.zeros(len(tested))
@@ -168,8 +192,7 @@ def held_out_margins(
             continue
         seen = [j for j in judged if folds.get(j.question.key) != fold]
         model = chooser.model.fresh()
-        for _ in range(model.passes):
-            model.learn(*arrays(seen, width))
+        model.learn_anew(*arrays(seen, width, weights))
         margins[rows] = model.margins(arrays([tested[n] for n in rows], width)[0])[0]
     return margins
 
@@ -184,10 +207,8 @@ def learning_curve(chooser: Chooser, n_points: int = 8) -> list[tuple[int, Share
     if len(tested) < _FEWEST:
         return []
     counts = np.unique(np.linspace(0, len(judged), n_points + 1).round().astype(int))
-    return [
-        (int(n), Share.of(_right(tested, held_out_margins(chooser, judged[:n], tested))))
-        for n in counts
-    ]
+    fits = ((n, held_out_margins(chooser, judged[:n], tested, chooser.weights)) for n in counts)
+    return [(int(n), Share.of(_right(tested, margins))) for n, margins in fits]
 
 
 def consistency(judged: Sequence[Judgement]) -> tuple[int, float]:
@@ -195,47 +216,79 @@ def consistency(judged: Sequence[Judgement]) -> tuple[int, float]:
 
     Answers that could not tell agree with none.
     """
-    first = {j.question.key: j for j in reversed(judged) if j.question.origin == RANDOM}
-    same = [
-        float(_picked(first[j.question.key]) == _picked(j) is not None)
-        for j in judged
-        if j.question.origin == REPEAT and j.question.key in first
-    ]
+    same = [agrees for _, _, agrees in _repeats(judged)]
     return len(same), float(np.mean(same)) if same else math.nan
+
+
+def _repeats(judged: Sequence[Judgement]) -> list[tuple[str, str, float]]:
+    """Return who answered a question and its repeat, and whether the answers agree.
+
+    A person is compared with themselves if they answered the question before.
+    """
+    random = [j for j in reversed(judged) if j.question.origin == RANDOM]
+    first = {j.question.key: j for j in random}
+    own = {(j.question.key, j.person): j for j in random}
+    found = []
+    for j in judged:
+        key = j.question.key
+        before = own.get((key, j.person)) or first.get(key)
+        if j.question.origin == REPEAT and before is not None:
+            agrees = _picked(before) == _picked(j) is not None
+            found.append((before.person, j.person, float(agrees)))
+    return found
 
 
 def expected_gain(chooser: Chooser, n: int = MORE) -> float:
     """Return by how much agreement on random questions is expected to rise with n answers."""
     chooser.learn()
-    random = np.random.default_rng(0)
-    now = later = chooser.model
+    later, asked = chooser.model, []
     for _ in range(math.ceil(n / _ROUND)):
         candidates = chooser.candidates()
         best = np.argsort(-chooser.scores(later, candidates), kind="stable")[:_ROUND]
         later = later.pending(candidates[best])
-    targets = _some(chooser, random)
+        asked.append(candidates[best])
+    targets = _some(chooser, np.random.default_rng(0))
+    known = arrays(chooser.judgements, chooser.width, chooser.weights)
+    sides = np.sign(chooser.model.margins(targets)[0])
+    return sum(
+        p * _gain(model, model.pending(np.vstack(asked)), targets, sides)
+        for p, model in chooser.model.alternatives(*known)
+    )
+
+
+def _gain(now: Model, later: Model, targets: Ints, sides: Vector) -> float:
+    """Return the expected rise in agreement from predicted sides to those of a later model."""
     m, s2 = now.margins(targets)
     t2 = np.minimum(later.margins(targets)[1], s2)
     nodes, weights = np.polynomial.hermite_e.hermegauss(15)
     means = m[:, None] + np.sqrt(s2 - t2)[:, None] * nodes
     after = answer_probability(np.abs(means), t2[:, None]) @ (weights / weights.sum())
-    return float(np.mean(after - answer_probability(np.abs(m), s2)))
+    return float(np.mean(after - answer_probability(sides * m, s2)))
 
 
 def people(chooser: Chooser) -> list[Person]:
-    """Return how each person answers, in the order of their names."""
+    """Return how each person answers, in the order of their names.
+
+    Weights come from random questions whose answers were predicted or not, and from repeats whose
+    answers agree or not, with those of average people added. Everybody counts the same in the
+    predictions.
+    """
     judged = chooser.judgements
     tested = [j for j in judged if j.question.origin == RANDOM and j.value != 0.5]
     right = _right(tested, held_out_margins(chooser, judged, tested)) if tested else np.zeros(0)
     who = np.array([j.person for j in tested])
-    mean = float(right.mean()) if len(right) else 0.5
+    repeats = _repeats(judged)
+    passed = [*right, *(agrees for *_, agrees in repeats)]
+    mean = float(np.mean(passed)) if passed else 0.5
     found = []
     for name in sorted({j.person for j in judged}):
         own, others = right[who == name], right[who != name]
         share = Share.of(own)
         lower = len(others) >= _FEWEST and share.high < Share.of(others).low
         at_random = share.n >= _FEWEST and share.low <= 0.5 and (lower or share.high < 0.6)
-        reliability = (own.sum() + _PRIOR_ANSWERS * mean) / (share.n + _PRIOR_ANSWERS)
+        again = [agrees for *both, agrees in repeats if name in both]
+        n_tests = share.n + len(again) + _PRIOR_ANSWERS
+        reliability = (own.sum() + sum(again) + _PRIOR_ANSWERS * mean) / n_tests
         weight = (2 * reliability - 1) / (2 * mean - 1) if mean > 0.5 else 1.0
         weight = 0.0 if at_random else float(np.clip(weight, 0.0, 1.0))
         n_answers = sum(j.person == name for j in judged)

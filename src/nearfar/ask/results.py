@@ -46,7 +46,7 @@ def _agreement(chooser: Chooser, progress: Progress) -> list[Block]:
     if progress.agreement is None or progress.before is None:
         return [Text(["There are too few answers to random questions to say how good they are."])]
     rows = [
-        ["With what was learned", str(progress.agreement)],
+        ["After learning", str(progress.agreement)],
         ["Before", str(progress.before)],
     ]
     if progress.ceiling is not None:
@@ -65,14 +65,15 @@ def _agreement(chooser: Chooser, progress: Progress) -> list[Block]:
     table = Table(["", "share of answers predicted"], rows)
     curve = svgs(lambda: _curve(chooser), "Agreement by number of answers", "curve")
     caption = "Agreement on random questions by number of answers; 90 % interval."
-    return [Text(lines), table, Figures([Figure(svg, caption) for svg in curve])]
+    return [table, Text(lines), Figures([Figure(svg, caption) for svg in curve])]
 
 
 def _curve(chooser: Chooser) -> Any:
     points = learning_curve(chooser)
     ax = one_axes(None, (5, 3))
     n = [count for count, _ in points]
-    ax.plot(n, [100 * s.value for _, s in points], marker="o", color=METHOD_PALETTE[0])
+    values = [100 * share.value for _, share in points]
+    ax.plot(n, values, marker="o", color=METHOD_PALETTE[0], clip_on=False)
     low, high = [100 * s.low for _, s in points], [100 * s.high for _, s in points]
     ax.fill_between(n, low, high, color=METHOD_PALETTE[0], alpha=0.2, linewidth=0)
     ax.set(xlabel="answers", ylabel="agreement (%)", ylim=(min(45, min(low)), 100))

@@ -135,14 +135,15 @@ class _Pages:
 
     def _questions(self, person: str) -> dict[str, Any]:
         collection = self.collection
-        progress = collection.progress
+        progress, counts = collection.progress, collection.store.counts()
         return {
             "kind": collection.store.kind,
             "person": person,
             "questions": [self._shown(asked) for asked in collection.questions(person)],
-            "answered": collection.store.counts()[person],
+            "answered": counts[person],
+            "answered_by_all": sum(counts.values()),
             "last": collection.store.last_answer(person),
-            "progress": str(progress),
+            "progress": progress.standing,
             "enough": progress.enough,
             "results": f"/results/{collection.store.results_key}" if self.local else None,
         }

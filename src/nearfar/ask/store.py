@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nearfar.ask.chooser import ANSWERS, VERSION, Judgement, Question
+from nearfar.ask.chooser import VERSION
+from nearfar.ask.questions import ANSWERS, Judgement, Question
 
 SCHEMA_VERSION = 1
 OPEN = 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import shlex
 import socket
 from enum import StrEnum
@@ -84,7 +83,7 @@ def ask(
         float, typer.Option(min=0.05, max=1, help="Share of questions at random, which judge.")
     ] = 0.2,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; others than this machine need the links.")
+        str, typer.Option(help="Address to listen on; at others than 127.0.0.1 links are needed.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8765,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
@@ -114,13 +113,14 @@ def ask(
         for name in names:
             collection.store.add_person(name)
         if replay is not None:
-            replay_answers(collection, replay, names[0], answers)
+            replay_answers(collection, replay, names, answers)
         else:
             serve(collection, _listening(host, port), local=_is_local(host), browser=browser)
         say(str(collection.progress))
         given = counted(len(collection.chooser.judgements), "answer")
         say(f"{save_as} has {given}.")
-        say(f"Next: {_next_command(source, ids, kind, save_as, image, text, vectors)}")
+        left_out = [name for name in (image, text, *(drop or [])) if name is not None]
+        say(f"Next: {_next_command(source, ids, kind, save_as, left_out, vectors)}")
     finally:
         collection.store.close()
 
@@ -134,13 +134,8 @@ def _people(given: list[str] | None) -> list[str]:
 
 
 def _is_local(host: str) -> bool:
-    """Tell whether an address is that of this machine alone."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    """Tell whether the page may be opened without a link: only at the usual local address."""
+    return host in ("127.0.0.1", "localhost")
 
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -168,14 +163,12 @@ def _next_command(
     ids: str | None,
     kind: Kind,
     stored: Path,
-    image: str | None,
-    text: str | None,
+    left_out: list[str],
     vectors: Path | None,
 ) -> str:
     if Path(source).is_dir() and vectors is None:
         return f"nearfar ask {shlex.quote(str(stored))} --export judgements.csv"
     words = ["nearfar", "learn", str(vectors or source)]
     words += [] if ids is None else ["--id", ids]
-    shown = [name for name in (image, text) if name is not None]
-    words += ["--drop", ",".join(shown)] if shown else []
+    words += ["--drop", ",".join(left_out)] if left_out else []
     return shlex.join([*words, f"--{kind.value}", str(stored)])

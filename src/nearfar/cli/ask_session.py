@@ -6,13 +6,14 @@ import contextlib
 import socket
 import threading
 import webbrowser
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from nearfar.ask.chooser import RANDOM
 from nearfar.ask.collection import Collection, Objects
-from nearfar.ask.store import Store
+from nearfar.ask.questions import RANDOM
+from nearfar.ask.store import Asked, Store
 from nearfar.cli.constraint_tables import read_triplets
 from nearfar.cli.errors import UserError
 from nearfar.cli.row_input import InputRows
@@ -48,7 +49,7 @@ def serve(collection: Collection, listening: socket.socket, *, local: bool, brow
         raise ImportError('The page needs a server: pip install "nearfar[ask]".') from error
     app = make_app(collection) if local else make_app(collection, hosts=None)
     host, port = listening.getsockname()[:2]
-    base = f"http://{'127.0.0.1' if local else host}:{port}"
+    base = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     people = collection.store.people()
     for name, key in people.items():
         say(f"{name}: {base}/a/{key}")
@@ -73,8 +74,11 @@ def serve(collection: Collection, listening: socket.socket, *, local: bool, brow
     collection.measure()
 
 
-def replay_answers(collection: Collection, table: Path, person: str, number: int) -> None:
-    """Answer from a table of triplets: the chooser asks only what the table answers."""
+def replay_answers(collection: Collection, table: Path, people: Sequence[str], number: int) -> None:
+    """Answer from a table of triplets: the chooser asks only what the table answers.
+
+    People are asked in turn.
+    """
     if collection.chooser.kind != "triplets":
         raise UserError("--replay answers triplets, not pairs.")
     names = list(collection.objects.names)
@@ -85,8 +89,13 @@ def replay_answers(collection: Collection, table: Path, person: str, number: int
         picked[anchor, min(near, far), max(near, far)] = near
     pool = np.array(list(picked))
     chooser, store = collection.chooser, collection.store
-    for _ in range(number):
-        asked = store.ask(person, lambda open_: chooser.next(person, pending=open_, among=pool))
+
+    def ask(person: str) -> Asked:
+        return store.ask(person, lambda open_: chooser.next(person, pending=open_, among=pool))
+
+    for turn in range(number):
+        person = people[turn % len(people)]
+        asked = ask(person)
         near = picked[asked.question.key]
         answer = "left" if asked.question.objects[1] == near else "right"
         if not collection.answer(person, asked.id, answer, None):

@@ -165,6 +165,7 @@ def _check_judgements(known: Any, folds: int) -> None:
         what = counted(number, "anchor")
         if kind_of(known) == "pairs":
             what = f"{counted(number, 'group')} of pairs that share rows"
+        what = f"{number} people who answered" if known.n_raters > 1 else what
         raise UserError(f"--folds {folds} is more than the {what}.")
 
 

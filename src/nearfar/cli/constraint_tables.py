@@ -21,6 +21,7 @@ from nearfar.typing import Ints, Vector
 
 _TRIPLET = ("anchor", "near", "far")
 _PAIR = ("a", "b")
+_PERSON = "person"
 _SAME = ("similar", "same")
 """Names of the column that says which pairs are similar; `verify --out` writes the second."""
 
@@ -39,23 +40,25 @@ def judgements_in(columns: Sequence[str]) -> str:
     """
     if set(_TRIPLET) <= set(columns):
         return "triplets"
-    pairs = {*_PAIR} <= set(columns) <= {*_PAIR, *_SAME, "weight"}
+    pairs = {*_PAIR} <= set(columns) <= {*_PAIR, *_SAME, "weight", _PERSON}
     return "pairs" if pairs and set(_SAME) & set(columns) else ""
 
 
 def read_triplets(path: Path, rows: InputRows) -> Triplets:
-    """Read triplets: columns anchor, near, far and optionally weight; or answers of `ask`."""
+    """Read triplets: columns anchor, near, far [, weight, person]; or answers of `ask`."""
     table = _frame(path, "triplets")
-    return Triplets(_row_numbers(table, path, _TRIPLET, rows), _weights(table, path))
+    index = _row_numbers(table, path, _TRIPLET, rows)
+    return Triplets(index, _weights(table, path), _people(table, path))
 
 
 def read_pairs(path: Path, rows: InputRows) -> Pairs:
-    """Read pairs: columns a, b, similar and optionally weight; or answers of `ask`."""
+    """Read pairs: columns a, b, similar [, weight, person]; or answers of `ask`."""
     table = _frame(path, "pairs")
     known = next((name for name in _SAME if name in table.columns), _SAME[0])
     require_columns(path, table.columns, [known])
     index = _row_numbers(table, path, _PAIR, rows)
-    return Pairs(index, _similar(table[known], path), _weights(table, path))
+    similar = _similar(table[known], path)
+    return Pairs(index, similar, _weights(table, path), _people(table, path))
 
 
 def read_queries(path: Path, rows: InputRows) -> tuple[Ints, Pairs | None]:
@@ -133,6 +136,16 @@ def _similar(values: pl.Series, path: Path) -> NDArray[np.bool_]:
             f"{path} has {quoted(unknown)} in column {values.name}; write true or false, or 1 or 0."
         )
     return np.array([_SIMILAR[word] for word in words], dtype=bool)
+
+
+def _people(table: pl.DataFrame, path: Path) -> list[str] | None:
+    """Return who gave each judgement, if a column says so."""
+    if _PERSON not in table.columns:
+        return None
+    people = table[_PERSON].cast(pl.String)
+    if people.null_count():
+        raise UserError(f"{path} has missing values in column {_PERSON}.")
+    return people.to_list()
 
 
 def _weights(table: pl.DataFrame, path: Path) -> Vector | None:

@@ -236,9 +236,12 @@ def check_output(
     if path.is_dir():
         raise UserError(f"{path} is a folder; name a file.")
     try:
-        folder = path.resolve().parent
+        resolved = path.resolve()
     except (OSError, RuntimeError) as error:
         raise UserError(f"{path} is not a valid path: {error}") from error
+    if resolved.is_symlink():
+        raise UserError(f"{path} is not a valid path: it is a link that leads to itself.")
+    folder = resolved.parent
     if not folder.is_dir():
         link = f", which {path} is a link to" if path.is_symlink() else ""
         raise UserError(f"There is no folder {folder if link else path.parent}{link}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from nearfar.cli import options
 from nearfar.cli.constraint_tables import judgements_in, read_pairs, read_triplets
@@ -14,8 +14,13 @@ from nearfar.cli.row_input import InputRows, read_rows
 from nearfar.cli.table_formats import TABLES, column_names, kind_of
 from nearfar.cli.tables import named_columns
 from nearfar.cli.terminal import note
-from nearfar.constraints import Supervision, keep_copies_together
+from nearfar.constraints import Pairs, Supervision, Triplets, keep_copies_together
 from nearfar.metrics.metric import Metric
+
+FEWEST_PEOPLE = 5
+"""With fewer people, objects are held out, and not people."""
+
+Judgements = TypeVar("Judgements", Triplets, Pairs)
 
 
 @dataclass(frozen=True)
@@ -103,12 +108,27 @@ class SupervisedInput:
         )
         known: Any
         if self.triplets is not None:
-            known = read_triplets(self.triplets, rows)
+            known = people_together(read_triplets(self.triplets, rows), rows)
         elif self.pairs is not None:
-            known = read_pairs(self.pairs, rows)
+            known = people_together(read_pairs(self.pairs, rows), rows)
         else:
             known = rows.numbers if numbers else rows.labels
         return copies_together(rows, known, numbers=numbers)
+
+
+def people_together(known: Judgements, rows: InputRows) -> Judgements:
+    """Keep the judgements of a person on one side of every split if there are enough people.
+
+    Groups of rows are held out instead if they are given.
+    """
+    weighted = known if known.weight is None else known.take(known.weight > 0)
+    number = weighted.n_raters
+    if rows.groups is None and number >= FEWEST_PEOPLE:
+        note(f"{number} people answered; no person is both learned from and tested on.")
+        return known
+    if rows.groups is None and number > 1:
+        note(f"{number} people answered, too few to hold out people; objects are held out instead.")
+    return replace(known, raters=None)
 
 
 def copies_together(rows: InputRows, known: Any, *, numbers: bool = False) -> tuple[InputRows, Any]:

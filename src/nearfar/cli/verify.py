@@ -17,7 +17,7 @@ from nearfar.cli.constraint_tables import read_queries
 from nearfar.cli.errors import UserError
 from nearfar.cli.metric_files import check_output, load_metric, save_threshold, stored_threshold
 from nearfar.cli.row_input import InputRows, read_rows
-from nearfar.cli.supervised_input import copies_together
+from nearfar.cli.supervised_input import copies_together, people_together
 from nearfar.cli.table_formats import WRITTEN_TABLES, write_frame
 from nearfar.cli.terminal import command, note, say, show_json, show_table
 from nearfar.comparison.comparison_checkpoint import digest
@@ -110,7 +110,7 @@ def verify(
     rows = read_rows(source, label=label, drop=drop, ids=ids, metric=found)
     index, known = read_queries(pairs, rows)
     if known is not None:
-        known = copies_together(rows, known)[1]
+        known = copies_together(rows, people_together(known, rows))[1]
     if wanted is not None and known is None:
         raise UserError(f"--target needs pairs with a column 'similar'; {pairs} has none.")
     used = _used(metric, found, rows, known, wanted, threshold, criterion, max_fpr)

@@ -222,9 +222,9 @@ def judgement_folds(
 ) -> Folds:
     """Return the training and test judgements of each fold, checked.
 
-    With a number of folds, triplets are split by anchor and pairs by connected group. With groups
-    of rows, these are held out instead: judgements between seen and unseen groups are in neither
-    part.
+    With a number of folds, judgements of two or more raters are split by rater, other triplets by
+    anchor, and other pairs by connected group. With groups of rows, these are held out instead:
+    judgements between seen and unseen groups are in neither part.
     """
     unit = kind_of(judgements)
     kinds = kinds_of(judgements)
@@ -236,6 +236,7 @@ def judgement_folds(
         together = judgement_groups(judgements, cv)
         n_groups = len(np.unique(together))
         what = "anchors" if unit == "triplets" else "groups of pairs that share rows"
+        what = "raters" if judgements.n_raters > 1 else what
         _check_count(cv, n_groups, what)
         folds = _split(group_splitter(int(cv), n_groups, random_state), kinds, together)
     else:
@@ -269,7 +270,7 @@ def _folds_of_groups(
 
 
 def judgement_groups(judgements: Any, cv: Any) -> Ints:
-    """Return the group of each judgement: its anchor, or the connected group of a pair."""
+    """Return the group of each judgement: its rater, its anchor, or the pairs that share rows."""
     n_folds = [int(cv) if is_count(cv) else 5] if kind_of(judgements) == "pairs" else []
     return np.asarray(judgements.groups(*n_folds))
 

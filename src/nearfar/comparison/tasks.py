@@ -9,6 +9,7 @@ triplets    a method learns from the triplets of some anchors, over all rows, an
 pairs       a method learns from some connected groups of pairs, over all rows, and is scored
             on the others
 
+Judgements of two or more raters are held out by rater instead.
 If rows are in groups, a group is learned from or tested on, and never both.
 """
 
@@ -168,6 +169,8 @@ class JudgedRows(ComparisonTask):
                 f"average, and {n_tested} are tested: those between groups that are learned from "
                 "and groups that are held out are dropped."
             )
+        elif judgements.n_raters > 1:
+            self.note = f"No person of {judgements.n_raters} is both learned from and tested on."
         self._Z: Floats | None = None
 
     def training(self, cell: Cell, *, raw: bool) -> Training:

@@ -66,8 +66,9 @@ class Wording:
         """Say that the best method makes no difference."""
         reference, found = paired(self.reference, chosen) or (self.reference, chosen)
         return (
-            f"Keep {described(reference)}: {self._measure(reference)}. No other method makes a "
-            f"difference that matters; the best, {chosen.name}, has {self._figure(found)}"
+            f"Keep {described(reference)}: {self._measure(reference)}. No other method that was "
+            f"tried makes a difference that matters; the best, {chosen.name}, has "
+            f"{self._figure(found)}"
             f"{_on(found)} (better: {probability_text(gain.probability)})."
         )
 

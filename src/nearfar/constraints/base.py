@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
+from nearfar.numerics.missing import refuse_masked, refuse_missing
 from nearfar.typing import Floats, Ints, Vector
 
 T = TypeVar("T", bound=np.generic)
@@ -43,6 +44,7 @@ class IndexedConstraints:
 
     index: Ints
     weight: Vector | None
+    raters: Ints | None
 
     def __len__(self) -> int:
         return len(self.index)
@@ -81,8 +83,21 @@ class IndexedConstraints:
         """
         return ConstraintsOver(self, n_samples)  # type: ignore[arg-type]
 
-    def _weight(self, rows: Any) -> Vector | None:
-        return None if self.weight is None else self.weight[rows]
+    @property
+    def n_raters(self) -> int:
+        """Number of raters, 0 if they are unknown."""
+        return 0 if self.raters is None else len(np.unique(self.raters))
+
+    def _rater_groups(self) -> Ints | None:
+        """Return the number of the rater of each, if there are two or more."""
+        if self.raters is None or self.n_raters < 2:
+            return None
+        return np.unique(self.raters, return_inverse=True)[1]
+
+    def _facts(self, rows: Any) -> dict[str, Any]:
+        """Return weights and raters of some constraints."""
+        known = {"weight": self.weight, "raters": self.raters}
+        return {name: None if values is None else values[rows] for name, values in known.items()}
 
     def _within(self, samples: ArrayLike) -> tuple[NDArray[np.bool_], Ints]:
         """Return which constraints lie wholly within `samples`, and their row numbers there."""
@@ -173,12 +188,27 @@ def checked_weights(
     return frozen(values)
 
 
+def checked_raters(raters: ArrayLike | None, n: int, name: str) -> Ints | None:
+    """Return a number for each rater as a frozen array, or raise ValueError."""
+    if raters is None:
+        return None
+    refuse_missing(raters, "raters")
+    values = np.asarray(raters)
+    if values.shape != (n,):
+        raise ValueError(f"{name} need one rater each ({n}); got shape {values.shape}.")
+    comparable = values.astype(str) if values.dtype == object else values
+    return frozen(np.unique(comparable, return_inverse=True)[1].astype(np.intp))
+
+
 def distinct_points(tuples: ArrayLike, width: int, name: str) -> tuple[Floats, Ints]:
     """Return the distinct points of tuples of points, and the tuples as row numbers of them.
 
     Points are equal if all their coordinates are; they come in the order of their first appearance.
     """
+    refuse_masked(tuples, name)
     points = np.asarray(tuples)
+    if np.iscomplexobj(points):
+        raise ValueError(f"{name} of points need real numbers; these are complex.")
     if points.dtype != np.float32:
         points = points.astype(np.float64)
     if points.ndim != 3 or points.shape[1] != width:

@@ -14,6 +14,7 @@ from sklearn.model_selection import GroupKFold
 from nearfar.constraints.base import (
     LARGEST_WEIGHT,
     IndexedConstraints,
+    checked_raters,
     checked_rows,
     checked_weights,
     distinct_points,
@@ -40,6 +41,8 @@ class Pairs(IndexedConstraints):
         that share a row.
     weight : array-like of shape (n_pairs,), optional
         Weight of each, like `sample_weight`: a pair of weight 2 counts as two.
+    raters : array-like of shape (n_pairs,), optional
+        Who gave each. If there are two or more, splits hold out raters instead of rows.
 
     Examples
     --------
@@ -52,9 +55,14 @@ class Pairs(IndexedConstraints):
     index: Ints
     similar: NDArray[np.bool_]
     weight: Vector | None = None
+    raters: Ints | None = None
 
     def __init__(
-        self, index: ArrayLike, similar: ArrayLike, weight: ArrayLike | None = None
+        self,
+        index: ArrayLike,
+        similar: ArrayLike,
+        weight: ArrayLike | None = None,
+        raters: ArrayLike | None = None,
     ) -> None:
         rows = checked_rows(index, 2, "Pairs")
         same = np.flatnonzero(rows[:, 0] == rows[:, 1])
@@ -67,6 +75,7 @@ class Pairs(IndexedConstraints):
         object.__setattr__(
             self, "weight", checked_weights(weight, len(rows), "Pairs", _LARGEST_WEIGHT)
         )
+        object.__setattr__(self, "raters", checked_raters(raters, len(rows), "Pairs"))
 
     @classmethod
     def from_points(
@@ -107,12 +116,12 @@ class Pairs(IndexedConstraints):
     def take(self, rows: ArrayLike) -> Pairs:
         """Pick pairs by number or mask."""
         chosen = selection(rows)
-        return Pairs(self.index[chosen], self.similar[chosen], self._weight(chosen))
+        return Pairs(self.index[chosen], self.similar[chosen], **self._facts(chosen))
 
     def restrict(self, samples: ArrayLike) -> Pairs:
         """Keep the pairs among `samples`, renumbered to positions in it."""
         inside, renumbered = self._within(samples)
-        return Pairs(renumbered[inside], self.similar[inside], self._weight(inside))
+        return Pairs(renumbered[inside], self.similar[inside], **self._facts(inside))
 
     def folds(
         self, n_folds: int = 5, *, random_state: int | np.random.RandomState | None = None
@@ -120,7 +129,8 @@ class Pairs(IndexedConstraints):
         """Yield (training, test) pairs over the same X.
 
         Pairs that are connected through shared rows stay together if that leaves folds of about the
-        same size. Otherwise pairs are split by the smaller of their row numbers.
+        same size. Otherwise pairs are split by the smaller of their row numbers. Pairs of two or
+        more raters are split by rater.
 
         Examples
         --------
@@ -133,6 +143,8 @@ class Pairs(IndexedConstraints):
             raise ValueError(f"{len(self)} pairs cannot be split into {n_folds} folds.")
         groups = self.groups(n_folds)
         if groups.max(initial=-1) + 1 < n_folds:
+            if self.n_raters > 1:
+                raise ValueError(f"{self.n_raters} raters cannot be split into {n_folds} folds.")
             groups = np.arange(len(self))
         folds = GroupKFold(n_folds, shuffle=True, random_state=random_state)
         for seen, unseen in folds.split(self.index, groups=groups):
@@ -147,6 +159,9 @@ class Pairs(IndexedConstraints):
         >>> Pairs([[0, 1], [1, 2], [3, 4]], similar=[True, False, True]).groups(2)
         array([0, 0, 1])
         """
+        raters = self._rater_groups()
+        if raters is not None:
+            return raters
         groups = self._components()
         sizes = np.unique(groups, return_counts=True)[1]
         too_large = sizes.max(initial=0) > max(1, 2 * len(self) // n_folds)

@@ -127,7 +127,7 @@ class Supervision(ABC):
             constraints.check(n_rows)
             return made(constraints, n_rows, groups=group)
         refuse_missing(y, "y")
-        values = column_or_1d(np.asarray(y))
+        values = _one_dimensional(y)
         if len(values) != n_rows:
             raise ValueError(
                 f"X and y have inconsistent numbers of samples: {n_rows} and {len(values)}."
@@ -282,6 +282,24 @@ def checked_groups(groups: ArrayLike | None, n_rows: int) -> Ints | None:
         raise ValueError(f"groups need one value per row ({n_rows}); got shape {values.shape}.")
     comparable = values.astype(str) if values.dtype == object else values
     return np.unique(comparable, return_inverse=True)[1]
+
+
+_WRAPPERS = {
+    2: "Pairs(y, similar) if its rows are pairs of row numbers of X",
+    3: "Triplets(y) if its rows are (anchor, near, far) row numbers of X",
+    4: "Triplets; docs/from-metric-learn.md says what becomes of quadruplets",
+}
+
+
+def _one_dimensional(y: Any) -> NDArray[Any]:
+    """Return labels as an array; an index of constraints is told from them by its shape."""
+    values = np.asarray(y)
+    if values.ndim == 2 and values.shape[1] in _WRAPPERS and values.dtype.kind in "iu":
+        raise ValueError(
+            f"y has shape {values.shape}; labels have one dimension. "
+            f"Give {_WRAPPERS[values.shape[1]]}."
+        )
+    return column_or_1d(values)
 
 
 def _as_numbers(values: NDArray[Any]) -> Vector:

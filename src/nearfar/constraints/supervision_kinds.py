@@ -231,7 +231,7 @@ class _Listed(Supervision):
 
     @property
     def _most_folds(self) -> int:
-        return len(self)
+        return self.given.n_raters if self.given.n_raters > 1 else len(self)
 
     def _among(self, chosen: NDArray[np.bool_]) -> Any:
         """Return the constraints among the chosen rows, without renumbering."""
@@ -249,7 +249,7 @@ class TripletSupervision(_Listed):
 
     @property
     def _most_folds(self) -> int:
-        return len(np.unique(self.given.index[:, 0]))
+        return len(np.unique(self.given.groups()))
 
     def usable(self) -> Self:
         """Leave out triplets of weight 0, or raise ValueError if there are no others."""

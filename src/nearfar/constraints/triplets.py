@@ -13,11 +13,13 @@ from sklearn.utils.validation import check_array
 
 from nearfar.constraints.base import (
     IndexedConstraints,
+    checked_raters,
     checked_rows,
     checked_weights,
     distinct_points,
     selection,
 )
+from nearfar.numerics.missing import refuse_masked
 from nearfar.typing import Floats, Ints, Vector
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ class Triplets(IndexedConstraints):
         Row numbers (anchor, near, far) of X.
     weight : array-like of shape (n_triplets,), optional
         Weight of each, like `sample_weight`: a triplet of weight 2 counts as two.
+    raters : array-like of shape (n_triplets,), optional
+        Who gave each. If there are two or more, splits hold out raters instead of anchors.
 
     Examples
     --------
@@ -44,8 +48,14 @@ class Triplets(IndexedConstraints):
 
     index: Ints
     weight: Vector | None = None
+    raters: Ints | None = None
 
-    def __init__(self, index: ArrayLike, weight: ArrayLike | None = None) -> None:
+    def __init__(
+        self,
+        index: ArrayLike,
+        weight: ArrayLike | None = None,
+        raters: ArrayLike | None = None,
+    ) -> None:
         rows = checked_rows(index, 3, "Triplets")
         for a, b, what in (
             (0, 1, "anchor and near"),
@@ -59,14 +69,15 @@ class Triplets(IndexedConstraints):
                 )
         object.__setattr__(self, "index", rows)
         object.__setattr__(self, "weight", checked_weights(weight, len(rows), "Triplets"))
+        object.__setattr__(self, "raters", checked_raters(raters, len(rows), "Triplets"))
 
     def take(self, rows: ArrayLike) -> Triplets:
         """Pick triplets by number or mask."""
         chosen = selection(rows)
-        return Triplets(self.index[chosen], self._weight(chosen))
+        return Triplets(self.index[chosen], **self._facts(chosen))
 
     def distinct(self) -> Triplets:
-        """Return each triplet once, with the sum of its weights.
+        """Return each triplet once, with the sum of its weights and without raters.
 
         Examples
         --------
@@ -82,12 +93,12 @@ class Triplets(IndexedConstraints):
     def restrict(self, samples: ArrayLike) -> Triplets:
         """Keep the triplets among `samples`, renumbered to positions in it."""
         inside, renumbered = self._within(samples)
-        return Triplets(renumbered[inside], self._weight(inside))
+        return Triplets(renumbered[inside], **self._facts(inside))
 
     def folds(
         self, n_folds: int = 5, *, random_state: int | np.random.RandomState | None = None
     ) -> Iterator[tuple[Triplets, Triplets]]:
-        """Yield (training, test) triplets by anchor, over the same X.
+        """Yield (training, test) triplets by anchor or rater, over the same X.
 
         Examples
         --------
@@ -96,17 +107,19 @@ class Triplets(IndexedConstraints):
         >>> sorted(len(test) for _, test in triplets.folds(2, random_state=0))
         [1, 2]
         """
-        anchors = self.groups()
-        n_anchors = int(anchors.max(initial=-1)) + 1
-        if not 2 <= n_folds <= n_anchors:
-            raise ValueError(f"{n_anchors} anchors cannot be split into {n_folds} folds.")
+        groups = self.groups()
+        n_groups = int(groups.max(initial=-1)) + 1
+        if not 2 <= n_folds <= n_groups:
+            what = "raters" if self.n_raters > 1 else "anchors"
+            raise ValueError(f"{n_groups} {what} cannot be split into {n_folds} folds.")
         folds = GroupKFold(n_folds, shuffle=True, random_state=random_state)
-        for seen, unseen in folds.split(self.index, groups=anchors):
+        for seen, unseen in folds.split(self.index, groups=groups):
             yield self.take(seen), self.take(unseen)
 
     def groups(self) -> Ints:
-        """Return the number of the group of each triplet: those of an anchor stay together."""
-        return np.unique(self.index[:, 0], return_inverse=True)[1]
+        """Return the number of the group of each triplet: its rater, or else its anchor."""
+        raters = self._rater_groups()
+        return np.unique(self.index[:, 0], return_inverse=True)[1] if raters is None else raters
 
     @classmethod
     def from_points(
@@ -147,8 +160,8 @@ class Triplets(IndexedConstraints):
 
         A linear metric depends on differences of rows alone. So a quadruplet is the triplet
         (a, b, a + d - c), and the last of these is a new row, unless the two pairs share a row.
-        Learn with ``scale="standard"``, ``"unit"`` or None, and without a kernel: angles and
-        kernels depend on more than differences.
+        New rows lie farther out than those of X: scale X before, and learn with ``scale=None``,
+        and without a kernel: angles and kernels depend on more than differences.
 
         Parameters
         ----------
@@ -171,6 +184,7 @@ class Triplets(IndexedConstraints):
         >>> X.ravel(), triplets.index
         (array([0., 1., 5., 8., 3.]), array([[0, 1, 4]]))
         """
+        refuse_masked(X, "X")
         points = check_array(X, dtype=[np.float64, np.float32], input_name="X")
         rows = checked_rows(index, 4, "Quadruplets")
         if rows.size and rows.max() >= len(points):
@@ -179,6 +193,11 @@ class Triplets(IndexedConstraints):
         if len(same):
             raise ValueError(
                 f"Quadruplet {same[0]} {rows[same[0]].tolist()}: the rows of a pair are the same."
+            )
+        equal = np.flatnonzero((np.sort(rows[:, :2]) == np.sort(rows[:, 2:])).all(axis=1))
+        if len(equal):
+            raise ValueError(
+                f"Quadruplet {equal[0]} {rows[equal[0]].tolist()}: both pairs are the same."
             )
         anchor, near, start, far = rows.T.copy()
         for ends in ([1, 0, 2, 3], [0, 1, 3, 2], [1, 0, 3, 2]):

@@ -49,7 +49,8 @@ def mean_interval(
     size = share_variance / variance if variance > 0 and share_variance > 0 else n
     center = (mean + z**2 / (2 * size)) / (1 + z**2 / size)
     reach = z / (1 + z**2 / size) * math.sqrt(share_variance / size + z**2 / (4 * size**2))
-    return max(0.0, center - reach), min(1.0, center + reach)
+    # Rounding must not put the mean outside.
+    return min(mean, max(0.0, center - reach)), max(mean, min(1.0, center + reach))
 
 
 def group_variance(residuals: Vector, groups: ArrayLike) -> tuple[float, int]:

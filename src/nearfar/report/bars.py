@@ -23,7 +23,7 @@ def comparison_section(study: Study) -> Section:
     bars = [_bars(study, comparison, goal) for goal in study.compared_goals]
     blocks += [block for block in bars if block.groups]
     explanations = [measure.explanation for measure in measures_for(study.supervision)]
-    sentences = [how_compared(study.supervision), *filter(None, explanations)]
+    sentences = [how_compared(study.supervision, study.judgements), *filter(None, explanations)]
     explained = Text([" ".join(sentences)], summary="The measures")
     table = Markup(comparison.to_html(verdict=False), summary="All methods as a table")
     return Section("Does learning help?", "comparison", [*blocks, table, explained])

@@ -17,7 +17,10 @@ _THRESHOLD = (
     "and predicts."
 )
 _DISTANCES = "Distances are {metric}.pair_distances(X, index), with row numbers of X."
-_STRATEGY = "constraints=RandomPairs(m), or RandomTriplets(m), says what is drawn from labels."
+_STRATEGY = (
+    "constraints=RandomPairs(m), or RandomTriplets(m) if it learns from triplets, says what is "
+    "drawn from labels."
+)
 _CHUNKS = "Labels give whole classes; chunks are Chunklets(ids), passed as y."
 _SOLVER = "The solver needs no step size; max_iter and tol say when it ends."
 _TOLERANCE = "It is tol, a relative one."
@@ -59,7 +62,10 @@ METHODS = {
 """Methods and attributes of learners and metrics."""
 
 PARAMETERS = {
-    "preprocessor": ("", "Constraints are row numbers of X: fit(X, Pairs(index, similar))."),
+    "preprocessor": (
+        "",
+        "Constraints are row numbers of X: fit(X, Pairs(index, similar)), or Triplets(index).",
+    ),
     "k": ("n_neighbors", "It is n_neighbors."),
     "regularization": ("push", "The weight of impostors is push, which is 1 - regularization."),
     "learn_rate": ("max_iter", _SOLVER),
@@ -84,7 +90,7 @@ and the sentence."""
 
 
 def missing_parameter(owner: object, names: Iterable[str], known: Collection[str]) -> str:
-    """Return what to write in place of the first parameter that only metric-learn has, or "".
+    """Return what to write in place of parameters that only metric-learn has, or "".
 
     Parameters
     ----------
@@ -104,11 +110,12 @@ def missing_parameter(owner: object, names: Iterable[str], known: Collection[str
     >>> missing_parameter(LMNN(), ["max_iter", "k"], ["max_iter"])
     ''
     """
+    told = []
     for name in names:
         ours, sentence = PARAMETERS.get(name, (name, ""))
         if sentence and name not in known and (not ours or ours in known):
-            return f"{type(owner).__name__} has no parameter {name!r}. {sentence}"
-    return ""
+            told.append(f"{type(owner).__name__} has no parameter {name!r}. {sentence}")
+    return " ".join(told)
 
 
 class MetricLearnNames:

@@ -311,8 +311,8 @@ class _CertifiedSearch:
         return TargetNotCertifiedError(
             f"{self.target} cannot be certified at {100 * self.confidence:g} % confidence with "
             f"{self.evidence}: the {kind} pairs share classes and count as about "
-            f"{effective[0]:.0f} independent ones; give about {classes} classes ({pairs} {kind} "
-            "pairs), or choose a weaker target.",
+            f"{effective[0]:.0f} independent ones; give about {classes} classes to calibrate on "
+            f"({pairs} {kind} pairs), or choose a weaker target.",
             classes,
             pairs,
         )

@@ -23,6 +23,8 @@ from nearfar.runtime.parameters import check_parameters, number
 Measure = Literal["precision", "fmr", "recall"]
 
 _BOUND = re.compile(r"\s*(precision|fmr|recall)\s*(>=|<=)\s*(\S+)\s*")
+_NEARLY = re.compile(r"([a-z]+)\s*([<>=]+)\s*(\d+|\d*\.\d+|\d+e-\d+)\s*(%?)")
+_OTHER_NAMES = {"fpr": "fmr", "far": "fmr", "tpr": "recall", "tmr": "recall"}
 _SIGNS = {"precision": ">=", "fmr": "<=", "recall": ">="}
 _COSTS = {
     "false_match": number(above=0.0),
@@ -114,7 +116,18 @@ def parse_target(target: Any) -> Target:
     raise ValueError(
         'target must be "precision>=P", "fmr<=P" or "recall>=P" with P between 0 and 1, "eer", or '
         f'costs such as {{"false_match": 10, "false_non_match": 1}}; got {target!r}.'
+        f"{_suggested(target)}"
     )
+
+
+def _suggested(target: Any) -> str:
+    """Say what a target that is nearly one may stand for."""
+    found = _NEARLY.fullmatch(str(target).strip().lower())
+    measure = _OTHER_NAMES.get(found[1], found[1]) if found else ""
+    if found is None or measure not in _SIGNS:
+        return ""
+    value = float(found[3]) / (100 if found[4] else 1)
+    return f' Did you mean "{measure}{_SIGNS[measure]}{value:g}"?' if 0 < value < 1 else ""
 
 
 def _listed(target: str) -> dict[str, Any]:

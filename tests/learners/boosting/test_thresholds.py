@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearfar.learners.boosting.thresholds import best_threshold, gaussian_threshold
+from nearfar.learners.boosting.thresholds import _roots, best_threshold, gaussian_threshold
 from references import metricboost as reference
 
 
@@ -34,6 +34,18 @@ def test_the_gaussian_threshold_is_that_of_the_reference(seed):
     near, far = rng.gamma(1.0, 10.0 ** rng.uniform(-2, 2), 30), rng.gamma(2.0, 1.0, 40)
     found = gaussian_threshold(near.mean(), near.std(), far.mean(), far.std())
     assert found == pytest.approx(reference.gaussian_threshold(near, far), rel=1e-10)
+
+
+def test_lengths_of_zero_have_no_threshold():
+    assert best_threshold(np.zeros(2), np.zeros(2), np.array([1.0, -1.0])) == np.inf
+
+
+def test_roots_of_polynomials():
+    assert _roots(1.0, -2.0, 1.0) == [1.0, 1.0]
+    assert sorted(_roots(2.0, -2.0, -12.0)) == [-2.0, 3.0]
+    assert _roots(0.0, 2.0, -3.0) == [1.5]
+    assert _roots(1.0, 0.0, 0.0) == [0.0]
+    assert _roots(1.0, 0.0, 1.0) == _roots(0.0, 0.0, 1.0) == []
 
 
 def test_lengths_without_spread():

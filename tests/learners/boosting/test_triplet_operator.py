@@ -86,6 +86,8 @@ def test_lanczos_agrees_with_dense(dtype, monkeypatch):
         other_value, other_v = operator.leading_eigenpair(u)
         assert other_value == pytest.approx(value, rel=tolerance)
         assert abs(v @ other_v) == pytest.approx(1.0, abs=tolerance)
+        residual = operator.matrix(u) @ other_v - other_value * other_v
+        assert np.linalg.norm(residual) < tolerance * value
     minus = np.sqrt(0.9 * value) * np.vstack([v, np.eye(40)[0]])
     expected, w = np.linalg.eigh(operator.matrix(u) - minus.T @ minus)
     lower_value, lower_v = operator.leading_eigenpair(u, minus=minus)

@@ -24,8 +24,8 @@ def judged(n, m, seed=0, d=2):
 @pytest.mark.parametrize("method", METHODS)
 def test_objective_and_gradient(method):
     P, index = judged(7, 25)
-    settings = OrdinalEmbedding(2, loss=method, penalty=0.3, alpha=1.5)
-    problem = OrdinalProblem.of(Triplets(index), 7, settings)
+    settings = OrdinalEmbedding(2, loss=method, alpha=1.5)
+    problem = OrdinalProblem.of(Triplets(index), 7, settings, 0.3)
     value, gradient = problem.evaluate(P)
     assert value == pytest.approx(objective(P, index, method, alpha=1.5, penalty=0.3))
     rng = np.random.default_rng(1)
@@ -52,8 +52,8 @@ def test_weights_count_as_copies():
     copies = np.vstack([index, index[weight == 2]])
     P = np.random.default_rng(2).normal(size=(10, 2))
     settings = OrdinalEmbedding(2)
-    one = OrdinalProblem.of(Triplets(index, weight), 10, settings).evaluate(P)
-    two = OrdinalProblem.of(Triplets(copies), 10, settings).evaluate(P)
+    one = OrdinalProblem.of(Triplets(index, weight), 10, settings, 0.3).evaluate(P)
+    two = OrdinalProblem.of(Triplets(copies), 10, settings, 0.3).evaluate(P)
     assert one[0] == pytest.approx(two[0])
     np.testing.assert_allclose(one[1], two[1], atol=1e-12)
 
@@ -75,3 +75,16 @@ def test_clone_and_objects_without_triplets():
     learner = OrdinalEmbedding(3, n_objects=12, random_state=0)
     assert clone(learner).get_params() == learner.get_params()
     assert learner.fit_transform(index).shape == (12, 3)
+
+
+def test_the_penalty_is_smaller_without_errors():
+    rng = np.random.default_rng(0)
+    P = rng.normal(size=(40, 2))
+    index = np.array([rng.choice(40, 3, replace=False) for _ in range(1500)])
+    far, near = (np.sum((P[index[:, 0]] - P[index[:, k]]) ** 2, axis=1) for k in (2, 1))
+    right = np.where((near < far)[:, None], index, index[:, [0, 2, 1]])
+    wrong = np.where((rng.random(1500) < 0.3)[:, None], right[:, [0, 2, 1]], right)
+    clean, noisy = (OrdinalEmbedding(2, random_state=0).fit(known) for known in (right, wrong))
+    assert clean.penalty_ < noisy.penalty_
+    assert OrdinalEmbedding(2, penalty=0.7).fit(right).penalty_ == 0.7
+    assert OrdinalEmbedding(2).fit(right[:90]).penalty_ == 3.0

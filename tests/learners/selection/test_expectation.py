@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier
@@ -60,6 +62,8 @@ def test_in_words():
     assert str(expected) == "error 10.4 % (90 % interval 5.9 % to 17.7 %); 39.7 % without learning"
     ranking = Expected("MAP@R", 0.5, 0.4, 0.6, 0.3, 96)
     assert str(ranking) == "MAP@R 0.500 (90 % interval 0.400 to 0.600); 0.300 without learning"
+    judged = replace(expected, measure="triplet error")
+    assert str(judged).endswith("39.7 % without learning, on new judgements of these objects")
     with pytest.warns(FutureWarning, match="before is now Expected.baseline"):
         assert expected.before == 0.397
 

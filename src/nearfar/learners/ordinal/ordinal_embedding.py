@@ -27,8 +27,9 @@ object is a feature of its own.
 Departures: [1] uses majorisation, and scales a margin of its own; here the margin is 1 and the
 coordinates have the scale that fits it. sqrt(z) is rounded at 0, where it has no derivative. The
 penalty, in units of one of the m triplets, is a normal prior of the coordinates. It matters if
-there are few triplets of each object, and keeps coordinates finite if triplets do not contradict
-each other.
+there are few triplets of each object or many errors, and keeps coordinates finite if triplets do
+not contradict each other. By default a fifth of the triplets, held out, choose it; fits go from the
+largest penalty to the smallest, each from the coordinates before.
 
 References
 ----------
@@ -61,7 +62,15 @@ from nearfar.typing import Matrix, Vector
 
 _ROUNDED = 1e-6
 """Squared distance below which sqrt(z) is rounded, so that it has a derivative at 0."""
-_PENALTIES = {"soft_ordinal": 3.0, "crowd_kernel": 0.05, "t_student": 0.05}
+_PENALTIES = {
+    "soft_ordinal": (10.0, 3.0, 1.0, 0.3, 0.1),
+    "crowd_kernel": (0.5, 0.2, 0.05, 0.01),
+    "t_student": (0.5, 0.2, 0.05, 0.01),
+}
+_USUAL = {"soft_ordinal": 3.0, "crowd_kernel": 0.05, "t_student": 0.05}
+_FEWEST_TO_HOLD_OUT = 100
+"""With fewer triplets, the penalty is the usual one."""
+_PATH_ITERATIONS = 100
 _DENSE = 400
 """Objects up to which the spectral start is found from a dense matrix."""
 
@@ -84,7 +93,8 @@ class OrdinalEmbedding(BaseEstimator):
         Degrees of freedom of "t_student"; by default n_components - 1, and at least 1.
     penalty : float, default=None
         Weight of the squared norms of the coordinates, relative to that of one triplet. By default
-        3 for "soft_ordinal" and 0.05 for the others.
+        held-out triplets choose it; with fewer than 100 triplets it is 3 for "soft_ordinal" and
+        0.05 for the others.
     n_init : int, default=4
         Number of starts: a spectral one, and random ones.
     max_iter : int, default=1000
@@ -100,6 +110,8 @@ class OrdinalEmbedding(BaseEstimator):
     ----------
     embedding_ : array of shape (n_objects, n_components)
         Coordinates. Their mean is 0, and their axes are principal axes, the widest first.
+    penalty_ : float
+        The penalty, given or chosen.
     objective_ : float
         Lowest objective.
     n_iter_ : int
@@ -155,8 +167,13 @@ class OrdinalEmbedding(BaseEstimator):
         """
         self._check_parameters()
         known = _checked(triplets)
-        problem = OrdinalProblem.of(known, self._number_of_objects(known), self)
         random = check_random_state(self.random_state)
+        n_objects = self._number_of_objects(known)
+        penalty = self.penalty
+        if penalty is None:
+            penalty = self._chosen_penalty(known, n_objects, random)
+        self.penalty_ = float(penalty)
+        problem = OrdinalProblem.of(known, n_objects, self, self.penalty_)
         starts = [problem.spectral_start()]
         size = float(np.sqrt(np.mean(starts[0] ** 2)))
         shape = (problem.n_objects, self.n_components)
@@ -191,8 +208,21 @@ class OrdinalEmbedding(BaseEstimator):
                 f"Triplets refer to object {known.index.max()}; the embedding has "
                 f"{len(self.embedding_)} objects."
             )
-        margins = embedding_margins(self.embedding_, known)
-        return float(np.average((1 + np.sign(margins)) / 2, weights=known.weight))
+        return _agreement(self.embedding_, known)
+
+    def _chosen_penalty(self, known: Triplets, n_objects: int, random: Any) -> float:
+        """Return the penalty under which held-out triplets agree most."""
+        if len(known) < _FEWEST_TO_HOLD_OUT:
+            return _USUAL[self.loss]
+        order = random.permutation(len(known))
+        unseen, seen = known.take(order[: len(known) // 5]), known.take(order[len(known) // 5 :])
+        P, scores = None, {}
+        for penalty in _PENALTIES[self.loss]:
+            problem = OrdinalProblem.of(seen, n_objects, self, penalty)
+            P = problem.spectral_start() if P is None else P
+            P = problem.solve(P, min(_PATH_ITERATIONS, self.max_iter), self.tol)[1]
+            scores[penalty] = _agreement(P, unseen)
+        return max(scores, key=lambda penalty: scores[penalty])
 
     def _check_parameters(self) -> None:
         rules = {
@@ -239,16 +269,15 @@ class OrdinalProblem:
     n_components: int
 
     @classmethod
-    def of(cls, known: Triplets, n_objects: int, parameters: OrdinalEmbedding) -> OrdinalProblem:
+    def of(
+        cls, known: Triplets, n_objects: int, parameters: OrdinalEmbedding, penalty: float
+    ) -> OrdinalProblem:
         """State the problem of an estimator."""
         anchor, near, far = known.index.T
         edges = SignedEdges(np.ones((n_objects, 1)), anchor, far, near)
         alpha = parameters.alpha or max(parameters.n_components - 1, 1)
         loss, phi = named_response(parameters.loss, parameters.mu, alpha)
         weight = loss.prepared(known.weight, len(known))
-        penalty = parameters.penalty
-        if penalty is None:
-            penalty = _PENALTIES[parameters.loss]
         relative = penalty / (len(known) if known.weight is None else known.weight.sum())
         return cls(edges, weight, loss, phi, relative, n_objects, parameters.n_components)
 
@@ -311,6 +340,12 @@ def embedding_margins(P: Matrix, known: Triplets) -> Vector:
     anchor, near, far = (P[rows] for rows in known.index.T)
     margins = ((anchor - far) ** 2).sum(axis=1) - ((anchor - near) ** 2).sum(axis=1)
     return np.asarray(margins)
+
+
+def _agreement(P: Matrix, known: Triplets) -> float:
+    """Return the share of triplets whose near object is nearer; equal distances count half."""
+    right = (1 + np.sign(embedding_margins(P, known))) / 2
+    return float(np.average(right, weights=known.weight))
 
 
 def principal_axes(P: Matrix) -> Matrix:

@@ -50,6 +50,9 @@ _STEEPEST = 0.5
 class Expected:
     """What to expect on new data.
 
+    New judgements, if learned from triplets or pairs, are of the same objects. Of objects that
+    nobody has judged yet, expect less.
+
     Attributes
     ----------
     measure : {"error", "MAP@R", "triplet error", "pair error"}
@@ -80,9 +83,16 @@ class Expected:
     def __str__(self) -> str:
         write = (MAP_AT_R if self.measure == MAP_AT_R.label else ERROR).write
         value, low, high, baseline = map(write, (self.value, self.low, self.high, self.baseline))
+        objects = ", on new judgements of these objects" if self.of_judgements else ""
         return (
             f"{self.measure} {value} (90 % interval {low} to {high}); {baseline} without learning"
+            f"{objects}"
         )
+
+    @property
+    def of_judgements(self) -> bool:
+        """Whether triplets or pairs were held out; their rows may be in others that were not."""
+        return self.measure in ("triplet error", "pair error")
 
     def _repr_html_(self) -> str:
         values = {"without learning": self.baseline, "learned": self.value}
