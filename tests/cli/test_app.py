@@ -140,3 +140,9 @@ def test_mistyped_commands(run):
         run("lern", code=2).stderr.strip().endswith("No such command 'lern'. Did you mean 'learn'?")
     )
     assert run("xyz", code=2).stderr.strip().endswith("No such command 'xyz'.")
+
+
+def test_a_mistyped_choice_has_a_suggestion(run):
+    result = run("export", "metric.safetensors", "--to", "fais", code=2)
+    assert "Value error" not in result.stderr
+    assert "Did you mean 'faiss'?" in result.stderr

@@ -147,3 +147,12 @@ def test_unseen_classes(document, run, fail, folder):
     assert "needs four classes or more; there are 3" in fail(*few)
     judged = ["compare", "rows.npy", "--pairs", "pairs.csv", "--split", "classes"]
     assert "--split classes needs class labels" in fail(*judged)
+
+
+def test_the_next_command_is_for_the_goal(run):
+    arguments = ["compare", "iris.csv", *LABELS, "--method", "lda", "--folds", 2]
+    lines = run(*arguments, "--goal", "ranking").stdout.splitlines()
+    commands = [line for line in lines if "nearfar learn" in line]
+    assert len(commands) == 1
+    assert commands[0].startswith("Next: nearfar learn iris.csv")
+    assert "--goal ranking" in commands[0]

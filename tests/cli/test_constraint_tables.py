@@ -144,3 +144,12 @@ class TestObjectsWithoutVectors:
             pl.Series("y", y)
         ).write_csv("odd.csv")
         run("learn", "odd.csv", "--label", "y", *options)
+
+
+def test_other_names_are_read_by_position_with_a_note(numbered, capsys):
+    Path("odd.csv").write_text("loser,winner,head\n0,1,2\n3,4,5\n")
+    found = read_triplets(Path("odd.csv"), numbered)
+    assert found.index.tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert "took loser as anchor, winner as near, head as far: odd.csv" in capsys.readouterr().err
+    read_triplets(Path("triplets.csv"), numbered)
+    assert "took" not in capsys.readouterr().err

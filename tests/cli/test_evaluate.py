@@ -6,6 +6,8 @@ import pytest
 
 from nearfar import Metric, evaluate
 
+from .conftest import LABELS
+
 
 def test_labels_triplets_and_pairs(document, iris):
     options = ["both.npz", "--triplets", "triplets.csv", "--pairs", "pairs.csv"]
@@ -95,3 +97,24 @@ def test_training_rows_are_for_labels(fail, split):
     np.save("new.npy", pl.read_csv("new.csv").select("a", "b", "c", "d").to_numpy())
     options = ["new.npy", "--train", "both.npz"]
     assert "new has no labels" in fail("evaluate", "metric.safetensors", *options)
+
+
+def test_rows_that_were_learned_from_are_noted(run, folder):
+    table = pl.read_csv("iris.csv").sample(fraction=1.0, shuffle=True, seed=0)
+    table[:75].write_csv("half.csv")
+    table[75:].write_csv("rest.csv")
+    run("learn", "half.csv", *LABELS, "--method", "lda", "--no-comparison")
+    note = "of the rows that the metric was learned from are among these rows"
+    seen = run("evaluate", "half.safetensors", "half.csv", *LABELS).stderr
+    assert f"100 % {note}" in seen
+    assert note not in run("evaluate", "half.safetensors", "rest.csv", *LABELS).stderr
+    assert f"100 % {note}" in run("evaluate", "half.safetensors", "iris.csv", *LABELS).stderr
+
+
+def test_units_are_those_of_comparisons(run, document):
+    arguments = ["evaluate", "metric.safetensors", "iris.csv", *LABELS]
+    found = document(*arguments)["learned"]
+    lines = run(*arguments).stdout.splitlines()
+    row = {line.split("│")[1].strip(): line.split("│")[2].strip() for line in lines if "│" in line}
+    assert row["MAP@R"] == f"{found['MAP@R']:.3f}"
+    assert row["3-NN error, %"] == f"{100 * found['3-NN error']:.2f}"

@@ -218,3 +218,25 @@ def test_neighbours_have_their_numbers_in_the_file(document, gaps):
     by_number = document("predict", *paths, *label)
     by_name = document("predict", *paths, *OPTIONS)
     assert [names[row["neighbor_1"]] for row in by_number] == [r["neighbor_1"] for r in by_name]
+
+
+def test_levels_that_were_not_seen_are_noted(run, folder):
+    rng = np.random.default_rng(0)
+    table = pl.DataFrame(
+        {
+            "ring code": rng.choice(["A", "B", "C"], 60),
+            "size": rng.normal(size=60),
+            "kind": rng.choice(["x", "y"], 60),
+        }
+    )
+    table.write_csv("train.csv")
+    columns = Columns.fit(table.drop("kind"))
+    Metric(np.eye(4)).with_columns(columns).save("recipe")
+    new = table.drop("kind")[:20]
+    new.with_columns(pl.format("{}9", "ring code").alias("ring code")).write_csv("new.csv")
+    new.write_csv("same.csv")
+    known = ["--label", "kind"]
+    note = "column ring code: 20 of 20 values were not in the training rows (new.csv)."
+    assert note in run("predict", "recipe", "train.csv", "new.csv", *known).stderr
+    assert note in run("transform", "recipe", "new.csv", "out.csv").stderr
+    assert "values" not in run("predict", "recipe", "train.csv", "same.csv", *known).stderr

@@ -90,7 +90,16 @@ FILES = {
 }
 
 ERRORS = {
-    "no such dataset": ("irsi", {}, "neither a file nor a dataset .* Datasets: .*wine"),
+    "no such dataset": (
+        "irsi",
+        {},
+        r"neither a file nor a dataset\. Did you mean 'iris.*\? Datasets: [^.]*wine[^.]*\.$",
+    ),
+    "a typo": (
+        "iris.csv",
+        {"label": "speces"},
+        r"'speces'\. Did you mean 'species'\? It has a, b",
+    ),
     "no such file": ("missing.csv", {"label": "y"}, "no file"),
     "no label": ("iris.csv", {}, "column of labels with --label; iris.csv has a, b"),
     "no such label": ("iris.csv", {"label": "kind"}, "no column 'kind'; it has a, .*species"),

@@ -175,3 +175,33 @@ def test_a_folder_with_other_numbers_of_rows_is_refused(beir: Path) -> None:
     np.save("more.npy", np.ones((4, 2)))
     with pytest.raises(UserError, match=r"more.npy has 4 rows without ids, but .* has 3"):
         read("q.npy", "more.npy", qrels=None, beir=beir)
+
+
+def write_named(query: str, document: str) -> None:
+    pl.DataFrame({query: ["a", "b"], "u": Q[:, 0], "v": Q[:, 1]}).write_csv("q.csv")
+    documents = {document: ["x", "y", "z"], "u": X[:, 0], "v": X[:, 1]}
+    pl.DataFrame(documents).write_csv("d.csv")
+
+
+@pytest.mark.parametrize(
+    ("query", "document"), [("qid", "doc"), ("Query_ID", "docid"), ("query", "document")]
+)
+def test_usual_names_of_ids(place: Path, query: str, document: str) -> None:
+    write_named(query, document)
+    found = read("q.csv", "d.csv", qrels=Path("ids.qrels"))
+    assert_same(found)
+    assert found.document_ids == ["x", "y", "z"]
+
+
+def test_texts_are_not_ids(place: Path) -> None:
+    write_named("query", "document")
+    texts = pl.Series("query", ["wide seas", "tall trees"])
+    pl.read_csv("q.csv").with_columns(texts).write_csv("q.csv")
+    assert read("q.csv", "d.npy").query_ids == ["0", "1"]
+
+
+def test_without_ids_their_column_is_asked_for_first(place: Path) -> None:
+    write_named("nummer", "doc_id")
+    with pytest.raises(UserError, match=r"No ids were found in q.csv.*--id.*query_id") as error:
+        read("q.csv", "d.csv", qrels=Path("ids.qrels"))
+    assert "--ignore-unknown" not in str(error.value)

@@ -6,9 +6,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from nearfar import GatedMetric, MaxMarginMetric, Metric
+from nearfar import GatedMetric, MaxMarginMetric, Metric, RetrievalAdapter
 from nearfar.cli.row_input import read_rows
 from nearfar.metrics.importance import column_shares, feature_importances
+from retrieval.problems import topic_search
 
 
 def test_a_metric(document):
@@ -155,3 +156,10 @@ def test_many_features(run):
 def test_errors(fail):
     assert "no file" in fail("show", "none")
     assert "not a safetensors file" in fail("show", "iris.csv")
+
+
+def test_the_figures_of_an_adapter_say_what_they_are(run):
+    adapter = RetrievalAdapter(max_iter=2).fit(*topic_search())
+    assert adapter.chosen_.n_queries
+    adapter.save("adapter")
+    assert "These queries chose the settings below; the verdict of" in run("show", "adapter").stdout

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from nearfar import (
+    ITML,
     LSML,
     AutoMetric,
     BoostMetric,
     Chunklets,
+    Metric,
     NearestTriplets,
     Pairs,
     RandomPairs,
@@ -279,3 +281,27 @@ def test_one_rater_is_like_none(rng):
     given = judged_by_four("triplets", rng)
     alone = replace(given, raters=np.zeros(120, dtype=int))
     np.testing.assert_array_equal(alone.groups(), replace(given, raters=None).groups())
+
+
+def test_points_that_are_masked_or_complex_are_refused():
+    points = np.arange(24.0).reshape(4, 2, 3)
+    similar = [True, False, True, False]
+    with pytest.raises(ValueError, match="masked"):
+        Pairs.from_points(np.ma.masked_greater(points, 20), similar)
+    with pytest.raises(ValueError, match="complex"):
+        Pairs.from_points(points + 1j, similar)
+    with pytest.raises(ValueError, match="masked"):
+        Triplets.from_quadruplets(np.ma.masked_greater(points[:, 0], 15), [[0, 1, 2, 3]])
+    with pytest.raises(ValueError, match="complex"):
+        Metric.identity(3).transform(points[0] + 1j)
+
+
+def test_a_quadruplet_of_equal_pairs_is_named():
+    with pytest.raises(ValueError, match=r"Quadruplet 0 \[0, 1, 1, 0\]: both pairs are the same"):
+        Triplets.from_quadruplets(np.eye(4), [[0, 1, 1, 0]])
+
+
+def test_a_parameter_is_checked_by_the_last_rule_of_its_class():
+    with pytest.raises(ValueError, match="prior must be") as error:
+        ITML(prior="random").fit(np.eye(4), [0, 0, 1, 1])
+    assert "None" not in str(error.value)

@@ -255,7 +255,7 @@ def test_learning_from_quadruplets_is_learning_from_differences():
         ([[0, 1, 2, 9]], "Quadruplets refer to row 9; X has 4 rows."),
         ([[0, 1, 2, 3], [1, 1, 2, 3]], r"Quadruplet 1 \[1, 1, 2, 3\]: the rows of a pair are"),
         ([[0, 1, 3, 3]], r"Quadruplet 0 \[0, 1, 3, 3\]: the rows of a pair are"),
-        ([[0, 1, 1, 0]], "near and far are the same row"),
+        ([[0, 1, 1, 0]], "both pairs are the same"),
         ([[0, 1, 2]], r"shape \(n, 4\)"),
     ],
 )

@@ -11,7 +11,8 @@ from docs.pages import ROOT
 from nearfar.learners.selection.auto import known_learners
 
 BLOCK = re.compile(
-    r"<!-- benchmarks/(?P<name>\w+)\.py: begin -->\n(?P<text>.*?)\n<!-- benchmarks/.*\.py: end -->",
+    r"<!-- benchmarks/(?P<name>\w+)\.py: begin -->\n(?P<text>.*?)\n"
+    r"<!-- benchmarks/(?P=name)\.py: end -->",
     re.DOTALL,
 )
 BLOCKS = [

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nearfar.numerics.eigen import leading, row_space
+from nearfar.numerics.eigen import leading, row_space, signed
 
 
 def test_leading_by_absolute_value():
@@ -12,6 +12,14 @@ def test_leading_by_absolute_value():
     value, v = leading(A, absolute=True)
     assert value == pytest.approx(-3.0)
     np.testing.assert_allclose(v, [0, 1, 0], atol=1e-12)
+
+
+def test_the_largest_entry_is_positive(rng):
+    for v in rng.standard_normal((20, 5)):
+        found = signed(v)
+        assert found[np.abs(v).argmax()] > 0
+        np.testing.assert_array_equal(np.abs(found), np.abs(v))
+        np.testing.assert_array_equal(signed(-v), found)
 
 
 def test_row_space(rng):

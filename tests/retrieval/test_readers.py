@@ -197,3 +197,24 @@ def test_mistakes_in_columns_are_named() -> None:
         from_columns([0], ["x"], [["z"]], document_ids=["x"])
     with pytest.raises(ValueError, match="Document 1 has two grades for query 0"):
         from_columns([0], [1], [1])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "query,document,grade\nq1,d2,1\nq1,d1,0\n",
+        "q1, d2, 1\nq1, d1, 0\n",
+        "q1,0,d2,1\nq1,0,d1,0\n",
+        "query_id\tdoc_id\trelevance\nq1\td2\t1\nq1\td1\t0\n",
+        '"q1","d2",1\n"q1","d1",0\n',
+    ],
+)
+def test_commas_and_headers(tmp_path, text):
+    relevance = read_qrels(written(tmp_path, text), ["q1"], ["d1", "d2"])
+    assert relevance.document.tolist() == [0, 1]
+    assert relevance.grade.tolist() == [0, 1]
+
+
+def test_ids_with_commas(tmp_path):
+    path = written(tmp_path, "q,1 0 d,2 1\n")
+    assert read_qrels(path, ["q,1"], ["d,1", "d,2"]).document.tolist() == [1]

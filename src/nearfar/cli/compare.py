@@ -17,6 +17,7 @@ from nearfar.cli.errors import UserError
 from nearfar.cli.fit_checkpoint import FitCheckpoint
 from nearfar.cli.method_options import (
     METHOD_NAMES,
+    Goal,
     compared_learners,
     find_method,
     name_of,
@@ -59,6 +60,9 @@ def compare(
         HeldOutUnit,
         typer.Option(help="What folds hold out: rows, or whole classes that nothing learned from."),
     ] = HeldOutUnit.rows,
+    goal: Annotated[
+        Goal | None, typer.Option("--goal", help="What the next command is for [default: both].")
+    ] = None,
     testing: options.CrossValidation,
     json: options.Json = False,
 ) -> None:
@@ -82,21 +86,24 @@ def compare(
         show_json({"source": data.source, **found.to_dict(), "notes": notes})
         return
     say(str(found))
-    for line in _next_commands(context, found):
+    for line in _next_commands(context, found, goal):
         say(line)
 
 
-def _next_commands(context: typer.Context, found: Comparison) -> Iterator[str]:
+def _next_commands(context: typer.Context, found: Comparison, wanted: Goal | None) -> Iterator[str]:
     """Yield the command that learns what is recommended, once for each method."""
     named: set[str] = set()
-    for goal, compared in found.goals.items():
+    goals = dict(found.goals)
+    if wanted is not None and wanted.value in goals:
+        goals = {wanted.value: goals[wanted.value]}
+    for goal, compared in goals.items():
         used = compared.recommended
         name = None if used is None else name_of(used.method)
         if used is None or name is None or name in named:
             continue
         first, named = not named, named | {name}
         changes: dict[str, Any] = {"method": name, "split": None, "json": None, "checkpoint": None}
-        changes |= {"budget": None, "goal": None if first else goal}
+        changes |= {"budget": None, "goal": None if first and wanted is None else goal}
         changes["set"] = settings_beside(name, used.method)
         yield f"{'Next' if first else f'For {goal}'}: {command_line(context, 'learn', changes)}"
 

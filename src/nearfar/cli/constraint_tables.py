@@ -14,6 +14,7 @@ from nearfar.cli.errors import UserError
 from nearfar.cli.row_input import InputRows
 from nearfar.cli.table_formats import read_frame
 from nearfar.cli.tables import require_columns
+from nearfar.cli.terminal import note
 from nearfar.constraints import Pairs, Triplets
 from nearfar.runtime.quoting import quoted
 from nearfar.typing import Ints, Vector
@@ -90,6 +91,9 @@ def _row_numbers(table: pl.DataFrame, path: Path, columns: Sequence[str], rows: 
     elif table.width < len(columns):
         raise UserError(f"{path} needs the columns {', '.join(columns)}.")
     part = table.select(columns if named else table.columns[: len(columns)])
+    if not named:
+        taken = [f"{name} as {what}" for name, what in zip(part.columns, columns, strict=True)]
+        note(f"took {', '.join(taken)}: {path} has no columns {', '.join(columns)}.")
     if part.null_count().sum_horizontal().sum():
         raise UserError(f"{path} has missing values in {', '.join(part.columns)}.")
     if rows.ids is not None:

@@ -11,7 +11,7 @@ from nearfar import evaluate as measures
 from nearfar.cli import options
 from nearfar.cli.constraint_tables import read_pairs, read_triplets
 from nearfar.cli.errors import UserError
-from nearfar.cli.metric_files import load_metric
+from nearfar.cli.metric_files import load_metric, share_learned_from
 from nearfar.cli.regression_scores import LEARNED
 from nearfar.cli.row_input import InputRows, read_rows
 from nearfar.cli.streams import spooled
@@ -20,6 +20,10 @@ from nearfar.cli.terminal import bars, command, note, show_json, show_table
 from nearfar.cli.training_input import LabelledRows, read_labelled, warn_of_same_rows
 from nearfar.comparison.compared_methods import euclidean_metrics
 from nearfar.metrics.metric import Metric
+
+_FRACTIONS = ("MAP@R", "AUC", "R²")
+"""Measures that are not in percent."""
+_MANY_LEARNED_FROM = 0.2
 
 
 @command
@@ -62,6 +66,13 @@ def evaluate(
         known = read_labelled(train, numbers=numbers, **given)
         rows = _read_new(source, known, given)
         title = f"{rows.name}: {len(rows)} rows, predicted from {len(known)} rows of {known.name}"
+    share = 0.0 if rows.y is None else share_learned_from(metric, rows.rows.X)
+    if share > _MANY_LEARNED_FROM:
+        note(
+            f"{100 * share:.0f} % of the rows that the metric was learned from are among these "
+            "rows; on them it looks better than on new rows.",
+            warning=True,
+        )
     standard = (rows if known is None else known).rows.X
     metrics = {LEARNED: learned, **dict(reversed(euclidean_metrics(standard).items()))}
     scores = {}
@@ -76,10 +87,19 @@ def evaluate(
         show_json(scores)
         return
     lines = [
-        (measure, *(f"{100 * found[measure]:.2f}" for found in scores.values()))
+        (_with_unit(measure), *(_written(measure, found[measure]) for found in scores.values()))
         for measure in scores[LEARNED]
     ]
-    show_table(["%", *scores], lines, title=title)
+    show_table(["measure", *scores], lines, title=title)
+
+
+def _with_unit(measure: str) -> str:
+    return measure if measure.endswith(_FRACTIONS) else f"{measure}, %"
+
+
+def _written(measure: str, value: float) -> str:
+    """Return a value in the unit that comparisons have for it."""
+    return f"{value:.3f}" if measure.endswith(_FRACTIONS) else f"{100 * value:.2f}"
 
 
 def _read_new(source: str, known: LabelledRows, given: dict[str, Any]) -> LabelledRows:

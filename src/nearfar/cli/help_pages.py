@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import typer
 from typer.core import TyperCommand
+
+from nearfar.runtime.suggestions import did_you_mean
+
+_NO_SUCH_WORD = re.compile(r"'([^']*)' is not one of (.*)")
+_QUOTED = re.compile(r"'([^']*)'")
 
 FIRST = """Learn the distance that your task needs. Try it now:
 
@@ -44,7 +51,8 @@ EXAMPLES = {
 }
 OPTION_GROUPS = {
     "What is known": "label numbers triplets pairs id group qrels beir ignore-unknown train",
-    "Columns": "drop numeric categorical text impute show keep vector image-shape column image",
+    "Columns": "drop numeric categorical text impute show keep vector image-shape column image "
+    "columns",
     "Questions": "kind random-share person pictures vectors",
     "Method": "method metric distance scale set max-iter goal side score adapter",
     "Decision": "threshold criterion max-fpr target confidence prevalence level",
@@ -58,6 +66,14 @@ OPTION_GROUPS = {
 
 class GroupedHelp(TyperCommand):
     """A command whose ``--help`` has its options in groups, and an example at the end."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the options; for a word that is none of a list, suggest one that is."""
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            error.message = _with_suggestion(error.message)
+            raise
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, then the groups of options that the command has."""
@@ -74,6 +90,23 @@ class GroupedHelp(TyperCommand):
         """Write the example."""
         if example := EXAMPLES.get(self.name or ""):
             formatter.write(f"\nExample:\n  {example}\n")
+
+
+def _with_suggestion(message: str) -> str:
+    """Return a message with the nearest word of the list that it has.
+
+    Examples
+    --------
+    >>> from nearfar.cli.help_pages import _with_suggestion
+    >>> _with_suggestion("Value error, 'fais' is not one of 'faiss', 'onnx'.")
+    "'fais' is not one of 'faiss', 'onnx'. Did you mean 'faiss'?"
+    """
+    message = message.removeprefix("Value error, ")
+    found = _NO_SUCH_WORD.match(message)
+    if found is None:
+        return message
+    hint = did_you_mean(found[1], _QUOTED.findall(found[2]))
+    return f"{message.removesuffix('.')}.{hint}"
 
 
 def _group_of(parameter: Any) -> str:

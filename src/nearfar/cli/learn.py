@@ -92,7 +92,7 @@ def learn(
 ) -> None:
     """Learn a metric, and say whether it helps.
 
-    Autometric, which blends what several learners learn, is compared with simple methods, and the
+    AutoMetric, which blends what several learners learn, is compared with simple methods, and the
     method that the verdict recommends is written.
     """
     given = [*([] if scale is None else [f"scale={scale}"]), *(settings or [])]

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SPREADS, _IMPORTANCE, _THRESHOLD = "feature_spreads", "importance", "threshold"
+_ROWS = "learned_from"
+_ROWS_KEPT, _DIGEST_BYTES = 200, 6
 _LARGEST = 1e150
 """Squares of larger numbers may overflow."""
 
@@ -69,13 +72,38 @@ def load_adapter(path: Path) -> RetrievalAdapter:
 
 def save_metric(metric: Metric, path: Path, X: Floats) -> None:
     """Write a metric that was learned from X, with the spreads and shares of the features."""
-    metadata = {}
+    metadata = {_ROWS: json.dumps(_row_digests(X))}
     if metric.kernel_map is None:
         metadata[_SPREADS] = json.dumps(feature_spreads(metric, X).tolist())
         columns = several_features(metric)
         found = [_importance(part, X, columns) for part in metric.parts]
         metadata[_IMPORTANCE] = json.dumps(found)
     metric.save(path, metadata=metadata)
+
+
+def _row_digests(X: Floats, *, every: bool = False) -> list[str]:
+    """Return digests of some rows, evenly spaced, or of all."""
+    places = np.arange(len(X))
+    if not every and len(X) > _ROWS_KEPT:
+        places = np.linspace(0, len(X) - 1, _ROWS_KEPT).astype(np.intp)
+    rows = (np.asarray(X[place], dtype=np.float64).tobytes() for place in places)
+    return [blake2b(row, digest_size=_DIGEST_BYTES).hexdigest() for row in rows]
+
+
+def share_learned_from(path: Path, X: Floats) -> float:
+    """Return the share of the rows that a metric was learned from which are among others.
+
+    It is estimated from some rows, whose digests the file has; 0 without them.
+    """
+    known = _stored(path, _ROWS, _is_texts)
+    if not known:
+        return 0.0
+    found = set(_row_digests(X, every=True))
+    return sum(digest in found for digest in known) / len(known)
+
+
+def _is_texts(found: Any) -> bool:
+    return isinstance(found, list) and all(isinstance(text, str) for text in found)
 
 
 def _importance(metric: Metric, X: Floats, columns: Sequence[str] | None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -9,8 +10,13 @@ import pyarrow as pa
 
 from nearfar.cli.errors import UserError
 from nearfar.cli.tables import Batch, TableReader, polars_frame
+from nearfar.cli.terminal import note
 from nearfar.columns import Columns
-from nearfar.columns.kinds import Vector
+from nearfar.columns.cells import column_values
+from nearfar.columns.kinds import Category, Vector
+
+_MANY_UNSEEN = 0.2
+"""A note names columns with a larger share of levels that were not learned from."""
 
 
 class RecipeReader(TableReader):
@@ -42,6 +48,9 @@ class RecipeReader(TableReader):
 
     def _read_batches(self) -> Iterator[Batch]:
         row = 0
+        unseen: Counter[str] = Counter()
+        widths = [len(kind.feature_names) for kind in self._columns.kinds]
+        starts = np.cumsum([0, *widths[:-1]])
         for batch in self._source.batches():
             frame = polars_frame(batch.others.select(self._columns.names))
             try:
@@ -49,7 +58,18 @@ class RecipeReader(TableReader):
             except ValueError as error:
                 raise UserError(f"{self.path}: {error}") from error
             row += len(X)
+            for kind, start in zip(self._columns.kinds, starts, strict=True):
+                if isinstance(kind, Category):
+                    own = X[:, start : start + len(kind.feature_names)]
+                    unseen[kind.name] += kind.unseen(column_values(frame, kind.name), own)
             yield Batch(X.astype(self.dtype, copy=False), self._others(batch), batch.total)
+        for kind in self._columns.kinds:
+            if unseen[kind.name] > _MANY_UNSEEN * row:
+                rare = "are rare or " if isinstance(kind, Category) and kind.rare else ""
+                note(
+                    f"column {kind.name}: {unseen[kind.name]} of {row} values {rare}were not in "
+                    f"the training rows ({self.path.name})."
+                )
 
     def _others(self, batch: Batch) -> pa.Table:
         return batch.others.select(self.others.names)

@@ -279,8 +279,10 @@ def _from_dataset(name: str, metric: Metric | None) -> InputRows:
     try:
         data = datasets.load(name)
     except (ValueError, ConnectionError) as error:
+        hint = did_you_mean(name, [*datasets.available(), *map(str, Path().glob("*.*"))])
+        why = "" if "There is no dataset" in str(error) else f" ({str(error).rstrip('.')})"
         raise UserError(
-            f"{name} is neither a file nor a dataset ({error}). "
+            f"{name} is neither a file nor a dataset{why}.{hint} "
             f"Datasets: {', '.join(datasets.available())}."
         ) from error
     if metric is not None and data.X.shape[1] != metric.n_features:

@@ -65,10 +65,15 @@ SplitName = Annotated[str, typer.Option("--split", help="Judgements of --beir to
 
 _ARRAYS: dict[Kind, tuple[str, ...]] = {"query": ("Q", "X"), "document": ("X",)}
 _IDS: dict[Kind, tuple[str, ...]] = {
-    "query": ("query_id", "_id", "id"),
-    "document": ("document_id", "doc_id", "_id", "id"),
+    "query": ("query_id", "_id", "id", "qid", "q_id", "queryid", "query-id"),
+    "document": (
+        *("document_id", "doc_id", "_id", "id", "docid", "did", "doc-id", "document-id"),
+        *("documentid", "corpus_id", "corpus-id"),
+    ),
 }
 """Names of arrays and columns, in the order in which they are looked for."""
+_IDS_OR_TEXTS: dict[Kind, tuple[str, ...]] = {"query": ("query",), "document": ("doc", "document")}
+"""Columns of ids if their cells have no blanks."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +148,7 @@ class SearchOptions:
     ] = None
     ids: Annotated[
         str | None,
-        typer.Option("--id", help="Column of ids [default: _id, id, query_id, doc_id]."),
+        typer.Option("--id", help="Column of ids [default: id, query_id, doc_id and the like]."),
     ] = None
     text: Annotated[
         str | None, typer.Option(help="Column of texts [default: text, if there is one].")
@@ -233,14 +238,29 @@ def read_search(given: SearchOptions, split: str) -> SearchInput:
     try:
         relevance = read_qrels(qrels, query_ids, document_ids, unknown=unknown)
     except ValueError as error:
-        remedy = " Use --ignore-unknown to leave it out." if "has no vector" in str(error) else ""
-        raise UserError(f"{error}{remedy}") from error
+        sides = {"query": (asked, queries), "document": (searched, documents)}
+        raise UserError(f"{error}{_remedy(str(error), sides)}") from error
     unused = len(Q) - len(relevance.queries)
     if unused:
         has, is_ = ("has", "is") if unused == 1 else ("have", "are")
         note(f"{unused} of {len(Q)} queries {has} no relevant document and {is_} not used.")
     name = stem_of(Path(documents))
     return SearchInput(name, Q, X, relevance, query_ids, document_ids, asked.texts, searched.texts)
+
+
+def _remedy(error: str, sides: dict[str, tuple[VectorTable, str]]) -> str:
+    """Say what to do about an id that has no vector."""
+    if "has no vector" not in error:
+        return ""
+    kind = next((kind for kind in sides if f"names {kind} " in error), "query")
+    table, source = sides[kind]
+    if table.ids is not None or kind_of(Path(source)) not in TABLES:
+        return " Use --ignore-unknown to leave it out."
+    short = {"query": "query", "document": "doc"}[kind]
+    return (
+        f" No ids were found in {shown_name(source)}, so that its rows count from 0; name the "
+        f"column of ids with --id, or call it {short}_id."
+    )
 
 
 def _ids_or_numbers(side: VectorTable) -> list[str]:
@@ -304,7 +324,7 @@ def _from_table(
 ) -> VectorTable:
     frame = read_frame(path)
     require_columns(path, frame.columns, [n for n in (ids, text, vector) if n is not None])
-    ids = ids or next((name for name in _IDS[kind] if name in frame.columns), None)
+    ids = ids or _id_column(frame, kind)
     text = text or ("text" if "text" in frame.columns else None)
     others = {ids, text}
     return VectorTable(
@@ -312,6 +332,19 @@ def _from_table(
         None if ids is None else row_names(frame[ids], path),
         None if text is None else words(frame[text]).to_list(),
     )
+
+
+def _id_column(frame: pl.DataFrame, kind: Kind) -> str | None:
+    """Return the column of ids, by its usual names."""
+    by_name = {name.strip().lower(): name for name in reversed(frame.columns)}
+    found = next((by_name[name] for name in _IDS[kind] if name in by_name), None)
+    if found is not None:
+        return found
+    for name in [by_name[name] for name in _IDS_OR_TEXTS[kind] if name in by_name]:
+        cells = words(frame[name])
+        if not frame[name].dtype.is_nested() and not cells.str.contains(r"\s").any():
+            return name
+    return None
 
 
 def _table_vectors(

@@ -40,6 +40,10 @@ from nearfar.typing import Vector
 _FEATURES_SHOWN = 15
 _EIGENVALUES_SHOWN = 10
 _UNITS = "the file does not have the spreads of the features; their shares depend on the units."
+_CHOSEN_ON = (
+    "These queries chose the settings below; the verdict of `nearfar adapt` is on folds that did "
+    "not, so that its figures are others."
+)
 _NO_CORRELATIONS = (
     "the file does not have shares that allow for correlations; if columns correlate, believe the "
     "report."
@@ -127,6 +131,8 @@ def _show_adapter(adapter: RetrievalAdapter, path: Path, json: bool) -> None:
     say(f"{path}: adapter of {adapter.n_features_in_} features for queries; {maps}")
     say(f"Score: {adapter.score}, W of form {adapter.form}")
     say(str(chosen))
+    if chosen.n_queries:
+        say(_CHOSEN_ON)
     if chosen.helps:
         white = ", both tables whitened" if chosen.whitened else ""
         say(

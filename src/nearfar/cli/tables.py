@@ -31,7 +31,7 @@ from nearfar.runtime.quoting import named, quoted
 from nearfar.runtime.suggestions import did_you_mean
 from nearfar.typing import Floats
 
-_MOST_NAMES = 30
+_MOST_NAMES, _FEW_NAMES = 30, 10
 _BATCH_BYTES = 1 << 23
 _READ_ERRORS = (
     pa.ArrowException,
@@ -371,7 +371,7 @@ def first_line(error: BaseException) -> str:
     return str(error).strip().partition("\n")[0]
 
 
-def listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str], most: int = _MOST_NAMES) -> str:
     """Return names, separated by commas; the first ones if there are many.
 
     Examples
@@ -380,8 +380,8 @@ def listed(names: Sequence[str]) -> str:
     >>> listed(["a", "b"])
     'a, b'
     """
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(map(named, names[:_MOST_NAMES])) + more
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(named, names[:most])) + more
 
 
 def columns_named(names: Sequence[str]) -> str:
@@ -423,4 +423,7 @@ def require_columns(path: Path, columns: Sequence[str], names: Iterable[str]) ->
     missing = next((name for name in names if name not in columns), None)
     if missing is not None:
         hint = did_you_mean(missing, columns)
-        raise UserError(f"{path} has no column {missing!r}; it has {listed(columns)}.{hint}")
+        wrong = f"{path} has no column {missing!r}"
+        if hint:
+            raise UserError(f"{wrong}.{hint} It has {listed(columns, _FEW_NAMES)}.")
+        raise UserError(f"{wrong}; it has {listed(columns)}.")

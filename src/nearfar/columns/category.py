@@ -88,6 +88,14 @@ class Category(Kind):
         number = np.array([place.get(word, len(place)) for word in self.read(values)[:, 0]])
         return np.eye(len(place) + 1)[number.astype(np.intp)][:, : len(self.feature_names)]
 
+    def unseen(self, values: Cells, features: Floats) -> int:
+        """Return how many cells have a level that is not one of the levels.
+
+        `features` are those of the cells: only where no level is 1, cells are read.
+        """
+        other = ~features[:, : len(self.levels)].any(axis=1)
+        return sum(word != MISSING for word in self.read(values[other])[:, 0])
+
     def _encoder(self) -> Any:
         return OneHotEncoder(
             min_frequency=self.min_frequency,

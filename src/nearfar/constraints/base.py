@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
-from nearfar.numerics.missing import refuse_missing
+from nearfar.numerics.missing import refuse_masked, refuse_missing
 from nearfar.typing import Floats, Ints, Vector
 
 T = TypeVar("T", bound=np.generic)
@@ -205,7 +205,10 @@ def distinct_points(tuples: ArrayLike, width: int, name: str) -> tuple[Floats, I
 
     Points are equal if all their coordinates are; they come in the order of their first appearance.
     """
+    refuse_masked(tuples, name)
     points = np.asarray(tuples)
+    if np.iscomplexobj(points):
+        raise ValueError(f"{name} of points need real numbers; these are complex.")
     if points.dtype != np.float32:
         points = points.astype(np.float64)
     if points.ndim != 3 or points.shape[1] != width:

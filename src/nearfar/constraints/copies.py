@@ -69,9 +69,10 @@ class Copies:
 
     def __str__(self) -> str:
         nearly = ", or nearly" if self.n_near else ""
+        is_ = "is" if len(self) == 1 else "are"
         return (
-            f"{len(self)} of {len(self.first)} rows are equal to earlier rows{nearly}; equal rows "
-            "stay on one side of every split"
+            f"{len(self)} of {len(self.first)} rows {is_} equal to earlier rows{nearly}; equal "
+            "rows stay on one side of every split"
         )
 
 
@@ -99,7 +100,7 @@ def keep_copies_together(X: Floats, known: Supervision) -> tuple[Supervision, Co
     >>> known.groups
     array([ 0,  1,  2,  3,  4,  5,  6,  7,  8,  9, 10,  0])
     >>> print(copies)
-    1 of 12 rows are equal to earlier rows; equal rows stay on one side of every split
+    1 of 12 rows is equal to earlier rows; equal rows stay on one side of every split
     >>> triplets = Triplets([[11, 4, 3], [0, 5, 6]])
     >>> keep_copies_together(X, Supervision.of(triplets, 12))[0].given.index
     array([[0, 4, 3],

@@ -19,6 +19,7 @@ from nearfar.constraints.base import (
     distinct_points,
     selection,
 )
+from nearfar.numerics.missing import refuse_masked
 from nearfar.typing import Floats, Ints, Vector
 
 if TYPE_CHECKING:
@@ -159,8 +160,8 @@ class Triplets(IndexedConstraints):
 
         A linear metric depends on differences of rows alone. So a quadruplet is the triplet
         (a, b, a + d - c), and the last of these is a new row, unless the two pairs share a row.
-        Learn with ``scale="standard"``, ``"unit"`` or None, and without a kernel: angles and
-        kernels depend on more than differences.
+        New rows lie farther out than those of X: scale X before, and learn with ``scale=None``,
+        and without a kernel: angles and kernels depend on more than differences.
 
         Parameters
         ----------
@@ -183,6 +184,7 @@ class Triplets(IndexedConstraints):
         >>> X.ravel(), triplets.index
         (array([0., 1., 5., 8., 3.]), array([[0, 1, 4]]))
         """
+        refuse_masked(X, "X")
         points = check_array(X, dtype=[np.float64, np.float32], input_name="X")
         rows = checked_rows(index, 4, "Quadruplets")
         if rows.size and rows.max() >= len(points):
@@ -191,6 +193,11 @@ class Triplets(IndexedConstraints):
         if len(same):
             raise ValueError(
                 f"Quadruplet {same[0]} {rows[same[0]].tolist()}: the rows of a pair are the same."
+            )
+        equal = np.flatnonzero((np.sort(rows[:, :2]) == np.sort(rows[:, 2:])).all(axis=1))
+        if len(equal):
+            raise ValueError(
+                f"Quadruplet {equal[0]} {rows[equal[0]].tolist()}: both pairs are the same."
             )
         anchor, near, start, far = rows.T.copy()
         for ends in ([1, 0, 2, 3], [0, 1, 3, 2], [1, 0, 3, 2]):

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 from nearfar.learners.shared_parameters import ATTRIBUTES
 from nearfar.runtime.metric_learn_names import MetricLearnNames, missing_parameter
-from nearfar.runtime.parameters import check_parameters
+from nearfar.runtime.parameters import ParameterRule, check_parameters
 
 C = TypeVar("C", bound=type)
 
@@ -119,6 +119,7 @@ class ParametersMixin(MetricLearnNames):
 
     def _check_parameters(self) -> None:
         """Raise ValueError for parameters that make no sense."""
+        rules: dict[str, ParameterRule] = {}
         for cls in reversed(type(self).__mro__):
-            rules = vars(cls).get("parameter_rules", {})
-            check_parameters(rules, {name: getattr(self, name) for name in rules})
+            rules |= vars(cls).get("parameter_rules", {})
+        check_parameters(rules, {name: getattr(self, name) for name in rules})

@@ -17,7 +17,8 @@ parameters. In version 4, points are divided by their length before everything e
 "columns" is the JSON of `nearfar.columns.Columns`: what the columns of a table become before that;
 it may have "rows" too. In version 6, L = diag(weights) + U B; it may have "rows" and "columns". All
 other metadata is the caller's; the command line keeps the spreads of the features
-("feature_spreads"), their shares ("importance") and a threshold for pairs ("threshold") there, as
+("feature_spreads"), their shares ("importance"), digests of rows ("learned_from") and a threshold
+for pairs ("threshold") there, as
 JSON.
 """
 

@@ -47,6 +47,8 @@ def check_points(
         refuse_masked(X, "X")
     points = np.asarray(X) if is_array or not is_frame(X) else _of_frame(X, feature_names, columns)
     if points.dtype != np.float32:
+        if np.iscomplexobj(points):
+            raise ValueError("X must have real numbers; these are complex.")
         points = points.astype(np.float64, copy=False)
     if points.ndim != 2 or points.shape[1] != n_features:
         raise ValueError(

@@ -149,7 +149,8 @@ class _View:
         parts = [f"{self.name}: {share} of the mean squared distance is on the map"]
         if study.labels is not None:
             n_wrong, n = int(self.points.hollow.sum()), len(self.points.hollow)
-            parts.append(f"{n_wrong} of {n} rows are classified wrongly")
+            is_ = "is" if n_wrong == 1 else "are"
+            parts.append(f"{n_wrong} of {n} rows {is_} classified wrongly")
         if n := self.points.n_outside:
             far = "one that is far outside is" if n == 1 else f"{n} that are far outside are"
             parts.append(f"{far} drawn at the edge")

@@ -6,6 +6,7 @@ TREC and BEIR write them. `from_clicks` and `from_columns` make judgements from 
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import os
@@ -24,6 +25,12 @@ from nearfar.typing import Ints, Vector
 Unknown = Literal["raise", "ignore"]
 
 _BEIR_HEADER = "query-id"
+_GRADES = frozenset(
+    ["grade", "score", "relevance", "relevant", "rel", "label", "rating", "judgement", "judgment"]
+)
+"""Names of the last column of a header."""
+_SEPARATORS = (2, 3)
+"""How many separators a line has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,8 +150,8 @@ def read_qrels(
     r"""Read judgements, one a line.
 
     Lines of TREC have four columns (query, a number that is not used, document, grade). Lines of
-    BEIR have three, separated by tabs (query, document, grade), after a header. Grades below 0 are
-    read as 0, as trec_eval does. The file may be compressed (`.gz`).
+    BEIR have three (query, document, grade), after a header. Tabs, commas or blanks separate them.
+    Grades below 0 are read as 0, as trec_eval does. The file may be compressed (`.gz`).
 
     Parameters
     ----------
@@ -331,8 +338,8 @@ def _lines(path: str | os.PathLike[str]) -> Iterator[tuple[str, str]]:
 def _judgements(path: str | os.PathLike[str]) -> Iterator[tuple[str, str, str, str]]:
     """Yield the query, the document and the grade of each line, with where it is."""
     for position, (where, line) in enumerate(_lines(path)):
-        fields = line.rstrip("\r\n").split("\t") if line.count("\t") == 2 else line.split()
-        if position == 0 and fields[0] == _BEIR_HEADER:
+        fields = _fields(line)
+        if position == 0 and (fields[0] == _BEIR_HEADER or fields[-1].lower() in _GRADES):
             continue
         if len(fields) == 4:
             query, _, document, grade = fields
@@ -341,9 +348,21 @@ def _judgements(path: str | os.PathLike[str]) -> Iterator[tuple[str, str, str, s
         else:
             raise ValueError(
                 f"{where} has {len(fields)} columns; a judgement has four (query, 0, document, "
-                "grade) or three (query, document, grade)."
+                "grade) or three (query, document, grade), separated by tabs, commas or blanks."
             )
         yield where, query.strip(), document.strip(), grade
+
+
+def _fields(line: str) -> list[str]:
+    """Return the columns of a line: separated by tabs, commas or blanks."""
+    line = line.rstrip("\r\n")
+    if line.count("\t") in _SEPARATORS:
+        return [field.strip() for field in line.split("\t")]
+    found = [field.strip() for field in next(csv.reader([line]))]
+    # Ids may have commas, where blanks separate.
+    if len(found) - 1 in _SEPARATORS and " " not in found[-1]:
+        return found
+    return line.split()
 
 
 def _number(text: str, where: str) -> float:

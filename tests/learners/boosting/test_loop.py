@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearfar.learners.boosting.all_triplets_operator import AllTripletsOperator
-from nearfar.learners.boosting.loop import _newton_weights, boost_in_blocks
+from nearfar.learners.boosting.loop import _RIDGE, _newton_weights, boost_in_blocks
 from nearfar.learners.boosting.metricboost import RealResponse
 from problems import labelled
 
@@ -36,6 +36,11 @@ def test_weights_are_optimal(seed, n, rank, negative):
 
 def test_the_weight_of_one_direction_is_newtons_step():
     assert _newton_weights(np.array([3.0]), np.array([[2.0]])) == pytest.approx([1.5])
+
+
+def test_directions_without_curvature_get_finite_weights():
+    w = _newton_weights(np.array([1.0, 1.0]), np.diag([4.0, 0.0]))
+    np.testing.assert_allclose(w, [0.25, 1 / (4.0 * _RIDGE)], rtol=1e-6)
 
 
 def rule(tol=0.0):

@@ -24,3 +24,15 @@ def test_curvature_is_the_derivative_of_the_projection(seed, n, shift):
         assert H[0, 1] == pytest.approx((G[0] * rise).sum() / (2 * h), rel=1e-3, abs=1e-4)
     np.testing.assert_allclose(H, H.T, atol=1e-10)
     assert np.linalg.eigvalsh(H).min() > -1e-9
+
+
+@pytest.mark.parametrize("size", [1e-8, 1.0, 1e8])
+def test_rounding_makes_no_positive_part(size):
+    B = np.random.default_rng(0).standard_normal((30, 12))
+    Q = -size * B @ B.T
+    split = PsdSplit.of(Q)
+    assert split.values.max() > 0
+    assert split.is_negative
+    assert not PsdSplit.of(Q + 1e-9 * size * np.eye(30)).is_negative
+    assert not PsdSplit.of(-Q).is_negative
+    assert PsdSplit.of(0 * Q).is_negative
