@@ -41,7 +41,8 @@ def test_shown_numbers_have_the_parameters_of_today():
     for line in results.read():
         if line["parameters"] in today.get((line["cell"], line["variant"]), []):
             parameters = str(sorted(line["parameters"].items()))
-            preparation = (line["table"], line["split_rule"], str(line["k"]), line["code"])
+            names = ("table", "split_rule", "k", "vote", "measure", "code")
+            preparation = (str(line.get(name)) for name in names)
             key = (line["cell"], line["variant"], parameters, *preparation)
             runs.setdefault(key, {})[line["run"]] = line["value"]
     valid = {f"{np.mean(list(values.values())):.1f}" for values in runs.values()}

@@ -75,14 +75,12 @@ def test_other_code_makes_a_result_stale(folder, monkeypatch):
 
 def test_docstrings_do_not_change_the_digest_of_code(monkeypatch):
     def digest(code: str) -> str:
-        results.code_digest.cache_clear()
         monkeypatch.setattr(results, "code_of", lambda method, chooses: code)
         return results.code_digest("any")
 
     plain = digest("def f():\n    return 1\n")
     assert digest('def f():\n    """Say."""\n    return 1  # one\n') == plain
     assert digest("def f():\n    return 2\n") != plain
-    results.code_digest.cache_clear()
 
 
 @pytest.mark.parametrize(
