@@ -98,7 +98,27 @@ def retrieval(run: int) -> Panels:
 
 
 CURVES = (
-    Curve("boostmetric/F1", figure_1, 3, ("BoostMetric", "LMNN")),
-    Curve("boostmetric/F2", figure_2, 10, ("BoostMetric", "LMNN")),
-    Curve("boostmetric/retrieval", retrieval, 10, ("BoostMetric", "LMNN")),
+    Curve(
+        "boostmetric/F1",
+        figure_1,
+        3,
+        ("BoostMetric", "LMNN"),
+        "The paper has BoostMetric ahead from some hundred columns on. Here LMNN is the faster one "
+        "everywhere.",
+    ),
+    Curve(
+        "boostmetric/F2",
+        figure_2,
+        10,
+        ("BoostMetric", "LMNN"),
+        "As the paper says, BoostMetric is ahead of LMNN and Euclidean distance with both "
+        "codebooks, and more triplets lower the error, here up to 2,000.",
+    ),
+    Curve(
+        "boostmetric/retrieval",
+        retrieval,
+        10,
+        ("BoostMetric", "LMNN"),
+        "As the paper says, BoostMetric has the highest precision throughout.",
+    ),
 )

@@ -34,13 +34,15 @@ Panels = dict[str, dict[str, Any]]
 class Curve:
     """A figure: its name such as "msnca/F1", what a run of it computes, and the number of runs.
 
-    `learners` are those whose changes make stored runs stale.
+    `learners` are those whose changes make stored runs stale. `seen` says whether the drawn figure
+    shows what the paper says of its own.
     """
 
     name: str
     panels: Callable[[int], Panels]
     runs: int = 1
     learners: tuple[str, ...] = ()
+    seen: str = ""
 
     @property
     def code(self) -> str:

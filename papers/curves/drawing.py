@@ -13,7 +13,7 @@ import numpy as np
 
 from nearfar.plots.canvas import METHOD_PALETTE, integer_ticks, line_style
 from papers.cells import documents
-from papers.curves.curve import Panels, stored
+from papers.curves.curve import Panels, all_curves, stored
 
 FOLDER = Path(__file__).parent.parent / "figures"
 SETTINGS: Any = {
@@ -77,10 +77,11 @@ def svg(name: str, runs: list[Panels]) -> str:
 
 
 def caption(name: str) -> str:
-    """Return what the paper's figure shows, and what differs here."""
+    """Return what the paper's figure shows, what differs here, and what was seen."""
     paper, _, number = name.partition("/")
     found = {figure["id"]: figure for figure in documents()[paper]["figure"]}[number]
-    return f"{found['shows'].strip()} {found['reason']}"
+    seen = next(curve.seen for curve in all_curves() if curve.name == name)
+    return " ".join(each for each in (found["shows"].strip(), found["reason"], seen) if each)
 
 
 def _lines(ax: Any, panels: list[dict[str, Any]], own: str) -> None:

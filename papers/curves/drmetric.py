@@ -34,9 +34,9 @@ def figure_1(run: int) -> Panels:
         ).fit(X, y)
         weights[name] = learner.triplet_weights_
     moving = int(np.abs(np.diff(weights["without"], axis=0)).sum(axis=0).argmax())
+    names = {"without": "without regularisation", "with": "DRMetric"}
     lines = {
-        f"{name} regularisation": line(range(1, len(w) + 1), w[:, moving], 8)
-        for name, w in weights.items()
+        names[name]: line(range(1, len(w) + 1), w[:, moving], 8) for name, w in weights.items()
     }
     return {"heart disease": {"xlabel": "iteration", "ylabel": "weight", "lines": lines}}
 
@@ -90,8 +90,35 @@ def _neighbors(table: Table, split: Folds, run: int, ranks: tuple[int, ...]) -> 
 
 
 CURVES = (
-    Curve("drmetric/F1", figure_1, 1, ("DRMetric",)),
-    Curve("drmetric/F2", figure_2, 5, ("DRMetric",)),
-    Curve("drmetric/F3", figure_3, 5, ("DRMetric",)),
-    Curve("drmetric/F4", figure_4, 10, ("DRMetric",)),
+    Curve(
+        "drmetric/F1",
+        figure_1,
+        1,
+        ("DRMetric",),
+        "As the paper says: without regularisation the weight oscillates, with it it does not.",
+    ),
+    Curve(
+        "drmetric/F2",
+        figure_2,
+        5,
+        ("DRMetric",),
+        "The paper has DRMetric ahead of all. Here that holds for the default on heart disease, up "
+        "to k = 3, and not for the method as printed.",
+    ),
+    Curve(
+        "drmetric/F3",
+        figure_3,
+        5,
+        ("DRMetric",),
+        "As the paper says, most of the rise comes within as many iterations as there are columns "
+        "(heart disease); on blood transfusion nothing rises before.",
+    ),
+    Curve(
+        "drmetric/F4",
+        figure_4,
+        10,
+        ("DRMetric",),
+        "The paper has DRMetric ahead up to k = 25. Here the method as printed is behind all, and "
+        "the default is level with the middle.",
+    ),
 )

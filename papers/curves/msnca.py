@@ -154,8 +154,8 @@ def figure_6(run: int) -> Panels:
     numbers = (1, 2, 3, 4, 6, 8)
     lines = {}
     for label, settings in (
-        ("as printed", {**PRINTED, **GATE, "max_iter": 100}),
-        ("default", {"scale": "unit"}),
+        ("msNCA, as printed", {**PRINTED, **GATE, "max_iter": 100}),
+        ("msNCA, default", {"scale": "unit"}),
     ):
         found = [
             MixtureNCA(n_metrics=n, random_state=run, **settings).fit(X[train], y[train])
@@ -212,12 +212,59 @@ def figure_8(run: int) -> Panels:
 
 
 CURVES = (
-    Curve("msnca/F1", figure_1, 1, ("MixtureNCA",)),
-    Curve("msnca/F2", figure_2, 1, ("MixtureNCA",)),
-    Curve("msnca/F3", figure_3, 1, ("MixtureNCA",)),
-    Curve("msnca/F4", figure_4, 1, ("MixtureNCA",)),
-    Curve("msnca/F5", figure_5, 5, ("MixtureNCA",)),
-    Curve("msnca/F6", figure_6, 5, ("MixtureNCA",)),
-    Curve("msnca/F7", figure_7, 1, ("MixtureNCA",)),
+    Curve(
+        "msnca/F1",
+        figure_1,
+        5,
+        ("MixtureNCA",),
+        "The paper has falling objectives, msNCA's far below NCA's. Here that holds on wine. On "
+        "vehicle steps of 0.02 on the sum over the rows are too long: the objective rises.",
+    ),
+    Curve(
+        "msnca/F2",
+        figure_2,
+        1,
+        ("MixtureNCA",),
+        "As the paper says, the second metric separates rows that PCA and the first mix.",
+    ),
+    Curve(
+        "msnca/F3",
+        figure_3,
+        1,
+        ("MixtureNCA",),
+        "The paper says that the penalty makes eigenvalues sparse. As printed it does not, since "
+        "the likelihood does not see the scale; in the default form it does.",
+    ),
+    Curve(
+        "msnca/F4",
+        figure_4,
+        1,
+        ("MixtureNCA",),
+        "The two metrics separate different digits. NCA separates as many in one picture.",
+    ),
+    Curve(
+        "msnca/F5",
+        figure_5,
+        5,
+        ("MixtureNCA",),
+        "As the paper says, msNCA and NCA are ahead of PCA, most at two dimensions; the two are "
+        "level within the spread.",
+    ),
+    Curve(
+        "msnca/F6",
+        figure_6,
+        5,
+        ("MixtureNCA",),
+        "The paper chooses four metrics. Here accuracy as printed rises up to eight, and the "
+        "default does not depend on the number.",
+    ),
+    Curve(
+        "msnca/F7",
+        figure_7,
+        1,
+        ("MixtureNCA",),
+        "Pictures that NCA classifies wrongly and msNCA correctly exist; the neighbourhoods are "
+        "little cleaner.",
+    ),
     Curve("msnca/F8", figure_8, 1, ("MixtureNCA",)),
 )
