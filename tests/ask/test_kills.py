@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import random
@@ -34,7 +35,7 @@ def answer_until_killed(link, confirmed):
                 confirmed[asked] = document["answer"]
             again = request(f"{link}/answer", {**document, "answer": "unsure"})
             assert again == {"stored": True, "new": False}
-    except (urllib.error.URLError, OSError, ValueError):
+    except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError):
         return
 
 

@@ -121,7 +121,10 @@ def test_a_refusal_says_how_many_are_needed():
     with pytest.raises(TargetNotCertifiedError) as refusal:
         choose_threshold(evidence_of(*population(12, 4, rng)), target)
     error = refusal.value
-    assert f"about {error.classes_needed} classes ({error.pairs_needed} dissimilar" in str(error)
+    needed = (
+        f"about {error.classes_needed} classes to calibrate on ({error.pairs_needed} dissimilar"
+    )
+    assert needed in str(error)
     assert str(error).startswith(
         "fmr<=0.003 cannot be certified at 95 % confidence with 12 classes"
     )

@@ -214,8 +214,8 @@ class PSDBoostProblem(TraceOneProblem):
         enough : float
             Gap to end at.
         """
-        gap = self.gap if np.isfinite(self.gap) else abs(self.upper)
-        price = _ENTROPY_SHARE * max(enough, gap)
+        known = self.gap if np.isfinite(self.gap) else abs(self.upper)
+        price = _ENTROPY_SHARE * max(enough, known if np.isfinite(known) else 0.0)
         soft = SoftMargin(self.shares, self.caps, max(self.most_entropy, _ROUNDING) / price)
         first = w / w.sum() if w.any() else np.full(len(w), 1.0 / len(w))
         best = best_terms(soft, V, first, self.offset)[1]

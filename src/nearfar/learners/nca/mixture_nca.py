@@ -127,7 +127,7 @@ class MixtureNCA(NeighborhoodLearner):
     >>> from sklearn.datasets import load_wine
     >>> from nearfar import MixtureNCA
     >>> X, y = load_wine(return_X_y=True)
-    >>> learner = MixtureNCA(n_metrics=2, random_state=0).fit(X, y)
+    >>> learner = MixtureNCA(n_metrics=2, gate_sparsity=0.001, random_state=0).fit(X, y)
     >>> learner.metric_.gate(X).shape
     (178, 2)
     """
