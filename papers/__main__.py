@@ -49,7 +49,8 @@ def frontier(arguments: argparse.Namespace) -> int:
     """Do the missing fits of the frontier."""
     sets = [rows for rows in fits.SETS if fnmatchcase(rows.name, arguments.set)]
     methods = [name for name in fits.METHODS if fnmatchcase(name, arguments.method)]
-    for line in fits.run(sets, methods, arguments.python, arguments.limit, arguments.splits):
+    programs = fits.Interpreters(arguments.python, arguments.torch)
+    for line in fits.run(sets, methods, programs, arguments.limit, arguments.splits):
         _show(line)
     return 0
 
@@ -104,6 +105,7 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--set", default="*", help="a pattern of names of sets")
     command.add_argument("--method", default="*", help="a pattern such as 'nearfar *'")
     command.add_argument("--python", default=os.environ.get("NEARFAR_METRIC_LEARN"))
+    command.add_argument("--torch", default=os.environ.get("NEARFAR_TORCH"))
     command.add_argument("--limit", type=float, default=120.0, help="CPU seconds of a process")
     command.add_argument("--splits", type=int, default=fits.SPLITS)
     command.set_defaults(work=frontier)
