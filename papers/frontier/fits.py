@@ -44,7 +44,7 @@ class Rows:
     """A set of the frontier: its name, the most rows, and the number of principal components."""
 
     name: str
-    most: int = 2000
+    most: int = 1000
     components: int | None = None
 
     def load(self) -> tuple[Array, Array]:
