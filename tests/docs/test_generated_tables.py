@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import runpy
 
 import pytest
@@ -10,22 +9,17 @@ import pytest
 from docs.pages import ROOT
 from nearfar.learners.selection.auto import known_learners
 
-BLOCK = re.compile(
-    r"<!-- benchmarks/(?P<name>\w+)\.py: begin -->\n(?P<text>.*?)\n"
-    r"<!-- benchmarks/(?P=name)\.py: end -->",
-    re.DOTALL,
-)
+PAGES = runpy.run_path(str(ROOT / "benchmarks/fill_pages.py"))
 BLOCKS = [
     pytest.param(found["name"], found["text"], id=f"{page.stem}-{found['name']}")
     for page in sorted((ROOT / "docs").rglob("*.md"))
-    for found in BLOCK.finditer(page.read_text())
+    for found in PAGES["BLOCK"].finditer(page.read_text())
 ]
 
 
 @pytest.mark.parametrize(("name", "text"), BLOCKS)
 def test_tables_are_those_of_the_stored_results(name, text):
-    benchmark = runpy.run_path(str(ROOT / f"benchmarks/{name}.py"))
-    assert text == benchmark["table"](benchmark["stored"]())
+    assert text == PAGES["made"](name), "run `python benchmarks/fill_pages.py`"
 
 
 @pytest.mark.parametrize("name", ["default_times", "untuned"])
