@@ -69,6 +69,7 @@ def test_an_interrupted_comparison_goes_on(path, at, budget):
             np.testing.assert_array_equal(found[name].losses[measure], losses)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "at", [3, pytest.param(8, marks=pytest.mark.slow), pytest.param(12, marks=pytest.mark.slow), 20]
 )

@@ -114,6 +114,7 @@ class TestCommand:
         command = "nearfar report &#39;my table.npz&#39; --method dr --out a.html --budget 600s"
         assert f"<code>{command} --folds 2</code>" in text
 
+    @pytest.mark.slow
     def test_of_an_existing_metric(self, run, tmp_path):
         Metric(np.diag([1.0, 2, 3, 4])).save("mine.safetensors")
         X, y = load_iris(return_X_y=True)
@@ -142,6 +143,7 @@ class TestCommand:
         run("wine.csv", *options)
         assert "story 17" in (tmp_path / "wine.html").read_text()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", ["triplets", "pairs"])
     def test_judgements(self, run, tmp_path, kind):
         write_judgements(kind)
