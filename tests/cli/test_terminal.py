@@ -68,6 +68,7 @@ def test_an_interrupted_fit_leaves_the_old_metric(folder, how, code):
     assert not [name for name in os.listdir(folder) if name.startswith(".")]
 
 
+@pytest.mark.slow
 def test_progress_on_a_terminal(folder):
     main, other = pty.openpty()
     process = subprocess.Popen(

@@ -55,6 +55,7 @@ def n_kept(path):
         return len(list(file.keys())) // 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [None, 20.0, 6.0])
 @pytest.mark.parametrize("at", [0, 5, 17])
 def test_an_interrupted_comparison_goes_on(path, at, budget):

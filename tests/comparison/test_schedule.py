@@ -207,6 +207,7 @@ def test_a_learner_that_plans_its_time_has_a_fair_share_for_each_fold(clocked):
     assert seconds.max() < 2 * seconds.min()
 
 
+@pytest.mark.slow
 def test_a_learner_that_plans_its_time_has_what_others_do_not_need(clocked):
     learners = {"it": Planner(clock=clocked.clock), "quick": clocked.learner(0.1)}
     learners |= {str(i): clocked.learner(0.01) for i in range(6)}

@@ -43,6 +43,7 @@ class TestCommand:
 
         return call
 
+    @pytest.mark.slow
     def test_auto(self, run, tmp_path):
         result = run("iris", "--budget", "600s", "--folds", 2)
         assert "written to iris.html" in result.stdout
@@ -105,6 +106,7 @@ class TestCommand:
             assert "There was no time to try a method; increase --budget." in result.stderr
         assert not isinstance(result.exception, KeyError)
 
+    @pytest.mark.slow
     def test_why_and_by_which_command(self, run, tmp_path):
         X, y = load_iris(return_X_y=True)
         np.savez("my table.npz", X=X[::3], y=y[::3])
@@ -133,6 +135,7 @@ class TestCommand:
         run("digits.npz", *options, "--out", "images.html")
         assert "data:image/png;base64" in (tmp_path / "images.html").read_text()
 
+    @pytest.mark.slow
     def test_texts(self, run, tmp_path):
         X, y = load_wine(return_X_y=True)
         table = pl.DataFrame(X).with_columns(
