@@ -229,8 +229,8 @@ def svg() -> str:
             mine = [k for k, m in enumerate(found.methods) if m.partition(" ")[0] == library]
             mine = [k for k in mine if found.median_seconds[k] > 0]
             x, y = found.median_seconds[mine], found.mean_errors[mine]
-            style = {"color": METHOD_PALETTE[number], "marker": "osD^P"[number]}
-            ax.scatter(x, y, s=30, label=library, **style)
+            color, marker = METHOD_PALETTE[number], "osD^P"[number]
+            ax.scatter(x, y, s=30, label=library, color=color, marker=marker)
             for k, a, b in zip(mine, x, y, strict=True):
                 name = found.methods[k].partition(" ")[2] or found.methods[k]
                 anchors[name + " " * number] = np.array([a, b])
