@@ -159,7 +159,8 @@ def _paper(paper: str, found: dict[Key, Outcome]) -> Iterator[str]:
         yield from _grid(table["id"], table["measure"], cells, found)
     yield from _by_reading([each for each in found.values() if each.cell.paper == paper])
     yield from _unknown([each for each in found.values() if each.cell.paper == paper])
-    yield from _orders([each for each in orders(found) if each.own.cell.paper == paper])
+    mine = {key: each for key, each in found.items() if each.cell.paper == paper}
+    yield from _orders(list(orders(mine)))
 
 
 def _grid(table: str, measure: str, cells: list[Cell], found: dict[Key, Outcome]) -> Iterator[str]:

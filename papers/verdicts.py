@@ -150,13 +150,22 @@ def compared(outcome: Outcome, level: float = LEVEL) -> str:
     printed error: more runs would tell more. The spread of the printed runs cannot be lessened.
     """
     difference, low, high = interval(outcome, level)
-    value = outcome.cell.value
-    tenth = (value if outcome.cell.better == "lower" else 100 - value) / 10
     if low <= 0 <= high:
-        return "reproduced" if own_width(outcome) <= max(1.0, tenth) else "undecided"
-    if abs(difference) <= tenth:
+        return "reproduced" if own_width(outcome) <= limit(outcome) else "undecided"
+    if abs(difference) <= _tenth(outcome):
         return "reproduced"
     return "better" if difference > 0 else "worse"
+
+
+def limit(outcome: Outcome) -> float:
+    """Return how wide half of the interval of our mean may be, for a verdict."""
+    return max(1.0, _tenth(outcome))
+
+
+def _tenth(outcome: Outcome) -> float:
+    """Return a tenth of the printed error."""
+    value = outcome.cell.value
+    return (value if outcome.cell.better == "lower" else 100 - value) / 10
 
 
 def own_width(outcome: Outcome) -> float:

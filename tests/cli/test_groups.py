@@ -37,6 +37,7 @@ def errors(found):
     return {method["name"]: method["error"] for method in found["methods"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "source",
     [
@@ -79,6 +80,7 @@ def test_the_group_is_not_a_feature(run, folder):
     assert names == tuple(f"x{i}" for i in range(6))
 
 
+@pytest.mark.slow
 @pytest.mark.smoke
 def test_learn_compares_by_groups(document):
     found = document("learn", *GROUPED, *AUTO, code=None)

@@ -79,6 +79,7 @@ class TestAuto:
         (folder / "NEW.csv").write_bytes((folder / "iris.csv").read_bytes())
         run(*last.split()[2:])
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", ["LDA", "AutoMetric", "inverse covariance", *BASELINES])
     @pytest.mark.parametrize("goal", ["classification", "ranking"])
     def test_what_is_recommended_is_written(self, run, folder, iris, monkeypatch, name, goal):

@@ -155,3 +155,19 @@ def test_a_checkpoint_is_of_the_same_groups(tmp_path):
     for others in (None, 2 * GROUPS + np.arange(480) % 2):
         with pytest.raises(ValueError, match="another comparison"):
             compare(X, Y, [], cv=folds, groups=others, checkpoint=path)
+
+
+def test_rows_that_similar_pairs_join_are_held_out_together():
+    people = np.repeat(np.arange(40), 3)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 5))[people] + 0.5 * rng.normal(size=(120, 5))
+    between = rng.integers(120, size=(700, 2))
+    between = between[people[between[:, 0]] != people[between[:, 1]]][:400]
+    within = np.concatenate(
+        [3 * np.arange(40)[:, None] + [0, 1], 3 * np.arange(40)[:, None] + [1, 2]]
+    )
+    index = np.concatenate([within, between])
+    pairs = Pairs(index, np.arange(len(index)) < len(within))
+    found = compare(X, pairs, ["RCA"])
+    assert found.n_groups == 40
+    assert "Rows that similar pairs join are one class." in str(found)

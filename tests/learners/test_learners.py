@@ -24,9 +24,11 @@ from threadpoolctl import threadpool_info
 import nearfar
 from nearfar import (
     ITML,
+    LMNN,
     LSML,
     MMC,
     NCA,
+    RCA,
     AutoMetric,
     BoostMetric,
     Chunklets,
@@ -68,6 +70,7 @@ ALL_LEARNERS = [
     for member in public_names()
     if isinstance(member, type) and issubclass(member, MetricLearner)
 ]
+ONE_OF_EACH_FAMILY = [BoostMetric, MaxMarginMetric, NCA, LMNN, RCA, AutoMetric]
 LEARNERS = [cls for cls in ALL_LEARNERS if "labels" in cls.supervision]
 QUICK = {
     AutoMetric: {"candidates": ["DRMetric"]},
@@ -129,13 +132,21 @@ def weakest(learner):
 
 @pytest.mark.filterwarnings("ignore:Nothing was learned")
 @parametrize_with_checks(
-    [
-        *map(quick, ALL_LEARNERS),
-        quick(NCA, batch_size=20),
-        MetricNeighborsClassifier(quick(BoostMetric)),
-    ]
+    [*map(quick, ONE_OF_EACH_FAMILY), MetricNeighborsClassifier(quick(BoostMetric))]
 )
 def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Nothing was learned")
+@parametrize_with_checks(
+    [
+        *(quick(cls) for cls in ALL_LEARNERS if cls not in ONE_OF_EACH_FAMILY),
+        quick(NCA, batch_size=20),
+    ]
+)
+def test_scikit_learn_conventions_of_the_others(estimator, check):
     check(estimator)
 
 
@@ -180,6 +191,7 @@ def test_clone_and_pickle(learner):
     np.testing.assert_array_equal(again.fit(X, weakest(learner)).transform(X), learner.transform(X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cls", "kind"), [(cls, kind) for cls, kind in SCORED_KINDS if kind != "names"], ids=names_of
 )
@@ -234,6 +246,7 @@ def test_a_grid_over_constraints_compares_like_with_like(cls):
     np.testing.assert_allclose(found, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.smoke
 @each(SUPERVISED)
 def test_neighbors_in_a_pipeline(cls):
@@ -272,6 +285,7 @@ def test_the_same_seed_gives_the_same_result(cls):
     assert (first != other) == (cls in RANDOM)
 
 
+@pytest.mark.slow
 @each(with_parameter("n_jobs"))
 def test_the_number_of_threads_changes_nothing(cls, monkeypatch):
     learner = quick(cls)
@@ -464,6 +478,7 @@ def test_a_failed_refit_leaves_the_learner_as_it_was(cls):
     np.testing.assert_array_equal(learner.transform(X), before)
 
 
+@pytest.mark.slow
 def test_extreme_units(learner):
     learner.set_params(scale="standard")
     first = pdist(learner.fit(X, Y).transform(X))

@@ -102,6 +102,7 @@ def assert_same_optimum(learner, X, y):
 
 
 class TestEveryLearner:
+    @pytest.mark.slow
     def test_ends_at_the_optimum_of_an_uninterrupted_fit(self, learner, tmp_path):
         interrupted(learner, X, Y)
         loaded = from_file(learner, tmp_path / "metric")

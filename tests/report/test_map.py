@@ -159,6 +159,7 @@ class TestSection:
         fewest = min(errors[name] for name in shown)
         assert all(errors[name] <= fewest for name in set(errors) - shown)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", ["triplets", "pairs"])
     def test_judged_objects_have_names(self, kind):
         study = replace(judgements_study(kind), ids=[f"wine-{i}" for i in range(len(X))])

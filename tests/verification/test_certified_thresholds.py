@@ -62,6 +62,7 @@ def test_more_confidence_costs_more(target):
     assert strict.interval[1] - strict.interval[0] > loose.interval[1] - loose.interval[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "target",
     [
