@@ -1,7 +1,8 @@
 """Write the tables of the documentation again, from stored results.
 
 A table stands between ``<!-- benchmarks/NAME.py: begin -->`` and ``end``, and is what `table` of
-that benchmark makes of its `stored` results. ``--toy`` only says which pages would change.
+that benchmark makes of its `stored` results. Scripts in ``.ci`` may have tables, too. ``--toy``
+only says which pages would change.
 """
 
 from __future__ import annotations
@@ -13,22 +14,22 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(
-    r"(?P<begin><!-- benchmarks/(?P<name>\w+)\.py: begin -->\n)(?P<text>.*?)"
-    r"(?P<end>\n<!-- benchmarks/(?P=name)\.py: end -->)",
+    r"(?P<begin><!-- (?P<script>(?:benchmarks|\.ci)/\w+\.py): begin -->\n)(?P<text>.*?)"
+    r"(?P<end>\n<!-- (?P=script): end -->)",
     re.DOTALL,
 )
 
 
-def made(name: str) -> str:
-    """Return the table that a benchmark makes of its stored results."""
-    benchmark = runpy.run_path(str(ROOT / f"benchmarks/{name}.py"))
-    text: str = benchmark["table"](benchmark["stored"]())
+def made(script: str) -> str:
+    """Return the table that a script makes of its stored results."""
+    names = runpy.run_path(str(ROOT / script))
+    text: str = names["table"](names["stored"]())
     return text
 
 
 def filled(page: str) -> str:
     """Return a page with the tables of today's results."""
-    return BLOCK.sub(lambda found: found["begin"] + made(found["name"]) + found["end"], page)
+    return BLOCK.sub(lambda found: found["begin"] + made(found["script"]) + found["end"], page)
 
 
 def main() -> None:
