@@ -223,7 +223,7 @@ def svg() -> str:
     with mpl.rc_context(settings):
         figure = Figure(figsize=(9, 6), facecolor="white")
         ax = figure.add_subplot()
-        figure.subplots_adjust(left=0.07, right=0.98, top=0.94, bottom=0.09)
+        figure.subplots_adjust(left=0.07, right=0.98, top=0.94, bottom=0.14)
         anchors: dict[str, Array] = {}
         for number, library in enumerate(LIBRARIES):
             mine = [k for k, m in enumerate(found.methods) if m.partition(" ")[0] == library]
@@ -237,7 +237,7 @@ def svg() -> str:
         ax.set_xscale("log")
         ax.set(xlabel="median CPU seconds of a fit", ylabel="mean 3-NN error, %")
         ax.set_title(f"Default parameters, {len(found.sets)} sets")
-        ax.legend(loc="upper right")
+        figure.legend(loc="lower center", ncols=len(LIBRARIES), frameon=False)
         place_labels(ax, anchors, points=np.array(list(anchors.values())))
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata={"Date": None})
