@@ -181,3 +181,18 @@ def test_sentences():
         "Triplets mined approximately for all 2,000 rows: 98.7 % of the nearest targets and "
         "90.0 % of the nearest impostors were found, measured on 256 rows."
     )
+
+
+def test_without_targets_none_are_missed(clustered):
+    X, _ = clustered
+    found = approximate_neighbors(X, np.arange(N), 2, 2, np.random.RandomState(0))
+    assert found.target_recall == 1.0
+    assert (found.targets == -1).all()
+    assert (found.impostors >= 0).all()
+
+
+def test_more_anchors_than_rows_are_all_rows(clustered):
+    X, y = clustered
+    index, report = mined(NearestTriplets(2, 2, search="anchors", anchors=2 * N), X, y)
+    assert report == Mining("anchors", N, N)
+    np.testing.assert_array_equal(index, NearestTriplets(2, 2)(X, y).index)

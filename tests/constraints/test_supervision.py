@@ -19,6 +19,7 @@ from nearfar import (
     Triplets,
 )
 from nearfar.constraints import Supervision, kind_of
+from nearfar.constraints.folds import fold_of_groups, fold_of_rows
 from problems import labelled
 
 X, Y, _ = labelled()
@@ -361,3 +362,25 @@ def test_a_parameter_is_checked_by_the_last_rule_of_its_class():
     with pytest.raises(ValueError, match="prior must be") as error:
         ITML(prior="random").fit(np.eye(4), [0, 0, 1, 1])
     assert "None" not in str(error.value)
+
+
+def test_what_other_kinds_cannot_say():
+    triplets = Supervision.of(Triplets([[0, 1, 2]]), len(X))
+    with pytest.raises(ValueError, match="Triplets do not put rows into classes"):
+        _ = triplets.codes
+    with pytest.raises(ValueError, match="MLKR learns from numbers; got Triplets"):
+        triplets.numbers("MLKR")
+    with pytest.raises(ValueError, match="NCA learns from class labels; got Triplets"):
+        triplets.labels("NCA")
+    with pytest.raises(ValueError, match="All triplets have weight 0"):
+        Supervision.of(Triplets([[0, 1, 2]], [0.0]), len(X)).usable()
+
+
+def test_one_group_is_not_held_out():
+    found = fold_of_groups(np.zeros(6, dtype=int), None, 3, np.random.RandomState(0))
+    assert (found == -1).all()
+
+
+def test_folds_of_rows_are_of_equal_size():
+    found = fold_of_rows(10, None, 3, np.random.RandomState(0))
+    assert sorted(np.bincount(found)) == [3, 3, 4]
