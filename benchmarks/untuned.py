@@ -3,9 +3,9 @@
 Each table is taken as it is, and after standardising and PCA to at most 100 components. On random
 70/30 splits: 3-NN error of doing nothing (Euclidean distance as it is and standardised), of every
 learner by default, of scikit-learn's NCA, and with --metric-learn PYTHON (an interpreter that has
-metric-learn) of its LMNN and SCML. A method is significantly worse than doing nothing if the sign test on
-the test rows of all splits says so at 1 %; doing nothing is the better of the two scales on the
-training rows (leave-one-out).
+metric-learn) of its LMNN and SCML. A method is significantly worse than doing nothing if the sign
+test on the test rows of all splits says so at 1 %; doing nothing is the better of the two scales on
+the training rows (leave-one-out).
 
 Raw errors are appended to results/untuned.jsonl as they come, with the commit and the parameters
 that they were made with, and a run goes on where the last one ended. With PYTHONPATH=CHECKOUT/src,
