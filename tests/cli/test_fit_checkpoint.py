@@ -211,14 +211,8 @@ main()
 """
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        signal.SIGINT,
-        pytest.param(signal.SIGTERM, marks=pytest.mark.slow),
-        pytest.param(signal.SIGKILL, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_signals(folder, how):
     endless = ["--method", "nca", "--max-iter", "1000000", "--set", "tol=0", "--no-comparison"]
     command = [sys.executable, "-c", START, *LEARN, *endless]

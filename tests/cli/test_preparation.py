@@ -48,7 +48,8 @@ def test_every_format_gives_the_same_metric(table, run, source):
     assert f"120 rows x {FEATURES} features, 3 classes" in result.stdout
     assert result.stderr == (
         "Note: took age as a number; city as a category (4 levels); is_active as 0 or 1; joined as "
-        "a date; missing values in age, city, joined are filled in; left out customer_id (looks "
+        "a date; missing values in age, joined are filled in; missing values in city are a level "
+        "of their own; left out customer_id (looks "
         "like ids), comment (free text). Change this with --numeric, --categorical, --text, "
         "--drop.\n"
     )
@@ -163,13 +164,30 @@ class TestRules:
         rules = ColumnRules(None, None, ["age"])
         kinds = read_rows("c.csv", label="segment", rules=rules).columns.kinds
         assert [kind.kind for kind in kinds] == ["category", "category", "boolean", "date"]
-        pl.DataFrame({"id": range(12), "x": [1.0] * 12, "y": [0, 1] * 6}).write_csv("ids.csv")
+        pl.DataFrame({"id": range(12), "x": [1.0, 2.0] * 6, "y": [0, 1] * 6}).write_csv("ids.csv")
         assert read_rows("ids.csv", label="y").feature_names == ("x",)
         kept = read_rows("ids.csv", label="y", rules=ColumnRules(None, ["id"]))
         assert kept.feature_names == ("id", "x")
         assert kept.columns is None
         rows = read_rows("ids.csv", label="y", rules=ColumnRules(None, None, ["x"]))
-        assert rows.feature_names == ("x=1",)
+        assert rows.feature_names == ("x=1", "x=2")
+
+    def test_columns_with_one_value_are_left_out(self, folder, capsys):
+        plain = {"x": [1.0, 2.5] * 6, "version": [3] * 12, "Sample No": range(7, 19)}
+        pl.DataFrame(plain | {"y": [0, 1] * 6}).write_csv("x.csv")
+        assert read_rows("x.csv", label="y").feature_names == ("x",)
+        assert capsys.readouterr().err == (
+            "Note: left out column Sample No (looks like ids) and column version (one value). To "
+            "keep, use --numeric 'version,Sample No'.\n"
+        )
+        kept = read_rows("x.csv", label="y", rules=ColumnRules(None, ["version"]))
+        assert kept.feature_names == ("x", "version")
+
+    def test_many_columns_with_one_value(self, folder, capsys):
+        plain = {"x": [1.0, 2.5] * 6} | {f"pixel{n}": [0] * 12 for n in range(9)}
+        pl.DataFrame(plain | {"y": [0, 1] * 6}).write_csv("x.csv")
+        assert read_rows("x.csv", label="y").feature_names == ("x",)
+        assert "To keep, name them with --numeric." in capsys.readouterr().err
 
     def test_missing_values_are_refused_if_asked(self, table, fail):
         line = fail("learn", "c.csv", *FAST, "--impute", "none")

@@ -43,8 +43,9 @@ def test_default_kinds(customers):
     assert columns.missing == ("age", "city", "active", "joined")
     assert str(columns) == (
         "age, income as numbers; city as a category (5 levels); active, member as 0 or 1; "
-        "joined, born as dates; emb as a vector (3 entries); missing values in age, city, active, "
-        "joined are filled in; left out customer_id (looks like ids), comment (free text)"
+        "joined, born as dates; emb as a vector (3 entries); missing values in age, active, "
+        "joined are filled in; missing values in city are a level of their own; "
+        "left out customer_id (looks like ids), comment (free text)"
     )
 
 

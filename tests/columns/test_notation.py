@@ -217,7 +217,8 @@ class TestRecipe:
         columns = Columns.fit(self.TABLE)
         assert columns.conversions == (
             "numbers read from text: depth ('804 cm' is 8.04 m), price ('7,- €' is 7); "
-            "cells that are not numbers count as missing: 5 in price ('on request')"
+            "cells that are not numbers count as missing: 5 in price ('on request'); "
+            "levels in several spellings are one: town ('bonn' is 'Bonn')"
         )
         assert str(columns) == f"{columns.summary}; {columns.conversions}"
         assert "born (month first) as a date" in columns.summary

@@ -170,6 +170,7 @@ class TestBudget:
         monkeypatch.setattr(classifiers.SampledClassifier, "fit", slow)
         return compare(points, labels, [], budget=budget, clock=clock)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "seconds",
         [

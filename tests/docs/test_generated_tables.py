@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import re
 import runpy
+from pathlib import Path
 
 import pytest
 
 from docs.pages import PATHS, ROOT
 from nearfar.learners.selection.auto import known_learners
 
-BLOCK = re.compile(
-    r"<!-- benchmarks/(?P<name>\w+)\.py: begin -->\n(?P<text>.*?)\n"
-    r"<!-- benchmarks/(?P=name)\.py: end -->",
-    re.DOTALL,
-)
+PAGES = runpy.run_path(str(ROOT / "benchmarks/fill_pages.py"))
 BLOCKS = [
-    pytest.param(found["name"], found["text"], id=f"{page.stem}-{found['name']}")
+    pytest.param(found["script"], found["text"], id=f"{page.stem}-{Path(found['script']).stem}")
     for page in sorted((ROOT / "docs").rglob("*.md"))
-    for found in BLOCK.finditer(page.read_text())
+    for found in PAGES["BLOCK"].finditer(page.read_text())
 ]
 
 
-@pytest.mark.parametrize(("name", "text"), BLOCKS)
-def test_tables_are_those_of_the_stored_results(name, text):
-    benchmark = runpy.run_path(str(ROOT / f"benchmarks/{name}.py"))
-    assert text == benchmark["table"](benchmark["stored"]())
+@pytest.mark.parametrize(("script", "text"), BLOCKS)
+def test_tables_are_those_of_the_stored_results(script, text):
+    assert text == PAGES["made"](script), "run `python benchmarks/fill_pages.py`"
 
 
 @pytest.mark.parametrize("name", ["default_times", "untuned"])
@@ -80,8 +76,8 @@ def test_typed_tables_are_found():
 
 
 MARKED = re.compile(
-    r"<!-- (benchmarks/(\w+)\.py: begin|papers: [^>]+?) -->\n.*?"
-    r"<!-- (benchmarks/\w+\.py: end|end of papers) -->",
+    r"<!-- ((?:benchmarks|\.ci)/(\w+)\.py: begin|papers: [^>]+?) -->\n.*?"
+    r"<!-- ((?:benchmarks|\.ci)/\w+\.py: end|end of papers) -->",
     re.DOTALL,
 )
 FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)

@@ -17,6 +17,7 @@ from nearfar.verification import (
     PairEvidence,
     TargetNotCertifiedError,
     choose_threshold,
+    parse_target,
 )
 from nearfar.verification.certified_thresholds import clopper_pearson
 from verification.populations import all_pairs, evidence_of, population
@@ -62,6 +63,7 @@ def test_more_confidence_costs_more(target):
     assert strict.interval[1] - strict.interval[0] > loose.interval[1] - loose.interval[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "target",
     [
@@ -106,6 +108,7 @@ def misses(truth, target, threshold):
     return bool(figure < target.value)
 
 
+@pytest.mark.smoke
 def test_copies_of_rows_show_nothing_more():
     X, y = population(30, 3, np.random.default_rng(0))
     one, two = evidence_of(X, y), evidence_of(np.repeat(X, 3, axis=0), np.repeat(y, 3))
@@ -129,7 +132,22 @@ def test_a_refusal_says_how_many_are_needed():
         "fmr<=0.003 cannot be certified at 95 % confidence with 12 classes"
     )
     assert 12 < error.classes_needed < 2000
+    assert str(error).endswith(f" With these pairs, {error.strongest} can be certified.")
     choose_threshold(evidence_of(*population(3 * error.classes_needed, 4, rng)), target)
+
+
+@pytest.mark.parametrize("measure", ["fmr", "recall", "precision"])
+def test_a_refusal_names_the_strongest_target_that_can_be_certified(measure):
+    evidence = evidence_of(*population(40, 4, np.random.default_rng(0)))
+    strict = Bound(measure, 0.0001 if measure == "fmr" else 0.9999)
+    with pytest.raises(TargetNotCertifiedError) as refusal:
+        choose_threshold(evidence, strict)
+    strongest = parse_target(refusal.value.strongest)
+    choose_threshold(evidence, strongest)
+    stronger = [bound for bound in strict.weaker if bound.error < strongest.error]
+    assert stronger
+    with pytest.raises(TargetNotCertifiedError):
+        choose_threshold(evidence, stronger[-1])
 
 
 def test_the_rule_of_three():
@@ -175,6 +193,7 @@ def test_two_classes_show_nothing():
         choose_threshold(evidence_of(*population(2, 9, np.random.default_rng(0))), EqualErrors())
 
 
+@pytest.mark.smoke
 def test_classes_without_similar_pairs_do_not_count_for_recall():
     X, y = population(20, 4, np.random.default_rng(0))
     alone = np.concatenate([y, 20 + np.arange(60)])

@@ -33,7 +33,7 @@ from nearfar.cli.terminal import note
 from nearfar.columns import Columns
 from nearfar.columns.category import Category
 from nearfar.columns.examples import ColumnExample, column_examples
-from nearfar.columns.guess import IDS, MANY, named_like_id, numbers_like_ids
+from nearfar.columns.guess import CONSTANT, IDS, MANY, named_like_id, numbers_like_ids
 from nearfar.columns.leakage import leaking_columns
 from nearfar.metrics.metric import Metric
 from nearfar.typing import Floats, Ints
@@ -46,6 +46,7 @@ class Imputation(StrEnum):
     none = "none"
 
 
+_MOST_TO_KEEP = 8
 _REMEDY = {
     Imputation.auto: "Correct it, or leave columns out with --drop.",
     Imputation.none: "Correct it, or leave out --impute none to fill in missing values.",
@@ -157,18 +158,24 @@ def _read(path: Path, choice: ColumnChoice, columns: Columns | None = None) -> P
 
 
 def _without_ids(found: Prepared, numeric: tuple[str, ...]) -> Prepared:
-    """Leave out columns of numbers that look like ids."""
+    """Leave out columns of numbers that look like ids, and those with one value."""
     names = found.feature_names
-    ids = [
-        name
-        for place, name in enumerate(names)
-        if name not in numeric and numbers_like_ids(name, found.X[:, place])
-    ]
-    if not ids:
+    reasons = {}
+    for name, column in zip(names, found.X.T, strict=True):
+        if name in numeric:
+            continue
+        if len(column) > 1 and (column == column[0]).all():
+            reasons[name] = CONSTANT
+        elif numbers_like_ids(name, column):
+            reasons[name] = IDS
+    if not reasons:
         return found
-    what = f"left out {columns_named(ids)} ({IDS})"
-    note(f"{what}. To keep, use {option('--numeric', ids)}.")
-    kept = [place for place, name in enumerate(names) if name not in ids]
+    groups = {why: [n for n in reasons if reasons[n] == why] for why in (IDS, CONSTANT)}
+    what = " and ".join(f"{columns_named(g)} ({why})" for why, g in groups.items() if g)
+    few = len(reasons) <= _MOST_TO_KEEP
+    keep = f"use {option('--numeric', list(reasons))}" if few else "name them with --numeric"
+    note(f"left out {what}. To keep, {keep}.")
+    kept = [place for place, name in enumerate(names) if name not in reasons]
     X = np.ascontiguousarray(found.X[:, kept])
     return replace(found, X=X, feature_names=tuple(names[place] for place in kept))
 

@@ -36,19 +36,23 @@ class Category(Kind):
     folded : bool
         Whether capital letters and additional spaces do not count, because some levels were
         written in several ways.
+    respelled : tuple of str
+        A spelling that is not its level's, and the level; empty if there is none.
     """
 
     kind = "category"
-    added = ("folded",)
+    added = ("folded", "respelled")
 
     levels: tuple[str, ...]
     rare: bool
     min_frequency: int = 2
     folded: bool = False
+    respelled: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "levels", tuple(str(level) for level in self.levels))
         object.__setattr__(self, "rare", bool(self.rare))
+        object.__setattr__(self, "respelled", tuple(str(word) for word in self.respelled))
         if not (self.levels or self.rare):
             raise ValueError(f"column {self.name!r} has no levels")
 
@@ -65,7 +69,10 @@ class Category(Kind):
         rare = encoder.infrequent_categories_[0]
         joined = set() if rare is None else set(rare)
         levels = [level for level in encoder.categories_[0] if level not in joined]
-        return cls(name, tuple(levels), bool(joined), least, folded)
+        other = (w for w, _ in words.most_common() if w not in joined and w not in levels)
+        respelled = [(word, spellings[fold(word)]) for word in other]
+        kept = next((pair for pair in respelled if pair[1] in levels), ())
+        return cls(name, tuple(levels), bool(joined), least, folded, kept)
 
     @property
     def feature_names(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,10 +19,12 @@ from nearfar.columns.cells import (
     column_values,
     is_declared_category,
     is_missing,
+    is_text,
 )
 from nearfar.columns.guess import guess
-from nearfar.columns.kinds import KINDS, Category, FreeText, Kind, Number
+from nearfar.columns.kinds import KINDS, Category, FreeText, Kind, Number, SeveralNumbers
 from nearfar.columns.measured import Measured
+from nearfar.columns.notation import survey
 from nearfar.runtime.suggestions import did_you_mean
 from nearfar.typing import Floats
 
@@ -30,13 +32,19 @@ _MOST_NAMES, _MOST_EXAMPLES = 8, 20
 _UNNAMED = "the column without a name"
 _WORDS = {
     "number": ("a number", "numbers"),
+    "numbers": ("several numbers in a cell", "several numbers in a cell"),
     "boolean": ("0 or 1", "0 or 1"),
     "date": ("a date", "dates"),
     "vector": ("a vector", "vectors"),
     "category": ("a category", "categories"),
     "text": ("text", "text"),
 }
-_SIZES = {"category": ("level", "levels"), "vector": ("entry", "entries"), "text": ("axis", "axes")}
+_SIZES = {
+    "category": ("level", "levels"),
+    "numbers": ("feature", "features"),
+    "vector": ("entry", "entries"),
+    "text": ("axis", "axes"),
+}
 
 
 @dataclass(frozen=True)
@@ -47,6 +55,7 @@ class Columns:
     column     features                                           missing values
     ========== =================================================  ================================
     number     itself                                             median, and an indicator
+    numbers    one per number in a cell: 127/86                   medians, and an indicator
     boolean    0 or 1                                             most frequent, and an indicator
     category   one per level; rare levels are one                 a level of their own
     date       year, month, weekday, days since the first date    medians, and an indicator
@@ -55,9 +64,10 @@ class Columns:
     ========== =================================================  ================================
 
     Numbers may be written as people write them: 38%, €1,234.5, 804 cm, 12k, (3.2), <5. Ids, free
-    text that is not asked for and columns without values are left out. There is an indicator only
-    if values were missing when the columns were fitted; later ones are replaced without it. A level
-    that was not seen counts as a rare level; if there is none, all features of the column are 0.
+    text that is not asked for, and columns without values or with only one are left out. There is
+    an indicator only if values were missing when the columns were fitted; later ones are replaced
+    without it. A level that was not seen counts as a rare level; if there is none, all features of
+    the column are 0.
 
     Parameters
     ----------
@@ -131,17 +141,16 @@ class Columns:
         if twice and twice[0][1] > 1:
             what = " or ".join(option for option, names in said.items() if twice[0][0] in names)
             raise ValueError(f"Column {twice[0][0]!r} is either {what}, not both.")
-        forced: dict[str, type[Kind]] = dict.fromkeys(numeric, Number) | dict.fromkeys(
-            text, FreeText
-        )
+        forced: dict[str, Callable[[str, Cells], Kind]] = dict.fromkeys(numeric, _numeric)
+        forced |= dict.fromkeys(text, FreeText.fit)
         declared = [n for n in keys if n not in forced and is_declared_category(frame, keys[n])]
-        forced |= dict.fromkeys([*categorical, *declared], Category)
+        forced |= dict.fromkeys([*categorical, *declared], Category.fit)
         kinds: list[Kind] = []
         left_out = {}
         for name in [name for name in keys if name not in drop]:
             with _naming(name):
                 values = column_values(frame, keys[name])
-                found = forced[name].fit(name, values) if name in forced else guess(name, values)
+                found = forced.get(name, guess)(name, values)
                 if isinstance(found, str):
                     left_out[name] = found
                     continue
@@ -238,9 +247,10 @@ class Columns:
 
     @property
     def conversions(self) -> str:
-        """Which numbers are read from text, with an example each; "" if there are none."""
+        """How text is read as numbers and levels, with an example each; "" if none is."""
         numbers = [kind for kind in self.kinds if isinstance(kind, Number)]
         read = [f"{k.name} ({k.notation})" for k in numbers if k.notation.example]
+        read += [f"{k.name} ({k})" for k in self.kinds if isinstance(k, SeveralNumbers)]
         parts = [f"numbers read from text: {_some(read, _MOST_EXAMPLES)}"] if read else []
         lost = [
             f"{k.notation.n_gaps} in {k.name} ({', '.join(map(repr, k.notation.gaps))})"
@@ -249,6 +259,13 @@ class Columns:
         ]
         if lost:
             parts.append(f"cells that are not numbers count as missing: {_some(lost)}")
+        joined = [
+            f"{k.name} ({k.respelled[0]!r} is {k.respelled[1]!r})"
+            for k in self.kinds
+            if isinstance(k, Category) and k.respelled
+        ]
+        if joined:
+            parts.append(f"levels in several spellings are one: {_some(joined)}")
         return "; ".join(parts)
 
     @property
@@ -258,8 +275,12 @@ class Columns:
         for kind in self.kinds:
             groups.setdefault(kind.kind, []).append(kind)
         parts = [_described(name, kinds) for name, kinds in groups.items()]
-        if self.missing:
-            parts.append(f"missing values in {_some(self.missing)} are filled in")
+        levels = [k.name for k in groups.get(Category.kind, []) if k.name in self.missing]
+        filled = [name for name in self.missing if name not in levels]
+        if filled:
+            parts.append(f"missing values in {_some(filled)} are filled in")
+        if levels:
+            parts.append(f"missing values in {_some(levels)} are a level of their own")
         if self.left_out:
             reasons = [f"{name or _UNNAMED} ({why})" for name, why in self.left_out.items()]
             parts.append(f"left out {_some(reasons)}")
@@ -273,6 +294,14 @@ class Columns:
 
     def __str__(self) -> str:
         return "; ".join(part for part in (self.summary, self.conversions) if part)
+
+
+def _numeric(name: str, values: Cells) -> Kind:
+    """Return a column as numbers because the user says so."""
+    several = SeveralNumbers.found(name, values) if is_text(values) else None
+    if several is None or survey(values).is_number:
+        return Number.fit(name, values)
+    return several
 
 
 def _described(name: str, kinds: Sequence[Kind]) -> str:

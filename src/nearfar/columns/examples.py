@@ -8,7 +8,7 @@ import numpy as np
 
 from nearfar.columns.cells import Cells, column_keys, column_values, is_missing, is_text
 from nearfar.columns.columns import Columns
-from nearfar.columns.kinds import Category, Kind, Number
+from nearfar.columns.kinds import Category, Kind, Number, SeveralNumbers
 from nearfar.columns.measured import Boolean, Date, Measured
 
 _LONGEST = 40
@@ -60,6 +60,8 @@ def _taken_as(kind: Kind) -> str:
         text += ", month first"
     if isinstance(kind, Category):
         text += f", {n_features} level{'' if n_features == 1 else 's'}"
+    elif isinstance(kind, SeveralNumbers):
+        text = f"{len(kind.fill)} numbers in a cell"
     elif not isinstance(kind, Number | Date | Boolean):
         text += f", {n_features} numbers"
     if isinstance(kind, Measured) and kind.indicator:
@@ -70,8 +72,10 @@ def _taken_as(kind: Kind) -> str:
 
 def _example(kind: Kind, values: Cells) -> str:
     """Return a cell and what it becomes; "" if there is none, or if it becomes many numbers."""
-    if not isinstance(kind, Number | Date | Category | Boolean):
+    if not isinstance(kind, Number | SeveralNumbers | Date | Category | Boolean):
         return ""
+    if isinstance(kind, SeveralNumbers):
+        values = np.array([kind.example], dtype=object)
     if isinstance(kind, Number) and kind.notation.example and is_text(values):
         values = np.array([kind.notation.example], dtype=object)
     known = values[~is_missing(values)][:1]
@@ -87,6 +91,8 @@ def _example(kind: Kind, values: Cells) -> str:
         return f"{cell} → " + ", ".join(
             f"{part} {value:.6g}" for part, value in zip(parts, numbers, strict=False)
         )
+    if isinstance(kind, SeveralNumbers):
+        return f"{cell} → " + ", ".join(f"{value:.6g}" for value in numbers[: len(kind.fill)])
     return f"{cell} → {numbers[0]:.6g}"
 
 

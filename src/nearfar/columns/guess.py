@@ -17,14 +17,21 @@ from nearfar.columns.cells import TRUTH, CellError, Cells, is_missing, is_text, 
 from nearfar.columns.kind import Kind
 from nearfar.columns.measured import Boolean, Date, Number, Vector
 from nearfar.columns.notation import survey
+from nearfar.columns.several_numbers import SeveralNumbers
+from nearfar.typing import Vector as Numbers
 
 IDS, TEXT, MANY = "looks like ids", "free text", "too many levels"
 EMPTY, CONSTANT, UNSUPPORTED = "no values", "one value", "unsupported type"
 
 _UNNAMED = re.compile(r"|Unnamed: \d+|__index_level_\d+__|_duplicated_\d+")
-_ID_NAME = re.compile(r"(?i:(^|[\W_])(id|uid|uuid|guid|idx|index|key|rowid))$|[a-z](Id|ID)$")
+_ID_NAME = re.compile(
+    r"(?i:(^|[\W_])(id|uid|uuid|guid|idx|index|key|rowid|no|nr|num|number)\.?|#)$"
+    r"|[a-z](Id|ID|No|Nr|Num|Number)$"
+)
 _LEAST_RUN, _LEAST_PART, _GAPS = 10, 40, 4
 """A running number has this many rows; a part of one has more, and one number in four is there."""
+_NEARLY_ALL = 0.95
+"""Share of rows with a number of their own in a column named like ids, and within a run."""
 _SAMPLE = 1000
 _MANY_WORDS = 4.0
 """Cells with this many words on average are free text."""
@@ -49,19 +56,25 @@ def guess(name: str, values: Cells) -> Kind | str:
     missing = is_missing(values)
     if missing.all():
         return EMPTY
+    is_words = is_text(values)
+    if not (is_words or is_truth(values) or values.dtype.kind in "Mfiu"):
+        return UNSUPPORTED
+    if len(values) > 1 and (values == values[0]).all():
+        return CONSTANT
+    if is_words:
+        return _of_text(name, values, values[~missing])
     if values.dtype.kind == "M":
         return Date.fit(name, values)
     if is_truth(values):
         return Boolean.fit(name, values)
-    if values.dtype.kind in "fiu":
-        return IDS if numbers_like_ids(name, values) else Number.fit(name, values)
-    if not is_text(values):
-        return UNSUPPORTED
-    return _of_text(name, values, values[~missing])
+    return IDS if numbers_like_ids(name, values) else Number.fit(name, values)
 
 
 def numbers_like_ids(name: str, values: Cells) -> bool:
-    """Tell whether numbers look like ids: whole, all different, and named so or running.
+    """Tell whether numbers look like ids: whole, all different, and running or named so.
+
+    Of a column that is named like ids, some numbers may be missing or repeated. Of a running
+    number, some may be far from the others.
 
     Examples
     --------
@@ -70,17 +83,28 @@ def numbers_like_ids(name: str, values: Cells) -> bool:
     >>> numbers_like_ids("row", np.arange(100)), numbers_like_ids("pay", np.arange(100) ** 2)
     (True, False)
     """
+    named = bool(_UNNAMED.fullmatch(name)) or named_like_id(name)
     # Most columns are told from ids by their first values.
     for some in (values[:_LEAST_RUN], values[:_SAMPLE], values):
-        if not np.isfinite(some).all() or (some % 1 != 0).any():
+        known = some[np.isfinite(some)]
+        different = np.unique(known)
+        lacking = len(some) - len(different)
+        allowed = int((1 - _NEARLY_ALL) * len(values)) if named else 0
+        if lacking > allowed or len(different) < 2 or (known % 1 != 0).any():
             return False
-        different = np.unique(some)
-        if len(different) < max(2, len(some)):
-            return False
-    extent, n = different[-1] - different[0] + 1, len(values)
-    # Without gaps; or so dense that other numbers would repeat.
-    running = n >= _LEAST_RUN and (extent == n or (n >= _LEAST_PART and extent <= _GAPS * n))
-    return bool(running or _UNNAMED.fullmatch(name) or named_like_id(name))
+    return named or _is_running(different)
+
+
+def _is_running(different: Numbers) -> bool:
+    """Tell whether sorted numbers have no gaps, or are so dense that others would repeat."""
+    n = len(different)
+    if n < _LEAST_RUN:
+        return False
+    if n < _LEAST_PART:
+        return bool(different[-1] - different[0] + 1 == n)
+    most = int(np.ceil(_NEARLY_ALL * n))
+    extents = different[most - 1 :] - different[: n - most + 1] + 1
+    return bool(extents.min() <= _GAPS * most)
 
 
 def named_like_id(name: str) -> bool:
@@ -120,6 +144,9 @@ def _of_words(name: str, values: Cells, known: Cells) -> Kind | str:
     is_text = np.mean([word.count(" ") + 1 for word in known]) >= _MANY_WORDS
     if frequent >= (_MOSTLY_FREQUENT if is_text else _OFTEN_FREQUENT):
         return Category.fit(name, values)
+    several = SeveralNumbers.found(name, values, numbers_like_ids)
+    if several is not None:
+        return several
     if is_text:
         return TEXT
     return IDS if len(levels) == len(known) else MANY

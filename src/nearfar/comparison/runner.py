@@ -155,7 +155,9 @@ def compare(
             )
         points = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=2)
         known, copies = _together(points, Supervision.of(y, len(points), groups=groups), cv)
-        task = JudgedRows(points, known.given, cv, known.groups, random_state)
+        task = JudgedRows(
+            points, known.given, cv, known.groups, random_state, joined=groups is None
+        )
         compared = [version("nearfar"), points, vars(task.judgements), task.splits.folds, seed]
     else:
         task, copies = _labelled(X, y, cv, groups, split, n_neighbors, random_state, seed)
@@ -170,6 +172,9 @@ def compare(
     elif classifiers and isinstance(task, LabelledRows):
         n_classes = int(task.y.max()) + 1
         methods += reference_classifiers(task.X.shape[1], n_classes, random_state)
+    groups_shown = task.groups
+    if groups_shown is not None and isinstance(task, JudgedRows):
+        groups_shown = groups_shown[np.unique(task.judgements.index)]
     folds = task.splits.folds
     with ComparisonCheckpoint(checkpoint, compared, task.splits, measures, clock=clock) as kept:
         runner = TrialRunner(task, methods, kept, progress=progress, clock=clock)
@@ -186,9 +191,10 @@ def compare(
         supervision=task.supervision,
         overlap=task.overlap,
         unseen=task.unseen,
-        groups=task.groups,
+        groups=groups_shown,
         labels=np.asarray(y) if kind == "labels" else None,
         note=" ".join([task.note, f"{copies}, unless groups are given." if copies else ""]).strip(),
+        n_copies=len(copies or ()) if kind == "labels" else 0,
     )
 
 
@@ -197,6 +203,7 @@ def _together(X: Floats, known: Any, cv: Any) -> tuple[Any, Copies | None]:
     if not is_count(cv):
         return known, None
     found, copies = keep_copies_together(X, known)
+    found = found.in_classes(cv)
     n_different = len(X) - len(copies or ())
     if copies is not None and known.kind == "labels" and cv > n_different:
         raise ValueError(

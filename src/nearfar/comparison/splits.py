@@ -230,7 +230,8 @@ def judgement_folds(
     kinds = kinds_of(judgements)
     n_kinds = 1 if unit == "triplets" else 2
     if groups is not None:
-        _check_count(cv, int(groups.max()) + 1, "groups")
+        n_groups = len(np.unique(groups[judgements.index]))
+        _check_count(cv, n_groups, f"groups with {unit}")
         folds = _folds_of_groups(judgements, int(cv), groups, random_state)
     elif is_count(cv):
         together = judgement_groups(judgements, cv)
@@ -259,11 +260,15 @@ def _check_count(cv: Any, most: int, what: str) -> None:
 def _folds_of_groups(
     judgements: Triplets | Pairs, cv: int, groups: Ints, random_state: int | None
 ) -> Folds:
-    """Hold out the judgements among some groups; those with rows in other groups are dropped."""
-    rows = Supervision.of(None, len(groups), groups=groups)
+    """Hold out the judgements among some groups; those with rows in other groups are dropped.
+
+    Groups without judgements are not dealt into folds.
+    """
+    judged = np.unique(judgements.index)
+    rows = Supervision.of(None, len(judged), groups=groups[judged])
     folds = []
     for split in rows.split(cv, check_random_state(random_state)):
-        held_out = np.isin(judgements.index, split.unseen_rows)
+        held_out = np.isin(judgements.index, judged[split.unseen_rows])
         seen, unseen = ~held_out.any(axis=1), held_out.all(axis=1)
         folds.append((np.flatnonzero(seen), np.flatnonzero(unseen)))
     return folds
