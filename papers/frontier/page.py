@@ -223,21 +223,21 @@ def svg() -> str:
     with mpl.rc_context(settings):
         figure = Figure(figsize=(9, 6), facecolor="white")
         ax = figure.add_subplot()
-        figure.subplots_adjust(left=0.07, right=0.98, top=0.94, bottom=0.09)
+        figure.subplots_adjust(left=0.07, right=0.98, top=0.94, bottom=0.14)
         anchors: dict[str, Array] = {}
         for number, library in enumerate(LIBRARIES):
             mine = [k for k, m in enumerate(found.methods) if m.partition(" ")[0] == library]
             mine = [k for k in mine if found.median_seconds[k] > 0]
             x, y = found.median_seconds[mine], found.mean_errors[mine]
-            style = {"color": METHOD_PALETTE[number], "marker": "osD^P"[number]}
-            ax.scatter(x, y, s=30, label=library, **style)
+            color, marker = METHOD_PALETTE[number], "osD^P"[number]
+            ax.scatter(x, y, s=30, label=library, color=color, marker=marker)
             for k, a, b in zip(mine, x, y, strict=True):
                 name = found.methods[k].partition(" ")[2] or found.methods[k]
                 anchors[name + " " * number] = np.array([a, b])
         ax.set_xscale("log")
         ax.set(xlabel="median CPU seconds of a fit", ylabel="mean 3-NN error, %")
         ax.set_title(f"Default parameters, {len(found.sets)} sets")
-        ax.legend(loc="upper right")
+        figure.legend(loc="lower center", ncols=len(LIBRARIES), frameon=False)
         place_labels(ax, anchors, points=np.array(list(anchors.values())))
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata={"Date": None})

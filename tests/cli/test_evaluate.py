@@ -12,7 +12,7 @@ from .conftest import LABELS
 def test_labels_triplets_and_pairs(document, iris):
     options = ["both.npz", "--triplets", "triplets.csv", "--pairs", "pairs.csv"]
     found = document("evaluate", "metric.safetensors", *options)
-    assert list(found) == ["learned", "Euclidean (standardised)", "Euclidean (unscaled)"]
+    assert list(found) == ["learned", "Euclidean (standardised)", "Euclidean (unscaled)", "cosine"]
     learned = found["learned"]
     metric = Metric.load("metric.safetensors")
     assert learned["3-NN error"] == evaluate.leave_one_out_error(metric, *iris)
@@ -51,6 +51,7 @@ def test_new_rows_are_predicted_from_training_rows(run, document, split, iris):
     found = document("evaluate", "metric.safetensors", *options)
     expected = {"learned": Metric.load("metric.safetensors")}
     expected["Euclidean (standardised)"] = Metric(np.diag(1 / X[train].std(axis=0)))
+    expected["cosine"] = Metric(np.eye(4), unit_rows=True)
     for name, metric in expected.items():
         data = metric, X[train], y[train], X[new], y[new]
         assert found[name]["1-NN error"] == evaluate.knn_error(*data, n_neighbors=1)

@@ -165,3 +165,16 @@ def test_the_figures_of_an_adapter_say_what_they_are(run):
     assert adapter.chosen_.n_queries
     adapter.save("adapter")
     assert "These queries chose the settings below; the verdict of" in run("show", "adapter").stdout
+
+
+def test_a_metric_of_one_coordinate(run, folder):
+    Metric([[1.0, 2.0, 0.5]]).save("one.safetensors")
+    lines = run("show", "one.safetensors").stdout.splitlines()
+    assert lines[1] == "Rank 1"
+    Metric([[1.0, 2.0, 0.5], [1.0, 0.0, 0.0]]).save("two.safetensors")
+    text = run("show", "two.safetensors").stdout.splitlines()[1]
+    assert text.startswith("Rank 2; eigenvalues relative to the largest: 1 0.")
+    assert len(text.split(": ")[1].split()) == 2
+    result = run("export", "one.safetensors", "--to", "numpy", "--out", "one.py")
+    assert "3 features to 1 coordinate, written" in result.stdout
+    assert '"""A metric: 3 features to 1 coordinate.' in (folder / "one.py").read_text()

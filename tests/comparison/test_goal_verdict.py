@@ -128,7 +128,12 @@ def test_headlines_say_how_much_and_how_sure():
     ("lda", "boost", "ending"),
     [
         (10, 10, " BoostMetric does as well (10.0 %): a tie, which goes to the simpler method."),
-        (11, 10, " BoostMetric does as well (10.0 %): a tie, which goes to the simpler method."),
+        (
+            11,
+            10,
+            " BoostMetric has 10.0 %, too small a difference to count: a tie, which goes to the "
+            "simpler method.",
+        ),
         (10, 12, " BoostMetric may do as well (12.0 %)."),
         (10, 25, " The best learner, BoostMetric, has 25.0 %."),
         (12, 10, " LDA may do as well (12.0 %)."),

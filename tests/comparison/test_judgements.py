@@ -259,3 +259,19 @@ def test_people_are_held_out():
     assert found["LSML"].error > anchors["LSML"].error + 0.02
     with pytest.raises(ValueError, match="cv must be from 2 to 6, the number of raters"):
         compare(X, known, [LSML()], cv=7)
+
+
+def test_groups_without_judgements_are_not_dealt_into_folds():
+    """Eight groups have pairs, and a hundred have none."""
+    groups = np.r_[np.repeat(np.arange(8), 5), np.arange(8, 108)]
+    within = [(5 * g + a, 5 * g + b) for g in range(8) for a in range(5) for b in range(a)]
+    pairs = Pairs(np.array(within), np.arange(len(within)) % 2 == 0)
+    for seed in range(5):
+        folds = judgement_folds(pairs, 4, groups, seed)
+        held_out = [np.unique(groups[pairs.index[test]]) for _, test in folds]
+        assert [len(own) for own in held_out] == [2] * 4
+        assert sorted(np.concatenate(held_out)) == list(range(8))
+    with pytest.raises(ValueError, match="from 2 to 8, the number of groups with pairs"):
+        judgement_folds(pairs, 9, groups, 0)
+    X = np.random.default_rng(0).standard_normal((140, 3))
+    assert compare(X, pairs, ["RCA"], cv=4, groups=groups).n_groups == 8

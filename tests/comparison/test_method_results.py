@@ -18,7 +18,7 @@ FOLDS = [(ROWS[fold != ROWS // 300], ROWS[fold == ROWS // 300]) for fold in rang
 SPLITS = Splits(FOLDS, Y)
 SAMPLE, FIRST, OTHERS = SPLITS.stages
 EVERY = [*SAMPLE, *FIRST, *OTHERS]
-ON_SAMPLE = ", on 1 of 5 folds, 300 of 1200 training rows"
+ON_SAMPLE = ", measured on 1 of 5 folds, 300 of 1200 training rows"
 
 
 def trials(name, cells, *errors, early=False):
@@ -44,7 +44,7 @@ EUCLIDEAN = trials("Euclidean (standardised)", EVERY, 40, 20, 20, 20, 20, 20)
 def test_the_result_on_the_most_rows():
     assert trials("LDA", [], 0).result().note == "no time left"
     sample, one, all_of_them = (trials("LDA", EVERY[:n], 10).result() for n in (1, 2, 6))
-    assert sample.partial == ON_SAMPLE.removeprefix(", on ")
+    assert sample.partial == ON_SAMPLE.removeprefix(", measured on ")
     assert one.partial == "1 of 5 folds"
     assert all_of_them.partial == ""
     assert [r.complete for r in (sample, one, all_of_them)] == [False, False, True]
@@ -82,7 +82,8 @@ def test_rankings_on_one_fold_are_not_tested():
     assert one.classification.mark(one["NCA"]) == "+"
     assert one.ranking.winner is None
     assert one.ranking.verdict.headline.startswith(
-        "Use NCA: MAP@R 0.900 instead of 0.800 with Euclidean distance, on 1 of 5 folds (clearly "
+        "Use NCA: MAP@R 0.900 instead of 0.800 with Euclidean distance, measured on 1 of 5 folds "
+        "(clearly "
     )
     three = comparison(EUCLIDEAN, trials("NCA", EVERY[:4], 0))
     assert three.ranking.mark(three["NCA"]) == "+"
@@ -103,7 +104,7 @@ WINNERS = {
     "unless that is clearly better on the same rows": (
         {"BoostMetric": (6, 10), "NCA": (2, 1)},
         "NCA",
-        "Use NCA: error 1.0 % instead of 20.0 % with Euclidean distance, on 1 of 5 folds (clearly ",
+        "Use NCA: error 1.0 % instead of 20.0 % with Euclidean distance, measured on 1 of 5 folds ",
     ),
     "a sample never beats all training rows": (
         {"BoostMetric": (6, 10), "NCA": (1, 0)},
@@ -123,7 +124,7 @@ WINNERS = {
     "a learner on one fold and a plain method": (
         {"LDA": (6, 18), "NCA": (2, 15)},
         "NCA",
-        "Use NCA: error 15.0 % instead of 20.0 % with Euclidean distance, on 1 of 5 folds (clearly",
+        "Use NCA: error 15.0 % instead of 20.0 % with Euclidean distance, measured on 1 of 5 folds",
     ),
     "a sample that is hardly better": (
         {"NCA": (1, 39)},
@@ -143,7 +144,10 @@ def test_winners(case):
     headline = found.classification.verdict.headline
     assert headline.startswith(beginning)
     if "LDA" in tried and winner == "LDA":
-        assert headline.endswith(f" NCA has 5.0 %, LDA 10.0 %{ON_SAMPLE}.")
+        where = ON_SAMPLE.removeprefix(", measured on ")
+        assert headline.endswith(
+            f" On {where}, NCA has 5.0 % and LDA 10.0 %, but NCA was tried on less."
+        )
     assert found.verdicts[0].startswith("Only partly tried for lack of time: NCA (1 of 5 folds")
 
 

@@ -210,3 +210,14 @@ def test_a_metric_with_a_kernel():
         _ = metric.linear_map
     with pytest.raises(ValueError, match="gives 2 features, but L expects 3"):
         Metric(np.eye(3), kernel_map=kernel_map())
+
+
+@pytest.mark.parametrize("unit", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.int64])
+def test_the_function_takes_arrays_of_any_numbers(unit, dtype, rng):
+    metric = Metric(rng.standard_normal((2, 3)), unit_rows=unit)
+    X = rng.integers(1, 9, (4, 3)).astype(dtype)
+    X[0] = 0
+    table, distance = metric.distances(X.astype(np.float64)), metric.get_metric()
+    found = [[distance(u, v) for v in X] for u in X]
+    np.testing.assert_allclose(found, table, rtol=1e-6, atol=1e-7)

@@ -61,6 +61,20 @@ def test_methods_without_an_interpreter_are_left_out():
     assert programs.of("nearfar RCA") == sys.executable
 
 
+def test_one_process_fits_several_methods(monkeypatch):
+    """A method that its library refuses has a line, too."""
+    monkeypatch.setitem(fits.METHODS, "no such", ("sklearn.neighbors", "KNeighborsClassifier"))
+    methods = ["scikit-learn LDA", "no such", "Euclidean"]
+    rows = fits.Rows("iris", most=100)
+    found = dict(fits.fitted(sys.executable, rows, split=1, methods=methods, limit=100))
+    assert list(found) == methods
+    assert found["no such"]["failure"] == "AttributeError"
+    for name in ("scikit-learn LDA", "Euclidean"):
+        assert found[name]["n"] == [70, 30]
+        assert found[name]["error"] < 0.2
+        assert {"cpu", "versions", "commit", "parameters"} <= set(found[name])
+
+
 def test_names_exist():
     for module, name in fits.METHODS.values():
         if module == "nearfar":

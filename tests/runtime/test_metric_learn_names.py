@@ -11,9 +11,14 @@ import pytest
 from sklearn.base import clone
 
 import nearfar
-from nearfar import ITML, LMNN, LSML, MMC, NCA, RCA, GatedMetric, Metric
+from nearfar import ITML, LMNN, LSML, MMC, NCA, RCA, GatedMetric, Metric, PairVerifier
 from nearfar.learners.base import MetricLearner
-from nearfar.runtime.metric_learn_names import CLASSES, METHODS, PARAMETERS
+from nearfar.runtime.metric_learn_names import (
+    CLASSES,
+    FIT_PARAMETERS,
+    METHODS,
+    PARAMETERS,
+)
 
 GATED = GatedMetric([Metric.identity(2)], [[1.0, 0.0]], [0.0])
 LEARNERS = [
@@ -146,3 +151,28 @@ def test_other_missing_attributes_have_their_own_errors():
     with pytest.raises(AttributeError) as error:
         NCA().partial_fit  # noqa: B018
     assert str(error.value.__cause__) == "partial_fit learns in batches; set batch_size."
+
+
+@pytest.mark.parametrize("name", FIT_PARAMETERS)
+def test_parameters_of_fit(name):
+    with pytest.raises(TypeError) as error:
+        ITML().fit([[0.0], [1.0]], [0, 1], **{name: 1})
+    assert str(error.value) == f"ITML.fit has no parameter {name!r}. {FIT_PARAMETERS[name]}"
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nothing'"):
+        ITML().fit([[0.0], [1.0]], [0, 1], nothing=1)
+    assert list(inspect.signature(ITML.fit).parameters) == ["self", "X", "y", "groups"]
+
+
+@pytest.mark.parametrize("name", ["strategy", "min_rate"])
+def test_parameters_of_thresholds(name):
+    with pytest.raises(TypeError, match=f"^PairVerifier has no parameter '{name}'. It is crit"):
+        PairVerifier(RCA(), **{name: "f_beta"})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nothing'"):
+        PairVerifier(nothing=1)
+    assert clone(PairVerifier(RCA(), beta=2.0)).beta == 2.0
+
+
+def test_warnings_of_fit_point_to_the_caller():
+    with pytest.warns(UserWarning, match="X looks like row numbers") as found:
+        ITML().fit([[0, 1], [2, 3], [1, 2], [3, 0]], [1, -1, 1, -1])
+    assert found[0].filename == __file__

@@ -17,6 +17,7 @@ from nearfar.verification import (
     PairEvidence,
     TargetNotCertifiedError,
     choose_threshold,
+    parse_target,
 )
 from nearfar.verification.certified_thresholds import clopper_pearson
 from verification.populations import all_pairs, evidence_of, population
@@ -131,7 +132,22 @@ def test_a_refusal_says_how_many_are_needed():
         "fmr<=0.003 cannot be certified at 95 % confidence with 12 classes"
     )
     assert 12 < error.classes_needed < 2000
+    assert str(error).endswith(f" With these pairs, {error.strongest} can be certified.")
     choose_threshold(evidence_of(*population(3 * error.classes_needed, 4, rng)), target)
+
+
+@pytest.mark.parametrize("measure", ["fmr", "recall", "precision"])
+def test_a_refusal_names_the_strongest_target_that_can_be_certified(measure):
+    evidence = evidence_of(*population(40, 4, np.random.default_rng(0)))
+    strict = Bound(measure, 0.0001 if measure == "fmr" else 0.9999)
+    with pytest.raises(TargetNotCertifiedError) as refusal:
+        choose_threshold(evidence, strict)
+    strongest = parse_target(refusal.value.strongest)
+    choose_threshold(evidence, strongest)
+    stronger = [bound for bound in strict.weaker if bound.error < strongest.error]
+    assert stronger
+    with pytest.raises(TargetNotCertifiedError):
+        choose_threshold(evidence, stronger[-1])
 
 
 def test_the_rule_of_three():

@@ -120,7 +120,7 @@ def run_comparison(
 ) -> Comparison:
     """Compare by labels, triplets or pairs, with progress on the terminal."""
     if rows.groups is not None:
-        _check_groups(rows.groups, testing.folds)
+        _check_groups(rows.groups, known, testing.folds)
     if kind_of(known) != "labels":
         if split is HeldOutUnit.classes:
             raise UserError("--split classes needs class labels; give --label.")
@@ -145,6 +145,8 @@ def run_comparison(
             progress=shown.update,
             checkpoint=checkpoint,
         )
+    found.n_copies = rows.n_copies
+    found.remedy = "Increase --budget to try everything"
     if rows.leaking:
         it = "it" if len(rows.leaking) == 1 else "they"
         found.caveat = (
@@ -153,10 +155,12 @@ def run_comparison(
     return found
 
 
-def _check_groups(groups: Ints, folds: int) -> None:
-    number = int(groups.max()) + 1
+def _check_groups(groups: Ints, known: Any, folds: int) -> None:
+    listed = kind_of(known) in ("triplets", "pairs")
+    number = len(np.unique(groups[known.index] if listed else groups))
     if folds > number:
-        raise UserError(f"--folds {folds} is more than the {counted(number, 'group')} of rows.")
+        what = f"that have {kind_of(known)}" if listed else "of rows"
+        raise UserError(f"--folds {folds} is more than the {counted(number, 'group')} {what}.")
 
 
 def _check_judgements(known: Any, folds: int) -> None:

@@ -18,7 +18,12 @@ from nearfar.cli.streams import spooled
 from nearfar.cli.tables import listed
 from nearfar.cli.terminal import bars, command, note, show_json, show_table
 from nearfar.cli.training_input import LabelledRows, read_labelled, warn_of_same_rows
-from nearfar.comparison.compared_methods import euclidean_metrics
+from nearfar.comparison.compared_methods import (
+    COSINE,
+    STANDARDISED,
+    UNSCALED,
+    baseline_metrics,
+)
 from nearfar.metrics.metric import Metric
 
 _FRACTIONS = ("MAP@R", "AUC", "R²")
@@ -47,7 +52,7 @@ def evaluate(
     neighbors: options.Neighbors = 3,
     json: options.Json = False,
 ) -> None:
-    """Evaluate a metric beside Euclidean distance, on labels, triplets or pairs.
+    """Evaluate a metric beside Euclidean and cosine distance, on labels, triplets or pairs.
 
     Each row is classified and ranked by the other rows, or by the rows of --train. Use rows that
     the metric was not learned from.
@@ -74,7 +79,9 @@ def evaluate(
             warning=True,
         )
     standard = (rows if known is None else known).rows.X
-    metrics = {LEARNED: learned, **dict(reversed(euclidean_metrics(standard).items()))}
+    baselines = baseline_metrics(standard)
+    order = (STANDARDISED, UNSCALED, COSINE)
+    metrics = {LEARNED: learned, **{name: baselines[name] for name in order}}
     scores = {}
     with bars() as shown:
         for number, (name, scored) in enumerate(metrics.items()):

@@ -17,7 +17,7 @@ from nearfar.cli.metric_files import check_output, is_adapter, load_adapter, loa
 from nearfar.cli.row_input import read_rows
 from nearfar.cli.search_input import read_vectors
 from nearfar.cli.streams import spooled
-from nearfar.cli.terminal import command, note, say, show_json
+from nearfar.cli.terminal import command, counted, note, say, show_json
 from nearfar.deploy.export_targets import ExportTarget, export_targets
 from nearfar.retrieval import RetrievalAdapter
 from nearfar.typing import Floats
@@ -91,7 +91,8 @@ def export(
         n_rows = 0 if X is None else len(X)
         show_json({"written": str(save_as), "to": target.name, "rows": n_rows})
         return
-    say(f"{contents}, {shape[0]} features to {shape[1]} coordinates, written to {save_as}")
+    mapped = f"{counted(shape[0], 'feature')} to {counted(shape[1], 'coordinate')}"
+    say(f"{contents}, {mapped}, written to {save_as}")
 
 
 Loaded = tuple[Any, Floats | None, tuple[int, int]]

@@ -95,12 +95,15 @@ ShowOrText = Annotated[
 TripletsPath = Annotated[
     Path | None,
     typer.Option(
-        "--triplets", help="Table of triplets: anchor, near, far [, weight]; rows count from 0."
+        "--triplets",
+        help="Table of triplets: anchor, near, far [, weight, person]; rows count from 0.",
     ),
 ]
 PairsPath = Annotated[
     Path | None,
-    typer.Option("--pairs", help="Table of pairs: a, b, similar [, weight]; rows count from 0."),
+    typer.Option(
+        "--pairs", help="Table of pairs: a, b, similar [, weight, person]; rows count from 0."
+    ),
 ]
 Method = Annotated[
     str | None,

@@ -123,6 +123,7 @@ def _study(
         rows.X,
         known,
         groups=rows.groups,
+        n_copies=rows.n_copies,
         comparison=comparison,
         feature_names=rows.feature_names,
         ids=rows.ids,

@@ -59,6 +59,8 @@ class InputRows:
         Number of each row in its file, if some were left out.
     leaking : tuple of str
         Columns that leak the label.
+    n_copies : int
+        Number of rows that are copies of others, if these are the groups.
     """
 
     name: str
@@ -71,6 +73,7 @@ class InputRows:
     groups: Ints | None = None
     places: Ints | None = None
     leaking: tuple[str, ...] = ()
+    n_copies: int = 0
 
     def __len__(self) -> int:
         return len(self.X)

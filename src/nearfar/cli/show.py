@@ -186,11 +186,12 @@ def _largest_first(names: Sequence[str], shares: Vector) -> dict[str, float]:
 
 
 def _show(document: dict[str, Any]) -> None:
-    values = np.array(document["eigenvalues"])
-    largest = values[0] or 1.0
-    shown = " ".join(f"{v / largest:.3g}" for v in values[:_EIGENVALUES_SHOWN])
-    more = " ..." if len(values) > _EIGENVALUES_SHOWN else ""
-    say(f"Rank {document['rank']}; eigenvalues relative to the largest: {shown}{more}")
+    rank = document["rank"]
+    values = np.array(document["eigenvalues"])[:rank]
+    shown = " ".join(f"{v / values[0]:.3g}" for v in values[:_EIGENVALUES_SHOWN])
+    more = " ..." if rank > _EIGENVALUES_SHOWN else ""
+    relative = f"; eigenvalues relative to the largest: {shown}{more}" if rank > 1 else ""
+    say(f"Rank {rank}{relative}")
     if "unused" in document:
         say("Unused: all distances are zero.")
         return

@@ -138,4 +138,6 @@ def copies_together(rows: InputRows, known: Any, *, numbers: bool = False) -> tu
     if copies is None:
         return rows, known
     note(f"{copies}.")
-    return replace(rows, groups=found.groups), found.given if found.listed else known
+    n_copies = 0 if found.groups is None else len(copies)
+    rows = replace(rows, groups=found.groups, n_copies=n_copies)
+    return rows, found.given if found.listed else known

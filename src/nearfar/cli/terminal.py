@@ -138,7 +138,7 @@ def copy_to_stdout(file: BinaryIO) -> None:
 
 
 def note(text: str, *, warning: bool = False) -> None:
-    """Print a note beside the result, and keep it for reports and JSON.
+    """Print a note beside the result, once, and keep it for reports and JSON.
 
     Parameters
     ----------
@@ -147,8 +147,10 @@ def note(text: str, *, warning: bool = False) -> None:
     warning : bool
         Whether the result may be wrong or useless because of it.
     """
-    err().print(f"Note: {text}", soft_wrap=True)
-    kept_notes().append(Note(f"{text[:1].upper()}{text[1:]}", warning))
+    found = Note(f"{text[:1].upper()}{text[1:]}", warning)
+    if found not in kept_notes():
+        err().print(f"Note: {text}", soft_wrap=True)
+        kept_notes().append(found)
 
 
 def kept_notes() -> list[Note]:

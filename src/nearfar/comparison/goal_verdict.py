@@ -338,7 +338,7 @@ class GoalComparison:
     def _manner(self, chosen: MethodResult, other: MethodResult) -> str:
         probability = self.probability_better(chosen, other)
         if probability < EVEN:
-            return "tie"
+            return "tie" if self.probability_better(other, chosen) < EVEN else "less tried"
         return "may do as well" if probability < PROBABLE else ""
 
     def _best(self, results: list[MethodResult]) -> MethodResult:

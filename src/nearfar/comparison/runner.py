@@ -172,6 +172,9 @@ def compare(
     elif classifiers and isinstance(task, LabelledRows):
         n_classes = int(task.y.max()) + 1
         methods += reference_classifiers(task.X.shape[1], n_classes, random_state)
+    groups_shown = task.groups
+    if groups_shown is not None and isinstance(task, JudgedRows):
+        groups_shown = groups_shown[np.unique(task.judgements.index)]
     folds = task.splits.folds
     with ComparisonCheckpoint(checkpoint, compared, task.splits, measures, clock=clock) as kept:
         runner = TrialRunner(task, methods, kept, progress=progress, clock=clock)
@@ -188,9 +191,10 @@ def compare(
         supervision=task.supervision,
         overlap=task.overlap,
         unseen=task.unseen,
-        groups=task.groups,
+        groups=groups_shown,
         labels=np.asarray(y) if kind == "labels" else None,
         note=" ".join([task.note, f"{copies}, unless groups are given." if copies else ""]).strip(),
+        n_copies=len(copies or ()) if kind == "labels" else 0,
     )
 
 

@@ -231,7 +231,7 @@ def judgement_folds(
     n_kinds = 1 if unit == "triplets" else 2
     if groups is not None:
         n_groups = len(np.unique(groups[judgements.index]))
-        _check_count(cv, n_groups, "groups with judgements")
+        _check_count(cv, n_groups, f"groups with {unit}")
         folds = _folds_of_groups(judgements, int(cv), groups, random_state)
     elif is_count(cv):
         together = judgement_groups(judgements, cv)
@@ -260,7 +260,10 @@ def _check_count(cv: Any, most: int, what: str) -> None:
 def _folds_of_groups(
     judgements: Triplets | Pairs, cv: int, groups: Ints, random_state: int | None
 ) -> Folds:
-    """Hold out the judgements among some groups; those with rows in other groups are dropped."""
+    """Hold out the judgements among some groups; those with rows in other groups are dropped.
+
+    Groups without judgements are not dealt into folds.
+    """
     judged = np.unique(judgements.index)
     rows = Supervision.of(None, len(judged), groups=groups[judged])
     folds = []

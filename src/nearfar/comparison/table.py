@@ -14,7 +14,7 @@ from nearfar.comparison.compared_methods import current_name
 from nearfar.comparison.goal_verdict import GoalComparison
 from nearfar.comparison.method_results import NO_TIME, MethodResult, paired
 from nearfar.comparison.table_columns import EARLY, TableColumns
-from nearfar.comparison.wording import described
+from nearfar.comparison.wording import described, short_of_time
 from nearfar.evaluate.measures import Measure
 from nearfar.evaluate.overlap import OverlappingJudgements
 from nearfar.runtime.notebook_html import bars, fragment
@@ -48,6 +48,8 @@ class Comparison(Mapping[str, MethodResult]):
         The class of each row, for balanced errors and the largest class.
     note : str, optional
         More to say below the table.
+    n_copies : int, default=0
+        Number of rows that are copies of others, if these are the groups.
 
     Attributes
     ----------
@@ -63,6 +65,8 @@ class Comparison(Mapping[str, MethodResult]):
         What to use, and which methods are better than the baseline, for each goal.
     caveat : str
         A clause that ends each verdict, such as on a column that leaks the label; "" at first.
+    remedy : str
+        A sentence on what to do about methods that there was no time for; "" at first.
 
     Examples
     --------
@@ -90,6 +94,7 @@ class Comparison(Mapping[str, MethodResult]):
         groups: Ints | None = None,
         labels: NDArray[Any] | None = None,
         note: str = "",
+        n_copies: int = 0,
     ) -> None:
         run = [result for result in results if not result.note]
         self.results = [result for result in run if result.method.kind != "classifier"]
@@ -102,8 +107,8 @@ class Comparison(Mapping[str, MethodResult]):
         n_unseen = None if unseen is None else len(np.unique(unseen))
         self.split = "rows" if unseen is None else "classes"
         self.n_groups = None if groups is None else len(np.unique(groups))
-        self.note = note
-        self.caveat = ""
+        self.note, self.n_copies = note, n_copies
+        self.caveat = self.remedy = ""
         self.labels = labels
         self.largest_class = (
             None if labels is None or unseen is not None else LargestClass.of(labels)
@@ -187,7 +192,11 @@ class Comparison(Mapping[str, MethodResult]):
     @property
     def findings(self) -> list[Note]:
         """What was not tried, and what is wrong with the result, if anything is."""
-        found = [Note(self._short_of_time(), warning=True)] if self.incomplete else []
+        found = []
+        if self.incomplete:
+            names = [result.name for result in self.results]
+            text = short_of_time(names, self.partly_tried, self.not_tried, self.remedy)
+            found = [Note(text, warning=True)]
         if self.labels is None or self.largest_class is None:
             return found
         used = self.classification.recommended or self.classification.reference
@@ -205,19 +214,6 @@ class Comparison(Mapping[str, MethodResult]):
         if self.caveat:
             text = f"{text.removesuffix('.')}; but {self.caveat}."
         return f"For {use}, {text[0].lower()}{text[1:]}" if use else text
-
-    def _short_of_time(self) -> str:
-        """Say which methods were not tried, or only partly."""
-        sentences = []
-        if self.not_tried:
-            sentences.append(f"Not tried for lack of time: {', '.join(self.not_tried)}.")
-        names: dict[str, list[str]] = {}
-        for name, data in self.partly_tried.items():
-            names.setdefault(data, []).append(name)
-        if names:
-            groups = "; ".join(f"{', '.join(group)} ({data})" for data, group in names.items())
-            sentences.append(f"Only partly tried for lack of time: {groups}.")
-        return " ".join(sentences)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the table as one dict of plain numbers and strings for each method.
@@ -299,8 +295,6 @@ class Comparison(Mapping[str, MethodResult]):
         if self.largest_class is None:
             return []
         rows = [self._columns.figures(result) for result in self.classifiers]
-        for row, result in zip(rows, self.classifiers, strict=True):
-            row["name"] += f" ({result.partial})" if result.partial else ""
         return [self._columns.largest_class(self.largest_class), *rows]
 
     def to_pandas(self) -> Any:
@@ -330,13 +324,17 @@ class Comparison(Mapping[str, MethodResult]):
     @property
     def title(self) -> str:
         """Title of the table."""
-        return self._columns.title(self.n_folds, self.n_rows)
+        return self._columns.title(self.n_folds, self.n_rows, self.n_copies)
 
     @property
     def legend(self) -> str:
         """What the marks mean."""
         references = {described(goal.reference) for goal in self.goals.values()}
-        reference = references.pop() if len(references) == 1 else "the best baseline"
+        reference = " and ".join(
+            f"{described(goal.reference)} by {goal.measure.label}" for goal in self.goals.values()
+        )
+        if len(references) == 1:
+            reference = references.pop()
         significant = "+ significantly better, - significantly worse"
         return f"{significant} than {reference} (p < 0.05, Holm-adjusted)."
 
@@ -344,11 +342,19 @@ class Comparison(Mapping[str, MethodResult]):
     def notes(self) -> list[str]:
         """Which methods were left out for other reasons than time, and why; early stops."""
         early = any(result.stopped_early for result in self.results)
-        not_tried = self.not_tried
+        left_out: dict[str, list[str]] = {}
+        for result in self.left_out:
+            if result.name not in self.not_tried:
+                left_out.setdefault(result.note, []).append(result.name)
         return [
             *([self.note] if self.note else []),
             *([f"{EARLY} fit stopped early, not tested."] * early),
-            *(f"Left out: {r.name} ({r.note})." for r in self.left_out if r.name not in not_tried),
+            *(f"Left out: {', '.join(names)} ({why})." for why, names in left_out.items()),
+            *(
+                f"{result.name.capitalize()} was tested on {result.partial}."
+                for result in self.classifiers
+                if result.partial
+            ),
             *self._sampled(),
         ]
 

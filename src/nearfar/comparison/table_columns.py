@@ -57,8 +57,8 @@ class TableColumns:
             headings.insert(1, "balanced %")
         return ["", *headings, "fit s"]
 
-    def title(self, n_folds: int, n_rows: int) -> str:
-        """Return the title of the table."""
+    def title(self, n_folds: int, n_rows: int, n_copies: int = 0) -> str:
+        """Return the title of the table; copies of rows are groups that need no other name."""
         main = self.measures[0]
         what, unseen, rows = f"{self.n_neighbors}-NN {main.column}", "", f"{n_rows} rows"
         if self.supervision != "labels":
@@ -67,6 +67,7 @@ class TableColumns:
         elif self.n_unseen is not None:
             unseen, rows = " of unseen classes", f"{rows} of {self.n_unseen} classes"
         groups = "" if self.n_groups is None else f" in {self.n_groups} groups"
+        groups = f" ({n_copies} of them copies)" if n_copies else groups
         return f"{what} ± std over {n_folds} folds{unseen}, {rows}{groups}"
 
     def figures(self, result: MethodResult) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nearfar.comparison.compared_methods import COSINE, STANDARDISED, UNSCALED
@@ -11,7 +12,9 @@ from nearfar.evaluate.measures import Measure
 
 CORRECTED = "corrected for chance"
 """Why an expected gain is not the difference of the figures beside it."""
+_MOST_NAMES = 8
 _ALMOST_SURE = 0.995
+_TIE = "a tie, which goes to the simpler method"
 _BASELINES = {
     UNSCALED: "Euclidean distance on unscaled rows",
     STANDARDISED: "Euclidean distance",
@@ -82,16 +85,23 @@ class Wording:
     def beside(self, chosen: MethodResult, other: MethodResult, manner: str) -> str:
         """Say how another method does, where both were tried.
 
-        `manner` is "tie", "may do as well", or empty if it is worse.
+        `manner` is "tie", "may do as well", "less tried" if it is better where both were tried, or
+        empty if it is worse.
         """
         pair = paired(chosen, other)
         if pair is None:
             return ""
         one, two = (self._figure(result) for result in pair)
         if pair[0].cells != chosen.cells:
-            return f" {other.name} has {two}, {chosen.name} {one}{_on(pair[1])}."
+            why = {"tie": f": {_TIE}", "less tried": f", but {other.name} was tried on less"}
+            more = why.get(manner, "")
+            return f" On {pair[1].partial}, {other.name} has {two} and {chosen.name} {one}{more}."
+        if manner == "less tried":
+            return f" {other.name} has {two}, but was tried on less."
+        if manner == "tie" and one != two and self._loss(pair[1]) < self._loss(pair[0]):
+            return f" {other.name} has {two}, too small a difference to count: {_TIE}."
         if manner == "tie":
-            return f" {other.name} does as well ({two}): a tie, which goes to the simpler method."
+            return f" {other.name} does as well ({two}): {_TIE}."
         if manner:
             return f" {other.name} {manner} ({two})."
         kind = "plain method" if other.method.kind == "plain" else "learner"
@@ -122,7 +132,10 @@ class Wording:
         return f"{self.measure.label} {self._figure(result)}"
 
     def _figure(self, result: MethodResult) -> str:
-        return self.measure.write(self.measure.value(result.loss(self.measure.name)))
+        return self.measure.write(self.measure.value(self._loss(result)))
+
+    def _loss(self, result: MethodResult) -> float:
+        return result.loss(self.measure.name)
 
 
 def described(reference: MethodResult) -> str:
@@ -152,4 +165,49 @@ def probability_text(probability: float) -> str:
 
 def _on(result: MethodResult) -> str:
     """Return a phrase for what a result was measured on, if not on all folds."""
-    return f", on {result.partial}" if result.partial else ""
+    return f", measured on {result.partial}" if result.partial else ""
+
+
+def short_of_time(
+    names: Sequence[str], partly: Mapping[str, str], not_tried: Sequence[str], remedy: str = ""
+) -> str:
+    """Say which methods were not tried, or only partly.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Methods that were tried.
+    partly : mapping of str to str
+        Those that did not finish, and what they were tried on.
+    not_tried : sequence of str
+        Methods that there was no time for.
+    remedy : str, optional
+        What to do about it.
+
+    Examples
+    --------
+    >>> from nearfar.comparison.wording import short_of_time
+    >>> short_of_time(["cosine", "RCA"], {"RCA": "1 of 5 folds"}, ["NCA"])
+    'Not tried for lack of time: NCA. Only partly tried for lack of time: RCA (1 of 5 folds).'
+    """
+    sentences = []
+    if not_tried:
+        sentences.append(f"Not tried for lack of time: {_some(not_tried)}.")
+    by_data: dict[str, list[str]] = {}
+    for name, data in partly.items():
+        by_data.setdefault(data, []).append(name)
+    if len(by_data) == 1 and set(names) <= partly.keys():
+        which = "others" if not_tried else "methods"
+        sentences.append(f"All {which} were tried on {next(iter(by_data))} only, for lack of time.")
+    elif by_data:
+        groups = "; ".join(f"{_some(group)} ({data})" for data, group in by_data.items())
+        sentences.append(f"Only partly tried for lack of time: {groups}.")
+    if remedy:
+        sentences.append(f"{remedy}.")
+    return " ".join(sentences)
+
+
+def _some(names: Sequence[str]) -> str:
+    """Return the first names, and how many there are beside them."""
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

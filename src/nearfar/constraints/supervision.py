@@ -219,8 +219,13 @@ class Supervision(ABC):
         """Return triplets of positive weight; a strategy makes them from labels."""
         raise ValueError(self.says_only.format("labels, Triplets or Pairs"))
 
-    def pairs(self, X: Floats, strategy: PairStrategy | None, random: Any) -> Pairs:
-        """Return pairs of both kinds, of positive weight; a strategy makes them from labels."""
+    def pairs(
+        self, X: Floats, strategy: PairStrategy | None, random: Any, *, both_kinds: bool = True
+    ) -> Pairs:
+        """Return pairs of positive weight; a strategy makes them from labels.
+
+        They are of both kinds, unless a learner needs only one and the user gives only one.
+        """
         raise ValueError(self.says_only.format("labels or Pairs"))
 
     def chunklets(self) -> Chunklets:

@@ -136,8 +136,10 @@ class LabelSupervision(_InClasses):
             raise ValueError(f"The labels give no triplet: {_NEEDS_CLASSES}")
         return _weighted_triplets(made)
 
-    def pairs(self, X: Floats, strategy: PairStrategy | None, random: Any) -> Pairs:
-        """Make pairs by the strategy."""
+    def pairs(
+        self, X: Floats, strategy: PairStrategy | None, random: Any, *, both_kinds: bool = True
+    ) -> Pairs:
+        """Make pairs by the strategy, always of both kinds."""
         made = strategy and strategy(X, self.codes, random)
         if not isinstance(made, Pairs):
             raise ValueError(f"The strategy {strategy!r} makes {type(made).__name__}, not Pairs.")
@@ -320,9 +322,11 @@ class PairSupervision(_Listed):
             )
         return _weighted_triplets(triplets)
 
-    def pairs(self, X: Floats, strategy: PairStrategy | None, random: Any) -> Pairs:
+    def pairs(
+        self, X: Floats, strategy: PairStrategy | None, random: Any, *, both_kinds: bool = True
+    ) -> Pairs:
         """Return the pairs of positive weight."""
-        return _pairs_of_both_kinds(self.given)
+        return _pairs_of_both_kinds(self.given) if both_kinds else _weighted_pairs(self.given)
 
     def chunklets(self) -> Chunklets:
         """Join similar pairs: what is similar to the same row belongs together.

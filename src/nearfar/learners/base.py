@@ -34,6 +34,7 @@ from nearfar.learners.shared_parameters import COMMON, Texts
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.missing import refuse_masked
 from nearfar.rows import Rows, as_rows
+from nearfar.runtime.metric_learn_names import with_fit_hints
 from nearfar.runtime.parameters import ParameterRule, choice, integer, optional
 from nearfar.runtime.progress import CallbackSupportMixin, with_callbacks
 from nearfar.runtime.threads import limited_threads
@@ -134,6 +135,7 @@ class MetricLearner(
         named = any(isinstance(w, str) and w in ("lda", "random", "covariance") for w in words)
         return self.rotates and drawn and not named and not self._follows_paper
 
+    @with_fit_hints
     @with_callbacks
     def fit(self, X: ArrayLike, y: Any = None, groups: ArrayLike | None = None) -> Self:
         """Learn a metric.
@@ -160,7 +162,7 @@ class MetricLearner(
             warn_of_row_numbers(self, X, y)
             data = self._checked(X, y, groups, splits=self._holds_out)
             if self.tells_expected and data.copies is not None:
-                warnings.warn(f"{data.copies}, unless groups are given.", stacklevel=3)
+                warnings.warn(f"{data.copies}, unless groups are given.", stacklevel=4)
             method = self._method()
             fitting.check_learnable(data, method)
             scale = fitting.choose_scale(data, method)
@@ -206,7 +208,7 @@ class MetricLearner(
             setattr(self, name, value)
         message = problem.warning_message(history, fitted.metric)
         if message:
-            warnings.warn(message, ConvergenceWarning, stacklevel=4)
+            warnings.warn(message, ConvergenceWarning, stacklevel=5)
 
     def _checked(
         self,

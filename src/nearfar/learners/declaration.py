@@ -14,11 +14,10 @@ import copy
 import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
-from functools import wraps
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 from nearfar.learners.shared_parameters import ATTRIBUTES
-from nearfar.runtime.metric_learn_names import MetricLearnNames, missing_parameter
+from nearfar.runtime.metric_learn_names import MetricLearnNames, missing_parameter, with_hints
 from nearfar.runtime.parameters import ParameterRule, check_parameters
 
 C = TypeVar("C", bound=type)
@@ -34,23 +33,10 @@ _ENTRY = re.compile(r"^    (\w[\w, ]*) :", re.MULTILINE)
 def learner(cls: C) -> C:
     """Turn a class into an estimator whose parameters are its fields."""
     made: Any = dataclass(kw_only=True, eq=False, repr=False)(cls)
-    made.__init__ = _with_hints(made.__init__, {field.name for field in fields(made)})
+    made.__init__ = with_hints(made.__init__, {field.name for field in fields(made)})
     if made.__doc__ and "\n" in made.__doc__:
         made.__doc__ = _documented(made)
     return made
-
-
-def _with_hints(plain: Any, known: set[str]) -> Any:
-    """Return a constructor that says what parameters of metric-learn are called here."""
-
-    @wraps(plain)
-    def construct(self: Any, *args: Any, **parameters: Any) -> None:
-        missing = missing_parameter(self, parameters, known)
-        if missing:
-            raise TypeError(missing)
-        plain(self, *args, **parameters)
-
-    return construct
 
 
 def _documented(cls: Any) -> str:

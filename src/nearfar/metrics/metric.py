@@ -13,7 +13,6 @@ and `assign` and `spaces` tell which of them applies to a point.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +25,7 @@ from scipy.spatial.distance import cdist
 from nearfar.columns import Columns
 from nearfar.deploy.formats.sql import SqlMap, sql_map
 from nearfar.deploy.linear_map import LinearMap
+from nearfar.metrics.distance_function import DistanceFunction
 from nearfar.metrics.kernel_map import KernelMap
 from nearfar.metrics.points import check_points, check_rows, unit_length
 from nearfar.metrics.threshold_votes import Votes, triplet_scores
@@ -299,13 +299,8 @@ class Metric(MetricLearnNames):
         >>> distance([0, 0], [0, 1]), distance([0, 0], [0, 1], squared=True)
         (10.0, 100.0)
         """
-        return self._distance
-
-    def _distance(self, u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
-        points = self.features_of(np.stack([np.atleast_1d(np.squeeze(x)) for x in (u, v)]))
-        first, second = np.arange(2).reshape(2, 1)
-        value = float(self._squared_distances(points, first, second)[0])
-        return value if squared else math.sqrt(value)
+        plain = self.is_linear and type(self) is Metric
+        return DistanceFunction(self, self.L if plain else None, self.unit_rows)
 
     def pair_distances(self, X: ArrayLike, index: Any) -> Vector:
         """Return the distances of pairs of rows of X.

@@ -29,8 +29,8 @@ def classes_section(study: Study) -> Section:
     if len(names) <= _MAX_MATRIX_CLASSES:
         for name in (study.method, study.baseline):
             caption = (
-                f"Confusion matrix of {name}, {len(actual)} {_tested(study)}: actual classes in "
-                "rows, predicted ones in columns."
+                f"Confusion matrix of {name}, {_tested(study)}: actual classes in rows, predicted "
+                "ones in columns."
             )
             counts = confusion_counts(names, actual, found[name])
             summary = f"Confusion matrix of {name}" if name == study.baseline else ""
@@ -41,7 +41,13 @@ def classes_section(study: Study) -> Section:
 
 
 def _tested(study: Study) -> str:
-    return "rows" if study.relearn is None else "held-out rows"
+    """Say which rows confusions are of; they are not those of the cross-validated errors."""
+    train, test = study.split
+    if study.relearn is None:
+        return f"{len(test)} rows"
+    if study.comparison is None or study.method not in study.comparison:
+        return f"{len(test)} held-out rows"
+    return f"one more split: {len(train)} rows to learn from and {len(test)} to test"
 
 
 def _losses(study: Study) -> tuple[Vector, Vector, str]:
@@ -138,9 +144,9 @@ def _largest_confusions(
         if off[i, j]
     ]
     if not rows:
-        return Text([f"None of the {len(actual)} {_tested(study)} is classified wrongly."])
+        return Text([f"None of the {len(actual)} rows is classified wrongly ({_tested(study)})."])
     caption = (
-        f"The largest confusions among {len(actual)} {_tested(study)}, with the number of rows: "
-        "actual class → predicted class."
+        f"The largest confusions, with the number of rows ({_tested(study)}): actual class → "
+        "predicted class."
     )
     return Table(["confusion", *found], rows, caption)

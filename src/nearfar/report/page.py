@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 from collections.abc import Iterable, Sequence
 
@@ -107,6 +108,7 @@ def render_page(
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["with_code"] = with_code
     from nearfar import __version__
 
     return environment.get_template("page.html").render(
@@ -118,4 +120,21 @@ def render_page(
         notes=notes,
         sections=list(sections),
         version=__version__,
+    )
+
+
+def with_code(text: str) -> str:
+    """Return text as HTML; what is between backticks is code.
+
+    Examples
+    --------
+    >>> from nearfar.report.page import with_code
+    >>> with_code("1 < 2: see `nearfar show`")
+    '1 &lt; 2: see <code>nearfar show</code>'
+    """
+    parts = html.escape(text).split("`")
+    if len(parts) % 2 == 0:
+        return html.escape(text)
+    return "".join(
+        f"<code>{part}</code>" if number % 2 else part for number, part in enumerate(parts)
     )

@@ -57,7 +57,13 @@ def _data(study: Study) -> Section:
         text = [f"{n_rows} rows, {n_features} features, {len(np.unique(study.labels))} classes."]
     elif study.judgements is not None:
         text.append(describe(study.judgements))
-    if study.groups is not None:
+    if study.n_copies:
+        text.append(
+            f"Rows that are copies of other rows, or nearly: {study.n_copies}. A row and its "
+            "copies are never both learned from and tested on, and count as one row in tests and "
+            "intervals."
+        )
+    elif study.groups is not None:
         text.append(
             f"The rows are in {len(np.unique(study.groups))} groups. No group is both learned from "
             "and tested on, and tests and intervals count groups instead of rows."
@@ -74,7 +80,7 @@ def _data(study: Study) -> Section:
             "largest ones dominate the distances."
         )
     n_duplicates = n_rows - len(np.unique(study.X, axis=0))
-    if n_duplicates:
+    if n_duplicates and not study.n_copies:
         text.append(f"Rows that are copies of other rows: {n_duplicates}.")
     blocks: list[Block] = [Text(text)]
     if study.column_examples:

@@ -79,6 +79,8 @@ class Study:
         More to say in the appendix, such as how columns were prepared: names and texts.
     groups : array of shape (n_samples,), optional
         The number of the group of each row. A group is never on both sides of a split.
+    n_copies : int, default=0
+        Number of rows that are copies of others, if these are the groups.
     title : str, optional
         Heading of the page, instead of the name of the data.
     findings : sequence of Note, optional
@@ -123,6 +125,7 @@ class Study:
     row_numbers: Ints | None = None
     column_examples: Sequence[ColumnExample] = ()
     label: str = ""
+    n_copies: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "written", self.written or self.method)

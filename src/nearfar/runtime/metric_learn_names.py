@@ -6,9 +6,13 @@ table. Nothing is defined by it: `hasattr` is False, and `get_params` does not c
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _PAIRS = "ITML learns from the same pairs."
 _TRIPLETS = "BoostMetric learns a sum of rank-one terms from the same triplets."
@@ -23,6 +27,10 @@ _STRATEGY = (
 )
 _CHUNKS = "Labels give whole classes; chunks are Chunklets(ids), passed as y."
 _SOLVER = "The solver needs no step size; max_iter and tol say when it ends."
+_CRITERION = (
+    'It is criterion: "accuracy"; "fbeta" for "f_beta"; "fpr" for "max_tpr", where max_fpr is '
+    '1 - min_rate; "tpr" for "max_tnr", where min_tpr is min_rate.'
+)
 _TOLERANCE = "It is tol, a relative one."
 
 CLASSES = {
@@ -56,10 +64,24 @@ METHODS = {
         "{metric}.pair_distances(X, index)."
     ),
     "preprocessor_": "Constraints are row numbers of X; there is no preprocessor.",
+    "kneighbors": (
+        "nearfar.neighbors.kneighbors({metric}, X, queries) returns distances and row numbers of "
+        "the nearest rows of X."
+    ),
     "A_": "The matrix is {metric}.matrix.",
     "converged_": "history_.stopped says why the solver ended.",
 }
 """Methods and attributes of learners and metrics."""
+
+FIT_PARAMETERS = {
+    "bounds": (
+        "It is a parameter of the constructor, ITML(bounds=(near, far)), in distances, not squared "
+        "ones."
+    ),
+    "calibration_params": _THRESHOLD.format(metric="learner.metric_"),
+    "weights": "Triplets(index, weight) and Pairs(index, similar, weight) have weights.",
+}
+"""Parameters of `fit`."""
 
 PARAMETERS = {
     "preprocessor": (
@@ -83,6 +105,8 @@ PARAMETERS = {
     "diagonal_c": ("diagonal", "It would only change the length of the metric."),
     "init": ("prior", "The problem is convex: any start gives the same metric. See prior."),
     "num_dims": ("n_components", "It is n_components."),
+    "strategy": ("criterion", _CRITERION),
+    "min_rate": ("criterion", _CRITERION),
     "random_state": ("", "Nothing is drawn at random."),
 }
 """By name: the parameter that a learner must have for the sentence to apply ("" for any learner),
@@ -116,6 +140,36 @@ def missing_parameter(owner: object, names: Iterable[str], known: Collection[str
         if sentence and name not in known and (not ours or ours in known):
             told.append(f"{type(owner).__name__} has no parameter {name!r}. {sentence}")
     return " ".join(told)
+
+
+def with_hints(construct: F, known: Collection[str] | None = None) -> F:
+    """Return a constructor that says what parameters of metric-learn are called here.
+
+    `known` are the parameters that there are, by default those of its signature.
+    """
+    names = list(inspect.signature(construct).parameters) if known is None else known
+
+    @wraps(construct)
+    def hinting(self: Any, *args: Any, **parameters: Any) -> None:
+        missing = missing_parameter(self, parameters, names)
+        if missing:
+            raise TypeError(missing)
+        construct(self, *args, **parameters)
+
+    return cast(F, hinting)
+
+
+def with_fit_hints(fit: F) -> F:
+    """Return a `fit` that says what parameters of metric-learn's are called here."""
+
+    @wraps(fit)
+    def hinting(self: Any, *args: Any, **parameters: Any) -> Any:
+        for name in FIT_PARAMETERS.keys() & parameters.keys():
+            kind = type(self).__name__
+            raise TypeError(f"{kind}.fit has no parameter {name!r}. {FIT_PARAMETERS[name]}")
+        return fit(self, *args, **parameters)
+
+    return cast(F, hinting)
 
 
 class MetricLearnNames:

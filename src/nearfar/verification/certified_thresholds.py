@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +52,8 @@ class TargetNotCertifiedError(ValueError):
     ----------
     classes_needed, pairs_needed : int or None
         How many would be needed; None if more data of this kind would not help.
+    strongest : str or None
+        The strongest target of the same kind, in round numbers, that the data can certify.
 
     Examples
     --------
@@ -60,10 +63,15 @@ class TargetNotCertifiedError(ValueError):
     """
 
     def __init__(
-        self, message: str, classes_needed: int | None = None, pairs_needed: int | None = None
+        self,
+        message: str,
+        classes_needed: int | None = None,
+        pairs_needed: int | None = None,
+        strongest: str | None = None,
     ) -> None:
         super().__init__(message)
         self.classes_needed, self.pairs_needed = classes_needed, pairs_needed
+        self.strongest = strongest
 
 
 @dataclass(frozen=True)
@@ -150,11 +158,28 @@ def choose_threshold(
             )
     share = evidence.prevalence if prevalence is None else prevalence
     if isinstance(target, Bound):
-        return _CertifiedSearch(evidence, target, share, confidence).choose()
+        try:
+            return _CertifiedSearch(evidence, target, share, confidence).choose()
+        except TargetNotCertifiedError as error:
+            found = _strongest(evidence, target, share, confidence)
+            told = f" With these pairs, {found} can be certified." if found else ""
+            needed = error.classes_needed, error.pairs_needed
+            raise TargetNotCertifiedError(f"{error}{told}", *needed, found) from None
     if isinstance(target, EqualErrors):
         return _equal_errors(evidence, share, confidence)
     prior = share if target.prior is None else target.prior
     return _smallest_cost(evidence, target, prior, confidence)
+
+
+def _strongest(
+    evidence: PairEvidence, target: Bound, prevalence: float, confidence: float
+) -> str | None:
+    """Return the strongest weaker target that can be certified, if there is one."""
+    for bound in target.weaker:
+        with suppress(TargetNotCertifiedError):
+            _CertifiedSearch(evidence, bound, prevalence, confidence).choose()
+            return str(bound)
+    return None
 
 
 @dataclass(frozen=True)

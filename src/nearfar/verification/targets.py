@@ -14,7 +14,7 @@ A target is one of
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -26,6 +26,9 @@ _BOUND = re.compile(r"\s*(precision|fmr|recall)\s*(>=|<=)\s*(\S+)\s*")
 _NEARLY = re.compile(r"([a-z]+)\s*([<>=]+)\s*(\d+|\d*\.\d+|\d+e-\d+)\s*(%?)")
 _OTHER_NAMES = {"fpr": "fmr", "far": "fmr", "tpr": "recall", "tmr": "recall"}
 _SIGNS = {"precision": ">=", "fmr": "<=", "recall": ">="}
+_ROUND = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1)
+_ROUND += (0.15, 0.2, 0.3, 0.4, 0.5)
+_ROUNDING = 1e-9
 _COSTS = {
     "false_match": number(above=0.0),
     "false_non_match": number(above=0.0),
@@ -53,6 +56,20 @@ class Bound:
 
     def __str__(self) -> str:
         return f"{self.measure}{_SIGNS[self.measure]}{self.value:g}"
+
+    @property
+    def weaker(self) -> Iterator[Bound]:
+        """Bounds on the same share that allow larger errors, in round numbers, strongest first.
+
+        Examples
+        --------
+        >>> from nearfar.verification.targets import Bound
+        >>> [str(bound) for bound in Bound("recall", 0.85).weaker]
+        ['recall>=0.8', 'recall>=0.7', 'recall>=0.6', 'recall>=0.5']
+        """
+        for error in _ROUND:
+            if error > self.error + _ROUNDING:
+                yield Bound(self.measure, error if self.measure == "fmr" else round(1 - error, 4))
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from nearfar.learners.max_margin import MaxMarginMetric
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.signed_form import as_metric
 from nearfar.numerics.missing import refuse_masked
+from nearfar.runtime.metric_learn_names import with_hints
 from nearfar.runtime.parameters import check_parameters, choice, instance, number, optional
 from nearfar.typing import Floats, Vector
 from nearfar.verification.calibration_split import (
@@ -153,6 +154,7 @@ class PairVerifier(BaseEstimator):
     (40, True)
     """
 
+    @with_hints
     def __init__(
         self,
         learner: MetricLearner | None = None,

@@ -254,3 +254,27 @@ class TestFeatures:
         inside = exact(tol=1e-10).fit(scaler.transform(X), pairs).metric_.matrix
         M = exact(scale="standard", tol=1e-10).fit(X, pairs).metric_.matrix
         np.testing.assert_allclose(M * np.outer(scaler.scale_, scaler.scale_), inside, atol=1e-6)
+
+
+@pytest.mark.parametrize("similar", [True, False])
+def test_pairs_of_one_kind(similar):
+    """One of the two bounds is enough: the optimum is that of the reference."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20, 3))
+    index = np.array([rng.choice(20, 2, replace=False) for _ in range(40)])
+    pairs = Pairs(index, np.full(40, similar))
+    learner = exact(bounds=(0.8, 3.0)).fit(X, pairs)
+    M = learner.metric_.matrix
+    z = learner.metric_.pair_distances(X, index) ** 2
+    share = gammas(learner, X, pairs)
+    near, far = 0.8**2, 3.0**2
+    slopes = (
+        np.where(z > near, 1 / near - 1 / z, 0.0)
+        if similar
+        else np.where(z < far, 1 / far - 1 / z, 0.0)
+    )
+    U = differences(X, pairs)
+    inverse = np.eye(3) + (U.T * (share * slopes)) @ U
+    assert np.abs(slopes).max() > 0
+    np.testing.assert_allclose(np.linalg.inv(M), inverse, rtol=1e-5, atol=1e-6)
+    ITML().fit(X, pairs)

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from scipy.optimize import check_grad
 from sklearn.base import clone
-from sklearn.datasets import load_diabetes, make_friedman1
+from sklearn.datasets import load_diabetes, load_iris, make_friedman1
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -140,6 +140,15 @@ class TestFit:
         set_bands(monkeypatch, 16)
         one = MLKR(scale="standard", n_jobs=1).fit(X, Y).transform(X)
         np.testing.assert_array_equal(one, MLKR(scale="standard", n_jobs=2).fit(X, Y).transform(X))
+
+    def test_tol_is_a_share_of_the_variance(self):
+        """The error of flowers is small: relative to itself it would fall for longer."""
+        X, y = load_iris(return_X_y=True)
+        for tol in (1e-2, 1e-3, 1e-5):
+            objective = MLKR(tol=tol).fit(X, y.astype(float)).history_.objective
+            decreases = -np.diff(objective)
+            assert decreases[-1] <= tol < decreases[:-1].min()
+        assert objective[-1] < 0.0238
 
     def test_iterations_that_run_out_are_warned_of(self):
         with pytest.warns(ConvergenceWarning, match="max_iter=2 was reached"):

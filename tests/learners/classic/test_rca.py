@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.linalg import eigh, fractional_matrix_power
 
-from nearfar import RCA, Chunklets, Pairs
+from nearfar import LDA, LFDA, RCA, Chunklets, Pairs
 from problems import labelled, points_with_a_single
 from references.closed_forms import shrink, within_covariance
 
@@ -52,3 +52,13 @@ def test_pairs_are_joined():
     learner = RCA(scale="standard")
     first = learner.fit(X, pairs).metric_.matrix
     np.testing.assert_allclose(learner.fit(X, Chunklets(ids)).metric_.matrix, first, rtol=1e-10)
+
+
+@pytest.mark.parametrize("learner", [RCA, LFDA, LDA])
+def test_a_singular_covariance_that_is_not_shrunk_is_warned_of(learner):
+    X = np.random.default_rng(0).standard_normal((12, 11))
+    y = np.arange(12) % 3
+    with pytest.warns(UserWarning, match="within groups is singular: its rank is 9, in 11 dim"):
+        learner(shrinkage=0.0, scale=None).fit(X, y)
+    learner(scale=None).fit(X, y)
+    learner(shrinkage=0.0, scale=None).fit(X[:, :4], y)

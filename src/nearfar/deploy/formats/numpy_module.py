@@ -82,8 +82,9 @@ def write_numpy(
 
 def _module(linear_map: LinearMap, what: str, use: str) -> str:
     shape = linear_map.L.shape
+    mapped = "1 coordinate" if shape[0] == 1 else f"{shape[0]} coordinates"
     return _MODULE.format(
-        title=f"{what}: {shape[1]} features to {shape[0]} coordinates.",
+        title=f"{what}: {shape[1]} features to {mapped}.",
         use=use,
         names=linear_map.feature_names,
         unit=_UNIT if linear_map.unit_rows else "",

@@ -63,6 +63,8 @@ def _ascending(of: str, each: ParameterRule) -> ParameterRule:
 class ITML(LogDetLearner):
     """Keep similar pairs below one distance, dissimilar pairs above another, and M near a prior.
 
+    Given pairs may be of one kind only; then there is only one of the two bounds.
+
     Parameters
     ----------
     gamma : float, default=8.0
@@ -123,7 +125,7 @@ class ITML(LogDetLearner):
 
     def _build_problem(self, data: FitInput) -> ITMLProblem:
         strategy = RandomPairs() if self.constraints is None else self.constraints
-        pairs = data.supervision.pairs(data.Z, strategy, data.random_state)
+        pairs = data.supervision.pairs(data.Z, strategy, data.random_state, both_kinds=False)
         rows, index = np.unique(pairs.index, return_inverse=True)
         space = self._prior_space(data, rows)
         edges = Edges(space.X, *index.reshape(pairs.index.shape).T)

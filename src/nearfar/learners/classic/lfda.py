@@ -38,7 +38,7 @@ from nearfar.learners.classic.closed_form import (
     Solution,
     Span,
 )
-from nearfar.learners.classic.scatter import Groups, discriminants, shrunk
+from nearfar.learners.classic.scatter import Groups, discriminants, shrunk, warn_if_singular
 from nearfar.learners.declaration import learner
 from nearfar.learners.problem import FitInput, Problem
 from nearfar.numerics.class_order import ClassOrder
@@ -104,6 +104,7 @@ class LFDA(ClosedFormLearner):
         classes = Groups(span.P, data.supervision.labels(type(self).__name__, informative=True))
         between, within = local_scatters(classes, self.n_neighbors)
         intensity = classes.intensity(self.shrinkage, classes.within())
+        warn_if_singular(within, self.shrinkage)
         values, L = discriminants(between, shrunk(within, intensity))
         values, L = values[: self.n_components], L[: self.n_components]
         if self.embedding == "orthonormalized":

@@ -56,8 +56,9 @@ class MLKR(MapLearner):
     n_components : int, optional
         Rows of the map that is learned; by default as many as there are features.
     tol : float, default=1e-2
-        Relative decrease of the objective at which to end. Smaller values adapt the map to the
-        noise of y: on noisy data they make predictions worse.
+        Decrease of the objective in an iteration, as a share of the variance of y, at which to end.
+        Smaller values, such as 1e-5, find the minimum. Then the map adapts to the noise of y: of
+        noisy numbers, predictions are worse.
 
     Attributes
     ----------

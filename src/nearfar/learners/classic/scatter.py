@@ -21,6 +21,7 @@ they count as n_c - 1.
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -50,6 +51,28 @@ def shrunk(S: Matrix, intensity: float) -> Matrix:
     result = (1.0 - intensity) * S
     result[np.diag_indices(len(S))] += intensity * np.trace(S) / len(S)
     return result
+
+
+def warn_if_singular(S: Matrix, shrinkage: Shrinkage) -> None:
+    """Warn of a covariance that is singular, and that is not to be shrunk.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.learners.classic.scatter import warn_if_singular
+    >>> warn_if_singular(np.zeros((2, 2)), "auto")
+    """
+    if shrinkage != 0.0 or len(S) == 0:
+        return
+    values = np.linalg.eigvalsh(S)
+    rank = int((values > len(S) * np.finfo(np.float64).eps * max(values[-1], 0.0)).sum())
+    if rank < len(S):
+        warnings.warn(
+            f"With shrinkage=0, the covariance within groups is singular: its rank is {rank}, in "
+            f"{len(S)} dimensions. Directions without variance have very large weights; use "
+            'shrinkage="auto", or reduce the dimension first.',
+            stacklevel=2,
+        )
 
 
 class GroupScatter(ABC):
@@ -119,7 +142,9 @@ class GroupScatter(ABC):
     def shrunk_within(self, shrinkage: Shrinkage, weight: Vector | None = None) -> Matrix:
         """Return `within` after shrinkage."""
         S = self.within(weight)
-        return shrunk(S, self.intensity(shrinkage, S, weight))
+        intensity = self.intensity(shrinkage, S, weight)
+        warn_if_singular(S, shrinkage)
+        return shrunk(S, intensity)
 
     def between(self, weight: Vector) -> Matrix:
         """sum_c w_c (m_c - m)(m_c - m)'."""
