@@ -1,12 +1,13 @@
 """Print the coverage of each room, from coverage's JSON on stdin; fail if some are below 95 %.
 
-``--mathematics`` leaves out other rooms. ``--store`` also keeps the counts in .ci/coverage.json,
-from which the table in docs/development/testing.md is made.
+``--mathematics`` leaves out other rooms. ``--store`` also keeps the counts and the commit in
+.ci/coverage.json, from which the table in docs/development/testing.md is made.
 """
 
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -26,7 +27,7 @@ def main() -> None:
         rooms = {room: rooms[room] for room in CHECKED}
     print(table(rooms))
     if "--store" in sys.argv:
-        STORED.write_text(json.dumps(rooms, indent=2) + "\n")
+        STORED.write_text(json.dumps({"commit": commit(), "rooms": rooms}, indent=2) + "\n")
     low = [room for room in CHECKED if _percent(rooms[room], "lines") < LEAST]
     if low:
         sys.exit(f"Less than {LEAST:.0f} % of the lines are covered in {', '.join(low)}.")
@@ -42,9 +43,16 @@ def counted(report: dict[str, Any]) -> Rooms:
     return {room: dict(rooms[room]) for room in sorted(rooms)}
 
 
+def commit() -> str:
+    """Return the commit that was measured."""
+    command = ["git", "rev-parse", "--short=12", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
 def stored() -> Rooms:
     """Return the counts of the last run that was kept."""
-    return json.loads(STORED.read_text())
+    rooms: Rooms = json.loads(STORED.read_text())["rooms"]
+    return rooms
 
 
 def table(rooms: Rooms) -> str:

@@ -144,11 +144,13 @@ class TestFit:
     def test_tol_is_a_share_of_the_variance(self):
         """The error of flowers is small: relative to itself it would fall for longer."""
         X, y = load_iris(return_X_y=True)
+        ends = []
         for tol in (1e-2, 1e-3, 1e-5):
             objective = MLKR(tol=tol).fit(X, y.astype(float)).history_.objective
             decreases = -np.diff(objective)
             assert decreases[-1] <= tol < decreases[:-1].min()
-        assert objective[-1] < 0.0238
+            ends.append(objective[-1])
+        assert (np.diff(ends) < 0).all()
 
     def test_iterations_that_run_out_are_warned_of(self):
         with pytest.warns(ConvergenceWarning, match="max_iter=2 was reached"):
