@@ -108,6 +108,9 @@ def _collected(task: Task, lines: list[Line]) -> Outcome:
     today = results.described(task)
     current = [line for line in lines if results.is_current(line, today)]
     older = [line for line in lines if line["reading"] == task.reading]
+    if older and not current:
+        last = {name: older[-1].get(name) for name in today}
+        older = [line for line in older if results.is_current(line, last)]
     kept = {line["run"]: line for line in (current or older)}
     runs = tuple(kept[run] for run in sorted(kept))
     return Outcome(

@@ -334,8 +334,8 @@ def _show(
         say(_certified(target, document["criterion"]))
         if target["recall"] < _LOW_RECALL:
             note(
-                f"only {100 * target['recall']:.1f} % of similar pairs are found at this threshold. "
-                "With more classes to calibrate on, or a weaker target, there would be more.",
+                f"this threshold finds only {100 * target['recall']:.1f} % of the similar pairs. "
+                "With more classes to calibrate on, or a weaker target, it would find more.",
                 warning=True,
             )
     say(
