@@ -72,6 +72,9 @@ def adapt(
         show_json({"adapter": str(path), "seconds": seconds, "comparison": compared})
         return
     say(f"Learned from {len(data.relevance.queries)} judged queries in {seconds:.2f} s.")
+    if adapter.chosen_.helps and adapter.chosen_.n_queries:
+        beside = " The verdict above is on folds that did not." if comparison else ""
+        say(f"{adapter.chosen_} These queries chose its settings, as `show` says.{beside}")
     say(f"Adapter written to {path}")
     say(f"Next: {_next_command(search, path)}")
 
