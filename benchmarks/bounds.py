@@ -49,6 +49,9 @@ from protocol import Array, commit
 
 Row = dict[str, Any]
 
+RESULTS = Path(__file__).parent / "results/bounds.jsonl"
+SIZES = ("n", "D", "classes")
+
 _BLOCK = 1 << 18
 _DOUBLE = 2
 """An operation in float64 counts as two in float32."""
@@ -346,6 +349,29 @@ def compared(old: list[Row], new: list[Row]) -> str:
     return "\n".join(lines)
 
 
+def stored() -> list[Row]:
+    """Read the raw results."""
+    return read(RESULTS)
+
+
+def table(rows: list[Row]) -> str:
+    """Return the times of the middle sizes and how they grow, in Markdown."""
+    growths = {(row["work"], row["in"]): row for row in rows if row["what"] == "growth"}
+    lines = [
+        "| | n | D | classes | seconds | multiple of the least | grows with n | D | classes |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for name in dict.fromkeys(row["work"] for row in rows if row["what"] == "work"):
+        mine = [row for row in rows if row["what"] == "work" and row["work"] == name]
+        middle = {key: sorted(row[key] for row in mine)[len(mine) // 2] for key in SIZES}
+        row = next(row for row in mine if all(row[key] == middle[key] for key in SIZES))
+        powers = [f"{growths[name, key]['exponent']:.1f}" for key in SIZES]
+        cells = [name, *(row[key] for key in SIZES), f"{row['seconds']:.2g}"]
+        cells += [f"{row['multiple']:.1f}", *(f"^{power}" for power in powers)]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
 def read(path: Path) -> list[Row]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
@@ -372,8 +398,7 @@ def main() -> None:
         warnings.simplefilter("ignore")
         rows = measure_all(middles, (1, 1.5) if toy else (0.5, 1, 2), how)
     rows.insert(0, description(toy))
-    folder = Path(__file__).parent / "results"
-    out = arguments.out or folder / ("bounds_toy.jsonl" if toy else "bounds.jsonl")
+    out = arguments.out or (RESULTS.with_name("bounds_toy.jsonl") if toy else RESULTS)
     out.parent.mkdir(exist_ok=True)
     out.write_text("".join(json.dumps(row) + "\n" for row in rows))
     if old:

@@ -4,6 +4,10 @@ Rows have one informative feature and two groups of four noise features. A metho
 informative feature and one group is, over draws of the data, as good as one that uses it and the
 other group. The benchmark counts how often a test finds a difference at the 5 % level, before the
 adjustment for the number of methods (Holm).
+
+    python benchmarks/comparison_noise.py [--toy] [--draws N]
+
+docs/reference/comparison.md has the table that is derived from the raw results.
 """
 
 from __future__ import annotations
@@ -18,6 +22,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from nearfar import NCA, BoostMetric, compare
+from protocol import commit, record
+from protocol import stored as stored_rows
 
 VIEWS = ([0, 1, 2, 3, 4], [0, 5, 6, 7, 8])
 
@@ -49,20 +55,41 @@ def false_alarms(learner: Any, draws: int, n: int) -> tuple[float, float]:
     return count[0] / draws, count[1] / draws
 
 
+def stored() -> list[dict[str, Any]]:
+    """Read the raw results."""
+    return stored_rows("comparison_noise")
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return the shares of false alarms in Markdown."""
+    lines = ["| | rows | draws | errors | ranking |", "| --- | --- | --- | --- | --- |"]
+    lines += [
+        f"| {row['learner']} | {row['rows']} | {row['draws']} | {100 * row['errors']:.1f} % "
+        f"| {100 * row['ranking']:.1f} % |"
+        for row in rows
+    ]
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--toy", action="store_true", help="two draws")
-    draws = 2 if parser.parse_args().toy else 200
+    parser.add_argument("--draws", type=int, default=200)
+    options = parser.parse_args()
+    draws = 2 if options.toy else options.draws
     learners = {
         "Euclidean": SelectKBest(k="all"),
         "BoostMetric": BoostMetric(max_iter=20),
         "NCA": NCA(max_iter=10, tol=0.01, random_state=0),
     }
-    print(f"{'':12} {'rows':>5} {'errors':>7} {'ranking':>8}   (nominal: 5 %)")
+    rows = []
     for name, learner in learners.items():
         for n in (90, 300):
             errors, ranking = false_alarms(learner, draws, n)
-            print(f"{name:12} {n:5} {100 * errors:6.1f}% {100 * ranking:7.1f}%")
+            shares = {"errors": errors, "ranking": ranking, "commit": commit()}
+            rows.append({"learner": name, "rows": n, "draws": draws, **shares})
+            print(table(rows[-1:]).splitlines()[-1], flush=True)
+    record("comparison_noise_toy" if options.toy else "comparison_noise", rows)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ MRR and recall@10 of queries that were not learned from, untouched and with `Ret
 10, 50, 100 and all judged training queries. The difference in nDCG@10 is tested by query (paired
 t-test). CLINC150: an utterance finds utterances of its intent; half of the intents are not learned
 from, and queries and documents of those are searched together with all other documents.
+
+docs/reference/retrieval.md has the table that is derived from the raw results.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from scipy.stats import ttest_rel
 
 from nearfar import Relevance, RetrievalAdapter
 from nearfar.retrieval import JudgedRanking, search
-from protocol import Array, load, record
+from protocol import Array, commit, load, record
+from protocol import stored as stored_rows
 
 MEASURES = ("nDCG@10", "MRR", "recall@10")
 
@@ -94,6 +97,7 @@ def run(
     changed = np.any(old[:, 0] != learned[:, 0])
     return {
         "data": name,
+        "commit": commit(),
         "side": side,
         "n_train": len(some),
         "before": old.mean(axis=0).tolist(),
@@ -115,6 +119,26 @@ def show(row: dict[str, Any]) -> None:
         f"{row['adapted']:2d}/{row['fits']:<2d} {row['seconds']:6.2f}",
         flush=True,
     )
+
+
+def stored() -> list[dict[str, Any]]:
+    """Read the raw results."""
+    return stored_rows("cranfield")
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return measures before and after in Markdown."""
+    lines = [
+        f"| data | judged queries | side | {' | '.join(MEASURES)} | p | fits that change vectors |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        pairs = zip(row["before"], row["after"], strict=True)
+        cells = [row["data"], row["n_train"], row["side"]]
+        cells += [f"{before:.3f} → {after:.3f}" for before, after in pairs]
+        cells += [f"{row['p']:.0e}" if row["adapted"] else "", f"{row['adapted']} of {row['fits']}"]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
 
 
 def main() -> None:

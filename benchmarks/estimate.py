@@ -1,6 +1,8 @@
 """`learner.estimate` beside what fits take: CPU time on one thread, and peak memory.
 
-python benchmarks/estimate.py [--toy]
+    python benchmarks/estimate.py [--toy]
+
+docs/reference/scale.md has the table that is derived from the raw results.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from nearfar import (
 )
 from nearfar.learners.estimate import estimate_fit
 from nearfar.runtime.threads import limited_threads
-from protocol import arguments, record
+from protocol import arguments, commit, record
+from protocol import stored as stored_rows
 
 Array = NDArray[Any]
 
@@ -81,6 +84,7 @@ def measure(name: str, learner: Any, X: Array, y: Any, budget: float) -> dict[st
     )
     return {
         "name": name,
+        "commit": commit(),
         "shape": X.shape,
         "expected": [found.seconds, found.bytes],
         "taken": [seconds, peak],
@@ -88,10 +92,28 @@ def measure(name: str, learner: Any, X: Array, y: Any, budget: float) -> dict[st
     }
 
 
+def stored() -> list[dict[str, Any]]:
+    """Read the raw results."""
+    return stored_rows("estimate")
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return seconds and megabytes in Markdown, expected / taken."""
+    lines = ["| setting | seconds | MB |", "| --- | --- | --- |"]
+    for row in rows:
+        size = " x ".join(f"{number:,}" for number in row["shape"])
+        seconds, megabytes = zip(row["expected"], row["taken"], strict=True)
+        lines.append(
+            f"| {row['name']}, {size} | {seconds[0]:.1f} / {seconds[1]:.1f} | "
+            f"{megabytes[0] / 1e6:.0f} / {megabytes[1] / 1e6:.0f} |"
+        )
+    return "\n".join(lines)
+
+
 def main() -> None:
     toy = arguments(__doc__).toy
     rows = [measure(*setting, 0.3 if toy else 2.0) for setting in settings(0.05 if toy else 1.0)]
-    record("estimate", rows)
+    record("estimate_toy" if toy else "estimate", rows)
 
 
 if __name__ == "__main__":

@@ -4,18 +4,25 @@ Judges go by the distance of rows with four features, with noise. A method sees 
 or the other two, and is over draws as good with the one as with the other. The benchmark compares
 the standard error of the difference that is estimated with the one over draws, and counts how often
 the test finds a difference at the 5 % level, before the adjustment for the number of methods.
+Learning from the judgements (LSML) takes longer and has fewer draws.
+
+    python benchmarks/judgement_noise.py [--toy] [--draws N]
+
+docs/reference/comparison.md has the table that is derived from the raw results.
 """
 
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 import numpy as np
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from nearfar import LSML, Pairs, Triplets, compare
-from protocol import Array
+from protocol import Array, commit, record
+from protocol import stored as stored_rows
 
 CASES = [("triplets", 3000, 300), ("triplets", 100, 400), ("triplets", 40, 3000)]
 CASES += [("pairs", 2000, 300), ("pairs", 100, 300), ("pairs", 40, 600)]
@@ -65,22 +72,53 @@ def difference(
     return float(gap.mean()), goal.overlap.variance(gap), goal.p_value(one, other)
 
 
+def measure(case: tuple[str, int, int], n_draws: int, *, learned: bool) -> dict[str, Any]:
+    """Return standard errors over draws and as estimated, and the share of false alarms."""
+    draws = [difference(*case, seed, learned=learned) for seed in range(n_draws)]
+    gaps, variances, p = np.array(draws).T
+    return {
+        "kind": case[0],
+        "rows": case[1],
+        "judgements": case[2],
+        "learned": learned,
+        "draws": n_draws,
+        "true": float(gaps.std()),
+        "estimated": float(np.sqrt(variances.mean())),
+        "alarms": float((p < 0.05).mean()),
+        "commit": commit(),
+    }
+
+
+def stored() -> list[dict[str, Any]]:
+    """Read the raw results."""
+    return stored_rows("judgement_noise")
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return standard errors and false alarms in Markdown."""
+    lines = [
+        "| | rows | judgements | learned | draws | true | estimated | false alarms |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        cells = [row["kind"], row["rows"], row["judgements"], "yes" if row["learned"] else "no"]
+        cells += [row["draws"], f"{row['true']:.3f}", f"{row['estimated']:.3f}"]
+        lines.append(f"| {' | '.join(map(str, cells))} | {100 * row['alarms']:.1f} % |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--toy", action="store_true", help="two draws")
-    parser.add_argument("--learned", action="store_true", help="learn from the judgements (LSML)")
-    parser.add_argument("--draws", type=int, default=300)
+    parser.add_argument("--draws", type=int, default=150)
     options = parser.parse_args()
-    n_draws = 2 if options.toy else options.draws
-    print(f"{'':9} {'rows':>5} {'judgements':>10} {'true':>6} {'estimated':>9} {'alarms':>7}")
-    for kind, n_rows, number in CASES:
-        draws = [
-            difference(kind, n_rows, number, seed, learned=options.learned)
-            for seed in range(n_draws)
-        ]
-        gaps, variances, p = np.array(draws).T
-        errors = f"{gaps.std():6.3f} {np.sqrt(variances.mean()):9.3f}"
-        print(f"{kind:9} {n_rows:5} {number:10} {errors} {100 * (p < 0.05).mean():6.1f}%")
+    rows = []
+    for learned in (False, True):
+        n_draws = 2 if options.toy else options.draws // (3 if learned else 1)
+        for case in CASES:
+            rows.append(measure(case, n_draws, learned=learned))
+            print(table(rows[-1:]).splitlines()[-1], flush=True)
+    record("judgement_noise_toy" if options.toy else "judgement_noise", rows)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ Parts are random rows, or rows in their order: then each part is by a few writer
 rows are by others. For closed forms, the largest difference of the two metrics is also shown.
 
     python benchmarks/partial_fit.py [--toy]
+
+docs/reference/scale.md has the table that is derived from the raw results.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ from nearfar import (
     SparseNCA,
 )
 from nearfar.evaluate import knn_error
-from protocol import Array, arguments, load, record
+from protocol import Array, arguments, commit, load, record
+from protocol import stored as stored_rows
 
 CLOSED_FORMS = (RCA, DCA, KISSME, XQDA, GMML, PLDA, InverseCovariance)
 LEARNERS = [
@@ -61,6 +64,27 @@ def measure(learner: Any, X: Array, y: Array, order: Array) -> dict[str, Any]:
     }
 
 
+def stored() -> list[dict[str, Any]]:
+    """Read the raw results."""
+    return stored_rows("partial_fit")
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return the errors in Markdown; closed forms have the same metric either way."""
+    by = {(row["learner"], row["parts of"]): row for row in rows}
+    plain = [by["RCA", kind]["euclidean"] for kind in ("random", "ordered")]
+    lines = [
+        "| learner | random rows: one fit | ten parts | rows in order: one fit | ten parts |",
+        "| --- | --- | --- | --- | --- |",
+        f"| Euclidean distance | {plain[0]:.1f} | | {plain[1]:.1f} | |",
+    ]
+    closed = {cls.__name__ for cls in CLOSED_FORMS}
+    for name in dict.fromkeys(row["learner"] for row in rows if row["learner"] not in closed):
+        values = [by[name, kind][how] for kind in ("random", "ordered") for how in ("fit", "parts")]
+        lines.append(f"| {name} | {' | '.join(f'{value:.1f}' for value in values)} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     args = arguments(__doc__)
     X, y = load("digits")
@@ -74,14 +98,14 @@ def main() -> None:
                 warnings.simplefilter("ignore")
                 found = [measure(learner, X, y, order) for order in taken]
             row = {key: float(np.mean([each[key] for each in found])) for key in found[0]}
-            rows.append({"learner": name, "parts of": kind, **row})
+            rows.append({"learner": name, "parts of": kind, "commit": commit(), **row})
             print(
                 f"{name:17} {kind:8} Euclidean {row['euclidean']:.2f} %, one fit "
                 f"{row['fit']:.2f} %, ten parts {row['parts']:.2f} %, metrics differ by "
                 f"{row['difference']:.0e}",
                 flush=True,
             )
-    record("partial_fit", rows)
+    record("partial_fit_toy" if args.toy else "partial_fit", rows)
 
 
 if __name__ == "__main__":

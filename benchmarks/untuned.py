@@ -3,9 +3,9 @@
 Each table is taken as it is, and after standardising and PCA to at most 100 components. On random
 70/30 splits: 3-NN error of doing nothing (Euclidean distance as it is and standardised), of every
 learner by default, of scikit-learn's NCA, and with --metric-learn PYTHON (an interpreter that has
-metric-learn) of its LMNN. A method is significantly worse than doing nothing if the sign test on
-the test rows of all splits says so at 1 %; doing nothing is the better of the two scales on the
-training rows (leave-one-out).
+metric-learn) of its LMNN and SCML. A method is significantly worse than doing nothing if the sign
+test on the test rows of all splits says so at 1 %; doing nothing is the better of the two scales on
+the training rows (leave-one-out).
 
 Raw errors are appended to results/untuned.jsonl as they come, with the commit and the parameters
 that they were made with, and a run goes on where the last one ended. With PYTHONPATH=CHECKOUT/src,
@@ -146,20 +146,20 @@ def fitted(method: Any, X: Array, y: Array) -> Callable[[Array], Array]:
     return method.fit(X, y).transform
 
 
-class MetricLearnLMNN:
-    """metric-learn's LMNN on standardised rows, fitted by another interpreter."""
+class MetricLearn:
+    """A learner of metric-learn on standardised rows, fitted by another interpreter."""
 
-    def __init__(self, python: str) -> None:
-        self.python = python
+    def __init__(self, python: str, name: str) -> None:
+        self.python, self.name = python, name
 
-    def fit(self, X: Array, y: Array) -> MetricLearnLMNN:
+    def fit(self, X: Array, y: Array) -> MetricLearn:
         """Learn a map in a process of its own."""
         code = (
             "import sys, time, numpy as np\n"
-            "from metric_learn import LMNN\n"
+            f"from metric_learn import {self.name} as Learner\n"
             "d = np.load(sys.argv[1])\n"
             "start = time.process_time()\n"
-            "L = LMNN(random_state=0).fit(d['X'], d['y']).components_\n"
+            "L = Learner(random_state=0).fit(d['X'], d['y']).components_\n"
             "np.savez(sys.argv[2], L=L, cpu=time.process_time() - start)\n"
         )
         self.scaler = StandardScaler().fit(X)
@@ -182,7 +182,9 @@ def measure(arguments: argparse.Namespace) -> None:
     done = {(row["table"], row["split"], row["method"]) for row in stored()}
     chosen = methods()
     if arguments.metric_learn:
-        chosen["metric-learn LMNN"] = MetricLearnLMNN(arguments.metric_learn)
+        for name in ("LMNN", "SCML_Supervised"):
+            short = name.removesuffix("_Supervised")
+            chosen[f"metric-learn {short}"] = MetricLearn(arguments.metric_learn, name)
     if arguments.methods:
         chosen = {name: method for name, method in chosen.items() if name in arguments.methods}
     for number, name in itertools.product(range(arguments.splits), arguments.tables):
@@ -204,7 +206,7 @@ def run(key: Row, method: Any, data: tuple[Array, ...]) -> None:
             warnings.simplefilter("ignore")
             map_of = fitted(method, X, y)
             row |= {"seconds": time.perf_counter() - start, "cpu": time.process_time() - cpu}
-            if isinstance(method, MetricLearnLMNN):
+            if isinstance(method, MetricLearn):
                 row["cpu"] = method.cpu
             neighbors = KNeighborsClassifier(3).fit(map_of(X), y)
             wrong = neighbors.predict(map_of(X_test)) != y_test

@@ -11,8 +11,10 @@ from fnmatch import fnmatchcase
 
 from papers import checking, grim, report, runner, task
 from papers.curves import curve
+from papers.deciding import deciding
 from papers.frontier import fits
 from papers.frontier import page as frontier_page
+from papers.verdicts import outcomes
 
 
 def seconds(text: str) -> float:
@@ -28,7 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = [t for t in task.tasks(arguments.paper) if fnmatchcase(t.cell, arguments.cell)]
     if arguments.variant:
         chosen = [t for t in chosen if t.variant in arguments.variant.split(",")]
-    waiting = [each for each in runner.missing(chosen) if each[1] < arguments.runs]
+    found = deciding(chosen, outcomes()) if arguments.undecided else runner.missing(chosen)
+    waiting = [each for each in found if each[1] < arguments.runs]
     print(f"{len(chosen)} tasks, {len(waiting)} runs to do")
     limits = {"budget": arguments.budget, "longest": arguments.longest}
     runner.run_all(waiting, n_jobs=arguments.jobs, show=_show, **limits)
@@ -46,7 +49,8 @@ def frontier(arguments: argparse.Namespace) -> int:
     """Do the missing fits of the frontier."""
     sets = [rows for rows in fits.SETS if fnmatchcase(rows.name, arguments.set)]
     methods = [name for name in fits.METHODS if fnmatchcase(name, arguments.method)]
-    for line in fits.run(sets, methods, arguments.python, arguments.limit, arguments.splits):
+    programs = fits.Interpreters(arguments.python, arguments.torch)
+    for line in fits.run(sets, methods, programs, arguments.limit, arguments.splits):
         _show(line)
     return 0
 
@@ -90,6 +94,9 @@ def parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--jobs", type=int, default=2)
     command.add_argument("--runs", type=int, default=10**6, help="only the first runs of each task")
+    command.add_argument(
+        "--undecided", action="store_true", help="only further runs that decide a verdict"
+    )
     command.set_defaults(work=run)
     command = commands.add_parser("curves", help="do the runs of figures that have no result")
     command.add_argument("--figure", default="*", help="a pattern such as 'msnca/*'")
@@ -98,6 +105,7 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--set", default="*", help="a pattern of names of sets")
     command.add_argument("--method", default="*", help="a pattern such as 'nearfar *'")
     command.add_argument("--python", default=os.environ.get("NEARFAR_METRIC_LEARN"))
+    command.add_argument("--torch", default=os.environ.get("NEARFAR_TORCH"))
     command.add_argument("--limit", type=float, default=120.0, help="CPU seconds of a process")
     command.add_argument("--splits", type=int, default=fits.SPLITS)
     command.set_defaults(work=frontier)

@@ -1,4 +1,7 @@
-"""The choices that the papers do not print, with the evidence for each: ``readings.toml``."""
+"""The choices that the papers do not print, with the evidence for each: ``readings.toml``.
+
+The same file says for cells that are worse than printed which experiments were to decide why.
+"""
 
 from __future__ import annotations
 
@@ -63,6 +66,27 @@ class Reading:
         return any(fnmatchcase(cell, pattern) for pattern in self.cells)
 
 
+@dataclass(frozen=True)
+class Experiment:
+    """What was tried for cells that are worse than printed, and what came out."""
+
+    cells: tuple[str, ...]
+    variants: tuple[str, ...]
+    says: str
+
+
+def experiment(cell: str, variant: str) -> Experiment | None:
+    """Return the first experiment of the file that concerns a cell and variant."""
+    return next(
+        (
+            each
+            for each in experiments()
+            if variant in each.variants and any(fnmatchcase(cell, name) for name in each.cells)
+        ),
+        None,
+    )
+
+
 def readings(cell: str | None = None) -> list[Reading]:
     """Return the readings, or those that concern a cell, in the order of the file.
 
@@ -84,8 +108,22 @@ def _all() -> tuple[Reading, ...]:
             question=reading["question"],
             candidates=tuple(_candidate(candidate) for candidate in reading["candidate"]),
         )
-        for reading in tomllib.loads(PATH.read_text("utf-8"))["reading"]
+        for reading in _document()["reading"]
     )
+
+
+@cache
+def experiments() -> tuple[Experiment, ...]:
+    """Return the experiments, in the order of the file."""
+    return tuple(
+        Experiment(tuple(each["cells"]), tuple(each["variants"]), each["says"])
+        for each in _document()["experiment"]
+    )
+
+
+@cache
+def _document() -> dict[str, Any]:
+    return tomllib.loads(PATH.read_text("utf-8"))
 
 
 def _candidate(entry: dict[str, Any]) -> Candidate:

@@ -10,7 +10,7 @@ from papers import drawing, pages, results
 from papers.cells import Cell, documents, published
 from papers.curves import drawing as curve_drawing
 from papers.curves.curve import stored
-from papers.readings import readings
+from papers.readings import experiment, readings
 from papers.task import PAPERS, protocol
 from papers.verdicts import (
     BASELINES,
@@ -20,6 +20,7 @@ from papers.verdicts import (
     Order,
     Outcome,
     chosen,
+    compared,
     explaining,
     first_listed,
     orders,
@@ -159,7 +160,9 @@ def _paper(paper: str, found: dict[Key, Outcome]) -> Iterator[str]:
         yield from _grid(table["id"], table["measure"], cells, found)
     yield from _by_reading([each for each in found.values() if each.cell.paper == paper])
     yield from _unknown([each for each in found.values() if each.cell.paper == paper])
-    yield from _orders([each for each in orders(found) if each.own.cell.paper == paper])
+    mine = {key: each for key, each in found.items() if each.cell.paper == paper}
+    yield from _worse(mine)
+    yield from _orders(list(orders(mine)))
 
 
 def _grid(table: str, measure: str, cells: list[Cell], found: dict[Key, Outcome]) -> Iterator[str]:
@@ -217,6 +220,40 @@ def _by_reading(found: list[Outcome]) -> Iterator[str]:
         named = _named(reading, own[0].cell.paper)
         yield _row(named, words.total(), *(words[word] for word in WORDS[:-1]))
     yield ""
+
+
+def _worse(found: dict[Key, Outcome]) -> Iterator[str]:
+    """Yield the own method's cells that are worse, other readings of them, and what was tried."""
+    cells = [each for each in chosen(found).values() if each.cell.own and each.word == "worse"]
+    if not cells:
+        return
+    yield "### Worse than printed, although the baselines agree\n"
+    yield from _header("table", "row", "method", "reading", "here", "other readings", "experiment")
+    for each in cells:
+        cell = each.cell
+        others = [
+            f"{_named(other.reading, cell.paper)} {other.mean:.2f} {_alone(other)}"
+            for other in found.values()
+            if (other.cell.id, other.variant) == (cell.id, each.variant)
+            and other.lines
+            and other.reading != each.reading
+        ]
+        tried = experiment(cell.id, each.variant)
+        yield _row(
+            cell.table,
+            cell.row,
+            f"{cell.method}, {each.variant}",
+            _named(each.reading, cell.paper),
+            _cell(cell, each),
+            "; ".join(others) or "none run",
+            tried.says if tried else "none yet",
+        )
+    yield ""
+
+
+def _alone(outcome: Outcome) -> str:
+    """Return the mark of an outcome by its own interval, whatever its baselines say."""
+    return MARKS[compared(outcome)]
 
 
 def _unknown(found: list[Outcome]) -> Iterator[str]:

@@ -87,12 +87,13 @@ def described(task: Task) -> Line:
 
 def settings_of(task: Task) -> Line:
     """Return what the runs of a task share, with its digest."""
-    settings = {**described(task), "data": task.table.checksum, **_environment()}
+    settings = {**described(task), "data": task.table.checksum, **environment()}
     return {"settings": digest(settings), **settings}
 
 
 @cache
-def _environment() -> Line:
+def environment() -> Line:
+    """Return commit, versions and machine."""
     root = Path(__file__).parent.parent
     commit = _git(root, "rev-parse", "--short=12", "HEAD").strip()
     dirty = _git(root, "status", "--porcelain", "src", "papers/*.py", "papers/protocols")

@@ -108,6 +108,9 @@ def _collected(task: Task, lines: list[Line]) -> Outcome:
     today = results.described(task)
     current = [line for line in lines if results.is_current(line, today)]
     older = [line for line in lines if line["reading"] == task.reading]
+    if older and not current:
+        last = {name: older[-1].get(name) for name in today}
+        older = [line for line in older if results.is_current(line, last)]
     kept = {line["run"]: line for line in (current or older)}
     runs = tuple(kept[run] for run in sorted(kept))
     return Outcome(
@@ -150,13 +153,22 @@ def compared(outcome: Outcome, level: float = LEVEL) -> str:
     printed error: more runs would tell more. The spread of the printed runs cannot be lessened.
     """
     difference, low, high = interval(outcome, level)
-    value = outcome.cell.value
-    tenth = (value if outcome.cell.better == "lower" else 100 - value) / 10
     if low <= 0 <= high:
-        return "reproduced" if own_width(outcome) <= max(1.0, tenth) else "undecided"
-    if abs(difference) <= tenth:
+        return "reproduced" if own_width(outcome) <= limit(outcome) else "undecided"
+    if abs(difference) <= _tenth(outcome):
         return "reproduced"
     return "better" if difference > 0 else "worse"
+
+
+def limit(outcome: Outcome) -> float:
+    """Return how wide half of the interval of our mean may be, for a verdict."""
+    return max(1.0, _tenth(outcome))
+
+
+def _tenth(outcome: Outcome) -> float:
+    """Return a tenth of the printed error."""
+    value = outcome.cell.value
+    return (value if outcome.cell.better == "lower" else 100 - value) / 10
 
 
 def own_width(outcome: Outcome) -> float:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+import warm_process
 
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
@@ -36,23 +39,39 @@ def run(command: str, folder: Path) -> str:
     """Return what a command prints on both streams but progress, and its exit code unless 0."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     keep = {k: v for k, v in os.environ.items() if k not in ("NEARFAR_DATA", "FORCE_COLOR")}
-    done = subprocess.run(
-        ["bash", "-c", with_time(command)],
-        cwd=folder,
-        env={**keep, "PATH": path, "COLUMNS": "90", "LC_ALL": "C.UTF-8"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    code = "" if done.returncode == 0 else f"[exit {done.returncode}]\n"
-    lines = [line for line in done.stdout.splitlines() if not line.startswith("Progress: ")]
+    environment = {**keep, "PATH": path, "COLUMNS": "90", "LC_ALL": "C.UTF-8"}
+    timed = with_time(command)
+    words = _words(timed)
+    if words[0] == "nearfar" and not any(set(word) <= set("|&;<>") for word in words):
+        exit_code, output = warm_process.run(words, folder, environment)
+    else:
+        done = subprocess.run(
+            ["bash", "-c", timed],
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        exit_code, output = done.returncode, done.stdout
+    code = "" if exit_code == 0 else f"[exit {exit_code}]\n"
+    lines = [line for line in output.splitlines() if not line.startswith("Progress: ")]
     return "".join(f"{line.rstrip()}\n" for line in lines) + code
+
+
+def _words(command: str) -> list[str]:
+    """Split a command as a shell does, with pipes and redirections as words of their own."""
+    words = shlex.shlex(command, posix=True, punctuation_chars=True)
+    words.whitespace_split = True
+    return list(words)
 
 
 def prepare(code: str, folder: Path) -> None:
     """Run a Python block of a page in a folder."""
-    subprocess.run([sys.executable, "-c", code], cwd=folder, check=True)
+    exit_code, output = warm_process.run(["python", "-c", code], folder, dict(os.environ))
+    if exit_code:
+        raise RuntimeError(output)
 
 
 def differences(expected: str, actual: str) -> list[str]:

@@ -1,11 +1,13 @@
 """Fit one estimator in a process of its own; print time and 3-NN error as one line of JSON.
 
     python timed_fit.py JOB.json
+    python timed_fit.py --children JOB.json...
 
-The job names a class, its parameters, a file of points and labels, and the training rows. Nothing
+A job names a class, its parameters, a file of points and labels, and the training rows. Nothing
 but the class's own library, NumPy and scikit-learn is imported, so that every library can run in
 the environment that it needs. Only the fit is timed. Short fits are repeated, and the shortest time
-counts: the first fit of a process loads code.
+counts: the first fit of a process loads code. With --children each job has a child of one process,
+which loads the library once and prints a line for each job, even if its child is ended.
 """
 
 from __future__ import annotations
@@ -97,15 +99,44 @@ def end_after(limit: float) -> None:
     os._exit(TOO_SLOW)
 
 
-def main() -> None:
-    """Do the job; an error of the library is a result too."""
-    job = json.loads(Path(sys.argv[1]).read_text())
+def do(path: str) -> None:
+    """Do a job; an error of the library is a result too."""
+    job = json.loads(Path(path).read_text())
     threading.Thread(target=end_after, args=(job["limit"],), daemon=True).start()
     try:
         result = measure(job)
     except Exception as error:
         result = {"failure": type(error).__name__, "message": str(error)[:300]}
-    print("\n" + json.dumps(result | {"versions": versions(job["module"])}))
+    print("\n" + json.dumps(result | {"versions": versions(job["module"])}), flush=True)
+
+
+def in_children(paths: list[str]) -> None:
+    """Do each job in a child; one that ends early has a line too."""
+    for module in {json.loads(Path(path).read_text())["module"] for path in paths}:
+        versions(module)
+    for path in paths:
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                do(path)
+                code = 0
+            finally:
+                os._exit(code)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if code == TOO_SLOW:
+            limit = json.loads(Path(path).read_text())["limit"]
+            print(json.dumps({"failure": f"more than {limit:g} s"}), flush=True)
+        elif code:
+            print(json.dumps({"failure": "crash", "message": f"exit code {code}"}), flush=True)
+
+
+def main() -> None:
+    """Do the jobs of the command line."""
+    if sys.argv[1] == "--children":
+        in_children(sys.argv[2:])
+    else:
+        do(sys.argv[1])
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def svg(name: str, runs: list[Panels]) -> str:
         titles = list(runs[0])
         columns = min(len(titles), 2)
         rows = -(-len(titles) // columns)
-        figure = Figure(figsize=(4.6 * columns, 3.6 * rows), layout="constrained")
+        figure = Figure(figsize=(4.6 * columns, 3.6 * rows))
         for number, title in enumerate(titles, 1):
             panels = [run[title] for run in runs if title in run]
             kind = next(kind for kind in KINDS if kind in panels[0])
@@ -69,11 +69,30 @@ def svg(name: str, runs: list[Panels]) -> str:
             if name in LOGARITHMIC:
                 ax.set_yscale("log")
         handles, labels = figure.axes[0].get_legend_handles_labels()
-        if len(labels) > MOST_INSIDE:
-            figure.legend(handles, labels, loc="outside lower center", ncols=2 + columns)
+        below = -(-len(labels) // (2 + columns)) if len(labels) > MOST_INSIDE else 0
+        if below:
+            figure.legend(handles, labels, loc="lower center", ncols=2 + columns)
+        _arrange(figure, rows, columns, below)
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata={"Date": None})
     return re.sub(r"[ \t]+\n", "\n", out.getvalue())
+
+
+def _arrange(figure: Any, rows: int, columns: int, legend_rows: int) -> None:
+    """Place the axes with fixed margins in inches: a layout that measures texts takes longer."""
+    width, height = figure.get_size_inches()
+    left, right, top, bottom, gap = 0.75, 0.15, 0.35, 0.55, 0.9
+    bottom += 0.1 + 0.19 * legend_rows if legend_rows else 0.0
+    across = (width - left - right - (columns - 1) * gap) / columns
+    down = (height - top - bottom - (rows - 1) * gap) / rows
+    figure.subplots_adjust(
+        left=left / width,
+        right=1 - right / width,
+        top=1 - top / height,
+        bottom=bottom / height,
+        wspace=gap / across,
+        hspace=gap / down,
+    )
 
 
 def caption(name: str) -> str:

@@ -1,11 +1,13 @@
-"""Fits of the frontier: every method on every set, each in a process of its own.
+"""Fits of the frontier: every method on every set.
 
-    python -m papers frontier [--set NAME] [--method NAME] [--splits N] [--limit S] [--python PATH]
+    python -m papers frontier [--set NAME] [--method NAME] [--splits N] [--limit S]
+                              [--python PATH] [--torch PATH]
 
-Methods have the default parameters of their library and see the same rows: tables are standardised,
-pictures are principal components as they are, sentence vectors too. metric-learn needs an older
-scikit-learn and therefore an interpreter of its own (--python or NEARFAR_METRIC_LEARN). A line of
-`results.jsonl` is one fit: CPU seconds, and the 3-NN error on the other rows.
+Methods have the default parameters of their library and see the same rows: tables are standardised
+by the training rows, pictures and sentences are principal components of all rows. metric-learn
+needs an older scikit-learn, and pytorch-metric-learning needs torch: both have an interpreter of
+their own (--python or NEARFAR_METRIC_LEARN, --torch or NEARFAR_TORCH). A line of `results.jsonl` is
+one fit: CPU seconds, and the 3-NN error on the other rows.
 """
 
 from __future__ import annotations
@@ -23,15 +25,15 @@ from typing import Any
 import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.model_selection import StratifiedShuffleSplit
-from sklearn.preprocessing import StandardScaler
 
+import nearfar
 from nearfar import datasets
+from papers.results import environment
 from papers.task import Array
 
 RESULTS = Path(__file__).parent / "results.jsonl"
 WORKER = Path(__file__).parents[2] / "benchmarks" / "workers" / "timed_fit.py"
 SPLITS = 3
-TOO_SLOW = 75
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 Line = dict[str, Any]
@@ -42,11 +44,11 @@ class Rows:
     """A set of the frontier: its name, the most rows, and the number of principal components."""
 
     name: str
-    most: int = 2000
+    most: int = 1000
     components: int | None = None
 
     def load(self) -> tuple[Array, Array]:
-        """Return at most so many rows, prepared, and labels."""
+        """Return at most so many rows, as they are or as principal components, and labels."""
         data = datasets.load(self.name)
         X = np.asarray(data.extra.get("X_filled", data.X), dtype=np.float64)
         y = np.unique(np.asarray(data.y), return_inverse=True)[1]
@@ -55,7 +57,7 @@ class Rows:
             kept = np.sort(next(split.split(y, y))[0])
             X, y = X[kept], y[kept]
         if self.components is None:
-            return StandardScaler().fit_transform(X), y
+            return X, y
         return PCA(self.components, random_state=0).fit_transform(X), y
 
 
@@ -129,8 +131,38 @@ METHODS = {
             "SCML_Supervised",
         )
     },
+    "pytorch-metric-learning triplets": ("torch_linear", "TripletMap"),
 }
 """Module and class by name. MixtureNCA has no single map, and MLKR learns from numbers."""
+
+
+@dataclass(frozen=True)
+class Interpreters:
+    """Programs that run what the project's own environment cannot; None leaves it out."""
+
+    metric_learn: str | None = None
+    torch: str | None = None
+
+    def of(self, method: str) -> str | None:
+        """Return the program of a method."""
+        others = {"metric_learn": self.metric_learn, "torch_linear": self.torch}
+        return others.get(METHODS[method][0], sys.executable)
+
+
+def parameters(method: str) -> dict[str, str]:
+    """Return the parameters of a method of nearfar as text; the seed is the split's number."""
+    module, name = METHODS[method]
+    if module != "nearfar":
+        return {}
+    found = getattr(nearfar, name)().get_params()
+    return {
+        key: str(value) for key, value in found.items() if key not in ("random_state", "n_jobs")
+    }
+
+
+def is_stale(line: Line) -> bool:
+    """Return whether a fit had other default parameters than today's."""
+    return bool(line["parameters"] != parameters(line["method"]))
 
 
 def stored() -> list[Line]:
@@ -146,72 +178,65 @@ def _read() -> list[Line]:
 
 def missing(
     sets: list[Rows], methods: list[str], splits: int = SPLITS
-) -> Iterator[tuple[int, Rows, str]]:
-    """Yield what has no fit or whose process broke down; the first split of all comes first."""
+) -> Iterator[tuple[int, Rows, list[str]]]:
+    """Yield the methods without a current fit, by split and set; a crash is repeated."""
     done = {
         (line["set"], line["method"], line["split"])
         for line in stored()
-        if line.get("failure") != "crash"
+        if line.get("failure") != "crash" and not is_stale(line)
     }
     for split in range(splits):
         for rows in sets:
-            for method in methods:
-                if (rows.name, method, split) not in done:
-                    yield split, rows, method
+            waiting = [m for m in methods if (rows.name, m, split) not in done]
+            if waiting:
+                yield split, rows, waiting
 
 
 def run(
-    sets: list[Rows],
-    methods: list[str],
-    python: str | None,
-    limit: float,
-    splits: int = SPLITS,
+    sets: list[Rows], methods: list[str], programs: Interpreters, limit: float, splits: int = SPLITS
 ) -> Iterator[str]:
     """Do what is missing; yield a line of progress for each fit."""
+    for split, rows, waiting in missing(sets, methods, splits):
+        by_program: dict[str, list[str]] = {}
+        for method in waiting:
+            program = programs.of(method)
+            if program is not None:
+                by_program.setdefault(program, []).append(method)
+        for program, mine in by_program.items():
+            for method, found in fitted(program, rows, split, mine, limit):
+                with RESULTS.open("a") as file:
+                    file.write(json.dumps(found, separators=(",", ":")) + "\n")
+                told = found.get("error", found.get("failure"))
+                yield f"{rows.name}, {method}, split {split}: {told}"
+
+
+def fitted(
+    program: str, rows: Rows, split: int, methods: list[str], limit: float
+) -> Iterator[tuple[str, Line]]:
+    """Yield the methods with what a child of one process measured, or how it failed."""
+    X, y = rows.load()
+    train, test = next(StratifiedShuffleSplit(1, test_size=0.3, random_state=split).split(y, y))
     with tempfile.TemporaryDirectory() as name:
-        folder, current = Path(name), ""
-        for split, rows, method in missing(sets, methods, splits):
-            interpreter = python if METHODS[method][0] == "metric_learn" else sys.executable
-            if interpreter is None:
-                continue
-            if rows.name != current:
-                X, y = rows.load()
-                np.savez(folder / "data.npz", X=X, y=y)
-                current = rows.name
-            halves = StratifiedShuffleSplit(1, test_size=0.3, random_state=split)
-            train = next(halves.split(y, y))[0]
-            found = fit(folder, interpreter, method, train, split, limit)
-            with RESULTS.open("a") as file:
-                line = {"set": rows.name, "method": method, "split": split, "n": len(y), **found}
-                file.write(json.dumps(line, separators=(",", ":")) + "\n")
-            told = found.get("error", found.get("failure"))
-            yield f"{rows.name}, {method}, split {split}: {told}"
-
-
-def fit(
-    folder: Path, python: str, method: str, train: Array, split: int, limit: float
-) -> dict[str, Any]:
-    """Return what a process measured, or how it failed."""
-    module, name = METHODS[method]
-    job = {
-        "module": module,
-        "name": name,
-        "parameters": {},
-        "common": {"random_state": split, "n_jobs": 1},
-        "data": str(folder / "data.npz"),
-        "standardise": False,
-        "train": train.tolist(),
-        "limit": limit,
-    }
-    (folder / "job.json").write_text(json.dumps(job))
-    done = subprocess.run(
-        [python, str(WORKER), str(folder / "job.json")],
-        env=os.environ | ONE_THREAD,
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode == TOO_SLOW:
-        return {"failure": f"more than {limit:g} s"}
-    if done.returncode:
-        return {"failure": "crash", "message": done.stderr[-300:]}
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+        folder = Path(name)
+        np.savez(folder / "data.npz", X=X, y=y)
+        shared = {
+            "common": {"random_state": split, "n_jobs": 1},
+            "data": str(folder / "data.npz"),
+            "standardise": rows.components is None,
+            "train": train.tolist(),
+            "limit": limit,
+            "parameters": {},
+        }
+        jobs = [folder / f"{number}.json" for number in range(len(methods))]
+        for job, method in zip(jobs, methods, strict=True):
+            module, cls = METHODS[method]
+            job.write_text(json.dumps({"module": module, "name": cls, **shared}))
+        command = [program, str(WORKER), "--children", *map(str, jobs)]
+        environ = os.environ | ONE_THREAD
+        with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) as process:
+            lines = (line for line in process.stdout or () if line.strip())
+            for method, line in zip(methods, lines, strict=False):
+                settings = {"set": rows.name, "method": method, "split": split}
+                sizes = {"n": [len(train), len(test)], "columns": X.shape[1]}
+                known = {"parameters": parameters(method), "commit": environment()["commit"]}
+                yield method, {**settings, **sizes, **known, **json.loads(line)}

@@ -124,6 +124,9 @@ def tasks() -> Iterator[Task]:
             for variant in ("paper", "default"):
                 parameters = {"variant": variant, "penalty": float(v)}
                 yield Task(cell, "B1", variant, *given, "BoostMetric", parameters)
+            staged = (replace(given[0], interval=row in SCALED), *given[1:], "BoostMetric, staged")
+            parameters = {"variant": "paper", "penalty": float(v)}
+            yield Task(cell, "B7", "paper", *staged, parameters, "least error")
     for words in (100, 200):
         yield from _pictures(words)
 

@@ -10,6 +10,8 @@ import pytest
 
 from ask.conftest import make_collection
 
+pytestmark = pytest.mark.slow
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 PHONE = {"width": 390, "height": 844}
 WIDE = {"width": 1200, "height": 900}

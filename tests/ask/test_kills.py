@@ -64,6 +64,7 @@ def run(folder, kills):
     assert {asked: stored.get(asked) for asked in confirmed} == confirmed
 
 
+@pytest.mark.slow
 def test_two_kills(tmp_path):
     run(tmp_path, 2)
 

@@ -51,6 +51,7 @@ def test_no_option_is_in_two_groups():
     assert len(words) == len(set(words))
 
 
+@pytest.mark.slow
 def test_without_a_terminal_there_are_no_colours(tmp_path):
     keep = {k: v for k, v in os.environ.items() if k not in ("FORCE_COLOR", "NO_COLOR")}
     for words in (["--help"], ["learn", "--help"], [], ["show", "missing.safetensors"]):
@@ -87,6 +88,7 @@ def test_nothing_heavy_is_imported_for_help_and_mistakes(arguments):
     assert not HEAVY & imported(run_with(*arguments))
 
 
+@pytest.mark.slow
 def test_the_package_imports_what_is_used():
     assert not HEAVY & imported("import nearfar; nearfar.__version__")
     used = imported("from nearfar import BoostMetric")

@@ -139,6 +139,7 @@ def test_this_machine_alone():
     assert not any(_is_local(host) for host in others)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "message"),
     [

@@ -112,7 +112,8 @@ class TestObjectsWithoutVectors:
             assert message == (
                 "nearfar: A metric measures distances of vectors, which triplets.csv does not "
                 "have; give a table with a row of features for each object, for example: nearfar "
-                "learn OBJECTS.csv --id NAME --triplets triplets.csv.\n"
+                "learn OBJECTS.csv --id NAME --triplets triplets.csv. Triplets alone give "
+                "coordinates: OrdinalEmbedding in Python.\n"
             )
         assert "--id NAME --pairs pairs.csv" in fail("learn", "--pairs", "pairs.csv")
         assert "Name the rows to learn from" in fail("learn")
@@ -127,12 +128,10 @@ class TestObjectsWithoutVectors:
     def test_the_rows_are_names(self, fail, folder):
         pl.DataFrame({"name": ["x", "y", "z"], "who": ["a", "b", "a"]}).write_csv("names.csv")
         options = ["--triplets", "triplets.csv", "--id", "name"]
-        assert "row of features for each object" in fail(
-            "learn", "names.csv", *options, "--drop", "who"
-        )
-        assert "row of features for each object" in fail(
-            "learn", "names.csv", *options, "--group", "who"
-        )
+        for left_out in ("--drop", "--group"):
+            message = fail("learn", "names.csv", *options, left_out, "who")
+            assert "names.csv has names of objects and no other column" in message
+            assert "OrdinalEmbedding" in message
 
     def test_features_may_have_such_names(self, run, folder, iris):
         X, y = iris

@@ -37,6 +37,7 @@ def errors(found):
     return {method["name"]: method["error"] for method in found["methods"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "source",
     [
@@ -51,12 +52,11 @@ def test_compare(run, document, source):
     expected = compare(X, Y, ["RCA"], cv=3, groups=GROUPS)
     assert found["n_groups"] == 60
     assert errors(found) == {result.name: result.error for result in expected.results}
-    assert min(errors(found).values()) > 0.35
 
 
 def test_without_groups_the_error_is_too_good(document):
     options = ["--drop", "person", "--method", "rca", "--folds", 3]
-    assert errors(document("compare", *LABELLED, *options))["RCA"] < 0.05
+    assert errors(document("compare", *LABELLED, *options))["RCA"] == 0
 
 
 def test_the_note_and_the_title(run):
@@ -69,9 +69,9 @@ def test_learn(document, folder):
     """Copies promise a metric that helps, and other groups do not."""
     options = [*AUTO, "--no-comparison"]
     plain = document("learn", *LABELLED, "--drop", "person", *options)
-    assert plain["expected"]["value"] < 0.05
+    assert plain["expected"]["value"] == 0
     found = document("learn", *GROUPED, *options, code=None)
-    assert found["expected"]["high"] > 0.5
+    assert found["expected"]["low"] < 1 / 2 < found["expected"]["high"]
 
 
 def test_the_group_is_not_a_feature(run, folder):
@@ -80,12 +80,15 @@ def test_the_group_is_not_a_feature(run, folder):
     assert names == tuple(f"x{i}" for i in range(6))
 
 
+@pytest.mark.slow
+@pytest.mark.smoke
 def test_learn_compares_by_groups(document):
     found = document("learn", *GROUPED, *AUTO, code=None)
     assert found["comparison"]["n_groups"] == 60
     assert errors(found["comparison"])["AutoMetric"] > 0.35
 
 
+@pytest.mark.smoke
 def test_numbers(document):
     options = ["--method", "mlkr", "--label", "size", "--max-iter", 5, "--folds", 3]
     plain = document("learn", "sizes.csv", *options, "--drop", "person")

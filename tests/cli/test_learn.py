@@ -24,9 +24,9 @@ UNLABELLED = ["iris.csv", "--drop", "species", "--drop", "name"]
 PAIRS = ["rows.npy", "--pairs", "pairs.csv", "--method", "maxmargin", "--no-comparison"]
 
 
-def noise(n=60):
+def noise(n=60, seed=0):
     """Write a table whose labels have nothing to do with its columns."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     table = pl.DataFrame(rng.normal(size=(n, 2)), schema=["a", "b"])
     table.with_columns(pl.Series("y", rng.integers(2, size=n))).write_csv("noise.csv")
     return ["noise.csv", "--label", "y", "--folds", 2]
@@ -79,6 +79,7 @@ class TestAuto:
         (folder / "NEW.csv").write_bytes((folder / "iris.csv").read_bytes())
         run(*last.split()[2:])
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", ["LDA", "AutoMetric", "inverse covariance", *BASELINES])
     @pytest.mark.parametrize("goal", ["classification", "ranking"])
     def test_what_is_recommended_is_written(self, run, folder, iris, monkeypatch, name, goal):
@@ -114,6 +115,18 @@ class TestAuto:
         assert found["method"] in BASELINES
         assert found["method"] == found["comparison"]["classification"]["recommended"]
         assert f": {found['method']}, as recommended for classification." in result.stdout
+
+    def test_labels_at_random_are_seldom_called_learnable(self, document, folder):
+        """What is wrong once in twenty times is so four times of ten once in 1,000."""
+        claims = 0
+        for seed in range(10):
+            options = [*noise(80, seed), "--method", "lda", "--no-classifiers"]
+            found = document("learn", *options)["comparison"]
+            claims += any(
+                found[goal]["category"].endswith(" better") or found["winner"][goal]
+                for goal in ("classification", "ranking")
+            )
+        assert claims <= 3
 
     def test_a_blend_of_nothing_is_euclidean_distance(self, run, folder, iris):
         result = run("learn", "iris", "--no-comparison", "--set", "candidates=[]")
@@ -176,6 +189,7 @@ def test_each_learner_writes_a_metric(run, folder, method):
 
 
 class TestNumbers:
+    @pytest.mark.smoke
     def test_are_learned_from(self, document, run, folder, iris):
         found = document("learn", "iris.csv", *NUMBERS, "--method", "mlkr", "--folds", 3)
         X, _ = iris

@@ -58,7 +58,9 @@ def test_another_array_has_the_labels(folder, iris):
     ],
 )
 def test_classes_as_they_are_written(folder, written, classes):
-    Path("in.csv").write_text("a,y\n" + "".join(f"1,{label}\n" for label in written))
+    Path("in.csv").write_text(
+        "a,y\n" + "".join(f"{i},{label}\n" for i, label in enumerate(written))
+    )
     assert np.unique(read_rows("in.csv", label="y").labels).tolist() == classes
 
 

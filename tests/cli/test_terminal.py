@@ -27,18 +27,21 @@ def test_counted():
     assert [counted(n, "row") for n in (0, 1, 2)] == ["0 rows", "1 row", "2 rows"]
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_no_error(folder):
     command = f"{' '.join(NEARFAR)} show metric.safetensors | head -n 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_does_not_cost_the_metric(folder):
     command = f"{' '.join(NEARFAR)} learn iris --method lda --no-comparison --out kept | true"
     subprocess.run(["bash", "-c", command], check=True)
     assert Metric.load(folder / "kept").n_features == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_a_terminal_without_unicode(folder, options):
     plain = {**os.environ, "PYTHONIOENCODING": "ascii"}
@@ -47,6 +50,7 @@ def test_a_terminal_without_unicode(folder, options):
     assert done.stderr == b""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_fit_leaves_the_old_metric(folder, how, code):
     rng = np.random.default_rng(0)
@@ -64,6 +68,7 @@ def test_an_interrupted_fit_leaves_the_old_metric(folder, how, code):
     assert not [name for name in os.listdir(folder) if name.startswith(".")]
 
 
+@pytest.mark.slow
 def test_progress_on_a_terminal(folder):
     main, other = pty.openpty()
     process = subprocess.Popen(

@@ -79,6 +79,7 @@ def files(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("end", TARGETS)
 def test_every_kind_to_every_kind(tmp_path, metric, X, kind, end):
@@ -92,6 +93,7 @@ def test_every_kind_to_every_kind(tmp_path, metric, X, kind, end):
     assert files(tmp_path) == sorted([source.name, target.name])
 
 
+@pytest.mark.slow
 def test_the_same_bits_from_any_kind_to_any_kind(tmp_path, metric, X):
     results = []
     for kind in KINDS:
@@ -150,6 +152,7 @@ def test_arrays_of_any_order_and_name(tmp_path, metric, X, pack, order):
         np.testing.assert_allclose(np.load(tmp_path / "out.npy"), metric.transform(X), rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TABLES)
 @pytest.mark.parametrize("end", TABLES)
 def test_names_in_any_order_and_columns_to_keep(tmp_path, X, metric, kind, end):

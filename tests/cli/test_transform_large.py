@@ -74,6 +74,7 @@ def test_memory_is_bounded(big, tmp_path, kind, end, n):
     assert (big / f"in.{kind}").stat().st_size > 180_000_000
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="started as above")
 @pytest.mark.parametrize(("kind", "end"), [("csv", "csv"), ("parquet", "parquet")])
 def test_control_c_leaves_nothing(big, tmp_path, kind, end):

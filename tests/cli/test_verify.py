@@ -146,6 +146,7 @@ def people(folder):
     return ["verify", "people.safetensors", "people.npy", "known.csv"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["fmr<=0.03", "recall>=0.8", "precision>=0.9"])
 def test_a_target(document, run, people, target):
     options = ["--target", target, "--prevalence", 0.5, "--confidence", 0.9]

@@ -24,7 +24,7 @@ FOLDS = StratifiedKFold(3, shuffle=True, random_state=0)
 MODELS = {
     LOGISTIC: make_pipeline(StandardScaler(), LogisticRegression(max_iter=200)),
     BOOSTING: HistGradientBoostingClassifier(
-        max_iter=50, learning_rate=0.2, early_stopping=False, random_state=0
+        max_iter=50, learning_rate=0.2, l2_regularization=1.0, early_stopping=False, random_state=0
     ),
 }
 
@@ -170,6 +170,7 @@ class TestBudget:
         monkeypatch.setattr(classifiers.SampledClassifier, "fit", slow)
         return compare(points, labels, [], budget=budget, clock=clock)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "seconds",
         [

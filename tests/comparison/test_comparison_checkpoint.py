@@ -55,6 +55,7 @@ def n_kept(path):
         return len(list(file.keys())) // 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [None, 20.0, 6.0])
 @pytest.mark.parametrize("at", [0, 5, 17])
 def test_an_interrupted_comparison_goes_on(path, at, budget):
@@ -69,6 +70,7 @@ def test_an_interrupted_comparison_goes_on(path, at, budget):
             np.testing.assert_array_equal(found[name].losses[measure], losses)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "at", [3, pytest.param(8, marks=pytest.mark.slow), pytest.param(12, marks=pytest.mark.slow), 20]
 )

@@ -9,6 +9,7 @@ import pytest
 
 from nearfar import RCA, Pairs, RandomPairs, RandomTriplets, Triplets, compare
 from nearfar.comparison.splits import class_folds, judgement_folds, row_folds
+from nearfar.evaluate.intervals import mean_interval
 from nearfar.evaluate.overlap import OverlappingJudgements
 from problems import noisy_copies
 
@@ -35,8 +36,9 @@ def compared():
 
 def test_errors_are_honest(compared):
     for name in ("Euclidean (standardised)", "RCA", "DRMetric"):
-        assert compared["rows"][name].error < 0.05
-        assert compared["groups"][name].error > 0.35
+        assert compared["rows"][name].error == 0
+        low, high = compared["groups"].classification.interval(compared["groups"][name])
+        assert low < 1 / 2 < high
 
 
 def test_the_table_and_json_say_so(compared):
@@ -53,8 +55,8 @@ def test_intervals_and_tests_count_groups(compared):
     low, high = goal.interval(result)
     by_group = result.wrong.reshape(60, 8).mean(axis=1)
     np.testing.assert_allclose(goal.counted(result.wrong), by_group)
-    standard_error = by_group.std(ddof=1) / np.sqrt(60)
-    assert high - low == pytest.approx(2 * 1.67 * standard_error, rel=0.05)
+    expected = mean_interval(by_group.mean(), by_group.var(ddof=1) / 60, 60, grouped=True)
+    assert (low, high) == pytest.approx(expected)
 
 
 def test_learners_get_the_groups_of_their_training_rows():
@@ -100,12 +102,10 @@ class TestJudgements:
         apart = groups[triplets.index]
         triplets = triplets.take((apart[:, 0] != apart[:, 1]) & (apart[:, 0] != apart[:, 2]))
         plain = compare(X, triplets, ["MetricBoost"], cv=3)
-        assert plain["MetricBoost"].triplet_accuracy > 0.65
         assert plain.by_goal("triplets").verdict.category == "clearly better"
         found = compare(X, triplets, ["MetricBoost"], cv=3, groups=groups)
-        assert abs(found["MetricBoost"].triplet_accuracy - 0.5) < 0.06
         low, high = found.by_goal("triplets").interval(found["MetricBoost"])
-        assert low < 0.5 < high
+        assert low < 1 / 2 < high
         assert not found.by_goal("triplets").verdict.helps
 
     def test_the_note_counts_what_is_dropped(self):
@@ -113,7 +113,6 @@ class TestJudgements:
         tested = sum(len(test) for _, test in folds)
         found = compare(X, self.TRIPLETS, [], cv=3, groups=GROUPS)
         assert f"of 20000 triplets on average, and {tested} are tested" in str(found)
-        assert 0.05 < tested / 20_000 < 0.2
         assert np.isnan(found["L1"].wrong).sum() == 20_000 - tested
 
     @pytest.mark.parametrize("kind", ["triplets", "pairs"])
@@ -156,3 +155,19 @@ def test_a_checkpoint_is_of_the_same_groups(tmp_path):
     for others in (None, 2 * GROUPS + np.arange(480) % 2):
         with pytest.raises(ValueError, match="another comparison"):
             compare(X, Y, [], cv=folds, groups=others, checkpoint=path)
+
+
+def test_rows_that_similar_pairs_join_are_held_out_together():
+    people = np.repeat(np.arange(40), 3)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 5))[people] + 0.5 * rng.normal(size=(120, 5))
+    between = rng.integers(120, size=(700, 2))
+    between = between[people[between[:, 0]] != people[between[:, 1]]][:400]
+    within = np.concatenate(
+        [3 * np.arange(40)[:, None] + [0, 1], 3 * np.arange(40)[:, None] + [1, 2]]
+    )
+    index = np.concatenate([within, between])
+    pairs = Pairs(index, np.arange(len(index)) < len(within))
+    found = compare(X, pairs, ["RCA"])
+    assert found.n_groups == 40
+    assert "Rows that similar pairs join are one class." in str(found)

@@ -6,7 +6,6 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.covariance import ledoit_wolf_shrinkage
 from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.decomposition import PCA
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.model_selection import (
     GridSearchCV,
@@ -21,7 +20,7 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 
 import nearfar
 from comparison.helpers import Failing, FakeClock
-from nearfar import BoostMetric, MixtureNCA, compare
+from nearfar import LDA, BoostMetric, MixtureNCA, compare
 from nearfar.comparison import scoring
 from nearfar.metrics import search
 from nearfar.runtime.deadline import OutOfTimeError, deadline
@@ -67,7 +66,7 @@ def scikit_learn_errors(X, y):
         "cosine": make_pipeline(Normalizer(), votes),
         "L1": make_pipeline(StandardScaler(), manhattan),
         "inverse covariance": make_pipeline(StandardScaler(), Whitened(), votes),
-        "LDA": make_pipeline(StandardScaler(), LinearDiscriminantAnalysis(), votes),
+        "LDA": make_pipeline(StandardScaler(), LDA(), votes),
         "NCA": make_pipeline(StandardScaler(), SCIKIT_NCA, votes),
     }
     if X.min() >= 0:
@@ -113,6 +112,7 @@ def test_small_tiles_change_nothing(monkeypatch):
         assert one["map_at_r"] == pytest.approx(other["map_at_r"])
 
 
+@pytest.mark.smoke
 def test_estimators_without_a_metric_and_gated_ones():
     found = compare(X, Y, [PCA(2), MixtureNCA(n_metrics=2, max_iter=5, random_state=0)], cv=3)
     pca = make_pipeline(StandardScaler(), PCA(2), KNeighborsClassifier(3, algorithm="brute"))

@@ -52,6 +52,7 @@ def clocked():
     return Clocked()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_every_method_has_a_result_before_any_gets_its_last_fold(clocked, seed):
     rng = np.random.default_rng(seed)
@@ -69,6 +70,7 @@ def test_every_method_has_a_result_before_any_gets_its_last_fold(clocked, seed):
     assert found.verdicts[0].startswith("Only partly tried") == found.incomplete
 
 
+@pytest.mark.slow
 def test_a_long_budget_changes_nothing(clocked):
     free = clocked({"a": clocked.learner(1.0), "b": clocked.learner(8.0, good=False)})
     bound = clocked({"a": clocked.learner(1.0), "b": clocked.learner(8.0, good=False)}, 1000)
@@ -205,6 +207,7 @@ def test_a_learner_that_plans_its_time_has_a_fair_share_for_each_fold(clocked):
     assert seconds.max() < 2 * seconds.min()
 
 
+@pytest.mark.slow
 def test_a_learner_that_plans_its_time_has_what_others_do_not_need(clocked):
     learners = {"it": Planner(clock=clocked.clock), "quick": clocked.learner(0.1)}
     learners |= {str(i): clocked.learner(0.01) for i in range(6)}

@@ -66,3 +66,10 @@ class TestPairs:
                 {tuple(sorted(pair)) for pair in part.index.tolist()} for part in (seen, unseen)
             ]
             assert not apart[0] & apart[1]
+
+
+@pytest.mark.parametrize("n_folds", [1, 4])
+def test_folds_of_too_few_pairs(n_folds):
+    pairs = Pairs([[0, 1], [1, 2], [2, 3]], [True, False, True])
+    with pytest.raises(ValueError, match=f"3 pairs cannot be split into {n_folds} folds"):
+        list(pairs.folds(n_folds))

@@ -19,6 +19,7 @@ from nearfar import (
     Triplets,
 )
 from nearfar.constraints import Supervision, kind_of
+from nearfar.constraints.folds import fold_of_groups, fold_of_rows
 from problems import labelled
 
 X, Y, _ = labelled()
@@ -211,6 +212,62 @@ def test_without_groups_they_would_be(rng):
     assert len(np.intersect1d(groups[split.rows], groups[split.unseen_rows])) > 0
 
 
+def pairs_of_people(n_people, n_dissimilar, rng):
+    """Pairs within each person's four rows, and between people, all connected."""
+    people = np.repeat(np.arange(n_people), 4)
+    similar = 4 * np.arange(n_people)[:, None] + [0, 1]
+    similar = np.concatenate([similar, similar + 1, similar + 2])
+    dissimilar = rng.integers(4 * n_people, size=(4 * n_dissimilar, 2))
+    dissimilar = dissimilar[people[dissimilar[:, 0]] != people[dissimilar[:, 1]]][:n_dissimilar]
+    index = np.concatenate([similar, dissimilar])
+    return people, Pairs(index, np.arange(len(index)) < len(similar))
+
+
+def test_rows_that_similar_pairs_join_are_never_on_both_sides(rng):
+    people, pairs = pairs_of_people(30, 400, rng)
+    known = Supervision.of(pairs, 121)
+    grouped = known.in_classes(5)
+    assert len(np.unique(grouped.groups[:120])) == 30
+    splits = list(known.split(5, np.random.RandomState(0)))
+    assert len(splits) == 5
+    for split in splits:
+        seen, unseen = people[split.known.given.index], people[split.unseen.given.index]
+        assert len(np.intersect1d(seen, unseen)) == 0
+        assert split.known.can_teach
+        assert split.unseen.can_teach
+    assert sum(split.unseen.given.similar.sum() for split in splits) == 90
+
+
+@pytest.mark.parametrize(
+    ("n_people", "n_dissimilar"), [(19, 400), (30, 199)], ids=["few people", "few pairs"]
+)
+def test_too_few_classes_or_pairs_are_held_out_one_by_one(n_people, n_dissimilar, rng):
+    _, pairs = pairs_of_people(n_people, n_dissimilar, rng)
+    assert Supervision.of(pairs, 4 * n_people).in_classes(5).groups is None
+
+
+def test_what_else_is_held_out_needs_no_classes(rng):
+    _, pairs = pairs_of_people(30, 400, rng)
+    groups = np.arange(120) % 7
+    assert Supervision.of(pairs, 120, groups=groups).in_classes(5).groups.max() == 6
+    raters = np.arange(len(pairs)) % 6
+    assert Supervision.of(replace(pairs, raters=raters), 120).in_classes(5).groups is None
+    apart = pairs.take(pairs.similar)
+    assert Supervision.of(apart, 120).in_classes(5).groups is None
+    chain = Pairs(np.column_stack([np.arange(119), np.arange(1, 120)]), np.ones(119, dtype=bool))
+    chained = Pairs(
+        np.concatenate([chain.index, pairs.index]), np.append(chain.similar, pairs.similar)
+    )
+    assert Supervision.of(chained, 120).in_classes(5).groups is None
+
+
+def test_groups_without_judgements_take_no_fold():
+    pairs = Pairs([[0, 1], [2, 3], [0, 2], [1, 3]], [True, True, False, False])
+    groups = np.array([0, 0, 1, 1, *range(2, 40)])
+    splits = list(Supervision.of(pairs, 42, groups=groups).split(2, np.random.RandomState(0)))
+    assert [len(split.unseen) for split in splits] == [1, 1]
+
+
 @pytest.mark.parametrize("kind", ["labels", "numbers", "triplets", "pairs", "chunklets"])
 def test_samples(kind, rng):
     known, _ = grouped(kind, rng)
@@ -305,3 +362,25 @@ def test_a_parameter_is_checked_by_the_last_rule_of_its_class():
     with pytest.raises(ValueError, match="prior must be") as error:
         ITML(prior="random").fit(np.eye(4), [0, 0, 1, 1])
     assert "None" not in str(error.value)
+
+
+def test_what_other_kinds_cannot_say():
+    triplets = Supervision.of(Triplets([[0, 1, 2]]), len(X))
+    with pytest.raises(ValueError, match="Triplets do not put rows into classes"):
+        _ = triplets.codes
+    with pytest.raises(ValueError, match="MLKR learns from numbers; got Triplets"):
+        triplets.numbers("MLKR")
+    with pytest.raises(ValueError, match="NCA learns from class labels; got Triplets"):
+        triplets.labels("NCA")
+    with pytest.raises(ValueError, match="All triplets have weight 0"):
+        Supervision.of(Triplets([[0, 1, 2]], [0.0]), len(X)).usable()
+
+
+def test_one_group_is_not_held_out():
+    found = fold_of_groups(np.zeros(6, dtype=int), None, 3, np.random.RandomState(0))
+    assert (found == -1).all()
+
+
+def test_folds_of_rows_are_of_equal_size():
+    found = fold_of_rows(10, None, 3, np.random.RandomState(0))
+    assert sorted(np.bincount(found)) == [3, 3, 4]

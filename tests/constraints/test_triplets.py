@@ -246,7 +246,7 @@ def test_learning_from_quadruplets_is_learning_from_differences():
     wanted = learner.fit(np.vstack([np.zeros(3), near, far]), differences).metric_.matrix
     found = learner.fit(*Triplets.from_quadruplets(X, index)).metric_.matrix
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)
-    assert not np.allclose(found, np.eye(3), atol=0.1)
+    assert learner.history_.objective[-1] < learner.history_.objective[0]
 
 
 @pytest.mark.parametrize(

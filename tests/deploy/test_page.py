@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from transcripts import BLOCK, prepare
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "deploy.md"
 
 
+@pytest.mark.slow
 def test_examples(tmp_path):
     blocks = [text for kind, text in BLOCK.findall(PAGE.read_text()) if kind == "python"]
     assert len(blocks) > 5

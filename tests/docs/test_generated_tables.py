@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import re
 import runpy
+from pathlib import Path
 
 import pytest
 
-from docs.pages import ROOT
+from docs.pages import PATHS, ROOT
 from nearfar.learners.selection.auto import known_learners
 
-BLOCK = re.compile(
-    r"<!-- benchmarks/(?P<name>\w+)\.py: begin -->\n(?P<text>.*?)\n"
-    r"<!-- benchmarks/(?P=name)\.py: end -->",
-    re.DOTALL,
-)
+PAGES = runpy.run_path(str(ROOT / "benchmarks/fill_pages.py"))
 BLOCKS = [
-    pytest.param(found["name"], found["text"], id=f"{page.stem}-{found['name']}")
+    pytest.param(found["script"], found["text"], id=f"{page.stem}-{Path(found['script']).stem}")
     for page in sorted((ROOT / "docs").rglob("*.md"))
-    for found in BLOCK.finditer(page.read_text())
+    for found in PAGES["BLOCK"].finditer(page.read_text())
 ]
 
 
-@pytest.mark.parametrize(("name", "text"), BLOCKS)
-def test_tables_are_those_of_the_stored_results(name, text):
-    benchmark = runpy.run_path(str(ROOT / f"benchmarks/{name}.py"))
-    assert text == benchmark["table"](benchmark["stored"]())
+@pytest.mark.parametrize(("script", "text"), BLOCKS)
+def test_tables_are_those_of_the_stored_results(script, text):
+    assert text == PAGES["made"](script), "run `python benchmarks/fill_pages.py`"
 
 
 @pytest.mark.parametrize("name", ["default_times", "untuned"])
@@ -49,3 +45,56 @@ def test_claims_are_those_of_todays_parameters():
 def _seed(row):
     """The benchmark of tables sets the seed, where there is one."""
     return {"random_state": 0} if row["parameters"].get("random_state") == "0" else {}
+
+
+ALLOWED = {
+    "docs/development/testing.md": "counts of mutants and of random inputs, which are no results",
+    "docs/reference/cli.md": "exit codes, and what packages weigh",
+    "docs/reference/scale.md": "formulas of the cost of an iteration",
+}
+"""Pages with tables of numbers that no run has measured, or none that can be stored, and why."""
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_measurements_are_between_markers(path):
+    found = typed_tables(path.read_text())
+    if path.relative_to(ROOT).as_posix() in ALLOWED:
+        assert found, "Take the page off the list."
+    else:
+        assert found == []
+
+
+def test_typed_tables_are_found():
+    numbers = (
+        "| set | error |\n| --- | --- |\n| wine | 3.1 (0.2) |\n| iris | 2 % |\n| a | 1 to 2 s |\n"
+    )
+    begin, end = "<!-- benchmarks/losses.py: begin -->\n", "<!-- benchmarks/losses.py: end -->\n"
+    words = "| set | rows |\n| --- | --- |\n| wine | few |\n| iris | 2 or more |\n| a | no |\n"
+    assert typed_tables(f"one\n\n{numbers}") == ["| set | error |"]
+    assert typed_tables(f"{begin}{numbers}{end}{words}") == []
+    assert typed_tables(f"{begin}{numbers}{end}\n{numbers}") == ["| set | error |"]
+
+
+MARKED = re.compile(
+    r"<!-- ((?:benchmarks|\.ci)/(\w+)\.py: begin|papers: [^>]+?) -->\n.*?"
+    r"<!-- ((?:benchmarks|\.ci)/\w+\.py: end|end of papers) -->",
+    re.DOTALL,
+)
+FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
+QUANTITY = re.compile(
+    r"[*~<>+−-]*\d[\d,.]*(?:e[+-]?\d+)?(?:(?: ?(?:±|→|/|to|\() ?)[\d,.]+\)?)*"
+    r" ?(?:%|s|ms|[kMG]?B|points?)?\**"
+)
+FEWEST = 3
+
+
+def typed_tables(text):
+    """Return the headings of tables outside markers that have some quantities."""
+    found = []
+    for table in TABLE.findall(FENCED.sub("", MARKED.sub("", text))):
+        rows = table.splitlines()
+        cells = [cell.strip() for row in rows[2:] for cell in row.strip("|").split("|")]
+        if sum(bool(QUANTITY.fullmatch(cell)) for cell in cells) >= FEWEST:
+            found.append(rows[0])
+    return found

@@ -3,17 +3,24 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.special import ndtri
+from scipy.stats import binom, binomtest
 from scipy.stats import t as student
 
-from nearfar.evaluate.intervals import group_variance, mean_interval
+from nearfar.evaluate.intervals import CONFIDENCE, group_variance, mean_interval
 
 
 @pytest.mark.parametrize("share", [0.02, 0.3])
 def test_intervals_contain_the_mean_of_most_samples(rng, share):
     samples = (rng.random((500, 200)) < share).astype(float)
     found = np.array([mean_interval(s.mean(), s.var() / 200, 200) for s in samples])
-    covered = ((found[:, 0] <= share) & (share <= found[:, 1])).mean()
-    assert 0.84 < covered < 0.97
+    covered = (found[:, 0] <= share) & (share <= found[:, 1])
+    # What is exact for a share of 200 rows, which is one of 201 numbers.
+    numbers = np.arange(201) / 200
+    limits = np.array([mean_interval(k, k * (1 - k) / 200, 200) for k in numbers])
+    inside = (limits[:, 0] <= share) & (share <= limits[:, 1])
+    exact = binom.pmf(np.arange(201), 200, share)[inside].sum()
+    assert binomtest(int(covered.sum()), 500, exact).pvalue > 1e-4
+    assert exact >= CONFIDENCE - 0.03
 
 
 def test_intervals_by_group_contain_the_mean_of_most_samples(rng):
@@ -31,14 +38,16 @@ def test_intervals_by_group_contain_the_mean_of_most_samples(rng):
             "rows": mean_interval(mean, values.var() / 200, 200),
         }.items():
             covered[name].append(interval[0] <= 0.3 <= interval[1])
-    assert 0.85 < np.mean(covered["groups"]) < 0.96
-    assert np.mean(covered["rows"]) < 0.75
+    held = {name: sum(each) for name, each in covered.items()}
+    assert binomtest(held["groups"], 500, CONFIDENCE).pvalue > 1e-4
+    assert binomtest(held["rows"], 500, CONFIDENCE).pvalue < 1e-4
 
 
 def test_limits():
     low, high = mean_interval(0.0, 0.0, 20)
     assert low == 0
-    assert 0.05 < high < 0.2
+    z = ndtri(0.95)
+    assert high == pytest.approx(z**2 / (20 + z**2))
     narrow, wide = mean_interval(0.5, 0.001, 100), mean_interval(0.5, 0.004, 100)
     assert wide[0] < narrow[0] < 0.5 < narrow[1] < wide[1]
     assert mean_interval(0.3, 0.0, 1, grouped=True) == mean_interval(0.3, 0.0, 0) == (0.0, 1.0)

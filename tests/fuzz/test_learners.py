@@ -18,6 +18,7 @@ CPU_SECONDS = 60.0
 BYTES = 200e6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", [cls for _, cls in LEARNERS])
 @cases
 @given(data=st.data())

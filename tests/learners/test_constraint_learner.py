@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.covariance import ledoit_wolf
+from sklearn.covariance import ledoit_wolf, ledoit_wolf_shrinkage
 from sklearn.datasets import load_wine
 
 import nearfar
@@ -37,11 +37,16 @@ def test_it_is_the_inverse_of_the_shrunk_covariance(scale):
     np.testing.assert_allclose(inverse_covariance(data).matrix, wanted, rtol=1e-6)
 
 
-def test_it_is_nearly_that_of_inverse_covariance():
+def test_it_is_that_of_inverse_covariance():
     # Which divides by n - 1 in place of n, here and in the estimate of the shrinkage.
-    found = inverse_covariance(input_of(X, "standard")).matrix
-    near = InverseCovariance(scale="standard").fit(X).metric_.matrix
-    np.testing.assert_allclose(found, near, rtol=0, atol=0.02 * np.abs(near).max())
+    data, n = input_of(X, "standard"), len(X)
+    share = ledoit_wolf_shrinkage(data.Z) * n / (n - 1)
+    found = inverse_covariance(data).matrix
+    learned = InverseCovariance(scale="standard", shrinkage=share * (n - 1) / n).fit(X)
+    np.testing.assert_allclose(found, learned.metric_.matrix * n / (n - 1), rtol=1e-6)
+    auto = InverseCovariance(scale="standard").fit(X).metric_.matrix
+    given = InverseCovariance(scale="standard", shrinkage=share).fit(X).metric_.matrix
+    np.testing.assert_allclose(auto, given, rtol=1e-6)
 
 
 def test_directions_without_spread_have_no_distance():

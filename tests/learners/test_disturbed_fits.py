@@ -84,6 +84,24 @@ def test_a_file_that_changes_during_a_fit(learner, kind, tmp_path):
         learner.transform(X)
 
 
+def test_a_full_disk_while_edges_are_stored(tmp_path):
+    """The limit of the size of a file stands for the disk; the error names the folder."""
+    resource = pytest.importorskip("resource")
+    X, y = labelled_rows()
+    path, triplets = saved(X, tmp_path), supervised("triplets", y)
+    learner = BoostMetric(max_iter=2, scale="unit", validation_fraction=None)
+    before = learner.fit(X, triplets).metric_
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, most))
+        with pytest.raises(OSError, match="set TMPDIR to use another folder"):
+            learner.fit(path, triplets)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    assert learner.metric_ is before
+    assert learner.fit(path, triplets).metric_ is not before
+
+
 class Failing(Exponential):
     """A loss that raises when it is evaluated for the nth time."""
 

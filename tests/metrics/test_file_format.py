@@ -288,6 +288,7 @@ sys.stdout.buffer.write(Metric.load(sys.argv[1]).distances(np.load(sys.argv[2]))
 """
 
 
+@pytest.mark.slow
 def test_another_process_computes_the_same_bytes(metric, tmp_path, rng):
     path, rows = tmp_path / "metric.safetensors", tmp_path / "rows.npy"
     X = rng.standard_normal((5, 5))
@@ -317,6 +318,7 @@ for owner, name in steps:
 """
 
 
+@pytest.mark.slow
 def test_killed_while_saving_leaves_the_old_file(metric, tmp_path):
     path = tmp_path / "metric.safetensors"
     metric.save(path)

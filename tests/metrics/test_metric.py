@@ -171,6 +171,47 @@ def test_one_number_is_a_point():
     assert distance(1, 4) == distance([1], [4]) == distance([[1]], [[4]]) == 6.0
 
 
+def kernel_map(**changed):
+    parts = {
+        "points": np.array([[0.0, 0.0], [1.0, 2.0]]),
+        "whitening": np.eye(2),
+        "kernel": "rbf",
+        "parameters": {"gamma": 0.5},
+        "center": np.zeros(2),
+        "scale": np.ones(2),
+    }
+    return KernelMap(**parts | changed)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"whitening": np.eye(3)}, "whitening must be square"),
+        ({"center": np.zeros(3)}, "a center and a scale for each feature"),
+        ({"points": np.array([[0.0, np.nan], [1.0, 2.0]])}, "must be finite"),
+        ({"scale": np.array([1.0, 0.0])}, "scale must not be zero"),
+        ({"parameters": {"gama": 0.5}}, "no parameter 'gama'"),
+    ],
+)
+def test_kernel_maps_that_are_refused(changed, message):
+    assert kernel_map().n_components == 2
+    with pytest.raises(ValueError, match=message):
+        kernel_map(**changed)
+
+
+def test_a_metric_with_a_kernel():
+    metric = Metric(np.eye(2), kernel_map=kernel_map())
+    assert repr(metric) == "<Metric: 2 features -> 2 (kernel) -> 2>"
+    x, y = np.array([[0.0, 1.0], [2.0, 1.0]])
+    K = [[np.exp(-0.5 * ((a - b) ** 2).sum()) for b in metric.kernel_map.points] for a in (x, y)]
+    expected = np.linalg.norm(np.subtract(*K))
+    assert metric.distances(x[None], y[None]).item() == pytest.approx(expected, rel=1e-12)
+    with pytest.raises(ValueError, match="a kernel cannot be exported"):
+        _ = metric.linear_map
+    with pytest.raises(ValueError, match="gives 2 features, but L expects 3"):
+        Metric(np.eye(3), kernel_map=kernel_map())
+
+
 @pytest.mark.parametrize("unit", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.int64])
 def test_the_function_takes_arrays_of_any_numbers(unit, dtype, rng):

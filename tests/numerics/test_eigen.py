@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nearfar.numerics.eigen import leading, row_space, signed
+from nearfar.numerics.eigen import leading, leading_block, row_space, signed
 
 
 def test_leading_by_absolute_value():
@@ -12,6 +12,14 @@ def test_leading_by_absolute_value():
     value, v = leading(A, absolute=True)
     assert value == pytest.approx(-3.0)
     np.testing.assert_allclose(v, [0, 1, 0], atol=1e-12)
+
+
+def test_a_block_has_the_largest_first(rng):
+    F = rng.standard_normal((6, 4))
+    values, vectors = leading_block(F.T @ F, 3)
+    np.testing.assert_allclose(values, np.linalg.svd(F)[1][:3] ** 2)
+    np.testing.assert_allclose(vectors @ F.T @ F, values[:, None] * vectors, atol=1e-9)
+    assert len(leading_block(F.T @ F, 9)[0]) == 4
 
 
 def test_the_largest_entry_is_positive(rng):

@@ -39,3 +39,11 @@ def test_a_full_disk_names_the_folder():
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert caught.value.filename.startswith(tempfile.gettempdir())
+
+
+def test_a_file_that_was_cut_off_is_noticed():
+    scratch = Scratch()
+    stored = scratch.store(np.arange(1000.0))
+    scratch._file.truncate(100)
+    with pytest.raises(OSError, match="shorter than what was written"):
+        stored[:]

@@ -20,6 +20,7 @@ def test_every_obtainable_figure_has_a_curve():
     assert {each.name for each in curve.all_curves()} == printed
 
 
+@pytest.mark.slow
 def test_stored_runs_are_drawn_as_committed():
     mpl = pytest.importorskip("matplotlib")
     for name, svg in drawing.drawn():

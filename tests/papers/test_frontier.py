@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -13,9 +15,11 @@ def line(name, method, error, split=0):
     return {"set": name, "method": method, "split": split, "error": error, "cpu": 1.0}
 
 
-def test_ranks_share_ties():
-    errors = np.array([[1.0, 2, 2], [3, 1, 2]])
-    np.testing.assert_allclose(page.ranks(errors), [2, 1.75, 2.25])
+def test_ranks_share_ties_and_failures_are_last():
+    errors = np.array([[1.0, 2, 2], [3, 1, np.nan]]) / 100
+    found = page.Standing(["Euclidean", "a", "b"], ["s", "t"], errors, np.ones((2, 3)))
+    np.testing.assert_allclose(found.ranks, [1.5, 1.75, 2.75])
+    np.testing.assert_allclose(found.mean_errors, [2, 1.5, 2.5])
 
 
 @pytest.mark.parametrize(("k", "n", "value"), [(2, 10, 0.62), (10, 20, 3.03)])
@@ -24,17 +28,51 @@ def test_critical_difference_is_nemenyis(k, n, value):
     assert page.critical_difference(k, n) == pytest.approx(value, abs=0.005)
 
 
-def test_only_sets_with_all_methods_count_and_failures_are_left_out():
+def test_only_sets_and_splits_that_all_methods_tried_count():
     lines = [
-        line(name, method, 0.1)
-        for name in ("a", "b", "c", "d")
+        line(name, method, 0.1 + 0.1 * split, split)
+        for name in ("a", "b")
+        for split in (0, 1)
         for method in ("Euclidean", "nearfar RCA")
     ]
-    lines[-1] = {"set": "d", "method": "nearfar RCA", "split": 0, "failure": "crash"}
-    lines.append(line("a", "nearfar LMNN", 0.05))
-    methods, sets = page.complete(page.means(lines))
-    assert methods == ["Euclidean"] or sets == ["a", "b", "c"]
-    assert "nearfar LMNN" not in methods
+    failure = {"set": "c", "method": "nearfar RCA", "split": 0, "failure": "ValueError"}
+    lines += [line("c", "Euclidean", 0.5), failure, line("d", "Euclidean", 0.5)]
+    lines = [each for each in lines if (each["set"], each["split"], each["method"]) != DROPPED]
+    found = page.standing(lines)
+    assert (found.methods, found.sets) == (["Euclidean", "nearfar RCA"], ["a", "b", "c"])
+    expected = [[0.15, 0.15], [0.1, 0.1], [0.5, np.nan]]
+    np.testing.assert_allclose(found.errors, expected)
+
+
+DROPPED = ("b", 1, "nearfar RCA")
+
+
+def test_a_changed_default_is_stale():
+    known = {"method": "nearfar RCA", "parameters": fits.parameters("nearfar RCA")}
+    assert not fits.is_stale(known)
+    assert fits.is_stale({**known, "parameters": {**known["parameters"], "scale": "other"}})
+    assert not fits.is_stale({"method": "scikit-learn LDA", "parameters": {}})
+
+
+def test_methods_without_an_interpreter_are_left_out():
+    programs = fits.Interpreters(torch="python-with-torch")
+    assert programs.of("metric-learn LMNN") is None
+    assert programs.of("pytorch-metric-learning triplets") == "python-with-torch"
+    assert programs.of("nearfar RCA") == sys.executable
+
+
+def test_one_process_fits_several_methods(monkeypatch):
+    """A method that its library refuses has a line, too."""
+    monkeypatch.setitem(fits.METHODS, "no such", ("sklearn.neighbors", "KNeighborsClassifier"))
+    methods = ["scikit-learn LDA", "no such", "Euclidean"]
+    rows = fits.Rows("iris", most=100)
+    found = dict(fits.fitted(sys.executable, rows, split=1, methods=methods, limit=100))
+    assert list(found) == methods
+    assert found["no such"]["failure"] == "AttributeError"
+    for name in ("scikit-learn LDA", "Euclidean"):
+        assert found[name]["n"] == [70, 30]
+        assert found[name]["error"] < 0.2
+        assert {"cpu", "versions", "commit", "parameters"} <= set(found[name])
 
 
 def test_names_exist():

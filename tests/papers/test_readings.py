@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from fnmatch import fnmatchcase
 
 import pytest
 
 from papers.cells import Cell, documents, published
 from papers.grim import fits, folds_fit, spread_fits
-from papers.readings import SOURCES, STATUSES, readings
+from papers.readings import SOURCES, STATUSES, experiment, experiments, readings
+from papers.verdicts import chosen, outcomes
 
 CELLS = published()
 READINGS = readings()
@@ -55,6 +57,31 @@ def test_statuses_and_sources():
             for item in candidate.evidence:
                 assert item.source in SOURCES
                 assert item.says.endswith(".")
+
+
+def test_worse_cells_have_an_experiment():
+    """Of the own methods, where the baselines agree."""
+    worse = [
+        key for key, each in chosen(outcomes()).items() if each.cell.own and each.word == "worse"
+    ]
+    assert worse
+    assert [key for key in worse if experiment(*key) is None] == []
+
+
+def test_experiments_concern_own_methods():
+    own = [cell.id for cell in CELLS if cell.own]
+    for each in experiments():
+        assert set(each.variants) <= {"paper", "default"}
+        assert each.says.endswith(".")
+        for pattern in each.cells:
+            assert any(fnmatchcase(name, pattern) for name in own), pattern
+
+
+def test_the_first_experiment_that_matches_counts():
+    wine = experiment("metricboost/T2/wine/bin A", "paper")
+    other = experiment("metricboost/T2/sonar/bin A", "paper")
+    assert wine is not other
+    assert experiment("metricboost/T2/wine/Euclid", "reference") is None
 
 
 def test_settled_leaves_no_other_candidate():

@@ -21,6 +21,7 @@ def written(tmp_path_factory):
     return (folder / "report.md").read_text("utf-8"), (folder / "figures/figure.svg").read_text()
 
 
+@pytest.mark.slow
 def test_the_page_is_the_one_that_the_results_give(written):
     assert report.PAGE.read_text("utf-8") == written[0], "Run `python -m papers report`."
 

@@ -114,6 +114,7 @@ def test_a_check_without_a_current_run_fails(folder, monkeypatch):
     assert not checking.repeat(2, 0, said.append, folder)
 
 
+@pytest.mark.slow
 def test_run_all_stores_every_run(tmp_path):
     said: list[str] = []
     waiting = runner.missing([TASK], tmp_path)[:2]

@@ -124,6 +124,7 @@ class TestBeforeAndAfter:
         ids = {c.get_gid() for c in after.collections}
         assert ids == {f"hover:{c}:class {c:02}" for c in range(12)}
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("n_classes", [12, 40, pytest.param(178, marks=pytest.mark.slow)])
     def test_names_do_not_overlap(self, n_classes):
         labels = np.array([f"a class with number {c}" for c in np.arange(178) % n_classes])

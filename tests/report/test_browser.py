@@ -15,6 +15,8 @@ import pytest
 from studies import KINDS
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.slow
+
 WIDTHS = {"wide": 1200, "phone": 390}
 
 
@@ -31,7 +33,6 @@ def browser():
         started.close()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_in_a_browser(browser, report_file, kind):
     address = report_file(kind).as_uri()
@@ -201,7 +202,6 @@ def test_links_lead_somewhere(browser, report_file):
     assert page.locator("#usage").evaluate("node => node.getBoundingClientRect().top") < 500
 
 
-@pytest.mark.slow
 def test_valid_html(report_file):
     if shutil.which("java") is None:
         pytest.skip("the validator needs Java")

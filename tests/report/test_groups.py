@@ -23,6 +23,7 @@ def study(groups):
     return made, seen
 
 
+@pytest.mark.smoke
 def test_held_out_rows_are_of_other_groups():
     found, seen = study(GROUPS)
     train, test = found.split

@@ -39,6 +39,7 @@ class TestPlane:
         P[:, :2] += 6 * np.array([[0, 0], [1, 0], [0, 1]])[codes]
         return P, codes
 
+    @pytest.mark.smoke
     def test_separates(self, noisy):
         P, codes = noisy
         plane = plane_of_labels(P, codes)
@@ -158,6 +159,7 @@ class TestSection:
         fewest = min(errors[name] for name in shown)
         assert all(errors[name] <= fewest for name in set(errors) - shown)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", ["triplets", "pairs"])
     def test_judged_objects_have_names(self, kind):
         study = replace(judgements_study(kind), ids=[f"wine-{i}" for i in range(len(X))])

@@ -43,6 +43,7 @@ class TestCommand:
 
         return call
 
+    @pytest.mark.slow
     def test_auto(self, run, tmp_path):
         result = run("iris", "--budget", "600s", "--folds", 2)
         assert "written to iris.html" in result.stdout
@@ -105,6 +106,7 @@ class TestCommand:
             assert "There was no time to try a method; increase --budget." in result.stderr
         assert not isinstance(result.exception, KeyError)
 
+    @pytest.mark.slow
     def test_why_and_by_which_command(self, run, tmp_path):
         X, y = load_iris(return_X_y=True)
         np.savez("my table.npz", X=X[::3], y=y[::3])
@@ -114,6 +116,7 @@ class TestCommand:
         command = "nearfar report &#39;my table.npz&#39; --method dr --out a.html --budget 600s"
         assert f"<code>{command} --folds 2</code>" in text
 
+    @pytest.mark.slow
     def test_of_an_existing_metric(self, run, tmp_path):
         Metric(np.diag([1.0, 2, 3, 4])).save("mine.safetensors")
         X, y = load_iris(return_X_y=True)
@@ -132,6 +135,7 @@ class TestCommand:
         run("digits.npz", *options, "--out", "images.html")
         assert "data:image/png;base64" in (tmp_path / "images.html").read_text()
 
+    @pytest.mark.slow
     def test_texts(self, run, tmp_path):
         X, y = load_wine(return_X_y=True)
         table = pl.DataFrame(X).with_columns(
@@ -142,6 +146,7 @@ class TestCommand:
         run("wine.csv", *options)
         assert "story 17" in (tmp_path / "wine.html").read_text()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", ["triplets", "pairs"])
     def test_judgements(self, run, tmp_path, kind):
         write_judgements(kind)

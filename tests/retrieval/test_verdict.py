@@ -45,12 +45,12 @@ def test_sentences_have_the_figures() -> None:
 @pytest.mark.parametrize(
     ("after", "probability", "start", "named"),
     [
-        (0.45, 0.80, "It helps: nDCG@10 0.400 -> 0.450", "Use both: "),
+        (0.45, 0.80, "It probably helps: nDCG@10 0.400 -> 0.450", "Use both: "),
         (
             0.41,
             0.50,
-            "Too few judged searches to tell: ",
-            "Too few judged searches to tell (both): ",
+            "These searches cannot tell: ",
+            "These searches cannot tell (both): ",
         ),
         (0.39, 0.10, "No clear gain: ", "No clear gain (both): "),
         (0.20, 0.00, "It does harm: ", "Adapting does harm (both): "),

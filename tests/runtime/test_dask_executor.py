@@ -76,6 +76,7 @@ def learn(path, y):
     ]
 
 
+@pytest.mark.slow
 def test_any_number_of_workers_learns_what_threads_do(problem, two_workers):
     expected = learn(*problem)
     with nearfar.executor(two_workers):

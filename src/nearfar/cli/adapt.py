@@ -43,7 +43,8 @@ def adapt(
 ) -> None:
     """Adapt vectors of queries to judged searches, and say whether it helps.
 
-    If the comparison shows no gain on searches that were held out, nothing is written.
+    If the comparison shows no gain on searches that were held out, nothing is written. If it cannot
+    tell, the adapter is written and the verdict says so.
     """
     path = save_as or Path(f"{stem_of(Path(search.documents))}-adapter.safetensors")
     check_metric_output(path, search.files)
@@ -75,7 +76,8 @@ def adapt(
     if adapter.chosen_.helps and adapter.chosen_.n_queries:
         beside = " The verdict above is on folds that did not." if comparison else ""
         say(f"{adapter.chosen_} These queries chose its settings, as `show` says.{beside}")
-    say(f"Adapter written to {path}")
+    unsure = found is not None and found.verdict.category == "too few searches to tell"
+    say(f"Adapter written to {path}{'; the searches cannot tell whether it helps.' * unsure}")
     say(f"Next: {_next_command(search, path)}")
 
 

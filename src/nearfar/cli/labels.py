@@ -100,6 +100,8 @@ def _classes(labels: pl.Series) -> NDArray[Any]:
             f"Column {labels.name} has {labels.dtype}; labels must be text, numbers or booleans."
         )
     if labels.dtype == pl.String:
+        labels = labels.str.strip_chars().str.replace_all(r"\s+", " ")
+        _note_capitals(labels)
         for number in (pl.Int64, pl.Float64):
             converted = labels.cast(number, strict=False)
             if not converted.null_count():
@@ -114,3 +116,19 @@ def _classes(labels: pl.Series) -> NDArray[Any]:
         # Numbers with more digits than an integer holds are names.
         labels = labels.cast(pl.String) if whole.null_count() else whole
     return labels.to_numpy()
+
+
+def _note_capitals(labels: pl.Series) -> None:
+    """Say which classes differ in capitals alone; single letters may mean it."""
+    names = labels.unique().sort()
+    names = names.filter(names.str.len_chars() > 1)
+    small = names.str.to_lowercase()
+    alike = names.filter(small.is_duplicated()).to_list()
+    if alike:
+        more = f" and {len(alike) - _WORDS_SHOWN} more" if len(alike) > _WORDS_SHOWN else ""
+        shown = ", ".join(quoted(name) for name in alike[:_WORDS_SHOWN])
+        note(
+            f"classes in column {labels.name} differ in capitals alone: {shown}{more}. They count "
+            "as different classes.",
+            warning=True,
+        )

@@ -275,8 +275,8 @@ def warn_of_leakage(found: Prepared, labels: NDArray[Any]) -> tuple[str, ...]:
     if suspects:
         leaks, them = ("leaks", "it") if len(suspects) == 1 else ("leak", "them")
         note(
-            f"{columns_named(suspects)} {leaks} the label: one column alone separates all "
-            f"classes. If new rows do not have {them}, use {option('--drop', suspects)}.",
+            f"{columns_named(suspects)} {leaks} the label: one column alone tells the class of "
+            f"nearly every row. If new rows do not have {them}, use {option('--drop', suspects)}.",
             warning=True,
         )
     return tuple(suspects)

@@ -54,10 +54,20 @@ class SupervisedInput:
         kind = judgements_in(self._columns) if judged is None else ""
         option = kind or ("triplets" if self.triplets else "pairs")
         file = judged or self.source
+        alone = (
+            " Triplets alone give coordinates: OrdinalEmbedding in Python."
+            if option == "triplets"
+            else ""
+        )
+        if self.source and judged is not None and not judgements_in(self._columns):
+            raise UserError(
+                f"{self.source} has names of objects and no other column; a metric measures "
+                f"distances of vectors, so that it needs features.{alone}"
+            )
         raise UserError(
             f"A metric measures distances of vectors, which {file} does not have; give a table "
             "with a row of features for each object, for example: nearfar learn OBJECTS.csv --id "
-            f"NAME --{option} {file}."
+            f"NAME --{option} {file}.{alone}"
         )
 
     def _may_have_vectors(self) -> bool:

@@ -36,6 +36,7 @@ from nearfar.verification import (
 )
 from nearfar.verification.targets import Target
 
+_LOW_RECALL = 0.2
 _PAIRS_SHOWN = 20
 
 
@@ -331,6 +332,12 @@ def _show(
             note("there are too few pairs to test a threshold on others than it is chosen on.")
     if target is not None:
         say(_certified(target, document["criterion"]))
+        if target["recall"] < _LOW_RECALL:
+            note(
+                f"this threshold finds only {100 * target['recall']:.1f} % of the similar pairs. "
+                "With more classes to calibrate on, or a weaker target, it would find more.",
+                warning=True,
+            )
     say(
         f"Threshold {document['threshold']:.6g}: "
         f"{document['same']} of {document['pairs']} pairs are the same."

@@ -1,4 +1,4 @@
-"""Label leakage: columns that alone tell the class of every row."""
+"""Label leakage: columns that alone tell the class of every row, or of nearly every one."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ from nearfar.typing import Floats, Ints
 _LEAST_ROWS = 20
 """In fewer rows, columns separate classes by chance."""
 _SAMPLE = 200
+_MOST_ROWS = 20_000
+_MOST_WRONG = 0.01
+"""Share of the rows that may be of another class than most rows with the same value."""
+_SHARE_OF_CHANCE = 0.05
+"""The same, as a share of the rows outside the largest class."""
 
 
 def leaking_columns(X: Floats, classes: Ints, sources: Sequence[str]) -> list[str]:
-    """Return the columns that tell the class of every row.
+    """Return the columns that tell the class of every row, or of nearly every one.
 
-    A column of numbers does if thresholds on it separate all classes. A column of several features,
-    such as a category, does if it has as many different values as there are classes, and each
-    belongs to one class.
+    A column of numbers does if thresholds on it separate all classes. A column whose values repeat,
+    such as a category, does if nearly all rows with the same value are of one class.
 
     Parameters
     ----------
@@ -41,16 +45,17 @@ def leaking_columns(X: Floats, classes: Ints, sources: Sequence[str]) -> list[st
     # A column that fails on some rows fails on all of them.
     some = np.linspace(0, len(X) - 1, min(len(X), _SAMPLE)).astype(np.intp)
     sample, sampled = X[some], np.unique(classes[some], return_inverse=True)[1]
+    rows = np.linspace(0, len(X) - 1, min(len(X), _MOST_ROWS)).astype(np.intp)
+    few = X[rows]
     features: dict[str, list[int]] = {}
     for place, name in enumerate(sources):
         features.setdefault(name, []).append(place)
     found = []
     for name, places in features.items():
-        suspect = any(_separates(sample[:, place], sampled) for place in places)
-        if suspect and any(_separates(X[:, place], classes) for place in places):
+        suspects = [place for place in places if _separates(sample[:, place], sampled)]
+        separates = any(_separates(X[:, place], classes) for place in suspects)
+        if separates or _identifies(few[:, places], classes[rows]):
             found.append(name)
-        elif len(places) > 1 and _identifies(sample[:, places], sampled):
-            found += [name] if _identifies(X[:, places], classes) else []
     return found
 
 
@@ -65,8 +70,15 @@ def _separates(values: Floats, classes: Ints) -> bool:
 
 
 def _identifies(values: Floats, classes: Ints) -> bool:
-    """Tell whether there are as many different rows as classes, and each is of one class."""
-    different, number = np.unique(values, axis=0, return_inverse=True)
-    if len(different) != classes.max() + 1:
+    """Tell whether most values repeat, and the rows with a value are of one class."""
+    mixed = values @ np.random.RandomState(0).standard_normal(values.shape[1])
+    number = np.unique(mixed, return_inverse=True)[1]
+    n_values, n_classes = int(number.max()) + 1, int(classes.max()) + 1
+    if 2 * n_values > len(values):
         return False
-    return len(np.unique(np.column_stack([number.ravel(), classes]), axis=0)) == len(different)
+    cells = np.unique(number * n_classes + classes, return_counts=True)
+    most = np.zeros(n_values, dtype=np.intp)
+    np.maximum.at(most, cells[0] // n_classes, cells[1])
+    wrong = len(values) - int(most.sum())
+    others = len(values) - int(np.bincount(classes).max())
+    return wrong <= min(_MOST_WRONG * len(values), _SHARE_OF_CHANCE * others)

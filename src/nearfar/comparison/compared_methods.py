@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
@@ -355,14 +354,7 @@ def _paired_chi_square(X: Floats, Y: Floats) -> Floats:
 
 
 def _discriminant(X: Floats, y: Ints) -> Metric:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Variables are collinear")
-        try:
-            found = LinearDiscriminantAnalysis().fit(X, y)
-        except IndexError as error:
-            # scikit-learn takes the largest of no singular values.
-            raise ValueError("LDA needs classes whose rows differ.") from error
-    return Metric(found.scalings_[:, : len(found.classes_) - 1].T)
+    return LDA().fit(X, y).metric_
 
 
 class _EarlyStopError(Exception):

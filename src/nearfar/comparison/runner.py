@@ -155,7 +155,9 @@ def compare(
             )
         points = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=2)
         known, copies = _together(points, Supervision.of(y, len(points), groups=groups), cv)
-        task = JudgedRows(points, known.given, cv, known.groups, random_state)
+        task = JudgedRows(
+            points, known.given, cv, known.groups, random_state, joined=groups is None
+        )
         compared = [version("nearfar"), points, vars(task.judgements), task.splits.folds, seed]
     else:
         task, copies = _labelled(X, y, cv, groups, split, n_neighbors, random_state, seed)
@@ -201,6 +203,7 @@ def _together(X: Floats, known: Any, cv: Any) -> tuple[Any, Copies | None]:
     if not is_count(cv):
         return known, None
     found, copies = keep_copies_together(X, known)
+    found = found.in_classes(cv)
     n_different = len(X) - len(copies or ())
     if copies is not None and known.kind == "labels" and cv > n_different:
         raise ValueError(

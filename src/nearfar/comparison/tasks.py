@@ -7,7 +7,8 @@ classes     a method learns from the rows of some classes; rows of the others ar
 triplets    a method learns from the triplets of some anchors, over all rows, and is scored on
             those of the other anchors
 pairs       a method learns from some connected groups of pairs, over all rows, and is scored
-            on the others
+            on the others; if most are connected, from the pairs of some classes, which are the
+            rows that similar pairs join
 
 Judgements of two or more raters are held out by rater instead.
 If rows are in groups, a group is learned from or tested on, and never both.
@@ -148,6 +149,8 @@ class JudgedRows(ComparisonTask):
         cv: Any,
         groups: Ints | None,
         random_state: Any,
+        *,
+        joined: bool = False,
     ) -> None:
         judgements.check(len(X))
         if float(np.abs(X).max()) > LARGEST_VALUE:
@@ -164,10 +167,14 @@ class JudgedRows(ComparisonTask):
         if groups is not None:
             n_tested = sum(len(test) for _, test in folds)
             n_seen = np.mean([len(train) for train, _ in folds])
-            self.note = (
+            them = "groups"
+            if joined:
+                them = "classes"
+                self.note = "Rows that similar pairs join are one class. "
+            self.note += (
                 f"A fold learns from {n_seen:.0f} of {len(judgements)} {self.supervision} on "
-                f"average, and {n_tested} are tested: those between groups that are learned from "
-                "and groups that are held out are dropped."
+                f"average, and {n_tested} are tested: those between {them} that are learned from "
+                f"and {them} that are held out are dropped."
             )
         elif judgements.n_raters > 1:
             self.note = f"No person of {judgements.n_raters} is both learned from and tested on."

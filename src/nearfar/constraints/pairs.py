@@ -162,13 +162,16 @@ class Pairs(IndexedConstraints):
         raters = self._rater_groups()
         if raters is not None:
             return raters
-        groups = self._components()
-        sizes = np.unique(groups, return_counts=True)[1]
-        too_large = sizes.max(initial=0) > max(1, 2 * len(self) // n_folds)
-        if too_large or len(sizes) < n_folds:
-            # A pair and the same pair the other way round must not be in different folds.
-            groups = self.index.min(axis=1)
+        # A pair and the same pair the other way round must not be in different folds.
+        small = self.in_small_sets(n_folds)
+        groups = self._components() if small else self.index.min(axis=1)
         return np.unique(groups, return_inverse=True)[1]
+
+    def in_small_sets(self, n_folds: int) -> bool:
+        """Tell whether sets of pairs that share rows can be shared out among folds."""
+        sizes = np.unique(self._components(), return_counts=True)[1]
+        most = max(1, 2 * len(self) // n_folds)
+        return bool(len(sizes) >= n_folds and sizes.max(initial=0) <= most)
 
     def _components(self) -> Ints:
         """Return the number of the connected group that each pair belongs to."""

@@ -161,6 +161,10 @@ class Supervision(ABC):
     def _given(self, rows: Ints) -> Any:
         """Return what is known among these rows, which are numbered by their places."""
 
+    def in_classes(self, n_folds: int) -> Self:
+        """Return the same with groups that new data would not share, if there are none yet."""
+        return self
+
     def restrict(self, rows: Ints) -> Self:
         """Keep what is known among these rows, which are numbered by their places."""
         groups = None if self.groups is None else self.groups[rows]
@@ -192,7 +196,8 @@ class Supervision(ABC):
         random : RandomState
         by : {"rows", "classes"}
             Whether labels hold out rows or whole classes. Chunklets always hold out whole ones,
-            triplets hold out anchors, and pairs hold out connected sets of rows where they can.
+            triplets hold out anchors, and pairs hold out connected sets of rows where they can, or
+            sets of rows that similar pairs join.
         """
         yield from self._splits(fold_of_rows(self.n_rows, self.groups, n_folds, random))
 

@@ -24,6 +24,12 @@ from nearfar.constraints.supervision import By, Kind, Split, Supervision
 from nearfar.constraints.triplets import Triplets
 from nearfar.typing import Floats, Ints, Vector
 
+_FEWEST_CLASSES = 20
+"""With fewer groups of rows that similar pairs join, pairs are held out one by one."""
+
+_PAIRS_PER_FOLD = 8
+"""The fewest dissimilar pairs that a fold of such groups holds out, on average."""
+
 _NEEDS_CLASSES = "at least two classes are needed, and at least one class with two members."
 
 
@@ -218,18 +224,21 @@ class _Listed(Supervision):
     def split(self, n_folds: int, random: Random, *, by: By = "rows") -> Iterator[Split]:
         """Hold out constraints. With groups, those between a seen and an unseen group are lost."""
         every = np.arange(self.n_rows)
-        if self.groups is None:
-            most = min(n_folds, self._most_folds)
-            parts = self.given.folds(most, random_state=random) if most > 1 else ()
-        else:
-            fold = fold_of_rows(self.n_rows, self.groups, n_folds, random)
-            parts = (
-                (self._among(fold != number), self._among(fold == number))
-                for number in np.unique(fold)
-            )
-        for seen, unseen in parts:
+        for seen, unseen in self.in_classes(n_folds)._parts(n_folds, random):
             if len(seen) and len(unseen):
                 yield Split(every, replace(self, given=seen), every, replace(self, given=unseen))
+
+    def _parts(self, n_folds: int, random: Random) -> Iterator[tuple[Any, Any]]:
+        """Return what to learn from and what is held out, for each fold."""
+        if self.groups is None:
+            most = min(n_folds, self._most_folds)
+            yield from self.given.folds(most, random_state=random) if most > 1 else ()
+            return
+        judged = np.unique(self.given.index)
+        fold = np.full(self.n_rows, -1, dtype=np.intp)
+        fold[judged] = fold_of_rows(len(judged), self.groups[judged], n_folds, random)
+        for number in np.unique(fold[judged]):
+            yield self._among(fold != number), self._among(fold == number)
 
     @property
     def _most_folds(self) -> int:
@@ -278,6 +287,26 @@ class PairSupervision(_Listed):
     def can_teach(self) -> bool:
         """Whether there are pairs of both kinds."""
         return bool(self.given.similar.any() and not self.given.similar.all())
+
+    def in_classes(self, n_folds: int) -> Self:
+        """Make a group of the rows that similar pairs join: one person, product or place.
+
+        Otherwise a fold would learn from some pairs of a person and be tested on others. Nothing is
+        changed if there are groups or raters, if pairs that share rows are in small sets, which are
+        held out whole, or if there are too few such groups to hold some out.
+        """
+        if self.groups is not None or self.given.n_raters > 1 or self.given.in_small_sets(n_folds):
+            return self
+        i, j = self.given.index[self.given.similar].T
+        joined = components(i, j, self.n_rows)
+        sizes = np.unique(joined[np.unique(self.given.index)], return_counts=True)[1]
+        enough = (sizes > 1).sum() >= _FEWEST_CLASSES and sizes.max() <= max(
+            1, sizes.sum() // n_folds
+        )
+        between = int((~self.given.similar).sum())
+        if not enough or between < _PAIRS_PER_FOLD * n_folds**2:
+            return self
+        return replace(self, groups=joined)
 
     def usable(self) -> Self:
         """Leave out pairs of weight 0, or raise ValueError unless others are of both kinds."""

@@ -47,5 +47,5 @@ def how_compared(supervision: str, judgements: Any = None) -> str:
         "triplets": "Every method learns from the triplets of some anchors and is tested on those "
         "of others.",
         "pairs": "Every method learns from some pairs and is tested on others that, as far as "
-        "possible, share no rows with them.",
+        "possible, share no rows or no class with them.",
     }[supervision]

@@ -82,8 +82,10 @@ def judge(
     """
     found = category(before, after, gain, harm)
     helps, harms, which = "It helps", "It does harm", ""
+    probably = "It probably helps"
     if not alone:
-        helps, harms, which = f"Use {name}", f"Adapting does harm ({name})", f" ({name})"
+        helps = probably = f"Use {name}"
+        harms, which = f"Adapting does harm ({name})", f" ({name})"
     searches = "searches it has not seen" if unseen else "these searches"
     figures = f"{measure} {before:.3f} -> {after:.3f} on {searches}"
     interval = f"({gain.low:z.3f} to {gain.high:z.3f})"
@@ -92,9 +94,9 @@ def judge(
     keep = "Keep the untouched vectors."
     headline = {
         "clearly better": f"{helps}: {figures} (clearly better: {sure}). {expected}",
-        "probably better": f"{helps}: {figures} (probably better: {sure}). {expected}",
+        "probably better": f"{probably}: {figures} (probably better: {sure}). {expected}",
         "too few searches to tell": (
-            f"Too few judged searches to tell{which}: {figures} (better: {sure}). {expected}"
+            f"These searches cannot tell{which}: {figures} (better: {sure}). {expected}"
         ),
         "no clear gain": f"No clear gain{which}: {figures}. {keep}",
         "worse": f"{harms}: {figures} (clearly worse: {probability_text(harm)}). {keep}",

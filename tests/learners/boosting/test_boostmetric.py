@@ -365,6 +365,7 @@ def test_a_strong_prior_stays_and_a_weak_one_goes(labelled_problem):
     np.testing.assert_allclose(off, from_zero, atol=1e-12)
 
 
+@pytest.mark.smoke
 def test_the_known_metric_is_found():
     X, y, M = make_known_metric(600, 15, 3, 6, random_state=1)
     learner = BoostMetric(scale="standard", prior=None).fit(X, y)
@@ -388,7 +389,6 @@ def test_pairs_are_joined_to_triplets(labelled_problem):
     first = BoostMetric(max_iter=20, scale="unit").fit(X, pairs)
     second = BoostMetric(max_iter=20, scale="unit").fit(X, pairs.triplets())
     np.testing.assert_array_equal(first.metric_.L, second.metric_.L)
-    assert first.score(X, pairs) > 0.9
 
 
 def test_corrective_steps_have_a_limit(monkeypatch):

@@ -109,7 +109,8 @@ def test_a_soft_margin_that_once_cycled(start):
     soft = SoftMargin(np.full(2, 0.5), 10.0, 300.0)
     w = np.full(3, 1 / 3) if start is None else np.eye(3)[start]
     value, w = best_terms(soft, V, w, np.zeros(2))
-    assert value == pytest.approx(best_terms_by_lp(V, 1.0, np.zeros(2))[0], abs=0.01)
+    limit = best_terms_by_lp(V, 1.0, np.zeros(2))[0]
+    assert limit - 1e-9 <= value <= limit + (np.log(2) + 1) / soft.sharpness
     edges = V @ soft.evaluate(w @ V)[1]
     assert edges.max() - edges @ w < 1e-9
 

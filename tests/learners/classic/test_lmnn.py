@@ -160,15 +160,12 @@ class TestGivenConstraints:
         )
         expected = objective_of(given.metric_, X, y)
         assert given.history_.objective[-1] == pytest.approx(expected, rel=1e-9)
-        D = labels.metric_.distances(X)
-        np.testing.assert_allclose(given.metric_.distances(X), D, atol=0.01 * D.max())
 
     def test_pairs_are_the_same_as_their_triplets(self):
         X, y = half_of(load_wine)
         pairs = RandomPairs(300)(X, y, np.random.RandomState(0))
         one, other = fresh().fit(X, pairs), fresh().fit(X, pairs.triplets())
         np.testing.assert_array_equal(one.transform(X), other.transform(X))
-        assert one.score(X, pairs) > 0.95
 
     def test_the_order_of_pairs_does_not_matter(self):
         X, y = half_of(load_iris)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
+from sklearn.exceptions import ConvergenceWarning
 
 from nearfar import MMC, Metric, Pairs, RandomPairs
 from nearfar.learners.classic.mmc import MMCProblem, SimilarSpace
@@ -167,3 +168,24 @@ class TestFeatures:
             (name,) = parameters
             with pytest.raises(ValueError, match=f"{name} must be"):
                 MMC(**parameters).fit(X, pairs)
+
+
+@pytest.mark.parametrize("diagonal", [False, True])
+@pytest.mark.parametrize("prior", [None, "identity"])
+def test_a_fit_that_goes_on_ends_at_the_same_optimum(diagonal, prior):
+    X, pairs = random_pairs(4)
+    whole = exact(diagonal=diagonal, prior=prior).fit(X, pairs)
+    parts = exact(diagonal=diagonal, prior=prior, warm_start=True)
+    with pytest.warns(ConvergenceWarning):
+        parts.set_params(max_iter=2).fit(X, pairs)
+    parts.set_params(max_iter=whole.max_iter).fit(X, pairs)
+    value = whole.history_.objective[-1]
+    assert parts.history_.objective[-1] == pytest.approx(value, rel=1e-6)
+
+
+def test_dissimilar_pairs_of_equal_points():
+    X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
+    with pytest.warns(ConvergenceWarning, match="points of every dissimilar pair are equal"):
+        learner = MMC(prior=None, scale=None).fit(X, Pairs([[0, 1], [0, 2]], [True, False]))
+    assert not learner.metric_.matrix.any()
+    assert learner.gap_ == 0

@@ -63,7 +63,7 @@ def test_all_rows_shrink_as_in_scikit_learn():
     groups, n = Groups(X), len(X)
     found = groups.intensity("auto", groups.within())
     assert found == pytest.approx(ledoit_wolf_shrinkage(X) * n / (n - 1))
-    assert 0.05 < found < 1
+    assert 0 < found < 1
 
 
 def test_groups_of_two_shrink_as_their_differences(rng):
@@ -92,10 +92,9 @@ def test_the_common_shrinkage_is_the_smaller_one(rng):
     X[:, 0] += 5 * y
     groups = Groups(X, y)
     within = groups.within()
-    assert groups.intensity("auto", within) > 0.5
     found = groups.common_intensity("auto", within)
     assert found == Groups(X).intensity("auto", Groups(X).within())
-    assert found < 0.1
+    assert found < groups.intensity("auto", within)
 
 
 @pytest.mark.parametrize("shrinkage", [0.0, 0.2, "auto"])

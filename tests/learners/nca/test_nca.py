@@ -55,7 +55,7 @@ def test_raw_features_and_types(dtype):
             learner.fit(X, y)
         assert learner.transform(X).dtype == dtype
         assert np.isfinite(learner.transform(X)).all()
-        assert learner.score(X, y) > 0.65
+        assert learner.history_.objective[-1] < learner.history_.objective[0]
 
 
 class TestSparse:
@@ -171,6 +171,7 @@ class TestFewPointsOfManyFeatures:
         )
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("sparsity", [1e-3, 1e-2, 0.1])
 def test_a_loose_tolerance_finds_the_same_low_rank(sparsity):
     X, y = load_wine(return_X_y=True)

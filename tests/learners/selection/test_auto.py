@@ -6,10 +6,11 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import pdist
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_wine
+from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.neighbors import KNeighborsClassifier
 
 from nearfar import NCA, AutoMetric, BoostMetric, DRMetric, MixtureNCA, RandomPairs, RandomTriplets
 from nearfar.constraints import Chunklets
@@ -82,11 +83,10 @@ def test_the_same_seed_gives_the_same_metric(fitted):
     np.testing.assert_array_equal(again.metric_.L, fitted.metric_.L)
 
 
-def test_few_components():
-    learner = AutoMetric(candidates=QUICK, n_components=2).fit(X, Y)
-    assert learner.transform(X).shape == (len(X), 2)
-    embedded = learner.transform(X)
-    assert KNeighborsClassifier(3).fit(embedded, Y).score(embedded, Y) > 0.95
+def test_few_components_are_the_principal_axes(fitted):
+    embedded = AutoMetric(candidates=QUICK, n_components=2).fit(X, Y).transform(X)
+    axes = PCA(2).fit_transform(fitted.transform(X))
+    np.testing.assert_allclose(pdist(embedded), pdist(axes), rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -185,6 +185,7 @@ def test_too_few_rows_to_put_aside():
     assert np.isfinite(learner.metric_.L).all()
 
 
+@pytest.mark.smoke
 def test_the_distance_as_it_was_is_kept_where_nothing_can_be_learned(rng):
     y = np.arange(90) % 3
     points = 0.7 * rng.standard_normal((3, 30))[y] + rng.standard_normal((90, 30))
@@ -231,7 +232,7 @@ def test_a_fit_that_is_stopped_early_has_the_best_blend_so_far():
     assert learner.weights_["Euclidean"] < 1
     Z = Scaler.fit(X, "standard").transform(X)
     M = learner.metric_.matrix * np.outer(X.std(axis=0), X.std(axis=0))
-    assert np.abs(M / M[0, 0] - np.eye(13)).max() > 0.1
+    assert not np.allclose(M, M[0, 0] * np.eye(13))
     size = mean_squared_distance(Metric.from_matrix(M), Z)
     assert size == pytest.approx(1.0, rel=1e-6)
 
@@ -263,12 +264,14 @@ class TestGroups:
     def test_groups_are_honest(self, copies):
         X, y, groups = copies
         learner = AutoMetric(candidates=["DRMetric", "RCA"])
-        assert learner.fit(X, y).expected_.value < 0.05
-        assert learner.fit(X, y, groups=groups).expected_.value > 0.3
+        assert learner.fit(X, y).expected_.value == 0
+        found = learner.fit(X, y, groups=groups).expected_
+        assert found.low < 1 / 2 < found.high
 
     def test_triplets_too(self, copies):
         X, y, groups = copies
         triplets = RandomTriplets(40_000)(X, y, np.random.RandomState(0))
         learner = AutoMetric(candidates=["RCA", "DRMetric"]).fit(X, triplets, groups=groups)
-        assert learner.expected_.high > 0.4
+        found = learner.expected_
+        assert found.low < found.baseline < found.high
         assert 0 < learner.expected_.n < 2000
