@@ -194,7 +194,7 @@ class TestBudget:
         found = self.compared(monkeypatch, 1.0, 0)
         assert found.classifiers == []
         assert "gradient boosting" not in found.verdict
-        assert "Left out: gradient boosting (no time left)." in found.notes
+        assert "Left out: logistic regression, gradient boosting (no time left)." in found.notes
 
 
 class TestFindings:

@@ -189,3 +189,36 @@ class TestSection:
         assert len(figures) == 3
         assert "These rows use 2 of the metric's 2 local metrics." in text
         assert sum(len(hovers(figure.svg)) for figure in figures[1:]) == len(study.split[1])
+
+
+class TestLines:
+    """Maps of one dimension."""
+
+    @pytest.fixture
+    def points(self, rng):
+        codes = np.arange(60) % 3
+        line = (rng.normal(size=60) + 4 * codes)[:, None] * [0.6, 0.8]
+        titles = [str(n) for n in range(60)]
+        return MapPoints(line, titles, codes, ("a", "b", "c"), np.zeros(60, dtype=bool))
+
+    def test_classes_have_bands_of_their_own(self, points):
+        assert points.is_line
+        x, height = points.places.T
+        np.testing.assert_allclose(x, points.flat @ [0.6, 0.8], atol=1e-9)
+        ends = [
+            (height[points.groups == k].min(), height[points.groups == k].max()) for k in (2, 1, 0)
+        ]
+        assert ends[0][1] < ends[1][0] < ends[1][1] < ends[2][0]
+        assert points.n_outside == 0
+        assert len(draw_map(points).lines) == 60
+
+    def test_planes_stay_as_they_are(self, points, rng):
+        flat = points.flat + 0.01 * rng.normal(size=(60, 2))
+        plane = MapPoints(**(vars(points) | {"flat": flat}))
+        assert not plane.is_line
+        assert plane.places is flat
+
+    def test_the_caption_says_so(self):
+        study = wine_study(metric=Metric(np.ones((1, 13))), relearn=lambda X, y: Metric(X[:1]))
+        assert "the height only tells marks apart" in maps(study)[1][1].caption
+        assert "the height" not in maps(study)[1][0].caption

@@ -99,7 +99,7 @@ def test_long_tables_are_folded(report_file):
     ):
         assert f"<summary>{summary}</summary>" in folded
     assert 'class="matrix"' not in text
-    assert "The largest confusions among" in text
+    assert "The largest confusions, with the number of rows (" in text
     few = report_file("table").read_text()
     assert "Errors of all" not in few
     assert few.count('class="matrix"') == 2
@@ -226,3 +226,27 @@ def test_what_is_missing_is_named(tmp_path, module, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=r"nearfar\[(report|plots)\]"):
         write_report(tmp_path / "report.html", wine_study(comparison=None))
+
+
+def test_code_in_notes_is_code():
+    note = Note("see `nearfar show M --columns` & use --drop", warning=True)
+    page = render(wine_study(findings=[note]))
+    assert (
+        'see <code>nearfar show M <span class="option">--columns</span></code> &amp; use '
+        '<span class="option">--drop</span></li>'
+    ) in page
+
+
+def test_copies_are_not_called_groups():
+    study = wine_study(
+        groups=np.arange(178) // 2, n_copies=89, relearn=lambda X, y, groups: boost(X, y)
+    )
+    page = render(study).split("<main>")[1]
+    assert "copies of other rows, or nearly: 89." in page
+    assert "A row and its copies are on one side." in page
+    assert "group is" not in page
+
+
+def test_confusions_are_told_from_cross_validated_errors():
+    page = render(wine_study())
+    assert "Confusion matrix of BoostMetric, one more split: 124 rows to learn from and 54" in page

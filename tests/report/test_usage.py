@@ -97,3 +97,8 @@ def test_text_files_with_other_separators_are_not_read_by_it():
     table.write_csv("other.csv", separator=";")
     assert "read_csv('plain.csv')" in reading_code("plain.csv")
     assert reading_code("other.csv") is None
+
+
+def test_ids_are_named_in_commands():
+    shell = usage_section(wine_study(source="wine.csv", id_column="the name")).blocks[1].text
+    assert "nearfar neighbors wine.safetensors wine.csv --id 'the name'" in shell

@@ -141,13 +141,13 @@ def test_a_refusal_names_the_strongest_target_that_can_be_certified(measure):
     evidence = evidence_of(*population(40, 4, np.random.default_rng(0)))
     strict = Bound(measure, 0.0001 if measure == "fmr" else 0.9999)
     with pytest.raises(TargetNotCertifiedError) as refusal:
-        choose_threshold(evidence, strict)
+        choose_threshold(evidence, strict, prevalence=0.5)
     strongest = parse_target(refusal.value.strongest)
-    choose_threshold(evidence, strongest)
+    choose_threshold(evidence, strongest, prevalence=0.5)
     stronger = [bound for bound in strict.weaker if bound.error < strongest.error]
     assert stronger
     with pytest.raises(TargetNotCertifiedError):
-        choose_threshold(evidence, stronger[-1])
+        choose_threshold(evidence, stronger[-1], prevalence=0.5)
 
 
 def test_the_rule_of_three():

@@ -73,6 +73,9 @@ def adapt(
         show_json({"adapter": str(path), "seconds": seconds, "comparison": compared})
         return
     say(f"Learned from {len(data.relevance.queries)} judged queries in {seconds:.2f} s.")
+    if adapter.chosen_.helps and adapter.chosen_.n_queries:
+        beside = "; the verdict above is on folds that did not" if comparison else ""
+        say(f"{adapter.chosen_} These queries chose its settings{beside}.")
     unsure = found is not None and found.verdict.category == "too few searches to tell"
     say(f"Adapter written to {path}{'; the searches cannot tell whether it helps.' * unsure}")
     say(f"Next: {_next_command(search, path)}")

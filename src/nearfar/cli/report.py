@@ -94,7 +94,8 @@ def report(
             subject = _learn(rows, known, chosen, metric_path, kept, share)
         subject |= {"command": command_line(context), "title": title or ""}
         subject |= _source(data.source)
-        subject["label"] = (data.label or "") if kind_of(Path(data.source)) in TABLES else ""
+        if kind_of(Path(data.source)) in TABLES:
+            subject |= {"label": data.label or "", "id_column": data.ids or ""}
         subject["column_examples"] = read_examples(Path(data.source), rows.columns)
         study = _study(rows, known, comparison, shape, testing.seed, subject)
         with bars() as shown, convergence_notes():

@@ -190,8 +190,8 @@ def _show(document: dict[str, Any]) -> None:
     values = np.array(document["eigenvalues"])[:rank]
     shown = " ".join(f"{v / values[0]:.3g}" for v in values[:_EIGENVALUES_SHOWN])
     more = " ..." if rank > _EIGENVALUES_SHOWN else ""
-    relative = f"; eigenvalues relative to the largest: {shown}{more}" if rank > 1 else ""
-    say(f"Rank {rank}{relative}")
+    listed = f"; eigenvalues relative to the largest: {shown}{more}" if rank > 1 else ""
+    say(f"Rank {rank}{listed}")
     if "unused" in document:
         say("Unused: all distances are zero.")
         return

@@ -92,18 +92,19 @@ class Wording:
         if pair is None:
             return ""
         one, two = (self._figure(result) for result in pair)
+        name = other.name[0].upper() + other.name[1:]
         if pair[0].cells != chosen.cells:
             why = {"tie": f": {_TIE}", "less tried": f", but {other.name} was tried on less"}
             more = why.get(manner, "")
             return f" On {pair[1].partial}, {other.name} has {two} and {chosen.name} {one}{more}."
         if manner == "less tried":
-            return f" {other.name} has {two}, but was tried on less."
+            return f" {name} has {two}, but was tried on less."
         if manner == "tie" and one != two and self._loss(pair[1]) < self._loss(pair[0]):
-            return f" {other.name} has {two}, too small a difference to count: {_TIE}."
+            return f" {name} has {two}, too small a difference to count: {_TIE}."
         if manner == "tie":
-            return f" {other.name} does as well ({two}): {_TIE}."
+            return f" {name} does as well ({two}): {_TIE}."
         if manner:
-            return f" {other.name} {manner} ({two})."
+            return f" {name} {manner} ({two})."
         kind = "plain method" if other.method.kind == "plain" else "learner"
         return f" The best {kind}, {other.name}, has {two}."
 
@@ -113,7 +114,8 @@ class Wording:
         if pair is None:
             return ""
         return (
-            f" {other.name} has {self._figure(pair[1])}{_on(pair[1])}, but is not a linear map, "
+            f" {other.name[0].upper()}{other.name[1:]} has {self._figure(pair[1])}{_on(pair[1])}, "
+            "but is not a linear map, "
             "and cannot be written as a metric."
         )
 

@@ -18,6 +18,8 @@ from nearfar.metrics.metric import Metric
 from nearfar.plots.canvas import METHOD_PALETTE, one_axes, short_text
 from nearfar.runtime.parameters import check_parameters, integer
 
+_MOST_TICKS = 5
+
 
 def importances(
     metric: Metric,
@@ -83,6 +85,7 @@ def importances(
     ax.set_yticks(np.arange(len(shown)), [short_text(names[j]) for j in shown])
     ax.set_ylim(len(shown) - 0.4, -0.6)
     ax.set_xlabel(label)
+    ax.locator_params(axis="x", nbins=_MOST_TICKS)
     rest = round(100 * float(shares[others].sum()))
     what = what if len(others) > 1 else what.removesuffix("s")
     ax.set_title(f"the other {len(others)} {what}: {rest} %" if len(others) else "")

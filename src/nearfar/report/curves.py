@@ -40,10 +40,12 @@ def _curves(study: Study) -> Iterator[Drawing]:
                 lambda: plots.roc(_method_first(study), study.X, unseen),
                 "Held-out pairs: similar or not, by a threshold on the distance.",
             )
-    yield (
-        lambda: plots.spectra({study.method: study.metric}),
-        "Eigenvalues of the metric: the number of large ones is its effective dimension.",
-    )
+    values = [plots.eigenvalues(part)[: part.n_components] for part in study.metric.parts]
+    if any(np.ptp(each) > 0 for each in values):
+        yield (
+            lambda: _spectrum(study),
+            "Eigenvalues of the metric: the number of large ones is its effective dimension.",
+        )
     learner = study.learner
     if learner is not None and len(learner.history_) > 1:
         yield (
@@ -51,6 +53,13 @@ def _curves(study: Study) -> Iterator[Drawing]:
             "The fit, iteration by iteration.",
         )
     yield from _growth(study)
+
+
+def _spectrum(study: Study) -> Any:
+    """Draw the eigenvalues, of which those beyond the map's rows are zero."""
+    ax = plots.spectra({study.method: study.metric})
+    ax.set_xlim(right=max(part.n_components for part in study.metric.parts) + 0.5)
+    return ax
 
 
 def _label_curves(study: Study) -> Iterator[Drawing]:

@@ -131,7 +131,7 @@ def _headline(study: Study, goal: GoalComparison) -> Headline | None:
         study.method,
         before,
         after,
-        badge,
+        badge.replace("rows", "rows" if study.judgements is None else study.supervision),
         _LOOKS[badge],
         _sentence(study, goal, badge),
         _expectation(goal, result),

@@ -27,6 +27,10 @@ _EDGE = 0.02
 """Distance from the frame to points outside it, relative to its size."""
 _RATIO = 1.15
 """Width of the frame relative to its height."""
+_FLAT = 1e-6
+"""Spread across a line, relative to that along it."""
+_BAND, _GOLDEN = 0.6, 0.6180339887498949
+"""Share of the height of a class that its points use, and the step between two of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +60,28 @@ class MapPoints:
     names: dict[str, int] = field(default_factory=dict)
 
     @property
+    def is_line(self) -> bool:
+        """Whether all points are on one line."""
+        sizes = np.linalg.svd(self.flat - self.flat.mean(axis=0), compute_uv=False)
+        return bool(sizes[-1] <= _FLAT * sizes[0]) and len(self.flat) > 2
+
+    @property
+    def places(self) -> Matrix:
+        """Where points are drawn: those of a line in a band for each class."""
+        if not self.is_line:
+            return self.flat
+        axis = np.linalg.svd(self.flat - self.flat.mean(axis=0), full_matrices=False)[2][0]
+        along = self.flat @ (axis if axis[0] >= 0 else -axis)
+        number = np.arange(len(along))
+        band = self.groups - self.groups.max(initial=0) / 2
+        height = band + _BAND * ((number * _GOLDEN) % 1.0 - 0.5)
+        unit = np.ptp(along) / (_RATIO * (1 + int(self.groups.max(initial=0))))
+        return np.column_stack([along, -height * (unit or 1.0)])
+
+    @property
     def limits(self) -> Matrix:
         """Ends of the axes: all points are inside, but for a few that are far from all others."""
-        ends = np.quantile(self.flat, [0.0, _TAIL, 1 - _TAIL, 1.0], axis=0)
+        ends = np.quantile(self.places, [0.0, _TAIL, 1 - _TAIL, 1.0], axis=0)
         widths = np.ptp(ends[1:3], axis=0)
         tails = np.array([ends[1] - ends[0], ends[3] - ends[2]])
         cut = tails > (_LONG_TAIL - 1) * np.where(widths > 0, widths, np.inf)
@@ -72,7 +95,7 @@ class MapPoints:
     def n_outside(self) -> int:
         """Number of points beyond the ends of the axes."""
         low, high = self.limits
-        return int(((self.flat < low) | (self.flat > high)).any(axis=1).sum())
+        return int(((self.places < low) | (self.places > high)).any(axis=1).sum())
 
 
 def draw_map(points: MapPoints) -> Any:
@@ -81,7 +104,7 @@ def draw_map(points: MapPoints) -> Any:
     ax = one_axes(size=(_WIDTH, _WIDTH / _RATIO + n_lines * _LEGEND_LINE))
     low, high = points.limits
     inset = _EDGE * (high - low)
-    places = np.clip(points.flat, low + inset, high - inset)
+    places = np.clip(points.places, low + inset, high - inset)
     for place, group, title, hollow in zip(
         places, points.groups, points.titles, points.hollow, strict=True
     ):

@@ -147,6 +147,8 @@ class _View:
     def caption(self, study: Study) -> str:
         share = f"{100 * self.share:.0f} %"
         parts = [f"{self.name}: {share} of the mean squared distance is on the map"]
+        if self.points.is_line:
+            parts.append("it has one dimension, and the height only tells marks apart")
         if study.labels is not None:
             n_wrong, n = int(self.points.hollow.sum()), len(self.points.hollow)
             is_ = "is" if n_wrong == 1 else "are"
@@ -246,6 +248,8 @@ def _held_out(study: Study) -> str:
     note = ""
     if study.comparison is not None:
         note = " The choice of the method may have used all rows."
-    if study.groups is not None:
+    if study.n_copies:
+        note = f" A row and its copies are on one side.{note}"
+    elif study.groups is not None:
         note = f" No group is among both.{note}"
     return f"{n_test} rows are held out; {n_train} other rows were learned from.{note}"

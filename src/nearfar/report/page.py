@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import os
+import re
 from collections.abc import Iterable, Sequence
 
 from nearfar.report.blocks import Section
@@ -14,6 +15,7 @@ from nearfar.runtime.atomic_write import atomic_write
 from nearfar.runtime.notes import Note
 
 _MIN_ROWS = 10
+_OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 
 
 def write_report(
@@ -124,17 +126,18 @@ def render_page(
 
 
 def with_code(text: str) -> str:
-    """Return text as HTML; what is between backticks is code.
+    """Return text as HTML; what is between backticks is code, and options are not torn.
 
     Examples
     --------
     >>> from nearfar.report.page import with_code
-    >>> with_code("1 < 2: see `nearfar show`")
-    '1 &lt; 2: see <code>nearfar show</code>'
+    >>> with_code("1 < 2: see `nearfar show`, or --drop")
+    '1 &lt; 2: see <code>nearfar show</code>, or <span class="option">--drop</span>'
     """
-    parts = html.escape(text).split("`")
+    escaped = _OPTION.sub(r'<span class="option">\g<0></span>', html.escape(text))
+    parts = escaped.split("`")
     if len(parts) % 2 == 0:
-        return html.escape(text)
+        return escaped
     return "".join(
         f"<code>{part}</code>" if number % 2 else part for number, part in enumerate(parts)
     )

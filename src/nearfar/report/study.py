@@ -94,8 +94,8 @@ class Study:
         Number of each row in its file; by default its number in X.
     column_examples : sequence of ColumnExample, optional
         What each column of the table became.
-    label : str, optional
-        Column of the labels, for commands to copy.
+    label, id_column : str, optional
+        Columns of the labels and of the ids, for commands to copy.
     """
 
     name: str
@@ -126,6 +126,7 @@ class Study:
     column_examples: Sequence[ColumnExample] = ()
     label: str = ""
     n_copies: int = 0
+    id_column: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "written", self.written or self.method)

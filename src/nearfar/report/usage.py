@@ -20,10 +20,11 @@ def usage_section(study: Study) -> Section:
         f"metric.distances({rows}, {'Y' if rows == 'X' else 'other'})\n"
     )
     name, source = shlex.quote(file), shlex.quote(study.source or "table.csv")
+    ids = f" --id {shlex.quote(study.id_column)}" if study.id_column else ""
     shell = (
         f"nearfar show {name}\n"
-        f"nearfar transform {name} {source} mapped.parquet\n"
-        f"nearfar neighbors {name} {source}\n"
+        f"nearfar transform {name} {source} mapped.parquet{ids}\n"
+        f"nearfar neighbors {name} {source}{ids}\n"
     )
     if study.label:
         shell += f"nearfar predict {name} {source} NEW.csv --label {shlex.quote(study.label)}\n"

@@ -26,8 +26,11 @@ _BOUND = re.compile(r"\s*(precision|fmr|recall)\s*(>=|<=)\s*(\S+)\s*")
 _NEARLY = re.compile(r"([a-z]+)\s*([<>=]+)\s*(\d+|\d*\.\d+|\d+e-\d+)\s*(%?)")
 _OTHER_NAMES = {"fpr": "fmr", "far": "fmr", "tpr": "recall", "tmr": "recall"}
 _SIGNS = {"precision": ">=", "fmr": "<=", "recall": ">="}
-_ROUND = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1)
-_ROUND += (0.15, 0.2, 0.3, 0.4, 0.5)
+_SIZES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+_ROUND = (
+    *(value * size for size in _SIZES for value in (1.0, 1.5, 2.0, 3.0, 5.0)),
+    *(0.1, 0.15, 0.2, 0.3, 0.4, 0.5),
+)
 _ROUNDING = 1e-9
 _COSTS = {
     "false_match": number(above=0.0),
@@ -69,7 +72,8 @@ class Bound:
         """
         for error in _ROUND:
             if error > self.error + _ROUNDING:
-                yield Bound(self.measure, error if self.measure == "fmr" else round(1 - error, 4))
+                value = error if self.measure == "fmr" else 1 - error
+                yield Bound(self.measure, round(value, 7))
 
 
 @dataclass(frozen=True)
