@@ -37,6 +37,7 @@ Large sets are stratified samples. A method that fails has the last rank on that
 mean the error of Euclidean distance. pytorch-metric-learning is a square linear map that starts at
 the identity: Adam, 30 epochs, triplet margin loss, four rows of a class in a batch.
 MixtureNCA has no single map, and MLKR learns from numbers: both are left out.
+Most sets have one split (see Sizes), so that differences on one set are rough: look at ranks.
 """
 
 
