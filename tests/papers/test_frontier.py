@@ -17,7 +17,7 @@ def line(name, method, error, split=0):
 
 def test_ranks_share_ties_and_failures_are_last():
     errors = np.array([[1.0, 2, 2], [3, 1, np.nan]]) / 100
-    found = page.Standing(["Euclidean", "a", "b"], ["s", "t"], errors, np.ones((2, 3)))
+    found = page.Standing(["Euclidean", "a", "b"], ["s", "t"], [1, 1], errors, np.ones((2, 3)))
     np.testing.assert_allclose(found.ranks, [1.5, 1.75, 2.75])
     np.testing.assert_allclose(found.mean_errors, [2, 1.5, 2.5])
 
@@ -40,6 +40,7 @@ def test_only_sets_and_splits_that_all_methods_tried_count():
     lines = [each for each in lines if (each["set"], each["split"], each["method"]) != DROPPED]
     found = page.standing(lines)
     assert (found.methods, found.sets) == (["Euclidean", "nearfar RCA"], ["a", "b", "c"])
+    assert found.splits == [2, 1, 1]
     expected = [[0.15, 0.15], [0.1, 0.1], [0.5, np.nan]]
     np.testing.assert_allclose(found.errors, expected)
 
