@@ -78,9 +78,9 @@ def write_numpy(
             file.write(_module(linear_map, what, use).encode())
         else:
             names = linear_map.feature_names
-            named = {} if names is None else {"feature_names": np.array(names)}
+            named: dict[str, Any] = {} if names is None else {"feature_names": np.array(names)}
             known = {"L": linear_map.L, "b": linear_map.b, "unit_rows": linear_map.unit_rows}
-            np.savez(file, **known, **named)
+            np.savez(file, **(named | known))
 
 
 def _module(linear_map: LinearMap, what: str, use: str) -> str:
