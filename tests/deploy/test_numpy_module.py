@@ -45,3 +45,12 @@ def test_arrays(tmp_path, metric):
 def test_other_files(tmp_path):
     with pytest.raises(ValueError, match=r"a \.py file for a module, or \.npz"):
         Metric.identity(2).to_numpy(tmp_path / "metric.txt")
+
+
+def test_arrays_have_the_names_of_features(tmp_path):
+    Metric(np.eye(2), ["length", "width"]).to_numpy(tmp_path / "named.npz")
+    with np.load(tmp_path / "named.npz") as arrays:
+        assert arrays["feature_names"].tolist() == ["length", "width"]
+    Metric(np.eye(2)).to_numpy(tmp_path / "plain.npz")
+    with np.load(tmp_path / "plain.npz") as arrays:
+        assert "feature_names" not in arrays

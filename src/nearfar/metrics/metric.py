@@ -442,7 +442,7 @@ class Metric(MetricLearnNames):
         ----------
         path : path-like
             A .py file becomes a module with a function `transform`, which needs only NumPy. A .npz
-            file gets the arrays L, b and unit_rows.
+            file gets the arrays L, b and unit_rows, and feature_names if there are any.
         """
         from nearfar.deploy.formats.numpy_module import write_numpy
 

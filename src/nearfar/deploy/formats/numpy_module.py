@@ -77,7 +77,10 @@ def write_numpy(
         if suffix == ".py":
             file.write(_module(linear_map, what, use).encode())
         else:
-            np.savez(file, L=linear_map.L, b=linear_map.b, unit_rows=linear_map.unit_rows)
+            names = linear_map.feature_names
+            named: dict[str, Any] = {} if names is None else {"feature_names": np.array(names)}
+            known = {"L": linear_map.L, "b": linear_map.b, "unit_rows": linear_map.unit_rows}
+            np.savez(file, **(named | known))
 
 
 def _module(linear_map: LinearMap, what: str, use: str) -> str:
