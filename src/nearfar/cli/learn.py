@@ -60,6 +60,7 @@ _LEAST_SHARE = 0.2
 """Part of the budget that the fit to all rows has in any case, if it can plan its time."""
 _SHORTEST_FIT = 0.1
 _LABELS = {EUCLIDEAN: "Euclidean distance"}
+_SHARES_SHOWN = 6
 _SCALED = {"standard": "standardised rows", "cosine": "rows of unit length"}
 _UNSCALED = "unscaled rows"
 
@@ -110,7 +111,15 @@ def learn(
     rows, supervision = data.read(numbers=choice.needs_numbers)
     choice.check(supervision)
     task = LearnTask(
-        data.source, rows, supervision, choice, goal, only_if_significant, limit, label=data.label
+        data.source,
+        rows,
+        supervision,
+        choice,
+        goal,
+        only_if_significant,
+        limit,
+        label=data.label,
+        ids=data.ids,
     )
     if not json:
         say(task.summary)
@@ -162,6 +171,8 @@ class LearnTask:
         When the task began.
     label : str or None
         Column of the labels.
+    ids : str or None
+        Column of the names of rows.
     comparison : Comparison or None
         Of methods, by labels, triplets or pairs.
     held_out : dict of str to array, or None
@@ -181,6 +192,7 @@ class LearnTask:
     budget: float | None = None
     start: float = field(default_factory=time.perf_counter)
     label: str | None = None
+    ids: str | None = None
     comparison: Comparison | None = None
     held_out: dict[str, Vector] | None = None
     result: MethodFit | None = None
@@ -363,6 +375,9 @@ class LearnTask:
             numbers = " --numbers" if self.kind == "numbers" else ""
             labels = f"--label {shlex.quote(self.label)}{numbers}"
             return f"nearfar predict {metric} {source} NEW{kind} {labels}"
+        if self.kind == "pairs" and kind in TABLES:
+            names = "" if self.ids is None else f" --id {shlex.quote(self.ids)}"
+            return f"nearfar verify {metric} {source} OTHER_PAIRS.csv{names}"
         ending = ".parquet" if kind in TABLES else ".npy"
         return f"nearfar transform {metric} {source} mapped{ending}"
 
@@ -373,8 +388,10 @@ def _detail(result: MethodFit) -> str:
         scale = str(getattr(result.learner, "scale_", None))
         return f": nothing is better than Euclidean distance on {_SCALED.get(scale, _UNSCALED)}"
     if result.weights is not None:
-        shares = [f"{100 * w:.0f} % {_LABELS.get(n, n)}" for n, w in result.weights.items()]
-        return f": {', '.join(shares)}"
+        largest = sorted(result.weights.items(), key=lambda share: -share[1])
+        shares = [f"{100 * w:.0f} % {_LABELS.get(n, n)}" for n, w in largest[:_SHARES_SHOWN]]
+        more = f" and {len(largest) - _SHARES_SHOWN} more" if len(largest) > _SHARES_SHOWN else ""
+        return f": {', '.join(shares)}{more}"
     if result.iterations is None:
         return ""
     return f" ({counted(result.iterations, 'iteration')}, stopped: {result.stopped})"
