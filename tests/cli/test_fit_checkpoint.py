@@ -188,7 +188,7 @@ def test_autometric_keeps_the_comparison(run, folder):
     seen = Interruption()
     with watching(seen):
         run(*command)
-    assert len(seen.fits) == 2  # the second fold, and all rows
+    assert len(seen.fits) == 1
     assert not list(folder.glob("kept*"))
 
 

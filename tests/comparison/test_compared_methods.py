@@ -146,3 +146,12 @@ def test_the_documentation_names_the_default_learners():
     assert (*DEFAULT_LEARNERS, "LSML", "ITML") == DEFAULT_JUDGEMENT_LEARNERS
     docstring = " ".join(compare.__doc__.split())
     assert f"By default {', '.join(DEFAULT_LEARNERS[:-1])} and PLDA, and for tr" in docstring
+
+
+def test_lda_with_a_column_that_tells_the_class(rng):
+    y = np.arange(90) % 3
+    X = np.column_stack(
+        [rng.normal(size=(90, 4)), np.eye(3)[y], np.eye(6)[2 * y + rng.integers(2)]]
+    )
+    found = compare(X, y, [], classifiers=False)
+    assert found["LDA"].error == 0.0

@@ -354,7 +354,13 @@ def _paired_chi_square(X: Floats, Y: Floats) -> Floats:
 
 
 def _discriminant(X: Floats, y: Ints) -> Metric:
-    return LDA().fit(X, y).metric_
+    """Shrink only if classes have no variance in some direction."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="With shrinkage=0", category=UserWarning)
+        try:
+            return LDA(shrinkage=0.0).fit(X, y).metric_
+        except UserWarning:
+            return LDA().fit(X, y).metric_
 
 
 class _EarlyStopError(Exception):
