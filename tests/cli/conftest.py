@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from nearfar import BoostMetric, GatedMetric, Metric
 from nearfar.cli.app import app
 from nearfar.cli.method_options import MethodChoice
+from nearfar.cli.terminal import kept_notes
 from nearfar.comparison import default_methods
 
 NAMES = ["a", "b", "c", "d"]
@@ -20,6 +21,12 @@ LABELS = ["--label", "species", "--drop", "name"]
 QUICK = ["--method", "boost", "--folds", "2"]
 NCA_ONLY = ["--set", "candidates=['NCA']"]
 """Makes autometric quick."""
+
+
+@pytest.fixture(autouse=True)
+def no_notes_yet():
+    """A note is printed once in a command; tests without a command start anew as well."""
+    kept_notes().clear()
 
 
 @pytest.fixture(scope="session")

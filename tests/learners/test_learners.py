@@ -450,6 +450,8 @@ def bad_input_of(cls):
         own = {name: case for name, case in own.items() if "share" not in name}
     if own is BAD_PAIRS or "chunklets" in kinds:
         own = own | (BAD_CHUNKLETS if "chunklets" in kinds else ONLY_SIMILAR)
+    if cls is ITML:  # bounds of one kind are enough
+        own = {name: case for name, case in own.items() if not case[2].startswith("All pairs")}
     return BAD_INPUT | BAD_LABELS | {f"constraints: {name}": case for name, case in own.items()}
 
 

@@ -31,7 +31,7 @@ COMMANDS = {
     "verify": ("verify", "Decide whether pairs of rows are the same."),
     "evaluate": (
         "evaluate",
-        "Evaluate a metric beside Euclidean distance, on labels, triplets or pairs.",
+        "Evaluate a metric beside Euclidean and cosine distance, on labels, triplets or pairs.",
     ),
     "report": ("report", "Write a report on a metric: one HTML file that needs no network."),
     "export": (
