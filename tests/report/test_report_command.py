@@ -112,7 +112,10 @@ class TestCommand:
         np.savez("my table.npz", X=X[::3], y=y[::3])
         run("my table.npz", "--method", "dr", "--folds", 2, "--budget", "600s", "--out", "a.html")
         text = (tmp_path / "a.html").read_text()
-        assert "This report is about DRMetric, as asked with <code>--method</code>." in text
+        assert (
+            'This report is about DRMetric, as asked with <span class="option">--method</span>.'
+            in text
+        )
         command = "nearfar report &#39;my table.npz&#39; --method dr --out a.html --budget 600s"
         assert f"<code>{command} --folds 2</code>" in text
 
@@ -124,7 +127,10 @@ class TestCommand:
         run("table.npz", "--metric", "mine.safetensors", "--budget", "600s", "--folds", 2)
         text = (tmp_path / "table.html").read_text()
         assert "Metric.load(&#39;mine.safetensors&#39;)" in text
-        assert "the metric in mine.safetensors, as asked with <code>--metric</code>." in text
+        assert (
+            'the metric in mine.safetensors, as asked with <span class="option">--metric</span>.'
+            in text
+        )
         assert not (tmp_path / "table-metric.safetensors").exists()
         run("table.npz", "--metric", "mine.safetensors", "--budget", "0s", "--folds", 2)
 
