@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from sklearn.model_selection import GroupKFold
 
 from nearfar.constraints.base import (
@@ -21,6 +19,7 @@ from nearfar.constraints.base import (
     frozen,
     selection,
 )
+from nearfar.constraints.folds import components
 from nearfar.constraints.triplets import Triplets
 from nearfar.typing import Floats, Ints, Vector
 
@@ -177,8 +176,7 @@ class Pairs(IndexedConstraints):
         """Return the number of the connected group that each pair belongs to."""
         rows, place = np.unique(self.index, return_inverse=True)
         i, j = place.reshape(-1, 2).T
-        graph = coo_array((np.ones(len(i)), (i, j)), shape=(len(rows), len(rows)))
-        return np.asarray(connected_components(graph, directed=False)[1][i], dtype=np.intp)
+        return components(i, j, len(rows))[i]
 
     def triplets(self) -> Triplets:
         """Join pairs that share a row; see `Triplets.from_pairs`."""

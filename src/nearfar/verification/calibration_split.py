@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedShuffleSplit
 
 from nearfar.constraints import Pairs, RandomPairs
+from nearfar.constraints.folds import components
 from nearfar.typing import Ints
-from nearfar.verification.evidence import connected, joined_classes
+from nearfar.verification.evidence import joined_classes
 
 SplitBy = Literal["classes", "rows"]
 
@@ -115,7 +116,8 @@ def split_pairs(
         return CalibrationSplit(
             pairs.take(seen), pairs.take(unseen), classes[unseen], whole_classes=False
         )
-    groups = connected(classes, int(classes.max()) + 1)[classes[:, 0]]
+    i, j = classes.T
+    groups = components(i, j, int(classes.max()) + 1)[i]
     largest = np.bincount(groups).max()
     units = np.column_stack([groups, groups]) if 2 * largest <= len(pairs) else classes
     order = rng.permutation(int(units.max()) + 1)

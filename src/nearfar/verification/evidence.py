@@ -20,10 +20,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from nearfar.constraints import Pairs
+from nearfar.constraints.folds import components
 from nearfar.typing import Floats, Ints, Vector
 
 
@@ -182,10 +181,5 @@ def joined_classes(pairs: Pairs) -> Ints:
     """
     rows, place = np.unique(pairs.index, return_inverse=True)
     place = place.reshape(-1, 2)
-    return connected(place[pairs.similar], len(rows))[place]
-
-
-def connected(edges: Ints, n: int) -> Ints:
-    """Return the connected component of each of n nodes."""
-    graph = coo_array((np.ones(len(edges)), tuple(edges.T)), shape=(n, n))
-    return np.asarray(connected_components(graph, directed=False)[1], dtype=np.intp)
+    i, j = place[pairs.similar].T
+    return components(i, j, len(rows))[place]
