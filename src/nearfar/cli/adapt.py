@@ -76,8 +76,10 @@ def adapt(
     if adapter.chosen_.helps and adapter.chosen_.n_queries:
         beside = "; the verdict above is on folds that did not" if comparison else ""
         say(f"{adapter.chosen_} These queries chose its settings{beside}.")
-    unsure = found is not None and found.verdict.category == "too few searches to tell"
-    say(f"Adapter written to {path}{'; the searches cannot tell whether it helps.' * unsure}")
+    written = f"Adapter written to {path}"
+    if found is not None and found.verdict.category == "too few searches to tell":
+        written += "; the searches cannot tell whether it helps."
+    say(written)
     say(f"Next: {_next_command(search, path)}")
 
 

@@ -61,7 +61,12 @@ def read_labels(labels: pl.Series, path: Path, *, numeric: bool) -> NDArray[Any]
             f"{counted(n_missing, 'row')} of {path} {have} no label in column {labels.name}. "
             "Fill it in, or leave those rows out."
         )
-    return _numbers(labels) if numeric else _classes(labels)
+    if numeric:
+        return _numbers(labels)
+    if labels.dtype == pl.String:
+        labels = labels.str.strip_chars().str.replace_all(r"\s+", " ")
+        _note_capitals(labels)
+    return _classes(labels)
 
 
 def labels_or_nothing(labels: pl.Series, path: Path) -> NDArray[Any]:
@@ -100,8 +105,6 @@ def _classes(labels: pl.Series) -> NDArray[Any]:
             f"Column {labels.name} has {labels.dtype}; labels must be text, numbers or booleans."
         )
     if labels.dtype == pl.String:
-        labels = labels.str.strip_chars().str.replace_all(r"\s+", " ")
-        _note_capitals(labels)
         for number in (pl.Int64, pl.Float64):
             converted = labels.cast(number, strict=False)
             if not converted.null_count():

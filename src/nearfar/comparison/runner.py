@@ -68,7 +68,8 @@ def compare(
         learner, and scikit-learn's NCA. An estimator needs `fit` and `transform`.
     cv : int, splitter or iterable, default=5
         An integer is a number of shuffled, stratified folds: of rows, of the anchors of triplets,
-        or of connected groups of pairs (`Pairs.folds`). Others split the rows or the judgements.
+        or of connected groups of pairs (`Pairs.folds`); if most pairs are connected, of the rows
+        that similar pairs join. Others split the rows or the judgements.
     groups : array-like of shape (n_samples,), optional
         The group of each row, such as a person or a document: rows of one group are never on both
         sides of a fold, nor of the splits that nearfar's learners validate on. Other estimators

@@ -223,8 +223,9 @@ def judgement_folds(
     """Return the training and test judgements of each fold, checked.
 
     With a number of folds, judgements of two or more raters are split by rater, other triplets by
-    anchor, and other pairs by connected group. With groups of rows, these are held out instead:
-    judgements between seen and unseen groups are in neither part.
+    anchor, and other pairs by connected group. With groups of rows, which may be those that similar
+    pairs join, these are held out instead: judgements between seen and unseen groups are in neither
+    part.
     """
     unit = kind_of(judgements)
     kinds = kinds_of(judgements)
