@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+Array = NDArray[Any]
+"""Labels, ids or other values, of any type."""
 
 Floats = NDArray[np.floating[Any]]
 """Points or other numbers, in float32 or float64."""
@@ -14,3 +17,6 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Ints = NDArray[np.intp]
 """Row numbers or class codes."""
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+"""What a JSON document can hold."""
