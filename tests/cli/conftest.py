@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from nearfar import BoostMetric, GatedMetric, Metric
 from nearfar.cli.app import app
 from nearfar.cli.method_options import MethodChoice
-from nearfar.cli.terminal import kept_notes
 from nearfar.comparison import default_methods
+from nearfar.runtime.notes import notes_so_far
 
 NAMES = ["a", "b", "c", "d"]
 LABELS = ["--label", "species", "--drop", "name"]
@@ -26,7 +26,7 @@ NCA_ONLY = ["--set", "candidates=['NCA']"]
 @pytest.fixture(autouse=True)
 def no_notes_yet():
     """A note is printed once in a command; tests without a command start anew as well."""
-    kept_notes().clear()
+    notes_so_far().clear()
 
 
 @pytest.fixture(scope="session")

@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from nearfar.cli.constraint_tables import read_pairs, read_queries, read_triplets
 from nearfar.cli.errors import UserError
-from nearfar.cli.row_input import read_rows
+from nearfar.tables.judgements import read_pairs, read_queries, read_triplets
+from nearfar.tables.row_input import read_rows
 
 
 @pytest.fixture

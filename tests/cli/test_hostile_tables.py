@@ -16,8 +16,8 @@ import pytest
 
 from nearfar.cli import csv_format, packed_files
 from nearfar.cli.errors import UserError
-from nearfar.cli.row_input import read_rows
 from nearfar.columns import Columns
+from nearfar.tables.row_input import read_rows
 
 TEXT = "a,b,label\n1,2,p\n3,5,q\n"
 LEARN = ("--label", "label", "--method", "lda", "--folds", "2", "--out", "m")

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from nearfar.cli.labels import read_labels
+from nearfar.tables.labels import read_labels
 
 
 def classes(labels):

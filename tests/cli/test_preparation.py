@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from nearfar import Metric
-from nearfar.cli.preparation import ColumnRules, Imputation
-from nearfar.cli.row_input import read_rows
+from nearfar.tables.preparation import ColumnRules, Imputation
+from nearfar.tables.row_input import read_rows
 
 from .customers import customers
 

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from nearfar.cli.errors import UserError
-from nearfar.cli.preparation import ColumnRules
-from nearfar.cli.row_input import read_rows
+from nearfar.tables.preparation import ColumnRules
+from nearfar.tables.row_input import read_rows
 
 from .conftest import NAMES
 

@@ -12,7 +12,7 @@ import pytest
 from pyarrow.feather import write_feather
 
 from nearfar.cli.errors import UserError
-from nearfar.cli.row_input import read_rows
+from nearfar.tables.row_input import read_rows
 
 from .conftest import NAMES
 
