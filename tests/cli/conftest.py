@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from nearfar import BoostMetric, GatedMetric, Metric
 from nearfar.cli.app import app
-from nearfar.cli.method_options import MethodChoice
 from nearfar.comparison import default_methods
 from nearfar.runtime.notes import notes_so_far
+from nearfar.workflow.methods import MethodChoice
 
 NAMES = ["a", "b", "c", "d"]
 LABELS = ["--label", "species", "--drop", "name"]

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from nearfar import evaluate as measures
+from nearfar.ask.answer_files import read_judgements
 from nearfar.cli import options
-from nearfar.cli.answer_files import read_judgements
 from nearfar.cli.errors import UserError
 from nearfar.cli.metric_files import load_metric, share_learned_from
-from nearfar.cli.regression_scores import LEARNED
+from nearfar.workflow.comparing import LEARNED
 from nearfar.cli.streams import spooled
 from nearfar.cli.terminal import bars, command, show_json, show_table
 from nearfar.comparison.compared_methods import (

@@ -16,7 +16,7 @@ from nearfar.cli import options
 from nearfar.cli.errors import UserError
 from nearfar.cli.metric_files import check_output, is_adapter, load_adapter, load_metric
 from nearfar.cli.search_input import Kind, VectorTable, read_vectors
-from nearfar.cli.streams import shown_name, shown_target, spooled, write_table
+from nearfar.cli.streams import shown_target, spooled, write_table
 from nearfar.cli.terminal import bars, command, say, show_json, show_table
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
@@ -24,7 +24,7 @@ from nearfar.retrieval import RetrievalAdapter, search
 from nearfar.retrieval.vectors import as_vectors
 from nearfar.runtime.notes import note
 from nearfar.runtime.quoting import named
-from nearfar.tables.formats import WRITTEN_TABLES, stem_of
+from nearfar.tables.formats import WRITTEN_TABLES, shown_name, stem_of
 from nearfar.tables.row_input import InputRows, read_rows
 from nearfar.tables.training_input import read_other
 from nearfar.typing import Floats, Ints

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from nearfar.cli import options
 from nearfar.cli.errors import UserError
-from nearfar.cli.streams import shown_name, spooled
-from nearfar.cli.terminal import bars, convergence_notes
+from nearfar.cli.streams import spooled
+from nearfar.cli.terminal import bars
 from nearfar.retrieval import (
     Relevance,
     RetrievalAdapter,
@@ -39,12 +39,14 @@ from nearfar.tables.formats import (
     TABLES,
     kind_of,
     read_frame,
+    shown_name,
     stem_of,
 )
 from nearfar.tables.labels import words
 from nearfar.tables.reader import columns_named, listed, reading, require_columns
 from nearfar.tables.row_input import row_names
 from nearfar.typing import Floats
+from nearfar.workflow.fitting import convergence_notes
 
 Kind = Literal["query", "document"]
 

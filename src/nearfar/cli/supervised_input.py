@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
 
 from nearfar.cli import options
-from nearfar.cli.answer_files import read_judgements
 from nearfar.cli.errors import UserError
-from nearfar.constraints import Pairs, Supervision, Triplets, keep_copies_together
+from nearfar.cli.metric_files import check_output
 from nearfar.metrics.metric import Metric
-from nearfar.runtime.notes import note
 from nearfar.tables.formats import TABLES, column_names, kind_of
-from nearfar.tables.judgements import judgements_in, read_pairs, read_triplets
+from nearfar.tables.judgements import judgements_in
 from nearfar.tables.preparation import ColumnRules, Imputation
 from nearfar.tables.reader import named_columns
-from nearfar.tables.row_input import InputRows, read_rows
-
-FEWEST_PEOPLE = 5
-"""With fewer people, objects are held out, and not people."""
-
-Judgements = TypeVar("Judgements", Triplets, Pairs)
+from nearfar.workflow.checkpoint import FitCheckpoint
+from nearfar.workflow.training_table import TrainingTable, read_training_table
 
 
 @dataclass(frozen=True)
@@ -93,8 +87,8 @@ class SupervisedInput:
 
     def read(
         self, *, numbers: bool = False, show: str | None = None, metric: Metric | None = None
-    ) -> tuple[InputRows, Any]:
-        """Return the rows, and their labels, triplets or pairs.
+    ) -> TrainingTable:
+        """Read the rows, and their labels, triplets or pairs.
 
         Parameters
         ----------
@@ -105,54 +99,29 @@ class SupervisedInput:
         metric : Metric, optional
             The metric whose features are wanted.
         """
-        rows = read_rows(
+        return read_training_table(
             self.source,
             label=self.label,
-            ids=self.ids,
+            triplets=self.triplets,
+            pairs=self.pairs,
             group=self.group,
-            text=show,
-            metric=metric,
+            ids=self.ids,
             rules=ColumnRules(self.drop, self.numeric, self.categorical, self.impute, self.text),
-            labelled=self.triplets is None and self.pairs is None,
-            numeric=numbers,
-            skip_unlabelled=True,
+            numbers=numbers,
+            show=show,
+            metric=metric,
         )
-        known: Any
-        if self.triplets is not None:
-            known = people_together(
-                read_triplets(read_judgements(self.triplets, "triplets"), self.triplets, rows), rows
-            )
-        elif self.pairs is not None:
-            known = people_together(
-                read_pairs(read_judgements(self.pairs, "pairs"), self.pairs, rows), rows
-            )
-        else:
-            known = rows.numbers if numbers else rows.labels
-        return copies_together(rows, known, numbers=numbers)
 
 
-def people_together(known: Judgements, rows: InputRows) -> Judgements:
-    """Keep the judgements of a person on one side of every split if there are enough people.
-
-    Groups of rows are held out instead if they are given.
-    """
-    weighted = known if known.weight is None else known.take(known.weight > 0)
-    number = weighted.n_raters
-    if rows.groups is None and number >= FEWEST_PEOPLE:
-        note(f"{number} people answered; no person is both learned from and tested on.")
-        return known
-    if rows.groups is None and number > 1:
-        note(f"{number} people answered, too few to hold out people; objects are held out instead.")
-    return replace(known, raters=None)
-
-
-def copies_together(rows: InputRows, known: Any, *, numbers: bool = False) -> tuple[InputRows, Any]:
-    """Keep copies of rows on one side of every split, and say so."""
-    given = Supervision.of(known, len(rows), groups=rows.groups, numbers=numbers)
-    found, copies = keep_copies_together(rows.X, given)
-    if copies is None:
-        return rows, known
-    note(f"{copies}.")
-    n_copies = 0 if found.groups is None else len(copies)
-    rows = replace(rows, groups=found.groups, n_copies=n_copies)
-    return rows, found.given if found.listed else known
+def check_checkpoint(
+    checkpoint: Path | None,
+    inputs: Iterable[str | Path | None],
+    metric: Path | None = None,
+    *,
+    fits: bool = True,
+) -> None:
+    """Raise UserError unless the files of a checkpoint can be written beside those of a command."""
+    if checkpoint is not None and metric is not None and checkpoint.resolve() == metric.resolve():
+        raise UserError("--checkpoint and --out name the same file.")
+    for file in FitCheckpoint(checkpoint, fits=fits).files:
+        check_output(file, None, inputs)

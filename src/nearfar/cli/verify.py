@@ -12,12 +12,11 @@ import polars as pl
 import typer
 from numpy.typing import NDArray
 
+from nearfar.ask.answer_files import read_judgements
 from nearfar.cli import options
-from nearfar.cli.answer_files import read_judgements
 from nearfar.cli.errors import UserError
 from nearfar.cli.metric_files import check_output, load_metric, save_threshold, stored_threshold
 from nearfar.cli.streams import write_table
-from nearfar.cli.supervised_input import copies_together, people_together
 from nearfar.cli.terminal import command, say, show_json, show_table
 from nearfar.comparison.comparison_checkpoint import digest
 from nearfar.constraints import Pairs
@@ -38,6 +37,7 @@ from nearfar.verification import (
     threshold_on,
 )
 from nearfar.verification.targets import Target
+from nearfar.workflow.training_table import copies_together, people_together
 
 _LOW_RECALL = 0.2
 _PAIRS_SHOWN = 20
