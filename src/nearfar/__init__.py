@@ -28,8 +28,7 @@ def _home() -> dict[str, str]:
         stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text("utf-8"))
         for statement in stub.body:
             if isinstance(statement, ast.ImportFrom):
-                for name in (alias.name for alias in statement.names):
-                    _HOME[name] = statement.module or f"{__name__}.{name}"
+                _HOME.update((name.name, str(statement.module)) for name in statement.names)
     return _HOME
 
 
@@ -44,8 +43,9 @@ def __getattr__(name: str) -> object:
         from nearfar.runtime.metric_learn_names import missing_name
 
         raise missing_name(__name__, name)
-    module = import_module(_HOME[name])
-    value = module if _HOME[name] == f"{__name__}.{name}" else getattr(module, name)
+    if _HOME[name] == __name__:
+        return import_module(f"{__name__}.{name}")
+    value = getattr(import_module(_HOME[name]), name)
     globals()[name] = value
     return value
 

@@ -1,5 +1,11 @@
 """The public names and their modules; `__init__.py` reads them here."""
 
+from nearfar import datasets as datasets
+from nearfar import evaluate as evaluate
+from nearfar import losses as losses
+from nearfar import neighbors as neighbors
+from nearfar import plots as plots
+from nearfar import retrieval as retrieval
 from nearfar.bridge import Bridge as Bridge
 from nearfar.comparison import Comparison as Comparison
 from nearfar.comparison import compare as compare
@@ -50,12 +56,5 @@ from nearfar.retrieval import compare_retrieval as compare_retrieval
 from nearfar.rows import open_rows as open_rows
 from nearfar.runtime.executors import executor as executor
 from nearfar.verification import PairVerifier as PairVerifier
-
-from . import datasets as datasets
-from . import evaluate as evaluate
-from . import losses as losses
-from . import neighbors as neighbors
-from . import plots as plots
-from . import retrieval as retrieval
 
 __version__: str
