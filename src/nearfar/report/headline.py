@@ -77,8 +77,8 @@ class Headline:
 
 def headlines(study: Study) -> list[Headline]:
     """Return the headline of each goal; the first is the main one."""
-    found = (_headline(study, goal) for goal in study.goals)
-    return [headline for headline in found if headline is not None]
+    each = (_headline(study, goal) for goal in study.goals)
+    return [headline for headline in each if headline is not None]
 
 
 def reason(study: Study) -> str:
@@ -86,17 +86,41 @@ def reason(study: Study) -> str:
     return study.reason or f"This report is about {study.method}."
 
 
-def _category(goal: GoalComparison, result: MethodResult) -> str:
-    """Return the category of the difference between a method and the reference."""
+def _headline(study: Study, goal: GoalComparison) -> Headline | None:
+    result = next(result for result in goal.results if result.name == study.method)
+    pair = paired(goal.reference, result)
+    if pair is None:
+        return None
+    measure = goal.measure
+    before, after = (measure.write(measure.value(goal.loss(each))) for each in pair)
+    gain, expectation = goal.gains.get(result.name), ""
+    if gain is not None:
+        text = measure.write_gain(gain.gain, gain.low, gain.high)
+        expectation = expectation_text(text, gain.probability)
     if goal.mark(result) == "-":
-        return WORSE
-    if result.method.kind == "baseline":
+        badge = WORSE
+        if gain is not None:
+            expectation = f"The difference is significant (p = {goal.p_values[result.name]:.2g})."
+    elif result.method.kind == "baseline":
         # The reference is the best of them.
-        return "no difference that matters"
-    gain = goal.gains.get(result.name)
-    if gain is None:
-        return NOT_TESTED
-    return categorise(gain.probability, promising=goal.promises(result))
+        badge = "no difference that matters"
+    elif gain is None:
+        badge = NOT_TESTED
+    else:
+        badge = categorise(gain.probability, promising=goal.promises(result))
+    return Headline(
+        measure.description,
+        measure.title,
+        described(goal.reference),
+        study.method,
+        before,
+        after,
+        badge.replace("rows", "rows" if study.judgements is None else study.supervision),
+        _LOOKS[badge],
+        _sentence(study, goal, badge),
+        expectation,
+        _basis(study, goal, pair[1]),
+    )
 
 
 def _sentence(study: Study, goal: GoalComparison, badge: str) -> str:
@@ -107,47 +131,12 @@ def _sentence(study: Study, goal: GoalComparison, badge: str) -> str:
     used, words = verdict.recommended, _SENTENCES
     if used in (study.method, goal.reference.name):
         words = _SENTENCES | (_USE if used == study.method else _KEEP)
-    found = words[badge].format(method=study.method, reference=described(goal.reference))
+    sentence = words[badge].format(method=study.method, reference=described(goal.reference))
     if used not in (None, study.method, goal.reference.name):
-        found = f"{found} The comparison recommends {used}."
+        sentence = f"{sentence} The comparison recommends {used}."
     if study.comparison is not None and study.comparison.caveat:
-        found = f"{found.removesuffix('.')}; but {study.comparison.caveat}."
-    return found
-
-
-def _headline(study: Study, goal: GoalComparison) -> Headline | None:
-    result = next(result for result in goal.results if result.name == study.method)
-    pair = paired(goal.reference, result)
-    if pair is None:
-        return None
-    measure = goal.measure
-    before, after = (measure.write(measure.value(goal.loss(each))) for each in pair)
-    badge = _category(goal, result)
-    reference = described(goal.reference)
-    return Headline(
-        measure.description,
-        measure.title,
-        reference,
-        study.method,
-        before,
-        after,
-        badge.replace("rows", "rows" if study.judgements is None else study.supervision),
-        _LOOKS[badge],
-        _sentence(study, goal, badge),
-        _expectation(goal, result),
-        _basis(study, goal, pair[1]),
-    )
-
-
-def _expectation(goal: GoalComparison, result: MethodResult) -> str:
-    """Say how much there is to gain, and how sure that is."""
-    gain = goal.gains.get(result.name)
-    if gain is None:
-        return ""
-    if goal.mark(result) == "-":
-        return f"The difference is significant (p = {goal.p_values[result.name]:.2g})."
-    text = goal.measure.write_gain(gain.gain, gain.low, gain.high)
-    return expectation_text(text, gain.probability)
+        sentence = f"{sentence.removesuffix('.')}; but {study.comparison.caveat}."
+    return sentence
 
 
 def expectation_text(gain: str, probability: float) -> str:
