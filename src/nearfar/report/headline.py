@@ -6,36 +6,25 @@ from dataclasses import dataclass
 
 from nearfar.comparison import GoalComparison, MethodResult
 from nearfar.comparison.method_results import paired
-from nearfar.comparison.table import use_in_words
-from nearfar.comparison.verdict import categorise
-from nearfar.comparison.wording import CORRECTED, described, probability_text
+from nearfar.comparison.verdict import Category
+from nearfar.comparison.wording import (
+    described,
+    expectation_text,
+    reported_sentence,
+    use_in_words,
+)
 from nearfar.report.study import Study
 
-WORSE, NOT_TESTED = "worse", "not tested"
-_LOOKS = {
-    "clearly better": "good",
-    "probably better": "promising",
-    "no difference that matters": "same",
-    "too few rows to tell": "unsure",
-    NOT_TESTED: "unsure",
-    WORSE: "bad",
+LOOKS = {
+    Category.CLEARLY_BETTER: "good",
+    Category.PROBABLY_BETTER: "promising",
+    Category.CANNOT_TELL: "unsure",
+    Category.SAME: "same",
+    Category.WORSE: "bad",
+    Category.NOT_TESTED: "unsure",
+    Category.NOTHING: "same",
 }
-_SENTENCES = {
-    "clearly better": "{method} improves on {reference}.",
-    "probably better": "{method} probably improves on {reference}.",
-    "no difference that matters": "{method} does not improve on {reference}.",
-    "too few rows to tell": "{method} may improve on {reference}.",
-    NOT_TESTED: "{method} had too little time to be compared with {reference}.",
-    WORSE: "{method} does worse than {reference}.",
-}
-_USE = {"too few rows to tell": "Use {method}, the better guess: it may improve on {reference}."}
-"""Other sentences if the method is recommended."""
-_KEEP = {
-    "no difference that matters": "Keep {reference}: {method} does not improve on it.",
-    "too few rows to tell": "Keep {reference}: a tie with {method}.",
-    WORSE: "Keep {reference}: {method} does worse.",
-}
-"""Other sentences if the reference is recommended."""
+"""Classes of the badge in the style sheet."""
 
 
 @dataclass(frozen=True)
@@ -93,21 +82,18 @@ def _headline(study: Study, goal: GoalComparison) -> Headline | None:
         return None
     measure = goal.measure
     before, after = (measure.write(measure.value(goal.loss(each))) for each in pair)
+    category = goal.category(result)
+    compared = study.comparison
+    verdict = goal.verdict if compared is None else compared.by_goal(goal.goal).verdict
+    sentence = reported_sentence(category, study.method, goal.reference, verdict.recommended)
+    if compared is not None and compared.caveat:
+        sentence = f"{sentence.removesuffix('.')}; but {compared.caveat}."
     gain, expectation = goal.gains.get(result.name), ""
-    if gain is not None:
+    if gain is not None and goal.mark(result) == "-":
+        expectation = f"The difference is significant (p = {goal.p_values[result.name]:.2g})."
+    elif gain is not None:
         text = measure.write_gain(gain.gain, gain.low, gain.high)
         expectation = expectation_text(text, gain.probability)
-    if goal.mark(result) == "-":
-        badge = WORSE
-        if gain is not None:
-            expectation = f"The difference is significant (p = {goal.p_values[result.name]:.2g})."
-    elif result.method.kind == "baseline":
-        # The reference is the best of them.
-        badge = "no difference that matters"
-    elif gain is None:
-        badge = NOT_TESTED
-    else:
-        badge = categorise(gain.probability, promising=goal.promises(result))
     return Headline(
         measure.description,
         measure.title,
@@ -115,36 +101,11 @@ def _headline(study: Study, goal: GoalComparison) -> Headline | None:
         study.method,
         before,
         after,
-        badge.replace("rows", "rows" if study.judgements is None else study.supervision),
-        _LOOKS[badge],
-        _sentence(study, goal, badge),
+        category.text("rows" if study.judgements is None else study.supervision),
+        LOOKS[category],
+        sentence,
         expectation,
         _basis(study, goal, pair[1]),
-    )
-
-
-def _sentence(study: Study, goal: GoalComparison, badge: str) -> str:
-    """Say what follows for the method, and what the comparison recommends instead."""
-    verdict = goal.verdict
-    if study.comparison is not None:
-        verdict = study.comparison.by_goal(goal.goal).verdict
-    used, words = verdict.recommended, _SENTENCES
-    if used in (study.method, goal.reference.name):
-        words = _SENTENCES | (_USE if used == study.method else _KEEP)
-    sentence = words[badge].format(method=study.method, reference=described(goal.reference))
-    if used not in (None, study.method, goal.reference.name):
-        sentence = f"{sentence} The comparison recommends {used}."
-    if study.comparison is not None and study.comparison.caveat:
-        sentence = f"{sentence.removesuffix('.')}; but {study.comparison.caveat}."
-    return sentence
-
-
-def expectation_text(gain: str, probability: float) -> str:
-    """Return a sentence on an expected gain."""
-    return (
-        f"Expected gain {gain}, {CORRECTED}, which favours the best of several methods. "
-        "Probability that the gain makes a practical difference: "
-        f"{probability_text(probability)}."
     )
 
 
