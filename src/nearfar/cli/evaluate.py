@@ -12,7 +12,6 @@ from nearfar.ask.answer_files import read_judgements
 from nearfar.cli import options
 from nearfar.cli.errors import UserError
 from nearfar.cli.metric_files import load_metric, share_learned_from
-from nearfar.workflow.comparing import LEARNED
 from nearfar.cli.streams import spooled
 from nearfar.cli.terminal import bars, command, show_json, show_table
 from nearfar.comparison.compared_methods import (
@@ -27,6 +26,7 @@ from nearfar.tables.judgements import read_pairs, read_triplets
 from nearfar.tables.reader import listed
 from nearfar.tables.row_input import InputRows, read_rows
 from nearfar.tables.training_input import LabelledRows, read_labelled, warn_of_same_rows
+from nearfar.workflow.comparing import LEARNED
 
 _FRACTIONS = ("MAP@R", "AUC", "R²")
 """Measures that are not in percent."""

@@ -12,10 +12,11 @@ from nearfar.cli.command_line import command_line
 from nearfar.cli.metric_files import check_metric_output
 from nearfar.cli.supervised_input import SupervisedInput, check_checkpoint
 from nearfar.cli.terminal import NOT_HELPFUL, UNDECIDED, bars, command, say, show_json
+from nearfar.learners.selection.auto import AutoMetric
 from nearfar.tables.formats import stem_of
 from nearfar.workflow.learning import learn as learn_table
 from nearfar.workflow.learning import summary
-from nearfar.workflow.methods import AUTO, find_method, name_of
+from nearfar.workflow.methods import find_method, name_of
 
 
 @command
@@ -51,7 +52,9 @@ def learn(
     """
     settings = [*([] if scale is None else [f"scale={scale}"]), *(settings or [])]
     choice = find_method(method, seed=testing.seed, max_iter=max_iter, settings=settings)
-    if choice.name == AUTO and not any(each.startswith("goal=") for each in settings):
+    if isinstance(choice.learner, AutoMetric) and not any(
+        each.startswith("goal=") for each in settings
+    ):
         choice.learner.set_params(goal=goal.value)
     if not comparison:
         choice.check_without_comparison(strict=only_if_significant)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -62,7 +62,8 @@ def report(
     if choice.method is not None and choice.needs_numbers:
         raise UserError(f"{choice.method.name} does not learn from class labels, but from numbers.")
     shape = _image_shape(image_shape, table.X.shape[1])
-    page = {"title": title or "", "image_shape": shape, "command": command_line(context)}
+    page: dict[str, Any] = {"title": title or "", "image_shape": shape}
+    page["command"] = command_line(context)
     with bars() as shown:
         work = {**testing.parameters, "checkpoint": checkpoint, "progress": shown.update}
         if metric is not None and given is not None:

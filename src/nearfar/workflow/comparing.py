@@ -19,7 +19,7 @@ from nearfar.comparison.compared_methods import (
     euclidean_metrics,
 )
 from nearfar.comparison.splits import judgement_groups
-from nearfar.constraints import Pairs, Triplets, kind_of
+from nearfar.constraints import Pairs, kind_of
 from nearfar.evaluate import knn_r2
 from nearfar.learners.base import MetricLearner
 from nearfar.runtime.notes import note
@@ -82,26 +82,27 @@ def check_folds(table: TrainingTable, cv: int, n_neighbors: int, split: str) -> 
     `compare` refuses the same in the words of its parameters.
     """
     supervision, folds = table.supervision, option("folds", cv)
-    listed = isinstance(supervision, Triplets | Pairs)
+    listed = None if isinstance(supervision, np.ndarray) else supervision
     if table.groups is not None:
-        number = len(np.unique(table.groups[supervision.index] if listed else table.groups))
+        groups = table.groups if listed is None else table.groups[listed.index]
+        number = len(np.unique(groups))
         if cv > number:
-            what = f"that have {kind_of(supervision)}" if listed else "of rows"
+            what = "of rows" if listed is None else f"that have {kind_of(listed)}"
             raise ValueError(f"{folds} is more than the {counted(number, 'group')} {what}.")
-    if listed and split == "classes":
+    if listed is not None and split == "classes":
         label = option("label")
         raise ValueError(f"{option('split', 'classes')} needs class labels; give {label}.")
-    if listed and table.groups is None:
-        number = len(np.unique(judgement_groups(supervision, cv)))
+    if listed is not None and table.groups is None:
+        number = len(np.unique(judgement_groups(listed, cv)))
         what = counted(number, "anchor")
-        if isinstance(supervision, Pairs):
+        if isinstance(listed, Pairs):
             what = f"{counted(number, 'group')} of pairs that share rows"
-        what = f"{number} people who answered" if supervision.n_raters > 1 else what
+        what = f"{number} people who answered" if listed.n_raters > 1 else what
         if cv > number:
             raise ValueError(f"{folds} is more than the {what}.")
-    if not listed:
+    if isinstance(supervision, np.ndarray):
         check = _check_classes if split == "classes" else _check_labels
-        check(np.asarray(supervision), cv, n_neighbors)
+        check(supervision, cv, n_neighbors)
 
 
 def _check_classes(labels: Array, cv: int, _: int) -> None:

@@ -22,7 +22,7 @@ from nearfar.metrics.metric import Metric
 from nearfar.runtime.notes import note
 from nearfar.runtime.option_names import option
 from nearfar.runtime.quoting import amount, counted
-from nearfar.typing import Floats, Ints
+from nearfar.typing import Floats
 from nearfar.workflow.checkpoint import FitCheckpoint
 from nearfar.workflow.training_table import TrainingTable
 
@@ -88,14 +88,6 @@ class MethodFit:
             return None
         weights: dict[str, float] = self.learner.weights_
         return {n: w for n, w in sorted(weights.items(), key=lambda item: -item[1]) if w > 0}
-
-    def relearn(
-        self, X: Floats, y: object, groups: Ints | None = None
-    ) -> Metric | MetricLearner | None:
-        """Learn again in the same way, from other rows."""
-        if self.learner is not None:
-            return clone(self.method.estimator).fit(X, y, groups=groups)
-        return self.method.learn(X, y)
 
     @property
     def detail(self) -> str:

@@ -31,7 +31,7 @@ from nearfar.runtime.parameters import check_parameters
 from nearfar.runtime.parameters import choice as one_of
 from nearfar.runtime.quoting import counted
 from nearfar.tables.formats import FORMATS, TABLES, kind_of, shown_name
-from nearfar.typing import Array, Json, Vector
+from nearfar.typing import Array, Vector
 from nearfar.workflow.checkpoint import FitCheckpoint, can_continue
 from nearfar.workflow.comparing import compare_table, describe_regression, held_out_regression
 from nearfar.workflow.fitting import MethodFit, Progress, check_cost, fit_method, no_progress
@@ -125,8 +125,9 @@ def learn(
         chosen.check_without_comparison(strict=strict)
     kept = FitCheckpoint(None if checkpoint is None else Path(fspath(checkpoint)))
     with kept, collecting_notes() as notes:
-        table = data
-        if not isinstance(table, TrainingTable):
+        if isinstance(data, TrainingTable):
+            table = data
+        else:
             table = read_training_table(
                 data,
                 label=label,
@@ -147,16 +148,23 @@ def learn(
             if isinstance(budget, tuple)
             else (None if budget is None else _COMPARISON_SHARE * budget, budget)
         )
-        testing = {"cv": cv, "n_neighbors": n_neighbors, "random_state": random_state}
         if comparison and learned.kind == "numbers":
+            assert chosen.learner is not None
             learned.held_out = held_out_regression(
-                chosen.learner, table, **testing, progress=progress
+                chosen.learner,
+                table,
+                cv=cv,
+                n_neighbors=n_neighbors,
+                random_state=random_state,
+                progress=progress,
             )
         elif comparison:
             learned.comparison = compare_table(
                 table,
                 chosen.learners,
-                **testing,
+                cv=cv,
+                n_neighbors=n_neighbors,
+                random_state=random_state,
                 classifiers=classifiers,
                 budget=for_comparison,
                 checkpoint=kept.comparison,
@@ -308,7 +316,7 @@ class Learned:
             progress=progress,
         )
 
-    def to_dict(self) -> dict[str, Json]:
+    def to_dict(self) -> dict[str, object]:
         """Return the results as plain numbers and strings, ready for JSON."""
         fit, held_out = self.fit, self.held_out
         return {
@@ -413,12 +421,12 @@ def summary(table: TrainingTable, kind: Kind) -> str:
     """Say what there is to learn from, in one line."""
     rows, features = counted(len(table), "row"), counted(table.X.shape[1], "feature")
     y = table.supervision
-    if kind == "labels":
-        known = counted(len(np.unique(y)), "class")
-    elif kind == "numbers":
-        known = f"numbers from {y.min():g} to {y.max():g}"
-    else:
+    if not isinstance(y, np.ndarray):
         known = counted(len(y), kind[:-1])
+    elif kind == "labels":
+        known = counted(len(np.unique(y)), "class")
+    else:
+        known = f"numbers from {y.min():g} to {y.max():g}"
     return f"{table.name}: {rows} x {features}, {known}"
 
 

@@ -115,7 +115,7 @@ def report_on_learned(
         method=subject.method.name,
         written=subject.written.name,
         metric_file=None if learned.path is None else str(learned.path),
-        relearn=fit.relearn,
+        relearn=fit.method,
         learner=fit.learner,
         reason=subject.reason,
         goal=subject.goal,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from os import PathLike, fspath
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,6 +25,7 @@ FEWEST_PEOPLE = 5
 """With fewer people, objects are held out, and not people."""
 
 Judgements = TypeVar("Judgements", Triplets, Pairs)
+Known = TypeVar("Known", bound=Array | Triplets | Pairs)
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class TrainingTable(InputRows):
         What was noticed while reading.
     """
 
-    supervision: Array | Triplets | Pairs | None = None
+    supervision: Array | Triplets | Pairs = field(kw_only=True)
     source: str = ""
     label: str | None = None
     id_column: str | None = None
@@ -51,11 +53,11 @@ class TrainingTable(InputRows):
 
 
 def read_training_table(
-    source: str | Path | Array,
+    source: str | PathLike[str] | Array,
     *,
     label: str | Array | None = None,
-    triplets: str | Path | Triplets | None = None,
-    pairs: str | Path | Pairs | None = None,
+    triplets: str | PathLike[str] | Triplets | None = None,
+    pairs: str | PathLike[str] | Pairs | None = None,
     group: str | Array | None = None,
     ids: str | None = None,
     rules: ColumnRules | None = None,
@@ -85,9 +87,11 @@ def read_training_table(
         The metric whose features are wanted.
     """
     with collecting_notes() as notes:
-        if isinstance(source, str | Path):
+        if not isinstance(source, np.ndarray):
+            if not (isinstance(label, str | None) and isinstance(group, str | None)):
+                raise ValueError("Name the columns of labels and groups; arrays go with arrays.")
             rows = read_rows(
-                str(source),
+                fspath(source),
                 label=label,
                 ids=ids,
                 group=group,
@@ -100,10 +104,10 @@ def read_training_table(
             )
         else:
             y = None if label is None else np.asarray(label)
-            rows = InputRows("array", np.asarray(source), y)
+            rows = InputRows("array", source, y)
             if group is not None:
                 rows = rows.grouped(group, "group")
-        supervision: object
+        supervision: Array | Triplets | Pairs
         if triplets is not None:
             if not isinstance(triplets, Triplets):
                 frame = _judgements(Path(triplets), "triplets")
@@ -119,7 +123,7 @@ def read_training_table(
     return TrainingTable(
         **vars(rows),
         supervision=supervision,
-        source=str(source) if isinstance(source, str | Path) else "",
+        source="" if isinstance(source, np.ndarray) else fspath(source),
         label=label if isinstance(label, str) else None,
         id_column=ids,
         notes=tuple(notes),
@@ -151,8 +155,8 @@ def people_together(known: Judgements, rows: InputRows) -> Judgements:
 
 
 def copies_together(
-    rows: InputRows, known: object, *, numbers: bool = False
-) -> tuple[InputRows, object]:
+    rows: InputRows, known: Known, *, numbers: bool = False
+) -> tuple[InputRows, Known]:
     """Keep copies of rows on one side of every split, and say so."""
     supervision = Supervision.of(known, len(rows), groups=rows.groups, numbers=numbers)
     together, copies = keep_copies_together(rows.X, supervision)
