@@ -210,6 +210,15 @@ class Learned:
         How to learn what the verdict recommends, if that is another method.
     fit_seconds : float or None
         Time limit of a fit to all rows, for methods that plan their time.
+    
+    Examples
+    --------
+    >>> from nearfar import learn
+    >>> learned = learn("iris", methods="lda", comparison=False)
+    >>> learned
+    <Learned: LDA from 150 rows>
+    >>> learned.metric
+    <Metric: 4 features -> 2>
     """
 
     table: TrainingTable
