@@ -4,8 +4,8 @@ BLAS has threads of its own. In many short calls, such as those of an eigendecom
 more than they gain, and beside other busy processes they wait for each other without sleeping: fits
 were up to thirty times slower. Inside a fit (`limited_threads`) and inside blocks of work
 (`Threads.map`), every BLAS library has one thread, NumPy's as well as SciPy's, and so has OpenMP,
-which scikit-learn uses. Large products are divided into blocks (`numerics.products`). Blocks do not
-depend on the number of threads, so that results do not either.
+which scikit-learn uses. Large products are divided into blocks (`numerics.linear_algebra`). Blocks
+do not depend on the number of threads, so that results do not either.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from nearfar.learners.boosting.base import BoostingLearner, BoostingProblem, Sta
 from nearfar.learners.boosting.triplet_operator import TripletOperator
 from nearfar.learners.declaration import learner
 from nearfar.learners.problem import FitInput, factor_on_scaled_points, prior_factor
-from nearfar.numerics.eigen import row_space
-from nearfar.numerics.triplet_edges import Unit
+from nearfar.numerics.edges import Unit
+from nearfar.numerics.linear_algebra import row_space
 from nearfar.typing import Matrix, Vector
 
 
