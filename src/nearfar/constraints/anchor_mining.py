@@ -25,7 +25,7 @@ from nearfar.numerics.nearest_rows import (
 )
 from nearfar.rows import Moments, Points, Rows
 from nearfar.rows.base import cut
-from nearfar.runtime.executors import ThreadExecutor
+from nearfar.runtime.threads import ThreadExecutor
 from nearfar.typing import Floats, Ints, Vector
 
 _BAND_BYTES = 1 << 26

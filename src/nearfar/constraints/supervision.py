@@ -228,7 +228,12 @@ class Supervision(ABC):
         raise ValueError(self.says_only.format("labels, Triplets or Pairs"))
 
     def pairs(
-        self, X: Floats, strategy: PairStrategy | None, random: Random, *, both_kinds: bool = True
+        self,
+        X: Floats,
+        strategy: PairStrategy | None,
+        random: Random | None,
+        *,
+        both_kinds: bool = True,
     ) -> Pairs:
         """Return pairs of positive weight; a strategy makes them from labels.
 

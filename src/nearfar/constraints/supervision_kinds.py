@@ -136,7 +136,12 @@ class LabelSupervision(_InClasses):
         return _weighted_triplets(triplets)
 
     def pairs(
-        self, X: Floats, strategy: PairStrategy | None, random: Random, *, both_kinds: bool = True
+        self,
+        X: Floats,
+        strategy: PairStrategy | None,
+        random: Random | None,
+        *,
+        both_kinds: bool = True,
     ) -> Pairs:
         """Make pairs by the strategy, always of both kinds."""
         pairs = strategy and strategy(X, self.codes, random)
@@ -322,7 +327,12 @@ class PairSupervision(_Listed):
         return _weighted_triplets(triplets)
 
     def pairs(
-        self, X: Floats, strategy: PairStrategy | None, random: Random, *, both_kinds: bool = True
+        self,
+        X: Floats,
+        strategy: PairStrategy | None,
+        random: Random | None,
+        *,
+        both_kinds: bool = True,
     ) -> Pairs:
         """Return the pairs of positive weight."""
         return _pairs_of_both_kinds(self.given) if both_kinds else _weighted_pairs(self.given)

@@ -283,7 +283,9 @@ class SignedEdges(Edges):
 
     def mean(self, z: Vector, weight: Vector | None = None) -> float:
         """Weighted mean of a quantity of edges over the edges of all constraints."""
-        total = sum(z[column] for column in self.columns)
+        total = z[self.columns[0]]
+        for column in self.columns[1:]:
+            total += z[column]
         return float(np.average(total, weights=weight)) / len(self.columns)
 
     def gram(self, u: Vector) -> Matrix:
@@ -372,12 +374,14 @@ class TripletEdges:
         self.edges: Any = edges_of(X, anchor, far, near)
         self.weight = weight
         if unit == "mean":
-            unit = self.edges.mean_distance(weight)
+            size = self.edges.mean_distance(weight)
         elif isinstance(unit, str):
             z = self.edges.mapped_distances()
-            unit = float(np.quantile(z, _QUANTILES[unit])) or self.mean(z)
+            size = float(np.quantile(z, _QUANTILES[unit])) or self.mean(z)
+        else:
+            size = unit
         # Edges without length have no unit.
-        self.unit = unit or 1.0
+        self.unit: float = size or 1.0
 
     @property
     def near(self) -> Ints:

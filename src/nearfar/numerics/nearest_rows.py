@@ -264,6 +264,6 @@ def best_of_each(
     return order[best], rank[best]
 
 
-def tie_tolerance(dtype: np.dtype[np.generic]) -> float:
+def tie_tolerance(dtype: np.dtype[np.floating]) -> float:
     """Relative difference below which two squared distances of this type of data are tied."""
     return 1e-5 if np.finfo(dtype).bits < 64 else 1e-10
