@@ -15,7 +15,7 @@ from typing import IO
 
 from nearfar.cli.errors import UserError
 from nearfar.learners.estimate import amount
-from nearfar.runtime.temporary_files import temporary_path
+from nearfar.runtime.atomic_write import temporary_path
 
 _CHUNK_BYTES = 1 << 20
 _ALWAYS_BYTES = 1 << 28

@@ -10,7 +10,7 @@ from typing import TypeVar
 import typer
 
 from nearfar.cli.table_formats import STREAM, kind_of_content
-from nearfar.runtime.temporary_files import temporary_folder
+from nearfar.runtime.atomic_write import temporary_folder
 
 _FOLDER = "nearfar-stdin-"
 _FIRST_BYTES = 1 << 12

@@ -28,8 +28,7 @@ from nearfar.cli.tables import (
     reading,
 )
 from nearfar.cli.terminal import copy_to_stdout
-from nearfar.runtime.atomic_write import atomic_write
-from nearfar.runtime.temporary_files import always_cleaned_up, temporary_folder
+from nearfar.runtime.atomic_write import always_cleaned_up, atomic_write, temporary_folder
 
 FORMATS = {known.ending: known for known in (*CSV_FORMATS, *ARROW_FORMATS, *ARRAY_FORMATS)}
 TABLES = tuple(ending for ending, known in FORMATS.items() if not known.is_array)

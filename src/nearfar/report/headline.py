@@ -6,36 +6,25 @@ from dataclasses import dataclass
 
 from nearfar.comparison import GoalComparison, MethodResult
 from nearfar.comparison.method_results import paired
-from nearfar.comparison.table import use_in_words
-from nearfar.comparison.verdict import categorise
-from nearfar.comparison.wording import CORRECTED, described, probability_text
+from nearfar.comparison.verdict import Category
+from nearfar.comparison.wording import (
+    described,
+    expectation_text,
+    reported_sentence,
+    use_in_words,
+)
 from nearfar.report.study import Study
 
-WORSE, NOT_TESTED = "worse", "not tested"
-_LOOKS = {
-    "clearly better": "good",
-    "probably better": "promising",
-    "no difference that matters": "same",
-    "too few rows to tell": "unsure",
-    NOT_TESTED: "unsure",
-    WORSE: "bad",
+LOOKS = {
+    Category.CLEARLY_BETTER: "good",
+    Category.PROBABLY_BETTER: "promising",
+    Category.CANNOT_TELL: "unsure",
+    Category.SAME: "same",
+    Category.WORSE: "bad",
+    Category.NOT_TESTED: "unsure",
+    Category.NOTHING: "same",
 }
-_SENTENCES = {
-    "clearly better": "{method} improves on {reference}.",
-    "probably better": "{method} probably improves on {reference}.",
-    "no difference that matters": "{method} does not improve on {reference}.",
-    "too few rows to tell": "{method} may improve on {reference}.",
-    NOT_TESTED: "{method} had too little time to be compared with {reference}.",
-    WORSE: "{method} does worse than {reference}.",
-}
-_USE = {"too few rows to tell": "Use {method}, the better guess: it may improve on {reference}."}
-"""Other sentences if the method is recommended."""
-_KEEP = {
-    "no difference that matters": "Keep {reference}: {method} does not improve on it.",
-    "too few rows to tell": "Keep {reference}: a tie with {method}.",
-    WORSE: "Keep {reference}: {method} does worse.",
-}
-"""Other sentences if the reference is recommended."""
+"""Classes of the badge in the style sheet."""
 
 
 @dataclass(frozen=True)
@@ -86,35 +75,6 @@ def reason(study: Study) -> str:
     return study.reason or f"This report is about {study.method}."
 
 
-def _category(goal: GoalComparison, result: MethodResult) -> str:
-    """Return the category of the difference between a method and the reference."""
-    if goal.mark(result) == "-":
-        return WORSE
-    if result.method.kind == "baseline":
-        # The reference is the best of them.
-        return "no difference that matters"
-    gain = goal.gains.get(result.name)
-    if gain is None:
-        return NOT_TESTED
-    return categorise(gain.probability, promising=goal.promises(result))
-
-
-def _sentence(study: Study, goal: GoalComparison, badge: str) -> str:
-    """Say what follows for the method, and what the comparison recommends instead."""
-    verdict = goal.verdict
-    if study.comparison is not None:
-        verdict = study.comparison.by_goal(goal.goal).verdict
-    used, words = verdict.recommended, _SENTENCES
-    if used in (study.method, goal.reference.name):
-        words = _SENTENCES | (_USE if used == study.method else _KEEP)
-    found = words[badge].format(method=study.method, reference=described(goal.reference))
-    if used not in (None, study.method, goal.reference.name):
-        found = f"{found} The comparison recommends {used}."
-    if study.comparison is not None and study.comparison.caveat:
-        found = f"{found.removesuffix('.')}; but {study.comparison.caveat}."
-    return found
-
-
 def _headline(study: Study, goal: GoalComparison) -> Headline | None:
     result = next(result for result in goal.results if result.name == study.method)
     pair = paired(goal.reference, result)
@@ -122,18 +82,22 @@ def _headline(study: Study, goal: GoalComparison) -> Headline | None:
         return None
     measure = goal.measure
     before, after = (measure.write(measure.value(goal.loss(each))) for each in pair)
-    badge = _category(goal, result)
-    reference = described(goal.reference)
+    category = goal.category(result)
+    compared = study.comparison
+    verdict = goal.verdict if compared is None else compared.by_goal(goal.goal).verdict
+    sentence = reported_sentence(category, study.method, goal.reference, verdict.recommended)
+    if compared is not None and compared.caveat:
+        sentence = f"{sentence.removesuffix('.')}; but {compared.caveat}."
     return Headline(
         measure.description,
         measure.title,
-        reference,
+        described(goal.reference),
         study.method,
         before,
         after,
-        badge.replace("rows", "rows" if study.judgements is None else study.supervision),
-        _LOOKS[badge],
-        _sentence(study, goal, badge),
+        category.text("rows" if study.judgements is None else study.supervision),
+        LOOKS[category],
+        sentence,
         _expectation(goal, result),
         _basis(study, goal, pair[1]),
     )
@@ -148,15 +112,6 @@ def _expectation(goal: GoalComparison, result: MethodResult) -> str:
         return f"The difference is significant (p = {goal.p_values[result.name]:.2g})."
     text = goal.measure.write_gain(gain.gain, gain.low, gain.high)
     return expectation_text(text, gain.probability)
-
-
-def expectation_text(gain: str, probability: float) -> str:
-    """Return a sentence on an expected gain."""
-    return (
-        f"Expected gain {gain}, {CORRECTED}, which favours the best of several methods. "
-        "Probability that the gain makes a practical difference: "
-        f"{probability_text(probability)}."
-    )
 
 
 def _basis(study: Study, goal: GoalComparison, result: MethodResult) -> str:
