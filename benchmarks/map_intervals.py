@@ -17,7 +17,8 @@ from sklearn.model_selection import KFold
 from nearfar import Metric
 from nearfar.evaluate import average_precisions
 from nearfar.evaluate.intervals import group_variance, mean_interval
-from protocol import Array, load, record
+from protocol import Array, commit, load, record
+from protocol import stored as stored_rows
 
 ROW_TABLES = ("letter", "optdigits", "waveform", "usps_11000", "newsgroups20_emb256")
 CLASS_TABLES = {"clinc150_emb256": (8, 18), "letter": (4, 6), "caltech101_gist_bow": (8, 12)}
@@ -70,6 +71,26 @@ def outcome(unit: str, name: str, n: int, draws: list[Drawn]) -> dict[str, Any]:
     return found
 
 
+def stored() -> list[dict[str, Any]]:
+    """Read the results that the documentation shows."""
+    return stored_rows("map_intervals")
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return variances and coverage in Markdown."""
+    lines = [
+        "| drawn | table | number | relative variance | 90 % intervals hold with a factor of "
+        + " | ".join(f"{factor:g}" for factor in FACTORS)
+        + " |",
+        "| --- | --- | --- | --- |" + " --- |" * len(FACTORS),
+    ]
+    for row in rows:
+        shares = [f"{100 * row[f'holds_{factor:g}']:.0f} %" for factor in FACTORS]
+        cells = [row["unit"], row["table"], row["n"], f"{row['needed']:.1f}", *shares]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--toy", action="store_true", help="a few draws of one table")
@@ -89,7 +110,8 @@ def main() -> None:
         X, y = load(f"{name}:scaled")
         draws = [draw(rng, X, y, n) for _ in range(arguments.draws)]
         found.append(outcome(unit, name, n, draws))
-        print({key: round(v, 2) if isinstance(v, float) else v for key, v in found[-1].items()})
+        found[-1] |= {"draws": arguments.draws, "commit": commit()}
+        print(table(found[-1:]).splitlines()[-1], flush=True)
     if not arguments.toy:
         record("map_intervals", found)
 

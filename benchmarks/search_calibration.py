@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Iterable
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -24,7 +25,8 @@ from nearfar.comparison.gains import smallest_gain
 from nearfar.comparison.significance import fold_test, row_test
 from nearfar.metrics.points import unit_length
 from nearfar.retrieval import JudgedRanking, search
-from protocol import Array, record
+from protocol import Array, commit, record
+from protocol import stored as stored_rows
 
 TEST_QUERIES = 1000
 BINS = (0.0, 0.25, 0.5, 0.75, 0.85, 0.95, 1.0)
@@ -48,7 +50,7 @@ def generated(rng: Random, kind: str, n_queries: int) -> Problem:
 
 
 @cache
-def stored(name: str) -> Problem:
+def collection(name: str) -> Problem:
     """Return a collection; of CLINC150, all intents."""
     return cranfield() if name == "Cranfield" else clinc(0, None)[:3]
 
@@ -59,7 +61,7 @@ def draw(seed: int, collections: list[str]) -> tuple[str, Problem, Array]:
     n = int(np.exp(rng.uniform(np.log(20), np.log(200))))
     if collections and seed % 3 == 0:
         kind = str(rng.choice(collections))
-        problem = stored(kind)
+        problem = collection(kind)
         n = min(n, len(problem[2].queries) // 2)
     else:
         kind = str(rng.choice([NO_GAIN, "noisy columns"]))
@@ -77,6 +79,7 @@ def outcome(seed: int, collections: list[str]) -> dict[str, Any]:
     by_query = row_test(difference)
     gain = true_gain(adapter.fit(Q, X, relevance.subset(seen)), Q, X, relevance, seen)
     return {
+        "seed": seed,
         "kind": kind,
         "queries": len(seen),
         "category": verdict.category,
@@ -87,6 +90,7 @@ def outcome(seed: int, collections: list[str]) -> dict[str, Any]:
         "real": gain >= smallest_gain(1 - verdict.before),
         "p_by_query": by_query,
         "p_by_both": max(by_query, fold_test(by_fold, 1 / (found.n_folds - 1))),
+        "commit": commit(),
     }
 
 
@@ -105,27 +109,43 @@ def true_gain(
     return float(after - before)
 
 
-def show(rows: list[dict[str, Any]]) -> None:
-    """Print the reliability table, and what is claimed without a gain."""
-    print(f"{'stated':>14} {'problems':>9} {'mean':>6} {'real':>6} {'p<.05: by query':>16} by both")
+def stored() -> list[dict[str, Any]]:
+    """Read the results that the documentation shows."""
+    return stored_rows("search_calibration")
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return the reliability table, and what is claimed without a gain, in Markdown."""
+    lines = [
+        "| stated | problems | mean stated | real | p < 0.05 by queries | and by folds |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     for low, high in pairwise(BINS):
-        those = [r for r in rows if low <= r["probability"] < high or r["probability"] == high]
+        those = [r for r in rows if low <= r["probability"] < high or r["probability"] == high == 1]
         if those:
-            strict = [share(r[p] < 0.05 for r in those) for p in ("p_by_query", "p_by_both")]
-            mean = 100 * float(np.mean([r["probability"] for r in those]))
-            real = share(r["real"] for r in those)
-            print(
-                f"{100 * low:5.0f} to {100 * high:3.0f} % {len(those):9d} {mean:5.0f}% "
-                f"{real:5.0f}% {strict[0]:15.0f}% {strict[1]:6.0f}%"
-            )
-    print(f"90 % intervals cover {share(r['covered'] for r in rows):.0f} % of the true gains")
+            figures = [100 * float(np.mean([r["probability"] for r in those]))]
+            figures += [share(r["real"] for r in those)]
+            figures += [share(r[p] < 0.05 for r in those) for p in ("p_by_query", "p_by_both")]
+            cells = [f"{100 * low:.0f} to {100 * high:.0f} %", str(len(those))]
+            cells += [f"{figure:.0f} %" for figure in figures]
+            lines.append(f"| {' | '.join(cells)} |")
     none = [r for r in rows if r["kind"] == NO_GAIN]
-    for category in ("clearly better", "probably better", "worse"):
-        claims = share(r["category"] == category for r in none)
-        print(f'"{category}" in {len(none)} problems without a gain: {claims:.1f} %')
+    claims = [
+        f'"{category}" in {share(r["category"] == category for r in none):.1f} %'
+        for category in ("clearly better", "probably better", "worse")
+    ]
+    covered = share(r["covered"] for r in rows)
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"90 % intervals hold in {covered:.0f} % of the problems. Of {len(none)} problems with "
+            f"nothing to gain, the verdict is {', '.join(claims)}.",
+        ]
+    )
 
 
-def share(facts: Any) -> float:
+def share(facts: Iterable[bool]) -> float:
     """Return the percentage of true ones."""
     return 100 * float(np.mean(list(facts) or [np.nan]))
 
@@ -140,7 +160,7 @@ def main() -> None:
     rows = [outcome(seed, collections) for seed in range(count)]
     if not arguments.toy:
         record("search_calibration", rows)
-    show(rows)
+    print(table(rows))
 
 
 if __name__ == "__main__":

@@ -104,7 +104,6 @@ def test_shares_of_questions(learned):
     assert len(set(chosen)) == len(chosen)
 
 
-@pytest.mark.smoke
 def test_agreement_rises(learned):
     progress = measure(learned)
     assert progress.agreement.value > progress.before.value
@@ -121,7 +120,6 @@ def test_repeats_of_a_consistent_person_agree(learned):
     assert share == 1.0
 
 
-@pytest.mark.smoke
 def test_a_person_who_answers_at_random_is_found():
     X = np.random.default_rng(0).normal(size=(60, 5))
     chooser = Chooser(X, random_share=0.6, random_state=0)

@@ -23,7 +23,6 @@ def test_a_rotation_keeps_everything():
     np.testing.assert_allclose(bridge.transform(3 * OLD @ TURN + 5), OLD, atol=1e-12)
 
 
-@pytest.mark.smoke
 def test_truncated_vectors():
     spread = OLD * np.logspace(0, -2, 12)
     bridge = Bridge().fit((spread @ TURN.T)[:, :12] @ np.eye(12, 9), spread)
@@ -31,7 +30,6 @@ def test_truncated_vectors():
     assert 0.5 < bridge.recall_.value < 1
 
 
-@pytest.mark.smoke
 def test_a_linear_map():
     new = OLD @ RNG.standard_normal((15, 12)).T
     bridge = Bridge().fit(new, OLD)
@@ -39,7 +37,6 @@ def test_a_linear_map():
     assert bridge.recall_.value > 0.99
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize("form", ["orthogonal", "linear", "low-rank"])
 def test_forms(form):
     bridge = Bridge(form).fit(NOISY, OLD)

@@ -31,7 +31,6 @@ def tables(folder):
     return folder
 
 
-@pytest.mark.smoke
 def test_compare(run, document):
     found = document("compare", *LABELLED, "--method", "rca", "--folds", 3)
     assert found["n_groups"] == 60

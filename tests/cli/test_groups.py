@@ -81,14 +81,12 @@ def test_the_group_is_not_a_feature(run, folder):
 
 
 @pytest.mark.slow
-@pytest.mark.smoke
 def test_learn_compares_by_groups(document):
     found = document("learn", *GROUPED, *AUTO, code=None)
     assert found["comparison"]["n_groups"] == 60
     assert errors(found["comparison"])["AutoMetric"] > 0.35
 
 
-@pytest.mark.smoke
 def test_numbers(document):
     options = ["--method", "mlkr", "--label", "size", "--max-iter", 5, "--folds", 3]
     plain = document("learn", "sizes.csv", *options, "--drop", "person")

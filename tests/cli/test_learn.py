@@ -189,7 +189,6 @@ def test_each_learner_writes_a_metric(run, folder, method):
 
 
 class TestNumbers:
-    @pytest.mark.smoke
     def test_are_learned_from(self, document, run, folder, iris):
         found = document("learn", "iris.csv", *NUMBERS, "--method", "mlkr", "--folds", 3)
         X, _ = iris

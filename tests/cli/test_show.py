@@ -20,7 +20,6 @@ def test_a_metric(document):
     assert found["rank"] == 4
 
 
-@pytest.mark.smoke
 def test_units_do_not_matter(document, run, folder):
     rng = np.random.default_rng(0)
     y = np.arange(200) % 2
@@ -77,7 +76,6 @@ def test_columns_are_ordered_as_in_a_report(dated, document, run):
     assert "correlations" not in result.stderr
 
 
-@pytest.mark.smoke
 def test_directions_have_one_loading_for_a_column(dated, document, run):
     (direction,) = document("show", "staff.safetensors")["metrics"][0]["directions"]
     assert set(direction["loadings"]) == {"size", "weight", "hired", "plan"}

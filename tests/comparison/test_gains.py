@@ -115,7 +115,6 @@ def test_rows_that_were_not_tested_do_not_count():
     assert row_gains([difference], 0.2, "ranking") == row_gains([missing], 0.2, "ranking")
 
 
-@pytest.mark.smoke
 def test_stated_probabilities_hold_for_the_best_of_many():
     """Gains from the model, methods that often agree; a third of the problems have no gain."""
     rng = np.random.default_rng(0)

@@ -112,7 +112,6 @@ def test_small_tiles_change_nothing(monkeypatch):
         assert one["map_at_r"] == pytest.approx(other["map_at_r"])
 
 
-@pytest.mark.smoke
 def test_estimators_without_a_metric_and_gated_ones():
     found = compare(X, Y, [PCA(2), MixtureNCA(n_metrics=2, max_iter=5, random_state=0)], cv=3)
     pca = make_pipeline(StandardScaler(), PCA(2), KNeighborsClassifier(3, algorithm="brute"))

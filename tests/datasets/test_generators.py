@@ -90,7 +90,6 @@ class TestPeaksHelixCircles:
         )
         assert np.array_equal(y, np.maximum(np.round(X[:, 2]), 0))
 
-    @pytest.mark.smoke
     def test_twin_peaks_are_told_by_height_alone(self):
         X, y = make_twin_peaks(4000, random_state=0)
         assert error_of_nearest_neighbour(X[:, 2:], y) < 0.01
@@ -106,7 +105,6 @@ class TestPeaksHelixCircles:
         assert np.array_equal(y, np.round(t))
         assert not np.array_equal(t, np.sort(t))
 
-    @pytest.mark.smoke
     def test_helix_is_easy(self):
         X, y = make_helix(4000, random_state=0)
         assert error_of_nearest_neighbour(X, y) < 0.03
@@ -119,7 +117,6 @@ class TestPeaksHelixCircles:
         assert np.std(radius - y - 1) == pytest.approx(0.1, rel=RTOL / np.sqrt(2000))
         np.testing.assert_allclose(X[:, 2:].std(axis=0), 1.0, rtol=RTOL / np.sqrt(2000))
 
-    @pytest.mark.smoke
     def test_circles_need_the_plane(self):
         X, y = make_circles(random_state=0)
         assert error_of_nearest_neighbour(X[:, :2], y) < 0.05
@@ -137,7 +134,6 @@ class TestKnownMetric:
         assert (values[-3:] >= 0.25 - 1e-12).all()
         assert (values[-3:] <= 4.0 + 1e-12).all()
 
-    @pytest.mark.smoke
     def test_metric_is_the_restricted_inverse_of_the_covariance_within(self):
         X, y, M = make_known_metric(60000, 6, 2, 3, random_state=0)
         within = empirical_covariance(X - np.array([X[y == c].mean(axis=0) for c in range(3)])[y])
@@ -147,7 +143,6 @@ class TestKnownMetric:
         np.testing.assert_allclose(restricted, M, atol=0.05)
         np.testing.assert_allclose(U.T @ np.linalg.inv(within) @ U, U.T @ M @ U, atol=0.05)
 
-    @pytest.mark.smoke
     def test_class_means_differ_in_the_subspace_only_and_as_far_as_asked(self):
         X, y, M = make_known_metric(200000, 5, 2, 4, separation=5.0, noise=2.0, random_state=1)
         means = np.array([X[y == c].mean(axis=0) for c in range(4)])
@@ -158,7 +153,6 @@ class TestKnownMetric:
         values, vectors = np.linalg.eigh(M)
         assert np.abs(differences @ vectors[:, values < 1e-9]).max() < 0.05
 
-    @pytest.mark.smoke
     @pytest.mark.parametrize("seed", range(3))
     def test_nearest_neighbours_are_best_in_it(self, seed):
         X, y, M = make_known_metric(1200, 20, 3, 4, separation=4.0, random_state=seed)
@@ -296,7 +290,6 @@ class TestWrongArguments:
             make_known_metric(**arguments)
 
 
-@pytest.mark.smoke
 @pytest.mark.skipif(
     not REAL or not {path.stem for path in Path(REAL).glob("*.npz")} >= SYNTHETIC,
     reason="NEARFAR_DATA does not name a folder with the synthetic sets",

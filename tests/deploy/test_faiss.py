@@ -30,14 +30,12 @@ def test_flat_distances_are_the_metrics(metric, rows, queries, n_queries):
         np.testing.assert_allclose(found[line], squared, rtol=1e-5, atol=1e-6 * largest)
 
 
-@pytest.mark.smoke
 def test_rows_may_be_added_later(metric, rows, queries):
     index = metric.to_faiss()
     index.add(rows.astype(np.float32))
     assert recall(index, metric, rows, queries) > 0.995
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize("kind", ["hnsw", "ivf", "IVF20,SQ8"])
 def test_recall(metric, rows, queries, kind):
     index = metric.to_faiss(rows, index=kind)

@@ -29,7 +29,7 @@ NAMES = _words(
         "sentence-transformers: modules of a model": "Dense Normalize Router",
         "LlamaIndex: an inherited method": "get_text_embedding",
         "SVG: a colour": "currentColor",
-        "pytest: our markers, in pyproject.toml": "slow smoke",
+        "pytest: our marker, in pyproject.toml": "slow",
         "pip: our extras, in pyproject.toml": "all excel",
         "arrays: attributes in expressions": "shape reshape",
     }

@@ -35,7 +35,6 @@ def test_the_cost(weighted):
     assert cllr(np.log(ratios), pairs) == pytest.approx(loop(ratios, pairs, weight))
 
 
-@pytest.mark.smoke
 def test_ratios_of_normal_distances():
     found = LikelihoodRatios.fit(DISTANCES, PAIRS)
     at = np.array([5.0, 5.5, 6.0, 6.5, 7.0])

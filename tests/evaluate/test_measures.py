@@ -50,7 +50,6 @@ def study():
     return Study("wine", X, Y, boost(X, Y).metric_, "BoostMetric", **options)
 
 
-@pytest.mark.smoke
 def test_a_measure_that_is_registered_is_in_table_verdict_and_report(toy):
     found = study()
     comparison = found.comparison

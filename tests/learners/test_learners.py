@@ -247,7 +247,6 @@ def test_a_grid_over_constraints_compares_like_with_like(cls):
 
 
 @pytest.mark.slow
-@pytest.mark.smoke
 @each(SUPERVISED)
 def test_neighbors_in_a_pipeline(cls):
     learner = quick(cls)
@@ -500,7 +499,6 @@ def test_extreme_units_of_float32(learner):
         np.testing.assert_allclose(first, second, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.smoke
 @each(with_parameter("constraints"))
 def test_strategies_of_pairs(cls):
     assert quick(cls, constraints=RandomPairs(200)).fit(X, Y).score(X, PAIRS) > 0.9

@@ -18,7 +18,6 @@ def legend_of(ax):
 
 
 class TestCurves:
-    @pytest.mark.smoke
     def test_of_accuracies(self):
         found = evaluate.accuracy_by("n_metrics", [1, 2], MixtureNCA(random_state=0), *PARTS)
         assert all(0.8 < accuracy <= 1 for accuracy in found.values())

@@ -23,7 +23,6 @@ def study(groups):
     return made, seen
 
 
-@pytest.mark.smoke
 def test_held_out_rows_are_of_other_groups():
     found, seen = study(GROUPS)
     train, test = found.split

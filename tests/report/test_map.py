@@ -39,7 +39,6 @@ class TestPlane:
         P[:, :2] += 6 * np.array([[0, 0], [1, 0], [0, 1]])[codes]
         return P, codes
 
-    @pytest.mark.smoke
     def test_separates(self, noisy):
         P, codes = noisy
         plane = plane_of_labels(P, codes)

@@ -168,7 +168,6 @@ def test_grades_are_weights():
     assert not np.allclose(equal, only, atol=1e-3)
 
 
-@pytest.mark.smoke
 def test_mined_negatives_agree_with_the_whole_corpus(monkeypatch):
     Q, X, relevance = topic_search()
     whole = RetrievalAdapter(cv=None, max_iter=30).fit(Q, X, relevance).W_

@@ -108,7 +108,6 @@ def misses(truth, target, threshold):
     return bool(figure < target.value)
 
 
-@pytest.mark.smoke
 def test_copies_of_rows_show_nothing_more():
     X, y = population(30, 3, np.random.default_rng(0))
     one, two = evidence_of(X, y), evidence_of(np.repeat(X, 3, axis=0), np.repeat(y, 3))
@@ -193,7 +192,6 @@ def test_two_classes_show_nothing():
         choose_threshold(evidence_of(*population(2, 9, np.random.default_rng(0))), EqualErrors())
 
 
-@pytest.mark.smoke
 def test_classes_without_similar_pairs_do_not_count_for_recall():
     X, y = population(20, 4, np.random.default_rng(0))
     alone = np.concatenate([y, 20 + np.arange(60)])

@@ -198,7 +198,6 @@ def test_the_margins_own_threshold():
         PairVerifier(BoostMetric(max_iter=3), criterion="margin").fit(X, PAIRS)
 
 
-@pytest.mark.smoke
 def test_probabilities_fall_with_distance_and_are_calibrated():
     verifier = PairVerifier(random_state=0).fit(X, Y)
     probability = verifier.predict_proba(X, UNSEEN)
@@ -234,7 +233,6 @@ def test_probabilities_do_not_depend_on_the_scale_of_weights():
     np.testing.assert_allclose(first, second, atol=1e-3)
 
 
-@pytest.mark.smoke
 def test_clone_and_grid_search():
     verifier = PairVerifier(MaxMarginMetric(), random_state=0)
     assert clone(verifier).get_params()["learner__C"] == 100.0
@@ -312,7 +310,6 @@ def test_splits_of_labels(split):
     assert not np.intersect1d(rows.seen.index, rows.held_out.index).size
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize("connected", [False, True])
 def test_splits_of_pairs_share_no_class(connected):
     rng = np.random.RandomState(0)

@@ -19,8 +19,8 @@ g of variance s^2 over the rows, and the reference's loss l,
   as they learn from the same rows: together they count as at most `_INDEPENDENT_METHODS`.
 
 The posterior of theta is a mixture of normal distributions. A gain is real if it is larger than
-what makes a practical difference (`smallest_gain`). `benchmarks/verdict_calibration.py` measures
-how often gains of a stated probability are real.
+what makes a practical difference (`smallest_gain`). `benchmarks/results/claims.jsonl` and
+`benchmarks/results/search_calibration.jsonl` have how often gains of a stated probability are real.
 """
 
 from __future__ import annotations

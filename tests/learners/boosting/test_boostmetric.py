@@ -365,7 +365,6 @@ def test_a_strong_prior_stays_and_a_weak_one_goes(labelled_problem):
     np.testing.assert_allclose(off, from_zero, atol=1e-12)
 
 
-@pytest.mark.smoke
 def test_the_known_metric_is_found():
     X, y, M = make_known_metric(600, 15, 3, 6, random_state=1)
     learner = BoostMetric(scale="standard", prior=None).fit(X, y)

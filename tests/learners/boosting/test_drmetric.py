@@ -286,7 +286,6 @@ def test_c_of_uniform_weights():
     assert soft.cap == pytest.approx(2 / 3)
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize("name", ["iris", "wine", "wdbc", "vehicle"])
 def test_no_worse_than_euclidean_distance(name, data_folder):
     data = np.load(data_folder / f"{name}.npz", allow_pickle=False)

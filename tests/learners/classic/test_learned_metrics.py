@@ -249,7 +249,6 @@ def test_chunklets_of_the_labels_are_the_labels(cls):
     np.testing.assert_allclose(by_chunklets.metric_.matrix, fitted(cls).metric_.matrix, rtol=1e-9)
 
 
-@pytest.mark.smoke
 @each(LEARNERS)
 def test_collinear_columns(cls):
     wide = np.column_stack([X, X[:, :2] @ [2.0, 3.0], X[:, 0]])
@@ -260,7 +259,6 @@ def test_collinear_columns(cls):
     assert learner.score(wide, targets(cls)) > 0.7
 
 
-@pytest.mark.smoke
 @each(learning_from("labels"))
 def test_a_class_of_one_among_others(cls):
     y = Y.copy()

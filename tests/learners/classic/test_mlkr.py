@@ -76,7 +76,6 @@ class TestObjective:
 
 
 class TestFit:
-    @pytest.mark.smoke
     def test_finds_the_features_that_matter(self):
         points, y = make_friedman1(400, n_features=8, noise=0.5, random_state=0)
         M = MLKR(scale="standard").fit(points, y).metric_.matrix

@@ -124,7 +124,6 @@ def test_float32_and_bad_pairs():
         learner.score_pairs(X, [[0, len(X)]])
 
 
-@pytest.mark.smoke
 def test_scores_tell_the_same_from_different():
     X, y, _ = labelled(n=200, n_classes=4, n_features=6)
     X += 2 * y[:, None]

@@ -264,7 +264,6 @@ class TestKernel:
             kernel.metric_.distances(X), plain.metric_.distances(X), atol=2e-3
         )
 
-    @pytest.mark.smoke
     def test_a_circle_needs_a_kernel(self, rng):
         X = rng.standard_normal((400, 2))
         y = (np.linalg.norm(X, axis=1) > 1.2).astype(int)

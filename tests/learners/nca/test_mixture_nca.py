@@ -109,7 +109,6 @@ class TestMixture:
         assert not isinstance(one.metric_, GatedMetric)
         assert one.history_.objective[-1] == pytest.approx(alone.history_.objective[-1], rel=1e-5)
 
-    @pytest.mark.smoke
     def test_two_regions(self):
         X, y, _ = datasets.make_two_regions(400, random_state=0)
         X_test, y_test, region_test = datasets.make_two_regions(300, random_state=1)

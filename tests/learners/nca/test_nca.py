@@ -171,7 +171,6 @@ class TestFewPointsOfManyFeatures:
         )
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize("sparsity", [1e-3, 1e-2, 0.1])
 def test_a_loose_tolerance_finds_the_same_low_rank(sparsity):
     X, y = load_wine(return_X_y=True)

@@ -35,7 +35,6 @@ def test_objective_and_gradient(method):
         assert (ahead - behind) / 2e-5 == pytest.approx(np.sum(gradient * V), rel=1e-5, abs=1e-8)
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize("method", METHODS)
 def test_places_are_found_again(method):
     _, index = judged(40, 4000)

@@ -185,7 +185,6 @@ def test_too_few_rows_to_put_aside():
     assert np.isfinite(learner.metric_.L).all()
 
 
-@pytest.mark.smoke
 def test_the_distance_as_it_was_is_kept_where_nothing_can_be_learned(rng):
     y = np.arange(90) % 3
     points = 0.7 * rng.standard_normal((3, 30))[y] + rng.standard_normal((90, 30))

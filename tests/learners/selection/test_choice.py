@@ -48,7 +48,6 @@ def isotropic(rng):
     return 0.7 * rng.standard_normal((3, 30))[y] + rng.standard_normal((90, 30)), y
 
 
-@pytest.mark.smoke
 def test_what_cannot_be_learned_is_shrunk_away(learner, isotropic):
     learner.set_params(scale="unit", validation_fraction=0.2).fit(*isotropic)
     assert learner.prior_share_ > 0.3
@@ -124,7 +123,6 @@ def test_warm_starts_are_not_validated():
     assert learner.prior_share_ == 0
 
 
-@pytest.mark.smoke
 def test_the_threshold_belongs_to_the_shrunk_metric(isotropic):
     points, y = isotropic
     learner = MaxMarginMetric(random_state=0, scale="unit", validation_fraction=0.2).fit(points, y)
@@ -188,7 +186,6 @@ class TestSelection:
         assert len(shrunk.parts) == 2
 
 
-@pytest.mark.smoke
 def test_kernels_are_validated_too(isotropic):
     points, y = isotropic
     learner = MaxMarginMetric(kernel="rbf", n_basis=40, random_state=0, validation_fraction=0.2)
