@@ -65,6 +65,28 @@ def evaluate(
         known = read_labelled(train, numbers=numbers, metric=learned, **columns)
         rows = _read_new(source, known, metric=learned, **columns)
         title = f"{rows.name}: {len(rows)} rows, predicted from {len(known)} rows of {known.name}"
+    _warn_of_learned_rows(metric, rows)
+    judged = _judgements(rows.rows, triplets, pairs)
+    with bars() as shown:
+        settings: Any = {"n_neighbors": neighbors, "progress": shown.update}
+        scores = evaluate_metric(learned, rows, known, judgements=judged, **settings)
+    if not scores[LEARNED]:
+        raise UserError("Give --label, --triplets or --pairs to evaluate on.")
+    if json:
+        show_json({name: {m: v.value for m, v in row.items()} for name, row in scores.items()})
+    else:
+        _show(scores, title)
+
+
+def _show(scores: dict[str, dict[str, MeasuredValue]], title: str) -> None:
+    lines = [
+        [f"{name}, %" if value.percent else name, *(_written(row[name]) for row in scores.values())]
+        for name, value in scores[LEARNED].items()
+    ]
+    show_table(["measure", *scores], lines, title=title)
+
+
+def _warn_of_learned_rows(metric: Path, rows: LabelledRows) -> None:
     share = 0.0 if rows.y is None else share_learned_from(metric, rows.rows.X)
     if share > _MANY_LEARNED_FROM:
         note(
@@ -72,24 +94,6 @@ def evaluate(
             "rows; on them it looks better than on new rows.",
             warning=True,
         )
-    judged = _judgements(rows.rows, triplets, pairs)
-    with bars() as shown:
-        scores = evaluate_metric(
-            learned, rows, known, judgements=judged, n_neighbors=neighbors, progress=shown.update
-        )
-    if not scores[LEARNED]:
-        raise UserError("Give --label, --triplets or --pairs to evaluate on.")
-    if json:
-        show_json({name: {m: v.value for m, v in row.items()} for name, row in scores.items()})
-        return
-    lines = [
-        (
-            f"{measure}, %" if percent else measure,
-            *(_written(row[measure]) for row in scores.values()),
-        )
-        for measure, (_, percent) in scores[LEARNED].items()
-    ]
-    show_table(["measure", *scores], lines, title=title)
 
 
 def _written(measured: MeasuredValue) -> str:

@@ -13,8 +13,8 @@ from nearfar.cli import options
 from nearfar.cli.errors import UserError
 from nearfar.cli.model_files import check_output, is_adapter, load_adapter, load_metric
 from nearfar.cli.search_input import Kind, read_vectors
-from nearfar.cli.streams import shown_name, shown_target, spooled, write_table
-from nearfar.cli.terminal import bars, command, say, show_json, show_table
+from nearfar.cli.streams import deliver, shown_name, spooled
+from nearfar.cli.terminal import bars, command, show_table
 from nearfar.metrics.metric import Metric
 from nearfar.retrieval import RetrievalAdapter
 from nearfar.retrieval.vectors import as_vectors
@@ -86,34 +86,22 @@ def neighbors(
     if metric is not None and is_adapter(metric):
         if label is not None or drop:
             raise UserError("--label and --drop are for metrics; an adapter takes vectors.")
-        searched: _Searched = _with_adapter(
-            metric, source, queries, ids=ids, text=show, vector=vector
-        )
+        sides = _with_adapter(metric, source, queries, ids=ids, text=show, vector=vector)
+    elif vector is not None:
+        raise UserError("--vector is for adapters.")
     else:
-        if vector is not None:
-            raise UserError("--vector is for adapters.")
         columns = {"label": label, "drop": drop, "ids": ids, "text": show}
-        searched = _with_metric(metric, source, queries, distance, columns)
-    model, gallery, asked = searched
+        sides = _with_metric(metric, source, queries, distance, columns)
+    _, gallery, asked = sides
     rows = _query_rows(row, asked, every=json or save_as is not None)
     if number > (most := len(gallery) - (asked is gallery)):
         raise UserError(f"--neighbors {number} is more than the {most} rows to search.")
     cosine = distance is PlainDistance.cosine
     with bars() as shown:
-        nearest = nearest_rows(
-            model, gallery, asked, rows, number, cosine=cosine, progress=shown.update
-        )
-    if save_as is not None:
-        write_table(nearest.frame(), save_as)
-    if json:
-        show_json(nearest.frame().to_dicts())
-    elif save_as is not None:
-        where = shown_target(save_as)
-        say(f"Neighbours of {counted(len(rows), 'row')}, {number} each, written to {where}")
-    else:
-        _show(nearest)
-        if not row and len(rows) < len(asked):
-            note(f"these are the first {len(rows)} of {len(asked)} rows; --out has all.")
+        nearest = nearest_rows(*sides, rows, number, cosine=cosine, progress=shown.update)
+    content = f"Neighbours of {counted(len(rows), 'row')}, {number} each,"
+    if not deliver(nearest.frame(), save_as, content, json=json):
+        _show(nearest, every=bool(row))
 
 
 _Searched = tuple[Metric | RetrievalAdapter, InputRows, InputRows]
@@ -176,7 +164,7 @@ def _query_rows(row: list[str] | None, asked: InputRows, *, every: bool) -> Ints
     return np.array([numbers[name] for name in row], dtype=np.intp)
 
 
-def _show(nearest: NeighborTable) -> None:
+def _show(nearest: NeighborTable, *, every: bool) -> None:
     gallery, asked = nearest.gallery, nearest.asked
     headings = ["neighbour", nearest.measure]
     headings += [] if gallery.y is None else ["label"]
@@ -192,6 +180,8 @@ def _show(nearest: NeighborTable) -> None:
         title += "" if asked.y is None or asked.y[row] == "" else f", {asked.y[row]}"
         title += "" if asked.texts is None else f": {_short(asked.texts[row])}"
         show_table(headings, lines, title=title)
+    if not every and len(nearest.rows) < len(asked):
+        note(f"these are the first {len(nearest.rows)} of {len(asked)} rows; --out has all.")
 
 
 def _short(text: str) -> str:

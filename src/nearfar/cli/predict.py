@@ -11,8 +11,8 @@ import typer
 from nearfar.cli import options
 from nearfar.cli.errors import UserError
 from nearfar.cli.model_files import check_output, load_metric
-from nearfar.cli.streams import shown_target, spooled, write_table
-from nearfar.cli.terminal import bars, command, say, show_json, show_table
+from nearfar.cli.streams import deliver, spooled
+from nearfar.cli.terminal import bars, command, say, show_table
 from nearfar.comparison.wording import probability_text
 from nearfar.runtime.notes import note
 from nearfar.tables.formats import TABLES, WRITTEN_TABLES, kind_of, read_frame
@@ -82,17 +82,19 @@ def predict(
         table = prediction_table(
             learned, known, asked, n_neighbors=neighbors, level=level, progress=shown.update
         )
-    table = _joined(copied, table)
-    if save_as is not None:
-        write_table(table, save_as)
-    if json:
-        show_json(table.to_dicts())
-    elif save_as is not None:
-        say(f"Predictions for {len(table)} rows written to {shown_target(save_as)}")
-    else:
+    clash = next((name for name in copied.columns if name in table.columns), None)
+    if clash is not None:
+        raise UserError(f"{clash!r} is the name of a result; rename the column to keep.")
+    table = copied.hstack(table) if copied.width else table
+    if not deliver(table, save_as, f"Predictions for {len(table)} rows", json=json):
         _show(table, asked, known, neighbors)
+    if not json:
+        _say_unlike(table, level)
+
+
+def _say_unlike(table: pl.DataFrame, level: float) -> None:
     number = int(table["unlike"].sum())
-    if number and not json:
+    if number:
         is_ = "is" if number == 1 else "are"
         say(
             f"{number} of {len(table)} rows {is_} unlike all training rows. Of rows that are like "
@@ -110,13 +112,6 @@ def _copied_columns(new: str, keep: list[str] | None) -> pl.DataFrame:
     names = named_columns(keep, frame.columns)
     require_columns(Path(new), frame.columns, names)
     return frame.select(names)
-
-
-def _joined(kept: pl.DataFrame, table: pl.DataFrame) -> pl.DataFrame:
-    clash = next((name for name in kept.columns if name in table.columns), None)
-    if clash is not None:
-        raise UserError(f"{clash!r} is the name of a result; rename the column to keep.")
-    return kept.hstack(table) if kept.width else table
 
 
 def _show(table: pl.DataFrame, asked: InputRows, known: LabelledRows, neighbors: int) -> None:

@@ -121,6 +121,13 @@ def _show(document: dict[str, Any]) -> None:
     if "kernel" in document:
         say(f"Kernel: {document['kernel']}; single features have no weights.")
         return
+    _show_shares(document)
+    say("Leading directions:")
+    for line in document["text"]:
+        say(f"  {line}")
+
+
+def _show_shares(document: dict[str, Any]) -> None:
     names = list(document["columns"])
     shares, relative = comparable_shares(list(document["columns"].values()))
     rows = [
@@ -136,6 +143,3 @@ def _show(document: dict[str, Any]) -> None:
             f"The {what}s mostly cancel each other: shares are of the sum of absolute "
             "contributions, and a negative share cancels differences in others."
         )
-    say("Leading directions:")
-    for line in document["text"]:
-        say(f"  {line}")

@@ -99,18 +99,9 @@ def verify(
         known = copies_together(rows, people_together(known, rows))[1]
     elif target is not None:
         raise UserError(f"--target needs pairs with a column 'similar'; {pairs} has none.")
-    decisions = decide_pairs(
-        metric,
-        rows,
-        index,
-        known,
-        threshold=threshold,
-        criterion=None if criterion is None else criterion.value,
-        max_fpr=max_fpr,
-        target=target,
-        confidence=confidence,
-        prevalence=prevalence,
-    )
+    choice: Any = {"criterion": criterion and criterion.value, "max_fpr": max_fpr}
+    choice |= {"target": target, "confidence": confidence, "prevalence": prevalence}
+    decisions = decide_pairs(metric, rows, index, known, threshold=threshold, **choice)
     if decisions is None:
         raise UserError(
             f"{pairs} has no column 'similar', and {metric} no threshold; give --threshold."
