@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 
-class UserError(Exception):
+class UserError(ValueError):
     """A request that cannot be met; the message says what to do."""

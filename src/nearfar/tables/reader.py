@@ -347,6 +347,8 @@ def reading(path: Path) -> Iterator[None]:
     """Turn errors of libraries into a TableError that names the file."""
     try:
         yield
+    except TableError:
+        raise
     except _READ_ERRORS as error:
         raise TableError(f"{path} cannot be read: {first_line(error)}") from error
     except OSError as error:
