@@ -13,7 +13,7 @@ import polars as pl
 import typer
 
 from nearfar.cli.terminal import copy_to_stdout, say, show_json
-from nearfar.runtime.temporary_files import temporary_folder
+from nearfar.runtime.atomic_write import temporary_folder
 from nearfar.tables.formats import STREAM, kind_of_content, write_frame
 
 _FOLDER = "nearfar-stdin-"

@@ -14,8 +14,7 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 
-from nearfar.runtime.atomic_write import atomic_write
-from nearfar.runtime.temporary_files import always_cleaned_up
+from nearfar.runtime.atomic_write import always_cleaned_up, atomic_write
 from nearfar.tables.array_formats import ARRAY_FORMATS
 from nearfar.tables.arrow_formats import ARROW_FORMATS
 from nearfar.tables.csv_format import CSV_FORMATS

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from nearfar.runtime.atomic_write import temporary_path
 from nearfar.runtime.quoting import amount
-from nearfar.runtime.temporary_files import temporary_path
 from nearfar.tables.errors import TableError
 
 _CHUNK_BYTES = 1 << 20
