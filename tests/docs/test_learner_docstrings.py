@@ -11,9 +11,8 @@ import pytest
 
 import nearfar
 from docs.package import numpydoc
-from nearfar.learners.base import MetricLearner
+from nearfar.learners.base import MetricLearner, known_learners
 from nearfar.learners.declaration import learner
-from nearfar.learners.selection.auto import known_learners
 
 LEARNERS = known_learners()
 SECTIONS = ["Parameters", "Attributes", "Notes", "References", "Examples"]

@@ -16,9 +16,8 @@ from scipy.linalg import eigh, qr
 
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.classic.scatter import Groups, Shrinkage
-from nearfar.learners.declaration import learner
+from nearfar.learners.declaration import Validation, ValidationFraction, learner
 from nearfar.learners.problem import MetricBuilder, Problem
-from nearfar.learners.shared_parameters import Texts, Validated, ValidationFraction
 from nearfar.rows import Points, column_variances
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
@@ -29,19 +28,13 @@ _UNIT_VARIANCE_TOLERANCE = 1e-6
 
 
 @learner
-class ClosedFormLearner(Validated, MetricLearner):
+class ClosedFormLearner(MetricLearner):
     """Base of the learners whose metric is a formula of scatter matrices."""
 
     shrinkage: Shrinkage = "auto"
     validation_fraction: ValidationFraction = None
+    validation: Validation = "rows"
 
-    parameter_docs: ClassVar[Texts] = {
-        "shrinkage": (
-            '"auto" or float from 0 to 1',
-            'Share of the identity, times the mean variance, in the covariances. "auto" estimates\n'
-            "it as by Ledoit and Wolf.",
-        ),
-    }
     shrinks_without_prior: ClassVar[bool] = True
     rotates: ClassVar[bool] = True
     reads_rows: ClassVar[tuple[str, ...]] = ("labels", "chunklets", "pairs")

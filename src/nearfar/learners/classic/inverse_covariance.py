@@ -47,6 +47,7 @@ class InverseCovariance(SummedClosedForm):
     """
 
     supervision: ClassVar[tuple[str, ...]] = ("labels",)
+    auto_order: ClassVar[int | None] = 0
     ignores_y: ClassVar[bool] = True
 
     def _evidence(self, P: Any, supervision: Any) -> Evidence:

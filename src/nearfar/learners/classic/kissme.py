@@ -71,6 +71,8 @@ class KISSME(SummedClosedForm):
     """
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
+    auto_order: ClassVar[int | None] = 3
+    compare_order: ClassVar[int | None] = 12
 
     def _evidence(self, P: Floats, supervision: Supervision) -> Evidence:
         return Evidence.of_pairs(P, supervision)
@@ -112,6 +114,8 @@ class XQDA(SummedClosedForm):
     """
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
+    auto_order: ClassVar[int | None] = 6
+    compare_order: ClassVar[int | None] = 13
 
     def _evidence(self, P: Floats, supervision: Supervision) -> Evidence:
         return Evidence.of_pairs(P, supervision)

@@ -17,7 +17,7 @@ Where nearfar departs from the usual form, and why:
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from nearfar.constraints import Supervision
 from nearfar.learners.classic.closed_form import Axes, Solution
@@ -52,6 +52,8 @@ class LDA(SummedClosedForm):
     >>> LDA().fit(X, y).transform(X).shape
     (178, 2)
     """
+
+    auto_order: ClassVar[int | None] = 2
 
     def _evidence(self, P: Any, supervision: Supervision) -> Evidence:
         return Evidence(Groups(P, supervision.labels(type(self).__name__, informative=True)))
