@@ -100,7 +100,7 @@ class Package:
         """Patterns of keys that are formatted, such as "training_\\w+"."""
         self.suffixes: set[str] = set()
         """Strings such as ".csv"."""
-        for path in sorted(folder.rglob("*.py")):
+        for path in sorted([*folder.rglob("*.py"), *folder.rglob("*.pyi")]):
             parts = path.relative_to(folder.parent).with_suffix("").parts
             name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
             self._read(Module(name), ast.parse(path.read_text()))

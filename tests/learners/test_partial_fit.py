@@ -24,7 +24,7 @@ from nearfar import (
 )
 from nearfar.evaluate import knn_error
 from nearfar.learners.base import MetricLearner
-from nearfar.learners.classic.summed import SummedClosedForm
+from nearfar.learners.classic.closed_form import SummedClosedForm
 from problems import labelled, public_names
 
 X, Y = load_digits(return_X_y=True)

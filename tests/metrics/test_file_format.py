@@ -17,6 +17,7 @@ from safetensors.numpy import load_file, save_file
 from nearfar import GatedMetric, Metric
 from nearfar.columns import Columns
 from nearfar.columns.kinds import Boolean, Category, Date, Number, Vector
+from nearfar.metrics import file_format
 from nearfar.metrics.file_format import read_metadata
 from nearfar.metrics.kernel_map import KernelMap
 from nearfar.metrics.threshold_votes import Votes
@@ -429,3 +430,18 @@ def test_columns_of_other_features_are_refused(tmp_path):
     save_file({"L": np.eye(3)}, tmp_path / "bad.safetensors", metadata=metadata)
     with pytest.raises(ValueError, match="not a valid metric"):
         Metric.load(tmp_path / "bad.safetensors")
+
+
+def test_versions_are_ordered_as_numbers(tmp_path, monkeypatch):
+    """As text, "10" is less than "5": a field of version 10 would cost those of version 5."""
+    names, rows, columns = file_format._FIELDS
+    monkeypatch.setattr(file_format, "_FIELDS", (names, rows._replace(version=10), columns))
+    monkeypatch.setattr(file_format, "_VERSIONS", (*file_format._VERSIONS, 10))
+    path = tmp_path / "metric.safetensors"
+    metric = Metric.load(OLD_FILES / "version-5.safetensors")
+    Metric(metric.L, columns=metric.columns, unit_rows=True).save(path)
+    with safe_open(path, framework="numpy") as file:
+        assert file.metadata()["version"] == "10"
+    loaded = Metric.load(path)
+    assert loaded.unit_rows
+    assert loaded.columns == metric.columns

@@ -10,6 +10,7 @@ import pytest
 from sklearn.frozen import FrozenEstimator
 
 from nearfar import Relevance, RetrievalAdapter, compare_retrieval
+from nearfar.comparison import Category
 from nearfar.metrics.points import unit_length
 from nearfar.retrieval import JudgedRanking, comparison, search
 from nearfar.typing import Floats
@@ -77,7 +78,7 @@ def test_cranfield_figures_are_those_of_ir_measures(tmp_path: Path, data_folder:
 def test_doing_nothing_is_no_gain() -> None:
     Q, X, relevance, weights = noisy_searches()
     found = compare_retrieval(unit_length(Q), X, relevance, Stretched(np.ones_like(weights)))
-    assert found.verdict.category == "no clear gain"
+    assert found.verdict.category is Category.SAME
     assert found.mark(found["adapted"]) == ""
     assert not found.verdict.helps
     assert found.changes() == ([], [])
@@ -86,12 +87,12 @@ def test_doing_nothing_is_no_gain() -> None:
 def test_a_good_adapter_helps_and_a_bad_one_does_harm() -> None:
     Q, X, relevance, weights = noisy_searches(80)
     good = compare_retrieval(Q, X, relevance, Stretched(weights))
-    assert good.verdict.category == "clearly better"
+    assert good.verdict.category is Category.CLEARLY_BETTER
     assert good.verdict.helps
     assert good.verdict.headline.startswith("It helps: nDCG@10 0.")
     assert good.mark(good["adapted"]) == "+"
     bad = compare_retrieval(Q, X, relevance, Stretched(1 - weights))
-    assert bad.verdict.category == "worse"
+    assert bad.verdict.category is Category.WORSE
     assert bad.verdict.headline.startswith("It does harm: nDCG@10 0.")
     assert bad.mark(bad["adapted"]) == "-"
 

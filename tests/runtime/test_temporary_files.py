@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from nearfar.runtime import temporary_files
-from nearfar.runtime.atomic_write import atomic_write
-from nearfar.runtime.temporary_files import (
+import nearfar.runtime.atomic_write as temporary_files
+from nearfar.runtime.atomic_write import (
     always_cleaned_up,
+    atomic_write,
     clear_abandoned,
     temporary_folder,
     temporary_name,
@@ -22,11 +22,13 @@ _HOLD = """
 import sys
 from pathlib import Path
 import nearfar.runtime.atomic_write as module
-from nearfar.runtime.temporary_files import temporary_folder
 if sys.argv[2] == "named":
     module.path_of = lambda descriptor: None
 folder = Path(sys.argv[1])
-with temporary_folder(parent=folder) as other, module.atomic_write(folder / "file") as temporary:
+with (
+    module.temporary_folder(parent=folder) as other,
+    module.atomic_write(folder / "file") as temporary,
+):
     (other / "part").write_text("half")
     temporary.write_text("half")
     print("ready", flush=True)
@@ -96,15 +98,15 @@ def test_only_names_of_our_own_are_deleted(tmp_path):
 
 def test_a_name_that_is_deleted_at_once_is_made_again(tmp_path, monkeypatch):
     """Another run may come between the creation and the lock."""
-    lock, deleted = temporary_files.lock_file, []
+    fcntl, deleted = pytest.importorskip("fcntl"), []
 
-    def delete_first(descriptor):
+    def delete_first(descriptor, operation, lock=fcntl.flock):
         if not deleted:
             deleted.extend(tmp_path.iterdir())
             deleted[0].rmdir()
-        lock(descriptor)
+        lock(descriptor, operation)
 
-    monkeypatch.setattr(temporary_files, "lock_file", delete_first)
+    monkeypatch.setattr(fcntl, "flock", delete_first)
     with temporary_folder(parent=tmp_path) as folder:
         assert deleted == [folder]
         assert folder.is_dir()

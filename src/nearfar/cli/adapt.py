@@ -13,16 +13,10 @@ from nearfar.cli import options
 from nearfar.cli.metric_files import check_metric_output
 from nearfar.cli.search_input import SearchOptions, SplitName, read_search
 from nearfar.cli.streams import shown_name
-from nearfar.cli.table_formats import stem_of
-from nearfar.cli.terminal import (
-    NOT_HELPFUL,
-    bars,
-    command,
-    convergence_notes,
-    note,
-    say,
-    show_json,
-)
+from nearfar.cli.terminal import NOT_HELPFUL, bars, command, convergence_notes, say, show_json
+from nearfar.comparison import Category
+from nearfar.runtime.notes import note
+from nearfar.tables.formats import stem_of
 
 _COMPARISON_SHARE = 0.7
 """Part of the time budget for the comparison; the fit to all searches takes about one more fold."""
@@ -55,7 +49,7 @@ def adapt(
         found = search.compare(data, adapter, share=_COMPARISON_SHARE)
         if not json:
             say(str(found))
-    if found is not None and found.verdict.category in ("no clear gain", "worse"):
+    if found is not None and found.verdict.category in (Category.SAME, Category.WORSE):
         if json:
             show_json({"adapter": None, "comparison": found.to_dict()})
         else:
@@ -77,7 +71,7 @@ def adapt(
         beside = "; the verdict above is on folds that did not" if comparison else ""
         say(f"{adapter.chosen_} These queries chose its settings{beside}.")
     written = f"Adapter written to {path}"
-    if found is not None and found.verdict.category == "too few searches to tell":
+    if found is not None and found.verdict.category is Category.CANNOT_TELL:
         written += "; the searches cannot tell whether it helps."
     say(written)
     say(f"Next: {_next_command(search, path)}")

@@ -9,15 +9,12 @@ import typer
 
 from nearfar import evaluate as measures
 from nearfar.cli import options
-from nearfar.cli.constraint_tables import read_pairs, read_triplets
+from nearfar.cli.answer_files import read_judgements
 from nearfar.cli.errors import UserError
 from nearfar.cli.metric_files import load_metric, share_learned_from
 from nearfar.cli.regression_scores import LEARNED
-from nearfar.cli.row_input import InputRows, read_rows
 from nearfar.cli.streams import spooled
-from nearfar.cli.tables import listed
-from nearfar.cli.terminal import bars, command, note, show_json, show_table
-from nearfar.cli.training_input import LabelledRows, read_labelled, warn_of_same_rows
+from nearfar.cli.terminal import bars, command, show_json, show_table
 from nearfar.comparison.compared_methods import (
     COSINE,
     STANDARDISED,
@@ -25,6 +22,11 @@ from nearfar.comparison.compared_methods import (
     baseline_metrics,
 )
 from nearfar.metrics.metric import Metric
+from nearfar.runtime.notes import note
+from nearfar.tables.judgements import read_pairs, read_triplets
+from nearfar.tables.reader import listed
+from nearfar.tables.row_input import InputRows, read_rows
+from nearfar.tables.training_input import LabelledRows, read_labelled, warn_of_same_rows
 
 _FRACTIONS = ("MAP@R", "AUC", "R²")
 """Measures that are not in percent."""
@@ -150,9 +152,11 @@ def _judgement_scores(
 ) -> dict[str, float]:
     found: dict[str, float] = {}
     if triplets is not None:
-        judged = read_triplets(triplets, rows)
+        judged = read_triplets(read_judgements(triplets, "triplets"), triplets, rows)
         found["triplets correct"] = measures.triplet_accuracy(metric, rows.X, judged)
     if pairs is not None:
-        verified = measures.verification(metric, rows.X, read_pairs(pairs, rows))
+        verified = measures.verification(
+            metric, rows.X, read_pairs(read_judgements(pairs, "pairs"), pairs, rows)
+        )
         found |= {"pairs, AUC": verified.auc, "pairs, equal error rate": verified.eer}
     return found

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from nearfar.cli.errors import UserError, no_file
-from nearfar.cli.table_formats import FORMATS, STREAM, kind_of
+from nearfar.cli.errors import UserError
 from nearfar.metrics.file_format import read_metadata
 from nearfar.metrics.importance import (
     Direction,
@@ -30,6 +29,8 @@ from nearfar.metrics.importance import (
 )
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.tensor_file import kind_of_file
+from nearfar.tables.errors import no_file
+from nearfar.tables.formats import FORMATS, STREAM, kind_of
 from nearfar.typing import Floats, Vector
 
 if TYPE_CHECKING:

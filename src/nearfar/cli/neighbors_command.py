@@ -15,17 +15,18 @@ import typer
 from nearfar.cli import options
 from nearfar.cli.errors import UserError
 from nearfar.cli.metric_files import check_output, is_adapter, load_adapter, load_metric
-from nearfar.cli.row_input import InputRows, read_rows
 from nearfar.cli.search_input import Kind, VectorTable, read_vectors
-from nearfar.cli.streams import shown_name, shown_target, spooled
-from nearfar.cli.table_formats import WRITTEN_TABLES, stem_of, write_frame
-from nearfar.cli.terminal import bars, command, note, say, show_json, show_table
-from nearfar.cli.training_input import read_other
+from nearfar.cli.streams import shown_name, shown_target, spooled, write_table
+from nearfar.cli.terminal import bars, command, say, show_json, show_table
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
 from nearfar.retrieval import RetrievalAdapter, search
 from nearfar.retrieval.vectors import as_vectors
+from nearfar.runtime.notes import note
 from nearfar.runtime.quoting import named
+from nearfar.tables.formats import WRITTEN_TABLES, stem_of
+from nearfar.tables.row_input import InputRows, read_rows
+from nearfar.tables.training_input import read_other
 from nearfar.typing import Floats, Ints
 
 _ROWS_SHOWN = 5
@@ -98,7 +99,7 @@ def neighbors(
     values, indices = _in_chunks(found, query_rows, number)
     table = _table(found, query_rows, values, indices)
     if save_as is not None:
-        write_frame(table, save_as)
+        write_table(table, save_as)
     if json:
         show_json(table.to_dicts())
     elif save_as is not None:

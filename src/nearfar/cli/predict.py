@@ -12,19 +12,20 @@ import typer
 from nearfar.cli import options
 from nearfar.cli.errors import UserError
 from nearfar.cli.metric_files import check_output, load_metric
-from nearfar.cli.row_input import InputRows
-from nearfar.cli.streams import shown_target, spooled
-from nearfar.cli.table_formats import TABLES, WRITTEN_TABLES, kind_of, read_frame, write_frame
-from nearfar.cli.tables import named_columns, require_columns
-from nearfar.cli.terminal import bars, command, note, say, show_json, show_table
-from nearfar.cli.training_input import (
+from nearfar.cli.streams import shown_target, spooled, write_table
+from nearfar.cli.terminal import bars, command, say, show_json, show_table
+from nearfar.comparison.wording import probability_text
+from nearfar.prediction import NeighborPredictor, Prediction
+from nearfar.runtime.notes import note
+from nearfar.tables.formats import TABLES, WRITTEN_TABLES, kind_of, read_frame
+from nearfar.tables.reader import named_columns, require_columns
+from nearfar.tables.row_input import InputRows
+from nearfar.tables.training_input import (
     LabelledRows,
     read_labelled,
     read_other,
     warn_of_same_rows,
 )
-from nearfar.comparison.wording import probability_text
-from nearfar.prediction import NeighborPredictor, Prediction
 
 _ROWS_SHOWN = 10
 _ROWS_AT_ONCE = 1 << 14
@@ -90,7 +91,7 @@ def predict(
             parts.append(_table(predictor.predict(asked.X[rows]), rows, asked, known, level))
     table = _joined(kept, pl.concat(parts))
     if save_as is not None:
-        write_frame(table, save_as)
+        write_table(table, save_as)
     if json:
         show_json(table.to_dicts())
     elif save_as is not None:

@@ -22,7 +22,7 @@ from nearfar.cli.metric_files import (
     stored_spreads,
     stored_threshold,
 )
-from nearfar.cli.terminal import command, counted, note, say, show_json, show_table
+from nearfar.cli.terminal import command, say, show_json, show_table
 from nearfar.columns.examples import ColumnExample, column_examples
 from nearfar.metrics.importance import (
     column_shares,
@@ -35,6 +35,8 @@ from nearfar.metrics.importance import (
 from nearfar.metrics.metric import Metric
 from nearfar.plots import eigenvalues
 from nearfar.retrieval import RetrievalAdapter
+from nearfar.runtime.notes import note
+from nearfar.runtime.quoting import counted
 from nearfar.typing import Vector
 
 _FEATURES_SHOWN = 15

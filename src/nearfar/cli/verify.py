@@ -13,17 +13,20 @@ import typer
 from numpy.typing import NDArray
 
 from nearfar.cli import options
-from nearfar.cli.constraint_tables import read_queries
+from nearfar.cli.answer_files import read_judgements
 from nearfar.cli.errors import UserError
 from nearfar.cli.metric_files import check_output, load_metric, save_threshold, stored_threshold
-from nearfar.cli.row_input import InputRows, read_rows
+from nearfar.cli.streams import write_table
 from nearfar.cli.supervised_input import copies_together, people_together
-from nearfar.cli.table_formats import WRITTEN_TABLES, write_frame
-from nearfar.cli.terminal import command, note, say, show_json, show_table
+from nearfar.cli.terminal import command, say, show_json, show_table
 from nearfar.comparison.comparison_checkpoint import digest
 from nearfar.constraints import Pairs
 from nearfar.evaluate import verification, verification_curve
 from nearfar.metrics.metric import Metric
+from nearfar.runtime.notes import note
+from nearfar.tables.formats import WRITTEN_TABLES
+from nearfar.tables.judgements import read_queries
+from nearfar.tables.row_input import InputRows, read_rows
 from nearfar.typing import Floats, Ints
 from nearfar.verification import (
     OperatingPoint,
@@ -109,7 +112,7 @@ def verify(
         raise UserError(f"--threshold must be a distance of 0 or more; got {threshold}.")
     found = load_metric(metric)
     rows = read_rows(source, label=label, drop=drop, ids=ids, metric=found)
-    index, known = read_queries(pairs, rows)
+    index, known = read_queries(read_judgements(pairs, "pairs"), pairs, rows)
     if known is not None:
         known = copies_together(rows, people_together(known, rows))[1]
     if wanted is not None and known is None:
@@ -135,7 +138,7 @@ def verify(
     if used.point is not None:
         document["target"] = asdict(used.point)
     if save_as is not None:
-        write_frame(table, save_as)
+        write_table(table, save_as)
     if json:
         show_json(document | {"decisions": table.to_dicts()})
     else:

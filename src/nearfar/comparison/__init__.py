@@ -29,10 +29,11 @@ from nearfar.comparison.goal_verdict import GoalComparison
 from nearfar.comparison.method_results import MethodResult
 from nearfar.comparison.runner import compare
 from nearfar.comparison.table import Comparison
-from nearfar.comparison.verdict import Verdict
+from nearfar.comparison.verdict import Category, Verdict
 from nearfar.runtime.deprecation import renamed
 
 __all__ = [
+    "Category",
     "Comparison",
     "Gain",
     "GoalComparison",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from nearfar.typing import Vector
 
 _HARDLY_FOUND = 0.1
-_MOST_NAMES = 6
+"""Share of the rows of a class; a class that is found less often may as well not be there."""
 
 
 class ClassError(NamedTuple):
@@ -60,24 +60,6 @@ def hardly_found(labels: NDArray[Any], wrong: Vector) -> list[ClassError]:
     found = errors_by_class(labels, wrong)
     lost = [each for each in found if each.n_found <= _HARDLY_FOUND * each.n_rows]
     return sorted(lost, key=lambda each: -each.n_rows)
-
-
-def hardly_found_text(method: str, lost: list[ClassError], n_classes: int) -> str:
-    """Name the classes that a method hardly ever finds.
-
-    Examples
-    --------
-    >>> from nearfar.comparison.class_errors import ClassError, hardly_found_text
-    >>> hardly_found_text("LDA", [ClassError("tin", 30, 1.0), ClassError("gold", 12, 0.0)], 7)
-    'LDA hardly ever finds 2 of 7 classes: tin (1 of 30 rows found), gold (0 of 12).'
-    """
-    first, *others = lost
-    shown = [f"{first.name} ({first.n_found:.0f} of {first.n_rows} rows found)"]
-    shown += [f"{o.name} ({o.n_found:.0f} of {o.n_rows})" for o in others[: _MOST_NAMES - 1]]
-    more = f" and {len(lost) - _MOST_NAMES} more" if len(lost) > _MOST_NAMES else ""
-    return (
-        f"{method} hardly ever finds {len(lost)} of {n_classes} classes: {', '.join(shown)}{more}."
-    )
 
 
 @dataclass(frozen=True)

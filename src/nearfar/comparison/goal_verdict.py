@@ -194,6 +194,17 @@ class GoalComparison:
             return ""
         return "+" if self.difference(result, self.reference) > 0 else "-"
 
+    def category(self, result: MethodResult) -> Category:
+        """Return what the difference between a method and the reference means."""
+        worse, gain = self.mark(result) == "-", self.gains.get(result.name)
+        if result.method.kind == "baseline" and not worse:
+            # The reference is the best of them.
+            return Category.SAME
+        if gain is None and not worse:
+            return Category.NOT_TESTED
+        probability = 0.0 if gain is None else gain.probability
+        return categorise(probability, promising=self.promises(result), worse=worse)
+
     @property
     def winner(self) -> MethodResult | None:
         """The best of the methods that are significantly better than the reference, or None.
@@ -269,9 +280,8 @@ class GoalComparison:
         if found is not None or verdicts:
             return found or verdicts[0]
         headline = Wording(self.measure, self.reference).untried()
-        nothing: Category = "nothing to compare"
         unknown = 0.0, -math.inf, math.inf, 0.0
-        return Verdict(None, None, self.reference.name, nothing, *unknown, headline)
+        return Verdict(None, None, self.reference.name, Category.NOTHING, *unknown, headline)
 
     def _verdict_on(self, levels: list[list[MethodResult]]) -> Verdict:
         """Return the best guess among the methods of the first level."""
@@ -284,15 +294,13 @@ class GoalComparison:
         used = chosen if likely else self.reference
         wording = Wording(self.measure, self.reference)
         if used is self.reference:
-            undecided = category == "too few rows to tell"
+            undecided = category is Category.CANNOT_TELL
             headline = (wording.tied if undecided else wording.unchanged)(chosen, gain)
         else:
-            helps = category != "too few rows to tell"
-            headline = (
-                wording.recommended(chosen, category, gain)
-                if helps
-                else wording.leaning(chosen, gain)
-            )
+            if category is Category.CANNOT_TELL:
+                headline = wording.leaning(chosen, gain)
+            else:
+                headline = wording.recommended(chosen, category, gain)
             other = plain
             if chosen.method.kind == "plain":
                 other = self._best_of_kind("learned", levels)

@@ -9,13 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar.comparison.class_errors import LargestClass, hardly_found, hardly_found_text
+from nearfar.comparison.class_errors import LargestClass, hardly_found
 from nearfar.comparison.compared_methods import current_name
 from nearfar.comparison.goal_verdict import GoalComparison
 from nearfar.comparison.method_results import NO_TIME, MethodResult, paired
 from nearfar.comparison.table_columns import EARLY, TableColumns
-from nearfar.comparison.wording import described, short_of_time
-from nearfar.evaluate.measures import Measure
+from nearfar.comparison.wording import (
+    described,
+    hardly_found_text,
+    short_of_time,
+    use_in_words,
+    useless_text,
+)
 from nearfar.evaluate.overlap import OverlappingJudgements
 from nearfar.runtime.notebook_html import bars, fragment
 from nearfar.runtime.notes import Note
@@ -202,7 +207,7 @@ class Comparison(Mapping[str, MethodResult]):
         used = self.classification.recommended or self.classification.reference
         largest = self.largest_class
         if used.error >= largest.error:
-            found.append(Note(_useless(used, largest), warning=True))
+            found.append(Note(useless_text(used, largest), warning=True))
         if lost := hardly_found(self.labels, used.wrong):
             text = hardly_found_text(used.name, lost, largest.n_classes)
             found.append(Note(text, warning=True))
@@ -389,28 +394,6 @@ class Comparison(Mapping[str, MethodResult]):
         losses = {r.name: float(r.losses[measure.label].mean()) for r in self.results}
         title = f"{measure.label}: the share that is wrong"
         return fragment(title, self.verdicts, bars(losses)) + self.to_html(verdict=False)
-
-
-def _useless(used: MethodResult, largest: LargestClass) -> str:
-    """Say that the largest class is as good a guess as any."""
-    return (
-        f"No method is better than always naming the largest class, {largest.name}: "
-        f"{100 * largest.error:.1f} % error, and {100 * used.error:.1f} % with {used.name}."
-    )
-
-
-def use_in_words(measure: Measure, n_neighbors: int) -> str:
-    """Return what methods that are better by a measure are good for.
-
-    Examples
-    --------
-    >>> from nearfar.comparison.table import use_in_words
-    >>> from nearfar.evaluate.measures import ERROR
-    >>> use_in_words(ERROR, 3)
-    'classification with 3 neighbours'
-    """
-    votes = "1 neighbour" if n_neighbors == 1 else f"{n_neighbors} neighbours"
-    return measure.use.format(neighbours=votes)
 
 
 def _tried_on(result: MethodResult) -> str:

@@ -3,43 +3,44 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from enum import StrEnum
 
-Category = Literal[
-    "clearly better",
-    "probably better",
-    "no difference that matters",
-    "too few rows to tell",
-    "nothing to compare",
-]
+from nearfar.typing import Json
 
 CLEAR, PROBABLE = 0.95, 0.75
-"""Probabilities from which a method is clearly and probably better."""
+"""Probabilities from which a method is clearly and probably better: one in twenty and one in four
+of such statements may be wrong (`benchmarks/verdict_calibration.py`)."""
 EVEN = 0.5
 """A method does as well as another if that is better with at most this probability."""
 
 
-class BaseVerdict:
-    """What all verdicts have: a category and a headline."""
+class Category(StrEnum):
+    """What the difference between a method and the baseline means; equal to its words."""
 
-    category: Any
-    headline: str
+    CLEARLY_BETTER = "clearly better"
+    PROBABLY_BETTER = "probably better"
+    CANNOT_TELL = "too few rows to tell"
+    SAME = "no difference that matters"
+    WORSE = "worse"
+    NOT_TESTED = "not tested"
+    NOTHING = "nothing to compare"
 
-    @property
-    def helps(self) -> bool:
-        """Whether the method is clearly or probably better."""
-        return self.category in ("clearly better", "probably better")
+    def text(self, cases: str = "rows") -> str:
+        """Return the words, with the name of what was tested: rows, triplets, pairs or searches.
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the verdict as plain numbers and strings."""
-        return dict(vars(self))
+        Examples
+        --------
+        >>> from nearfar.comparison.verdict import Category
+        >>> Category.CANNOT_TELL.text("searches")
+        'too few searches to tell'
+        """
+        return self.value.replace("rows", cases)
 
-    def __str__(self) -> str:
-        return self.headline
+    __repr__ = str.__repr__
 
 
 @dataclass(frozen=True)
-class Verdict(BaseVerdict):
+class Verdict:
     """Which method to use for a goal.
 
     Attributes
@@ -50,10 +51,10 @@ class Verdict(BaseVerdict):
         The best guess; None if no other method was tried.
     reference : str
         The baseline that it is compared with.
-    category : str
+    category : Category
         "clearly better" (at least 95 % sure), "probably better" (at least 75 % sure), "no
         difference that matters" (at most 25 % sure, or worse when tried), "too few rows to tell"
-        (in between), or "nothing to compare".
+        (in between), or "nothing to compare"; of searches also "worse" (at least 95 % sure).
     gain, low, high : float
         Expected gain over the reference and its 90 % interval, by the measure of the goal.
     probability : float
@@ -72,9 +73,21 @@ class Verdict(BaseVerdict):
     probability: float
     headline: str
 
+    @property
+    def helps(self) -> bool:
+        """Whether the method is clearly or probably better."""
+        return self.category in (Category.CLEARLY_BETTER, Category.PROBABLY_BETTER)
 
-def categorise(probability: float, *, promising: bool = True) -> Category:
-    """Return what a probability means in words.
+    def to_dict(self) -> dict[str, Json]:
+        """Return the verdict as plain numbers and strings."""
+        return vars(self) | {"category": self.category.value}
+
+    def __str__(self) -> str:
+        return self.headline
+
+
+def categorise(probability: float, *, promising: bool = True, worse: bool = False) -> Category:
+    """Return what a difference means.
 
     Parameters
     ----------
@@ -82,16 +95,20 @@ def categorise(probability: float, *, promising: bool = True) -> Category:
         That a method is better.
     promising : bool
         Whether it was not worse when it was tried.
+    worse : bool
+        Whether it is surely worse.
 
     Examples
     --------
-    >>> from nearfar.comparison.goal_verdict import categorise
-    >>> categorise(0.96), categorise(0.6)
-    ('clearly better', 'too few rows to tell')
+    >>> from nearfar.comparison.verdict import categorise
+    >>> categorise(0.96), categorise(0.6), categorise(0.01, worse=True)
+    ('clearly better', 'too few rows to tell', 'worse')
     """
+    if worse:
+        return Category.WORSE
     if probability >= CLEAR:
-        return "clearly better"
+        return Category.CLEARLY_BETTER
     if probability >= PROBABLE:
-        return "probably better"
+        return Category.PROBABLY_BETTER
     possible = promising and probability > 1 - PROBABLE
-    return "too few rows to tell" if possible else "no difference that matters"
+    return Category.CANNOT_TELL if possible else Category.SAME

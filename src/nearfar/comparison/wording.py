@@ -1,24 +1,58 @@
-"""The sentences of a verdict."""
+"""The sentences of verdicts: on metrics, on searches, and in reports.
+
+Every sentence that says whether something helps is here. `Wording` has those on metrics,
+`search_headline` those on searches; reports have shorter ones beside their two numbers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from nearfar.comparison.class_errors import ClassError, LargestClass
 from nearfar.comparison.compared_methods import COSINE, STANDARDISED, UNSCALED
 from nearfar.comparison.gains import Gain
 from nearfar.comparison.method_results import MethodResult, paired
+from nearfar.comparison.verdict import Category
 from nearfar.evaluate.measures import Measure
 
 CORRECTED = "corrected for chance"
 """Why an expected gain is not the difference of the figures beside it."""
-_MOST_NAMES = 8
+_MOST_METHODS, _MOST_CLASSES = 8, 6
+"""Names in a sentence; more make it too long to read."""
 _ALMOST_SURE = 0.995
+"""A probability above this would be rounded to 100 %."""
 _TIE = "a tie, which goes to the simpler method"
 _BASELINES = {
     UNSCALED: "Euclidean distance on unscaled rows",
     STANDARDISED: "Euclidean distance",
     COSINE: "cosine distance",
+}
+_REPORTED = {
+    Category.CLEARLY_BETTER: "{method} improves on {reference}.",
+    Category.PROBABLY_BETTER: "{method} probably improves on {reference}.",
+    Category.CANNOT_TELL: "{method} may improve on {reference}.",
+    Category.SAME: "{method} does not improve on {reference}.",
+    Category.WORSE: "{method} does worse than {reference}.",
+    Category.NOT_TESTED: "{method} had too little time to be compared with {reference}.",
+}
+_REPORTED_USE = {
+    Category.CANNOT_TELL: "Use {method}, the better guess: it may improve on {reference}.",
+}
+"""Other sentences if the method is recommended."""
+_REPORTED_KEEP = {
+    Category.CANNOT_TELL: "Keep {reference}: a tie with {method}.",
+    Category.SAME: "Keep {reference}: {method} does not improve on it.",
+    Category.WORSE: "Keep {reference}: {method} does worse.",
+}
+"""Other sentences if the reference is recommended."""
+_REPORTED_SEARCH = {
+    Category.CLEARLY_BETTER: "{method} vectors find better results.",
+    Category.PROBABLY_BETTER: "{method} vectors probably find better results.",
+    Category.CANNOT_TELL: "{method} vectors may find better results.",
+    Category.SAME: "Keep the vectors as they are: adapting them does not clearly help.",
+    Category.WORSE: "Keep the vectors as they are: adapting them does harm.",
+    Category.NOTHING: "The vectors were searched as they are.",
 }
 
 
@@ -36,7 +70,7 @@ class Wording:
     measure: Measure
     reference: MethodResult
 
-    def recommended(self, chosen: MethodResult, category: str, gain: Gain) -> str:
+    def recommended(self, chosen: MethodResult, category: Category, gain: Gain) -> str:
         """Say that a method is better than the reference."""
         reference, found = paired(self.reference, chosen) or (self.reference, chosen)
         sure = f"{category}: {probability_text(gain.probability)}"
@@ -165,6 +199,20 @@ def probability_text(probability: float) -> str:
     return "over 99 %" if probability > _ALMOST_SURE else f"{100 * probability:.0f} %"
 
 
+def use_in_words(measure: Measure, n_neighbors: int) -> str:
+    """Return what methods that are better by a measure are good for.
+
+    Examples
+    --------
+    >>> from nearfar.comparison.wording import use_in_words
+    >>> from nearfar.evaluate.measures import ERROR
+    >>> use_in_words(ERROR, 3)
+    'classification with 3 neighbours'
+    """
+    votes = "1 neighbour" if n_neighbors == 1 else f"{n_neighbors} neighbours"
+    return measure.use.format(neighbours=votes)
+
+
 def _on(result: MethodResult) -> str:
     """Return a phrase for what a result was measured on, if not on all folds."""
     return f", measured on {result.partial}" if result.partial else ""
@@ -211,5 +259,108 @@ def short_of_time(
 
 def _some(names: Sequence[str]) -> str:
     """Return the first names, and how many there are beside them."""
-    more = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _MOST_METHODS
+    return ", ".join(names[:_MOST_METHODS]) + (f" and {more} more" if more > 0 else "")
+
+
+def useless_text(used: MethodResult, largest: LargestClass) -> str:
+    """Say that the largest class is as good a guess as any."""
+    return (
+        f"No method is better than always naming the largest class, {largest.name}: "
+        f"{100 * largest.error:.1f} % error, and {100 * used.error:.1f} % with {used.name}."
+    )
+
+
+def hardly_found_text(method: str, lost: Sequence[ClassError], n_classes: int) -> str:
+    """Name the classes that a method hardly ever finds.
+
+    Examples
+    --------
+    >>> from nearfar.comparison.class_errors import ClassError
+    >>> from nearfar.comparison.wording import hardly_found_text
+    >>> hardly_found_text("LDA", [ClassError("tin", 30, 1.0), ClassError("gold", 12, 0.0)], 7)
+    'LDA hardly ever finds 2 of 7 classes: tin (1 of 30 rows found), gold (0 of 12).'
+    """
+    first, *others = lost
+    names = [f"{first.name} ({first.n_found:.0f} of {first.n_rows} rows found)"]
+    names += [f"{o.name} ({o.n_found:.0f} of {o.n_rows})" for o in others[: _MOST_CLASSES - 1]]
+    more = f" and {len(lost) - _MOST_CLASSES} more" if len(lost) > _MOST_CLASSES else ""
+    return (
+        f"{method} hardly ever finds {len(lost)} of {n_classes} classes: {', '.join(names)}{more}."
+    )
+
+
+def search_headline(
+    category: Category,
+    name: str,
+    figures: str,
+    gain: Gain,
+    harm: float,
+    *,
+    alone: bool = True,
+    unseen: bool = True,
+) -> str:
+    """Say whether to search with adapted vectors.
+
+    Parameters
+    ----------
+    category : Category
+    name : str
+        Name of the adapter.
+    figures : str
+        The measure before and after.
+    gain : Gain
+    harm : float
+        Probability that untouched vectors are better.
+    alone : bool, default=True
+        Whether no other adapter was tried.
+    unseen : bool, default=True
+        Whether it did not learn from these queries.
+    """
+    if category is Category.NOTHING:
+        return f"Nothing to compare: {figures} with untouched vectors."
+    helps, probably, harms, which = "It helps", "It probably helps", "It does harm", ""
+    if not alone:
+        helps = probably = f"Use {name}"
+        harms, which = f"Adapting does harm ({name})", f" ({name})"
+    figures += " on searches it has not seen" if unseen else " on these searches"
+    expected = f"Expected gain {gain.gain:z.3f} ({gain.low:z.3f} to {gain.high:z.3f}), {CORRECTED}."
+    sure, keep = probability_text(gain.probability), "Keep the untouched vectors."
+    return {
+        Category.CLEARLY_BETTER: f"{helps}: {figures} ({category}: {sure}). {expected}",
+        Category.PROBABLY_BETTER: f"{probably}: {figures} ({category}: {sure}). {expected}",
+        Category.CANNOT_TELL: (
+            f"These searches cannot tell{which}: {figures} (better: {sure}). {expected}"
+        ),
+        Category.SAME: f"No clear gain{which}: {figures}. {keep}",
+        Category.WORSE: f"{harms}: {figures} (clearly worse: {probability_text(harm)}). {keep}",
+    }[category]
+
+
+def reported_sentence(
+    category: Category, method: str, reference: MethodResult, recommended: str | None
+) -> str:
+    """Say in a report what follows for its method, and what the comparison recommends instead."""
+    sentences = _REPORTED
+    if recommended == method:
+        sentences = _REPORTED | _REPORTED_USE
+    elif recommended == reference.name:
+        sentences = _REPORTED | _REPORTED_KEEP
+    sentence = sentences[category].format(method=method, reference=described(reference))
+    if recommended in (None, method, reference.name):
+        return sentence
+    return f"{sentence} The comparison recommends {recommended}."
+
+
+def reported_search(category: Category, method: str) -> str:
+    """Say in a report what follows for vectors."""
+    return _REPORTED_SEARCH[category].format(method=method.capitalize())
+
+
+def expectation_text(gain: str, probability: float) -> str:
+    """Return a sentence on an expected gain."""
+    return (
+        f"Expected gain {gain}, {CORRECTED}, which favours the best of several methods. "
+        "Probability that the gain makes a practical difference: "
+        f"{probability_text(probability)}."
+    )

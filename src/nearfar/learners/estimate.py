@@ -33,6 +33,7 @@ from nearfar.learners import fitting
 from nearfar.learners.fitting import Data, FitMethod
 from nearfar.learners.selection.choice import MAX_TRIAL_ROWS, Selection
 from nearfar.runtime.deadline import Clock
+from nearfar.runtime.quoting import amount
 from nearfar.runtime.threads import limited_threads
 
 _FIRST_SIZE = 250
@@ -354,20 +355,6 @@ def duration(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 2 * 3600 else f"{seconds / 3600:.0f} h"
-
-
-def amount(n_bytes: float) -> str:
-    """Write an amount of memory.
-
-    Examples
-    --------
-    >>> from nearfar.learners.estimate import amount
-    >>> amount(3e5), amount(2.5e8), amount(1.2e10)
-    ('less than 1 MB', '250 MB', '12 GB')
-    """
-    if n_bytes < 1e6:
-        return "less than 1 MB"
-    return f"{n_bytes / 1e6:.0f} MB" if n_bytes < 1e9 else f"{n_bytes / 1e9:.3g} GB"
 
 
 def _iterations(measured: Sequence[Measured], size: int) -> float:

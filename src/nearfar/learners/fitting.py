@@ -42,7 +42,7 @@ from nearfar.learners.scaler import Scaler
 from nearfar.learners.selection import scale as scales
 from nearfar.learners.selection.choice import Follow, Path, Selection, Shrinkage, choose_selection
 from nearfar.metrics.metric import Metric
-from nearfar.numerics.missing import refuse_masked, refuse_missing
+from nearfar.numerics.missing import LARGEST_VALUE, refuse_masked, refuse_missing
 from nearfar.rows import Moments, Points, Rows, as_rows
 from nearfar.runtime.deadline import should_stop
 from nearfar.runtime.executors import chosen_executor
@@ -51,9 +51,6 @@ from nearfar.typing import Floats
 
 if TYPE_CHECKING:
     from nearfar.learners.base import MetricLearner
-
-LARGEST_VALUE = 1e145
-"""The largest value of X whose squares, and sums of them, do not overflow."""
 
 _AUTO_FRACTION = 0.2
 """Share of labelled rows that are held out by default: five trial fits would use every row once."""

@@ -18,8 +18,7 @@ parameters. In version 4, points are divided by their length before everything e
 it may have "rows" too. In version 6, L = diag(weights) + U B; it may have "rows" and "columns". All
 other metadata is the caller's; the command line keeps the spreads of the features
 ("feature_spreads"), their shares ("importance"), digests of rows ("learned_from") and a threshold
-for pairs ("threshold") there, as
-JSON.
+for pairs ("threshold") there, as JSON.
 """
 
 from __future__ import annotations
@@ -37,15 +36,15 @@ from nearfar.metrics.kernel_map import KERNELS, KernelMap
 from nearfar.metrics.metric import MAX_FILE_BYTES, Metric
 from nearfar.metrics.threshold_votes import Votes
 from nearfar.metrics.wide_metric import WideMetric
-from nearfar.runtime.tensor_file import TensorFile, Tensors, open_tensors, write_tensors
-from nearfar.typing import Matrix
+from nearfar.runtime.tensor_file import TensorFile, open_tensors, write_tensors
+from nearfar.typing import Array, Matrix
 
-_LINEAR, _KERNEL, _GATED, _UNIT_ROWS, _COLUMNS, _WIDE = _VERSIONS = tuple("123456")
+_LINEAR, _KERNEL, _GATED, _UNIT_ROWS, _COLUMNS, _WIDE = _VERSIONS = (1, 2, 3, 4, 5, 6)
 _VOTES = ("votes.directions", "votes.alphas", "votes.thresholds")
 _WIDE_MAP = ("wide.weights", "wide.U", "wide.B")
+_BASIS = ("basis.points", "basis.whitening", "basis.center", "basis.scale")
 _LARGEST = 1e150
 """Squares of larger numbers may overflow."""
-_BASIS = ("basis.points", "basis.whitening", "basis.center", "basis.scale")
 
 
 class _Field(NamedTuple):
@@ -56,8 +55,8 @@ class _Field(NamedTuple):
     parameter : str
     key : str
         Its name in the metadata.
-    version : str
-        The version that added it, or "" if a file of any version may have it. A file of exactly
+    version : int
+        The version that added it, or 0 if a file of any version may have it. A file of exactly
         this version must have it; in older versions the key is the caller's.
     encode : callable
         Value -> text, or None if the file needs no entry.
@@ -67,7 +66,7 @@ class _Field(NamedTuple):
 
     parameter: str
     key: str
-    version: str
+    version: int
     encode: Callable[[Any], str | None]
     decode: Callable[[str], Any]
 
@@ -86,7 +85,7 @@ def _decode_rows(text: str) -> bool:
 
 
 _FIELDS = (
-    _Field("feature_names", "feature_names", "", json.dumps, _decode_names),
+    _Field("feature_names", "feature_names", 0, json.dumps, _decode_names),
     _Field("unit_rows", "rows", _UNIT_ROWS, lambda unit: "unit" if unit else None, _decode_rows),
     _Field("columns", "columns", _COLUMNS, Columns.to_json, Columns.from_json),
 )
@@ -95,18 +94,37 @@ _RESERVED = frozenset({"format", "version", "kernel"}) | {field.key for field in
 
 def write_metric(path: str | os.PathLike[str], metric: Metric, metadata: Mapping[str, str]) -> None:
     """Write a metric and text to `path`; `Metric.save` is the public way to call it."""
-    taken = _RESERVED & metadata.keys()
-    if taken:
-        raise ValueError(f"The metadata key {min(taken)!r} is reserved for the file format.")
-    tensors, header = (
-        _encode_gated(metric) if isinstance(metric, GatedMetric) else _encode_linear(metric)
-    )
+    if reserved := _RESERVED & metadata.keys():
+        raise ValueError(f"The metadata key {min(reserved)!r} is reserved for the file format.")
+    header: dict[str, str] = {}
+    tensors: dict[str, Array]
+    if isinstance(metric, GatedMetric):
+        version = _GATED
+        tensors = {f"L.{number}": part.L for number, part in enumerate(metric.parts)}
+        tensors |= {"gate.V": metric.V, "gate.b": metric.b}
+    elif isinstance(metric, WideMetric):
+        version, tensors = _WIDE, _arrays(metric, _WIDE_MAP)
+    elif (basis := metric.kernel_map) is None:
+        version, tensors = _LINEAR, {"L": metric.L}
+    elif isinstance(basis.kernel, str):
+        version, tensors = _KERNEL, {"L": metric.L, **_arrays(basis, _BASIS)}
+        header["kernel"] = json.dumps([basis.kernel, dict(basis.parameters)])
+    else:
+        raise ValueError("A metric whose kernel is a Python function can't be saved.")
+    if metric.votes is not None:
+        tensors |= _arrays(metric.votes, _VOTES)
     for field in _FIELDS:
         value = getattr(metric, field.parameter)
         text = None if value is None else field.encode(value)
         if text is not None:
-            header |= {field.key: text, "version": max(field.version, header["version"])}
-    write_tensors(path, "metric", tensors, {**header, **metadata})
+            header[field.key] = text
+            version = max(field.version, version)
+    write_tensors(path, "metric", tensors, {**header, **metadata, "version": str(version)})
+
+
+def _arrays(owner: object, names: tuple[str, ...]) -> dict[str, Array]:
+    """Return attributes under the names that they have in the file."""
+    return {name: getattr(owner, name.split(".")[1]) for name in names}
 
 
 def read_metric(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE_BYTES) -> Metric:
@@ -120,7 +138,39 @@ def read_metric(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE_BYTES
         If it is not a metric, is damaged, or has more than `max_bytes` bytes.
     """
     with open_tensors(path, "metric", _VERSIONS, max_bytes) as file:
-        return _decode(file)
+        version = int(file.metadata["version"])
+        fields = {
+            field.parameter: field.decode(file.metadata[field.key])
+            for field in _FIELDS
+            if version == field.version or (version > field.version and field.key in file.metadata)
+        }
+        if version == _GATED or "gate.V" in file:
+            b = file["gate.b"]
+            parts = [Metric(_map(file, f"L.{number}"), **fields) for number in range(len(b))]
+            return GatedMetric(parts, _map(file, "gate.V"), b)
+        if any(name in file for name in _VOTES):
+            directions, *others = _VOTES
+            fields["votes"] = Votes(_map(file, directions), *(file[name] for name in others))
+        if version == _WIDE:
+            return WideMetric(*(_map(file, name) for name in _WIDE_MAP), **fields)
+        if version == _KERNEL or "basis.points" in file:
+            kernel, parameters = json.loads(file.metadata["kernel"])
+            if kernel not in KERNELS:
+                raise ValueError(f"unknown kernel {kernel!r}")
+            parameters = {str(name): float(value) for name, value in parameters.items()}
+            points, whitening, center, scale = (file[name] for name in _BASIS)
+            basis = KernelMap(points, whitening, kernel, parameters, center, scale)
+            fields["kernel_map"] = basis
+        return Metric(_map(file, "L"), **fields)
+
+
+def _map(file: TensorFile, name: str) -> Matrix:
+    """Return the array of a linear map, or raise ValueError if squared distances overflow."""
+    array = file[name]
+    largest = float(np.abs(array).max(initial=0.0))
+    if largest > _LARGEST:
+        raise ValueError(f"its array {name!r} has numbers up to {largest:.0e}: distances overflow")
+    return array
 
 
 def read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
@@ -139,71 +189,3 @@ def read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
     """
     with open_tensors(path, "metric", _VERSIONS) as file:
         return {key: text for key, text in file.metadata.items() if key not in _RESERVED}
-
-
-def _encode_linear(metric: Metric) -> tuple[Tensors, dict[str, str]]:
-    wide = isinstance(metric, WideMetric)
-    tensors: dict[str, Any] = dict(_arrays(metric, _WIDE_MAP) if wide else {"L": metric.L})
-    if metric.votes is not None:
-        tensors |= _arrays(metric.votes, _VOTES)
-    if wide:
-        return tensors, {"version": _WIDE}
-    if (basis := metric.kernel_map) is None:
-        return tensors, {"version": _LINEAR}
-    if not isinstance(basis.kernel, str):
-        raise ValueError("A metric whose kernel is a Python function can't be saved.")
-    tensors |= _arrays(basis, _BASIS)
-    kernel = json.dumps([basis.kernel, dict(basis.parameters)])
-    return tensors, {"version": _KERNEL, "kernel": kernel}
-
-
-def _arrays(owner: object, names: tuple[str, ...]) -> Tensors:
-    """Return attributes under the names that they have in the file."""
-    return {name: getattr(owner, name.split(".")[1]) for name in names}
-
-
-def _encode_gated(metric: GatedMetric) -> tuple[Tensors, dict[str, str]]:
-    tensors = {f"L.{number}": part.L for number, part in enumerate(metric.parts)}
-    return tensors | {"gate.V": metric.V, "gate.b": metric.b}, {"version": _GATED}
-
-
-def _decode(file: TensorFile) -> Metric:
-    version = file.metadata["version"]
-    fields = {
-        field.parameter: field.decode(file.metadata[field.key])
-        for field in _FIELDS
-        if version == field.version or (version > field.version and field.key in file.metadata)
-    }
-    if version == _GATED or "gate.V" in file:
-        b = file["gate.b"]
-        parts = [Metric(_map(file, f"L.{number}"), **fields) for number in range(len(b))]
-        return GatedMetric(parts, _map(file, "gate.V"), b)
-    if any(name in file for name in _VOTES):
-        directions, *others = _VOTES
-        fields["votes"] = Votes(_map(file, directions), *(file[name] for name in others))
-    if version == _WIDE:
-        return WideMetric(*(_map(file, name) for name in _WIDE_MAP), **fields)
-    kernel = version == _KERNEL or "basis.points" in file
-    return Metric(
-        _map(file, "L"),
-        kernel_map=_decode_kernel(file) if kernel else None,
-        **fields,
-    )
-
-
-def _map(file: TensorFile, name: str) -> Matrix:
-    """Return the array of a linear map, or raise ValueError if squared distances overflow."""
-    array = file[name]
-    largest = float(np.abs(array).max(initial=0.0))
-    if largest > _LARGEST:
-        raise ValueError(f"its array {name!r} has numbers up to {largest:.0e}: distances overflow")
-    return array
-
-
-def _decode_kernel(file: TensorFile) -> KernelMap:
-    kernel, parameters = json.loads(file.metadata["kernel"])
-    if kernel not in KERNELS:
-        raise ValueError(f"unknown kernel {kernel!r}")
-    parameters = {str(name): float(value) for name, value in parameters.items()}
-    points, whitening, center, scale = (file[name] for name in _BASIS)
-    return KernelMap(points, whitening, kernel, parameters, center, scale)

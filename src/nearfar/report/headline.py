@@ -6,36 +6,25 @@ from dataclasses import dataclass
 
 from nearfar.comparison import GoalComparison, MethodResult
 from nearfar.comparison.method_results import paired
-from nearfar.comparison.table import use_in_words
-from nearfar.comparison.verdict import categorise
-from nearfar.comparison.wording import CORRECTED, described, probability_text
+from nearfar.comparison.verdict import Category
+from nearfar.comparison.wording import (
+    described,
+    expectation_text,
+    reported_sentence,
+    use_in_words,
+)
 from nearfar.report.study import Study
 
-WORSE, NOT_TESTED = "worse", "not tested"
-_LOOKS = {
-    "clearly better": "good",
-    "probably better": "promising",
-    "no difference that matters": "same",
-    "too few rows to tell": "unsure",
-    NOT_TESTED: "unsure",
-    WORSE: "bad",
+LOOKS = {
+    Category.CLEARLY_BETTER: "good",
+    Category.PROBABLY_BETTER: "promising",
+    Category.CANNOT_TELL: "unsure",
+    Category.SAME: "same",
+    Category.WORSE: "bad",
+    Category.NOT_TESTED: "unsure",
+    Category.NOTHING: "same",
 }
-_SENTENCES = {
-    "clearly better": "{method} improves on {reference}.",
-    "probably better": "{method} probably improves on {reference}.",
-    "no difference that matters": "{method} does not improve on {reference}.",
-    "too few rows to tell": "{method} may improve on {reference}.",
-    NOT_TESTED: "{method} had too little time to be compared with {reference}.",
-    WORSE: "{method} does worse than {reference}.",
-}
-_USE = {"too few rows to tell": "Use {method}, the better guess: it may improve on {reference}."}
-"""Other sentences if the method is recommended."""
-_KEEP = {
-    "no difference that matters": "Keep {reference}: {method} does not improve on it.",
-    "too few rows to tell": "Keep {reference}: a tie with {method}.",
-    WORSE: "Keep {reference}: {method} does worse.",
-}
-"""Other sentences if the reference is recommended."""
+"""Classes of the badge in the style sheet."""
 
 
 @dataclass(frozen=True)
@@ -77,42 +66,13 @@ class Headline:
 
 def headlines(study: Study) -> list[Headline]:
     """Return the headline of each goal; the first is the main one."""
-    found = (_headline(study, goal) for goal in study.goals)
-    return [headline for headline in found if headline is not None]
+    each = (_headline(study, goal) for goal in study.goals)
+    return [headline for headline in each if headline is not None]
 
 
 def reason(study: Study) -> str:
     """Say why the report is about its method."""
     return study.reason or f"This report is about {study.method}."
-
-
-def _category(goal: GoalComparison, result: MethodResult) -> str:
-    """Return the category of the difference between a method and the reference."""
-    if goal.mark(result) == "-":
-        return WORSE
-    if result.method.kind == "baseline":
-        # The reference is the best of them.
-        return "no difference that matters"
-    gain = goal.gains.get(result.name)
-    if gain is None:
-        return NOT_TESTED
-    return categorise(gain.probability, promising=goal.promises(result))
-
-
-def _sentence(study: Study, goal: GoalComparison, badge: str) -> str:
-    """Say what follows for the method, and what the comparison recommends instead."""
-    verdict = goal.verdict
-    if study.comparison is not None:
-        verdict = study.comparison.by_goal(goal.goal).verdict
-    used, words = verdict.recommended, _SENTENCES
-    if used in (study.method, goal.reference.name):
-        words = _SENTENCES | (_USE if used == study.method else _KEEP)
-    found = words[badge].format(method=study.method, reference=described(goal.reference))
-    if used not in (None, study.method, goal.reference.name):
-        found = f"{found} The comparison recommends {used}."
-    if study.comparison is not None and study.comparison.caveat:
-        found = f"{found.removesuffix('.')}; but {study.comparison.caveat}."
-    return found
 
 
 def _headline(study: Study, goal: GoalComparison) -> Headline | None:
@@ -122,40 +82,30 @@ def _headline(study: Study, goal: GoalComparison) -> Headline | None:
         return None
     measure = goal.measure
     before, after = (measure.write(measure.value(goal.loss(each))) for each in pair)
-    badge = _category(goal, result)
-    reference = described(goal.reference)
+    category = goal.category(result)
+    compared = study.comparison
+    verdict = goal.verdict if compared is None else compared.by_goal(goal.goal).verdict
+    sentence = reported_sentence(category, study.method, goal.reference, verdict.recommended)
+    if compared is not None and compared.caveat:
+        sentence = f"{sentence.removesuffix('.')}; but {compared.caveat}."
+    gain, expectation = goal.gains.get(result.name), ""
+    if gain is not None and goal.mark(result) == "-":
+        expectation = f"The difference is significant (p = {goal.p_values[result.name]:.2g})."
+    elif gain is not None:
+        text = measure.write_gain(gain.gain, gain.low, gain.high)
+        expectation = expectation_text(text, gain.probability)
     return Headline(
         measure.description,
         measure.title,
-        reference,
+        described(goal.reference),
         study.method,
         before,
         after,
-        badge.replace("rows", "rows" if study.judgements is None else study.supervision),
-        _LOOKS[badge],
-        _sentence(study, goal, badge),
-        _expectation(goal, result),
+        category.text("rows" if study.judgements is None else study.supervision),
+        LOOKS[category],
+        sentence,
+        expectation,
         _basis(study, goal, pair[1]),
-    )
-
-
-def _expectation(goal: GoalComparison, result: MethodResult) -> str:
-    """Say how much there is to gain, and how sure that is."""
-    gain = goal.gains.get(result.name)
-    if gain is None:
-        return ""
-    if goal.mark(result) == "-":
-        return f"The difference is significant (p = {goal.p_values[result.name]:.2g})."
-    text = goal.measure.write_gain(gain.gain, gain.low, gain.high)
-    return expectation_text(text, gain.probability)
-
-
-def expectation_text(gain: str, probability: float) -> str:
-    """Return a sentence on an expected gain."""
-    return (
-        f"Expected gain {gain}, {CORRECTED}, which favours the best of several methods. "
-        "Probability that the gain makes a practical difference: "
-        f"{probability_text(probability)}."
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nearfar.comparison.wording import expectation_text, reported_search
 from nearfar.report.appendix import versions
 from nearfar.report.blocks import (
     Bar,
@@ -25,7 +26,7 @@ from nearfar.report.blocks import (
     Text,
     shortened,
 )
-from nearfar.report.headline import Headline, expectation_text
+from nearfar.report.headline import LOOKS, Headline
 from nearfar.report.page import render_page, write_page
 from nearfar.retrieval import Relevance, SearchComparison, SearchResult
 from nearfar.retrieval.results import Change
@@ -34,22 +35,6 @@ from nearfar.runtime.notes import Note, ordered
 _CHANGES = 10
 _SHOWN_QUERIES = 4
 _SHOWN_RESULTS = 5
-_LOOKS = {
-    "clearly better": "good",
-    "probably better": "promising",
-    "too few searches to tell": "unsure",
-    "no clear gain": "same",
-    "nothing to compare": "same",
-    "worse": "bad",
-}
-_SENTENCES = {
-    "clearly better": "{method} vectors find better results.",
-    "probably better": "{method} vectors probably find better results.",
-    "too few searches to tell": "{method} vectors may find better results.",
-    "no clear gain": "Keep the vectors as they are: adapting them does not clearly help.",
-    "nothing to compare": "The vectors were searched as they are.",
-    "worse": "Keep the vectors as they are: adapting them does harm.",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,9 +117,9 @@ def _headline(compared: SearchComparison) -> Headline:
         f"{method} vectors",
         f"{verdict.before:.3f}",
         f"{verdict.after:.3f}",
-        verdict.category,
-        _LOOKS[verdict.category],
-        _SENTENCES[verdict.category].format(method=method.capitalize()),
+        verdict.category.text("searches"),
+        LOOKS[verdict.category],
+        reported_search(verdict.category, method),
         gain if compared.adapted else "",
         _measured_on(compared),
     )
@@ -170,10 +155,8 @@ def _comparison(compared: SearchComparison) -> Section:
 
 
 def _bars(compared: SearchComparison, measure: str) -> Bars:
-    verdict = compared.verdict
-    recommended = verdict.method if verdict.helps else compared.untouched.name
     bars = [
-        _bar(result, measure, best=result.name == recommended and bool(compared.adapted))
+        _bar(result, measure, best=result.name == compared.verdict.recommended)
         for result in compared.values()
     ]
     if measure == compared.measure:

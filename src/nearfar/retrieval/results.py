@@ -1,11 +1,18 @@
-"""The result of a comparison of searches: figures, intervals, a verdict and what changed."""
+"""The result of a comparison of searches: figures, intervals, a verdict and what changed.
+
+The verdict is on the main measure, nDCG@k. How sure it is comes from one model, `comparison.gains`:
+the probability that adapting makes a practical difference for the better and, with the roles
+exchanged, for the worse. Marks in tables are the same probabilities. There is no test beside them:
+a test by folds has five numbers to go by, and misses most gains that are real
+(`benchmarks/search_calibration.py`).
+"""
 
 from __future__ import annotations
 
 import html
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -20,10 +27,11 @@ from nearfar.comparison.gains import (
     observe_rows,
 )
 from nearfar.comparison.table import aligned, html_row
+from nearfar.comparison.verdict import CLEAR, EVEN, Category, Verdict, categorise
+from nearfar.comparison.wording import search_headline
 from nearfar.evaluate.intervals import CONFIDENCE
 from nearfar.retrieval.ranking import Ranking
 from nearfar.retrieval.ranking_measures import JudgedRanking
-from nearfar.retrieval.verdict import SearchVerdict, category, judge, untried
 from nearfar.runtime.optional_package import optional_package
 from nearfar.typing import Ints, Vector
 
@@ -99,6 +107,29 @@ class Change:
     def gain(self) -> float:
         """How much the measure rises."""
         return self.after - self.before
+
+
+@dataclass(frozen=True)
+class SearchVerdict(Verdict):
+    """Whether to use adapted vectors.
+
+    Attributes
+    ----------
+    measure : str
+        What is measured, such as "nDCG@10".
+    before, after : float
+        Its mean over the queries with untouched and with adapted vectors.
+    harm : float
+        Probability that the loss makes a practical difference, if neither side is expected to be
+        better.
+
+    The others are those of `Verdict`.
+    """
+
+    measure: str
+    before: float
+    after: float
+    harm: float
 
 
 class SearchComparison(Mapping[str, SearchResult]):
@@ -188,19 +219,42 @@ class SearchComparison(Mapping[str, SearchResult]):
     @cached_property
     def verdict(self) -> SearchVerdict:
         """Whether to use adapted vectors."""
-        best, before = self.best, self.untouched.means[self.measure]
-        if best is self.untouched:
-            return untried(self.measure, before)
-        return judge(
-            best.name,
-            self.measure,
-            before,
-            best.means[self.measure],
-            self.gains[best.name],
-            self.harms[best.name],
-            alone=len(self.adapted) == 1,
-            unseen=self.folds is not None,
+        best, measure = self.best, self.measure
+        before, after = (result.means[measure] for result in (self.untouched, best))
+        gain = self.gains.get(best.name, Gain(0.0, 0.0, 0.0, 0.0))
+        harm, category = self.harms.get(best.name, 0.0), self.category(best)
+        tried, likely = best is not self.untouched, gain.probability >= EVEN and after > before
+        figures = f"{measure} {before:.3f}" + (f" -> {after:.3f}" if tried else "")
+        return SearchVerdict(
+            recommended=(best if likely else self.untouched).name if tried else None,
+            method=best.name if tried else None,
+            reference=self.untouched.name,
+            category=category,
+            **asdict(gain),
+            headline=search_headline(
+                category,
+                best.name,
+                figures,
+                gain,
+                harm,
+                alone=len(self.adapted) == 1,
+                unseen=self.folds is not None,
+            ),
+            measure=measure,
+            before=before,
+            after=after,
+            harm=harm,
         )
+
+    def category(self, result: SearchResult) -> Category:
+        """Return what the difference between vectors and untouched ones means."""
+        if result is self.untouched:
+            return Category.NOTHING
+        before, after = (each.means[self.measure] for each in (self.untouched, result))
+        worse = after < before and self.harms[result.name] >= CLEAR
+        if after <= before and not worse:
+            return Category.SAME
+        return categorise(self.gains[result.name].probability, worse=worse)
 
     def difference(self, result: SearchResult) -> Vector:
         """Return how much the main measure of each query rises."""
@@ -208,11 +262,7 @@ class SearchComparison(Mapping[str, SearchResult]):
 
     def mark(self, result: SearchResult) -> str:
         """Return "+" or "-" if vectors search clearly better or worse than untouched ones."""
-        if result is self.untouched:
-            return ""
-        means = self.untouched.means[self.measure], result.means[self.measure]
-        found = category(*means, self.gains[result.name], self.harms[result.name])
-        return {"clearly better": "+", "worse": "-"}.get(found, "")
+        return {Category.CLEARLY_BETTER: "+", Category.WORSE: "-"}.get(self.category(result), "")
 
     def changes(self, n: int = 5) -> tuple[list[Change], list[Change]]:
         """Return the queries that gain most and those that lose most, the largest change first."""

@@ -16,14 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from nearfar.runtime.atomic_write import atomic_write
-from nearfar.typing import Matrix
-
-Tensors = Mapping[str, NDArray[Any]]
+from nearfar.typing import Array, Matrix
 
 _FORMAT = "nearfar."
 _INVALID = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
@@ -37,7 +34,7 @@ _MAX_HEADER_BYTES = 100_000_000
 class TensorFile:
     """An open file: arrays by name, read when asked for, and metadata."""
 
-    tensors: Any
+    tensors: Any  # safe_open has no types
     metadata: dict[str, str]
 
     def __iter__(self) -> Iterator[str]:
@@ -46,12 +43,15 @@ class TensorFile:
     def __getitem__(self, name: str) -> Matrix:
         if name not in self:
             raise ValueError(f"it has no array {name!r}")
-        array: NDArray[Any] = self.tensors.get_tensor(name)
+        array: Array = self.tensors.get_tensor(name)
         return array.astype(np.float64, casting="safe", copy=False)
 
 
 def write_tensors(
-    path: str | os.PathLike[str], kind: str, tensors: Tensors, metadata: Mapping[str, str]
+    path: str | os.PathLike[str],
+    kind: str,
+    tensors: Mapping[str, Array],
+    metadata: Mapping[str, str],
 ) -> None:
     """Write arrays and text; `kind` is what they are, such as "metric"."""
     # safetensors writes the memory of an array, whatever its strides.
@@ -82,17 +82,17 @@ def kind_of_file(path: str | os.PathLike[str]) -> str | None:
     """Return what a file holds, such as "metric" or "adapter"; None if it is not nearfar's."""
     try:
         with safe_open(path, framework="numpy") as tensors:
-            found = (tensors.metadata() or {}).get("format", "")
+            name: str = (tensors.metadata() or {}).get("format", "")
     except (SafetensorError, OSError):
         return None
-    return found.removeprefix(_FORMAT) if found.startswith(_FORMAT) else None
+    return name.removeprefix(_FORMAT) if name.startswith(_FORMAT) else None
 
 
 @contextmanager
 def open_tensors(
     path: str | os.PathLike[str],
     kind: str,
-    versions: tuple[str, ...] = ("1",),
+    versions: tuple[int, ...] = (1,),
     max_bytes: float = math.inf,
 ) -> Iterator[TensorFile]:
     """Open a file of a kind; errors inside the context become ValueError and name the file.
@@ -113,10 +113,11 @@ def open_tensors(
             metadata = tensors.metadata() or {}
             if metadata.get("format") != f"{_FORMAT}{kind}":
                 raise ValueError("it is a safetensors file of another format")
-            if metadata.get("version") not in versions:
+            readable = [str(version) for version in versions]
+            if metadata.get("version") not in readable:
                 raise ValueError(
                     f"its format version is {metadata.get('version')!r}, and this nearfar reads "
-                    f"versions {', '.join(versions)}"
+                    f"versions {', '.join(readable)}"
                 )
             yield TensorFile(tensors, metadata)
     except SafetensorError as error:

@@ -14,7 +14,7 @@ from nearfar.learners.classic.impostors import (
     Impostors,
     LabelTriplets,
 )
-from nearfar.learners.classic.lmnn_problem import Objective
+from nearfar.learners.classic.lmnn import Objective
 from problems import labelled, points_with_a_single, set_bands
 from references import lmnn as reference
 

@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from nearfar import LMNN, Metric, Pairs, RandomPairs, RandomTriplets, Triplets
 from nearfar.constraints.mining import class_neighbors
-from nearfar.learners.classic import impostors, lmnn, lmnn_problem
+from nearfar.learners.classic import impostors, lmnn
 from problems import labelled, points_with_a_single, set_bands
 from references import lmnn as reference
 
@@ -293,7 +293,7 @@ def test_a_push_that_is_too_small_teaches_nothing():
 def test_threads_change_nothing(monkeypatch):
     X, y, _ = labelled(n=200)
     set_bands(monkeypatch, 16)
-    monkeypatch.setattr(lmnn_problem, "_BLOCK_ROWS", 16)
+    monkeypatch.setattr(lmnn, "_BLOCK_ROWS", 16)
     one, two = (fresh(n_jobs=n).fit(X, y).transform(X) for n in (1, 2))
     np.testing.assert_array_equal(one, two)
 

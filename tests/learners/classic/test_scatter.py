@@ -10,9 +10,9 @@ from nearfar.learners.classic import scatter
 from nearfar.learners.classic.scatter import (
     Evidence,
     Groups,
-    PairScatter,
     by_spread,
     discriminants,
+    pair_scatters,
     shrunk,
 )
 from problems import labelled, points_with_a_single
@@ -26,7 +26,7 @@ def small_blocks(monkeypatch):
 
 def scatter_of(X, supervision, shrinkage):
     known = Supervision.of(supervision, len(X))
-    return PairScatter.of(Evidence.of_pairs(X, known), shrinkage)
+    return pair_scatters(Evidence.of_pairs(X, known), shrinkage)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -104,12 +104,10 @@ def test_labels_are_all_their_pairs(shrinkage):
     index, similar = all_pairs(y)
     found = scatter_of(X, codes, shrinkage)
     listed = scatter_of(X, Pairs(index, similar), shrinkage)
-    np.testing.assert_allclose(found.similar, listed.similar, rtol=1e-10)
-    np.testing.assert_allclose(found.dissimilar, listed.dissimilar, rtol=1e-10)
+    np.testing.assert_allclose(found[0], listed[0], rtol=1e-10)
+    np.testing.assert_allclose(found[1], listed[1], rtol=1e-10)
     if shrinkage != "auto":
-        for S, expected in zip(
-            (found.similar, found.dissimilar), pair_means(X, index, similar), strict=True
-        ):
+        for S, expected in zip(found, pair_means(X, index, similar), strict=True):
             np.testing.assert_allclose(S, shrink(expected, shrinkage), rtol=1e-10)
 
 
@@ -121,8 +119,8 @@ def test_weights_of_pairs_are_repetitions():
     repeated = scatter_of(X, Pairs(index.repeat(weight, 0), similar.repeat(weight)), 0.0)
     expected = pair_means(X, index, similar, weight)
     for found in (weighted, repeated):
-        np.testing.assert_allclose(found.similar, expected[0])
-        np.testing.assert_allclose(found.dissimilar, expected[1])
+        np.testing.assert_allclose(found[0], expected[0])
+        np.testing.assert_allclose(found[1], expected[1])
 
 
 def test_discriminants_diagonalise_both(rng):

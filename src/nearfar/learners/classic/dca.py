@@ -21,19 +21,17 @@ Where nearfar departs from the paper, and why:
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from nearfar.constraints import Supervision
-from nearfar.learners.classic.closed_form import Axes, Solution
-from nearfar.learners.classic.scatter import Evidence, Groups, discriminants
-from nearfar.learners.classic.summed import SummedClosedForm
+from nearfar.learners.classic.closed_form import Axes, Solution, SummedClosedForm
+from nearfar.learners.classic.scatter import ROUNDING, Evidence, Groups, discriminants
 from nearfar.learners.declaration import learner
 from nearfar.learners.scaler import Scaler
 from nearfar.numerics.edges import Edges
-
-_ROUNDING = 1e-10
+from nearfar.typing import Floats
 
 
 @learner
@@ -72,10 +70,20 @@ class DCA(SummedClosedForm):
     auto_order: ClassVar[int | None] = 7
     compare_order: ClassVar[int | None] = 10
 
-    def _evidence(self, P: Any, supervision: Supervision) -> Evidence:
+    def _evidence(self, P: Floats, supervision: Supervision) -> Evidence:
         if supervision.kind == "labels":
             return Evidence(Groups(P, supervision.labels("", informative=True)))
-        return _chunklets_apart(P, supervision)
+        pairs = supervision.pairs(P, None, None)
+        codes = supervision.chunklets().ids.copy()
+        apart = pairs.index[~pairs.similar]
+        single = np.unique(apart[codes[apart] < 0])
+        codes[single] = codes.max() + 1 + np.arange(len(single))
+        i, j = codes[apart].T
+        if (i == j).all():
+            raise ValueError("Every dissimilar pair joins rows that similar pairs put together.")
+        groups = Groups(P, codes)
+        edges = Edges(groups.means, i[i != j], j[i != j])
+        return Evidence(groups, apart=edges.matrix(np.ones(len(edges))))
 
     def _formula(self, evidence: Evidence, axes: Axes, scaler: Scaler) -> Solution:
         groups, between = evidence.groups, evidence.apart
@@ -83,20 +91,6 @@ class DCA(SummedClosedForm):
             between = groups.between(np.ones(len(groups.sizes)))
         within = groups.shrunk_within(self.shrinkage, 1.0 / groups.sizes)
         values, L = discriminants(between, within)
-        kept = values > _ROUNDING * values[0]
+        kept = values > ROUNDING * values[0]
         kept[groups.n_groups - 1 :] = False
         return Solution(L[kept])
-
-
-def _chunklets_apart(P: Any, supervision: Supervision) -> Evidence:
-    pairs = supervision.pairs(P, None, None)
-    codes = supervision.chunklets().ids.copy()
-    apart = pairs.index[~pairs.similar]
-    single = np.unique(apart[codes[apart] < 0])
-    codes[single] = codes.max() + 1 + np.arange(len(single))
-    i, j = codes[apart].T
-    if (i == j).all():
-        raise ValueError("Every dissimilar pair joins rows that similar pairs put together.")
-    groups = Groups(P, codes)
-    edges = Edges(groups.means, i[i != j], j[i != j])
-    return Evidence(groups, apart=edges.matrix(np.ones(len(edges))))

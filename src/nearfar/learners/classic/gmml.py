@@ -32,23 +32,21 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.linalg import cholesky, eigh, inv, solve_triangular
 
-from nearfar.constraints import Supervision
-from nearfar.learners.classic.closed_form import Axes, Solution
+from nearfar.learners.classic.closed_form import Axes, Solution, SummedClosedForm
 from nearfar.learners.classic.scatter import (
     Evidence,
-    PairScatter,
     Shrinkage,
     by_spread,
+    pair_scatters,
     with_ridge,
 )
-from nearfar.learners.classic.summed import SummedClosedForm
 from nearfar.learners.declaration import learner
 from nearfar.learners.problem import factor_on_scaled_points
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.runtime import parameters
 from nearfar.runtime.parameters import choice, either, instance, number, optional
-from nearfar.typing import Floats, Matrix
+from nearfar.typing import Matrix
 
 
 @learner
@@ -95,28 +93,20 @@ class GMML(SummedClosedForm):
         "prior_weight": number(at_least=0.0),
     }
 
-    def _evidence(self, P: Floats, supervision: Supervision) -> Evidence:
-        return Evidence.of_pairs(P, supervision)
-
     def _formula(self, evidence: Evidence, axes: Axes, scaler: Scaler) -> Solution:
-        pairs = PairScatter.of(evidence, self.shrinkage)
-        S, D = with_ridge(pairs.similar), with_ridge(pairs.dissimilar)
+        S, D = (with_ridge(mean) for mean in pair_scatters(evidence, self.shrinkage))
         if self.prior is not None:
-            A0 = self._prior_matrix(axes, scaler, len(S))
+            A0 = np.eye(len(S))
+            if isinstance(self.prior, Metric):
+                L = axes.map_of_coordinates(factor_on_scaled_points(self.prior, scaler, "prior"))
+                A0 = L.T @ L
+                A0 = with_ridge(A0 * (len(A0) / np.trace(A0)))
             inverse = inv(A0)
             factor = np.sqrt(np.sum(inverse * D) / np.sum(A0 * S))
             S = S + self.prior_weight / factor * inverse
             D = D + self.prior_weight * factor * A0
         L = by_spread(geodesic_factor(S, D, self.t), evidence.groups.total.within())
         return Solution(L * axes.unit**self.t if self.scale is None else L)
-
-    def _prior_matrix(self, axes: Axes, scaler: Scaler, n_coordinates: int) -> Matrix:
-        """Return A0 in coordinates of the span, of mean eigenvalue one."""
-        if not isinstance(self.prior, Metric):
-            return np.eye(n_coordinates)
-        L = axes.map_of_coordinates(factor_on_scaled_points(self.prior, scaler, "prior"))
-        A0 = L.T @ L
-        return with_ridge(A0 * (len(A0) / np.trace(A0)))
 
 
 def geodesic_factor(S: Matrix, D: Matrix, t: float) -> Matrix:

@@ -30,11 +30,15 @@ from nearfar.typing import Floats, Ints, Vector
 _SLACK = 0.25
 """How much wider than the margin the search is, in units of the margin."""
 _MOST_PER_TARGET = 32
+"""Listed triplets for each target pair: most tables need from two to thirty, and memory stays
+linear in the number of rows."""
 _ALWAYS_LISTED = 1 << 16
 """Triplets that are listed however few rows there are."""
 _SAMPLED_MARGINS = 1 << 15
+"""Margins that the first multiple is found from: it only needs to be about right."""
 _LEAST_SAMPLED_ROWS = 16
 _EXTRA_ROUNDINGS = 16
+"""Roundings of a distance beyond those of the k products, with room to spare."""
 
 
 class Costs(Protocol):
@@ -248,7 +252,16 @@ class Impostors:
         farthest = H.max(axis=1, initial=0.0)
         reach = farthest + 1.0 + slack
         behind = farthest[:, None] - H
-        form, rounding = _tiled(P[order], float(reach.max()), slack)
+        # Tiles are in float32 if a bound on their rounding errors is within the slack.
+        Q = P[order] - P[order].mean(axis=0)
+        k = Q.shape[1]
+        largest = float(np.einsum("ij,ij->i", Q, Q, dtype=np.float64).max())
+        error = (k + _EXTRA_ROUNDINGS) * (4.0 * largest + float(reach.max()))
+        for dtype in (np.float32, np.float64):
+            rounding = error * float(np.finfo(dtype).eps) / 2
+            if rounding <= slack:
+                break
+        form = Embedded(Q.astype(dtype, copy=False), np.ones(k))
         n_found = 0
 
         def work(part: slice) -> Ints:
@@ -262,10 +275,10 @@ class Impostors:
             hit = np.flatnonzero(room.ravel() > -rounding)
             i, far = np.divmod(hit, n)
             inside = room.ravel()[hit, None] + rounding > behind[band.rows][i]
-            found, number = np.nonzero(inside)
-            n_found += len(found)
-            anchor = order[i[found] + band.rows.start]
-            return (anchor * n + order[far[found]]) * self.targets.shape[1] + number
+            pair, number = np.nonzero(inside)
+            n_found += len(pair)
+            anchor = order[i[pair] + band.rows.start]
+            return (anchor * n + order[far[pair]]) * self.targets.shape[1] + number
 
         parts = []
         for part in self.tiles.threads.map(work, len(self.tiles.bands), 1):
@@ -290,19 +303,6 @@ class Impostors:
         listed = -np.concatenate(margins)
         weight = np.full(len(listed), 1.0 / exist.sum())
         return Sample(float(near[exist].mean()), listed, weight)
-
-
-def _tiled(P: Floats, reach: float, slack: float) -> tuple[Embedded, float]:
-    """Return what makes tiles of distances, and a bound on their rounding errors."""
-    P = P - P.mean(axis=0)
-    k = P.shape[1]
-    largest = float(np.einsum("ij,ij->i", P, P, dtype=np.float64).max())
-    error = (k + _EXTRA_ROUNDINGS) * (4.0 * largest + reach)
-    for dtype in (np.float32, np.float64):
-        rounding = error * float(np.finfo(dtype).eps) / 2
-        if rounding <= slack:
-            break
-    return Embedded(P.astype(dtype, copy=False), np.ones(k)), rounding
 
 
 class LabelTriplets(ListedTriplets):

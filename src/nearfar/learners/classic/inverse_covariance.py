@@ -7,16 +7,17 @@ No labels are used: all directions come to count the same.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import eigh
 
-from nearfar.learners.classic.closed_form import Axes, Solution
+from nearfar.constraints import Supervision
+from nearfar.learners.classic.closed_form import Axes, Solution, SummedClosedForm
 from nearfar.learners.classic.scatter import Evidence, Groups, with_ridge
-from nearfar.learners.classic.summed import SummedClosedForm
 from nearfar.learners.declaration import learner
 from nearfar.learners.scaler import Scaler
+from nearfar.typing import Floats
 
 
 @learner
@@ -50,7 +51,7 @@ class InverseCovariance(SummedClosedForm):
     auto_order: ClassVar[int | None] = 0
     ignores_y: ClassVar[bool] = True
 
-    def _evidence(self, P: Any, supervision: Any) -> Evidence:
+    def _evidence(self, P: Floats, supervision: Supervision) -> Evidence:
         return Evidence(Groups(P))
 
     def _formula(self, evidence: Evidence, axes: Axes, scaler: Scaler) -> Solution:

@@ -29,21 +29,17 @@ from typing import ClassVar
 import numpy as np
 from scipy.linalg import eigh
 
-from nearfar.constraints import Supervision
-from nearfar.learners.classic.closed_form import Axes, Solution
+from nearfar.learners.classic.closed_form import Axes, Solution, SummedClosedForm
 from nearfar.learners.classic.scatter import (
+    ROUNDING,
     Evidence,
-    PairScatter,
     by_spread,
     discriminants,
+    pair_scatters,
     with_ridge,
 )
-from nearfar.learners.classic.summed import SummedClosedForm
 from nearfar.learners.declaration import learner
 from nearfar.learners.scaler import Scaler
-from nearfar.typing import Floats
-
-_ROUNDING = 1e-10
 
 
 @learner
@@ -74,14 +70,11 @@ class KISSME(SummedClosedForm):
     auto_order: ClassVar[int | None] = 3
     compare_order: ClassVar[int | None] = 12
 
-    def _evidence(self, P: Floats, supervision: Supervision) -> Evidence:
-        return Evidence.of_pairs(P, supervision)
-
     def _formula(self, evidence: Evidence, axes: Axes, scaler: Scaler) -> Solution:
-        pairs = PairScatter.of(evidence, self.shrinkage)
-        values, W = discriminants(with_ridge(pairs.dissimilar), pairs.similar)
+        S, D = pair_scatters(evidence, self.shrinkage)
+        values, W = discriminants(with_ridge(D), S)
         weights, vectors = eigh((W.T * (1.0 - 1.0 / values)) @ W)
-        positive = weights > _ROUNDING * np.abs(weights).max()
+        positive = weights > ROUNDING * np.abs(weights).max()
         L = (vectors[:, positive] * np.sqrt(weights[positive])).T
         return Solution(by_spread(L, evidence.groups.total.within()))
 
@@ -117,11 +110,8 @@ class XQDA(SummedClosedForm):
     auto_order: ClassVar[int | None] = 6
     compare_order: ClassVar[int | None] = 13
 
-    def _evidence(self, P: Floats, supervision: Supervision) -> Evidence:
-        return Evidence.of_pairs(P, supervision)
-
     def _formula(self, evidence: Evidence, axes: Axes, scaler: Scaler) -> Solution:
-        pairs = PairScatter.of(evidence, self.shrinkage)
-        values, W = discriminants(pairs.dissimilar, pairs.similar)
-        kept = values > 1.0 + _ROUNDING
+        S, D = pair_scatters(evidence, self.shrinkage)
+        values, W = discriminants(D, S)
+        kept = values > 1.0 + ROUNDING
         return Solution(np.sqrt(1.0 - 1.0 / values[kept])[:, None] * W[kept])

@@ -17,16 +17,12 @@ Where nearfar departs from the usual form, and why:
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from nearfar.constraints import Supervision
-from nearfar.learners.classic.closed_form import Axes, Solution
-from nearfar.learners.classic.scatter import Evidence, Groups, discriminants
-from nearfar.learners.classic.summed import SummedClosedForm
+from nearfar.learners.classic.closed_form import Axes, Solution, SummedClosedForm
+from nearfar.learners.classic.scatter import ROUNDING, Evidence, discriminants
 from nearfar.learners.declaration import learner
 from nearfar.learners.scaler import Scaler
-
-_ROUNDING = 1e-10
 
 
 @learner
@@ -55,13 +51,10 @@ class LDA(SummedClosedForm):
 
     auto_order: ClassVar[int | None] = 2
 
-    def _evidence(self, P: Any, supervision: Supervision) -> Evidence:
-        return Evidence(Groups(P, supervision.labels(type(self).__name__, informative=True)))
-
     def _formula(self, evidence: Evidence, axes: Axes, scaler: Scaler) -> Solution:
         groups = evidence.groups
         between = groups.between(groups.sizes / groups.sizes.sum())
         values, L = discriminants(between, groups.shrunk_within(self.shrinkage))
-        kept = values > _ROUNDING * values[0]
+        kept = values > ROUNDING * values[0]
         kept[groups.n_groups - 1 :] = False
         return Solution(L[kept])

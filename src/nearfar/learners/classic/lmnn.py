@@ -10,10 +10,13 @@ L, with H_ij = |L (x_i - x_j)|^2, T target pairs and mu = `push`:
     min  (1 - mu) pull(L) + mu push(L)                                                  (13)
 
 pull is Tr(L C L') with a constant C; the gradient of push is the Laplacian of the triplets that
-cost something, times the embedded points (`impostors`). L-BFGS runs on the triplets that cost
-something or nearly do (`lmnn_problem`). Every few iterations, and at the end, a search through all
-pairs of rows finds those that were missing: the objective after the search is that of all triplets,
-and the fit ends only if nothing that matters was missing.
+cost something, times the embedded points (`impostors`).
+
+L-BFGS runs in rounds, on the triplets that cost something or nearly do where a round begins. The
+search through all pairs of rows at its end tells what the round has missed; this joins the next
+round, unless it is little. The objective after the search is that of all triplets. Rounds double in
+length. The fit ends if a round, which begins without L-BFGS's memory, neither improves the
+objective nor misses anything that matters.
 
 The problem is convex in M = L'L. Its solution does not depend on the units of X: another margin
 would multiply M by a number. L-BFGS begins at the multiple of the first map that has the smallest
@@ -30,26 +33,58 @@ Where nearfar departs from the paper, and why:
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import closing
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from nearfar.constraints import NearestTriplets
 from nearfar.learners.base import MetricLearner
-from nearfar.learners.classic.impostors import GivenTriplets, Impostors, Sample, Source
-from nearfar.learners.classic.lmnn_problem import LMNNProblem, Objective
+from nearfar.learners.classic.impostors import (
+    Costs,
+    GivenTriplets,
+    ImpliedTriplets,
+    Impostors,
+    Sample,
+    Source,
+)
 from nearfar.learners.declaration import Init, Validation, ValidationFraction, learner
+from nearfar.learners.map_learner import MapProblem
 from nearfar.learners.problem import FitInput
 from nearfar.learners.starting_map import given_map, named_map, principal_axes
 from nearfar.metrics.metric import Metric
+from nearfar.numerics.edges import Edges
+from nearfar.numerics.lbfgs import lbfgs
 from nearfar.runtime import parameters
+from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import integer, number
-from nearfar.typing import Floats, Matrix
+from nearfar.runtime.threads import Threads
+from nearfar.typing import Floats, Matrix, Vector
 
 _BESIDE_KINK = 0.999
 """Where a triplet's margin is exactly one, rounding would decide whether it counts."""
 _EXACT_ROWS = 1000
+"""Up to this number of points, where time hardly matters, X keeps its precision."""
 _FLOAT32_TOLERANCE = 1e-5
+"""The smallest `tol` for which float32 has digits enough."""
+_FIRST_ROUND = 2
+"""Iterations before the second search; their number doubles with each search."""
+_FIRST_STEP = 0.1
+"""Length of the first step that is tried, relative to the first map."""
+_LITTLE = 0.1
+"""Share of the objective up to which triplets that were missed are not kept for long."""
+_SMALLEST_SHARE = 1e-3
+"""The least of the way that is gone, even if triplets that were missed raise the objective."""
+_SMALLEST_SHARE_OF_MANY = 0.2
+"""The same where there are too many triplets to be listed: looking for a shorter way costs more."""
+_ROUNDING = 1e-12
+"""The smallest decrease of the objective, relative to a typical one, that is not rounding."""
+_VANISHED = 1e-3
+"""Length of the last map relative to the first below which nothing was learned."""
+_BLOCK_ROWS = 1024
+"""Rows of a product of one thread: small enough to share them out, large enough to be fast."""
 
 
 @learner
@@ -138,30 +173,29 @@ class LMNN(MetricLearner):
     }
 
     def _build_problem(self, data: FitInput) -> LMNNProblem:
-        X, basis = _coordinates(self._in_precision(data.Z))
+        X = data.Z
+        if len(X) > _EXACT_ROWS and self.tol >= _FLOAT32_TOLERANCE:
+            X = X.astype(np.float32, copy=False)
+        # Constant features change no distance.
+        varying = np.ptp(X, axis=0) > 0
+        kept = varying if varying.any() else np.ones_like(varying)
+        X, basis = X[:, kept], np.eye(X.shape[1])[kept]
         unit = 2.0 * float(X.var(axis=0, dtype=np.float64).sum()) or 1.0
         X = X / X.dtype.type(np.sqrt(unit))
-        source = self._source(X, data)
-        objective = Objective(X, source, self.push)
-        start = self._first_map(objective, source, data, basis * np.sqrt(unit))
+        objective = Objective(X, self._source(X, data), self.push)
         return LMNNProblem(
             objective,
-            source,
-            start,
+            self._first_map(objective, data, basis * np.sqrt(unit)),
             basis,
             unit=unit,
-            typical=best_multiple(source.sample(X), self.push)[1] or 1.0,
+            typical=best_multiple(objective.source.sample(X), self.push)[1] or 1.0,
             max_iter=self.max_iter,
             tol=self.tol,
             update_targets=self.update_targets,
         )
 
-    def _in_precision(self, Z: Floats) -> Floats:
-        """Convert many points to float32, unless `tol` needs more digits."""
-        enough = len(Z) > _EXACT_ROWS and self.tol >= _FLOAT32_TOLERANCE
-        return Z.astype(np.float32, copy=False) if enough else Z
-
     def _source(self, X: Floats, data: FitInput) -> Source:
+        """Return where triplets come from."""
         if data.supervision.kind != "labels":
             triplets = data.supervision.triplets(X, NearestTriplets(), data.random_state)
             return GivenTriplets(X, triplets)
@@ -174,27 +208,19 @@ class LMNN(MetricLearner):
             )
         return Impostors.nearest(X, y, self.n_neighbors)
 
-    def _first_map(
-        self, objective: Objective, source: Source, data: FitInput, basis: Matrix
-    ) -> Matrix:
+    def _first_map(self, objective: Objective, data: FitInput, basis: Matrix) -> Matrix:
         """Return where to begin: the last fit, or the best multiple of `init`."""
         X, k = objective.X, self.n_components
-        given = self.init if data.warm is None else data.warm.metric
-        if isinstance(given, Metric):
-            L = given_map(given, data, k) @ basis.T
+        first = self.init if data.warm is None else data.warm.metric
+        if isinstance(first, Metric):
+            L = given_map(first, data, k) @ basis.T
             L = L if k is None or k >= len(L) else principal_axes(L, X)[:k]
         else:
-            L = named_map(given, X, data, k)
+            L = named_map(first, X, data, k)
         if data.warm is not None:
             return L
-        return L * np.sqrt(best_multiple(source.sample(objective.embed(L)), self.push)[0])
-
-
-def _coordinates(Z: Floats) -> tuple[Floats, Matrix]:
-    """Return points without constant features, and the axes of the others."""
-    varying = np.ptp(Z, axis=0) > 0
-    kept = varying if varying.any() else np.ones_like(varying)
-    return Z[:, kept], np.eye(Z.shape[1])[kept]
+        sample = objective.source.sample(objective.embed(L))
+        return L * np.sqrt(best_multiple(sample, self.push)[0])
 
 
 def best_multiple(sample: Sample, push: float) -> tuple[float, float]:
@@ -220,3 +246,195 @@ def best_multiple(sample: Sample, push: float) -> tuple[float, float]:
     factor = _BESIDE_KINK / last if last > 0 else 1.0
     cost = float(weight @ np.maximum(0.0, 1.0 - factor * margins))
     return factor, (1 - push) * factor * sample.pull + push * cost
+
+
+class Objective:
+    """The objective (13) at maps of the points.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+    source : Source
+        Where triplets come from; its target pairs are pulled.
+    push : float
+    """
+
+    def __init__(self, X: Floats, source: Source, push: float) -> None:
+        self.X, self.source, self.push = X, source, push
+        self.threads = Threads()
+        edges = Edges(X, source.anchor, source.near)
+        self.C = edges.matrix(edges.sum_of_pairs(source.pair_weight))
+
+    def embed(self, L: Matrix) -> Floats:
+        """Map the points."""
+        right = L.T.astype(self.X.dtype, copy=False)
+        P = np.empty((len(self.X), len(L)), dtype=self.X.dtype)
+
+        def block(rows: slice) -> None:
+            np.matmul(self.X[rows], right, out=P[rows])
+
+        list(self.threads.map(block, len(self.X), _BLOCK_ROWS))
+        return P
+
+    def value(self, L: Matrix, triplets: Costs) -> tuple[float, Matrix]:
+        """Return the objective on these triplets, and its gradient."""
+        cost, half = triplets.evaluate(self.embed(L))
+
+        def block(rows: slice) -> Floats:
+            return half[rows].T @ self.X[rows]
+
+        pulled = L @ self.C
+        pushed = np.zeros_like(L)
+        for part in self.threads.map(block, len(self.X), _BLOCK_ROWS):
+            pushed += part
+        value = (1 - self.push) * float((pulled * L).sum()) + self.push * cost
+        return value, 2 * ((1 - self.push) * pulled + self.push * pushed)
+
+
+@dataclass(eq=False)
+class LMNNProblem(MapProblem):
+    """LMNN over maps of a given number of rows.
+
+    Attributes
+    ----------
+    objective : Objective
+    start : array of shape (k, n_coordinates)
+        The first map.
+    basis : array of shape (n_coordinates, n_features)
+        Axes of the coordinates.
+    unit : float
+    typical : float
+        A typical value of the objective; `tol` is relative to it.
+    max_iter : int
+    tol : float
+    update_targets : int
+    """
+
+    objective: Objective
+    start: Matrix
+    basis: Matrix
+    unit: float
+    typical: float
+    max_iter: int
+    tol: float
+    update_targets: int
+    exact_rows = True
+
+    def solve(self) -> Iterations:
+        """Minimise by L-BFGS, and again for each update of the targets."""
+        L, n_left, objective = self.start, self.max_iter, self.objective
+        for updates_left in range(self.update_targets, -1, -1):
+            L, n_left = yield from self._minimize(objective, L, n_left)
+            if n_left == 0:
+                return "max_iter"
+            source = objective.source
+            if updates_left == 0 or not isinstance(source, Impostors):
+                break
+            updated = Impostors.nearest(objective.embed(L), source.y, source.targets.shape[1])
+            if (updated.targets == source.targets).all():
+                break
+            objective = Objective(objective.X, updated, objective.push)
+        return "converged"
+
+    def _minimize(
+        self, objective: Objective, L: Matrix, n_left: int
+    ) -> Generator[Iteration, None, tuple[Matrix, int]]:
+        """Run L-BFGS on triplets that are searched for again after some iterations.
+
+        Returns
+        -------
+        L : array of shape (k, n_coordinates)
+        n_left : int
+            Iterations that are left; 0 if the objective has not settled.
+        """
+        slack = max(self.tol, _ROUNDING) * self.typical
+        triplets = objective.source.around(objective.embed(L))
+        value = objective.value(L, triplets)[0]
+        length = _FIRST_ROUND if isinstance(objective.source, Impostors) else n_left
+        step = _FIRST_STEP * float(np.linalg.norm(L)) or 1.0
+        while True:
+            end, n_taken, reason = yield from self._round(
+                objective, triplets, L, step, min(length, n_left)
+            )
+            share, around, after = _advance(objective, triplets, L, end.payload, value)
+            reached = L + share * (end.payload - L)
+            yield Iteration(after, payload=reached)
+            n_left -= n_taken
+            settled = reason != "max_iter" and value - end.objective <= slack
+            if settled and share == 1 and after - end.objective <= slack:
+                return reached, max(n_left, 1)
+            if n_left == 0:
+                return reached, 0
+            moved = float(np.linalg.norm(reached - L)) / n_taken
+            keep = reason != "max_iter" or share < 1 or after - end.objective > _LITTLE * after
+            triplets = around.joined(triplets) if keep else around
+            length *= 2 if share == 1 else 1
+            L, value, step = reached, after, moved or step
+
+    def _round(
+        self, objective: Objective, triplets: Costs, L: Matrix, step: float, max_iter: int
+    ) -> Generator[Iteration, None, tuple[Iteration, int, str]]:
+        """Run L-BFGS on these triplets; the first step that is tried has the length `step`.
+
+        The last iteration is not passed on, as triplets may be missing from its objective. It is
+        returned, with the number of iterations and why they ended.
+        """
+
+        def scaled(flat: Vector) -> tuple[float, Vector]:
+            value, gradient = objective.value(step * flat.reshape(L.shape), triplets)
+            return value / self.typical, gradient.ravel() * (step / self.typical)
+
+        steps = lbfgs(scaled, L.ravel() / step, max_iter=max_iter, tol=self.tol)
+        iterations: list[Iteration] = []
+        n_taken = 0
+        with closing(steps):
+            while True:
+                try:
+                    value, flat = next(steps)
+                except StopIteration as end:
+                    return iterations.pop(), n_taken, end.value
+                if iterations:
+                    yield iterations.pop()
+                n_taken += 1
+                payload = step * flat.reshape(L.shape)
+                iterations.append(Iteration(self.typical * value, payload=payload))
+
+    def factor(self, history: History) -> Matrix:
+        """Return the last map without directions that have vanished, for all features."""
+        L: Matrix = history[-1].payload
+        _, size, axes = np.linalg.svd(L, full_matrices=False)
+        kept = size**2 > L.size * np.finfo(float).eps * size[0] ** 2
+        return np.asarray(size[kept, None] * axes[kept]) @ self.basis
+
+    def warning_message(self, history: History, metric: Metric) -> str:
+        """Warn where nothing was learned, or where the objective has not settled."""
+        if np.linalg.norm(history[-1].payload) <= _VANISHED * np.linalg.norm(self.start):
+            return "Nothing was learned: push is so small that all distances vanish."
+        return super().warning_message(history, metric)
+
+
+def _advance(
+    objective: Objective, known: Costs, L: Matrix, end: Matrix, value: float
+) -> tuple[float, Costs, float]:
+    """Go from L to `end`, or half of the way and so on if triplets not known cost too much there.
+
+    Returns
+    -------
+    share : float
+        How much of the way was gone.
+    triplets : Costs
+        Triplets around the map that was reached.
+    value : float
+        The objective there, not above that at L.
+    """
+    share = 1.0
+    while True:
+        reached = L + share * (end - L)
+        triplets = objective.source.around(objective.embed(reached))
+        # Do not evaluate too many triplets to be listed where a shorter way may avoid them.
+        too_many = isinstance(triplets, ImpliedTriplets) and triplets is not known
+        if not (too_many and share > _SMALLEST_SHARE_OF_MANY):
+            after = objective.value(reached, triplets)[0]
+            if after <= value or share < _SMALLEST_SHARE:
+                return share, triplets, after
+        share /= 2

@@ -36,25 +36,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from nearfar.constraints import Pairs, Supervision
-from nearfar.learners.classic.closed_form import Axes, Solution
+from nearfar.constraints import Pairs
+from nearfar.learners.classic.closed_form import Axes, Solution, SummedClosedForm
 from nearfar.learners.classic.scatter import (
+    ROUNDING,
     Evidence,
-    Groups,
     GroupScatter,
     Shrinkage,
     discriminants,
     shrunk,
     with_ridge,
 )
-from nearfar.learners.classic.summed import SummedClosedForm
 from nearfar.learners.declaration import learner
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.points import check_rows
 from nearfar.numerics.edges import squared_distances
-from nearfar.typing import Floats, Matrix, Vector
-
-_ROUNDING = 1e-10
+from nearfar.typing import Matrix, Vector
 
 
 @learner
@@ -127,13 +124,10 @@ class PLDA(SummedClosedForm):
         offset = float((np.log1p(b) - np.log1p(2.0 * b) / 2).sum())
         return offset - squared_distances(embedded, i, j) + sums
 
-    def _evidence(self, P: Floats, supervision: Supervision) -> Evidence:
-        return Evidence(Groups(P, supervision.labels(type(self).__name__, informative=True)))
-
     def _formula(self, evidence: Evidence, axes: Axes, scaler: Scaler) -> Solution:
         W, B = two_covariances(evidence.groups, self.shrinkage)
         b, T = discriminants(B, W)
-        kept = b[: self.n_components] > _ROUNDING
+        kept = b[: self.n_components] > ROUNDING
         kept[0] = True
         b, T = np.maximum(0.0, b[: self.n_components][kept]), T[: self.n_components][kept]
         L = np.sqrt(b / (4 * (1 + b)))[:, None] * T

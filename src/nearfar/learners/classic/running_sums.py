@@ -17,28 +17,29 @@ overflow. This is exact.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from nearfar.constraints import Pairs, Supervision
-from nearfar.learners.classic.closed_form import Axes
+from nearfar.constraints import Supervision
 from nearfar.learners.classic.scatter import Evidence, Groups, GroupScatter, PairSums
 from nearfar.learners.scaler import Scaler, power_of_two
 from nearfar.numerics.edges import Edges
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 _BLOCK_ROWS = 4096
+"""Squares of this many rows are held at once: enough for fast products, little beside the rows."""
 _EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
 class GroupMoments:
-    """GroupMoments of rows about their mean.
+    """Moments of rows about their mean.
 
     Attributes
     ----------
@@ -82,24 +83,25 @@ class GroupMoments:
     def __add__(self, other: GroupMoments) -> GroupMoments:
         n = self.n + other.n
         mean = self.mean + (other.mean - self.mean) * (other.n / n)
-        first, second = self._about(mean), other._about(mean)
-        S = first.S + second.S
-        if first.T is None or first.Q is None or second.T is None or second.Q is None:
-            return GroupMoments(n, mean, S)
-        return GroupMoments(n, mean, S, first.T + second.T, first.Q + second.Q)
+        S, T, Q = (
+            None if a is None or b is None else a + b
+            for a, b in zip(self._about(mean), other._about(mean), strict=True)
+        )
+        assert S is not None
+        return GroupMoments(n, mean, S, T, Q)
 
-    def _about(self, point: Vector) -> GroupMoments:
-        """Return the sums for d = x - point in place of the mean."""
+    def _about(self, point: Vector) -> tuple[Matrix, Matrix | None, Matrix | None]:
+        """Return S, T and Q for d = x - point in place of the mean."""
         a = self.mean - point
         S = self.S + self.n * np.outer(a, a)
         if self.T is None or self.Q is None:
-            return GroupMoments(self.n, point, S)
+            return S, None, None
         variances = self.S.diagonal()
         T = self.T + 2 * a[:, None] * self.S + np.outer(variances + self.n * a**2, a)
         cross = 2 * self.T * a
         Q = self.Q + cross + cross.T + 4 * np.outer(a, a) * self.S
         Q += np.outer(variances, a**2) + np.outer(a**2, variances) + self.n * np.outer(a**2, a**2)
-        return GroupMoments(self.n, point, S, T, Q)
+        return S, T, Q
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,18 +110,24 @@ class SizeSums:
 
     Attributes
     ----------
-    count : float
-        Number of groups.
+    count, size : float
+        Number of groups, and of rows in each.
     S, Q : array of shape (n_features, n_features)
-        Sums of their moments.
+        Sums of their moments; Q may be None if there is only one group.
+    mean : array of shape (n_features,) or None
+        Of the only group.
     """
 
     count: float
+    size: float
     S: Matrix
-    Q: Matrix
+    Q: Matrix | None
+    mean: Vector | None = None
 
     def __add__(self, other: SizeSums) -> SizeSums:
-        return SizeSums(self.count + other.count, self.S + other.S, self.Q + other.Q)
+        return SizeSums(
+            self.count + other.count, self.size, self.S + other.S, _sum(self.Q, other.Q)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +164,7 @@ class RunningSums:
     largest: float
     eps: float
     total: GroupMoments
-    classes: Mapping[Any, GroupMoments]
+    classes: Mapping[object, GroupMoments]
     finished: Mapping[int, SizeSums]
     pairs: PairSums | None = None
     apart: Matrix | None = None
@@ -182,19 +190,43 @@ class RunningSums:
         total = GroupMoments.of(R, fourth=fourth)
         sums = cls("rows", scale, fourth, units, largest, eps, total, {}, {})
         known: Any = supervision
-        if known.kind == "pairs":
-            return _with_pairs(sums, R, known.given)
-        if known.kind == "chunklets":
-            return replace(sums, kind="chunklets", finished=_by_size(R, known.codes))
         if known.kind == "nothing":
             return sums
-        classes = {
-            label: GroupMoments.of(R[known.codes == code], fourth=fourth)
-            for code, label in enumerate(known.names.tolist())
-        }
-        return replace(sums, kind="labels", classes=classes)
+        if known.kind == "labels":
+            classes = {
+                label: GroupMoments.of(R[known.codes == code], fourth=fourth)
+                for code, label in enumerate(known.names.tolist())
+            }
+            return replace(sums, kind="labels", classes=classes)
+        if known.kind == "chunklets":
+            return replace(sums, kind="chunklets", finished=_by_size(R, known.codes))
+        pairs = known.given
+        if pairs.weight is not None:
+            pairs = pairs.take(pairs.weight > 0)
+        # The groups that similar pairs join, each other row of a pair alone, and -1 for none.
+        i, j = pairs.index[pairs.similar].T
+        graph = csr_array((np.ones(len(i)), (i, j)), shape=(len(R), len(R)))
+        component = connected_components(graph, directed=False)[1]
+        rows = np.unique(pairs.index)
+        codes = np.full(len(R), -1, dtype=np.intp)
+        codes[rows] = np.unique(component[rows], return_inverse=True)[1]
+        # What dissimilar pairs tell apart.
+        i, j = codes[pairs.index[~pairs.similar]].T
+        apart = None
+        if (i != j).any():
+            edges = Edges(Groups(R, codes).means, i[i != j], j[i != j])
+            apart = edges.matrix(np.ones(len(edges)))
+        return replace(
+            sums,
+            kind="pairs",
+            finished=_by_size(R, codes),
+            pairs=PairSums.of(R, pairs, unit=1.0) if len(pairs) else None,
+            apart=apart,
+        )
 
     def __add__(self, other: RunningSums) -> RunningSums:
+        if other.kind != self.kind:
+            raise ValueError(f"The parts so far came with {self.kind}, this one with {other.kind}.")
         return replace(
             self,
             largest=max(self.largest, other.largest),
@@ -206,8 +238,22 @@ class RunningSums:
             apart=_sum(self.apart, other.apart),
         )
 
+    def check_enough(self, supervision: tuple[str, ...]) -> None:
+        """Raise ValueError if a learner from these kinds has nothing to learn from yet."""
+        classes = self.classes.values()
+        if self.kind == "labels" and not (len(classes) > 1 and any(c.n > 1 for c in classes)):
+            raise ValueError(
+                "Cannot learn from the labels so far: at least two classes are needed in the first "
+                "part, and at least one class with two members."
+            )
+        if self.kind in ("chunklets", "pairs") and max(self.finished, default=0) < 2:
+            what = "chunklet has two rows" if self.kind == "chunklets" else "pair is similar"
+            raise ValueError(f"No {what} in the first part.")
+        if self.kind == "pairs" and "chunklets" not in supervision and self.apart is None:
+            raise ValueError("No pair in the first part tells rows apart; both kinds are needed.")
+
     @property
-    def varies(self) -> Any:
+    def varies(self) -> NDArray[np.bool_]:
         """Which features are not constant but for rounding."""
         n, mean = self.total.n, self.total.mean
         variance = self.total.S.diagonal() / n
@@ -216,35 +262,33 @@ class RunningSums:
     @property
     def scaler(self) -> Scaler:
         """The scaler of all rows so far, as `Scaler.fit` finds it."""
-        center, n_features = self.total.mean * self.units, len(self.units)
-        if self.scale == "cosine":
-            return Scaler(center, np.ones(n_features), unit_rows=True)
+        center, scale = self.total.mean * self.units, np.ones(len(self.units))
         size = power_of_two(self.largest)
-        if self.scale is None:
-            return Scaler(center, np.ones(n_features))
         if self.scale == "unit":
-            return Scaler(center, np.full(n_features, size))
-        deviation = np.sqrt(self.total.S.diagonal() / self.total.n) * self.units
-        return Scaler(center, np.where(self.varies, deviation, size))
+            scale = np.full(len(scale), size)
+        elif self.scale == "standard":
+            deviation = np.sqrt(self.total.S.diagonal() / self.total.n) * self.units
+            scale = np.where(self.varies, deviation, size)
+        return Scaler(center, scale, unit_rows=self.scale == "cosine")
 
-    def axes(self, scaler: Scaler) -> Axes:
-        """Return the space that all rows so far span, after scaling."""
+    def covariance(self, scaler: Scaler) -> Matrix:
+        """Return the covariance of all rows so far, after scaling."""
         size = self._size(scaler)
-        C = size[:, None] * self.total.S * size / max(1.0, self.total.n - 1)
-        tolerance = min(self.total.n, len(C)) * self.eps
-        return Axes.of_covariance(C, self.total.n, tolerance)
+        return size[:, None] * self.total.S * size / max(1.0, self.total.n - 1)
 
-    def evidence(self, scaler: Scaler, axes: Axes) -> Evidence:
-        """Return what closed forms need, in coordinates of the axes."""
-        size = self._size(scaler) / np.sqrt(axes.unit)
-        total = Listed(1.0, self.total.n, self.total.S, self.total.Q, self.total.mean)
-        if self.kind == "rows":
-            listed = [total]
-        elif self.kind == "labels":
-            listed = [Listed(1.0, m.n, m.S, m.Q, m.mean) for m in self.classes.values()]
-        else:
-            listed = [Listed(g.count, n, g.S, g.Q) for n, g in sorted(self.finished.items())]
-        groups = SummedGroups(listed, total, size, axes)
+    def evidence(self, scaler: Scaler, V: Matrix | None, unit: float) -> Evidence:
+        """Return what closed forms need, in coordinates along V of squared length `unit`."""
+
+        def alone(group: GroupMoments) -> SizeSums:
+            return SizeSums(1.0, group.n, group.S, group.Q, group.mean)
+
+        listed = [alone(self.total)]
+        if self.kind == "labels":
+            listed = [alone(group) for group in self.classes.values()]
+        elif self.kind != "rows":
+            listed = [sums for _, sums in sorted(self.finished.items())]
+        size = self._size(scaler) / np.sqrt(unit)
+        groups = SummedGroups(listed, alone(self.total), size, V)
         means = None if self.pairs is None else self.pairs.means
         return Evidence(
             groups,
@@ -257,38 +301,28 @@ class RunningSums:
         return np.where(self.varies, self.units / scaler.scale, 0.0)
 
 
-@dataclass(frozen=True, eq=False)
-class Listed:
-    """Groups of a size: how many, their rows, sums of their moments, and the mean of one."""
-
-    count: float
-    size: float
-    S: Matrix
-    Q: Matrix | None
-    mean: Vector | None = None
-
-
 class SummedGroups(GroupScatter):
     """Groups whose rows are gone, in coordinates of the span.
 
     Parameters
     ----------
-    listed : list of Listed
-    all_rows : Listed
+    listed : list of SizeSums
+    all_rows : SizeSums
     size : array of shape (n_features,)
         Length of a unit of each feature, in coordinates.
-    axes : Axes
+    V : array of shape (n_features, n_coordinates) or None
+        Axes of the span; None if the coordinates are the features.
     """
 
     def __init__(
-        self, listed: Sequence[Listed], all_rows: Listed, size: Vector, axes: Axes
+        self, listed: Sequence[SizeSums], all_rows: SizeSums, size: Vector, V: Matrix | None
     ) -> None:
-        self._listed, self._all_rows, self._size, self._axes = listed, all_rows, size, axes
+        self._listed, self._all_rows, self._size, self._V = listed, all_rows, size, V
         self.sizes = np.array([entry.size for entry in listed], dtype=np.float64)
         self.counts = np.array([entry.count for entry in listed])
         means = [entry.mean for entry in listed if entry.mean is not None]
         scaled = np.array(means).reshape(-1, len(size)) * size
-        self.means = scaled if axes.V is None else scaled @ axes.V
+        self.means = scaled if V is None else scaled @ V
 
     def scatter(self, weight: Vector) -> Matrix:
         """sum_c w_c S_c."""
@@ -308,13 +342,12 @@ class SummedGroups(GroupScatter):
     @property
     def total(self) -> SummedGroups:
         """All rows as one group."""
-        return SummedGroups([self._all_rows], self._all_rows, self._size, self._axes)
+        return SummedGroups([self._all_rows], self._all_rows, self._size, self._V)
 
     def mapped(self, S: Matrix) -> Matrix:
         """Return a scatter of rows in coordinates."""
         scaled = self._size[:, None] * S * self._size
-        V = self._axes.V
-        return scaled if V is None else V.T @ scaled @ V
+        return scaled if self._V is None else self._V.T @ scaled @ self._V
 
 
 def powers_of_two(X: Floats) -> Vector:
@@ -324,62 +357,36 @@ def powers_of_two(X: Floats) -> Vector:
     return np.array([power_of_two(value) for value in size.tolist()])
 
 
-def _with_pairs(sums: RunningSums, R: Matrix, pairs: Pairs) -> RunningSums:
-    """Add pairs: the groups that similar ones join, and what dissimilar ones tell apart."""
-    if pairs.weight is not None:
-        pairs = pairs.take(pairs.weight > 0)
-    codes = _joined_rows(pairs, len(R))
-    i, j = codes[pairs.index[~pairs.similar]].T
-    apart = None
-    if (i != j).any():
-        edges = Edges(Groups(R, codes).means, i[i != j], j[i != j])
-        apart = edges.matrix(np.ones(len(edges)))
-    found = PairSums.of(R, pairs, unit=1.0) if len(pairs) else None
-    return replace(sums, kind="pairs", finished=_by_size(R, codes), pairs=found, apart=apart)
-
-
-def _joined_rows(pairs: Pairs, n_samples: int) -> Ints:
-    """Return the group of each row that is in a pair, -1 for others; some groups have one row."""
-    i, j = pairs.index[pairs.similar].T
-    graph = csr_array((np.ones(len(i)), (i, j)), shape=(n_samples, n_samples))
-    component = connected_components(graph, directed=False)[1]
-    rows = np.unique(pairs.index)
-    codes = np.full(n_samples, -1, dtype=np.intp)
-    codes[rows] = np.unique(component[rows], return_inverse=True)[1]
-    return codes
-
-
 def _by_size(R: Matrix, ids: Ints) -> dict[int, SizeSums]:
     """Return the sums of groups, by their size."""
     rows = np.flatnonzero(ids >= 0)
     codes = np.unique(ids[rows], return_inverse=True)[1]
-    found: dict[int, SizeSums] = {}
-    for size, members in _of_each_size(codes):
+    sizes = np.bincount(codes)[codes] if len(codes) else codes
+    by_size: dict[int, SizeSums] = {}
+    for size in np.unique(sizes).tolist():
+        members = np.flatnonzero(sizes == size)
         numbers = np.unique(codes[members], return_inverse=True)[1]
         S, Q = (np.zeros((R.shape[1], R.shape[1])) for _ in range(2))
         for _, d in Groups(R[rows[members]], numbers).centered():
             S += d.T @ d
             squares = d**2
             Q += squares.T @ squares
-        found[size] = SizeSums(len(members) / size, S, Q)
-    return found
+        by_size[size] = SizeSums(len(members) / size, size, S, Q)
+    return by_size
 
 
-def _of_each_size(codes: Ints) -> Iterator[tuple[int, Ints]]:
-    """Yield each size of groups, and the positions of their members."""
-    sizes = np.bincount(codes)[codes] if len(codes) else codes
-    for size in np.unique(sizes).tolist():
-        yield size, np.flatnonzero(sizes == size)
+K = TypeVar("K")
+Sums = TypeVar("Sums", GroupMoments, SizeSums, PairSums, Matrix)
 
 
-def _sum(first: Any, second: Any) -> Any:
+def _sum(first: Sums | None, second: Sums | None) -> Sums | None:
     """Add two sums, either of which may be missing."""
     if first is None or second is None:
         return second if first is None else first
     return first + second
 
 
-def _merged(first: Mapping[Any, Any], second: Mapping[Any, Any]) -> dict[Any, Any]:
+def _merged(first: Mapping[K, Sums], second: Mapping[K, Sums]) -> dict[K, Sums]:
     """Add the sums of what both have."""
     new = {key: first[key] + value if key in first else value for key, value in second.items()}
     return {**first, **new}

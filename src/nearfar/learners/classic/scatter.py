@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from scipy.linalg import eigh
@@ -41,9 +41,12 @@ from nearfar.typing import Floats, Ints, Matrix, Vector
 
 Shrinkage = float | Literal["auto"]
 
+ROUNDING = 1e-10
+"""Ratios of variances that are rounding errors, beside the largest; also the ridge that is added to
+covariances before they are inverted, in units of the mean variance of the rows."""
+
 _BLOCK_ROWS = 4096
-_RIDGE = 1e-10
-"""Added to covariances that are inverted, in units of the mean variance of the rows."""
+"""Rows that are centred at once: enough for fast products, little beside all rows."""
 
 
 def shrunk(S: Matrix, intensity: float) -> Matrix:
@@ -192,7 +195,7 @@ class Groups(GroupScatter):
 
     def scatter(self, weight: Vector) -> Matrix:
         """sum_c w_c S_c."""
-        return np.asarray(self._reduce(_scatter, self.means, weight))
+        return self._reduce(_scatter, self.means, weight)
 
     def fourth_moments(self, weight: Vector) -> float:
         """sum_c w_c sum_{i in c} |x_i - m_c|^4."""
@@ -209,17 +212,18 @@ class Groups(GroupScatter):
             part = slice(top, top + _BLOCK_ROWS)
             yield _centered(self.X[part], self.codes[part], self.means)
 
-    def _reduce(self, function: Callable[..., Any], *args: Any) -> Any:
+    def _reduce(self, function: Callable[..., Matrix], *args: object) -> Matrix:
         """Sum what a function of some rows and their groups returns, block by block."""
         if isinstance(self.X, Rows):
-            return self.X.reduce(_in_blocks, function, *args, along=(self.codes,))
+            return np.asarray(self.X.reduce(_in_blocks, function, *args, along=(self.codes,)))
         return _in_blocks(self.X, self.codes, function, *args)
 
 
-def _in_blocks(X: Floats, codes: Ints, function: Callable[..., Any], *args: Any) -> Any:
+# Executors send these functions to the processes that read blocks of rows, so that each has a name.
+def _in_blocks(X: Floats, codes: Ints, function: Callable[..., Matrix], *args: object) -> Matrix:
     """Sum what a function of a few rows and their groups returns."""
 
-    def block(rows: slice) -> Any:
+    def block(rows: slice) -> Matrix:
         return function(X[rows], codes[rows], *args)
 
     return reduce(add, Threads().map(block, len(X), _BLOCK_ROWS))
@@ -229,7 +233,9 @@ def _sums(block: Floats, members: Ints, n_groups: int) -> Matrix:
     """Return the sum of the rows of each group."""
     inside = members >= 0
     rows = block[inside].astype(np.float64, copy=False)
-    return np.asarray(_indicator(members[inside], n_groups) @ rows)
+    number = np.arange(len(rows))
+    member = csr_array((np.ones(len(rows)), (members[inside], number)), (n_groups, len(rows)))
+    return np.asarray(member @ rows)
 
 
 def _scatter(block: Floats, members: Ints, means: Matrix, weight: Vector) -> Matrix:
@@ -251,12 +257,6 @@ def _centered(block: Floats, members: Ints, means: Matrix) -> tuple[Ints, Matrix
     rows = block[inside].astype(np.float64, copy=False)
     rows -= means[members[inside]]
     return members[inside], rows
-
-
-def _indicator(members: Ints, n_groups: int) -> csr_array:
-    """Return which rows belong to which group, of shape (n_groups, n_rows)."""
-    rows = np.arange(len(members))
-    return csr_array((np.ones(len(rows)), (members, rows)), shape=(n_groups, len(rows)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,36 +289,6 @@ class Evidence:
 
 
 @dataclass(frozen=True, eq=False)
-class PairScatter:
-    """Mean outer products of differences, shrunk.
-
-    Attributes
-    ----------
-    similar, dissimilar : array of shape (n_features, n_features)
-        Means of (x_i - x_j)(x_i - x_j)' over similar and over dissimilar pairs.
-    """
-
-    similar: Matrix
-    dissimilar: Matrix
-
-    @classmethod
-    def of(cls, evidence: Evidence, shrinkage: Shrinkage) -> PairScatter:
-        """Return the scatter of listed pairs, or of all pairs that labels make.
-
-        Both are shrunk by the same share. "auto" estimates it from the rows, in the groups that
-        similar pairs join: it is the same for labels and for the list of all their pairs.
-        """
-        groups, means = evidence.groups, evidence.pair_means
-        within = groups.within(groups.sizes)
-        intensity = groups.common_intensity(shrinkage, within, groups.sizes)
-        if means is None:
-            sizes, n = groups.sizes, groups.sizes.sum()
-            other = groups.scatter(n - sizes) + n * groups.between(sizes)
-            means = 2.0 * within, 2.0 * other / (n**2 - sizes @ sizes)
-        return cls(*(shrunk(S, intensity) for S in means))
-
-
-@dataclass(frozen=True, eq=False)
 class PairSums:
     """Sums over listed pairs, of each kind.
 
@@ -335,7 +305,7 @@ class PairSums:
     weights: tuple[float, float]
 
     @classmethod
-    def of(cls, X: Any, pairs: Pairs, *, unit: float) -> PairSums:
+    def of(cls, X: Points, pairs: Pairs, *, unit: float) -> PairSums:
         """Add up pairs; their weights are divided by `unit`."""
         edges = edges_of(X.astype(np.float64, copy=False), *pairs.index.T)
         weight = np.ones(len(pairs)) if pairs.weight is None else pairs.weight / unit
@@ -350,6 +320,23 @@ class PairSums:
     def means(self) -> tuple[Matrix, Matrix]:
         """Means over similar and over dissimilar pairs."""
         return self.similar / self.weights[0], self.dissimilar / self.weights[1]
+
+
+def pair_scatters(evidence: Evidence, shrinkage: Shrinkage) -> tuple[Matrix, Matrix]:
+    """Return the mean outer products of differences of similar and of dissimilar pairs, shrunk.
+
+    The pairs are those listed, or all that labels make. Both means are shrunk by the same share.
+    "auto" estimates it from the rows, in the groups that similar pairs join: it is the same for
+    labels and for the list of all their pairs.
+    """
+    groups, means = evidence.groups, evidence.pair_means
+    within = groups.within(groups.sizes)
+    intensity = groups.common_intensity(shrinkage, within, groups.sizes)
+    if means is None:
+        sizes, n = groups.sizes, groups.sizes.sum()
+        other = groups.scatter(n - sizes) + n * groups.between(sizes)
+        means = 2.0 * within, 2.0 * other / (n**2 - sizes @ sizes)
+    return shrunk(means[0], intensity), shrunk(means[1], intensity)
 
 
 def discriminants(between: Matrix, within: Matrix) -> tuple[Vector, Matrix]:
@@ -367,7 +354,7 @@ def discriminants(between: Matrix, within: Matrix) -> tuple[Vector, Matrix]:
 
 def with_ridge(S: Matrix) -> Matrix:
     """Make a covariance of rows of unit variance positive definite."""
-    return S + _RIDGE * np.eye(len(S))
+    return S + ROUNDING * np.eye(len(S))
 
 
 def by_spread(L: Matrix, covariance: Matrix) -> Matrix:

@@ -17,9 +17,10 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from nearfar.cli.errors import NotNumbersError, UserError
-from nearfar.cli.packed_files import unpacked_copy
-from nearfar.cli.tables import (
+from nearfar.runtime.quoting import quoted
+from nearfar.tables.errors import NotNumbersError, TableError
+from nearfar.tables.packed_files import unpacked_copy
+from nearfar.tables.reader import (
     Batch,
     ColumnChoice,
     TableFormat,
@@ -28,7 +29,6 @@ from nearfar.cli.tables import (
     first_line,
     polars_frame,
 )
-from nearfar.runtime.quoting import quoted
 from nearfar.typing import Matrix
 
 _CSV_BLOCK_BYTES = 1 << 22
@@ -91,9 +91,9 @@ class CsvReader(TableReader):
         record = file.readline(_CSV_MAX_RECORD_BYTES)
         encoding = next((name for mark, name in _MARKS.items() if record.startswith(mark)), None)
         if encoding is not None:
-            raise UserError(f"{self.path} is in {encoding}; save it in UTF-8.")
+            raise TableError(f"{self.path} is in {encoding}; save it in UTF-8.")
         if b"\0" in record:
-            raise UserError(
+            raise TableError(
                 f"{self.path} has zero bytes in its first line; save it as text in UTF-8, not in "
                 "UTF-16 or UTF-32."
             )
@@ -108,7 +108,7 @@ class CsvReader(TableReader):
             is_open ^= more.count(b'"') % 2 == 1
         record = b"".join(lines)
         if not record.strip():
-            raise UserError(f"{self.path} has no header; its first line must name the columns.")
+            raise TableError(f"{self.path} has no header; its first line must name the columns.")
         return record.decode("utf-8-sig")
 
     def _names(self, header: str) -> list[str]:
@@ -118,12 +118,12 @@ class CsvReader(TableReader):
             names, more = next(records), next(records, None)
         except csv.Error as error:
             longest = f"{csv.field_size_limit():,}"
-            raise UserError(
+            raise TableError(
                 f"{self.path} has a column name that is not closed or has more than {longest} "
                 "characters; its first line must name the columns."
             ) from error
         if more is not None:
-            raise UserError(
+            raise TableError(
                 f"{self.path} has the line ends of old Macs (CR); save it with those of Unix (LF) "
                 "or Windows (CRLF)."
             )
@@ -161,7 +161,7 @@ class CsvReader(TableReader):
                 elif len(rest) > _CSV_MAX_RECORD_BYTES:
                     break
             if rest:
-                raise UserError(f"{self.path} has a quote that is not closed.")
+                raise TableError(f"{self.path} has a quote that is not closed.")
 
     def _parse(self, block: bytes, types: dict[str, Any]) -> pl.DataFrame:
         """Parse some columns of whole records; short records are filled with nulls."""
@@ -182,14 +182,14 @@ class CsvReader(TableReader):
             pl.col(aliases[name]).cast(kind).alias(name) for name, kind in types.items()
         )
 
-    def _explained(self, error: Exception, block: bytes, before: int) -> UserError:
+    def _explained(self, error: Exception, block: bytes, before: int) -> TableError:
         """Name a row that is too long, columns of text, or the first cell that is not a number."""
         text = io.StringIO(block.decode(errors="replace"), newline="")
         # The reader refuses long values, whose row then is not checked.
         with suppress(csv.Error):
             for row, record in enumerate(csv.reader(text, delimiter=self._separator), start=before):
                 if len(record) > len(self._columns):
-                    return UserError(
+                    return TableError(
                         f"{self.path} has {len(record)} values in row {row} (counting from 0), but "
                         f"{len(self._columns)} columns."
                     )
@@ -213,11 +213,11 @@ class CsvReader(TableReader):
                 )
         return self._unreadable(before, error)
 
-    def _unreadable(self, before: int, error: Exception) -> UserError:
+    def _unreadable(self, before: int, error: Exception) -> TableError:
         """Say that the text cannot be read, and what to do about its encoding."""
         if "utf-8" in str(error):
-            return UserError(f"{self.path} is not in UTF-8; save it again in that encoding.")
-        return UserError(f"{self.path} cannot be read after row {before}: {first_line(error)}")
+            return TableError(f"{self.path} is not in UTF-8; save it again in that encoding.")
+        return TableError(f"{self.path} cannot be read after row {before}: {first_line(error)}")
 
 
 def _numbers(frame: pl.DataFrame, names: Sequence[str]) -> Matrix:

@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet
 
-from nearfar.cli.errors import UserError
-from nearfar.cli.packed_files import check_growth
-from nearfar.cli.tables import (
+from nearfar.tables.errors import TableError
+from nearfar.tables.packed_files import check_growth
+from nearfar.tables.reader import (
     Batch,
     ColumnChoice,
     TableFormat,
@@ -220,7 +220,7 @@ def _load_excel(path: Path) -> pl.DataFrame:
     try:
         return pl.read_excel(path)
     except ImportError:
-        raise UserError(
+        raise TableError(
             f'{path}: reading Excel needs a package; run: pip install "fastexcel", or save the '
             "sheet as .csv."
         ) from None

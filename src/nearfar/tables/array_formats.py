@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from nearfar.cli.errors import UserError, no_file
-from nearfar.cli.packed_files import check_archive, unpacked_copy
-from nearfar.cli.tables import (
+from nearfar.tables.errors import TableError, no_file
+from nearfar.tables.packed_files import check_archive, unpacked_copy
+from nearfar.tables.reader import (
     Batch,
     ColumnChoice,
     TableFormat,
@@ -53,12 +53,12 @@ class ArrayReader(TableReader):
         self._load = load or partial(np.load, path, mmap_mode="r")
         array = np.asarray(self._load())
         if array.ndim != 2 or array.dtype.kind not in "fiub":
-            raise UserError(
+            raise TableError(
                 f"{path} must have a 2-d array of numbers; got {array.dtype} {array.shape}."
             )
         metric = choice.metric
         if metric is not None and array.shape[1] != metric.n_features:
-            raise UserError(
+            raise TableError(
                 f"The metric needs {metric.n_features} features, but {path} has "
                 f"{array.shape[1]} columns."
             )
@@ -114,7 +114,7 @@ def _member(path: Path) -> str:
     names = array_names(path)
     if "X" in names or len(names) == 1:
         return "X" if "X" in names else names[0]
-    raise UserError(f"{path} has no array X; it has {listed(names)}.")
+    raise TableError(f"{path} has no array X; it has {listed(names)}.")
 
 
 class ArrayWriter(TableWriter):

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from nearfar.cli.errors import UserError
-from nearfar.learners.estimate import amount
-from nearfar.runtime.temporary_files import temporary_path
+from nearfar.runtime.atomic_write import temporary_path
+from nearfar.runtime.quoting import amount
+from nearfar.tables.errors import TableError
 
 _CHUNK_BYTES = 1 << 20
 _ALWAYS_BYTES = 1 << 28
@@ -25,16 +25,16 @@ _MOST_GROWTH = 300
 
 
 def check_growth(path: Path, packed: int, unpacked: int) -> None:
-    """Raise UserError if a file would grow too much; sizes are in bytes."""
+    """Raise TableError if a file would grow too much; sizes are in bytes."""
     if unpacked > max(_ALWAYS_BYTES, _MOST_GROWTH * packed):
-        raise UserError(
+        raise TableError(
             f"{path} has {amount(unpacked)} or more in {amount(packed)}, as only damaged or "
             "malicious files do. If the data are real, save them uncompressed."
         )
 
 
 def check_archive(path: Path, name: str) -> None:
-    """Raise UserError if a file in a .zip or .npz file would grow too much."""
+    """Raise TableError if a file in a .zip or .npz file would grow too much."""
     with zipfile.ZipFile(path) as archive:
         found = archive.getinfo(name)
         check_growth(path, found.compress_size, found.file_size)

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from nearfar.cli import csv_format, packed_files
-from nearfar.cli.errors import UserError
-from nearfar.cli.row_input import read_rows
 from nearfar.columns import Columns
+from nearfar.tables import csv_format, packed_files
+from nearfar.tables.errors import TableError
+from nearfar.tables.row_input import read_rows
 
 TEXT = "a,b,label\n1,2,p\n3,5,q\n"
 LEARN = ("--label", "label", "--method", "lda", "--folds", "2", "--out", "m")
@@ -66,7 +66,7 @@ class TestLongCells:
 
     def test_errors_of_rows(self, folder):
         Path("x.csv").write_text(f"a,b,label\n1,{'9' * self.n}x,p\n1,2,3,4\n")
-        with pytest.raises(UserError) as caught:
+        with pytest.raises(TableError) as caught:
             read_rows("x.csv", label="label")
         assert len(str(caught.value)) < 300
 
@@ -182,7 +182,7 @@ class TestBombs:
         monkeypatch.setattr(packed_files, "_CHUNK_BYTES", 1 << 16)
 
     def refused(self, name, **options):
-        with pytest.raises(UserError, match=f"{name} has .* or more in less than 1 MB"):
+        with pytest.raises(TableError, match=f"{name} has .* or more in less than 1 MB"):
             read_rows(name, **options)
 
     def test_npz(self, folder):
@@ -201,7 +201,7 @@ class TestBombs:
             size = archive.getinfo("X.npy").file_size
         content = Path("x.npz").read_bytes()
         Path("x.npz").write_bytes(content.replace(size.to_bytes(4, "little"), b"\xff\0\0\0"))
-        with pytest.raises(UserError, match=r"x.npz cannot be read"):
+        with pytest.raises(TableError, match=r"x.npz cannot be read"):
             read_rows("x.npz")
 
     @pytest.mark.parametrize("command", ["learn", "transform"])

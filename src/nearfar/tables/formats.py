@@ -14,12 +14,12 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 
-from nearfar.cli.array_formats import ARRAY_FORMATS
-from nearfar.cli.arrow_formats import ARROW_FORMATS
-from nearfar.cli.csv_format import CSV_FORMATS
-from nearfar.cli.errors import UserError, no_file
-from nearfar.cli.recipe_reader import RecipeReader
-from nearfar.cli.tables import (
+from nearfar.runtime.atomic_write import always_cleaned_up, atomic_write
+from nearfar.tables.array_formats import ARRAY_FORMATS
+from nearfar.tables.arrow_formats import ARROW_FORMATS
+from nearfar.tables.csv_format import CSV_FORMATS
+from nearfar.tables.errors import TableError, no_file
+from nearfar.tables.reader import (
     ColumnChoice,
     TableReader,
     TableWriter,
@@ -27,9 +27,7 @@ from nearfar.cli.tables import (
     polars_frame,
     reading,
 )
-from nearfar.cli.terminal import copy_to_stdout
-from nearfar.runtime.atomic_write import atomic_write
-from nearfar.runtime.temporary_files import always_cleaned_up, temporary_folder
+from nearfar.tables.recipe_reader import RecipeReader
 
 FORMATS = {known.ending: known for known in (*CSV_FORMATS, *ARROW_FORMATS, *ARRAY_FORMATS)}
 TABLES = tuple(ending for ending, known in FORMATS.items() if not known.is_array)
@@ -58,11 +56,11 @@ def open_table(
     """
     kind = kind_of(path)
     if kind not in FORMATS:
-        raise UserError(f"{path} is not in a supported format: {', '.join(FORMATS)}.")
+        raise TableError(f"{path} is not in a supported format: {', '.join(FORMATS)}.")
     if not path.is_file():
         raise no_file(path)
     if kind in ARRAYS and (choice.others or choice.drop):
-        raise UserError(f"{path} is an array without named columns; use a table to name columns.")
+        raise TableError(f"{path} is an array without named columns; use a table to name columns.")
     with ExitStack() as stack:
         with reading(path):
             reader = stack.enter_context(FORMATS[kind].read(path, choice.raw, scratch))
@@ -77,7 +75,7 @@ def kind_of(path: Path) -> str:
     Examples
     --------
     >>> from pathlib import Path
-    >>> from nearfar.cli.table_formats import kind_of
+    >>> from nearfar.tables.formats import kind_of
     >>> kind_of(Path("sales.2024.CSV.gz")), kind_of(Path("x.npy"))
     ('.csv.gz', '.npy')
     """
@@ -91,7 +89,7 @@ def stem_of(path: Path) -> str:
     Examples
     --------
     >>> from pathlib import Path
-    >>> from nearfar.cli.table_formats import stem_of
+    >>> from nearfar.tables.formats import stem_of
     >>> stem_of(Path("data/sales.2024.CSV.gz")), stem_of(Path("iris"))
     ('sales.2024', 'iris')
     """
@@ -103,7 +101,7 @@ def kind_of_content(first: bytes) -> str:
 
     Examples
     --------
-    >>> from nearfar.cli.table_formats import kind_of_content
+    >>> from nearfar.tables.formats import kind_of_content
     >>> kind_of_content(b"PAR1..."), kind_of_content(b"a,b")
     ('.parquet', '.csv')
     """
@@ -113,7 +111,7 @@ def kind_of_content(first: bytes) -> str:
 def column_names(path: Path) -> list[str]:
     """Return the names of a table's columns."""
     if kind_of(path) not in TABLES:
-        raise UserError(f"{path} is not a table: {', '.join(TABLES)}.")
+        raise TableError(f"{path} is not a table: {', '.join(TABLES)}.")
     with open_table(path, ColumnChoice()) as table:
         return list(table.features)
 
@@ -123,7 +121,7 @@ def read_frame(path: Path) -> pl.DataFrame:
     with open_table(path, ColumnChoice(others=tuple(column_names(path)))) as table:
         frame = polars_frame(table.read().others)
     if len(frame) == 0:
-        raise UserError(f"{path} has no rows.")
+        raise TableError(f"{path} has no rows.")
     return frame
 
 
@@ -138,13 +136,12 @@ def open_writer(path: Path, kind: str, schema: pa.Schema) -> Iterator[TableWrite
 
 
 def write_frame(frame: pl.DataFrame, path: Path) -> None:
-    """Write a whole table; ``-`` is .csv to stdout."""
+    """Write a whole table."""
     table = frame.to_arrow()
     with (
-        stdout_file(path) as target,
-        writing(target),
-        atomic_write(target) as temporary,
-        open_writer(temporary, kind_of(target), table.schema) as writer,
+        writing(path),
+        atomic_write(path) as temporary,
+        open_writer(temporary, kind_of(path), table.schema) as writer,
     ):
         writer.write(table)
         writer.finish()
@@ -152,21 +149,8 @@ def write_frame(frame: pl.DataFrame, path: Path) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn errors of libraries into a UserError that names the file."""
+    """Turn errors of libraries into a TableError that names the file."""
     try:
         yield
     except (OSError, pa.ArrowException, pl.exceptions.PolarsError) as error:
-        raise UserError(f"{path} cannot be written: {first_line(error)}") from error
-
-
-@contextmanager
-def stdout_file(path: Path) -> Iterator[Path]:
-    """Give a path to write to; if it is ``-``, that of a .csv file that then goes to stdout."""
-    if str(path) != STREAM:
-        yield path
-        return
-    with temporary_folder() as folder:
-        temporary = folder / "stdout.csv"
-        yield temporary
-        with temporary.open("rb") as file:
-            copy_to_stdout(file)
+        raise TableError(f"{path} cannot be written: {first_line(error)}") from error

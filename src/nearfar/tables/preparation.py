@@ -18,10 +18,17 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from nearfar.cli.errors import NotNumbersError, UserError
-from nearfar.cli.labels import rows_with_label
-from nearfar.cli.table_formats import column_names, open_table
-from nearfar.cli.tables import (
+from nearfar.columns import Columns
+from nearfar.columns.category import Category
+from nearfar.columns.examples import ColumnExample, column_examples
+from nearfar.columns.guess import CONSTANT, IDS, MANY, named_like_id, numbers_like_ids
+from nearfar.columns.leakage import leaking_columns
+from nearfar.metrics.metric import Metric
+from nearfar.runtime.notes import note
+from nearfar.tables.errors import NotNumbersError, TableError
+from nearfar.tables.formats import column_names, open_table
+from nearfar.tables.labels import rows_with_label
+from nearfar.tables.reader import (
     ColumnChoice,
     columns_named,
     named_columns,
@@ -29,13 +36,6 @@ from nearfar.cli.tables import (
     polars_frame,
     require_columns,
 )
-from nearfar.cli.terminal import note
-from nearfar.columns import Columns
-from nearfar.columns.category import Category
-from nearfar.columns.examples import ColumnExample, column_examples
-from nearfar.columns.guess import CONSTANT, IDS, MANY, named_like_id, numbers_like_ids
-from nearfar.columns.leakage import leaking_columns
-from nearfar.metrics.metric import Metric
 from nearfar.typing import Floats, Ints
 
 
@@ -138,7 +138,7 @@ def prepare(
     require_columns(path, names, said)
     clash = next((name for name in said if name in {*others, *drop} - {shown}), None)
     if clash is not None:
-        raise UserError(f"Column {clash!r} is not a feature; name it in one option only.")
+        raise TableError(f"Column {clash!r} is not a feature; name it in one option only.")
     if not (kinds["categorical"] or kinds["text"]):
         try:
             found = _read(path, ColumnChoice(others, drop))
@@ -219,7 +219,7 @@ def _fitted(
         X = columns.apply(frame)
     except ValueError as error:
         remedy = f" {_REMEDY[impute]}" if str(error).startswith("Column ") else ""
-        raise UserError(f"{path}: {error}{remedy}") from error
+        raise TableError(f"{path}: {error}{remedy}") from error
     more = " See all with `nearfar show METRIC --columns`." if columns.summary_is_short else ""
     change = "Change this with --numeric, --categorical, --text, --drop."
     note(f"took {columns.summary}. {change}{more}")

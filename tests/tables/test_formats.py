@@ -11,10 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow.feather import write_feather
 
-from nearfar.cli.errors import UserError
-from nearfar.cli.row_input import read_rows
-
-from .conftest import NAMES
+from nearfar.tables.errors import TableError
+from nearfar.tables.row_input import read_rows
+from table_files import NAMES
 
 
 @pytest.mark.parametrize(
@@ -83,7 +82,7 @@ def test_damaged_arrow_files(folder, damage):
     }
     assert broken[damage] != content
     Path("bad.feather").write_bytes(broken[damage])
-    with pytest.raises(UserError, match=r"bad.feather cannot be read: [^\n]+$"):
+    with pytest.raises(TableError, match=r"bad.feather cannot be read: [^\n]+$"):
         read_rows("bad.feather", label="species", ids="name")
 
 
@@ -128,7 +127,7 @@ class TestDamagedParquet:
     def test_cut_short(self, folder):
         content = Path("iris.parquet").read_bytes()
         Path("cut.parquet").write_bytes(content[:400] + bytes(100) + content[500:])
-        with pytest.raises(UserError, match=r"cut.parquet cannot be read: [^\n]+$"):
+        with pytest.raises(TableError, match=r"cut.parquet cannot be read: [^\n]+$"):
             read_rows("cut.parquet", label="species")
 
     def test_a_panic_is_one_line(self, folder, fail, monkeypatch):
@@ -175,5 +174,5 @@ def test_a_damaged_header_of_an_array(folder):
     content = bytearray(Path("rows.npy").read_bytes())
     content[8] = 1
     Path("bad.npy").write_bytes(content)
-    with pytest.raises(UserError, match=r"bad\.npy cannot be read"):
+    with pytest.raises(TableError, match=r"bad\.npy cannot be read"):
         read_rows("bad.npy")

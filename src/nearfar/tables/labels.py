@@ -11,10 +11,10 @@ from typing import Any
 import polars as pl
 from numpy.typing import NDArray
 
-from nearfar.cli.errors import NotClassesError, UserError
-from nearfar.cli.terminal import counted, note
 from nearfar.columns.cells import NO_LABEL_WORDS
-from nearfar.runtime.quoting import quoted
+from nearfar.runtime.notes import note
+from nearfar.runtime.quoting import counted, quoted
+from nearfar.tables.errors import NotClassesError, TableError
 
 _WORDS_SHOWN = 5
 
@@ -25,7 +25,7 @@ def has_label(labels: pl.Series) -> pl.Series:
     Examples
     --------
     >>> import polars as pl
-    >>> from nearfar.cli.labels import has_label
+    >>> from nearfar.tables.labels import has_label
     >>> has_label(pl.Series(["owl", " ? ", None, "Unknown", "none"])).to_list()
     [True, False, False, False, True]
     """
@@ -42,7 +42,7 @@ def rows_with_label(path: Path, labels: pl.Series) -> pl.Series:
     """Return which rows have a label, and say how many do not."""
     known = has_label(labels)
     if len(known) and not known.any():
-        raise UserError(f"No row of {path} has a label in column {labels.name}.")
+        raise TableError(f"No row of {path} has a label in column {labels.name}.")
     if not known.all():
         found = labels.filter(~known).drop_nulls().cast(pl.String).str.strip_chars().unique().sort()
         blank = [repr(word) for word in found if word][:_WORDS_SHOWN]
@@ -53,11 +53,11 @@ def rows_with_label(path: Path, labels: pl.Series) -> pl.Series:
 
 
 def read_labels(labels: pl.Series, path: Path, *, numeric: bool) -> NDArray[Any]:
-    """Return classes or numbers, or raise UserError if some are missing."""
+    """Return classes or numbers, or raise TableError if some are missing."""
     n_missing = len(labels) - int(has_label(labels).sum())
     if n_missing:
         have = "has" if n_missing == 1 else "have"
-        raise UserError(
+        raise TableError(
             f"{counted(n_missing, 'row')} of {path} {have} no label in column {labels.name}. "
             "Fill it in, or leave those rows out."
         )
@@ -92,7 +92,7 @@ def _numbers(labels: pl.Series) -> NDArray[Any]:
     numbers = labels.cast(pl.Float64, strict=False)
     usable = numbers.is_finite().fill_null(value=False)
     if not usable.all():
-        raise UserError(
+        raise TableError(
             f"Column {labels.name} has {quoted(labels.filter(~usable)[0])}; the method learns from "
             "finite numbers."
         )
@@ -101,7 +101,7 @@ def _numbers(labels: pl.Series) -> NDArray[Any]:
 
 def _classes(labels: pl.Series) -> NDArray[Any]:
     if labels.dtype == pl.Binary or labels.dtype.is_nested():
-        raise UserError(
+        raise TableError(
             f"Column {labels.name} has {labels.dtype}; labels must be text, numbers or booleans."
         )
     if labels.dtype == pl.String:

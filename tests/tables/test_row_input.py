@@ -8,11 +8,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from nearfar.cli.errors import UserError
-from nearfar.cli.preparation import ColumnRules
-from nearfar.cli.row_input import read_rows
-
-from .conftest import NAMES
+from nearfar.tables.errors import TableError
+from nearfar.tables.preparation import ColumnRules
+from nearfar.tables.row_input import read_rows
+from table_files import NAMES
 
 TABLE = {"label": "species", "drop": ["name"]}
 
@@ -154,6 +153,6 @@ def test_errors(folder, kind):
     infinite = {"x": [1, None, 2], "z": [1.0, np.inf, 2.0], "y": ["a", "b", "a"]}
     pl.DataFrame(infinite).write_parquet("inf.parquet")
     source, options, message = ERRORS[kind]
-    with pytest.raises(UserError, match=message) as caught:
+    with pytest.raises(TableError, match=message) as caught:
         _ = read_rows(source, labelled=True, **options).labels
     assert "\n" not in str(caught.value)

@@ -1,6 +1,6 @@
 """What all table formats share: choice of columns, batches of rows, and checks.
 
-A format is a `TableFormat`: its ending, a reader and a writer. `nearfar.cli.table_formats` lists
+A format is a `TableFormat`: its ending, a reader and a writer. `nearfar.tables.formats` lists
 them. Every command reads through `TableReader`, in batches of bounded size or everything at once,
 and gets the same errors.
 """
@@ -24,11 +24,11 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from nearfar.cli.errors import NotNumbersError, UserError
 from nearfar.columns import Columns
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.quoting import named, quoted
 from nearfar.runtime.suggestions import did_you_mean
+from nearfar.tables.errors import NotNumbersError, TableError
 from nearfar.typing import Floats
 
 _MOST_NAMES, _FEW_NAMES = 30, 10
@@ -67,7 +67,7 @@ class ColumnChoice:
     Examples
     --------
     >>> from pathlib import Path
-    >>> from nearfar.cli.tables import ColumnChoice
+    >>> from nearfar.tables.reader import ColumnChoice
     >>> ColumnChoice(others=("label",), drop=("id",)).features(Path("x.csv"), ["id", "a", "label"])
     ('a',)
     """
@@ -96,7 +96,7 @@ class ColumnChoice:
         return _RawChoice(others, self.drop, self.metric, len(self.columns.feature_names))
 
     def features(self, path: Path, columns: Sequence[str]) -> tuple[str, ...]:
-        """Return the columns that are features, in order, or raise UserError."""
+        """Return the columns that are features, in order, or raise TableError."""
         self._check_names(path, columns)
         if self.metric is not None and self.metric.feature_names is not None:
             self._check_needed(path, columns, self.metric.feature_names)
@@ -104,7 +104,7 @@ class ColumnChoice:
         features = tuple(name for name in columns if name not in {*self.others, *self.drop})
         if self.metric is not None and len(features) != self.metric.n_features:
             hint = "; --drop the others" if len(features) > self.metric.n_features else ""
-            raise UserError(
+            raise TableError(
                 f"The metric needs {self.metric.n_features} features, but {path} has "
                 f"{len(features)} feature columns{hint}."
             )
@@ -113,27 +113,27 @@ class ColumnChoice:
     def _check_names(self, path: Path, columns: Sequence[str]) -> None:
         if len(set(columns)) < len(columns):
             twice = Counter(columns).most_common(1)[0][0]
-            raise UserError(
+            raise TableError(
                 f"{path} has several columns named {quoted(twice)}; rename all but one."
             )
         require_columns(path, columns, [*self.others, *self.drop])
         both = next((name for name in self.drop if name in self.others), None)
         if both is not None:
-            raise UserError(f"Column {both!r} is needed and cannot be dropped.")
+            raise TableError(f"Column {both!r} is needed and cannot be dropped.")
 
     def _check_needed(self, path: Path, columns: Sequence[str], names: tuple[str, ...]) -> None:
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
-            raise UserError(
+            raise TableError(
                 f"The metric has several features named {quoted(twice)}; name them apart."
             )
         missing = [name for name in names if name not in columns]
         if missing:
-            raise UserError(f"{path} lacks columns that the metric needs: {listed(missing)}.")
+            raise TableError(f"{path} lacks columns that the metric needs: {listed(missing)}.")
         dropped = [name for name in names if name in self.drop]
         if dropped:
             them = columns_named(dropped)
-            raise UserError(f"The metric needs {them}; do not {option('--drop', dropped)}.")
+            raise TableError(f"The metric needs {them}; do not {option('--drop', dropped)}.")
 
 
 class _RawChoice(ColumnChoice):
@@ -268,7 +268,7 @@ class TableReader(ABC):
             f"{row} (counting from 0). Fill them in, or leave out {remedy}."
         )
 
-    def not_numbers(self, names: Sequence[str]) -> UserError:
+    def not_numbers(self, names: Sequence[str]) -> TableError:
         """Return the error for columns of text."""
         if self.needed:
             return NotNumbersError(
@@ -344,16 +344,18 @@ def batch_rows(width: int) -> int:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn errors of libraries into a UserError that names the file."""
+    """Turn errors of libraries into a TableError that names the file."""
     try:
         yield
+    except TableError:
+        raise
     except _READ_ERRORS as error:
-        raise UserError(f"{path} cannot be read: {first_line(error)}") from error
+        raise TableError(f"{path} cannot be read: {first_line(error)}") from error
     except OSError as error:
         # Those of pyarrow about damaged files have no number.
         if error.errno is not None:
             raise
-        raise UserError(f"{path} cannot be read: {first_line(error)}") from error
+        raise TableError(f"{path} cannot be read: {first_line(error)}") from error
 
 
 def polars_frame(table: pa.Table) -> pl.DataFrame:
@@ -376,7 +378,7 @@ def listed(names: Sequence[str], most: int = _MOST_NAMES) -> str:
 
     Examples
     --------
-    >>> from nearfar.cli.tables import listed
+    >>> from nearfar.tables.reader import listed
     >>> listed(["a", "b"])
     'a, b'
     """
@@ -394,7 +396,7 @@ def named_columns(given: Iterable[str] | None, columns: Sequence[str]) -> tuple[
 
     Examples
     --------
-    >>> from nearfar.cli.tables import named_columns
+    >>> from nearfar.tables.reader import named_columns
     >>> named_columns(["a,b", "x, y"], ["a", "b", "x, y"])
     ('a', 'b', 'x, y')
     """
@@ -409,7 +411,7 @@ def option(name: str, columns: Sequence[str]) -> str:
 
     Examples
     --------
-    >>> from nearfar.cli.tables import option
+    >>> from nearfar.tables.reader import option
     >>> option("--drop", ["a", "b"]), option("--drop", ["a, b", "c"])
     ('--drop a,b', "--drop 'a, b' --drop c")
     """
@@ -419,11 +421,11 @@ def option(name: str, columns: Sequence[str]) -> str:
 
 
 def require_columns(path: Path, columns: Sequence[str], names: Iterable[str]) -> None:
-    """Raise UserError unless the table has these columns."""
+    """Raise TableError unless the table has these columns."""
     missing = next((name for name in names if name not in columns), None)
     if missing is not None:
         hint = did_you_mean(missing, columns)
         wrong = f"{path} has no column {missing!r}"
         if hint:
-            raise UserError(f"{wrong}.{hint} It has {listed(columns, _FEW_NAMES)}.")
-        raise UserError(f"{wrong}; it has {listed(columns)}.")
+            raise TableError(f"{wrong}.{hint} It has {listed(columns, _FEW_NAMES)}.")
+        raise TableError(f"{wrong}; it has {listed(columns)}.")

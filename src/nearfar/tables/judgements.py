@@ -9,14 +9,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nearfar.cli.answer_files import ANSWERS_ENDING, read_answers
-from nearfar.cli.errors import UserError
-from nearfar.cli.row_input import InputRows
-from nearfar.cli.table_formats import read_frame
-from nearfar.cli.tables import require_columns
-from nearfar.cli.terminal import note
 from nearfar.constraints import Pairs, Triplets
+from nearfar.runtime.notes import note
 from nearfar.runtime.quoting import quoted
+from nearfar.tables.errors import TableError
+from nearfar.tables.reader import require_columns
+from nearfar.tables.row_input import InputRows
 from nearfar.typing import Ints, Vector
 
 _TRIPLET = ("anchor", "near", "far")
@@ -34,7 +32,7 @@ def judgements_in(columns: Sequence[str]) -> str:
 
     Examples
     --------
-    >>> from nearfar.cli.constraint_tables import judgements_in
+    >>> from nearfar.tables.judgements import judgements_in
     >>> judgements_in(["anchor", "near", "far", "person"]), judgements_in(["a", "b", "c"])
     ('triplets', '')
     """
@@ -44,16 +42,14 @@ def judgements_in(columns: Sequence[str]) -> str:
     return "pairs" if pairs and set(_SAME) & set(columns) else ""
 
 
-def read_triplets(path: Path, rows: InputRows) -> Triplets:
-    """Read triplets: columns anchor, near, far [, weight, person]; or answers of `ask`."""
-    table = _frame(path, "triplets")
+def read_triplets(table: pl.DataFrame, path: Path, rows: InputRows) -> Triplets:
+    """Read triplets: columns anchor, near, far [, weight, person]."""
     index = _row_numbers(table, path, _TRIPLET, rows)
     return Triplets(index, _weights(table, path), _people(table, path))
 
 
-def read_pairs(path: Path, rows: InputRows) -> Pairs:
-    """Read pairs: columns a, b, similar [, weight, person]; or answers of `ask`."""
-    table = _frame(path, "pairs")
+def read_pairs(table: pl.DataFrame, path: Path, rows: InputRows) -> Pairs:
+    """Read pairs: columns a, b, similar [, weight, person]."""
     known = next((name for name in _SAME if name in table.columns), _SAME[0])
     require_columns(path, table.columns, [known])
     index = _row_numbers(table, path, _PAIR, rows)
@@ -61,26 +57,12 @@ def read_pairs(path: Path, rows: InputRows) -> Pairs:
     return Pairs(index, similar, _weights(table, path), _people(table, path))
 
 
-def read_queries(path: Path, rows: InputRows) -> tuple[Ints, Pairs | None]:
+def read_queries(table: pl.DataFrame, path: Path, rows: InputRows) -> tuple[Ints, Pairs | None]:
     """Read pairs that may or may not say which are similar: row numbers, and pairs if they do."""
-    table = _frame(path, "pairs")
     if not set(_SAME) & set(table.columns):
         return _row_numbers(table, path, _PAIR, rows), None
-    pairs = read_pairs(path, rows)
+    pairs = read_pairs(table, path, rows)
     return pairs.index, pairs
-
-
-def _frame(path: Path, kind: str) -> pl.DataFrame:
-    """Read a table, or the answers in a file that `nearfar ask` writes."""
-    if path.suffix.lower() != ANSWERS_ENDING:
-        return read_frame(path)
-    table, stored = read_answers(path)
-    if stored != kind:
-        raise UserError(f"{path} has {stored}; give it with --{stored}.")
-    decided = table.filter(pl.col("answer") != "unsure").drop("seconds", "position")
-    if len(decided) == 0:
-        raise UserError(f"{path} has no answers yet; collect some with `nearfar ask`.")
-    return decided
 
 
 def _row_numbers(table: pl.DataFrame, path: Path, columns: Sequence[str], rows: InputRows) -> Ints:
@@ -89,27 +71,27 @@ def _row_numbers(table: pl.DataFrame, path: Path, columns: Sequence[str], rows: 
     if named:
         require_columns(path, table.columns, columns)
     elif table.width < len(columns):
-        raise UserError(f"{path} needs the columns {', '.join(columns)}.")
+        raise TableError(f"{path} needs the columns {', '.join(columns)}.")
     part = table.select(columns if named else table.columns[: len(columns)])
     if not named:
         taken = [f"{name} as {what}" for name, what in zip(part.columns, columns, strict=True)]
         note(f"took {', '.join(taken)}: {path} has no columns {', '.join(columns)}.")
     if part.null_count().sum_horizontal().sum():
-        raise UserError(f"{path} has missing values in {', '.join(part.columns)}.")
+        raise TableError(f"{path} has missing values in {', '.join(part.columns)}.")
     if rows.ids is not None:
         return _by_name(part, path, rows.ids)
     numbers = part.select(pl.all().cast(pl.Int64, strict=False))
     text = [name for name in part.columns if numbers[name].null_count()]
     if text and not named:
-        raise UserError(f"{path} needs the columns {', '.join(columns)}.")
+        raise TableError(f"{path} needs the columns {', '.join(columns)}.")
     if text:
-        raise UserError(
+        raise TableError(
             f"{path} has names, not row numbers, in {', '.join(text)}; "
             "name the column of row names with --id."
         )
     index = numbers.to_numpy()
     if index.size and not 0 <= index.min() <= index.max() < len(rows):
-        raise UserError(
+        raise TableError(
             f"{path} refers to rows {index.min()} to {index.max()}; "
             f"{rows.name} has rows 0 to {len(rows) - 1}."
         )
@@ -122,7 +104,7 @@ def _by_name(part: pl.DataFrame, path: Path, ids: list[str]) -> Ints:
     index = np.array(found, dtype=np.intp).reshape(part.width, len(part)).T
     if (index < 0).any():
         row, column = np.argwhere(index < 0)[0]
-        raise UserError(
+        raise TableError(
             f"{path} refers to {quoted(part[int(row), int(column)])}, which names no row."
         )
     return index
@@ -132,7 +114,7 @@ def _similar(values: pl.Series, path: Path) -> NDArray[np.bool_]:
     words = [str(value).strip().lower() for value in values.to_list()]
     unknown = next((word for word in words if word not in _SIMILAR), None)
     if unknown is not None:
-        raise UserError(
+        raise TableError(
             f"{path} has {quoted(unknown)} in column {values.name}; write true or false, or 1 or 0."
         )
     return np.array([_SIMILAR[word] for word in words], dtype=bool)
@@ -144,7 +126,7 @@ def _people(table: pl.DataFrame, path: Path) -> list[str] | None:
         return None
     people = table[_PERSON].cast(pl.String)
     if people.null_count():
-        raise UserError(f"{path} has missing values in column {_PERSON}.")
+        raise TableError(f"{path} has missing values in column {_PERSON}.")
     return people.to_list()
 
 
@@ -153,5 +135,5 @@ def _weights(table: pl.DataFrame, path: Path) -> Vector | None:
         return None
     weights = table["weight"].cast(pl.Float64, strict=False)
     if weights.null_count():
-        raise UserError(f"{path} has weights that are missing or not numbers.")
+        raise TableError(f"{path} has weights that are missing or not numbers.")
     return weights.to_numpy()

@@ -12,11 +12,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nearfar import datasets
-from nearfar.cli.array_formats import array_names, load_array
-from nearfar.cli.errors import UserError
-from nearfar.cli.labels import labels_or_nothing, read_labels, words
-from nearfar.cli.preparation import ColumnRules, Prepared, prepare, warn_of_leakage
-from nearfar.cli.table_formats import (
+from nearfar.columns import Columns
+from nearfar.constraints.supervision import checked_groups
+from nearfar.metrics.metric import Metric
+from nearfar.numerics.missing import LARGEST_VALUE
+from nearfar.runtime.notes import note
+from nearfar.runtime.suggestions import did_you_mean
+from nearfar.tables.array_formats import array_names, load_array
+from nearfar.tables.errors import TableError
+from nearfar.tables.formats import (
     ARRAYS,
     FORMATS,
     TABLES,
@@ -25,13 +29,9 @@ from nearfar.cli.table_formats import (
     open_table,
     stem_of,
 )
-from nearfar.cli.tables import ColumnChoice, columns_named, listed
-from nearfar.cli.terminal import note
-from nearfar.columns import Columns
-from nearfar.constraints.supervision import checked_groups
-from nearfar.learners.fitting import LARGEST_VALUE
-from nearfar.metrics.metric import Metric
-from nearfar.runtime.suggestions import did_you_mean
+from nearfar.tables.labels import labels_or_nothing, read_labels, words
+from nearfar.tables.preparation import ColumnRules, Prepared, prepare, warn_of_leakage
+from nearfar.tables.reader import ColumnChoice, columns_named, listed
 from nearfar.typing import Floats, Ints, Vector
 
 
@@ -80,33 +80,33 @@ class InputRows:
 
     @property
     def labels(self) -> NDArray[Any]:
-        """Labels of at least two classes, or a UserError."""
+        """Labels of at least two classes, or a TableError."""
         if self.y is None:
-            raise UserError(f"{self.name} has no labels; say where they are with --label NAME.")
+            raise TableError(f"{self.name} has no labels; say where they are with --label NAME.")
         if self.y.shape != (len(self),):
-            raise UserError(f"{len(self)} rows need one label each; got {self.y.shape}.")
+            raise TableError(f"{len(self)} rows need one label each; got {self.y.shape}.")
         if len(np.unique(self.y)) < 2:
-            raise UserError("All labels are the same; at least two classes are needed.")
+            raise TableError("All labels are the same; at least two classes are needed.")
         return self.y
 
     @property
     def numbers(self) -> Vector:
-        """Labels that are different numbers, or a UserError."""
+        """Labels that are different numbers, or a TableError."""
         try:
             return self.labels.astype(np.float64)
         except (TypeError, ValueError):
-            raise UserError("The labels are not numbers, which the method needs.") from None
+            raise TableError("The labels are not numbers, which the method needs.") from None
 
     def grouped(self, names: Any, where: str) -> InputRows:
         """Return the rows with groups, and say how many there are."""
         names = np.asarray(names)
         if names.shape != (len(self),):
-            raise UserError(f"{len(self)} rows need one group each; {where} has {names.shape}.")
+            raise TableError(f"{len(self)} rows need one group each; {where} has {names.shape}.")
         groups = checked_groups(names, len(self))
         assert groups is not None
         number = int(groups.max(initial=-1)) + 1
         if number < 2:
-            raise UserError(f"All rows are in the same group ({where}); at least two are needed.")
+            raise TableError(f"All rows are in the same group ({where}); at least two are needed.")
         note(f"{number} groups of rows ({where}); no group is both learned from and tested on.")
         return replace(self, groups=groups)
 
@@ -172,27 +172,27 @@ def read_rows(
     if kind in TABLES:
         if labelled and label is None:
             columns = listed(column_names(path))
-            raise UserError(f"Name the column of labels with --label; {path} has {columns}.")
+            raise TableError(f"Name the column of labels with --label; {path} has {columns}.")
         roles = (label, ids, group, text)
         others = tuple(dict.fromkeys(name for name in roles if name is not None))
         skipped = label if skip_unlabelled else None
         found = prepare(path, others, rules, metric, label=skipped, shown=text)
         rows = _from_table(path, roles, found, metric, numeric, complete)
     elif rules.given or ids or text:
-        raise UserError(f"Only tables ({', '.join(TABLES)}) have columns; {source} does not.")
+        raise TableError(f"Only tables ({', '.join(TABLES)}) have columns; {source} does not.")
     elif kind in ARRAYS:
         rows = _from_array(path, label, metric)
         if group is not None and len(rows):
             rows = rows.grouped(_array_beside(path, group, "groups"), group)
     elif path.is_file():
-        raise UserError(f"{source} is not in a supported format: {', '.join(FORMATS)}.")
+        raise TableError(f"{source} is not in a supported format: {', '.join(FORMATS)}.")
     else:
         rows = _from_dataset(source, metric)
         for option, given in {"--label": label, "--group": group}.items():
             if given is not None:
-                raise UserError(f"{option} is for files, not for the dataset {source}.")
+                raise TableError(f"{option} is for files, not for the dataset {source}.")
     if len(rows) == 0:
-        raise UserError(f"{source} has no rows.")
+        raise TableError(f"{source} has no rows.")
     return rows
 
 
@@ -206,7 +206,7 @@ def _from_table(
 ) -> InputRows:
     label, ids, group, text = roles
     if not found.feature_names:
-        raise UserError(f"{path} has no columns left for features.")
+        raise TableError(f"{path} has no columns left for features.")
     _check_size(found.X, found.feature_names, path)
     frame = found.others
     y = None
@@ -234,7 +234,7 @@ def _from_table(
     if group is None or len(rows) == 0:
         return rows
     if n_missing := frame[group].null_count():
-        raise UserError(f"{n_missing} rows of {path} have no group in column {group}. Fill it in.")
+        raise TableError(f"{n_missing} rows of {path} have no group in column {group}. Fill it in.")
     return rows.grouped(frame[group].to_numpy(), f"column {group}")
 
 
@@ -246,13 +246,13 @@ def _check_size(X: Floats, features: Sequence[str], path: Path) -> None:
     ]
     if large:
         names = columns_named(large)
-        raise UserError(f"{path} has values beyond {LARGEST_VALUE:g} in {names}; rescale them.")
+        raise TableError(f"{path} has values beyond {LARGEST_VALUE:g} in {names}; rescale them.")
 
 
 def row_names(names: pl.Series, path: Path) -> list[str]:
-    """Return the names of rows, or raise UserError unless they tell rows apart."""
+    """Return the names of rows, or raise TableError unless they tell rows apart."""
     if names.null_count() or names.n_unique() != len(names):
-        raise UserError(f"The ids in column {names.name} of {path} are missing or not unique.")
+        raise TableError(f"The ids in column {names.name} of {path} are missing or not unique.")
     return [str(name) for name in names.to_list()]
 
 
@@ -271,10 +271,10 @@ def _array_beside(path: Path, name: str, what: str) -> NDArray[Any]:
         names = array_names(path)
         if name not in names:
             hint = did_you_mean(name, names)
-            raise UserError(f"{path} has no array {name!r}; it has {listed(names)}.{hint}")
+            raise TableError(f"{path} has no array {name!r}; it has {listed(names)}.{hint}")
         return load_array(path, name)
     if Path(name).suffix.lower() != ".npy":
-        raise UserError(f"The {what} of an .npy file are in another .npy file; got {name!r}.")
+        raise TableError(f"The {what} of an .npy file are in another .npy file; got {name!r}.")
     return load_array(Path(name))
 
 
@@ -284,12 +284,12 @@ def _from_dataset(name: str, metric: Metric | None) -> InputRows:
     except (ValueError, ConnectionError) as error:
         hint = did_you_mean(name, [*datasets.available(), *map(str, Path().glob("*.*"))])
         why = "" if "There is no dataset" in str(error) else f" ({str(error).rstrip('.')})"
-        raise UserError(
+        raise TableError(
             f"{name} is neither a file nor a dataset{why}.{hint} "
             f"Datasets: {', '.join(datasets.available())}."
         ) from error
     if metric is not None and data.X.shape[1] != metric.n_features:
-        raise UserError(
+        raise TableError(
             f"The metric needs {metric.n_features} features, but {name} has {data.X.shape[1]}."
         )
     return InputRows(name, data.X, data.y, data.feature_names)

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar.cli.errors import NotClassesError
-from nearfar.cli.row_input import InputRows, read_rows
-from nearfar.cli.table_formats import TABLES, column_names, kind_of
-from nearfar.cli.tables import named_columns
-from nearfar.cli.terminal import note
 from nearfar.metrics.metric import Metric
+from nearfar.runtime.notes import note
+from nearfar.tables.errors import NotClassesError
+from nearfar.tables.formats import TABLES, column_names, kind_of
+from nearfar.tables.reader import named_columns
+from nearfar.tables.row_input import InputRows, read_rows
 
 _MANY_CLASSES = 0.5
 """Whole numbers with more classes than this share of the rows are probably not classes."""

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from nearfar.cli.errors import UserError
-from nearfar.cli.tables import Batch, TableReader, polars_frame
-from nearfar.cli.terminal import note
 from nearfar.columns import Columns
 from nearfar.columns.cells import column_values
 from nearfar.columns.kinds import Category, Vector
+from nearfar.runtime.notes import note
+from nearfar.tables.errors import TableError
+from nearfar.tables.reader import Batch, TableReader, polars_frame
 
 _MANY_UNSEEN = 0.2
 """A note names columns with a larger share of levels that were not learned from."""
@@ -56,7 +56,7 @@ class RecipeReader(TableReader):
             try:
                 X = self._columns.apply(frame, first_row=row)
             except ValueError as error:
-                raise UserError(f"{self.path}: {error}") from error
+                raise TableError(f"{self.path}: {error}") from error
             row += len(X)
             for kind, start in zip(self._columns.kinds, starts, strict=True):
                 if isinstance(kind, Category):

@@ -6,9 +6,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from nearfar.cli.constraint_tables import read_pairs, read_queries, read_triplets
-from nearfar.cli.errors import UserError
-from nearfar.cli.row_input import read_rows
+from nearfar.tables.errors import TableError
+from nearfar.tables.formats import read_frame
+from nearfar.tables.judgements import read_pairs, read_queries, read_triplets
+from nearfar.tables.row_input import read_rows
 
 
 @pytest.fixture
@@ -27,8 +28,8 @@ def test_rows_by_number_and_by_name(rows, numbered):
         pl.format("flower {}", "a").alias("a"), pl.format("flower {}", "b").alias("b")
     ).write_csv("named.csv")
     by_number, by_name = (
-        read_pairs(Path("pairs.csv"), numbered),
-        read_pairs(Path("named.csv"), rows),
+        read_pairs(read_frame(Path("pairs.csv")), Path("pairs.csv"), numbered),
+        read_pairs(read_frame(Path("named.csv")), Path("named.csv"), rows),
     )
     np.testing.assert_array_equal(by_number.index, table.select("a", "b").to_numpy())
     np.testing.assert_array_equal(by_name.index, by_number.index)
@@ -41,14 +42,14 @@ def test_weights_and_other_formats(numbered, kind):
     table = pl.read_csv("triplets.csv").with_columns(weight=pl.lit(2.0), other=pl.lit("x"))
     path = Path(f"weighted.{kind}")
     table.write_csv(path) if kind == "csv" else table.write_parquet(path)
-    triplets = read_triplets(path, numbered)
+    triplets = read_triplets(read_frame(path), path, numbered)
     np.testing.assert_array_equal(triplets.index, table.select("anchor", "near", "far").to_numpy())
     assert set(triplets.weight) == {2.0}
 
 
 def test_the_first_columns_need_no_names(numbered):
     Path("bare.csv").write_text("i,j\n3,4\n5,6\n")
-    index, pairs = read_queries(Path("bare.csv"), numbered)
+    index, pairs = read_queries(read_frame(Path("bare.csv")), Path("bare.csv"), numbered)
     assert index.tolist() == [[3, 4], [5, 6]]
     assert pairs is None
 
@@ -67,8 +68,8 @@ def test_the_first_columns_need_no_names(numbered):
 )
 def test_bad_pairs(numbered, table, message):
     Path("bad.csv").write_text(table)
-    with pytest.raises(UserError, match=message):
-        read_pairs(Path("bad.csv"), numbered)
+    with pytest.raises(TableError, match=message):
+        read_pairs(read_frame(Path("bad.csv")), Path("bad.csv"), numbered)
 
 
 @pytest.mark.parametrize(
@@ -81,18 +82,18 @@ def test_bad_pairs(numbered, table, message):
 )
 def test_bad_triplets(numbered, table, message):
     Path("bad.csv").write_text(table)
-    with pytest.raises(UserError, match=message):
-        read_triplets(Path("bad.csv"), numbered)
+    with pytest.raises(TableError, match=message):
+        read_triplets(read_frame(Path("bad.csv")), Path("bad.csv"), numbered)
 
 
 def test_names_that_no_row_has(rows):
     Path("bad.csv").write_text("a,b,similar\nflower 1,tree 2,true\n")
-    with pytest.raises(UserError, match="'tree 2'"):
-        read_pairs(Path("bad.csv"), rows)
+    with pytest.raises(TableError, match="'tree 2'"):
+        read_pairs(read_frame(Path("bad.csv")), Path("bad.csv"), rows)
 
 
 def test_names_that_two_rows_have(folder):
-    with pytest.raises(UserError, match="not unique"):
+    with pytest.raises(TableError, match="not unique"):
         read_rows("iris.csv", drop=["name"], ids="species")
 
 
@@ -100,7 +101,7 @@ def test_pairs_that_verify_has_written(numbered, tmp_path):
     for name in ("similar", "same"):
         path = tmp_path / f"{name}.csv"
         pl.DataFrame({"a": [0, 1], "b": [2, 3], name: [True, False]}).write_csv(path)
-        assert read_pairs(path, numbered).similar.tolist() == [True, False]
+        assert read_pairs(read_frame(path), path, numbered).similar.tolist() == [True, False]
 
 
 class TestObjectsWithoutVectors:
@@ -145,10 +146,10 @@ class TestObjectsWithoutVectors:
         run("learn", "odd.csv", "--label", "y", *options)
 
 
-def test_other_names_are_read_by_position_with_a_note(numbered, capsys):
+def test_other_names_are_read_by_position_with_a_note(numbered, notes):
     Path("odd.csv").write_text("loser,winner,head\n0,1,2\n3,4,5\n")
-    found = read_triplets(Path("odd.csv"), numbered)
+    found = read_triplets(read_frame(Path("odd.csv")), Path("odd.csv"), numbered)
     assert found.index.tolist() == [[0, 1, 2], [3, 4, 5]]
-    assert "took loser as anchor, winner as near, head as far: odd.csv" in capsys.readouterr().err
-    read_triplets(Path("triplets.csv"), numbered)
-    assert "took" not in capsys.readouterr().err
+    assert "Took loser as anchor, winner as near, head as far: odd.csv" in notes[0].text
+    read_triplets(read_frame(Path("triplets.csv")), Path("triplets.csv"), numbered)
+    assert len(notes) == 1
