@@ -24,7 +24,7 @@ from nearfar.cli.training_input import (
     warn_of_same_rows,
 )
 from nearfar.comparison.wording import probability_text
-from nearfar.prediction import NeighborPredictor, Prediction
+from nearfar.neighbors import NeighborPredictor, Prediction
 
 _ROWS_SHOWN = 10
 _ROWS_AT_ONCE = 1 << 14
