@@ -10,8 +10,9 @@ import polars as pl
 import pytest
 
 from nearfar import Metric
-from nearfar.cli.preparation import ColumnRules, Imputation
-from nearfar.cli.row_input import read_rows
+from nearfar.runtime.notes import collecting_notes
+from nearfar.tables.preparation import ColumnRules, Imputation
+from nearfar.tables.row_input import read_rows
 
 from .customers import customers
 
@@ -172,22 +173,24 @@ class TestRules:
         rows = read_rows("ids.csv", label="y", rules=ColumnRules(None, None, ["x"]))
         assert rows.feature_names == ("x=1", "x=2")
 
-    def test_columns_with_one_value_are_left_out(self, folder, capsys):
+    def test_columns_with_one_value_are_left_out(self, folder):
         plain = {"x": [1.0, 2.5] * 6, "version": [3] * 12, "Sample No": range(7, 19)}
         pl.DataFrame(plain | {"y": [0, 1] * 6}).write_csv("x.csv")
-        assert read_rows("x.csv", label="y").feature_names == ("x",)
-        assert capsys.readouterr().err == (
-            "Note: left out column Sample No (looks like ids) and column version (one value). To "
-            "keep, use --numeric 'version,Sample No'.\n"
-        )
+        with collecting_notes() as notes:
+            assert read_rows("x.csv", label="y").feature_names == ("x",)
+        assert [note.text for note in notes] == [
+            "Left out column Sample No (looks like ids) and column version (one value). To "
+            "keep, use --numeric 'version,Sample No'."
+        ]
         kept = read_rows("x.csv", label="y", rules=ColumnRules(None, ["version"]))
         assert kept.feature_names == ("x", "version")
 
-    def test_many_columns_with_one_value(self, folder, capsys):
+    def test_many_columns_with_one_value(self, folder):
         plain = {"x": [1.0, 2.5] * 6} | {f"pixel{n}": [0] * 12 for n in range(9)}
         pl.DataFrame(plain | {"y": [0, 1] * 6}).write_csv("x.csv")
-        assert read_rows("x.csv", label="y").feature_names == ("x",)
-        assert "To keep, name them with --numeric." in capsys.readouterr().err
+        with collecting_notes() as notes:
+            assert read_rows("x.csv", label="y").feature_names == ("x",)
+        assert notes[0].text.endswith("To keep, name them with --numeric.")
 
     def test_missing_values_are_refused_if_asked(self, table, fail):
         line = fail("learn", "c.csv", *FAST, "--impute", "none")

@@ -14,8 +14,8 @@ import pytest
 from rich.console import Console
 
 from nearfar import Metric
-from nearfar.cli.terminal import counted
 from nearfar.runtime.progress import FitInProgress, Lines
+from nearfar.runtime.quoting import counted
 
 from .conftest import LABELS
 

@@ -9,10 +9,10 @@ import pytest
 from pyarrow.feather import write_feather
 
 from nearfar import GatedMetric, Metric
-from nearfar.cli import arrow_formats, csv_format, tables, transform
-from nearfar.cli.errors import UserError
+from nearfar.cli import transform
 from nearfar.cli.transform import transform_file
 from nearfar.metrics.kernel_map import KernelMap
+from nearfar.tables import arrow_formats, csv_format, reader
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 ARROW = (".feather", ".arrow")
@@ -25,7 +25,7 @@ TARGETS = [*TABLES, "npy"]
 def tiny(monkeypatch):
     """Batches, blocks and slabs of a few rows."""
     monkeypatch.setattr(csv_format, "_CSV_BLOCK_BYTES", 97)
-    monkeypatch.setattr(tables, "_BATCH_BYTES", 500)
+    monkeypatch.setattr(reader, "_BATCH_BYTES", 500)
     monkeypatch.setattr(arrow_formats, "_PARQUET_MAX_PAGES_BYTES", 300)
     monkeypatch.setattr(arrow_formats, "_PARQUET_GROUP_PAGES_BYTES", 200)
     monkeypatch.setattr(transform, "_BATCH_BYTES", 250)
@@ -293,7 +293,7 @@ def test_holes_are_named(tmp_path, metric, X, kind, hole):
     source = write(tmp_path / f"in.{kind}", X)
     column = "1" if kind in ("npy", "npz") else "f1"
     with pytest.raises(
-        UserError, match=f"missing or infinite values in column {column}, first in row 50 "
+        ValueError, match=f"missing or infinite values in column {column}, first in row 50 "
     ):
         transform_file(metric, source, tmp_path / "out.csv")
     assert files(tmp_path) == [source.name]
@@ -305,7 +305,7 @@ def test_nulls_are_named(tmp_path, metric, X, kind):
     write(source, X)
     frame = read(source).with_columns(f2=pl.Series([None if i == 90 else 1.0 for i in range(101)]))
     write(source, frame.to_numpy(), frame.columns, f2=frame["f2"])
-    with pytest.raises(UserError, match=r"missing .* in column f2, first in row 90 "):
+    with pytest.raises(ValueError, match=r"missing .* in column f2, first in row 90 "):
         transform_file(metric, source, tmp_path / "out.csv")
 
 
@@ -316,7 +316,7 @@ def test_text_among_numbers_is_named(tmp_path, metric, X, keep):
     lines[60] = "1,NA,x"
     source.write_text("\n".join(lines))
     named = metric.named(["f0", "f1", "f2"])
-    with pytest.raises(UserError, match=r"'NA' in column f1, row 59 .* not a number"):
+    with pytest.raises(ValueError, match=r"'NA' in column f1, row 59 .* not a number"):
         transform_file(named, source, tmp_path / "out.csv", keep=keep)
 
 
@@ -336,7 +336,7 @@ def test_text_among_numbers_is_named(tmp_path, metric, X, keep):
 def test_broken_text(tmp_path, metric, monkeypatch, text, message):
     monkeypatch.setattr(csv_format, "_CSV_MAX_RECORD_BYTES", 300)
     (tmp_path / "in.csv").write_bytes(text)
-    with pytest.raises(UserError, match=message) as caught:
+    with pytest.raises(ValueError, match=message) as caught:
         transform_file(metric, tmp_path / "in.csv", tmp_path / "out.csv")
     assert "\n" not in str(caught.value)
     assert files(tmp_path) == ["in.csv"]
@@ -381,7 +381,7 @@ def test_what_cannot_be_done(tmp_path, metric, X, source, target, options, messa
     (tmp_path / "folder.csv").mkdir()
     (tmp_path / "link.csv").symlink_to(tmp_path / "in.csv")
     before = files(tmp_path)
-    with pytest.raises(UserError, match=message) as caught:
+    with pytest.raises(ValueError, match=message) as caught:
         transform_file(metric, tmp_path / source, tmp_path / target, **options)
     assert "\n" not in str(caught.value)
     assert files(tmp_path) == before
@@ -390,16 +390,16 @@ def test_what_cannot_be_done(tmp_path, metric, X, source, target, options, messa
 def test_missing_features_are_named(tmp_path, metric, X):
     source = write(tmp_path / "in.csv", X)
     named = metric.named(["f0", "height", "width"])
-    with pytest.raises(UserError, match="height, width"):
+    with pytest.raises(ValueError, match="height, width"):
         transform_file(named, source, tmp_path / "out.csv")
-    with pytest.raises(UserError, match="needs column f2; do not --drop f2"):
+    with pytest.raises(ValueError, match="needs column f2; do not --drop f2"):
         transform_file(metric.named(["f0", "f1", "f2"]), source, tmp_path / "o.csv", drop=["f2"])
 
 
 def test_a_gated_metric_has_several_maps(tmp_path, X, metric):
     source = write(tmp_path / "in.csv", X)
     gated = GatedMetric([metric, metric], np.zeros((2, 3)), np.zeros(2))
-    with pytest.raises(UserError, match="several maps"):
+    with pytest.raises(ValueError, match="several maps"):
         transform_file(gated, source, tmp_path / "out.csv")
 
 
@@ -431,7 +431,7 @@ def test_a_table_that_cannot_be_written(tmp_path, metric, X, end, monkeypatch):
     monkeypatch.setattr(pl.DataFrame, "write_csv", full)
     monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
     np.save(tmp_path / "in.npy", X)
-    with pytest.raises(UserError, match=f"out.{end} cannot be written: no room$"):
+    with pytest.raises(ValueError, match=f"out.{end} cannot be written: no room$"):
         transform_file(metric, tmp_path / "in.npy", tmp_path / f"out.{end}")
     assert files(tmp_path) == ["in.npy"]
 
@@ -462,6 +462,6 @@ def test_values_that_are_too_large(tmp_path, dtype):
     rows = np.ones((2000, 2), dtype=dtype)
     rows[1500, 1] = np.finfo(dtype).max
     np.save(tmp_path / "in.npy", rows)
-    with pytest.raises(UserError, match="Row 1500 has values that are too large for the metric"):
+    with pytest.raises(ValueError, match="Row 1500 has values that are too large for the metric"):
         transform_file(Metric(10 * np.eye(2)), tmp_path / "in.npy", tmp_path / "out.csv")
     assert not (tmp_path / "out.csv").exists()

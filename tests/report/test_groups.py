@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from nearfar import RCA, MetricBoost, RandomTriplets
+from nearfar.comparison import default_methods, learned_method
 from nearfar.report import Study, write_report
 from problems import noisy_copies
 
@@ -78,6 +79,19 @@ def test_triplets():
     assert not seen & unseen
     low, high = found.held_out.interval(found.held_out.results[-1])
     assert low < 0.5 < high
+
+
+def test_a_method_is_learned_again():
+    lda = next(method for method in default_methods([]) if method.name == "LDA")
+    metric = RCA().fit(X, Y).metric_
+    for method, learn in (
+        (learned_method("RCA", RCA()), lambda X, y, groups: RCA().fit(X, y, groups=groups).metric_),
+        (lda, lambda X, y, groups: lda.learn(X, y)),
+    ):
+        again = Study("copies", X, Y, metric, method.name, relearn=method, groups=GROUPS)
+        train, _ = again.split
+        expected = learn(X[train], Y[train], GROUPS[train])
+        np.testing.assert_array_equal(again.evaluated_metric.L, expected.L)
 
 
 def test_too_little_to_hold_out():

@@ -13,8 +13,8 @@ from nearfar.comparison import Comparison, MethodResult, default_methods
 from nearfar.comparison.method_results import paired
 from nearfar.report import Study
 from nearfar.report.headline import headlines, reason
-from nearfar.report.held_out_rows import compare_losses
 from nearfar.report.page import render
+from nearfar.report.study import compare_losses
 from studies import boost, judgements_study, wine_study
 
 X, Y = load_wine(return_X_y=True)

@@ -11,8 +11,7 @@ from sklearn.datasets import load_wine
 
 from nearfar import GatedMetric, Metric, Pairs, Triplets
 from nearfar.report.blocks import Figures, Text
-from nearfar.report.map_figure import MapPoints, draw_map
-from nearfar.report.map_section import map_section
+from nearfar.report.map_section import MapPoints, draw_map, map_section
 from nearfar.report.planes import plane_of_judgements, plane_of_labels
 from studies import judgements_study, many_classes_study, wine_study
 

@@ -10,20 +10,13 @@ from typing import Annotated
 import typer
 
 from nearfar.cli import options
-from nearfar.cli.metric_files import check_metric_output
+from nearfar.cli.model_files import check_metric_output
 from nearfar.cli.search_input import SearchOptions, SplitName, read_search
 from nearfar.cli.streams import shown_name
-from nearfar.cli.table_formats import stem_of
-from nearfar.cli.terminal import (
-    NOT_HELPFUL,
-    bars,
-    command,
-    convergence_notes,
-    note,
-    say,
-    show_json,
-)
+from nearfar.cli.terminal import NOT_HELPFUL, bars, command, convergence_notes, say, show_json
 from nearfar.comparison import Category
+from nearfar.runtime.notes import note
+from nearfar.tables.formats import stem_of
 
 _COMPARISON_SHARE = 0.7
 """Part of the time budget for the comparison; the fit to all searches takes about one more fold."""

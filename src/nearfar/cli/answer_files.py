@@ -9,8 +9,23 @@ from typing import Any
 import polars as pl
 
 from nearfar.ask.store import Answered, Store
+from nearfar.cli.errors import UserError
+from nearfar.tables.formats import read_frame
 
 ANSWERS_ENDING = ".db"
+
+
+def read_judgements(path: Path, kind: str) -> pl.DataFrame:
+    """Read a table of triplets or pairs, or the answers in a file that `nearfar ask` writes."""
+    if path.suffix.lower() != ANSWERS_ENDING:
+        return read_frame(path)
+    table, stored = read_answers(path)
+    if stored != kind:
+        raise UserError(f"{path} has {stored}; give it with --{stored}.")
+    decided = table.filter(pl.col("answer") != "unsure").drop("seconds", "position")
+    if len(decided) == 0:
+        raise UserError(f"{path} has no answers yet; collect some with `nearfar ask`.")
+    return decided
 
 
 def read_answers(path: Path) -> tuple[pl.DataFrame, str]:

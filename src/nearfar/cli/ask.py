@@ -13,9 +13,11 @@ import typer
 from nearfar.cli import options
 from nearfar.cli.answer_files import ANSWERS_ENDING, read_answers
 from nearfar.cli.errors import UserError
-from nearfar.cli.metric_files import check_output
-from nearfar.cli.table_formats import WRITTEN_TABLES, write_frame
-from nearfar.cli.terminal import command, counted, say
+from nearfar.cli.model_files import check_output
+from nearfar.cli.streams import write_table
+from nearfar.cli.terminal import command, say
+from nearfar.runtime.quoting import counted
+from nearfar.tables.formats import WRITTEN_TABLES
 
 _DEFAULT_FILE = Path("judgements.db")
 _DEFAULT_PERSON = "me"
@@ -154,7 +156,7 @@ def _export(source: str, stored: Path, target: Path) -> None:
         raise UserError(f"{path} is not a file of answers ({ANSWERS_ENDING}).")
     check_output(target, WRITTEN_TABLES, [path])
     table, kind = read_answers(path)
-    write_frame(table, target)
+    write_table(table, target)
     say(f"{counted(len(table), 'answer')} about {kind} written to {target}")
 
 

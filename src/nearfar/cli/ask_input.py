@@ -12,12 +12,12 @@ import polars as pl
 from nearfar.ask.collection import Objects
 from nearfar.ask.server import PICTURES
 from nearfar.cli.errors import UserError
-from nearfar.cli.labels import words
-from nearfar.cli.preparation import ColumnRules
-from nearfar.cli.row_input import InputRows, read_rows, row_names
-from nearfar.cli.table_formats import TABLES, column_names, kind_of, read_frame
-from nearfar.cli.tables import named_columns, require_columns
-from nearfar.cli.terminal import note
+from nearfar.runtime.notes import note
+from nearfar.tables.formats import TABLES, column_names, kind_of, read_frame
+from nearfar.tables.labels import words
+from nearfar.tables.preparation import ColumnRules
+from nearfar.tables.reader import named_columns, require_columns
+from nearfar.tables.row_input import InputRows, read_rows, row_names
 
 _CARD_COLUMNS = 6
 _LONGEST_CELL = 80

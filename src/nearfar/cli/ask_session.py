@@ -14,10 +14,11 @@ import numpy as np
 from nearfar.ask.collection import Collection, Objects
 from nearfar.ask.questions import RANDOM
 from nearfar.ask.store import Asked, Store
-from nearfar.cli.constraint_tables import read_triplets
+from nearfar.cli.answer_files import read_judgements
 from nearfar.cli.errors import UserError
-from nearfar.cli.row_input import InputRows
 from nearfar.cli.terminal import say
+from nearfar.tables.judgements import read_triplets
+from nearfar.tables.row_input import InputRows
 
 _MOST_REQUESTS = 64
 """Requests at a time; more are refused."""
@@ -83,7 +84,7 @@ def replay_answers(collection: Collection, table: Path, people: Sequence[str], n
         raise UserError("--replay answers triplets, not pairs.")
     names = list(collection.objects.names)
     rows = InputRows(str(table), np.zeros((len(names), 1)), ids=names)
-    known = read_triplets(table, rows).index
+    known = read_triplets(read_judgements(table, "triplets"), table, rows).index
     picked: dict[tuple[int, ...], int] = {}
     for anchor, near, far in known.tolist():
         picked[anchor, min(near, far), max(near, far)] = near

@@ -23,15 +23,17 @@ from nearfar.cli.method_options import (
     name_of,
     settings_beside,
 )
-from nearfar.cli.row_input import InputRows
 from nearfar.cli.supervised_input import SupervisedInput
-from nearfar.cli.tables import columns_named
-from nearfar.cli.terminal import bars, command, counted, kept_notes, note, say, show_json
+from nearfar.cli.terminal import bars, command, say, show_json
 from nearfar.comparison import Comparison
 from nearfar.comparison import compare as compare_methods
 from nearfar.comparison.compared_methods import ALL, Learners
 from nearfar.comparison.splits import judgement_groups
 from nearfar.constraints import kind_of
+from nearfar.runtime.notes import note, notes_so_far
+from nearfar.runtime.quoting import counted
+from nearfar.tables.reader import columns_named
+from nearfar.tables.row_input import InputRows
 from nearfar.typing import Ints
 
 
@@ -82,7 +84,7 @@ def compare(
             rows, known, learners, testing, limit, checkpoint=kept.comparison, split=split
         )
     if json:
-        notes = [each.text for each in [*kept_notes(), *found.findings]]
+        notes = [each.text for each in [*notes_so_far(), *found.findings]]
         show_json({"source": data.source, **found.to_dict(), "notes": notes})
         return
     say(str(found))

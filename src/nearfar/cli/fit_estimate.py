@@ -6,9 +6,9 @@ import os
 from typing import Any
 
 from nearfar.cli.errors import UserError
-from nearfar.cli.terminal import note
 from nearfar.learners.base import MetricLearner
-from nearfar.learners.estimate import amount
+from nearfar.runtime.notes import note
+from nearfar.runtime.quoting import amount
 from nearfar.typing import Floats
 
 _SMALL = 500

@@ -31,27 +31,19 @@ from nearfar.cli.method_options import (
     fit_method,
     name_of,
 )
-from nearfar.cli.metric_files import check_metric_output, save_metric
+from nearfar.cli.model_files import check_metric_output
 from nearfar.cli.regression_scores import held_out_regression, show_held_out
-from nearfar.cli.row_input import InputRows
 from nearfar.cli.streams import shown_name
 from nearfar.cli.supervised_input import SupervisedInput
-from nearfar.cli.table_formats import FORMATS, TABLES, kind_of, stem_of
-from nearfar.cli.terminal import (
-    NOT_HELPFUL,
-    UNDECIDED,
-    bars,
-    command,
-    counted,
-    kept_notes,
-    note,
-    say,
-    show_json,
-)
+from nearfar.cli.terminal import NOT_HELPFUL, UNDECIDED, bars, command, say, show_json
 from nearfar.comparison import Comparison, Method
 from nearfar.comparison.wording import described
 from nearfar.learners.selection.auto_problem import EUCLIDEAN
-from nearfar.runtime.notes import Note
+from nearfar.metrics.learned_file import save_learned
+from nearfar.runtime.notes import Note, note, notes_so_far
+from nearfar.runtime.quoting import counted
+from nearfar.tables.formats import FORMATS, TABLES, kind_of, stem_of
+from nearfar.tables.row_input import InputRows
 from nearfar.typing import Vector
 
 _COMPARISON_SHARE = 0.7
@@ -258,13 +250,13 @@ class LearnTask:
             left = max(left, _LEAST_SHARE * self.budget, _SHORTEST_FIT)
         self.result = fit_method(method, self.rows, self.supervision, checkpoint, left)
         if self.result.metric is not None:
-            save_metric(self.result.metric, path, self.rows.X)
+            save_learned(self.result.metric, path, self.rows.X)
             self.path = path
 
     @property
     def notes(self) -> list[Note]:
         """What to know beside the results."""
-        return [*kept_notes(), *([] if self.comparison is None else self.comparison.findings)]
+        return [*notes_so_far(), *([] if self.comparison is None else self.comparison.findings)]
 
     @property
     def exit_code(self) -> int:

@@ -18,8 +18,7 @@ from sklearn.base import clone
 
 from nearfar.cli.errors import UserError
 from nearfar.cli.fit_checkpoint import FitCheckpoint
-from nearfar.cli.row_input import InputRows
-from nearfar.cli.terminal import bars, convergence_notes, note
+from nearfar.cli.terminal import bars, convergence_notes
 from nearfar.comparison import Comparison, Method, default_methods, learned_method
 from nearfar.comparison.compared_methods import ALL, Learners, seeded
 from nearfar.constraints import Kind, Mining, kind_of
@@ -29,7 +28,9 @@ from nearfar.learners.selection.auto import AutoMetric, known_learners
 from nearfar.learners.selection.auto_problem import EUCLIDEAN
 from nearfar.learners.selection.expectation import Expected
 from nearfar.metrics.metric import Metric
+from nearfar.runtime.notes import note
 from nearfar.runtime.suggestions import did_you_mean
+from nearfar.tables.row_input import InputRows
 
 AUTO, BEST = "autometric", "best"
 

@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from nearfar.cli.method_options import METHOD_NAMES, Goal
-from nearfar.cli.preparation import Imputation
 from nearfar.cli.streams import spooled
-from nearfar.cli.table_formats import ARRAYS, TABLES
+from nearfar.tables.formats import ARRAYS, TABLES
+from nearfar.tables.preparation import Imputation
 
 _SOURCE = typer.Argument(
     callback=spooled,

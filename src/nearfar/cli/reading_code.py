@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nearfar.cli.array_formats import array_names
 from nearfar.cli.streams import shown_name
-from nearfar.cli.table_formats import STREAM, kind_of
+from nearfar.tables.array_formats import array_names
+from nearfar.tables.formats import STREAM, kind_of
 
 
 def reading_code(source: str) -> str | None:

@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from nearfar.cli.errors import UserError
-from nearfar.cli.metric_files import is_adapter, load_adapter, load_metric
-from nearfar.cli.table_formats import TABLES, column_names, kind_of, open_table
-from nearfar.cli.tables import ColumnChoice, columns_named, require_columns
+from nearfar.cli.model_files import is_adapter, load_adapter, load_metric
 from nearfar.columns import Columns
 from nearfar.columns.kinds import Vector
 from nearfar.metrics.metric import Metric
+from nearfar.tables.formats import TABLES, column_names, kind_of, open_table
+from nearfar.tables.reader import ColumnChoice, columns_named, require_columns
 from nearfar.typing import Floats
 
 

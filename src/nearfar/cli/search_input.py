@@ -18,21 +18,9 @@ import typer
 from numpy.typing import NDArray
 
 from nearfar.cli import options
-from nearfar.cli.array_formats import array_names, load_array
-from nearfar.cli.errors import UserError, no_file
-from nearfar.cli.labels import words
-from nearfar.cli.row_input import row_names
+from nearfar.cli.errors import UserError
 from nearfar.cli.streams import shown_name, spooled
-from nearfar.cli.table_formats import (
-    ARRAYS,
-    FORMATS,
-    TABLES,
-    kind_of,
-    read_frame,
-    stem_of,
-)
-from nearfar.cli.tables import columns_named, listed, reading, require_columns
-from nearfar.cli.terminal import bars, convergence_notes, note
+from nearfar.cli.terminal import bars, convergence_notes
 from nearfar.retrieval import (
     Relevance,
     RetrievalAdapter,
@@ -42,6 +30,20 @@ from nearfar.retrieval import (
 )
 from nearfar.retrieval.readers import Unknown, beir_files, read_texts
 from nearfar.retrieval.vectors import as_vectors
+from nearfar.runtime.notes import note
+from nearfar.tables.array_formats import array_names, load_array
+from nearfar.tables.errors import no_file
+from nearfar.tables.formats import (
+    ARRAYS,
+    FORMATS,
+    TABLES,
+    kind_of,
+    read_frame,
+    stem_of,
+)
+from nearfar.tables.labels import words
+from nearfar.tables.reader import columns_named, listed, reading, require_columns
+from nearfar.tables.row_input import row_names
 from nearfar.typing import Floats
 
 Kind = Literal["query", "document"]

@@ -11,12 +11,13 @@ from sklearn.frozen import FrozenEstimator
 from nearfar.cli import options
 from nearfar.cli.command_line import command_line
 from nearfar.cli.errors import UserError
-from nearfar.cli.metric_files import check_output, load_adapter
+from nearfar.cli.model_files import check_output, load_adapter
 from nearfar.cli.search_input import SearchInput, SearchOptions, SplitName, read_search
-from nearfar.cli.table_formats import FORMATS, kind_of, stem_of
-from nearfar.cli.terminal import command, kept_notes, say, show_json
+from nearfar.cli.terminal import command, say, show_json
 from nearfar.report import SearchStudy, write_search_report
 from nearfar.retrieval import RetrievalAdapter, SearchComparison, write_run
+from nearfar.runtime.notes import notes_so_far
+from nearfar.tables.formats import FORMATS, kind_of, stem_of
 
 
 @command
@@ -78,7 +79,7 @@ def search_report(
         command_line(context),
         [("Random seed", str(search.seed)), *facts.items()],
         title or "",
-        tuple(kept_notes()),
+        tuple(notes_so_far()),
     )
     write_search_report(path, study)
     if run_out is not None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+import polars as pl
 import typer
 
-from nearfar.cli.table_formats import STREAM, kind_of_content
+from nearfar.cli.terminal import copy_to_stdout, say, show_json
 from nearfar.runtime.atomic_write import temporary_folder
+from nearfar.tables.formats import STREAM, kind_of_content, write_frame
 
 _FOLDER = "nearfar-stdin-"
 _FIRST_BYTES = 1 << 12
@@ -59,3 +63,42 @@ def shown_target(path: Path) -> str:
     ('stdout', 'out.csv')
     """
     return "stdout" if str(path) == STREAM else str(path)
+
+
+@contextmanager
+def stdout_file(path: Path) -> Iterator[Path]:
+    """Give a path to write to; if it is ``-``, that of a .csv file that then goes to stdout."""
+    if str(path) != STREAM:
+        yield path
+        return
+    with temporary_folder() as folder:
+        temporary = folder / "stdout.csv"
+        yield temporary
+        with temporary.open("rb") as file:
+            copy_to_stdout(file)
+
+
+def write_table(frame: pl.DataFrame, path: Path) -> None:
+    """Write a whole table; ``-`` is .csv to stdout."""
+    with stdout_file(path) as target:
+        write_frame(frame, target)
+
+
+def deliver(table: pl.DataFrame, path: Path | None, content: str, *, json: bool) -> bool:
+    """Write a table to a file, and as JSON to stdout, if either is wanted; tell whether it is.
+
+    Parameters
+    ----------
+    table : polars.DataFrame
+    path : Path or None
+    content : str
+        What the table has, for the line that says where it was written.
+    json : bool
+    """
+    if path is not None:
+        write_table(table, path)
+    if json:
+        show_json(table.to_dicts())
+    elif path is not None:
+        say(f"{content} written to {shown_target(path)}")
+    return json or path is not None

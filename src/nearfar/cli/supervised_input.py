@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from nearfar.cli import options
-from nearfar.cli.constraint_tables import judgements_in, read_pairs, read_triplets
+from nearfar.cli.answer_files import read_judgements
 from nearfar.cli.errors import UserError
-from nearfar.cli.preparation import ColumnRules, Imputation
-from nearfar.cli.row_input import InputRows, read_rows
-from nearfar.cli.table_formats import TABLES, column_names, kind_of
-from nearfar.cli.tables import named_columns
-from nearfar.cli.terminal import note
 from nearfar.constraints import Pairs, Supervision, Triplets, keep_copies_together
 from nearfar.metrics.metric import Metric
+from nearfar.runtime.notes import note
+from nearfar.tables.formats import TABLES, column_names, kind_of
+from nearfar.tables.judgements import judgements_in, read_pairs, read_triplets
+from nearfar.tables.preparation import ColumnRules, Imputation
+from nearfar.tables.reader import named_columns
+from nearfar.tables.row_input import InputRows, read_rows
 
 FEWEST_PEOPLE = 5
 """With fewer people, objects are held out, and not people."""
@@ -118,9 +119,13 @@ class SupervisedInput:
         )
         known: Any
         if self.triplets is not None:
-            known = people_together(read_triplets(self.triplets, rows), rows)
+            known = people_together(
+                read_triplets(read_judgements(self.triplets, "triplets"), self.triplets, rows), rows
+            )
         elif self.pairs is not None:
-            known = people_together(read_pairs(self.pairs, rows), rows)
+            known = people_together(
+                read_pairs(read_judgements(self.pairs, "pairs"), self.pairs, rows), rows
+            )
         else:
             known = rows.numbers if numbers else rows.labels
         return copies_together(rows, known, numbers=numbers)

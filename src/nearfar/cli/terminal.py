@@ -27,7 +27,7 @@ from rich.table import Table
 from sklearn.exceptions import ConvergenceWarning
 
 from nearfar.cli.errors import UserError
-from nearfar.runtime.notes import Note
+from nearfar.runtime.notes import collecting_notes, note
 from nearfar.runtime.progress import Bars, Lines, progress_display
 
 FAILED, NOT_HELPFUL, UNDECIDED, INTERRUPTED = 2, 3, 4, 130
@@ -45,8 +45,6 @@ class _Console(Console):
 
 _stdout_taken = ContextVar("_stdout_taken", default=False)
 """Whether a table went to stdout, so that messages go to stderr."""
-_notes: ContextVar[list[Note]] = ContextVar("_notes")
-"""The notes of the command that is running."""
 
 
 def out() -> Console:
@@ -70,9 +68,8 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(function)
     def guarded(**given: Any) -> None:
         _stdout_taken.set(False)
-        _notes.set([])
         try:
-            with warnings.catch_warnings():
+            with collecting_notes(_show_note), warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message="The number of unique classes")
                 for name, group in groups.items():
                     given[name] = group(**{f.name: given.pop(f.name) for f in fields(group)})
@@ -103,17 +100,8 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     return guarded
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun.
-
-    Examples
-    --------
-    >>> from nearfar.cli.terminal import counted
-    >>> counted(1, "row"), counted(2, "class")
-    ('1 row', '2 classes')
-    """
-    ending = "es" if noun.endswith("s") else "s"
-    return f"{number} {noun if number == 1 else noun + ending}"
+def _show_note(text: str) -> None:
+    err().print(f"Note: {text}", soft_wrap=True)
 
 
 def fail(message: str) -> None:
@@ -135,31 +123,6 @@ def copy_to_stdout(file: BinaryIO) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def note(text: str, *, warning: bool = False) -> None:
-    """Print a note beside the result, once, and keep it for reports and JSON.
-
-    Parameters
-    ----------
-    text : str
-        It follows "Note: " on the terminal.
-    warning : bool
-        Whether the result may be wrong or useless because of it.
-    """
-    found = Note(f"{text[:1].upper()}{text[1:]}", warning)
-    if found not in kept_notes():
-        err().print(f"Note: {text}", soft_wrap=True)
-        kept_notes().append(found)
-
-
-def kept_notes() -> list[Note]:
-    """Return the notes of the command so far."""
-    try:
-        return _notes.get()
-    except LookupError:
-        _notes.set([])
-        return _notes.get()
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "") -> None:

@@ -17,10 +17,13 @@ import typer
 
 from nearfar.cli import options
 from nearfar.cli.errors import UserError
-from nearfar.cli.metric_files import check_output
+from nearfar.cli.model_files import check_output
 from nearfar.cli.row_maps import RowMap, load_row_map
-from nearfar.cli.streams import shown_target, spooled
-from nearfar.cli.table_formats import (
+from nearfar.cli.streams import shown_target, spooled, stdout_file
+from nearfar.cli.terminal import bars, command, say, show_json
+from nearfar.metrics.metric import Metric
+from nearfar.runtime.atomic_write import atomic_write
+from nearfar.tables.formats import (
     ARRAYS,
     TABLES,
     WRITTEN,
@@ -29,13 +32,9 @@ from nearfar.cli.table_formats import (
     kind_of,
     open_table,
     open_writer,
-    stdout_file,
     writing,
 )
-from nearfar.cli.tables import ColumnChoice, TableReader, TableWriter, named_columns, rebatched
-from nearfar.cli.terminal import bars, command, say, show_json
-from nearfar.metrics.metric import Metric
-from nearfar.runtime.atomic_write import atomic_write
+from nearfar.tables.reader import ColumnChoice, TableReader, TableWriter, named_columns, rebatched
 from nearfar.typing import Floats
 
 _VECTOR = "nearfar"

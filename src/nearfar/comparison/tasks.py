@@ -27,8 +27,8 @@ from nearfar.comparison.splits import Cell, Splits, judgement_folds, judgement_g
 from nearfar.constraints import Pairs, Triplets, kind_of
 from nearfar.evaluate.measures import HeldOutJudgements, measures_for
 from nearfar.evaluate.overlap import OverlappingJudgements
-from nearfar.learners.fitting import LARGEST_VALUE
 from nearfar.learners.scaler import Scaler
+from nearfar.numerics.missing import LARGEST_VALUE
 from nearfar.typing import Floats, Ints
 
 

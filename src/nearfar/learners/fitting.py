@@ -41,16 +41,13 @@ from nearfar.learners.selection import scale as scales
 from nearfar.learners.selection.choice import Follow, Path, Selection, Shrinkage, choose_selection
 from nearfar.learners.selection.held_out import Validation
 from nearfar.metrics.metric import Metric
-from nearfar.numerics.missing import refuse_masked, refuse_missing
+from nearfar.numerics.missing import LARGEST_VALUE, refuse_masked, refuse_missing
 from nearfar.rows import Moments, Points, Rows, as_rows
 from nearfar.runtime.deadline import should_stop
 from nearfar.runtime.executors import chosen_executor
 from nearfar.runtime.history import History, Iteration
 from nearfar.runtime.progress import FitInProgress, observed
 from nearfar.typing import Floats
-
-LARGEST_VALUE = 1e145
-"""The largest value of X whose squares, and sums of them, do not overflow."""
 
 _AUTO_FRACTION = 0.2
 _WHO_CAN = (

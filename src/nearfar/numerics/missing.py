@@ -1,4 +1,4 @@
-"""Values that are missing: masked entries, and labels that are not there."""
+"""Values that cannot be used: masked entries, labels that are not there, too large numbers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+LARGEST_VALUE = 1e145
+"""The largest value of X whose squares, and sums of them, do not overflow."""
 
 
 def refuse_masked(values: Any, name: str) -> None:

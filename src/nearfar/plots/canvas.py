@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +14,14 @@ from nearfar.metrics.metric import Metric
 from nearfar.runtime.optional_package import optional_package
 from nearfar.typing import Floats, Ints
 
-Axes = NDArray[Any]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+AxesGrid = NDArray[np.object_]
+"""Axes in rows and columns."""
+
+AxesSource: TypeAlias = "Axes | Sequence[Axes] | AxesGrid | Callable[[], Axes] | None"
+"""Axes to draw on, or a function that makes them; None for new ones."""
 
 # Colours of classes. The first eight are from M. Petroff, Accessible color sequences for data
 # visualization, 2021: distinct for colour-blind readers, and visible on white and on black.
@@ -38,6 +45,7 @@ NEUTRAL = "0.5"
 HOVER_ID = "hover:"
 """How the ids in SVG of points begin that have a title; see `hover_id`."""
 _MAX_NAME_LENGTH = 24
+"""Longer names would leave plots with a legend beside it too little room."""
 _AXES_INCHES = (4.5, 3.5)
 _PAD_INCHES = 0.08
 _LINE_STYLES = ("-", "--", "-.", ":")
@@ -62,8 +70,8 @@ class Classes:
             )
         if labels.dtype.kind == "f" and not np.isfinite(labels).all():
             raise ValueError("Labels must not be NaN or infinite.")
-        found, codes = np.unique(labels, return_inverse=True)
-        return cls(tuple(str(name) for name in found), codes)
+        names, codes = np.unique(labels, return_inverse=True)
+        return cls(tuple(str(name) for name in names), codes)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -124,7 +132,9 @@ def line_style(number: int) -> dict[str, Any]:
     }
 
 
-def named_lines(lines: Mapping[str, tuple[Any, Any]], ax: Any = None, **labels: Any) -> Any:
+def named_lines(
+    lines: Mapping[str, tuple[ArrayLike, ArrayLike]], ax: Axes | None = None, **labels: object
+) -> Axes:
     """Draw lines with a legend, on the given axes or on new ones.
 
     Parameters
@@ -143,7 +153,7 @@ def named_lines(lines: Mapping[str, tuple[Any, Any]], ax: Any = None, **labels: 
     return ax
 
 
-def integer_ticks(ax: Any) -> None:
+def integer_ticks(ax: Axes) -> None:
     """Put the ticks of the x-axis at integers only."""
     from matplotlib.ticker import MaxNLocator
 
@@ -151,12 +161,14 @@ def integer_ticks(ax: Any) -> None:
         ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
 
 
-def one_axes(given: Any = None, size: tuple[float, float] = _AXES_INCHES) -> Any:
+def one_axes(given: Axes | None = None, size: tuple[float, float] = _AXES_INCHES) -> Axes:
     """Return the given axes, or new ones of a size in inches."""
     return grid(given, 1, 1, size)[0, 0]
 
 
-def grid(given: Any, n_rows: int, n_columns: int, cell: tuple[float, float] = _AXES_INCHES) -> Axes:
+def grid(
+    given: AxesSource, n_rows: int, n_columns: int, cell: tuple[float, float] = _AXES_INCHES
+) -> AxesGrid:
     """Return the given axes, or new ones, in rows and columns.
 
     Parameters
@@ -170,14 +182,12 @@ def grid(given: Any, n_rows: int, n_columns: int, cell: tuple[float, float] = _A
     if callable(given):
         given = [given() for _ in range(n_rows * n_columns)]
     if given is not None:
-        axes: Axes = np.asarray(given, dtype=object)
+        axes: AxesGrid = np.asarray(given, dtype=object)
         if axes.size != n_rows * n_columns:
             raise ValueError(f"This plot needs {n_rows * n_columns} axes; got {axes.size}.")
         return axes.reshape(n_rows, n_columns)
     pyplot = optional_package("matplotlib.pyplot", "A plot", "nearfar[plots]")
     size = (cell[0] * n_columns, cell[1] * n_rows)
     figure = pyplot.figure(figsize=size, layout="constrained")
-    engine: Any = figure.get_layout_engine()
-    engine.set(w_pad=_PAD_INCHES, h_pad=_PAD_INCHES)
-    made: Axes = figure.subplots(n_rows, n_columns, squeeze=False)
-    return made
+    figure.get_layout_engine().set(w_pad=_PAD_INCHES, h_pad=_PAD_INCHES)
+    return figure.subplots(n_rows, n_columns, squeeze=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,6 +11,7 @@ from scipy.special import ndtri
 
 from nearfar.constraints import Pairs, kind_of, unwrapped
 from nearfar.evaluate import neighbor_accuracy_curve, verification, verification_curve
+from nearfar.evaluate.verification import RocCurve, Verification
 from nearfar.metrics.metric import Metric
 from nearfar.plots.canvas import (
     NEUTRAL,
@@ -23,14 +24,20 @@ from nearfar.plots.canvas import (
     one_axes,
 )
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 _DET_TICKS = (0.001, 0.01, 0.05, 0.2, 0.5, 0.8)
 _DET_LIMITS = (0.0005, 0.9)
+"""Beyond these rates, curves of usual numbers of pairs are steps of single pairs."""
 _SQUARE = (4.5, 4.3)
 _MARK_EVERY = 0.1
 """Distance of markers; one for each pair would hide the curve."""
 
 
-def curves(values: Mapping[str, Mapping[int, float]], xlabel: str, *, ax: Any = None) -> Any:
+def curves(
+    values: Mapping[str, Mapping[int, float]], xlabel: str, *, ax: Axes | None = None
+) -> Axes:
     """Draw accuracies against a number, as returned by `evaluate.accuracy_by`.
 
     Examples
@@ -54,8 +61,8 @@ def neighbor_curve(
     max_k: int = 30,
     X_query: ArrayLike | None = None,
     y_query: ArrayLike | None = None,
-    ax: Any = None,
-) -> Any:
+    ax: Axes | None = None,
+) -> Axes:
     """Draw how often the k-th nearest row has the query's class, for several metrics.
 
     The values are those of `evaluate.neighbor_accuracy_curve`.
@@ -97,7 +104,9 @@ def neighbor_curve(
     return ax
 
 
-def roc(metrics: Mapping[str, Metric], X: ArrayLike, pairs: Pairs, *, ax: Any = None) -> Any:
+def roc(
+    metrics: Mapping[str, Metric], X: ArrayLike, pairs: Pairs, *, ax: Axes | None = None
+) -> Axes:
     """Draw the ROC curves of several metrics for telling similar from dissimilar pairs.
 
     The legend has the area under each curve (AUC) and the equal error rate (EER), as computed by
@@ -123,9 +132,9 @@ def roc(metrics: Mapping[str, Metric], X: ArrayLike, pairs: Pairs, *, ax: Any = 
     >>> ax.get_legend().get_texts()[0].get_text()
     'plain: AUC 1.000, EER 0.0 %'
     """
-    found = _verified("ROC", metrics, X, pairs)
+    verified = _verified("ROC", metrics, X, pairs)
     ax = one_axes(ax, _SQUARE)
-    for number, (name, curve, result) in enumerate(found):
+    for number, (name, curve, result) in enumerate(verified):
         label = f"{as_text(name)}: AUC {result.auc:.3f}, EER {100 * result.eer:.1f} %"
         rates = curve.false_positive_rate, curve.true_positive_rate
         ax.plot(*rates, label=label, markevery=_MARK_EVERY, **line_style(number))
@@ -135,7 +144,9 @@ def roc(metrics: Mapping[str, Metric], X: ArrayLike, pairs: Pairs, *, ax: Any = 
     return ax
 
 
-def det(metrics: Mapping[str, Metric], X: ArrayLike, pairs: Pairs, *, ax: Any = None) -> Any:
+def det(
+    metrics: Mapping[str, Metric], X: ArrayLike, pairs: Pairs, *, ax: Axes | None = None
+) -> Axes:
     """Draw how false matches are traded for false non-matches (detection error trade-off).
 
     Both axes are on the scale of normal quantiles, on which normal distances give straight lines.
@@ -161,9 +172,9 @@ def det(metrics: Mapping[str, Metric], X: ArrayLike, pairs: Pairs, *, ax: Any = 
     >>> ax.get_legend().get_texts()[0].get_text()
     'plain: EER 50.0 %'
     """
-    found = _verified("DET", metrics, X, pairs)
+    verified = _verified("DET", metrics, X, pairs)
     ax = one_axes(ax, _SQUARE)
-    for number, (name, curve, result) in enumerate(found):
+    for number, (name, curve, result) in enumerate(verified):
         rates = np.array([curve.false_positive_rate, 1 - curve.true_positive_rate])
         inside = ((rates > 0) & (rates < 1)).all(axis=0)
         x, y = ndtri(rates[:, inside])
@@ -181,7 +192,7 @@ def det(metrics: Mapping[str, Metric], X: ArrayLike, pairs: Pairs, *, ax: Any = 
 
 def _verified(
     kind: str, metrics: Mapping[str, Metric], X: ArrayLike, pairs: Pairs
-) -> list[tuple[str, Any, Any]]:
+) -> list[tuple[str, RocCurve, Verification]]:
     """Return the name, the curve and the measures of each metric."""
     check_metrics(metrics)
     check_finite(X)

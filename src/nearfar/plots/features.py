@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +18,9 @@ from nearfar.metrics.metric import Metric
 from nearfar.plots.canvas import METHOD_PALETTE, one_axes, short_text
 from nearfar.runtime.parameters import check_parameters, integer
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 _MOST_TICKS = 5
 
 
@@ -27,8 +30,8 @@ def importances(
     *,
     n_features: int = 15,
     columns: Sequence[str] | None = None,
-    ax: Any = None,
-) -> Any:
+    ax: Axes | None = None,
+) -> Axes:
     """Draw the share of the mean squared distance that each feature contributes.
 
     The shares are those of `nearfar.metrics.importance.feature_importances`; they sum to one. The

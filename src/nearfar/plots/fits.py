@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar.evaluate import knn_error
+from nearfar.learners.base import MetricLearner
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.plots.canvas import (
     METHOD_PALETTE,
-    Axes,
+    AxesGrid,
+    AxesSource,
     as_text,
     check_finite,
     check_metrics,
@@ -26,14 +28,17 @@ from nearfar.plots.canvas import (
 from nearfar.runtime.history import History
 from nearfar.runtime.parameters import check_parameters, integer
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 _LOG_SCALE_RATIO = 50.0
 """Axes whose values differ by this factor or more are logarithmic."""
 
-_LEGEND_HEIGHT = 0.35
-_TOP_MARGIN = 0.05
+_LEGEND_HEIGHT, _TOP_MARGIN = 0.35, 0.05
+"""Room below and above the lines, relative to their height."""
 
 
-def spectra(metrics: Mapping[str, Metric], *, ax: Any = None) -> Any:
+def spectra(metrics: Mapping[str, Metric], *, ax: Axes | None = None) -> Axes:
     """Draw the eigenvalues of several metrics, each relative to its largest one.
 
     A gated metric has a line for each of its parts. For a metric with a kernel, they are the
@@ -69,13 +74,13 @@ def eigenvalues(metric: Metric) -> NDArray[np.float64]:
     >>> eigenvalues(Metric([[2.0, 0.0]]))
     array([4., 0.])
     """
-    found = np.linalg.svd(metric.L, compute_uv=False) ** 2
     values = np.zeros(metric.L.shape[1])
-    values[: len(found)] = found
+    singular_values = np.linalg.svd(metric.L, compute_uv=False)
+    values[: len(singular_values)] = singular_values**2
     return values
 
 
-def iterations(history: History, *, axes: Any = None) -> Axes:
+def iterations(history: History, *, axes: AxesSource = None) -> AxesGrid:
     """Draw the objective of each iteration, and what certifies it.
 
     Boosting learners have the leading eigenvalue, and solvers with a certificate the gap between
@@ -123,7 +128,7 @@ def iterations(history: History, *, axes: Any = None) -> Axes:
 
 
 def accuracy_by_rank(
-    learner: Any,
+    learner: MetricLearner,
     X: ArrayLike,
     y: ArrayLike,
     X_test: ArrayLike,
@@ -132,8 +137,8 @@ def accuracy_by_rank(
     n_neighbors: int = 3,
     max_points: int = 30,
     baseline: Mapping[str, Metric] | None = None,
-    ax: Any = None,
-) -> Any:
+    ax: Axes | None = None,
+) -> Axes:
     """Draw the k-NN accuracy on test rows against the rank of the metric, from one fit.
 
     The metrics come from the `staged_metrics` of a boosting learner; if several have the same
@@ -172,28 +177,6 @@ def accuracy_by_rank(
     ('rank', [1, 2, 3, 4, 5, 6, 7, 8])
     """
     check_parameters({"max_points": integer(at_least=1)}, {"max_points": max_points})
-    stages, xlabel = _stages(learner, max_points)
-    rows = (X, y, X_test, y_test)
-    if baseline is None:
-        euclidean = Scaler.fit(check_finite(X), "standard").euclidean
-        baseline = {"Euclidean, standardised": euclidean.named(learner.metric_.feature_names)}
-    check_metrics(baseline)
-    found = [1.0 - knn_error(metric, *rows, n_neighbors=n_neighbors) for _, metric in stages]
-    ax = one_axes(ax)
-    ax.plot([number for number, _ in stages], found, label=type(learner).__name__, **line_style(0))
-    for name, metric in baseline.items():
-        level = 1.0 - knn_error(metric, *rows, n_neighbors=n_neighbors)
-        ax.axhline(level, color=METHOD_PALETTE[1], linestyle="--", label=as_text(name))
-    ax.set(xlabel=xlabel, ylabel=f"{n_neighbors}-NN accuracy")
-    if stages[-1][0] >= _LOG_SCALE_RATIO:
-        ax.set_xscale("log")
-    integer_ticks(ax)
-    _legend_below(ax)
-    return ax
-
-
-def _stages(learner: Any, max_points: int) -> tuple[list[tuple[int, Metric]], str]:
-    """Return a few metrics of a fit by rank or number of iterations, and the name of the axis."""
     name = type(learner).__name__
     if not hasattr(learner, "staged_metrics"):
         raise ValueError(f"{name} has no `staged_metrics`; only boosting learners have them.")
@@ -211,17 +194,34 @@ def _stages(learner: Any, max_points: int) -> tuple[list[tuple[int, Metric]], st
     low, high = ranks if grows else (1, len(learner.history_))
     # Logarithmic steps: the first terms matter most. The last metric is always included.
     wanted = set(np.geomspace(high, low, max_points).round().astype(int).tolist())
-    kept: dict[int, Metric] = {}
+    stages: dict[int, Metric] = {}
     for iteration, metric in enumerate(learner.staged_metrics(), 1):
         number = metric.n_components if grows else iteration
         if number in wanted:
-            kept[number] = metric
-    return sorted(kept.items()), "rank" if grows else f"iterations (rank {ranks[0]} from the start)"
+            stages[number] = metric
+    if baseline is None:
+        euclidean = Scaler.fit(check_finite(X), "standard").euclidean
+        baseline = {"Euclidean, standardised": euclidean.named(learner.metric_.feature_names)}
+    check_metrics(baseline)
 
+    def accuracy(metric: Metric) -> float:
+        return 1.0 - knn_error(metric, X, y, X_test, y_test, n_neighbors=n_neighbors)
 
-def _legend_below(ax: Any) -> None:
-    """Put the legend below all lines, as accuracies leave no corner free."""
-    low, high = ax.dataLim.intervaly
-    height = (high - low) or 0.01
-    ax.set_ylim(low - _LEGEND_HEIGHT * height, high + _TOP_MARGIN * height)
+    ax = one_axes(ax)
+    numbers = sorted(stages)
+    accuracies = [accuracy(stages[number]) for number in numbers]
+    ax.plot(numbers, accuracies, label=name, **line_style(0))
+    for title, metric in baseline.items():
+        level = accuracy(metric)
+        ax.axhline(level, color=METHOD_PALETTE[1], linestyle="--", label=as_text(title))
+    xlabel = "rank" if grows else f"iterations (rank {ranks[0]} from the start)"
+    ax.set(xlabel=xlabel, ylabel=f"{n_neighbors}-NN accuracy")
+    if numbers[-1] >= _LOG_SCALE_RATIO:
+        ax.set_xscale("log")
+    integer_ticks(ax)
+    # The legend is below all lines, as accuracies leave no corner free.
+    bottom, top = ax.dataLim.intervaly
+    height = (top - bottom) or 0.01
+    ax.set_ylim(bottom - _LEGEND_HEIGHT * height, top + _TOP_MARGIN * height)
     ax.legend(loc="lower right")
+    return ax

@@ -17,8 +17,8 @@ _FONT_SIZE = 8.0
 _PADDING = 1.25
 """Room for a label relative to its size, as other programs draw text in other fonts."""
 _POINTS_PER_INCH = 72
-_MAX_RINGS = 8
-_MAX_RINGS_BESIDE = 4
+_MAX_RINGS, _MAX_RINGS_BESIDE = 8, 4
+"""Names farther away than this could belong to any point."""
 _DOT = 4.0
 """Half of the size of a point, in pixels."""
 _N_DIRECTIONS = 12
@@ -57,9 +57,12 @@ def place_labels(ax: Any, anchors: Mapping[str, Vector], *, points: Matrix | Non
         return
     ax.figure.draw_without_rendering()
     frame = ax.get_window_extent()
-    taken: list[tuple[Vector, Vector]] = []
+    color = ax.patch.get_facecolor()
+    # A box in the colour of the axes; none if they are transparent.
+    box_style = {"boxstyle": "round,pad=0.1", "fc": color, "ec": "none", "alpha": 0.7}
+    occupied: list[tuple[Vector, Vector]] = []
     if points is not None:
-        taken = [(center, np.full(2, _DOT)) for center in ax.transData.transform(points)]
+        occupied = [(center, np.full(2, _DOT)) for center in ax.transData.transform(points)]
     for name, anchor in anchors.items():
         text = ax.annotate(
             short_text(name),
@@ -70,46 +73,40 @@ def place_labels(ax: Any, anchors: Mapping[str, Vector], *, points: Matrix | Non
             va="center",
             fontsize=_FONT_SIZE,
             gid=LABEL_ID,
-            bbox=_box(ax),
+            bbox=box_style if color[3] else None,
             arrowprops=_LEADER | {"color": ax.xaxis.label.get_color()},
         )
         box = text.get_window_extent()
         half = _PADDING * np.array([box.width, box.height]) / 2
         point = ax.transData.transform(anchor)
         low, high = np.array([frame.x0, frame.y0]) + half, np.array([frame.x1, frame.y1]) - half
-        for step in _steps(box.height) if points is None else _steps_beside(half):
+        for step in _steps(box.height, half, beside=points is not None):
             center = point + step
             inside = bool(np.all((low <= center) & (center <= high)))
-            if inside and all(np.any(np.abs(center - c) >= half + h) for c, h in taken):
+            if inside and all(np.any(np.abs(center - c) >= half + h) for c, h in occupied):
                 break
         else:
             text.remove()
             continue
-        taken.append((center, half))
+        occupied.append((center, half))
         # Not in pixels: SVG has others than the screen.
         text.set_position(tuple(step * _POINTS_PER_INCH / ax.figure.dpi))
         is_near = not step.any() if points is None else np.all(np.abs(step) <= half + 2 * _DOT)
         text.arrow_patch.set_visible(not is_near)
 
 
-def _steps(height: float) -> Iterator[Vector]:
-    """Yield places to try, relative to the point: the point itself, then rings around it."""
+def _steps(height: float, half: Vector, *, beside: bool) -> Iterator[Vector]:
+    """Yield places to try, relative to the point.
+
+    They are the point itself, then rings around it or, beside a point, first next to it, then
+    farther.
+    """
+    if beside:
+        for ring in range(1, _MAX_RINGS_BESIDE + 1):
+            for side in ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1)):
+                yield np.array(side) * (half + 1.2 * _DOT + (ring - 1) * half[1])
+        return
     yield np.zeros(2)
     for ring in range(1, _MAX_RINGS + 1):
         for angle in np.linspace(0, 2 * np.pi, _N_DIRECTIONS, endpoint=False) + np.pi / 2:
             yield 1.2 * height * ring * np.array([1.5 * np.cos(angle), np.sin(angle)])
-
-
-def _steps_beside(half: Vector) -> Iterator[Vector]:
-    """Yield places around a point, for a label of some size: first beside it, then farther."""
-    for ring in range(1, _MAX_RINGS_BESIDE + 1):
-        for side in ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1)):
-            yield np.array(side) * (half + 1.2 * _DOT + (ring - 1) * half[1])
-
-
-def _box(ax: Any) -> dict[str, Any] | None:
-    """Return a box in the colour of the axes; none if they are transparent."""
-    color = ax.patch.get_facecolor()
-    if color[3] == 0:
-        return None
-    return {"boxstyle": "round,pad=0.1", "fc": color, "ec": "none", "alpha": 0.7}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +13,8 @@ from nearfar.metrics.points import check_rows
 from nearfar.neighbors import kneighbors
 from nearfar.plots.canvas import (
     PALETTE,
-    Axes,
+    AxesGrid,
+    AxesSource,
     Classes,
     as_text,
     check_finite,
@@ -24,7 +24,6 @@ from nearfar.plots.canvas import (
 from nearfar.runtime.parameters import check_parameters, integer
 from nearfar.typing import Floats, Ints
 
-_SAME_CLASS_COLOR, _OTHER_CLASS_COLOR = PALETTE[0], PALETTE[5]
 _COLOR_CHANNELS = (3, 4)
 
 
@@ -36,8 +35,8 @@ def neighbor_pictures(
     image_shape: Sequence[int],
     n_neighbors: int = 5,
     y: ArrayLike | None = None,
-    axes: Any = None,
-) -> Axes:
+    axes: AxesSource = None,
+) -> AxesGrid:
     """Draw queries and their nearest rows under several metrics, for rows that are images.
 
     Each query has one row of images per metric: the query, then its neighbours, nearest first.
@@ -75,13 +74,18 @@ def neighbor_pictures(
     """
     shape = tuple(image_shape)
     points = check_finite(X)
-    _check_shape(shape, points.shape[1])
+    fits = len(shape) == 2 or (len(shape) == 3 and shape[2] in _COLOR_CHANNELS)
+    if not fits or np.prod(shape) != points.shape[1]:
+        raise ValueError(
+            f"image_shape must be (height, width) or (height, width, 3 or 4) with a product of "
+            f"{points.shape[1]}; got {shape}."
+        )
     classes = Classes.of(y, len(points))
-    found = _search(metrics, X, queries, n_neighbors)
+    results = _search(metrics, X, queries, n_neighbors)
     low, high = float(points.min()), float(points.max())
     images = ((points - low) / ((high - low) or 1.0)).reshape(-1, *shape)
-    drawn = grid(axes, len(found), 1 + n_neighbors, cell=(1.1, 1.3))
-    for row, result in zip(drawn, found, strict=True):
+    drawn = grid(axes, len(results), 1 + n_neighbors, cell=(1.1, 1.3))
+    for row, result in zip(drawn, results, strict=True):
         result.draw(row, images, classes)
     return drawn
 
@@ -153,14 +157,18 @@ class _QueryResult:
         """Return whether a row has the query's class."""
         return bool(classes.codes[number] == classes.codes[self.query])
 
-    def draw(self, row: Axes, images: Floats, classes: Classes | None) -> None:
+    def draw(self, row: AxesGrid, images: Floats, classes: Classes | None) -> None:
         """Draw the query and its neighbours, one on each axes."""
         for ax, number in zip(row, (self.query, *self.nearest), strict=True):
             ax.imshow(images[number], cmap="gray", vmin=0, vmax=1)
             ax.set(xticks=[], yticks=[])
             ax.set_title(as_text(self.title(number, classes)), fontsize="small")
             if classes is not None and number != self.query:
-                _frame(ax, self.same_class(number, classes))
+                same = self.same_class(number, classes)
+                color, line = (PALETTE[0], "-") if same else (PALETTE[5], "--")
+                for spine in ax.spines.values():
+                    spine.set(color=color, linewidth=2.5, visible=True)
+                    spine.set_linestyle(line)
         row[0].set_ylabel(self.metric)
 
     def title(self, number: int, classes: Classes | None) -> str:
@@ -185,32 +193,15 @@ def _search(
         raise ValueError(
             f"n_neighbors must be less than the {len(points)} rows of X; got {n_neighbors}."
         )
-    found = {
+    nearest = {
         name: kneighbors(metric, X, rows=rows, n_neighbors=n_neighbors)
         for name, metric in metrics.items()
     }
     return [
         _QueryResult(name, query, indices[place], distances[place])
         for place, query in enumerate(rows.tolist())
-        for name, (distances, indices) in found.items()
+        for name, (distances, indices) in nearest.items()
     ]
-
-
-def _check_shape(shape: tuple[int, ...], n_features: int) -> None:
-    fits = len(shape) == 2 or (len(shape) == 3 and shape[2] in _COLOR_CHANNELS)
-    if not fits or np.prod(shape) != n_features:
-        raise ValueError(
-            f"image_shape must be (height, width) or (height, width, 3 or 4) with a product of "
-            f"{n_features}; got {shape}."
-        )
-
-
-def _frame(ax: Any, same: bool) -> None:
-    for spine in ax.spines.values():
-        spine.set(
-            color=_SAME_CLASS_COLOR if same else _OTHER_CLASS_COLOR, linewidth=2.5, visible=True
-        )
-        spine.set_linestyle("-" if same else "--")
 
 
 def _text_line(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +14,8 @@ from nearfar.plots.canvas import (
     MARKERS,
     NEUTRAL,
     PALETTE,
-    Axes,
+    AxesGrid,
+    AxesSource,
     Classes,
     check_finite,
     grid,
@@ -25,18 +25,24 @@ from nearfar.plots.canvas import (
 from nearfar.plots.labels import place_labels
 from nearfar.typing import Floats, Ints
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 _MAX_POINTS = 2000
+"""More points cover each other, and make large SVG files."""
 _N_LABELLED = 8
 """Classes with a colour and a label, if there are more classes than colours."""
 _MAX_TICKS = 10
+"""Names of classes on an axis; more would overlap."""
 _LEGEND_WIDTH = 46
 """Width of a legend, in characters."""
 _RELATIVE_ZERO = 1e-12
+"""Eigenvalues below this share of the largest are rounding: there is no second axis."""
 
 
 def projections(
-    metric: Metric, X: ArrayLike, y: ArrayLike | None = None, *, axes: Any = None
-) -> Axes:
+    metric: Metric, X: ArrayLike, y: ArrayLike | None = None, *, axes: AxesSource = None
+) -> AxesGrid:
     """Draw points along the two leading principal axes after a metric's map.
 
     A gated metric has one plot for each of its parts, with the points that use it. The axis labels
@@ -80,8 +86,8 @@ def projections(
 
 
 def before_and_after(
-    metric: Metric, X: ArrayLike, y: ArrayLike | None = None, *, axes: Sequence[Any] | None = None
-) -> Axes:
+    metric: Metric, X: ArrayLike, y: ArrayLike | None = None, *, axes: AxesSource = None
+) -> AxesGrid:
     """Draw points in two dimensions before and after a metric.
 
     The left plot shows the two leading principal axes of the standardised points, the right one
@@ -154,7 +160,7 @@ class _Sample:
         """Return how many points of a view are drawn."""
         return int(np.isin(self.rows, view.rows).sum())
 
-    def draw(self, given: Any, views: list[_View], titles: list[str]) -> Axes:
+    def draw(self, given: AxesSource, views: list[_View], titles: list[str]) -> AxesGrid:
         """Draw views side by side."""
         axes = grid(given, 1, len(views))[0]
         for ax, view, title in zip(axes, views, titles, strict=True):
@@ -201,7 +207,7 @@ class _View:
         axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(n_axes)])
         return cls(rows, centered @ axes, values[:n_axes] / (values.sum() or 1.0))
 
-    def draw(self, ax: Any, classes: Classes | None, shown: Ints) -> None:
+    def draw(self, ax: Axes, classes: Classes | None, shown: Ints) -> None:
         """Draw the points whose rows are in `shown`."""
         visible = np.isin(self.rows, shown)
         flat = self.places(classes)
@@ -220,16 +226,6 @@ class _View:
                 if len(points) or len(colored) == len(classes):
                     gid = hover_id(code, name)
                     ax.scatter(*points.T, label=short_text(name), gid=gid, **style)
-        self._label(ax, classes)
-
-    def places(self, classes: Classes | None) -> Floats:
-        """Two coordinates of each point; with one axis only, the other is the class."""
-        if self.flat.shape[1] == 2:
-            return self.flat
-        heights = np.zeros(len(self.rows)) if classes is None else classes.codes[self.rows]
-        return np.column_stack([self.flat, heights])
-
-    def _label(self, ax: Any, classes: Classes | None) -> None:
         for number, (share, axis) in enumerate(zip(self.shares, "xy", strict=False), 1):
             ax.set(**{f"{axis}label": f"axis {number} ({100 * share:.0f} %)"})
         if len(self.rows) == 0:
@@ -243,7 +239,14 @@ class _View:
             named = range(0, len(classes), -(-len(classes) // _MAX_TICKS))
             ax.set_yticks(list(named), [short_text(classes.names[code]) for code in named])
 
-    def name_classes(self, ax: Any, classes: Classes) -> None:
+    def places(self, classes: Classes | None) -> Floats:
+        """Two coordinates of each point; with one axis only, the other is the class."""
+        if self.flat.shape[1] == 2:
+            return self.flat
+        heights = np.zeros(len(self.rows)) if classes is None else classes.codes[self.rows]
+        return np.column_stack([self.flat, heights])
+
+    def name_classes(self, ax: Axes, classes: Classes) -> None:
         """Name the classes with a colour beside their points."""
         if self.flat.shape[1] == 2:
             codes = classes.codes[self.rows]
@@ -274,9 +277,15 @@ def _colored(classes: Classes) -> list[int]:
     return [int(code) for code in np.argsort(-sizes, kind="stable")[:_N_LABELLED]]
 
 
-def _legend(ax: Any, classes: Classes) -> None:
+def _legend(ax: Axes, classes: Classes) -> None:
     """Name the classes in a legend below a plot."""
     longest = max(len(short_text(name)) for name in classes.names)
     columns = max(1, min(5, _LEGEND_WIDTH // (longest + 4)))
-    place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16)}
-    ax.legend(**place, ncols=columns, frameon=False, fontsize=9, handletextpad=0.2)
+    ax.legend(
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.16),
+        ncols=columns,
+        frameon=False,
+        fontsize=9,
+        handletextpad=0.2,
+    )

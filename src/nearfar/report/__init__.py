@@ -1,8 +1,6 @@
 """Reports on a metric, or on a search, as one self-contained HTML file.
 
-    study              the rows, the metric, and a split into training and held-out data
-    judgements         what a report says about triplets and pairs
-    held_out_rows      a metric and the baselines on held-out rows or judgements
+    study              the rows, the metric, and both metric and baselines on held-out data
     headline           two numbers, a badge, and why the report is about its method
     sections           the sections in the order of the page; data and features
     bars               the section that compares methods
@@ -10,10 +8,8 @@
     neighbor_section   the section of neighbours before and after
     map_section        the section with rows on a map, before and after
     planes             the plane of a map
-    map_figure         draws a map
     usage              the section of code to copy
-    appendix           the command, seed, versions, parameters and p-values
-    curves             the curves of the appendix
+    appendix           the command, seed, versions, parameters, p-values and curves
     search_page        a report on a judged search
     blocks             what sections are made of
     figures            plots as SVG that follows the page's light or dark colours

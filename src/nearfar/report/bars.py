@@ -8,10 +8,10 @@ from nearfar.comparison import Comparison, GoalComparison, MethodResult
 from nearfar.comparison.method_results import paired
 from nearfar.evaluate.measures import measures_for
 from nearfar.report.blocks import Bar, BarGroup, Bars, Block, Markup, Section, Text
-from nearfar.report.judgements import how_compared
 from nearfar.report.study import Study
 
 _MAX_BARS = 12
+"""Of a goal, besides those that a reader looks for; all methods are in the table."""
 _ALL_FOLDS = "all folds"
 
 
@@ -23,7 +23,19 @@ def comparison_section(study: Study) -> Section:
     bars = [_bars(study, comparison, goal) for goal in study.compared_goals]
     blocks += [block for block in bars if block.groups]
     explanations = [measure.explanation for measure in measures_for(study.supervision)]
-    sentences = [how_compared(study.supervision, study.judgements), *filter(None, explanations)]
+    how = {
+        "labels": "Every method is fitted to some rows and evaluated on others.",
+        "triplets": "Every method learns from the triplets of some anchors and is tested on those "
+        "of others.",
+        "pairs": "Every method learns from some pairs and is tested on others that, as far as "
+        "possible, share no rows or no class with them.",
+    }[study.supervision]
+    if study.judgements is not None and study.judgements.n_raters > 1:
+        how = (
+            f"Every method learns from the {study.supervision} of some people and is tested on "
+            "those of others."
+        )
+    sentences = [how, *filter(None, explanations)]
     explained = Text([" ".join(sentences)], summary="The measures")
     table = Markup(comparison.to_html(verdict=False), summary="All methods as a table")
     return Section("Does learning help?", "comparison", [*blocks, table, explained])
@@ -74,9 +86,9 @@ def _groups(
     always = {study.method, goal.reference.name, goal.verdict.method}
     for title, results in groups.items():
         ranked = sorted(results, key=goal.loss)
-        kept = [r for i, r in enumerate(ranked) if i < _MAX_BARS or r.name in always]
-        if any(result.name != goal.reference.name for result in kept):
-            yield title, kept
+        drawn = [r for i, r in enumerate(ranked) if i < _MAX_BARS or r.name in always]
+        if any(result.name != goal.reference.name for result in drawn):
+            yield title, drawn
 
 
 def _ends(goal: GoalComparison, result: MethodResult) -> tuple[float, float, float]:

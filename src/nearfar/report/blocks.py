@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 _MAX_TEXT_LENGTH = 120
+"""About two lines of a list of neighbours."""
 
 
 @dataclass(frozen=True, kw_only=True)

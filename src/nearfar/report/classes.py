@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar.comparison.method_results import paired
 from nearfar.report.blocks import Block, Matrix, MatrixCell, Section, Table, Text
 from nearfar.report.study import Study
-from nearfar.typing import Ints, Vector
+from nearfar.typing import Array, Ints, Vector
 
 _MAX_MATRIX_CLASSES = 12
+"""A larger matrix does not fit a narrow page."""
 _LONG_TABLE = 12
+"""Longer tables are folded."""
 _MAX_CONFUSIONS = 15
 
 
@@ -22,32 +21,24 @@ def classes_section(study: Study) -> Section:
     labels = study.labels
     assert labels is not None
     before, after, basis = _losses(study)
-    blocks: list[Block] = [_errors_by_class(study, labels, before, after, basis)]
-    actual = labels[study.split[1]]
-    found = study.predicted_classes
-    names = np.unique(labels)
-    if len(names) <= _MAX_MATRIX_CLASSES:
-        for name in (study.method, study.baseline):
-            caption = (
-                f"Confusion matrix of {name}, {_tested(study)}: actual classes in rows, predicted "
-                "ones in columns."
-            )
-            counts = confusion_counts(names, actual, found[name])
-            summary = f"Confusion matrix of {name}" if name == study.baseline else ""
-            blocks.append(_matrix(names, counts, caption, summary))
-    else:
-        blocks.append(_largest_confusions(study, names, actual, found))
-    return Section("Which classes are confused", "classes", blocks)
-
-
-def _tested(study: Study) -> str:
-    """Say which rows confusions are of; they are not those of the cross-validated errors."""
-    train, test = study.split
-    if study.relearn is None:
-        return f"{len(test)} rows"
-    if study.comparison is None or study.method not in study.comparison:
-        return f"{len(test)} held-out rows"
-    return f"one more split: {len(train)} rows to learn from and {len(test)} to test"
+    tested = ~(np.isnan(before) | np.isnan(after))
+    names, codes = np.unique(labels[tested], return_inverse=True)
+    counts = np.bincount(codes)
+    errors = [np.bincount(codes, losses[tested]) / counts for losses in (before, after)]
+    rows = [
+        [
+            str(names[i]),
+            str(counts[i]),
+            f"{100 * errors[0][i]:.1f} %",
+            f"{100 * errors[1][i]:.1f} %",
+            _change(errors[1][i] - errors[0][i]),
+        ]
+        for i in np.lexsort((-counts, -errors[0], -errors[1]))
+    ]
+    header = ["class", "rows", study.baseline, study.method, "change"]
+    summary = f"Errors of all {len(names)} classes" if len(names) > _LONG_TABLE else ""
+    table = Table(header, rows, f"{basis} Largest errors first.", summary=summary)
+    return Section("Which classes are confused", "classes", [table, *_confusions(study, labels)])
 
 
 def _losses(study: Study) -> tuple[Vector, Vector, str]:
@@ -65,27 +56,48 @@ def _losses(study: Study) -> tuple[Vector, Vector, str]:
     return before, after, f"Errors on {len(test)} rows."
 
 
-def _errors_by_class(
-    study: Study, labels: NDArray[Any], before: Vector, after: Vector, basis: str
-) -> Table:
-    tested = ~(np.isnan(before) | np.isnan(after))
-    names, codes = np.unique(labels[tested], return_inverse=True)
-    counts = np.bincount(codes)
-    errors = [np.bincount(codes, losses[tested]) / counts for losses in (before, after)]
-    order = np.lexsort((-counts, -errors[0], -errors[1]))
+def _confusions(study: Study, labels: Array) -> list[Block]:
+    """Return confusion matrices, or the largest confusions of many classes.
+
+    They are not of the rows of the cross-validated errors, so the captions say of which.
+    """
+    train, test = study.split
+    rows_of = f"one more split: {len(train)} rows to learn from and {len(test)} to test"
+    if study.relearn is None:
+        rows_of = f"{len(test)} rows"
+    elif study.comparison is None or study.method not in study.comparison:
+        rows_of = f"{len(test)} held-out rows"
+    names = np.unique(labels)
+    counts = {
+        name: confusion_counts(names, labels[test], predicted)
+        for name, predicted in study.predicted_classes.items()
+    }
+    if len(names) <= _MAX_MATRIX_CLASSES:
+        matrices: list[Block] = []
+        for name in (study.method, study.baseline):
+            caption = (
+                f"Confusion matrix of {name}, {rows_of}: actual classes in rows, predicted ones in "
+                "columns."
+            )
+            summary = f"Confusion matrix of {name}" if name == study.baseline else ""
+            matrices.append(_matrix(names, counts[name], caption, summary))
+        return matrices
+    before, after = counts[study.baseline], counts[study.method]
+    off = after.copy()
+    np.fill_diagonal(off, 0)
+    order = np.argsort(-off, axis=None, kind="stable")[:_MAX_CONFUSIONS]
     rows = [
-        [
-            str(names[i]),
-            str(counts[i]),
-            f"{100 * errors[0][i]:.1f} %",
-            f"{100 * errors[1][i]:.1f} %",
-            _change(errors[1][i] - errors[0][i]),
-        ]
-        for i in order
+        [f"{names[i]} → {names[j]}", str(before[i, j]), str(after[i, j])]
+        for i, j in zip(*np.unravel_index(order, off.shape), strict=True)
+        if off[i, j]
     ]
-    header = ["class", "rows", study.baseline, study.method, "change"]
-    summary = f"Errors of all {len(names)} classes" if len(names) > _LONG_TABLE else ""
-    return Table(header, rows, f"{basis} Largest errors first.", summary=summary)
+    if not rows:
+        return [Text([f"None of the {len(test)} rows is classified wrongly ({rows_of})."])]
+    caption = (
+        f"The largest confusions, with the number of rows ({rows_of}): actual class → predicted "
+        "class."
+    )
+    return [Table(["confusion", *counts], rows, caption)]
 
 
 def _change(difference: float) -> str:
@@ -96,7 +108,7 @@ def _change(difference: float) -> str:
     return f"{'−' if difference < 0 else '+'}{text}"
 
 
-def confusion_counts(names: NDArray[Any], actual: NDArray[Any], predicted: NDArray[Any]) -> Ints:
+def confusion_counts(names: Array, actual: Array, predicted: Array) -> Ints:
     """Return how often rows of each class were predicted to be of each class.
 
     Examples
@@ -113,40 +125,16 @@ def confusion_counts(names: NDArray[Any], actual: NDArray[Any], predicted: NDArr
     return counts
 
 
-def _matrix(names: NDArray[Any], counts: Ints, caption: str, summary: str) -> Matrix:
+def _matrix(names: Array, counts: Ints, caption: str, summary: str) -> Matrix:
     totals = np.maximum(counts.sum(axis=1), 1)
+    # Errors are darker, as they are fewer.
+    shades = 0.12 + 0.6 * (counts / totals[:, None])
+    np.fill_diagonal(shades, 0.45 * (counts.diagonal() / totals))
     rows = [
         [
-            MatrixCell(str(count) if count else "", _shade(count / total, right=i == j), i == j)
-            for j, count in enumerate(row)
+            MatrixCell(str(count) if count else "", shade, i == j)
+            for j, (count, shade) in enumerate(zip(row, of_row, strict=True))
         ]
-        for i, (row, total) in enumerate(zip(counts.tolist(), totals, strict=True))
+        for i, (row, of_row) in enumerate(zip(counts.tolist(), shades.tolist(), strict=True))
     ]
     return Matrix([str(name) for name in names], rows, caption, summary=summary)
-
-
-def _shade(share: float, *, right: bool) -> float:
-    """Return the shade of a share of a class; errors are darker, as they are fewer."""
-    return 0.45 * share if right else 0.12 + 0.6 * share
-
-
-def _largest_confusions(
-    study: Study, names: NDArray[Any], actual: NDArray[Any], found: dict[str, NDArray[Any]]
-) -> Block:
-    """Return a table of the classes that are confused most, after learning."""
-    before, after = (confusion_counts(names, actual, predicted) for predicted in found.values())
-    off = after.copy()
-    np.fill_diagonal(off, 0)
-    order = np.argsort(-off, axis=None, kind="stable")[:_MAX_CONFUSIONS]
-    rows = [
-        [f"{names[i]} → {names[j]}", str(before[i, j]), str(after[i, j])]
-        for i, j in zip(*np.unravel_index(order, off.shape), strict=True)
-        if off[i, j]
-    ]
-    if not rows:
-        return Text([f"None of the {len(actual)} rows is classified wrongly ({_tested(study)})."])
-    caption = (
-        f"The largest confusions, with the number of rows ({_tested(study)}): actual class → "
-        "predicted class."
-    )
-    return Table(["confusion", *found], rows, caption)

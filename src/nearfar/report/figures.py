@@ -5,10 +5,17 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from nearfar.plots.canvas import HOVER_ID
 from nearfar.plots.labels import LABEL_ID
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from nearfar.plots.canvas import AxesGrid
 
 # Drawn in this unused colour, then replaced by the page's own text colour.
 _TEXT_COLOR = "#0a0b0c"
@@ -29,7 +36,7 @@ _STYLE: Any = {
 }
 
 
-def svgs(draw: Callable[[], Any], label: str, prefix: str) -> list[str]:
+def svgs(draw: Callable[[], Axes | AxesGrid], label: str, prefix: str) -> list[str]:
     """Draw figures and return each as an SVG element.
 
     Points with a `hover_id` get their titles, which browsers show under the pointer.
@@ -50,21 +57,20 @@ def svgs(draw: Callable[[], Any], label: str, prefix: str) -> list[str]:
         raise ImportError('A report needs matplotlib: pip install "nearfar[report]".') from error
     with mpl.rc_context({**_STYLE, "svg.hashsalt": prefix}), pyplot.ioff():
         before = set(pyplot.get_fignums())
-        found = []
+        drawings = []
         try:
-            axes = draw()
-            drawn = {ax.figure: None for ax in (axes.ravel() if hasattr(axes, "ravel") else [axes])}
-            for number, figure in enumerate(drawn):
+            axes = np.ravel(np.asarray(draw(), dtype=object))
+            for number, figure in enumerate(dict.fromkeys(ax.figure for ax in axes)):
                 buffer = io.StringIO()
                 figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-                found.append(_inline(buffer.getvalue(), label, f"{prefix}-{number}"))
+                drawings.append(inline(buffer.getvalue(), label, f"{prefix}-{number}"))
         finally:
             for number in set(pyplot.get_fignums()) - before:
                 pyplot.close(number)
-    return found
+    return drawings
 
 
-def _inline(document: str, label: str, prefix: str) -> str:
+def inline(document: str, label: str, prefix: str) -> str:
     """Turn an SVG document into an element of a page."""
     text = document[document.index("<svg") :]
     text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)

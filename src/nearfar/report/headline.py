@@ -66,8 +66,8 @@ class Headline:
 
 def headlines(study: Study) -> list[Headline]:
     """Return the headline of each goal; the first is the main one."""
-    found = (_headline(study, goal) for goal in study.goals)
-    return [headline for headline in found if headline is not None]
+    each = (_headline(study, goal) for goal in study.goals)
+    return [headline for headline in each if headline is not None]
 
 
 def reason(study: Study) -> str:
@@ -88,6 +88,12 @@ def _headline(study: Study, goal: GoalComparison) -> Headline | None:
     sentence = reported_sentence(category, study.method, goal.reference, verdict.recommended)
     if compared is not None and compared.caveat:
         sentence = f"{sentence.removesuffix('.')}; but {compared.caveat}."
+    gain, expectation = goal.gains.get(result.name), ""
+    if gain is not None and goal.mark(result) == "-":
+        expectation = f"The difference is significant (p = {goal.p_values[result.name]:.2g})."
+    elif gain is not None:
+        text = measure.write_gain(gain.gain, gain.low, gain.high)
+        expectation = expectation_text(text, gain.probability)
     return Headline(
         measure.description,
         measure.title,
@@ -98,20 +104,9 @@ def _headline(study: Study, goal: GoalComparison) -> Headline | None:
         category.text("rows" if study.judgements is None else study.supervision),
         LOOKS[category],
         sentence,
-        _expectation(goal, result),
+        expectation,
         _basis(study, goal, pair[1]),
     )
-
-
-def _expectation(goal: GoalComparison, result: MethodResult) -> str:
-    """Say how much there is to gain, and how sure that is."""
-    gain = goal.gains.get(result.name)
-    if gain is None:
-        return ""
-    if goal.mark(result) == "-":
-        return f"The difference is significant (p = {goal.p_values[result.name]:.2g})."
-    text = goal.measure.write_gain(gain.gain, gain.low, gain.high)
-    return expectation_text(text, gain.probability)
 
 
 def _basis(study: Study, goal: GoalComparison, result: MethodResult) -> str:

@@ -1,36 +1,62 @@
-"""The section with the map: held-out rows, or judged objects, before and after."""
+"""The section with the map: held-out rows, or judged objects, before and after; and its drawing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar.metrics.metric import Metric
-from nearfar.plots.canvas import PALETTE
+from nearfar.plots.canvas import MARKERS, PALETTE, hover_id, one_axes, short_text
+from nearfar.plots.labels import place_labels
 from nearfar.report.blocks import Figure, Figures, Section, Text, shortened
 from nearfar.report.figures import svgs
-from nearfar.report.map_figure import MapPoints, draw_map
 from nearfar.report.planes import Plane, plane_of_judgements, plane_of_labels
 from nearfar.report.study import Study
-from nearfar.typing import Floats, Ints, Matrix
+from nearfar.typing import Array, Floats, Ints, Matrix
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _MAX_POINTS = 200
+"""More points cover each other."""
 _MAX_CLASSES = len(PALETTE)
 _MAX_NAMES = 12
+"""Of rows with ids; more names leave no room for those of the errors."""
 _MAX_OBJECT_NAMES = 100
+"""Of judged objects, which are often few and all worth a name."""
 _MAX_JUDGEMENTS = 20_000
-_HOLLOW = "Hollow marks are rows that their {} nearest training rows classify wrongly."
+"""A plane has two axes; more judgements would only take time."""
+_WIDTH = 4.5
+"""Of a figure, in inches."""
+_LEGEND_LINE = 0.21
+"""Height of a line of a legend, in inches."""
+_LEGEND_WIDTH = 46
+"""Width of a legend, in characters."""
+_TAIL = 0.02
+"""Share of the points at either end of an axis that may be outside the frame."""
+_LONG_TAIL = 1.6
+"""Points are outside the frame if it would otherwise be this much wider."""
+_MARGIN = 0.12
+"""Width of the frame beyond its points, relative to theirs: room for marks at the edge."""
+_EDGE = 0.02
+"""Distance from the frame to points outside it, relative to its size."""
+_RATIO = 1.15
+"""Width of the frame relative to its height."""
+_FLAT = 1e-6
+"""Spread across a line, relative to that along it."""
+_BAND, _GOLDEN = 0.6, 0.6180339887498949
+"""Share of the height of a class that its points use, and the step between two of them."""
 
 
 def map_section(study: Study) -> Section:
     """Return the map of the rows under the baseline, and under the metric of the report."""
-    shown = _Shown.of(study)
-    views = [view for name, metric in study.metrics.items() for view in _views(shown, name, metric)]
+    drawn = _DrawnRows.of(study)
+    views = [view for name, metric in study.metrics.items() for view in drawn.views(name, metric)]
     if len(views) == 2:
         views[0] = views[0].turned_like(views[1])
     figures = [
@@ -39,11 +65,12 @@ def map_section(study: Study) -> Section:
         for svg in svgs(partial(draw_map, view.points), f"Map: {view.name}", f"map{number}")
     ]
     title = "Rows on a map" if study.judgements is None else "Objects on a map"
-    return Section(title, "map", [Text(_explained(shown, views)), Figures(figures)])
+    text = [*drawn.explained(len(views)), _learned_from(study)]
+    return Section(title, "map", [Text(text), Figures(figures)])
 
 
 @dataclass(frozen=True, eq=False)
-class _Shown:
+class _DrawnRows:
     """The rows that are drawn, and what the plane is learned from.
 
     Attributes
@@ -59,35 +86,37 @@ class _Shown:
 
     study: Study
     rows: Ints
-    classes: NDArray[Any]
+    classes: Array
     n_candidates: int
 
     @classmethod
-    def of(cls, study: Study) -> _Shown:
-        if study.judgements is not None:
+    def of(cls, study: Study) -> _DrawnRows:
+        if study.labels is None:
             judged, counts = np.unique(study.judgement_split[1].index, return_counts=True)
             rows = judged[np.argsort(-counts, kind="stable")][:_MAX_POINTS]
             return cls(study, rows, np.empty(0), len(judged))
         test = study.split[1]
-        classes = _most_confused(study)
+        classes = np.unique(study.labels)
+        if len(classes) > _MAX_CLASSES:
+            # Those with most errors before and after together.
+            actual = study.labels[test]
+            names, codes = np.unique(actual, return_inverse=True)
+            wrong = sum((each != actual).astype(float) for each in study.predicted_classes.values())
+            errors = np.bincount(codes, np.asarray(wrong))
+            order = np.lexsort((-np.bincount(codes), -errors))
+            classes = np.sort(names[order[:_MAX_CLASSES]])
         test = test[np.isin(study.labels[test], classes)]
+        # Every m-th row of a random order that is sorted by class: stratified.
         order = np.random.default_rng(study.random_state).permutation(len(test))
         order = order[np.argsort(study.labels[test[order]], kind="stable")]
         n_points = min(_MAX_POINTS, len(test))
         picked = order[np.arange(n_points) * len(test) // max(n_points, 1)]
         return cls(study, np.sort(test[picked]), classes, len(test))
 
-    @property
-    def groups(self) -> Ints:
-        """The number of the class of each row."""
-        if self.study.labels is None:
-            return np.zeros(len(self.rows), dtype=np.intp)
-        return np.searchsorted(self.classes, self.study.labels[self.rows])
-
     def plane(self, part: Metric) -> Plane:
         """Return the plane on which the training data separate best."""
         study = self.study
-        if study.judgements is not None:
+        if study.labels is None:
             known = study.judgement_split[0]
             some = np.random.default_rng(study.random_state).permutation(len(known))
             known = known.take(some[:_MAX_JUDGEMENTS])
@@ -98,140 +127,90 @@ class _Shown:
         mapped = part.transform(study.X[train])
         return plane_of_labels(mapped, study.labels[train], study.random_state)
 
-    def predicted(self, name: str) -> NDArray[Any]:
-        """Return the classes of the rows by the vote of their neighbours, if there are labels."""
+    def predicted(self, name: str) -> tuple[Array, NDArray[np.bool_]]:
+        """Return the classes of the rows by the vote of their neighbours, and which are wrong."""
+        labels = self.study.labels
+        if labels is None:
+            return np.empty(len(self.rows)), np.zeros(len(self.rows), dtype=bool)
         places = np.searchsorted(self.study.split[1], self.rows)
-        return np.asarray(self.study.predicted_classes[name][places])
-
-    def wrong(self, name: str) -> NDArray[np.bool_]:
-        """Return which rows are classified wrongly; none without labels."""
-        if self.study.labels is None:
-            return np.zeros(len(self.rows), dtype=bool)
-        return np.asarray(self.predicted(name) != self.study.labels[self.rows])
-
-    def titles(self, name: str) -> list[str]:
-        """Return what each row is, for the pointer."""
-        found = [shortened(self.study.row_title(row)) for row in self.rows.tolist()]
-        if self.study.labels is None:
-            return found
-        pairs = zip(found, self.predicted(name), self.wrong(name), strict=True)
-        return [f"{title}, classified as {as_}" if wrong else title for title, as_, wrong in pairs]
+        classes = self.study.predicted_classes[name][places]
+        return classes, np.asarray(classes != labels[self.rows])
 
     @property
     def names(self) -> dict[str, int]:
         """Places of the rows to name: all judged objects, or some rows, those with errors first."""
-        study = self.study
+        study, rows = self.study, self.rows.tolist()
         if study.labels is None:
-            return {study.row_name(r): i for i, r in enumerate(self.rows[:_MAX_OBJECT_NAMES])}
+            return {study.row_name(row): i for i, row in enumerate(rows[:_MAX_OBJECT_NAMES])}
         if study.ids is None:
             return {}
-        one, other = (self.wrong(name) for name in study.metrics)
+        one, other = (self.predicted(name)[1] for name in study.metrics)
         order = np.lexsort((~(one | other), one == other))
-        return {study.row_name(self.rows[i]): int(i) for i in order[:_MAX_NAMES]}
+        return {study.row_name(rows[i]): int(i) for i in order[:_MAX_NAMES]}
 
-
-@dataclass(frozen=True, eq=False)
-class _View:
-    """Points of one map, with what its caption needs."""
-
-    name: str
-    points: MapPoints
-    share: float
-
-    def turned_like(self, other: _View) -> _View:
-        """Return the view turned and mirrored so that points are where the other has them."""
-        U, _, Vt = np.linalg.svd(self.points.flat.T @ other.points.flat)
-        points = MapPoints(**(vars(self.points) | {"flat": self.points.flat @ U @ Vt}))
-        return _View(self.name, points, self.share)
-
-    def caption(self, study: Study) -> str:
-        share = f"{100 * self.share:.0f} %"
-        parts = [f"{self.name}: {share} of the mean squared distance is on the map"]
-        if self.points.is_line:
-            parts.append("it has one dimension, and the height only tells marks apart")
+    def views(self, name: str, metric: Metric) -> Iterator[_View]:
+        """Yield the rows on a plane; for a gated metric, one view for each part that they use."""
+        study, names = self.study, self.names
+        groups = np.zeros(len(self.rows), dtype=np.intp)
         if study.labels is not None:
-            n_wrong, n = int(self.points.hollow.sum()), len(self.points.hollow)
-            is_ = "is" if n_wrong == 1 else "are"
-            parts.append(f"{n_wrong} of {n} rows {is_} classified wrongly")
-        if n := self.points.n_outside:
-            far = "one that is far outside is" if n == 1 else f"{n} that are far outside are"
-            parts.append(f"{far} drawn at the edge")
-        return f"{'; '.join(parts)}."
-
-
-def _views(shown: _Shown, name: str, metric: Metric) -> Iterator[_View]:
-    """Yield the rows on a plane; for a gated metric, one view for each part that they use."""
-    chosen = metric.assign(shown.study.X[shown.rows])
-    for number, part in enumerate(metric.parts):
-        places = np.flatnonzero(chosen == number)
-        if len(places):
+            groups = np.searchsorted(self.classes, study.labels[self.rows])
+        predicted, wrong = self.predicted(name)
+        titles = [shortened(study.row_title(row)) for row in self.rows.tolist()]
+        for i in np.flatnonzero(wrong):
+            titles[i] = f"{titles[i]}, classified as {predicted[i]}"
+        chosen = metric.assign(study.X[self.rows])
+        for number, part in enumerate(metric.parts):
+            places = np.flatnonzero(chosen == number)
+            if not len(places):
+                continue
+            mapped: Floats = part.transform(study.X[self.rows[places]])
+            plane = self.plane(part)
+            flat = plane.place(mapped)
+            inside = {int(place): i for i, place in enumerate(places)}
+            points = MapPoints(
+                flat - flat.mean(axis=0),
+                [titles[place] for place in places],
+                groups[places],
+                tuple(str(each) for each in self.classes),
+                wrong[places],
+                {each: inside[row] for each, row in names.items() if row in inside},
+            )
             title = name if len(metric.parts) == 1 else f"{name}, local metric {number + 1}"
-            yield _view(shown, name, title, part, places)
+            yield _View(title, points, plane.share(mapped))
+
+    def explained(self, n_views: int) -> list[str]:
+        """Say which rows are drawn, and on what plane."""
+        study = self.study
+        some = f" of {self.n_candidates}" if len(self.rows) < self.n_candidates else ""
+        if study.labels is None:
+            text = f"{len(self.rows)}{some} objects of held-out {study.supervision}. "
+            text += "Names are there where there is room."
+            best = f"the {study.supervision} to learn from hold best"
+        else:
+            which = "rows" if study.relearn is None else "held-out rows"
+            text = f"{len(self.rows)}{some} {which}."
+            n_classes = len(np.unique(study.labels))
+            if n_classes != len(self.classes):
+                text += (
+                    f" They are of {len(self.classes)} of the {n_classes} classes: those with most "
+                    "errors before and after."
+                )
+            text += (
+                f" Hollow marks are rows that their {study.n_neighbors} nearest training rows "
+                "classify wrongly."
+            )
+            best = "the classes of training rows separate best"
+        n_parts = len(study.evaluated_metric.parts)
+        if n_parts > 1:
+            text += f" These rows use {n_views - 1} of the metric's {n_parts} local metrics."
+        how = (
+            f"Each map is the plane on which {best}, with nothing stretched. What is near there "
+            "may differ in other coordinates. Point at a mark to see what it is."
+        )
+        return [text, how]
 
 
-def _view(shown: _Shown, name: str, title: str, part: Metric, places: Ints) -> _View:
-    mapped: Floats = part.transform(shown.study.X[shown.rows[places]])
-    plane = shown.plane(part)
-    flat: Matrix = plane.place(mapped)
-    titles, inside = shown.titles(name), {int(place): i for i, place in enumerate(places)}
-    names = {name: inside[row] for name, row in shown.names.items() if row in inside}
-    points = MapPoints(
-        flat - flat.mean(axis=0),
-        [titles[place] for place in places],
-        shown.groups[places],
-        tuple(str(each) for each in shown.classes),
-        shown.wrong(name)[places],
-        names,
-    )
-    return _View(title, points, plane.share(mapped))
-
-
-def _most_confused(study: Study) -> NDArray[Any]:
-    """Return all classes or, of many, those with most errors before and after together."""
-    names = np.unique(study.labels)
-    if len(names) <= _MAX_CLASSES:
-        return names
-    test = study.labels[study.split[1]]
-    names, codes = np.unique(test, return_inverse=True)
-    wrong = sum((found != test).astype(float) for found in study.predicted_classes.values())
-    errors = np.bincount(codes, np.asarray(wrong))
-    order = np.lexsort((-np.bincount(codes), -errors))
-    return np.asarray(np.sort(names[order[:_MAX_CLASSES]]))
-
-
-def _explained(shown: _Shown, views: list[_View]) -> list[str]:
-    study = shown.study
-    some = f" of {shown.n_candidates}" if len(shown.rows) < shown.n_candidates else ""
-    if study.judgements is not None:
-        text = f"{len(shown.rows)}{some} objects of held-out {study.supervision}. "
-        text += "Names are there where there is room."
-        best = f"the {study.supervision} to learn from hold best"
-    else:
-        which = "rows" if study.relearn is None else "held-out rows"
-        hollow = _HOLLOW.format(study.n_neighbors)
-        text = f"{len(shown.rows)}{some} {which}.{_which_classes(shown)} {hollow}"
-        best = "the classes of training rows separate best"
-    n_parts = len(study.evaluated_metric.parts)
-    if n_parts > 1:
-        text += f" These rows use {len(views) - 1} of the metric's {n_parts} local metrics."
-    how = (
-        f"Each map is the plane on which {best}, with nothing stretched. What is near there may "
-        "differ in other coordinates. Point at a mark to see what it is."
-    )
-    return [text, how, _held_out(study)]
-
-
-def _which_classes(shown: _Shown) -> str:
-    n_classes = len(np.unique(shown.study.labels))
-    if n_classes == len(shown.classes):
-        return ""
-    return (
-        f" They are of {len(shown.classes)} of the {n_classes} classes: those with most errors "
-        "before and after."
-    )
-
-
-def _held_out(study: Study) -> str:
+def _learned_from(study: Study) -> str:
     """Say what the metric of the maps was learned from."""
     if study.relearn is None:
         return (
@@ -253,3 +232,144 @@ def _held_out(study: Study) -> str:
     elif study.groups is not None:
         note = f" No group is among both.{note}"
     return f"{n_test} rows are held out; {n_train} other rows were learned from.{note}"
+
+
+@dataclass(frozen=True, eq=False)
+class _View:
+    """Points of one map, with what its caption needs."""
+
+    name: str
+    points: MapPoints
+    share: float
+
+    def turned_like(self, other: _View) -> _View:
+        """Return the view turned and mirrored so that points are where the other has them."""
+        U, _, Vt = np.linalg.svd(self.points.flat.T @ other.points.flat)
+        return replace(self, points=replace(self.points, flat=self.points.flat @ U @ Vt))
+
+    def caption(self, study: Study) -> str:
+        share = f"{100 * self.share:.0f} %"
+        parts = [f"{self.name}: {share} of the mean squared distance is on the map"]
+        if self.points.is_line:
+            parts.append("it has one dimension, and the height only tells marks apart")
+        if study.labels is not None:
+            n_wrong, n = int(self.points.hollow.sum()), len(self.points.hollow)
+            is_ = "is" if n_wrong == 1 else "are"
+            parts.append(f"{n_wrong} of {n} rows {is_} classified wrongly")
+        if n := self.points.n_outside:
+            far = "one that is far outside is" if n == 1 else f"{n} that are far outside are"
+            parts.append(f"{far} drawn at the edge")
+        return f"{'; '.join(parts)}."
+
+
+@dataclass(frozen=True, eq=False)
+class MapPoints:
+    """Points of a map.
+
+    Attributes
+    ----------
+    flat : array of shape (n_points, 2)
+    titles : list of str
+        What to show under the pointer.
+    groups : array of int of shape (n_points,)
+        The number of the class of each point.
+    classes : tuple of str
+        Names of the classes, for the legend; none without classes.
+    hollow : array of bool of shape (n_points,)
+        Points that are drawn as outlines.
+    names : dict of str to int
+        Points to name, most important first.
+    """
+
+    flat: Matrix
+    titles: list[str]
+    groups: Ints
+    classes: tuple[str, ...]
+    hollow: NDArray[np.bool_]
+    names: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def is_line(self) -> bool:
+        """Whether all points are on one line."""
+        sizes = np.linalg.svd(self.flat - self.flat.mean(axis=0), compute_uv=False)
+        return bool(sizes[-1] <= _FLAT * sizes[0]) and len(self.flat) > 2
+
+    @property
+    def places(self) -> Matrix:
+        """Where points are drawn: those of a line in a band for each class."""
+        if not self.is_line:
+            return self.flat
+        axis = np.linalg.svd(self.flat - self.flat.mean(axis=0), full_matrices=False)[2][0]
+        along = self.flat @ (axis if axis[0] >= 0 else -axis)
+        number = np.arange(len(along))
+        band = self.groups - self.groups.max(initial=0) / 2
+        height = band + _BAND * ((number * _GOLDEN) % 1.0 - 0.5)
+        unit = np.ptp(along) / (_RATIO * (1 + int(self.groups.max(initial=0))))
+        return np.column_stack([along, -height * (unit or 1.0)])
+
+    @property
+    def limits(self) -> Matrix:
+        """Ends of the axes: all points are inside, but for a few that are far from all others."""
+        ends = np.quantile(self.places, [0.0, _TAIL, 1 - _TAIL, 1.0], axis=0)
+        widths = np.ptp(ends[1:3], axis=0)
+        tails = np.array([ends[1] - ends[0], ends[3] - ends[2]])
+        cut = tails > (_LONG_TAIL - 1) * np.where(widths > 0, widths, np.inf)
+        frame = np.where(cut, ends[1:3], ends[[0, 3]])
+        width, height = np.ptp(frame, axis=0)
+        width = (1 + _MARGIN) * (max(width, height * _RATIO) or 1.0)
+        half = np.array([width, width / _RATIO]) / 2
+        return frame.mean(axis=0) + half * np.array([[-1.0], [1.0]])
+
+    @property
+    def n_outside(self) -> int:
+        """Number of points beyond the ends of the axes."""
+        low, high = self.limits
+        return int(((self.places < low) | (self.places > high)).any(axis=1).sum())
+
+
+def draw_map(points: MapPoints) -> Axes:
+    """Draw points on new axes, with the same scale in both directions, and return the axes."""
+    from matplotlib.lines import Line2D
+
+    names = [short_text(name) for name in points.classes]
+    longest = max(map(len, names), default=0)
+    columns = max(1, min(5, len(names), _LEGEND_WIDTH // (longest + 4)))
+    n_lines = -(-len(names) // columns)
+    ax = one_axes(size=(_WIDTH, _WIDTH / _RATIO + n_lines * _LEGEND_LINE))
+    low, high = points.limits
+    inset = _EDGE * (high - low)
+    places = np.clip(points.places, low + inset, high - inset)
+    for place, group, title, hollow in zip(
+        places, points.groups.tolist(), points.titles, points.hollow, strict=True
+    ):
+        ax.plot(*place, gid=hover_id(group, title), **_mark(group, hollow=hollow))
+    ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xticks=[], yticks=[])
+    ax.set_aspect("equal", adjustable="box")
+    ax.spines[["top", "right"]].set_visible(True)
+    ax.spines[:].set(alpha=0.3)
+    if names:
+        handles = [Line2D([], [], **_mark(code, hollow=False)) for code in range(len(names))]
+        ax.legend(
+            handles,
+            names,
+            loc="upper center",
+            bbox_to_anchor=(0.5, -0.02),
+            ncols=columns,
+            fontsize=9,
+            handletextpad=0.2,
+        )
+    place_labels(ax, {name: places[row] for name, row in points.names.items()}, points=places)
+    return ax
+
+
+def _mark(group: int, *, hollow: bool) -> dict[str, Any]:
+    color, marker = PALETTE[group % len(PALETTE)], MARKERS[group % len(MARKERS)]
+    return {
+        "color": color,
+        "marker": marker,
+        "linestyle": "",
+        # A star has a smaller area than other markers of the same size.
+        "markersize": 7 if marker == "*" else 5,
+        "markerfacecolor": "none" if hollow else color,
+        "markeredgewidth": 1.2,
+    }

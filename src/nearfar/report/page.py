@@ -15,6 +15,7 @@ from nearfar.runtime.atomic_write import atomic_write
 from nearfar.runtime.notes import Note
 
 _MIN_ROWS = 10
+"""Fewer rows leave too few to hold out, and a page of figures would mislead."""
 _OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 
 

@@ -20,20 +20,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse import coo_array
 
 from nearfar.constraints import Pairs, Triplets, kind_of
 from nearfar.evaluate.measures import HeldOutJudgements, measures_for
 from nearfar.metrics.metric import Metric
-from nearfar.report.held_out_rows import predictions
-from nearfar.typing import Floats, Ints, Matrix
+from nearfar.report.study import predictions
+from nearfar.typing import Array, Floats, Ints, Matrix
 
 _MAX_ROWS = 2000
+"""More training rows hardly move a plane, and voting takes time quadratic in their number."""
 _MAX_AXES = 50
 """Leading principal axes that planes are made of; more would fit noise."""
 _RIDGES = (0.001, 0.1)
@@ -41,7 +40,9 @@ _RIDGES = (0.001, 0.1)
 _NARROW = 0.2
 """Planes on which points spread less than this across, relative to along, are no maps."""
 _NEIGHBORS = 5
+"""A few more than usual, as single neighbours on a plane are there by chance."""
 _RELATIVE_ZERO = 1e-9
+"""Far above rounding, far below any spread that a map could show."""
 
 Scatters = tuple[Matrix, Matrix]
 
@@ -71,7 +72,7 @@ class Plane:
         return float(self.place(P).var(axis=0).sum()) / total if total > 0 else 1.0
 
 
-def plane_of_labels(P: Floats, labels: NDArray[Any], seed: int = 0) -> Plane:
+def plane_of_labels(P: Floats, labels: Array, seed: int = 0) -> Plane:
     """Return the plane on which the nearest rows have the same class most often.
 
     Parameters
@@ -99,12 +100,19 @@ def plane_of_labels(P: Floats, labels: NDArray[Any], seed: int = 0) -> Plane:
     def score(flat: Matrix) -> float:
         k = min(_NEIGHBORS, len(first))
         metric = Metric.identity(2)
-        found = predictions(metric, (flat[first], codes[first]), flat[second], k)
-        return float((found == codes[second]).mean())
+        classes = predictions(metric, (flat[first], codes[first]), flat[second], k)
+        return float((classes == codes[second]).mean())
 
     def scatters(Z: Matrix, half: bool) -> Scatters:
+        """Return the scatters of class means and around them."""
         rows = first if half else order
-        return _class_scatters(Z[rows], codes[rows])
+        Z, of_rows = Z[rows], codes[rows]
+        counts = np.maximum(np.bincount(of_rows), 1)
+        sums = np.zeros((len(counts), Z.shape[1]))
+        np.add.at(sums, of_rows, Z)
+        means = (sums / counts[:, None])[of_rows]
+        around, apart = Z - means, means - Z.mean(axis=0)
+        return apart.T @ apart / len(Z), around.T @ around / len(Z)
 
     return _best_plane(points, scatters, score if len(second) else None)
 
@@ -138,7 +146,14 @@ def plane_of_judgements(P: Floats, judgements: Triplets | Pairs, seed: int = 0) 
         return -float(measure.losses(HeldOutJudgements(Metric.identity(2), flat, second)).mean())
 
     def scatters(Z: Matrix, half: bool) -> Scatters:
-        return _judged_scatters(Z, first if half else judgements)
+        """Return the scatters of far and near rows, or of dissimilar and similar ones."""
+        some = first if half else judgements
+        if isinstance(some, Triplets):
+            anchor, near, far = some.index.T
+            return _scatter(Z, anchor, far), _scatter(Z, anchor, near)
+        i, j = some.index.T
+        similar = some.similar
+        return _scatter(Z, i[~similar], j[~similar]), _scatter(Z, i[similar], j[similar])
 
     return _best_plane(P, scatters, score if len(second) else None)
 
@@ -151,21 +166,23 @@ def _best_plane(
     """Return the best candidate by its score after learning from half of the data."""
     center = P.mean(axis=0, dtype=np.float64)
     centered = np.asarray(P, dtype=np.float64) - center
-    leading = _principal_axes(centered)
+    if centered.shape[1] > len(centered):
+        leading = np.linalg.svd(centered, full_matrices=False)[2][:_MAX_AXES].T
+    else:
+        leading = np.linalg.eigh(centered.T @ centered)[1][:, ::-1][:, :_MAX_AXES]
     Z = centered @ leading
-    halves = list(_candidates(*scatters(Z, True)))
     best = 0
     if score is not None:
-        scores = [score(Z @ axes) if _is_wide(Z @ axes) else -np.inf for axes in halves]
+        scores = []
+        for axes in _candidates(*scatters(Z, True)):
+            flat = Z @ axes
+            narrow, wide = np.linalg.eigvalsh(flat.T @ flat)
+            scores.append(score(flat) if narrow > _NARROW**2 * wide else -np.inf)
         best = int(np.argmax(scores))
     axes = list(_candidates(*scatters(Z, False)))[best]
-    return Plane(center, leading @ _turned(axes, Z))
-
-
-def _principal_axes(centered: Matrix) -> Matrix:
-    if centered.shape[1] > len(centered):
-        return np.asarray(np.linalg.svd(centered, full_matrices=False)[2][:_MAX_AXES].T)
-    return np.asarray(np.linalg.eigh(centered.T @ centered)[1][:, ::-1][:, :_MAX_AXES])
+    # Axes of the same plane, along which points vary most and least.
+    flat = Z @ axes
+    return Plane(center, leading @ (axes @ np.linalg.eigh(flat.T @ flat)[1][:, ::-1]))
 
 
 def _candidates(between: Matrix, within: Matrix) -> Iterator[Matrix]:
@@ -175,8 +192,8 @@ def _candidates(between: Matrix, within: Matrix) -> Iterator[Matrix]:
     yield _filled(_leading(between), total)
     unit = (np.trace(within) + _RELATIVE_ZERO * np.trace(total)) / len(within) or 1.0
     for ridge in _RIDGES:
-        found = eigh(between, within + ridge * unit * np.eye(len(within)))[1][:, ::-1]
-        axes = np.linalg.qr(found[:, : _rank(between)])[0]
+        ratios = eigh(between, within + ridge * unit * np.eye(len(within)))[1][:, ::-1]
+        axes = np.linalg.qr(ratios[:, : _rank(between)])[0]
         yield _filled(axes, total)
         yield _filled(axes[:, :1], total)
 
@@ -199,38 +216,6 @@ def _filled(axes: Matrix, total: Matrix) -> Matrix:
         return np.column_stack([axes, np.zeros(1)])
     across = np.eye(len(axes)) - axes @ axes.T
     return np.column_stack([axes, np.linalg.eigh(across @ total @ across)[1][:, -1]])
-
-
-def _is_wide(flat: Matrix) -> bool:
-    """Tell whether points do not lie almost on a line."""
-    values = np.linalg.eigvalsh(flat.T @ flat)
-    return bool(values[0] > _NARROW**2 * values[1])
-
-
-def _turned(axes: Matrix, Z: Matrix) -> Matrix:
-    """Return axes of the same plane, along which points vary most and least."""
-    flat = Z @ axes
-    return np.asarray(axes @ np.linalg.eigh(flat.T @ flat)[1][:, ::-1])
-
-
-def _class_scatters(Z: Matrix, codes: Ints) -> Scatters:
-    """Return the scatters of class means and around them."""
-    counts = np.maximum(np.bincount(codes), 1)
-    sums = np.zeros((len(counts), Z.shape[1]))
-    np.add.at(sums, codes, Z)
-    means = (sums / counts[:, None])[codes]
-    around, apart = Z - means, means - Z.mean(axis=0)
-    return apart.T @ apart / len(Z), around.T @ around / len(Z)
-
-
-def _judged_scatters(Z: Matrix, judgements: Any) -> Scatters:
-    """Return the scatters of far and near rows, or of dissimilar and similar ones."""
-    if kind_of(judgements) == "triplets":
-        anchor, near, far = judgements.index.T
-        return _scatter(Z, anchor, far), _scatter(Z, anchor, near)
-    i, j = judgements.index.T
-    similar = judgements.similar
-    return _scatter(Z, i[~similar], j[~similar]), _scatter(Z, i[similar], j[similar])
 
 
 def _scatter(Z: Matrix, i: Ints, j: Ints) -> Matrix:

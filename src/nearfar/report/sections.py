@@ -1,4 +1,4 @@
-"""The sections of a report, in the order of the page."""
+"""The sections of a report, in the order of the page; those on the data and on features."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from nearfar import plots
+from nearfar.constraints import Triplets
 from nearfar.metrics.importance import (
     column_shares,
     comparable_shares,
@@ -19,18 +20,19 @@ from nearfar.report.bars import comparison_section
 from nearfar.report.blocks import Block, Figure, Figures, Items, Section, Table, Text
 from nearfar.report.classes import classes_section
 from nearfar.report.figures import svgs
-from nearfar.report.judgements import describe
 from nearfar.report.map_section import map_section
 from nearfar.report.neighbor_section import neighbors_section
-from nearfar.report.study import Study
+from nearfar.report.study import Judgements, Study
 from nearfar.report.usage import usage_section
 
 Progress = Callable[[int, int, str], None]
 
 _LONG_TABLE = 12
+"""Longer tables are folded, as readers scroll past them."""
 _MAX_FEATURES = 20
 _MAX_NAMES = 10
 _LARGE_SPREAD_RATIO = 100
+"""Squared, one such feature outweighs ten thousand others."""
 
 
 def sections(study: Study, progress: Progress | None = None) -> Iterator[Section]:
@@ -42,15 +44,16 @@ def sections(study: Study, progress: Progress | None = None) -> Iterator[Section
         builders["classes"] = classes_section
     builders |= {"map": map_section, "neighbours": neighbors_section}
     if study.metric.is_linear:
-        builders["features"] = _features
-    builders |= {"data": _data, "usage": usage_section, "appendix": appendix_section}
+        builders["features"] = features_section
+    builders |= {"data": data_section, "usage": usage_section, "appendix": appendix_section}
     for number, (name, build) in enumerate(builders.items()):
         if progress is not None:
             progress(number, len(builders), f"report, {name}")
         yield build(study)
 
 
-def _data(study: Study) -> Section:
+def data_section(study: Study) -> Section:
+    """Return sizes, what is odd about rows and features, what columns became, and the classes."""
     n_rows, n_features = study.X.shape
     text = [f"{n_rows} rows, {n_features} features."]
     if study.labels is not None:
@@ -71,7 +74,10 @@ def _data(study: Study) -> Section:
     is_constant = np.ptp(study.X, axis=0) == 0
     constant = [name for name, flat in zip(study.features, is_constant, strict=True) if flat]
     if constant:
-        text.append(f"Features with the same value in all rows: {_listed(constant)}.")
+        names = ", ".join(constant[:_MAX_NAMES])
+        more = len(constant) - _MAX_NAMES
+        names = f"{names} and {more} more" if more > 0 else names
+        text.append(f"Features with the same value in all rows: {names}.")
     spread = study.X.std(axis=0)[~is_constant]
     if len(spread) and spread.max() > _LARGE_SPREAD_RATIO * spread.min():
         text.append(
@@ -84,26 +90,48 @@ def _data(study: Study) -> Section:
         text.append(f"Rows that are copies of other rows: {n_duplicates}.")
     blocks: list[Block] = [Text(text)]
     if study.column_examples:
-        blocks.append(_columns_table(study))
+        rows = [list(example) for example in study.column_examples]
+        summary = f"What all {len(rows)} columns became" if len(rows) > _LONG_TABLE else ""
+        blocks.append(Table(["column", "taken as", "example"], rows, summary=summary))
     if study.labels is not None:
-        names, counts = np.unique(study.labels, return_counts=True)
+        classes, counts = np.unique(study.labels, return_counts=True)
         rows = [
-            [str(names[i]), str(counts[i]), f"{100 * counts[i] / n_rows:.1f} %"]
+            [str(classes[i]), str(counts[i]), f"{100 * counts[i] / n_rows:.1f} %"]
             for i in np.argsort(-counts, kind="stable")
         ]
-        summary = f"Sizes of all {len(names)} classes" if len(names) > _LONG_TABLE else ""
+        summary = f"Sizes of all {len(classes)} classes" if len(classes) > _LONG_TABLE else ""
         blocks.append(Table(["class", "rows", "share"], rows, summary=summary))
     return Section("The data", "data", blocks)
 
 
-def _columns_table(study: Study) -> Table:
-    """Return what each column became."""
-    rows = [list(example) for example in study.column_examples]
-    summary = f"What all {len(rows)} columns became" if len(rows) > _LONG_TABLE else ""
-    return Table(["column", "taken as", "example"], rows, summary=summary)
+def describe(judgements: Judgements) -> str:
+    """Return the number of judgements in a sentence.
+
+    Examples
+    --------
+    >>> from nearfar import Pairs
+    >>> from nearfar.report.sections import describe
+    >>> describe(Pairs([[0, 1], [1, 2], [4, 5]], [True, False, False]))
+    '3 pairs of 5 rows: 1 similar, 2 dissimilar.'
+    """
+    n_rows = len(np.unique(judgements.index))
+    if isinstance(judgements, Triplets):
+        n_anchors = len(np.unique(judgements.index[:, 0]))
+        text = f"{len(judgements)} triplets of {n_rows} rows, with {n_anchors} anchors."
+    else:
+        n_similar = int(judgements.similar.sum())
+        kinds = f"{n_similar} similar, {len(judgements) - n_similar} dissimilar"
+        text = f"{len(judgements)} pairs of {n_rows} rows: {kinds}."
+    if judgements.n_raters < 2:
+        return text
+    return (
+        f"{text} They are from {judgements.n_raters} people. No person is both learned from and "
+        "tested on."
+    )
 
 
-def _features(study: Study) -> Section:
+def features_section(study: Study) -> Section:
+    """Return the share of each feature in the distances, and the leading directions."""
     named = study.metric.named(study.features)
     columns = study.columns
     what = "feature" if columns is None else "column"
@@ -127,20 +155,7 @@ def _features(study: Study) -> Section:
             f" Here {what}s mostly cancel each other: the absolute values of the shares sum to "
             f"{size:.1f}. The bars are divided by this sum, and the leading directions say more."
         )
-    directions = [
-        str(direction) for direction in leading_directions(named, study.X, columns=columns)
-    ]
-    return Section(
-        f"Which {what}s matter",
-        "features",
-        [
-            Text([text]),
-            Figures([Figure(figure, f"{label}.")]),
-            Items("Leading directions", directions),
-        ],
-    )
-
-
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(names[:_MAX_NAMES])
-    return shown if len(names) <= _MAX_NAMES else f"{shown} and {len(names) - _MAX_NAMES} more"
+    directions = [str(each) for each in leading_directions(named, study.X, columns=columns)]
+    figures = Figures([Figure(figure, f"{label}.")])
+    blocks = [Text([text]), figures, Items("Leading directions", directions)]
+    return Section(f"Which {what}s matter", "features", blocks)

@@ -1,39 +1,46 @@
-"""`Study`: the rows and the metric of a report, and a split to evaluate it on held-out data."""
+"""`Study`: the rows and the metric of a report, and a split to evaluate it on held-out data.
+
+`write_report(path, Study(name, X, y, metric, method))` is the smallest report. Everything else that
+a study has adds to the page: `comparison` the section on whether learning helps, `relearn` figures
+on held-out data, `findings` the notes at the top.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
 
 import numpy as np
-from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
 from nearfar.columns.examples import ColumnExample
-from nearfar.comparison import Comparison, GoalComparison
+from nearfar.comparison import Comparison, GoalComparison, Method, MethodResult, default_methods
 from nearfar.comparison.compared_methods import COSINE, baseline_metrics
 from nearfar.constraints import Pairs, Split, Supervision, Triplets, kind_of
-from nearfar.evaluate.measures import HeldOutJudgements, measures_for
+from nearfar.evaluate.measures import HeldOutJudgements, measure_of, measures_for
+from nearfar.evaluate.neighbor_votes import majority
 from nearfar.evaluate.overlap import OverlappingJudgements
 from nearfar.learners.base import MetricLearner
 from nearfar.metrics.importance import several_features
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
 from nearfar.report.blocks import shortened
-from nearfar.report.held_out_rows import compare_losses, predictions
 from nearfar.runtime.notes import Note, ordered
-from nearfar.typing import Floats, Ints, Vector
+from nearfar.typing import Array, Floats, Ints, Vector
 
 Judgements = Triplets | Pairs
 
 _TEST_SHARE = 0.3
+"""Part of the rows that is held out: more would leave too few to learn from, fewer are noisier."""
 _FOLDS = 3
-"""One of these is held out of judgements, and of rows in groups."""
+"""One of these is held out of judgements, and of rows in groups: about `_TEST_SHARE`."""
 _MAX_ROWS = 20_000
+"""Of more rows a sample is split, as exact neighbours take time quadratic in their number."""
 _DEFAULT_NEIGHBORS = 3
+"""That of `MetricNeighborsClassifier` and of comparisons."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +58,7 @@ class Study:
         Learned from all rows.
     method : str
         Name of the method that learned it.
-    relearn : callable, optional
+    relearn : Method or callable, optional
         Learns from rows and labels, or from rows and judgements, and returns a Metric or a fitted
         learner. It is called with a part of the rows or judgements, to evaluate on the others,
         and with the `groups` of the rows if there are any. Without it `metric` is evaluated as it
@@ -100,10 +107,10 @@ class Study:
 
     name: str
     X: Floats
-    y: NDArray[Any] | Judgements
+    y: Array | Judgements
     metric: Metric
     method: str
-    relearn: Callable[..., Any] | None = None
+    relearn: Method | Callable[..., Metric | MetricLearner] | None = None
     comparison: Comparison | None = None
     learner: MetricLearner | None = None
     feature_names: Sequence[str] | None = None
@@ -137,14 +144,14 @@ class Study:
         return kind_of(self.y)
 
     @property
-    def labels(self) -> Any:
+    def labels(self) -> Array | None:
         """Labels, or None if there are judgements."""
-        return self.y if self.supervision == "labels" else None
+        return None if isinstance(self.y, Judgements) else self.y
 
     @property
-    def judgements(self) -> Any:
+    def judgements(self) -> Judgements | None:
         """Triplets or pairs, or None if there are labels."""
-        return None if self.supervision == "labels" else self.y
+        return self.y if isinstance(self.y, Judgements) else None
 
     @property
     def features(self) -> list[str]:
@@ -163,10 +170,10 @@ class Study:
         compared = [] if self.comparison is None else self.comparison.findings
         return ordered([*compared, *self.findings])
 
-    def row_name(self, row: int | np.integer[Any]) -> str:
+    def row_name(self, row: int) -> str:
         """Return the id of a row, or its number."""
         if self.ids is not None:
-            return self.ids[int(row)]
+            return self.ids[row]
         return str(row if self.row_numbers is None else self.row_numbers[row])
 
     def row_title(self, row: int) -> str:
@@ -195,20 +202,17 @@ class Study:
             rows = np.sort(
                 np.random.default_rng(self.random_state).choice(rows, _MAX_ROWS, replace=False)
             )
+        labels = None if self.labels is None else self.labels[rows]
         if self.groups is not None:
-            known = Supervision.of(
-                None if self.labels is None else self.labels[rows],
-                len(rows),
-                groups=self.groups[rows],
-            )
-            found = self._first_split(known)
-            return rows[found.rows], rows[found.unseen_rows]
+            split = self._hold_out(Supervision.of(labels, len(rows), groups=self.groups[rows]))
+            return rows[split.rows], rows[split.unseen_rows]
         n_test = int(np.ceil(_TEST_SHARE * len(rows)))
         classes = None
-        if self.labels is not None:
-            sizes = np.unique(self.labels[rows], return_counts=True)[1]
+        if labels is not None:
+            sizes = np.unique(labels, return_counts=True)[1]
+            # Otherwise scikit-learn refuses to stratify.
             if sizes.min() >= 2 and len(sizes) <= min(n_test, len(rows) - n_test):
-                classes = self.labels[rows]
+                classes = labels
         train, test = train_test_split(
             rows, test_size=n_test, random_state=self.random_state, stratify=classes
         )
@@ -217,34 +221,42 @@ class Study:
     @cached_property
     def judgement_split(self) -> tuple[Judgements, Judgements]:
         """Judgements to learn from, and held-out ones."""
-        known = Supervision.of(self.judgements, len(self.X), groups=self.groups)
-        found: Any = self._first_split(known)
-        return found.known.given, found.unseen.given
+        split = self._hold_out(Supervision.of(self.judgements, len(self.X), groups=self.groups))
+        return split.known.given, split.unseen.given
 
-    def _first_split(self, known: Supervision) -> Split:
-        found = next(known.split(_FOLDS, check_random_state(self.random_state)), None)
-        if found is None:
-            raise ValueError(f"There is too little to hold out some of the {known.kind}.")
-        return found
+    def _hold_out(self, supervision: Supervision) -> Split:
+        """Return the first of a few folds."""
+        split = next(supervision.split(_FOLDS, check_random_state(self.random_state)), None)
+        if split is None:
+            raise ValueError(f"There is too little to hold out some of the {supervision.kind}.")
+        return split
 
     @cached_property
-    def relearned(self) -> Any:
+    def relearned(self) -> Metric | MetricLearner:
         """The result of `relearn` on training data: a fitted learner or a metric."""
         if self.relearn is None:
             return self.metric
+        X, y, groups = self.X, self.y, self.groups
         if self.labels is None:
-            grouped = {} if self.groups is None else {"groups": self.groups}
-            return self.relearn(self.X, self.judgement_split[0], **grouped)
-        train, _ = self.split
-        grouped = {} if self.groups is None else {"groups": self.groups[train]}
-        return self.relearn(self.X[train], self.labels[train], **grouped)
+            y = self.judgement_split[0]
+        else:
+            train, _ = self.split
+            X, y, groups = X[train], self.labels[train], None if groups is None else groups[train]
+        grouped = {} if groups is None else {"groups": groups}
+        if not isinstance(self.relearn, Method):
+            return self.relearn(X, y, **grouped)
+        if isinstance(self.relearn.estimator, MetricLearner):
+            return clone(self.relearn.estimator).fit(X, y, **grouped)
+        metric = self.relearn.learn(X, y)
+        if metric is None:
+            raise ValueError(f"{self.relearn.name} does not learn a metric.")
+        return metric
 
     @property
     def evaluated_metric(self) -> Metric:
         """The metric learned from the training data only, if it can be learned again."""
-        found = self.relearned
-        metric: Metric = found if isinstance(found, Metric) else found.metric_
-        return metric
+        learned = self.relearned
+        return learned if isinstance(learned, Metric) else learned.metric_
 
     @property
     def goals(self) -> list[GoalComparison]:
@@ -271,7 +283,7 @@ class Study:
             return self.compared_goals[0].reference.name
         return self.held_out.reference.name
 
-    @property
+    @cached_property
     def metrics(self) -> dict[str, Metric]:
         """The metrics to compare, by name: the baseline, and the metric of the report."""
         return {
@@ -279,7 +291,7 @@ class Study:
             self.method: self.evaluated_metric,
         }
 
-    @property
+    @cached_property
     def _baselines(self) -> dict[str, Metric]:
         """Euclidean distance on unscaled and standardised rows, and cosine distance."""
         return baseline_metrics(self.X if self.labels is None else self.X[self.split[0]])
@@ -287,40 +299,40 @@ class Study:
     @cached_property
     def held_out(self) -> GoalComparison:
         """The metric and the baselines on held-out data, by the main measure."""
-        metrics = self._baselines
+        metrics = dict(self._baselines)
         if self.comparison is not None:
             metrics = {self.baseline: metrics[self.baseline]}
         metrics[self.method] = self.evaluated_metric
-        losses = {name: self._losses(metric) for name, metric in metrics.items()}
-        found = self._compared(losses)
-        if found.reference.name != COSINE and self.method != COSINE:
-            losses.pop(COSINE, None)
-        return self._compared(losses)
-
-    def _compared(self, losses: dict[str, Vector]) -> GoalComparison:
-        """Compare methods by their losses on the held-out data."""
-        goal = measures_for(self.supervision)[0].goal
-        if self.judgements is None:
-            groups = None if self.groups is None else self.groups[self.split[1]]
-            return compare_losses(goal, losses, groups=groups)
-        unseen = self.judgement_split[1]
-        overlap = OverlappingJudgements.of(unseen, row_groups=self.groups)
-        return compare_losses(goal, losses, overlap)
-
-    def _losses(self, metric: Metric) -> Vector:
-        """Loss of each held-out row, or of each judgement in proportion to its weight."""
-        if self.labels is None:
-            held_out = HeldOutJudgements(metric, self.X, self.judgement_split[1])
-            return measures_for(self.supervision)[0].losses(held_out)
-        predicted = self.predicted(metric)
-        return (predicted != self.labels[self.split[1]]).astype(np.float64)
+        measure = measures_for(self.supervision)[0]
+        if self.labels is not None:
+            test = self.split[1]
+            groups = None if self.groups is None else self.groups[test]
+            compare = partial(compare_losses, measure.goal, groups=groups)
+            losses = {
+                name: (self.predicted(metric) != self.labels[test]).astype(np.float64)
+                for name, metric in metrics.items()
+            }
+        else:
+            unseen = self.judgement_split[1]
+            overlap = OverlappingJudgements.of(unseen, row_groups=self.groups)
+            compare = partial(compare_losses, measure.goal, overlap=overlap)
+            losses = {
+                name: measure.losses(HeldOutJudgements(metric, self.X, unseen))
+                for name, metric in metrics.items()
+            }
+        comparison = compare(losses)
+        if COSINE not in losses or COSINE in (comparison.reference.name, self.method):
+            return comparison
+        # Cosine distance is a baseline only where it is the best of them.
+        del losses[COSINE]
+        return compare(losses)
 
     @cached_property
-    def predicted_classes(self) -> dict[str, NDArray[Any]]:
+    def predicted_classes(self) -> dict[str, Array]:
         """Classes of the held-out rows by the baseline, and by the metric of the report."""
         return {name: self.predicted(metric) for name, metric in self.metrics.items()}
 
-    def predicted(self, metric: Metric) -> NDArray[Any]:
+    def predicted(self, metric: Metric) -> Array:
         """Classes of the held-out rows, by a vote of their nearest training rows."""
         assert self.labels is not None
         train, test = self.split
@@ -341,11 +353,74 @@ class Study:
             for metric in self.metrics.values()
         )
         if self.labels is None:
-            kept = (one[:, :, None] == other[:, None, :]).any(axis=2).sum(axis=1)
-            return [int(row) for row in test[np.argsort(kept, kind="stable")][:number]]
-        labels = self.labels[train]
-        n_same = [(labels[f] == self.labels[test][:, None]).sum(axis=1) for f in (one, other)]
+            n_common = (one[:, :, None] == other[:, None, :]).any(axis=2).sum(axis=1)
+            return [int(row) for row in test[np.argsort(n_common, kind="stable")][:number]]
+        near, own = self.labels[train], self.labels[test][:, None]
+        n_same = [(near[indices] == own).sum(axis=1) for indices in (one, other)]
         order = test[np.argsort(-np.abs(n_same[1] - n_same[0]), kind="stable")]
         firsts = np.sort(np.unique(self.labels[order], return_index=True)[1])
         rest = np.setdiff1d(np.arange(len(order)), firsts)
         return [int(row) for row in order[np.concatenate([firsts, rest])][:number]]
+
+
+def compare_losses(
+    goal: str,
+    losses: Mapping[str, Vector],
+    overlap: OverlappingJudgements | None = None,
+    groups: Ints | None = None,
+) -> GoalComparison:
+    """Compare methods with the baselines by the losses of the same rows or judgements.
+
+    Parameters
+    ----------
+    goal : str
+    losses : dict of str to array of shape (n,)
+        By the names of methods; those of baselines and plain methods are known.
+    overlap : OverlappingJudgements, optional
+        The judgements, if these are not rows.
+    groups : array of shape (n,), optional
+        The group of each row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.report.study import compare_losses
+    >>> losses = {"Euclidean (unscaled)": np.repeat([1.0, 0.0], [50, 50]), "NCA": np.zeros(100)}
+    >>> compare_losses("classification", losses).verdict.category
+    'clearly better'
+    """
+
+    def not_fitted(X: Floats, y: object) -> Metric:
+        raise NotImplementedError("The losses of this method are known; it is not fitted.")
+
+    methods = {method.name: method for method in default_methods([])}
+    measure = measure_of(goal).name
+    results = [
+        MethodResult(
+            methods.get(name, Method(name, "learned", not_fitted)),
+            losses={measure: values},
+            fold_losses={measure: np.array([values.mean()])},
+        )
+        for name, values in losses.items()
+    ]
+    return GoalComparison(results, goal, overlap=overlap, groups=groups)
+
+
+def predictions(
+    metric: Metric, gallery: tuple[Floats, Array], queries: Floats, n_neighbors: int
+) -> Array:
+    """Return the classes of queries by a vote of their nearest rows of a gallery.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar import Metric
+    >>> from nearfar.report.study import predictions
+    >>> gallery = np.array([[0.0], [1.0], [5.0]]), np.array(["a", "a", "b"])
+    >>> predictions(Metric.identity(1), gallery, np.array([[4.0]]), 1)
+    array(['b'], dtype='<U1')
+    """
+    X, y = gallery
+    names, codes = np.unique(y, return_inverse=True)
+    nearest = kneighbors(metric, X, queries, n_neighbors=n_neighbors)[1]
+    return np.asarray(names[majority(codes[nearest])])

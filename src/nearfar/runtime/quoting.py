@@ -42,3 +42,30 @@ def named(name: str) -> str:
     ('a b', "''", "'a\\x00'")
     """
     return name if name.isprintable() and 0 < len(name) <= _LONGEST else quoted(name)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    Examples
+    --------
+    >>> from nearfar.runtime.quoting import counted
+    >>> counted(1, "row"), counted(2, "class")
+    ('1 row', '2 classes')
+    """
+    ending = "es" if noun.endswith("s") else "s"
+    return f"{number} {noun if number == 1 else noun + ending}"
+
+
+def amount(n_bytes: float) -> str:
+    """Write an amount of memory.
+
+    Examples
+    --------
+    >>> from nearfar.runtime.quoting import amount
+    >>> amount(3e5), amount(2.5e8), amount(1.2e10)
+    ('less than 1 MB', '250 MB', '12 GB')
+    """
+    if n_bytes < 1e6:
+        return "less than 1 MB"
+    return f"{n_bytes / 1e6:.0f} MB" if n_bytes < 1e9 else f"{n_bytes / 1e9:.3g} GB"

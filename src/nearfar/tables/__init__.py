@@ -1,0 +1,1 @@
+"""Files, frames and datasets as rows with supervision."""

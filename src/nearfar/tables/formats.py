@@ -1,0 +1,156 @@
+"""The list of table formats, and how files are opened by their ending.
+
+Memory is bounded, whatever the size of the file, if a folder for temporary files is given. Only
+.jsonl and .xlsx files are read at once, and Arrow files by record batch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+
+from nearfar.runtime.atomic_write import always_cleaned_up, atomic_write
+from nearfar.tables.array_formats import ARRAY_FORMATS
+from nearfar.tables.arrow_formats import ARROW_FORMATS
+from nearfar.tables.csv_format import CSV_FORMATS
+from nearfar.tables.errors import TableError, no_file
+from nearfar.tables.reader import (
+    ColumnChoice,
+    TableReader,
+    TableWriter,
+    first_line,
+    polars_frame,
+    reading,
+)
+from nearfar.tables.recipe_reader import RecipeReader
+
+FORMATS = {known.ending: known for known in (*CSV_FORMATS, *ARROW_FORMATS, *ARRAY_FORMATS)}
+TABLES = tuple(ending for ending, known in FORMATS.items() if not known.is_array)
+ARRAYS = tuple(ending for ending, known in FORMATS.items() if known.is_array)
+WRITTEN = tuple(ending for ending, known in FORMATS.items() if known.write)
+WRITTEN_TABLES = tuple(ending for ending in WRITTEN if ending in TABLES)
+WRITTEN_LISTS = tuple(ending for ending in WRITTEN if FORMATS[ending].has_lists)
+"""Endings of files that are read and written."""
+STREAM = "-"
+"""What stands for stdin and stdout."""
+
+
+@contextmanager
+def open_table(
+    path: Path, choice: ColumnChoice, *, scratch: Path | None = None
+) -> Iterator[TableReader]:
+    """Open a table or a 2-d array.
+
+    Parameters
+    ----------
+    path : Path
+    choice : ColumnChoice
+    scratch : Path, optional
+        Folder for temporary files, to read in bounded memory. By default everything is read at
+        once.
+    """
+    kind = kind_of(path)
+    if kind not in FORMATS:
+        raise TableError(f"{path} is not in a supported format: {', '.join(FORMATS)}.")
+    if not path.is_file():
+        raise no_file(path)
+    if kind in ARRAYS and (choice.others or choice.drop):
+        raise TableError(f"{path} is an array without named columns; use a table to name columns.")
+    with ExitStack() as stack:
+        with reading(path):
+            reader = stack.enter_context(FORMATS[kind].read(path, choice.raw, scratch))
+            if choice.columns is not None and kind in TABLES:
+                reader = RecipeReader(reader, choice.columns, choice.others)
+        yield reader
+
+
+def kind_of(path: Path) -> str:
+    """Return the format that a file's name says, in lower case.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from nearfar.tables.formats import kind_of
+    >>> kind_of(Path("sales.2024.CSV.gz")), kind_of(Path("x.npy"))
+    ('.csv.gz', '.npy')
+    """
+    name = path.name.lower()
+    return next((ending for ending in FORMATS if name.endswith(ending)), path.suffix.lower())
+
+
+def stem_of(path: Path) -> str:
+    """Return a file's name without its format.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from nearfar.tables.formats import stem_of
+    >>> stem_of(Path("data/sales.2024.CSV.gz")), stem_of(Path("iris"))
+    ('sales.2024', 'iris')
+    """
+    return path.name[: len(path.name) - len(kind_of(path))]
+
+
+def kind_of_content(first: bytes) -> str:
+    """Return the format that the first bytes of a file tell; anything else is .csv.
+
+    Examples
+    --------
+    >>> from nearfar.tables.formats import kind_of_content
+    >>> kind_of_content(b"PAR1..."), kind_of_content(b"a,b")
+    ('.parquet', '.csv')
+    """
+    return next((e for e, known in FORMATS.items() if re.match(known.start, first, re.S)), ".csv")
+
+
+def column_names(path: Path) -> list[str]:
+    """Return the names of a table's columns."""
+    if kind_of(path) not in TABLES:
+        raise TableError(f"{path} is not a table: {', '.join(TABLES)}.")
+    with open_table(path, ColumnChoice()) as table:
+        return list(table.features)
+
+
+def read_frame(path: Path) -> pl.DataFrame:
+    """Read all columns of a table as they are; those of text files are text."""
+    with open_table(path, ColumnChoice(others=tuple(column_names(path)))) as table:
+        frame = polars_frame(table.read().others)
+    if len(frame) == 0:
+        raise TableError(f"{path} has no rows.")
+    return frame
+
+
+@contextmanager
+def open_writer(path: Path, kind: str, schema: pa.Schema) -> Iterator[TableWriter]:
+    """Open a file for rows; the caller finishes it."""
+    create = FORMATS[kind].write
+    assert create is not None
+    writer = create(path, schema)
+    with always_cleaned_up(writer.close):
+        yield writer
+
+
+def write_frame(frame: pl.DataFrame, path: Path) -> None:
+    """Write a whole table."""
+    table = frame.to_arrow()
+    with (
+        writing(path),
+        atomic_write(path) as temporary,
+        open_writer(temporary, kind_of(path), table.schema) as writer,
+    ):
+        writer.write(table)
+        writer.finish()
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn errors of libraries into a TableError that names the file."""
+    try:
+        yield
+    except (OSError, pa.ArrowException, pl.exceptions.PolarsError) as error:
+        raise TableError(f"{path} cannot be written: {first_line(error)}") from error

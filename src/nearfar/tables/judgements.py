@@ -1,0 +1,139 @@
+"""Triplets and pairs from tables: rows by number, or by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nearfar.constraints import Pairs, Triplets
+from nearfar.runtime.notes import note
+from nearfar.runtime.quoting import quoted
+from nearfar.tables.errors import TableError
+from nearfar.tables.reader import require_columns
+from nearfar.tables.row_input import InputRows
+from nearfar.typing import Ints, Vector
+
+_TRIPLET = ("anchor", "near", "far")
+_PAIR = ("a", "b")
+_PERSON = "person"
+_SAME = ("similar", "same")
+"""Names of the column that says which pairs are similar; `verify --out` writes the second."""
+
+_SIMILAR = dict.fromkeys(["true", "1", "yes", "similar", "same"], True)
+_SIMILAR |= dict.fromkeys(["false", "0", "-1", "no", "dissimilar", "different"], False)
+
+
+def judgements_in(columns: Sequence[str]) -> str:
+    """Return "triplets" or "pairs" if a table with these columns has them, else nothing.
+
+    Examples
+    --------
+    >>> from nearfar.tables.judgements import judgements_in
+    >>> judgements_in(["anchor", "near", "far", "person"]), judgements_in(["a", "b", "c"])
+    ('triplets', '')
+    """
+    if set(_TRIPLET) <= set(columns):
+        return "triplets"
+    pairs = {*_PAIR} <= set(columns) <= {*_PAIR, *_SAME, "weight", _PERSON}
+    return "pairs" if pairs and set(_SAME) & set(columns) else ""
+
+
+def read_triplets(table: pl.DataFrame, path: Path, rows: InputRows) -> Triplets:
+    """Read triplets: columns anchor, near, far [, weight, person]."""
+    index = _row_numbers(table, path, _TRIPLET, rows)
+    return Triplets(index, _weights(table, path), _people(table, path))
+
+
+def read_pairs(table: pl.DataFrame, path: Path, rows: InputRows) -> Pairs:
+    """Read pairs: columns a, b, similar [, weight, person]."""
+    known = next((name for name in _SAME if name in table.columns), _SAME[0])
+    require_columns(path, table.columns, [known])
+    index = _row_numbers(table, path, _PAIR, rows)
+    similar = _similar(table[known], path)
+    return Pairs(index, similar, _weights(table, path), _people(table, path))
+
+
+def read_queries(table: pl.DataFrame, path: Path, rows: InputRows) -> tuple[Ints, Pairs | None]:
+    """Read pairs that may or may not say which are similar: row numbers, and pairs if they do."""
+    if not set(_SAME) & set(table.columns):
+        return _row_numbers(table, path, _PAIR, rows), None
+    pairs = read_pairs(table, path, rows)
+    return pairs.index, pairs
+
+
+def _row_numbers(table: pl.DataFrame, path: Path, columns: Sequence[str], rows: InputRows) -> Ints:
+    """Return the row numbers in columns of these names, or in the first columns."""
+    named = any(name in table.columns for name in columns)
+    if named:
+        require_columns(path, table.columns, columns)
+    elif table.width < len(columns):
+        raise TableError(f"{path} needs the columns {', '.join(columns)}.")
+    part = table.select(columns if named else table.columns[: len(columns)])
+    if not named:
+        taken = [f"{name} as {what}" for name, what in zip(part.columns, columns, strict=True)]
+        note(f"took {', '.join(taken)}: {path} has no columns {', '.join(columns)}.")
+    if part.null_count().sum_horizontal().sum():
+        raise TableError(f"{path} has missing values in {', '.join(part.columns)}.")
+    if rows.ids is not None:
+        return _by_name(part, path, rows.ids)
+    numbers = part.select(pl.all().cast(pl.Int64, strict=False))
+    text = [name for name in part.columns if numbers[name].null_count()]
+    if text and not named:
+        raise TableError(f"{path} needs the columns {', '.join(columns)}.")
+    if text:
+        raise TableError(
+            f"{path} has names, not row numbers, in {', '.join(text)}; "
+            "name the column of row names with --id."
+        )
+    index = numbers.to_numpy()
+    if index.size and not 0 <= index.min() <= index.max() < len(rows):
+        raise TableError(
+            f"{path} refers to rows {index.min()} to {index.max()}; "
+            f"{rows.name} has rows 0 to {len(rows) - 1}."
+        )
+    return index.astype(np.intp)
+
+
+def _by_name(part: pl.DataFrame, path: Path, ids: list[str]) -> Ints:
+    number = {name: row for row, name in enumerate(ids)}
+    found = [[number.get(str(name), -1) for name in column] for column in part.iter_columns()]
+    index = np.array(found, dtype=np.intp).reshape(part.width, len(part)).T
+    if (index < 0).any():
+        row, column = np.argwhere(index < 0)[0]
+        raise TableError(
+            f"{path} refers to {quoted(part[int(row), int(column)])}, which names no row."
+        )
+    return index
+
+
+def _similar(values: pl.Series, path: Path) -> NDArray[np.bool_]:
+    words = [str(value).strip().lower() for value in values.to_list()]
+    unknown = next((word for word in words if word not in _SIMILAR), None)
+    if unknown is not None:
+        raise TableError(
+            f"{path} has {quoted(unknown)} in column {values.name}; write true or false, or 1 or 0."
+        )
+    return np.array([_SIMILAR[word] for word in words], dtype=bool)
+
+
+def _people(table: pl.DataFrame, path: Path) -> list[str] | None:
+    """Return who gave each judgement, if a column says so."""
+    if _PERSON not in table.columns:
+        return None
+    people = table[_PERSON].cast(pl.String)
+    if people.null_count():
+        raise TableError(f"{path} has missing values in column {_PERSON}.")
+    return people.to_list()
+
+
+def _weights(table: pl.DataFrame, path: Path) -> Vector | None:
+    if "weight" not in table.columns:
+        return None
+    weights = table["weight"].cast(pl.Float64, strict=False)
+    if weights.null_count():
+        raise TableError(f"{path} has weights that are missing or not numbers.")
+    return weights.to_numpy()

@@ -1,0 +1,137 @@
+"""Labels of rows: which rows have one, and what a column of them is.
+
+Every command that reads labels asks `has_label`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from numpy.typing import NDArray
+
+from nearfar.columns.cells import NO_LABEL_WORDS
+from nearfar.runtime.notes import note
+from nearfar.runtime.quoting import counted, quoted
+from nearfar.tables.errors import NotClassesError, TableError
+
+_WORDS_SHOWN = 5
+
+
+def has_label(labels: pl.Series) -> pl.Series:
+    """Return which rows have a label.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from nearfar.tables.labels import has_label
+    >>> has_label(pl.Series(["owl", " ? ", None, "Unknown", "none"])).to_list()
+    [True, False, False, False, True]
+    """
+    known = labels.is_not_null()
+    if labels.dtype.is_float():
+        return known & labels.is_not_nan().fill_null(value=False)
+    if labels.dtype == pl.String:
+        words = labels.str.strip_chars().str.to_lowercase()
+        return known & ~words.is_in(sorted(NO_LABEL_WORDS)).fill_null(value=True)
+    return known
+
+
+def rows_with_label(path: Path, labels: pl.Series) -> pl.Series:
+    """Return which rows have a label, and say how many do not."""
+    known = has_label(labels)
+    if len(known) and not known.any():
+        raise TableError(f"No row of {path} has a label in column {labels.name}.")
+    if not known.all():
+        found = labels.filter(~known).drop_nulls().cast(pl.String).str.strip_chars().unique().sort()
+        blank = [repr(word) for word in found if word][:_WORDS_SHOWN]
+        also = f" (such as {', '.join(blank)})" if blank else ""
+        rows = counted(len(known) - int(known.sum()), "row")
+        note(f"left out {rows} without a label in column {labels.name}{also}.")
+    return known
+
+
+def read_labels(labels: pl.Series, path: Path, *, numeric: bool) -> NDArray[Any]:
+    """Return classes or numbers, or raise TableError if some are missing."""
+    n_missing = len(labels) - int(has_label(labels).sum())
+    if n_missing:
+        have = "has" if n_missing == 1 else "have"
+        raise TableError(
+            f"{counted(n_missing, 'row')} of {path} {have} no label in column {labels.name}. "
+            "Fill it in, or leave those rows out."
+        )
+    if numeric:
+        return _numbers(labels)
+    if labels.dtype == pl.String:
+        labels = labels.str.strip_chars().str.replace_all(r"\s+", " ")
+        _note_capitals(labels)
+    return _classes(labels)
+
+
+def labels_or_nothing(labels: pl.Series, path: Path) -> NDArray[Any]:
+    """Return classes, or text if some are missing or if they are decimal numbers.
+
+    Missing labels are empty text.
+    """
+    known = has_label(labels)
+    try:
+        if known.all():
+            return read_labels(labels, path, numeric=False)
+    except NotClassesError:
+        pass
+    return words(labels).set(~known, "").to_numpy()
+
+
+def words(column: pl.Series) -> pl.Series:
+    """Return cells as text; missing ones are empty."""
+    return column.cast(pl.String).fill_null("")
+
+
+def _numbers(labels: pl.Series) -> NDArray[Any]:
+    numbers = labels.cast(pl.Float64, strict=False)
+    usable = numbers.is_finite().fill_null(value=False)
+    if not usable.all():
+        raise TableError(
+            f"Column {labels.name} has {quoted(labels.filter(~usable)[0])}; the method learns from "
+            "finite numbers."
+        )
+    return numbers.to_numpy()
+
+
+def _classes(labels: pl.Series) -> NDArray[Any]:
+    if labels.dtype == pl.Binary or labels.dtype.is_nested():
+        raise TableError(
+            f"Column {labels.name} has {labels.dtype}; labels must be text, numbers or booleans."
+        )
+    if labels.dtype == pl.String:
+        for number in (pl.Int64, pl.Float64):
+            converted = labels.cast(number, strict=False)
+            if not converted.null_count():
+                labels = converted
+                break
+    if labels.dtype.is_float():
+        if not bool(((labels % 1) == 0).all()):
+            raise NotClassesError(
+                f"The labels in column {labels.name} are decimal numbers; classes are needed."
+            )
+        whole = labels.cast(pl.Int64, strict=False)
+        # Numbers with more digits than an integer holds are names.
+        labels = labels.cast(pl.String) if whole.null_count() else whole
+    return labels.to_numpy()
+
+
+def _note_capitals(labels: pl.Series) -> None:
+    """Say which classes differ in capitals alone; single letters may mean it."""
+    names = labels.unique().sort()
+    names = names.filter(names.str.len_chars() > 1)
+    small = names.str.to_lowercase()
+    alike = names.filter(small.is_duplicated()).to_list()
+    if alike:
+        more = f" and {len(alike) - _WORDS_SHOWN} more" if len(alike) > _WORDS_SHOWN else ""
+        shown = ", ".join(quoted(name) for name in alike[:_WORDS_SHOWN])
+        note(
+            f"classes in column {labels.name} differ in capitals alone: {shown}{more}. They count "
+            "as different classes.",
+            warning=True,
+        )

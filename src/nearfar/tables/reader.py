@@ -1,0 +1,431 @@
+"""What all table formats share: choice of columns, batches of rows, and checks.
+
+A format is a `TableFormat`: its ending, a reader and a writer. `nearfar.tables.formats` lists
+them. Every command reads through `TableReader`, in batches of bounded size or everything at once,
+and gets the same errors.
+"""
+
+from __future__ import annotations
+
+import gzip
+import shlex
+import tokenize
+import zipfile
+import zlib
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from nearfar.columns import Columns
+from nearfar.metrics.metric import Metric
+from nearfar.runtime.quoting import named, quoted
+from nearfar.runtime.suggestions import did_you_mean
+from nearfar.tables.errors import NotNumbersError, TableError
+from nearfar.typing import Floats
+
+_MOST_NAMES, _FEW_NAMES = 30, 10
+_BATCH_BYTES = 1 << 23
+_READ_ERRORS = (
+    pa.ArrowException,
+    pl.exceptions.PolarsError,
+    ValueError,
+    EOFError,
+    NotImplementedError,
+    zipfile.BadZipFile,
+    zlib.error,
+    tokenize.TokenError,
+    SyntaxError,
+    gzip.BadGzipFile,
+    pl.exceptions.PanicException,
+)
+
+
+@dataclass(frozen=True)
+class ColumnChoice:
+    """Which columns of a table are wanted.
+
+    Attributes
+    ----------
+    others : tuple of str
+        Columns to read unchanged: labels, names, texts, columns to copy.
+    drop : tuple of str
+        Columns to leave out.
+    metric : Metric or None
+        The metric whose features are wanted. Without feature names, and without a metric, all
+        columns but `others` and `drop` are features.
+    width : int
+        Number of features that the columns in `others` become later, if they do.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from nearfar.tables.reader import ColumnChoice
+    >>> ColumnChoice(others=("label",), drop=("id",)).features(Path("x.csv"), ["id", "a", "label"])
+    ('a',)
+    """
+
+    others: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    metric: Metric | None = None
+    width: int = 0
+
+    @property
+    def columns(self) -> Columns | None:
+        """What columns become features in the way that the metric has learned."""
+        return None if self.metric is None else self.metric.columns
+
+    @property
+    def needed(self) -> bool:
+        """Whether a metric names the features that it needs."""
+        return self.metric is not None and self.metric.feature_names is not None
+
+    @property
+    def raw(self) -> ColumnChoice:
+        """The same choice, with the columns that become features later unchanged."""
+        if self.columns is None:
+            return self
+        others = tuple(dict.fromkeys([*self.others, *self.columns.names]))
+        return _RawChoice(others, self.drop, self.metric, len(self.columns.feature_names))
+
+    def features(self, path: Path, columns: Sequence[str]) -> tuple[str, ...]:
+        """Return the columns that are features, in order, or raise TableError."""
+        self._check_names(path, columns)
+        if self.metric is not None and self.metric.feature_names is not None:
+            self._check_needed(path, columns, self.metric.feature_names)
+            return self.metric.feature_names
+        features = tuple(name for name in columns if name not in {*self.others, *self.drop})
+        if self.metric is not None and len(features) != self.metric.n_features:
+            hint = "; --drop the others" if len(features) > self.metric.n_features else ""
+            raise TableError(
+                f"The metric needs {self.metric.n_features} features, but {path} has "
+                f"{len(features)} feature columns{hint}."
+            )
+        return features
+
+    def _check_names(self, path: Path, columns: Sequence[str]) -> None:
+        if len(set(columns)) < len(columns):
+            twice = Counter(columns).most_common(1)[0][0]
+            raise TableError(
+                f"{path} has several columns named {quoted(twice)}; rename all but one."
+            )
+        require_columns(path, columns, [*self.others, *self.drop])
+        both = next((name for name in self.drop if name in self.others), None)
+        if both is not None:
+            raise TableError(f"Column {both!r} is needed and cannot be dropped.")
+
+    def _check_needed(self, path: Path, columns: Sequence[str], names: tuple[str, ...]) -> None:
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise TableError(
+                f"The metric has several features named {quoted(twice)}; name them apart."
+            )
+        missing = [name for name in names if name not in columns]
+        if missing:
+            raise TableError(f"{path} lacks columns that the metric needs: {listed(missing)}.")
+        dropped = [name for name in names if name in self.drop]
+        if dropped:
+            them = columns_named(dropped)
+            raise TableError(f"The metric needs {them}; do not {option('--drop', dropped)}.")
+
+
+class _RawChoice(ColumnChoice):
+    """Unchanged columns, without features."""
+
+    def features(self, path: Path, columns: Sequence[str]) -> tuple[str, ...]:
+        """Return nothing, after checking that the columns are there."""
+        assert self.columns is not None
+        self._check_needed(path, columns, self.columns.names)
+        self._check_names(path, columns)
+        return ()
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some rows of a table.
+
+    Attributes
+    ----------
+    X : array of shape (n_rows, n_features)
+    others : pyarrow.Table
+        The other columns that were asked for.
+    total : int
+        Number of rows in the whole table; an estimate for text files.
+    """
+
+    X: Floats
+    others: pa.Table
+    total: int
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def rows(self, start: int, stop: int) -> Batch:
+        """Return the rows from `start` to `stop`."""
+        return Batch(self.X[start:stop], self.others.slice(start, stop - start), self.total)
+
+
+def joined(pieces: Sequence[Batch]) -> Batch:
+    """Join consecutive batches."""
+    if len(pieces) == 1:
+        return pieces[0]
+    others = pa.concat_tables([piece.others for piece in pieces])
+    return Batch(np.concatenate([piece.X for piece in pieces]), others, pieces[-1].total)
+
+
+def rebatched(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
+    """Cut the same rows into batches of equal length; the last may be shorter."""
+    pieces: list[Batch] = []
+    missing = rows
+    for batch in batches:
+        start = 0
+        while len(batch) - start >= missing:
+            yield joined([*pieces, batch.rows(start, start + missing)])
+            start += missing
+            pieces, missing = [], rows
+        if start < len(batch):
+            rest = batch.rows(start, len(batch))
+            pieces.append(Batch(rest.X.copy(), rest.others, rest.total))
+            missing -= len(rest)
+        # Release it before the next one is read, or two are in memory.
+        del batch
+    if pieces:
+        yield joined(pieces)
+
+
+class TableReader(ABC):
+    """Rows of a table in a file.
+
+    Attributes
+    ----------
+    path : Path
+    features : tuple of str
+        Names of the features; their numbers in arrays.
+    others : pyarrow.Schema
+        Names and types of the other columns.
+    dtype : dtype
+        float32 if all features are, otherwise float64.
+    needed : bool
+        Whether a metric needs the features, so that none can be left out.
+    """
+
+    path: Path
+    features: tuple[str, ...]
+    others: pa.Schema
+    dtype: np.dtype[Any]
+    needed: bool = False
+
+    @abstractmethod
+    def _read_batches(self) -> Iterator[Batch]:
+        """Yield all rows in order, unchecked."""
+
+    def close(self) -> None:
+        """Close the file."""
+        return
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield all rows in order; features are finite numbers."""
+        source = self._read_batches()
+        row = 0
+        while True:
+            with reading(self.path):
+                batch = next(source, None)
+            if batch is None:
+                return
+            self._check_finite(batch.X, row)
+            row += len(batch)
+            yield batch
+            # Release it before the next one is read.
+            del batch
+
+    def read(self) -> Batch:
+        """Return all rows at once."""
+        empty = Batch(np.empty((0, len(self.features)), self.dtype), self.others.empty_table(), 0)
+        return joined(list(self.batches()) or [empty])
+
+    def _check_finite(self, X: Floats, before: int) -> None:
+        finite = np.isfinite(X)
+        if finite.all():
+            return
+        row = before + int(finite.all(axis=1).argmin())
+        names = [self.features[column] for column in np.flatnonzero(~finite.all(axis=0))]
+        remedy = "those rows" if self.needed else "those rows or columns"
+        raise NotNumbersError(
+            f"{self.path} has missing or infinite values in {columns_named(names)}, first in row "
+            f"{row} (counting from 0). Fill them in, or leave out {remedy}."
+        )
+
+    def not_numbers(self, names: Sequence[str]) -> TableError:
+        """Return the error for columns of text."""
+        if self.needed:
+            return NotNumbersError(
+                f"{self.path} has text in {columns_named(names)}, where the metric needs numbers. "
+                "Write numbers, or learn the metric again from this table."
+            )
+        drop = option("--drop", names[:_MOST_NAMES])
+        return NotNumbersError(
+            f"{self.path} has text in {columns_named(names)}. Leave it out with {drop}."
+        )
+
+
+class TableWriter(ABC):
+    """Writes a table to a file, some rows at a time.
+
+    Parameters
+    ----------
+    path : Path
+    schema : pyarrow.Schema
+        Names and types of the columns.
+    """
+
+    @abstractmethod
+    def __init__(self, path: Path, schema: pa.Schema) -> None: ...
+
+    @abstractmethod
+    def write(self, table: pa.Table) -> None:
+        """Append rows."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Complete the file."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the file; may be called at any time, and more than once."""
+
+
+@dataclass(frozen=True)
+class TableFormat:
+    """A file format of tables or arrays.
+
+    Attributes
+    ----------
+    ending : str
+        Ending of file names, in lower case.
+    read : callable
+        Opens a file: takes its path, a `ColumnChoice`, and a folder for temporary files or None,
+        which means that memory need not be bounded.
+    write : callable, optional
+        Creates a `TableWriter` from a path and a schema.
+    start : bytes
+        Regular expression for how files begin, to recognise the format of stdin.
+    is_array : bool
+        Whether files have one array without named columns. Writers of arrays get one column of
+        lists.
+    has_lists : bool
+        Whether files can have columns of lists.
+    """
+
+    ending: str
+    read: Callable[[Path, ColumnChoice, Path | None], AbstractContextManager[TableReader]]
+    write: Callable[[Path, pa.Schema], TableWriter] | None = None
+    start: bytes = b"(?!)"
+    is_array: bool = False
+    has_lists: bool = False
+
+
+def batch_rows(width: int) -> int:
+    """Return how many rows of `width` numbers a batch of bounded size has."""
+    return max(1, _BATCH_BYTES // (8 * max(1, width)))
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn errors of libraries into a TableError that names the file."""
+    try:
+        yield
+    except TableError:
+        raise
+    except _READ_ERRORS as error:
+        raise TableError(f"{path} cannot be read: {first_line(error)}") from error
+    except OSError as error:
+        # Those of pyarrow about damaged files have no number.
+        if error.errno is not None:
+            raise
+        raise TableError(f"{path} cannot be read: {first_line(error)}") from error
+
+
+def polars_frame(table: pa.Table) -> pl.DataFrame:
+    """Return a table of pyarrow as one of polars, with the same names."""
+    # polars renames columns without a name, and panics on damaged metadata.
+    names = [str(number) for number in range(table.num_columns)]
+    frame = pl.from_arrow(pa.Table.from_arrays(table.columns, names=names))
+    assert isinstance(frame, pl.DataFrame)
+    frame.columns = table.column_names
+    return frame
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message."""
+    return str(error).strip().partition("\n")[0]
+
+
+def listed(names: Sequence[str], most: int = _MOST_NAMES) -> str:
+    """Return names, separated by commas; the first ones if there are many.
+
+    Examples
+    --------
+    >>> from nearfar.tables.reader import listed
+    >>> listed(["a", "b"])
+    'a, b'
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(named, names[:most])) + more
+
+
+def columns_named(names: Sequence[str]) -> str:
+    """Return "column a" or "columns a, b"."""
+    return f"column{'s' if len(names) > 1 else ''} {listed(names)}"
+
+
+def named_columns(given: Iterable[str] | None, columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns that an option names; several may be separated by commas.
+
+    Examples
+    --------
+    >>> from nearfar.tables.reader import named_columns
+    >>> named_columns(["a,b", "x, y"], ["a", "b", "x, y"])
+    ('a', 'b', 'x, y')
+    """
+    names: list[str] = []
+    for text in given or ():
+        names += [text] if text in columns else [part.strip() for part in text.split(",")]
+    return tuple(dict.fromkeys(names))
+
+
+def option(name: str, columns: Sequence[str]) -> str:
+    """Return an option that names columns, as a shell takes it.
+
+    Examples
+    --------
+    >>> from nearfar.tables.reader import option
+    >>> option("--drop", ["a", "b"]), option("--drop", ["a, b", "c"])
+    ('--drop a,b', "--drop 'a, b' --drop c")
+    """
+    if any("," in column for column in columns):
+        return " ".join(f"{name} {shlex.quote(column)}" for column in columns)
+    return f"{name} {shlex.quote(','.join(columns))}"
+
+
+def require_columns(path: Path, columns: Sequence[str], names: Iterable[str]) -> None:
+    """Raise TableError unless the table has these columns."""
+    missing = next((name for name in names if name not in columns), None)
+    if missing is not None:
+        hint = did_you_mean(missing, columns)
+        wrong = f"{path} has no column {missing!r}"
+        if hint:
+            raise TableError(f"{wrong}.{hint} It has {listed(columns, _FEW_NAMES)}.")
+        raise TableError(f"{wrong}; it has {listed(columns)}.")
