@@ -17,7 +17,7 @@ wording                 the sentences that say so
 runner                  compare: runs every method on every fold, or within a time budget
 comparison_checkpoint   keeps finished results, so that an interrupted comparison can go on
 table_columns           the columns of the table
-table                   the result: a table with marks and a verdict in words; its base serves searches too
+table                   the result: a table with marks and a verdict in words; also of searches
 
 The measures are in `nearfar.evaluate.measures`.
 """
