@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from nearfar.metrics.metric import Metric
-from nearfar.prediction import NeighborPredictor
+from nearfar.neighbors import NeighborPredictor
 from nearfar.runtime.notes import note
 from nearfar.tables.row_input import InputRows
 from nearfar.tables.training_input import LabelledRows
