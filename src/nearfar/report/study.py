@@ -17,7 +17,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
 from nearfar.columns.examples import ColumnExample
-from nearfar.comparison import Comparison, GoalComparison
+from nearfar.comparison import Comparison, GoalComparison, Method
 from nearfar.comparison.compared_methods import COSINE, baseline_metrics
 from nearfar.comparison.goal_verdict import compare_losses
 from nearfar.constraints import Pairs, Split, Supervision, Triplets, kind_of
