@@ -44,4 +44,4 @@ __all__ = [
     "learned_method",
 ]
 
-__getattr__ = renamed(__name__, {"learners": "nearfar.learners.selection.auto.known_learners"})
+__getattr__ = renamed(__name__, {"learners": "nearfar.learners.base.known_learners"})
