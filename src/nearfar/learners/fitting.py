@@ -46,6 +46,7 @@ from nearfar.numerics.missing import LARGEST_VALUE, refuse_masked, refuse_missin
 from nearfar.rows import Moments, Points, Rows, as_rows
 from nearfar.runtime.deadline import should_stop
 from nearfar.runtime.history import History, Iteration
+from nearfar.runtime.threads import chosen_executor
 from nearfar.typing import Floats
 
 if TYPE_CHECKING:
