@@ -54,9 +54,9 @@ from nearfar.retrieval import Relevance as Relevance
 from nearfar.retrieval import RetrievalAdapter as RetrievalAdapter
 from nearfar.retrieval import compare_retrieval as compare_retrieval
 from nearfar.rows import open_rows as open_rows
-from nearfar.runtime.executors import executor as executor
+from nearfar.runtime.threads import executor as executor
 from nearfar.verification import PairVerifier as PairVerifier
-from nearfar.workflow import Learned as Learned
-from nearfar.workflow import learn as learn
+from nearfar.workflow.learning import Learned as Learned
+from nearfar.workflow.learning import learn as learn
 
 __version__: str

@@ -9,7 +9,7 @@ import typer
 
 from nearfar.cli import options
 from nearfar.cli.command_line import command_line
-from nearfar.cli.metric_files import check_metric_output
+from nearfar.cli.model_files import check_metric_output
 from nearfar.cli.supervised_input import SupervisedInput, check_checkpoint
 from nearfar.cli.terminal import NOT_HELPFUL, UNDECIDED, bars, command, say, show_json
 from nearfar.learners.selection.auto import AutoMetric

@@ -11,7 +11,7 @@ import typer
 from nearfar.cli import options
 from nearfar.cli.command_line import command_line
 from nearfar.cli.errors import UserError
-from nearfar.cli.metric_files import check_metric_output, check_output, load_metric
+from nearfar.cli.model_files import check_metric_output, check_output, load_metric
 from nearfar.cli.supervised_input import SupervisedInput, check_checkpoint
 from nearfar.cli.terminal import bars, command, say, show_json
 from nearfar.tables.formats import stem_of

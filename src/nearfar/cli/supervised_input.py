@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nearfar.cli import options
 from nearfar.cli.errors import UserError
-from nearfar.cli.metric_files import check_output
+from nearfar.cli.model_files import check_output
 from nearfar.metrics.metric import Metric
 from nearfar.tables.formats import TABLES, column_names, kind_of
 from nearfar.tables.judgements import judgements_in

@@ -27,11 +27,9 @@ from nearfar.runtime.option_names import option
 from nearfar.runtime.quoting import counted
 from nearfar.tables.reader import columns_named
 from nearfar.typing import Array, Vector
+from nearfar.workflow.evaluation import LEARNED
 from nearfar.workflow.fitting import Progress, no_progress
 from nearfar.workflow.training_table import TrainingTable
-
-LEARNED = "learned"
-"""Name of the learner among the distances that numbers are predicted with."""
 
 
 def compare_table(

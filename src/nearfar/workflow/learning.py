@@ -210,7 +210,7 @@ class Learned:
         How to learn what the verdict recommends, if that is another method.
     fit_seconds : float or None
         Time limit of a fit to all rows, for methods that plan their time.
-    
+
     Examples
     --------
     >>> from nearfar import learn

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from nearfar.comparison import Comparison, Method, default_methods, learned_method
 from nearfar.comparison.compared_methods import ALL, Learners, seeded
 from nearfar.constraints import Kind, kind_of
-from nearfar.learners.base import MetricLearner
+from nearfar.learners.base import MetricLearner, known_learners
 from nearfar.learners.classic import LDA, InverseCovariance
-from nearfar.learners.selection.auto import known_learners
 from nearfar.runtime.option_names import option
 from nearfar.runtime.suggestions import did_you_mean
 
