@@ -36,7 +36,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from nearfar.constraints import NearestTriplets
-from nearfar.learners.constraint_learner import WeightedPriorLearner
+from nearfar.learners.constraint_learner import ConstraintLearner
 from nearfar.learners.declaration import learner
 from nearfar.learners.max_margin.box_dual import DualPoint, ascend_box, digest
 from nearfar.learners.max_margin.psd_split import PsdSplit
@@ -51,8 +51,8 @@ from nearfar.learners.problem import (
 )
 from nearfar.losses.hinge import HINGE
 from nearfar.metrics.metric import Metric
-from nearfar.numerics.eigen import row_space
-from nearfar.numerics.triplet_edges import TripletEdges
+from nearfar.numerics.edges import TripletEdges
+from nearfar.numerics.linear_algebra import row_space
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iterations
 from nearfar.runtime.parameters import integer, number
@@ -60,7 +60,7 @@ from nearfar.typing import Matrix, Vector
 
 
 @learner
-class FrobMetric(WeightedPriorLearner):
+class FrobMetric(ConstraintLearner):
     """Learn a metric with large margins of triplets and a small Frobenius norm.
 
     Parameters
