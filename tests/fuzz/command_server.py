@@ -16,6 +16,7 @@ from importlib import import_module
 
 import nearfar.cli
 from nearfar.cli import app
+from nearfar.workflow import checkpoint
 
 
 def load() -> None:
