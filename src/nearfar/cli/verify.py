@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +17,6 @@ from nearfar.cli.answer_files import read_judgements
 from nearfar.cli.errors import UserError
 from nearfar.cli.metric_files import check_output, load_metric, save_threshold, stored_threshold
 from nearfar.cli.streams import write_table
-from nearfar.cli.supervised_input import copies_together, people_together
 from nearfar.cli.terminal import command, say, show_json, show_table
 from nearfar.comparison.comparison_checkpoint import digest
 from nearfar.constraints import Pairs
@@ -25,7 +24,7 @@ from nearfar.evaluate import verification, verification_curve
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.notes import note
 from nearfar.tables.formats import WRITTEN_TABLES
-from nearfar.tables.judgements import read_queries
+from nearfar.tables.judgements import copies_together, people_together, read_queries
 from nearfar.tables.row_input import InputRows, read_rows
 from nearfar.typing import Floats, Ints
 from nearfar.verification import (
@@ -114,7 +113,10 @@ def verify(
     rows = read_rows(source, label=label, drop=drop, ids=ids, metric=found)
     index, known = read_queries(read_judgements(pairs, "pairs"), pairs, rows)
     if known is not None:
-        known = copies_together(rows, people_together(known, rows))[1]
+        together = replace(rows, supervision=people_together(known, rows), kind="pairs")
+        pairs_together = copies_together(together).supervision
+        assert isinstance(pairs_together, Pairs)
+        known = pairs_together
     if wanted is not None and known is None:
         raise UserError(f"--target needs pairs with a column 'similar'; {pairs} has none.")
     used = _used(metric, found, rows, known, wanted, threshold, criterion, max_fpr)
