@@ -40,7 +40,7 @@ from scipy.linalg import solve_triangular
 
 from nearfar.constraints import Pairs, RandomPairs
 from nearfar.learners.classic.certified_search import search
-from nearfar.learners.constraint_learner import WeightedPriorLearner
+from nearfar.learners.constraint_learner import ConstraintLearner
 from nearfar.learners.declaration import learner
 from nearfar.learners.problem import (
     FitInput,
@@ -66,7 +66,7 @@ _LEAST_START = 1e-6
 
 
 @learner
-class MMC(WeightedPriorLearner):
+class MMC(ConstraintLearner):
     """Push dissimilar pairs apart while similar pairs keep their mean squared distance.
 
     Parameters
