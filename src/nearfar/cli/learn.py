@@ -65,7 +65,7 @@ def learn(
     table = data.read(numbers=choice.needs_numbers)
     choice.check(table.supervision)
     if not json:
-        say(summary(table, choice.kind_of(table.supervision)))
+        say(summary(table))
     with bars() as shown:
         learned = learn_table(
             table,

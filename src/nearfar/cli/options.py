@@ -11,8 +11,15 @@ import typer
 
 from nearfar.cli.streams import spooled
 from nearfar.tables.formats import ARRAYS, TABLES
-from nearfar.tables.preparation import Imputation
 from nearfar.workflow.methods import METHOD_NAMES
+
+
+class Imputation(StrEnum):
+    """What to do about missing values."""
+
+    auto = "auto"
+    none = "none"
+
 
 _SOURCE = typer.Argument(
     callback=spooled,

@@ -10,12 +10,11 @@ from nearfar.cli import options
 from nearfar.cli.errors import UserError
 from nearfar.cli.model_files import check_output
 from nearfar.metrics.metric import Metric
-from nearfar.tables.formats import TABLES, column_names, kind_of
-from nearfar.tables.judgements import judgements_in
-from nearfar.tables.preparation import ColumnRules, Imputation
-from nearfar.tables.reader import named_columns
+from nearfar.tables.judgements import check_vectors
+from nearfar.tables.reading import read_table
+from nearfar.tables.table import Table
 from nearfar.workflow.checkpoint import FitCheckpoint
-from nearfar.workflow.training_table import TrainingTable, read_training_table
+from nearfar.workflow.learning import judgement_source
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class SupervisedInput:
     numeric: options.Numeric = None
     categorical: options.Categorical = None
     text: options.FreeText = None
-    impute: options.Impute = Imputation.auto
+    impute: options.Impute = options.Imputation.auto
     triplets: options.TripletsPath = None
     pairs: options.PairsPath = None
     ids: options.Id = None
@@ -37,48 +36,13 @@ class SupervisedInput:
     def __post_init__(self) -> None:
         if sum(given is not None for given in (self.label, self.triplets, self.pairs)) > 1:
             raise UserError("Give only one of --label, --triplets and --pairs.")
-        self._check_rows_given()
-
-    def _check_rows_given(self) -> None:
-        """Refuse triplets and pairs of objects that have no vectors."""
         judged = self.triplets or self.pairs
         if judged is None and not self.source:
             raise UserError("Name the rows to learn from: a table, an array or a dataset.")
-        if self.label is not None or self._may_have_vectors():
-            return
-        kind = judgements_in(self._columns) if judged is None else ""
-        option = kind or ("triplets" if self.triplets else "pairs")
-        file = judged or self.source
-        alone = (
-            " Triplets alone give coordinates: OrdinalEmbedding in Python."
-            if option == "triplets"
-            else ""
-        )
-        if self.source and judged is not None and not judgements_in(self._columns):
-            raise UserError(
-                f"{self.source} has names of objects and no other column; a metric measures "
-                f"distances of vectors, so that it needs features.{alone}"
-            )
-        raise UserError(
-            f"A metric measures distances of vectors, which {file} does not have; give a table "
-            "with a row of features for each object, for example: nearfar learn OBJECTS.csv --id "
-            f"NAME --{option} {file}.{alone}"
-        )
-
-    def _may_have_vectors(self) -> bool:
-        """Tell whether the rows are more than triplets, pairs, or names of objects."""
-        if not self.source or not self._columns:
-            return bool(self.source)
-        if judgements_in(self._columns):
-            return False
-        named = {*named_columns(self.drop, self._columns), self.ids, self.group}
-        return not (self.triplets or self.pairs) or bool(set(self._columns) - named)
-
-    @property
-    def _columns(self) -> list[str]:
-        """Columns of the rows, if they are a table."""
-        path = Path(self.source)
-        return column_names(path) if kind_of(path) in TABLES and path.is_file() else []
+        if self.label is None:
+            kind = "triplets" if self.triplets else "pairs"
+            left_out = (self.ids, self.group)
+            check_vectors(self.source, judged, kind, left_out=left_out, drop=self.drop)
 
     @property
     def files(self) -> list[str | Path | None]:
@@ -87,7 +51,7 @@ class SupervisedInput:
 
     def read(
         self, *, numbers: bool = False, show: str | None = None, metric: Metric | None = None
-    ) -> TrainingTable:
+    ) -> Table:
         """Read the rows, and their labels, triplets or pairs.
 
         Parameters
@@ -99,17 +63,22 @@ class SupervisedInput:
         metric : Metric, optional
             The metric whose features are wanted.
         """
-        return read_training_table(
+        return read_table(
             self.source,
             label=self.label,
-            triplets=self.triplets,
-            pairs=self.pairs,
+            triplets=judgement_source(self.triplets, "triplets"),
+            pairs=judgement_source(self.pairs, "pairs"),
             group=self.group,
             ids=self.ids,
-            rules=ColumnRules(self.drop, self.numeric, self.categorical, self.impute, self.text),
-            numbers=numbers,
+            drop=self.drop,
+            numeric=self.numeric,
+            categorical=self.categorical,
+            text=self.text,
             show=show,
+            impute=self.impute is options.Imputation.auto,
+            numbers=numbers,
             metric=metric,
+            required=True,
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -12,6 +13,8 @@ _PARAMETERS = {
     "neighbors": "n_neighbors",
     "only-if-significant": "strict=True",
     "no-comparison": "comparison=False",
+    "id": "ids",
+    "impute none": "impute=False",
 }
 """Parameters of `nearfar.learn` that have other names on the command line."""
 
@@ -34,13 +37,17 @@ def option(name: str, value: object = None) -> str:
     Examples
     --------
     >>> from nearfar.runtime.option_names import option, options_of_command_line
-    >>> option("goal", "ranking"), option("folds", 5), option("budget")
-    ("goal='ranking'", 'cv=5', 'budget')
+    >>> option("goal", "ranking"), option("folds", 5), option("drop", ["a", "b"]), option("budget")
+    ("goal='ranking'", 'cv=5', "drop=['a', 'b']", 'budget')
     >>> with options_of_command_line():
-    ...     option("goal", "ranking"), option("folds", 5), option("budget")
-    ('--goal ranking', '--folds 5', '--budget')
+    ...     option("goal", "ranking"), option("folds", 5), option("drop", ["a", "b"])
+    ('--goal ranking', '--folds 5', '--drop a,b')
     """
-    if _on_command_line.get():
-        return f"--{name}" if value is None else f"--{name} {value}"
-    name = _PARAMETERS.get(name, name.replace("-", "_"))
-    return name if value is None else f"{name}={value!r}"
+    if not _on_command_line.get():
+        name = _PARAMETERS.get(name, name.replace("-", "_"))
+        return name if value is None else f"{name}={value!r}"
+    if isinstance(value, list):
+        # Names are separated by commas, unless one has a comma.
+        values = value if any("," in each for each in value) else [",".join(value)]
+        return " ".join(f"--{name} {shlex.quote(each)}" for each in values)
+    return f"--{name}" if value is None else f"--{name} {shlex.quote(str(value))}"

@@ -6,7 +6,6 @@ comparing          comparisons on a table: the folds it allows, and numbers to p
 fitting            a fit to all rows: its cost, its progress, what it found
 checkpoint         interrupted work continues
 reporting          the report on what was learned
-training_table     rows with what is known of their similarity
 prediction_table   predictions for new rows
 neighbor_table     nearest rows, or best documents
 decisions          whether pairs are the same

@@ -26,14 +26,14 @@ from nearfar.runtime.notes import note
 from nearfar.runtime.option_names import option
 from nearfar.runtime.quoting import counted
 from nearfar.tables.reader import columns_named
+from nearfar.tables.table import Table
 from nearfar.typing import Array, Vector
 from nearfar.workflow.evaluation import LEARNED
-from nearfar.workflow.fitting import Progress, no_progress
-from nearfar.workflow.training_table import TrainingTable
+from nearfar.workflow.fitting import Progress, no_progress, supervision_of
 
 
 def compare_table(
-    table: TrainingTable,
+    table: Table,
     learners: Learners = None,
     *,
     cv: int = 5,
@@ -52,7 +52,7 @@ def compare_table(
     check_folds(table, cv, n_neighbors, split)
     comparison = compare(
         table.X,
-        table.supervision,
+        supervision_of(table),
         learners,
         cv=cv,
         groups=table.groups,
@@ -74,12 +74,12 @@ def compare_table(
     return comparison
 
 
-def check_folds(table: TrainingTable, cv: int, n_neighbors: int, split: str) -> None:
+def check_folds(table: Table, cv: int, n_neighbors: int, split: str) -> None:
     """Raise ValueError if there is too little for the folds; the message says how many there are.
 
     `compare` refuses the same in the words of its parameters.
     """
-    supervision, folds = table.supervision, option("folds", cv)
+    supervision, folds = supervision_of(table), option("folds", cv)
     listed = None if isinstance(supervision, np.ndarray) else supervision
     if table.groups is not None:
         groups = table.groups if listed is None else table.groups[listed.index]
@@ -136,7 +136,7 @@ def _check_labels(labels: Array, cv: int, n_neighbors: int) -> None:
 
 def held_out_regression(
     learner: MetricLearner,
-    table: TrainingTable,
+    table: Table,
     *,
     cv: int = 5,
     n_neighbors: int = 3,
@@ -149,7 +149,7 @@ def held_out_regression(
     ----------
     learner : MetricLearner
         It learns from numbers.
-    table : TrainingTable
+    table : Table
         With numbers to predict.
     cv : int
         Number of folds; a group is never on both sides of one.

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from nearfar.comparison import Method
-from nearfar.constraints import Mining
+from nearfar.constraints import Mining, Pairs, Triplets
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.selection.auto import AutoMetric
 from nearfar.learners.selection.auto_problem import EUCLIDEAN
@@ -22,9 +22,9 @@ from nearfar.metrics.metric import Metric
 from nearfar.runtime.notes import note
 from nearfar.runtime.option_names import option
 from nearfar.runtime.quoting import amount, counted
-from nearfar.typing import Floats
+from nearfar.tables.table import Table
+from nearfar.typing import Array, Floats
 from nearfar.workflow.checkpoint import FitCheckpoint
-from nearfar.workflow.training_table import TrainingTable
 
 Progress = Callable[[int, int, str], None]
 """Called with what is done, the total, and what is next."""
@@ -38,6 +38,14 @@ _ESTIMATE_SECONDS = 1.0
 _SHARES_SHOWN = 6
 """So many shares of a blend fit in a line."""
 _SCALED = {"standard": "standardised rows", "cosine": "rows of unit length"}
+
+
+def supervision_of(table: Table) -> Array | Triplets | Pairs:
+    """Return what to learn from, or raise ValueError if there is nothing."""
+    if table.supervision is None:
+        ways = f"{option('label')}, {option('triplets')} or {option('pairs')}"
+        raise ValueError(f"{table.name} has nothing to learn from; give {ways}.")
+    return table.supervision
 
 
 def no_progress(done: int, total: int, label: str) -> None:
@@ -108,7 +116,7 @@ class MethodFit:
 
 def fit_method(
     method: Method,
-    table: TrainingTable,
+    table: Table,
     checkpoint: FitCheckpoint,
     seconds: float | None,
     progress: Progress = no_progress,
@@ -120,16 +128,14 @@ def fit_method(
     if seconds is not None and method.plans_time:
         method = method.within(seconds)
     progress(0, 1, f"{method.name} on all rows")
-    start = time.perf_counter()
+    start, y = time.perf_counter(), supervision_of(table)
     with convergence_notes():
         if not isinstance(method.estimator, MetricLearner):
-            metric = method.learn(table.X, table.supervision)
+            metric = method.learn(table.X, y)
             described = None if metric is None else table.described(metric)
             return MethodFit(method, described, time.perf_counter() - start)
         learner = clone(method.estimator)
-        iterations = checkpoint.fit(
-            learner, table.X, table.supervision, table.described, table.groups
-        )
+        iterations = checkpoint.fit(learner, table.X, y, table.described, table.groups)
     if left_out := untried_candidates(learner):
         note(left_out, warning=True)
     metric = table.described(learner.metric_)

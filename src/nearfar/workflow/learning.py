@@ -12,7 +12,7 @@ import io
 import shlex
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
 
@@ -20,7 +20,6 @@ import numpy as np
 
 from nearfar.comparison import Comparison, Method, Verdict
 from nearfar.comparison.wording import described
-from nearfar.constraints import Kind, Pairs, Triplets
 from nearfar.learners.base import MetricLearner
 from nearfar.metrics.learned_file import save_learned
 from nearfar.metrics.metric import Metric
@@ -31,12 +30,21 @@ from nearfar.runtime.parameters import check_parameters
 from nearfar.runtime.parameters import choice as one_of
 from nearfar.runtime.quoting import counted
 from nearfar.tables.formats import FORMATS, TABLES, kind_of, shown_name
+from nearfar.tables.frames import Frame
+from nearfar.tables.reading import read_table
+from nearfar.tables.table import Table
 from nearfar.typing import Array, Vector
 from nearfar.workflow.checkpoint import FitCheckpoint, can_continue
 from nearfar.workflow.comparing import compare_table, describe_regression, held_out_regression
-from nearfar.workflow.fitting import MethodFit, Progress, check_cost, fit_method, no_progress
+from nearfar.workflow.fitting import (
+    MethodFit,
+    Progress,
+    check_cost,
+    fit_method,
+    no_progress,
+    supervision_of,
+)
 from nearfar.workflow.methods import MethodChoice, choose_methods, name_of
-from nearfar.workflow.training_table import TrainingTable, read_training_table
 
 GOALS = ("classification", "ranking")
 
@@ -49,11 +57,11 @@ _SHORTEST_FIT = 0.1
 
 
 def learn(
-    data: TrainingTable | str | PathLike[str] | Array,
+    data: object,
     *,
     label: str | Array | None = None,
-    pairs: str | PathLike[str] | Pairs | None = None,
-    triplets: str | PathLike[str] | Triplets | None = None,
+    pairs: object = None,
+    triplets: object = None,
     group: str | Array | None = None,
     goal: str = "classification",
     budget: float | tuple[float | None, float | None] | None = 60.0,
@@ -71,15 +79,11 @@ def learn(
 
     Parameters
     ----------
-    data : table, path, name of a dataset, or array
-        What to learn from. A table has its labels, triplets or pairs.
-    label : str or array of shape (n_samples,), optional
-        Column of labels; for an array, the labels themselves.
-    pairs, triplets : path, Pairs or Triplets, optional
-        What to learn from instead of labels.
-    group : str or array of shape (n_samples,), optional
-        Column of groups, such as persons; for an array, the groups themselves. Rows of one group
-        are never both learned from and tested on.
+    data : Table, path, name of a dataset, DataFrame or array
+        What to learn from. A table, as `read_table` returns it, has its labels, triplets or pairs.
+    label, pairs, triplets, group : optional
+        Column of labels or the labels themselves, judgements to learn from instead, and groups of
+        rows that are never both learned from and tested on; as for `read_table`.
     goal : {"classification", "ranking"}, default="classification"
         What a metric from labels is for.
     budget : float, pair of float, or None, default=60.0
@@ -125,18 +129,25 @@ def learn(
         chosen.check_without_comparison(strict=strict)
     kept = FitCheckpoint(None if checkpoint is None else Path(fspath(checkpoint)))
     with kept, collecting_notes() as notes:
-        if isinstance(data, TrainingTable):
-            table = data
-        else:
-            table = read_training_table(
+        if not isinstance(data, Table):
+            table = read_table(
                 data,
                 label=label,
-                pairs=pairs,
-                triplets=triplets,
+                pairs=judgement_source(pairs, "pairs"),
+                triplets=judgement_source(triplets, "triplets"),
                 group=group,
                 numbers=chosen.needs_numbers,
+                required=True,
             )
-        chosen.check(table.supervision)
+        elif any(each is not None for each in (label, pairs, triplets, group)):
+            raise ValueError(
+                "A table has its labels, pairs, triplets and groups; give read_table them."
+            )
+        elif chosen.needs_numbers and data.kind == "labels":
+            table = replace(data, supervision=data.numbers, kind="numbers")
+        else:
+            table = data
+        chosen.check(supervision_of(table))
         kept.check(chosen.learner, table.X, table.supervision, table.groups)
         if kept.path is not None and chosen.learner and not can_continue(chosen.learner):
             what = "only the comparison is kept"
@@ -148,7 +159,7 @@ def learn(
             if isinstance(budget, tuple)
             else (None if budget is None else _COMPARISON_SHARE * budget, budget)
         )
-        if comparison and learned.kind == "numbers":
+        if comparison and learned.table.kind == "numbers":
             assert chosen.learner is not None
             learned.held_out = held_out_regression(
                 chosen.learner,
@@ -188,7 +199,7 @@ class Learned:
 
     Attributes
     ----------
-    table : TrainingTable
+    table : Table
         The rows, and what is known of them.
     choice : MethodChoice
         The method that was named, or methods to choose from.
@@ -221,7 +232,7 @@ class Learned:
     <Metric: 4 features -> 2>
     """
 
-    table: TrainingTable
+    table: Table
     choice: MethodChoice
     goal: str
     strict: bool = False
@@ -235,14 +246,9 @@ class Learned:
     _notes: Sequence[Note] = ()
 
     @property
-    def kind(self) -> Kind:
-        """What was learned from: "labels", "numbers", "triplets" or "pairs"."""
-        return self.choice.kind_of(self.table.supervision)
-
-    @property
     def compared_goal(self) -> str:
         """What the method was chosen for: a goal of the comparison."""
-        return self.kind if self.kind in ("triplets", "pairs") else self.goal
+        return self.table.kind if self.table.kind in ("triplets", "pairs") else self.goal
 
     @property
     def metric(self) -> Metric | None:
@@ -357,7 +363,7 @@ class Learned:
         table = "" if self.comparison is None else self.comparison._repr_html_()
         if self.held_out is not None:
             table = f"<pre>{html.escape(_score_table(self.held_out))}</pre>"
-        return table + fragment(summary(self.table, self.kind), list(self._sentences()))
+        return table + fragment(summary(self.table), list(self._sentences()))
 
     def _sentences(self) -> Iterator[str]:
         """Yield what was learned from all rows, and what to do next."""
@@ -401,7 +407,7 @@ class Learned:
             f"Nothing was written: {who} significantly better than "
             f"{described(compared.reference)} for {self.compared_goal}."
         )
-        if self.kind != "labels":
+        if self.table.kind != "labels":
             return text
         other = next(goal for goal in GOALS if goal != self.goal)
         method = self.choice.select(self.comparison, other, strict=self.strict)
@@ -416,23 +422,33 @@ class Learned:
         if kind not in FORMATS:
             return f"nearfar show {metric}"
         if table.label is not None and kind in TABLES:
-            numbers = " --numbers" if self.kind == "numbers" else ""
+            numbers = " --numbers" if self.table.kind == "numbers" else ""
             labels = f"--label {shlex.quote(table.label)}{numbers}"
             return f"nearfar predict {metric} {source} NEW{kind} {labels}"
-        if self.kind == "pairs" and kind in TABLES:
+        if self.table.kind == "pairs" and kind in TABLES:
             names = "" if table.id_column is None else f" --id {shlex.quote(table.id_column)}"
             return f"nearfar verify {metric} {source} OTHER_PAIRS.csv{names}"
         ending = ".parquet" if kind in TABLES else ".npy"
         return f"nearfar transform {metric} {source} mapped{ending}"
 
 
-def summary(table: TrainingTable, kind: Kind) -> str:
+def judgement_source(source: object, kind: str) -> object:
+    """Return where judgements are; the answers in a file of `nearfar ask` as a frame."""
+    if not isinstance(source, str | PathLike) or Path(source).suffix.lower() != ".db":
+        return source
+    # Only files of answers need the room that writes them.
+    from nearfar.ask.answer_files import read_judgements
+
+    return Frame(str(source), read_judgements(Path(source), kind).to_arrow())
+
+
+def summary(table: Table) -> str:
     """Say what there is to learn from, in one line."""
     rows, features = counted(len(table), "row"), counted(table.X.shape[1], "feature")
-    y = table.supervision
+    y = supervision_of(table)
     if not isinstance(y, np.ndarray):
-        known = counted(len(y), kind[:-1])
-    elif kind == "labels":
+        known = counted(len(y), table.kind[:-1])
+    elif table.kind == "labels":
         known = counted(len(np.unique(y)), "class")
     else:
         known = f"numbers from {y.min():g} to {y.max():g}"

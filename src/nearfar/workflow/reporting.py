@@ -15,13 +15,19 @@ from nearfar.report import Study, write_report
 from nearfar.runtime.notes import collecting_notes
 from nearfar.runtime.option_names import option
 from nearfar.tables.array_formats import array_names
+from nearfar.tables.features import read_examples
 from nearfar.tables.formats import FORMATS, STREAM, TABLES, kind_of, shown_name
-from nearfar.tables.preparation import read_examples
+from nearfar.tables.table import Table
 from nearfar.workflow.checkpoint import FitCheckpoint
 from nearfar.workflow.comparing import compare_table
-from nearfar.workflow.fitting import Progress, convergence_notes, fit_method, no_progress
+from nearfar.workflow.fitting import (
+    Progress,
+    convergence_notes,
+    fit_method,
+    no_progress,
+    supervision_of,
+)
 from nearfar.workflow.methods import MethodChoice
-from nearfar.workflow.training_table import TrainingTable
 
 if TYPE_CHECKING:
     from nearfar.workflow.learning import Learned
@@ -132,7 +138,7 @@ def report_on_learned(
 def report_on_metric(
     metric: Metric,
     metric_file: Path,
-    table: TrainingTable,
+    table: Table,
     path: Path,
     *,
     cv: int = 5,
@@ -151,7 +157,7 @@ def report_on_metric(
     metric : Metric
     metric_file : Path
         Its file.
-    table : TrainingTable
+    table : Table
         Rows to evaluate it on.
     path : Path
         Report to write.
@@ -191,13 +197,13 @@ def report_on_metric(
     return study
 
 
-def describe_table(table: TrainingTable, **subject: Any) -> Study:
+def describe_table(table: Table, **subject: Any) -> Study:
     """Return a study of a table; `subject` has the other parameters of `Study`."""
     path, is_table = Path(table.source), kind_of(Path(table.source)) in TABLES
     return Study(
         table.name,
         table.X,
-        table.supervision,
+        supervision_of(table),
         groups=table.groups,
         n_copies=table.n_copies,
         feature_names=table.feature_names,
