@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nearfar.deploy.linear_map import LinearMap
-from nearfar.numerics.products import cross_product, product
+from nearfar.numerics.linear_algebra import cross_product, product
 from nearfar.typing import Floats, Matrix, Vector
 
 _STRENGTHS = np.logspace(-9, 3, 25)
