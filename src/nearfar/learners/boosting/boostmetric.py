@@ -61,7 +61,7 @@ from nearfar.learners.declaration import Variant, learner
 from nearfar.learners.problem import FitInput, MetricBuilder
 from nearfar.losses import Loss
 from nearfar.losses.base import newton_step
-from nearfar.numerics.triplet_edges import Unit
+from nearfar.numerics.edges import Unit
 from nearfar.runtime import parameters
 from nearfar.runtime.deadline import check_time
 from nearfar.runtime.history import History, Iteration, Iterations
