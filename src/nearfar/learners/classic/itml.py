@@ -113,6 +113,8 @@ class ITML(LogDetLearner):
     tol: float = 1e-5
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
+    compare_order: ClassVar[int | None] = 17
+    compared_on_labels: ClassVar[bool] = False
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "gamma": number(above=0.0),
         "bounds": optional(_ascending("positive distances", number(above=0.0))),

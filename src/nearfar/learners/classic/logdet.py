@@ -28,8 +28,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nearfar.learners.classic.certified_search import CertifiedProblem
-from nearfar.learners.constraint_learner import GIVEN_PRIOR_RULE, ConstraintLearner
-from nearfar.learners.declaration import learner
+from nearfar.learners.constraint_learner import ConstraintLearner
+from nearfar.learners.declaration import GIVEN_PRIOR_RULE, learner
 from nearfar.learners.problem import FitInput, MetricBuilder, factor_on_scaled_points
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Edges

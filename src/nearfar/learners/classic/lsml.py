@@ -87,6 +87,8 @@ class LSML(LogDetLearner):
     tol: float = 1e-5
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs", "triplets")
+    compare_order: ClassVar[int | None] = 16
+    compared_on_labels: ClassVar[bool] = False
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "prior_weight": number(above=0.0)
     }

@@ -41,7 +41,7 @@ from scipy.linalg import solve_triangular
 from nearfar.constraints import Pairs, RandomPairs
 from nearfar.learners.classic.certified_search import CertifiedProblem
 from nearfar.learners.classic.logdet import SAME_POINT
-from nearfar.learners.constraint_learner import WeightedPriorLearner
+from nearfar.learners.constraint_learner import ConstraintLearner
 from nearfar.learners.declaration import learner
 from nearfar.learners.problem import FitInput, factor_on_scaled_points, prior_factor
 from nearfar.metrics.metric import Metric
@@ -60,7 +60,7 @@ _LEAST_START = 1e-6
 
 
 @learner
-class MMC(WeightedPriorLearner):
+class MMC(ConstraintLearner):
     """Push dissimilar pairs apart while similar pairs keep their mean squared distance.
 
     Parameters

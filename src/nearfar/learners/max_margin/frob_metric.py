@@ -36,7 +36,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from nearfar.constraints import NearestTriplets
-from nearfar.learners.constraint_learner import WeightedPriorLearner
+from nearfar.learners.constraint_learner import ConstraintLearner
 from nearfar.learners.declaration import learner
 from nearfar.learners.max_margin.box_dual import DualPoint, ascend_box, digest
 from nearfar.learners.max_margin.psd_split import PsdSplit
@@ -60,7 +60,7 @@ from nearfar.typing import Matrix, Vector
 
 
 @learner
-class FrobMetric(WeightedPriorLearner):
+class FrobMetric(ConstraintLearner):
     """Learn a metric with large margins of triplets and a small Frobenius norm.
 
     Parameters

@@ -40,8 +40,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.constraints import Pairs, RandomPairs
-from nearfar.learners.constraint_learner import WeightedPriorLearner
-from nearfar.learners.declaration import learner
+from nearfar.learners.constraint_learner import ConstraintLearner
+from nearfar.learners.declaration import Variant, learner
 from nearfar.learners.fitting import FitMethod
 from nearfar.learners.max_margin.box_dual import ascend_box, digest
 from nearfar.learners.max_margin.cutting_planes import cut_planes
@@ -61,7 +61,6 @@ from nearfar.learners.problem import (
     prior_factor,
     uncertified,
 )
-from nearfar.learners.shared_parameters import Variant
 from nearfar.metrics.kernel_map import Kernel
 from nearfar.metrics.metric import Metric
 from nearfar.rows import Moments, Rows
@@ -77,7 +76,7 @@ _FEW_PAIRS_PER_FEATURE = 10
 
 
 @learner
-class MaxMarginMetric(WeightedPriorLearner):
+class MaxMarginMetric(ConstraintLearner):
     """Learn a metric and a threshold that separate similar from dissimilar pairs by a margin.
 
     Parameters
@@ -153,7 +152,10 @@ class MaxMarginMetric(WeightedPriorLearner):
     tol: float = 1e-3
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
+    reads_rows: ClassVar[tuple[str, ...]] = ("pairs",)
     rotates: ClassVar[bool] = True
+    auto_order: ClassVar[int | None] = 10
+    compare_order: ClassVar[int | None] = 4
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "C": number(at_least=0.0),
         "n_basis": integer(at_least=1),
@@ -194,11 +196,18 @@ class MaxMarginMetric(WeightedPriorLearner):
 
     def _method(self) -> FitMethod:
         method = super()._method()
-        if self.kernel is None:
-            drawn = getattr(self.constraints or RandomPairs, "ignores_rows", False)
-            return replace(method, reads_rows=("pairs", "labels") if drawn else ("pairs",))
-        scale = "standard" if method.scale == "auto" else method.scale
-        return replace(method, scale=scale, most_components=self.n_basis)
+        if self.kernel is None or method.scale != "auto":
+            return method
+        return replace(method, scale="standard")
+
+    def _kinds_read(self) -> tuple[str, ...]:
+        if self.kernel is not None:
+            return ()
+        drawn = getattr(self.constraints or RandomPairs, "ignores_rows", False)
+        return (*self.reads_rows, "labels") if drawn else self.reads_rows
+
+    def _most_components(self, n_features: int) -> int:
+        return n_features if self.kernel is None else self.n_basis
 
     def _rotates(self) -> bool:
         return self.kernel is None and super()._rotates()

@@ -41,8 +41,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from nearfar.learners.declaration import learner
-from nearfar.learners.nca.base import NeighborhoodLearner
+from nearfar.learners.declaration import Validation, ValidationFraction, Variant, learner
+from nearfar.learners.map_learner import MapLearner
 from nearfar.learners.nca.mixture_problem import (
     Mixture,
     MixtureModel,
@@ -50,7 +50,6 @@ from nearfar.learners.nca.mixture_problem import (
     coarse_to_fine,
 )
 from nearfar.learners.problem import FitInput
-from nearfar.learners.shared_parameters import ValidationFraction, Variant
 from nearfar.learners.starting_map import principal_axes
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
@@ -74,7 +73,7 @@ _SMALLEST_PROBABILITY = 1e-12
 
 
 @learner
-class MixtureNCA(NeighborhoodLearner):
+class MixtureNCA(MapLearner):
     """Learn several local metrics and a gate that selects one for each point.
 
     Parameters
@@ -139,7 +138,10 @@ class MixtureNCA(NeighborhoodLearner):
     n_init: int = 1
     max_iter: int = 200
     validation_fraction: ValidationFraction = None
+    validation: Validation = "rows"
 
+    auto_order: ClassVar[int | None] = None
+    compare_order: ClassVar[int | None] = 6
     local_metrics: ClassVar[bool] = True
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "n_metrics": either(choice("auto"), integer(at_least=1)),
