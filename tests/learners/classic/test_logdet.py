@@ -8,7 +8,7 @@ from scipy.optimize import approx_fprime
 
 from nearfar.learners.classic.logdet import LogDetProblem, PriorSpace
 from nearfar.numerics.edges import Edges
-from nearfar.numerics.span import axes_of_span
+from nearfar.numerics.linear_algebra import axes_of_span
 
 
 def problem_of(X, rng, prior=None, **parameters):

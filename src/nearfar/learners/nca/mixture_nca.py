@@ -53,7 +53,7 @@ from nearfar.learners.problem import FitInput
 from nearfar.learners.starting_map import principal_axes
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
-from nearfar.numerics.span import axes_of_span
+from nearfar.numerics.linear_algebra import axes_of_span
 from nearfar.runtime import parameters
 from nearfar.runtime.parameters import choice, either, integer, number
 from nearfar.typing import Floats, Ints, Matrix
