@@ -45,8 +45,8 @@ from nearfar.metrics.metric import Metric
 from nearfar.numerics.missing import LARGEST_VALUE, refuse_masked, refuse_missing
 from nearfar.rows import Moments, Points, Rows, as_rows
 from nearfar.runtime.deadline import should_stop
-from nearfar.runtime.executors import chosen_executor
 from nearfar.runtime.history import History, Iteration
+from nearfar.runtime.threads import chosen_executor
 from nearfar.typing import Floats
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from nearfar.learners.row_span import RowSpan
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.kernel_map import KernelMap
 from nearfar.metrics.metric import Metric
-from nearfar.numerics.products import cross_product
+from nearfar.numerics.linear_algebra import cross_product
 from nearfar.rows import Moments, Points, Rows
 from nearfar.runtime.history import History, Iterations
 from nearfar.typing import Floats, Matrix, Vector

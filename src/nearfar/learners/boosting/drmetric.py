@@ -66,7 +66,7 @@ from nearfar.learners.boosting.trace_one import (
 from nearfar.learners.declaration import Prior, Variant, learner
 from nearfar.learners.problem import FitInput, MetricBuilder
 from nearfar.losses import SoftMargin
-from nearfar.numerics.triplet_edges import Unit
+from nearfar.numerics.edges import Unit
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import boolean, choice, integer, number, optional

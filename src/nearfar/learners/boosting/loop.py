@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine
-from nearfar.numerics.eigen import leading_block
+from nearfar.numerics.linear_algebra import leading_block
 from nearfar.runtime.history import Iteration, Iterations
 from nearfar.typing import Floats, Matrix, Vector
 

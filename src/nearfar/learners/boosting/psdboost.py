@@ -56,7 +56,7 @@ from nearfar.learners.boosting.trace_one import (
 from nearfar.learners.declaration import learner
 from nearfar.learners.problem import FitInput, MetricBuilder
 from nearfar.losses import SoftMargin
-from nearfar.numerics.eigen import leading_block
+from nearfar.numerics.linear_algebra import leading_block
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import number

@@ -30,9 +30,9 @@ from nearfar.learners.boosting.base import (
 from nearfar.learners.boosting.triplet_operator import TripletOperator
 from nearfar.learners.problem import FitInput, factor_on_scaled_points, prior_factor
 from nearfar.losses import SoftMargin
-from nearfar.numerics.eigen import row_space
+from nearfar.numerics.edges import Unit
+from nearfar.numerics.linear_algebra import row_space
 from nearfar.numerics.simplex import Point, maximize
-from nearfar.numerics.triplet_edges import Unit
 from nearfar.typing import Matrix, Vector
 
 _OPTIMAL = 1e-14

@@ -51,8 +51,8 @@ from nearfar.learners.problem import (
 )
 from nearfar.losses.hinge import HINGE
 from nearfar.metrics.metric import Metric
-from nearfar.numerics.eigen import row_space
-from nearfar.numerics.triplet_edges import TripletEdges
+from nearfar.numerics.edges import TripletEdges
+from nearfar.numerics.linear_algebra import row_space
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iterations
 from nearfar.runtime.parameters import integer, number
