@@ -38,8 +38,7 @@ from nearfar.learners.fitting import Data
 from nearfar.learners.map_learner import MapLearner
 from nearfar.learners.nca.base import NeighborhoodProblem, nonzero_rows
 from nearfar.learners.nca.batches import Adam, Batches, Stream
-from nearfar.learners.nca.mixture_nca import Mixture
-from nearfar.learners.nca.mixture_problem import MixtureProblem
+from nearfar.learners.nca.mixture_problem import Mixture, MixtureProblem
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors, check_classes
 from nearfar.learners.problem import FitInput, MetricBuilder, Problem, WarmStart
 from nearfar.learners.scaler import Scaler
