@@ -11,7 +11,7 @@ import typer
 
 from nearfar.cli import options
 from nearfar.cli.model_files import check_metric_output
-from nearfar.cli.search_input import SearchOptions, SplitName, read_search
+from nearfar.cli.search_input import SearchOptions, SplitName
 from nearfar.cli.terminal import NOT_HELPFUL, bars, command, say, show_json
 from nearfar.comparison import Category
 from nearfar.runtime.notes import note
@@ -42,7 +42,7 @@ def adapt(
     """
     path = save_as or Path(f"{stem_of(Path(search.documents))}-adapter.safetensors")
     check_metric_output(path, search.files)
-    data = read_search(search, split)
+    data = search.read(split)
     adapter = search.adapter()
     found = None
     if comparison:

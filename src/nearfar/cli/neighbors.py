@@ -12,11 +12,11 @@ import typer
 from nearfar.cli import options
 from nearfar.cli.errors import UserError
 from nearfar.cli.model_files import check_output, is_adapter, load_adapter, load_metric
-from nearfar.cli.search_input import Kind, read_vectors
 from nearfar.cli.streams import deliver, spooled
 from nearfar.cli.terminal import bars, command, show_table
 from nearfar.metrics.metric import Metric
 from nearfar.retrieval import RetrievalAdapter
+from nearfar.retrieval.search_input import Kind, read_vectors
 from nearfar.retrieval.vectors import as_vectors
 from nearfar.runtime.notes import note
 from nearfar.runtime.quoting import counted, named
