@@ -100,7 +100,8 @@ def learn(
     if checkpoint is not None and checkpoint.resolve() == path.resolve():
         raise UserError("--checkpoint and --out name the same file.")
     kept = FitCheckpoint(checkpoint, data.files)
-    rows, supervision = data.read(numbers=choice.needs_numbers)
+    rows = data.read(numbers=choice.needs_numbers)
+    supervision = rows.supervision
     choice.check(supervision)
     task = LearnTask(
         data.source,
