@@ -36,7 +36,7 @@ OTHER_NAMES = {
         "_Supervised balance_param sparsity_param output_iter k_genuine k_impostor pairs_valid "
         "y_valid"
     ),
-    "an extra, in pyproject.toml": "excel",
+    "extras, in pyproject.toml": "ci excel",
     "columns and variables of the reader": "emb df remarks",
     "a key of a dictionary that is put together": "training_rows",
 }
