@@ -61,6 +61,11 @@ PATHS_ELSEWHERE = (
     "2024/12/31",  # a date
 )
 
+NEED_MORE = {
+    f"nearfar.deploy.{name}" for name in ("langchain", "llama_index", "sentence_transformers")
+}
+"""Modules for packages that are not always installed."""
+
 OTHER_OPTIONS = {"--toy", "--install-completion"}
 """Options of other programs: of the benchmarks, and of all commands of typer."""
 
@@ -232,6 +237,7 @@ def not_importable(tree: ast.AST) -> list[str]:
         (import_module(node.module), alias.name)
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] == "nearfar"
+        if node.module not in NEED_MORE
         for alias in node.names
     ]
     return [f"no {name} in {module}" for module, name in imports if not hasattr(module, name)]
