@@ -43,7 +43,7 @@ import nearfar
 from nearfar import LMNN, AutoMetric, BoostMetric, MetricBoost, NearestTriplets
 from nearfar.learners.boosting.triplet_operator import TripletOperator
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors
-from nearfar.numerics.products import product
+from nearfar.numerics.linear_algebra import product
 from nearfar.runtime.threads import Threads
 from protocol import Array, commit
 

@@ -35,7 +35,7 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from threadpoolctl import threadpool_limits
 
 import nearfar
-from nearfar.learners.selection.auto import known_learners
+from nearfar.learners.base import known_learners
 from protocol import Array, commit, load
 
 RESULTS = Path(__file__).parent / "results" / "default_times.jsonl"

@@ -20,7 +20,7 @@ from sklearn.metrics import roc_auc_score
 
 from nearfar import AutoMetric, Metric, Pairs, Triplets, datasets
 from nearfar.evaluate import triplet_accuracy
-from nearfar.learners.selection.auto import known_learners
+from nearfar.learners.base import known_learners
 from protocol import Array, commit, load, record
 from protocol import stored as read
 

@@ -147,7 +147,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 def share(facts: Iterable[bool]) -> float:
     """Return the percentage of true ones."""
-    return 100 * float(np.mean(list(facts) or [np.nan]))
+    return 100 * float(np.mean([*facts] or np.nan))
 
 
 def main() -> None:

@@ -22,8 +22,8 @@ from sklearn.base import clone
 from nearfar import AutoMetric, Metric
 from nearfar.constraints import Supervision
 from nearfar.evaluate import average_precision_at_r
+from nearfar.learners.base import known_learners
 from nearfar.learners.scaler import Scaler
-from nearfar.learners.selection.auto import known_learners
 from nearfar.learners.selection.scale import choose_scale
 from protocol import Array, commit, load, record
 from protocol import stored as read

@@ -36,9 +36,8 @@ from sklearn.preprocessing import StandardScaler
 
 import nearfar
 from nearfar.constraints import Supervision
-from nearfar.learners.base import MetricLearner
+from nearfar.learners.base import MetricLearner, known_learners
 from nearfar.learners.scaler import Scaler
-from nearfar.learners.selection.auto import known_learners
 from nearfar.learners.selection.scale import choose_scale
 from protocol import Array, commit, load, splits
 

@@ -13,7 +13,7 @@ from nearfar.cli.method_options import AUTO, LEARNERS
 from nearfar.comparison import default_methods
 from nearfar.comparison.compared_methods import COSINE, STANDARDISED, UNSCALED, baseline_metrics
 from nearfar.comparison.goal_verdict import GoalComparison
-from nearfar.constraints import neighbor_search
+from nearfar.constraints import mining
 from nearfar.learners.selection.auto_problem import EUCLIDEAN
 
 from .conftest import LABELS, NAMES, NCA_ONLY, QUICK
@@ -453,8 +453,8 @@ def test_how_triplets_were_mined(run, document, monkeypatch):
     options = ["iris.csv", *LABELS, "--no-comparison", "--method", "boost", "--max-iter", 2]
     assert document("learn", *options)["mining"]["search"] == "exact"
     assert "Triplets mined" not in run("learn", *options).stdout
-    monkeypatch.setattr(neighbor_search, "EXACT_PRODUCTS", 0)
-    monkeypatch.setattr(neighbor_search, "FEWEST_ANCHORS", 20)
-    monkeypatch.setattr(neighbor_search, "has_faiss", lambda: False)
+    monkeypatch.setattr(mining, "EXACT_PRODUCTS", 0)
+    monkeypatch.setattr(mining, "FEWEST_ANCHORS", 20)
+    monkeypatch.setattr(mining, "has_faiss", lambda: False)
     sentence = "Triplets mined exactly for 20 anchors, a random sample of 150 rows."
     assert sentence in run("learn", *options).stdout.splitlines()

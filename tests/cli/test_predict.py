@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from nearfar import Metric, RetrievalAdapter
 from nearfar.cli.app import app
 from nearfar.columns import Columns
-from nearfar.prediction import NeighborPredictor
+from nearfar.neighbors import NeighborPredictor
 from retrieval.problems import topic_search
 
 OPTIONS = ["--label", "species", "--id", "name"]

@@ -113,7 +113,7 @@ def test_a_threshold_that_cannot_be_saved(run, monkeypatch):
     def refuse(*_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("nearfar.cli.verify.save_threshold", refuse)
+    monkeypatch.setattr("nearfar.workflow.decisions.save_threshold", refuse)
     result = run(*VERIFY, "pairs.csv")
     assert "not saved in metric.safetensors: Permission denied" in result.stderr
     assert "Threshold saved" not in result.stdout

@@ -11,8 +11,7 @@ import nearfar
 from nearfar import LDA, MLKR, AutoMetric, BoostMetric, InverseCovariance, compare
 from nearfar.comparison import default_methods
 from nearfar.comparison.compared_methods import DEFAULT_JUDGEMENT_LEARNERS, DEFAULT_LEARNERS
-from nearfar.learners.base import MetricLearner
-from nearfar.learners.selection.auto import known_learners
+from nearfar.learners.base import MetricLearner, known_learners
 from nearfar.metrics.search import Gallery
 
 QUICK = AutoMetric(candidates=["NCA"])

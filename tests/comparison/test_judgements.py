@@ -98,7 +98,7 @@ class TestTriplets:
         assert row["training_triplets"] == 900
         verdict = found.by_goal("triplets").verdict
         assert row["triplet_accuracy_gain_probability"] == verdict.probability
-        assert "<th" in found.to_html()
+        assert "triplet accuracy: the share that is wrong" in found._repr_html_()
         with pytest.raises(ValueError, match="compared by triplets, not by ranking"):
             found.ranking  # noqa: B018
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nearfar import BoostMetric, FrobMetric, NearestTriplets, Triplets, open_rows
-from nearfar.constraints import Mining, approximate_mining, mining_reports, neighbor_search
+from nearfar.constraints import Mining, approximate_mining, mining, mining_reports
 from nearfar.constraints.approximate_mining import approximate_neighbors
 from nearfar.constraints.mining import class_neighbors
 from nearfar.rows import base
@@ -25,8 +25,8 @@ def clustered():
 @pytest.fixture
 def beyond_exact(monkeypatch):
     """Let a search of all rows be too expensive."""
-    monkeypatch.setattr(neighbor_search, "EXACT_PRODUCTS", 300.0 * N * 72)
-    monkeypatch.setattr(neighbor_search, "FEWEST_ANCHORS", 50)
+    monkeypatch.setattr(mining, "EXACT_PRODUCTS", 300.0 * N * 72)
+    monkeypatch.setattr(mining, "FEWEST_ANCHORS", 50)
 
 
 def share_found(ours, theirs):
@@ -79,10 +79,10 @@ def test_anchors_have_companions():
 
 
 def test_the_number_of_anchors_follows_from_the_cost(clustered, beyond_exact, monkeypatch):
-    monkeypatch.setattr(neighbor_search, "has_faiss", lambda: False)
+    monkeypatch.setattr(mining, "has_faiss", lambda: False)
     X, y = clustered
     assert mined(NearestTriplets(), X, y)[1] == Mining("anchors", N, 300)
-    monkeypatch.setattr(neighbor_search, "FEWEST_ANCHORS", 400)
+    monkeypatch.setattr(mining, "FEWEST_ANCHORS", 400)
     assert mined(NearestTriplets(), X, y)[1] == Mining("anchors", N, 400)
 
 
@@ -150,7 +150,7 @@ def test_what_cannot_be_searched(clustered, tmp_path, monkeypatch):
     strategy = NearestTriplets(search="approximate")
     with pytest.raises(ValueError, match=r"needs rows in memory.*search='anchors'"):
         strategy(open_rows(tmp_path / "X.npy"), y)
-    monkeypatch.setattr(neighbor_search, "has_faiss", lambda: False)
+    monkeypatch.setattr(mining, "has_faiss", lambda: False)
     with pytest.raises(ImportError, match=r"install nearfar\[faiss\]"):
         strategy(X, y)
     with pytest.raises(ValueError, match="search must be"):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from docs.pages import PATHS, ROOT
-from nearfar.learners.selection.auto import known_learners
+from nearfar.learners.base import known_learners
 
 PAGES = runpy.run_path(str(ROOT / "benchmarks/fill_pages.py"))
 BLOCKS = [

@@ -34,7 +34,7 @@ from nearfar import (
     SparseNCA,
     Triplets,
 )
-from nearfar.learners.selection.auto import known_learners
+from nearfar.learners.base import known_learners
 
 N_CASES = int(os.environ.get("NEARFAR_FUZZ", "0"))
 """Cases of each test in a long run; by default there are a few, always the same."""

@@ -10,8 +10,8 @@ from sklearn.datasets import load_wine
 import nearfar
 from nearfar import ITML, LSML, InverseCovariance, PSDBoost, RandomPairs, RandomTriplets
 from nearfar.constraints import Supervision
-from nearfar.learners.constraint_learner import ConstraintLearner, inverse_covariance
-from nearfar.learners.problem import FitInput
+from nearfar.learners.constraint_learner import ConstraintLearner
+from nearfar.learners.problem import FitInput, inverse_covariance
 from nearfar.learners.scaler import Scaler
 from nearfar.rows import open_rows
 

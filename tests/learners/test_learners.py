@@ -49,7 +49,7 @@ from nearfar import (
 )
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.constraint_learner import ConstraintLearner
-from nearfar.numerics import products
+from nearfar.numerics import linear_algebra
 from nearfar.runtime.progress import watching
 from problems import public_names, set_bands
 
@@ -289,7 +289,7 @@ def test_the_same_seed_gives_the_same_result(cls):
 def test_the_number_of_threads_changes_nothing(cls, monkeypatch):
     learner = quick(cls)
     set_bands(monkeypatch, 16)
-    monkeypatch.setattr(products, "_BLOCK_OPERATIONS", 1 << 10)
+    monkeypatch.setattr(linear_algebra, "_BLOCK_OPERATIONS", 1 << 10)
     one = learner.set_params(n_jobs=1).fit(X, Y).transform(X)
     for n_jobs in (2, 3):
         other = learner.set_params(n_jobs=n_jobs).fit(X, Y).transform(X)

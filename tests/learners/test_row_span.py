@@ -8,8 +8,8 @@ import pytest
 import nearfar
 from nearfar import GatedMetric, Metric
 from nearfar.learners import fitting
+from nearfar.learners.base import known_learners
 from nearfar.learners.row_span import RowSpan
-from nearfar.learners.selection.auto import known_learners
 from nearfar.metrics.wide_metric import WideMetric
 
 LEARNERS = [

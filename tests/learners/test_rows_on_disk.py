@@ -32,7 +32,6 @@ from nearfar import (
     SparseNCA,
     open_rows,
 )
-from nearfar.learners import fitting
 from nearfar.learners.base import MetricLearner
 from nearfar.rows import base, opening
 
@@ -171,8 +170,9 @@ def test_the_message_names_all_learners_that_read_rows():
         learner = getattr(nearfar, name)
         if isinstance(learner, type) and issubclass(learner, MetricLearner):
             batches = {"batch_size": 100} if "batch_size" in learner().get_params() else {}
-            reads = len(learner(**batches)._method().reads_rows) > 0
-            assert reads == (re.search(rf"\b{name}\b", fitting._WHO_CAN) is not None), name
+            reads = len(learner(**batches)._kinds_read()) > 0
+            message = MetricLearner._who_reads_rows()
+            assert reads == (re.search(rf"\b{name}\b", message) is not None), name
 
 
 def test_large_memmaps_are_read_in_blocks(tmp_path, monkeypatch):
@@ -204,7 +204,7 @@ def test_large_memmaps_are_read_in_blocks(tmp_path, monkeypatch):
 )
 def test_learners_that_need_rows_in_memory_say_so(learner, tmp_path):
     X, y = labelled_rows("float64")
-    with pytest.raises(ValueError, match=r"not in memory.*BoostMetric, Max"):
+    with pytest.raises(ValueError, match=r"not in memory.*BoostMetric.*MaxMargin"):
         learner.fit(saved(X, tmp_path), y)
 
 

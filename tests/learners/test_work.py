@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_classification
 
-from nearfar.learners.selection.auto import known_learners
+from nearfar.learners.base import known_learners
 from nearfar.runtime.deadline import deadline
 
 X, Y = make_classification(

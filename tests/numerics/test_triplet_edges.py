@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nearfar import open_rows
-from nearfar.numerics.triplet_edges import _QUANTILES, TripletEdges
+from nearfar.numerics.edges import _QUANTILES, TripletEdges
 from references.boostmetric import triplet_matrices
 
 

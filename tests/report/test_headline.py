@@ -10,11 +10,11 @@ from sklearn.datasets import load_wine
 
 from nearfar import BoostMetric, Metric, Triplets, compare, evaluate
 from nearfar.comparison import Comparison, MethodResult, default_methods
+from nearfar.comparison.goal_verdict import compare_losses
 from nearfar.comparison.method_results import paired
 from nearfar.report import Study
 from nearfar.report.headline import headlines, reason
 from nearfar.report.page import render
-from nearfar.report.study import compare_losses
 from studies import boost, judgements_study, wine_study
 
 X, Y = load_wine(return_X_y=True)

@@ -63,6 +63,13 @@ def test_vectors_that_search_alike_are_the_same_however_few_searches_there_are()
     assert str(found) == found.headline
 
 
+def test_the_name_of_an_adapter_does_not_make_it_a_baseline() -> None:
+    better = np.random.default_rng(0).normal(0.2, 0.1, 60)
+    one, other = (compared(better, name) for name in ("adapted", "cosine"))
+    assert one.gains["adapted"] == other.gains["cosine"]
+    assert other.verdict.reference == "untouched"
+
+
 @pytest.mark.parametrize("n_queries", [30, 225])
 def test_noise_is_hardly_ever_called_better_or_worse(n_queries: int) -> None:
     rng = np.random.default_rng(0)
@@ -91,12 +98,12 @@ def test_table_and_verdict_say_the_same(n_queries: int, shift: float) -> None:
         assert sure > 0.99
 
 
-def compared(difference: Vector) -> SearchComparison:
+def compared(difference: Vector, name: str = "adapted") -> SearchComparison:
     """Return a comparison with known differences."""
     n = len(difference)
     ranking = Ranking(np.arange(n), np.zeros((n, 1), dtype=np.intp), np.zeros((n, 1)))
     results = [
-        SearchResult(name, ranking, {"nDCG@10": values})
-        for name, values in (("untouched", np.full(n, 0.4)), ("adapted", 0.4 + difference))
+        SearchResult(search, ranking, {"nDCG@10": values})
+        for search, values in (("untouched", np.full(n, 0.4)), (name, 0.4 + difference))
     ]
     return SearchComparison(results, folds=np.arange(n) % 5, headroom=0.9, n_documents=1)

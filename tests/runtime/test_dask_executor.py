@@ -24,7 +24,7 @@ from nearfar import (
 )
 from nearfar.rows import base
 from nearfar.runtime.dask_executor import DaskExecutor
-from nearfar.runtime.executors import chosen_executor
+from nearfar.runtime.threads import chosen_executor
 
 N, D = 3000, 6
 

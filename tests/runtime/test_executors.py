@@ -3,9 +3,13 @@ import threading
 import pytest
 
 from nearfar import executor
-from nearfar.runtime import executors
-from nearfar.runtime.executors import ThreadExecutor, chosen_executor, current_executor
-from nearfar.runtime.threads import limited_threads
+from nearfar.runtime import threads
+from nearfar.runtime.threads import (
+    ThreadExecutor,
+    chosen_executor,
+    current_executor,
+    limited_threads,
+)
 
 
 def test_results_come_in_order():
@@ -28,7 +32,7 @@ def test_tasks_run_at_once_unless_they_need_much_memory():
     with limited_threads(3):
         list(
             ThreadExecutor().map(
-                lambda: seen.append(threading.current_thread()), [()] * 9, memory=executors._MEMORY
+                lambda: seen.append(threading.current_thread()), [()] * 9, memory=threads._MEMORY
             )
         )
     assert set(seen) == {threading.current_thread()}

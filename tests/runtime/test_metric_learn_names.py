@@ -160,7 +160,7 @@ def test_parameters_of_fit(name):
     assert str(error.value) == f"ITML.fit has no parameter {name!r}. {FIT_PARAMETERS[name]}"
     with pytest.raises(TypeError, match="unexpected keyword argument 'nothing'"):
         ITML().fit([[0.0], [1.0]], [0, 1], nothing=1)
-    assert list(inspect.signature(ITML.fit).parameters) == ["self", "X", "y", "groups"]
+    assert list(inspect.signature(ITML.fit).parameters)[:4] == ["self", "X", "y", "groups"]
 
 
 @pytest.mark.parametrize("name", ["strategy", "min_rate"])

@@ -110,5 +110,6 @@ def test_older_scikit_learn_has_no_callbacks(monkeypatch):
     assert estimator.set_callbacks() is estimator
     with pytest.raises(RuntimeError, match=r"scikit-learn 1\.9"):
         estimator.set_callbacks(object())
-    assert list(old.notify([1, 2], estimator, 2, X=None, y=None, attributes=dict)) == [1, 2]
+    iterations = old.observed([1, 2], FIT, estimator, None, None, attributes=dict, notes=None)
+    assert list(iterations) == [1, 2]
     assert old.with_callbacks(len) is len

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from nearfar.cli import options
-from nearfar.cli.metric_files import check_metric_output
+from nearfar.cli.model_files import check_metric_output
 from nearfar.cli.search_input import SearchOptions, SplitName, read_search
 from nearfar.cli.streams import shown_name
 from nearfar.cli.terminal import NOT_HELPFUL, bars, command, convergence_notes, say, show_json

@@ -24,7 +24,7 @@ COMMANDS = {
         "Map the rows of a file so that Euclidean distance is the metric.",
     ),
     "neighbors": (
-        "neighbors_command",
+        "neighbors",
         "Find the nearest rows of some rows, of all rows, or of the rows of another file.",
     ),
     "predict": ("predict", "Predict labels of new rows from their nearest training rows."),

@@ -13,7 +13,7 @@ import typer
 from nearfar.cli import options
 from nearfar.cli.answer_files import ANSWERS_ENDING, read_answers
 from nearfar.cli.errors import UserError
-from nearfar.cli.metric_files import check_output
+from nearfar.cli.model_files import check_output
 from nearfar.cli.streams import write_table
 from nearfar.cli.terminal import command, say
 from nearfar.runtime.quoting import counted

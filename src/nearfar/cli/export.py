@@ -13,7 +13,7 @@ import typer
 
 from nearfar.cli import options
 from nearfar.cli.errors import UserError
-from nearfar.cli.metric_files import check_output, is_adapter, load_adapter, load_metric
+from nearfar.cli.model_files import check_output, is_adapter, load_adapter, load_metric
 from nearfar.cli.search_input import read_vectors
 from nearfar.cli.streams import spooled
 from nearfar.cli.terminal import command, say, show_json

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from nearfar.cli.errors import UserError
-from nearfar.cli.metric_files import check_output
+from nearfar.cli.model_files import check_output
 from nearfar.comparison.comparison_checkpoint import digest
 from nearfar.learners.base import MetricLearner
 from nearfar.metrics.file_format import read_metadata

@@ -31,7 +31,7 @@ from nearfar.cli.method_options import (
     fit_method,
     name_of,
 )
-from nearfar.cli.metric_files import check_metric_output, save_metric
+from nearfar.cli.model_files import check_metric_output
 from nearfar.cli.regression_scores import held_out_regression, show_held_out
 from nearfar.cli.streams import shown_name
 from nearfar.cli.supervised_input import SupervisedInput
@@ -39,6 +39,7 @@ from nearfar.cli.terminal import NOT_HELPFUL, UNDECIDED, bars, command, say, sho
 from nearfar.comparison import Comparison, Method
 from nearfar.comparison.wording import described
 from nearfar.learners.selection.auto_problem import EUCLIDEAN
+from nearfar.metrics.learned_file import save_learned
 from nearfar.runtime.notes import Note, note, notes_so_far
 from nearfar.runtime.quoting import counted
 from nearfar.tables.formats import FORMATS, TABLES, kind_of, stem_of
@@ -99,7 +100,8 @@ def learn(
     if checkpoint is not None and checkpoint.resolve() == path.resolve():
         raise UserError("--checkpoint and --out name the same file.")
     kept = FitCheckpoint(checkpoint, data.files)
-    rows, supervision = data.read(numbers=choice.needs_numbers)
+    rows = data.read(numbers=choice.needs_numbers)
+    supervision = rows.supervision
     choice.check(supervision)
     task = LearnTask(
         data.source,
@@ -249,7 +251,7 @@ class LearnTask:
             left = max(left, _LEAST_SHARE * self.budget, _SHORTEST_FIT)
         self.result = fit_method(method, self.rows, self.supervision, checkpoint, left)
         if self.result.metric is not None:
-            save_metric(self.result.metric, path, self.rows.X)
+            save_learned(self.result.metric, path, self.rows.X)
             self.path = path
 
     @property

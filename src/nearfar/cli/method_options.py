@@ -22,9 +22,9 @@ from nearfar.cli.terminal import bars, convergence_notes
 from nearfar.comparison import Comparison, Method, default_methods, learned_method
 from nearfar.comparison.compared_methods import ALL, Learners, seeded
 from nearfar.constraints import Kind, Mining, kind_of
-from nearfar.learners.base import MetricLearner
+from nearfar.learners.base import MetricLearner, known_learners
 from nearfar.learners.classic import LDA, InverseCovariance
-from nearfar.learners.selection.auto import AutoMetric, known_learners
+from nearfar.learners.selection.auto import AutoMetric
 from nearfar.learners.selection.auto_problem import EUCLIDEAN
 from nearfar.learners.selection.expectation import Expected
 from nearfar.metrics.metric import Metric

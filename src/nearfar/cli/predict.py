@@ -5,17 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import polars as pl
 import typer
 
 from nearfar.cli import options
 from nearfar.cli.errors import UserError
-from nearfar.cli.metric_files import check_output, load_metric
-from nearfar.cli.streams import shown_target, spooled, write_table
-from nearfar.cli.terminal import bars, command, say, show_json, show_table
+from nearfar.cli.model_files import check_output, load_metric
+from nearfar.cli.streams import deliver, spooled
+from nearfar.cli.terminal import bars, command, say, show_table
 from nearfar.comparison.wording import probability_text
-from nearfar.prediction import NeighborPredictor, Prediction
 from nearfar.runtime.notes import note
 from nearfar.tables.formats import TABLES, WRITTEN_TABLES, kind_of, read_frame
 from nearfar.tables.reader import named_columns, require_columns
@@ -26,9 +24,9 @@ from nearfar.tables.training_input import (
     read_other,
     warn_of_same_rows,
 )
+from nearfar.workflow.prediction_table import prediction_table
 
 _ROWS_SHOWN = 10
-_ROWS_AT_ONCE = 1 << 14
 
 
 @command
@@ -71,37 +69,40 @@ def predict(
     """
     if save_as is not None:
         check_output(save_as, WRITTEN_TABLES, [metric, train, new])
-    found = load_metric(metric)
+    learned = load_metric(metric)
     warn_of_same_rows(train, new)
-    known = read_labelled(train, numbers=numbers, label=label, ids=ids, drop=drop, metric=found)
-    asked = read_other(new, metric=found, label=label, ids=ids, drop=drop)
+    known = read_labelled(train, numbers=numbers, label=label, ids=ids, drop=drop, metric=learned)
+    asked = read_other(new, metric=learned, label=label, ids=ids, drop=drop)
     if neighbors >= len(known):
         raise UserError(
             f"--neighbors {neighbors} must be less than the {len(known)} training rows."
         )
-    kept = _kept(new, keep)
-    predictor = NeighborPredictor(
-        found, known.rows.X, known.labels, n_neighbors=neighbors, numbers=known.numbers
-    )
-    parts = []
+    copied = _copied_columns(new, keep)
     with bars() as shown:
-        for start in range(0, len(asked), _ROWS_AT_ONCE):
-            shown.update(start, len(asked), "rows")
-            rows = np.arange(start, min(start + _ROWS_AT_ONCE, len(asked)))
-            parts.append(_table(predictor.predict(asked.X[rows]), rows, asked, known, level))
-    table = _joined(kept, pl.concat(parts))
-    if save_as is not None:
-        write_table(table, save_as)
-    if json:
-        show_json(table.to_dicts())
-    elif save_as is not None:
-        say(f"Predictions for {len(table)} rows written to {shown_target(save_as)}")
-    else:
+        table = prediction_table(
+            learned, known, asked, n_neighbors=neighbors, level=level, progress=shown.update
+        )
+    clash = next((name for name in copied.columns if name in table.columns), None)
+    if clash is not None:
+        raise UserError(f"{clash!r} is the name of a result; rename the column to keep.")
+    table = copied.hstack(table) if copied.width else table
+    if not deliver(table, save_as, f"Predictions for {len(table)} rows", json=json):
         _show(table, asked, known, neighbors)
-    _say_unlike(table, len(known), level, quiet=json)
+    if not json:
+        _say_unlike(table, level)
 
 
-def _kept(new: str, keep: list[str] | None) -> pl.DataFrame:
+def _say_unlike(table: pl.DataFrame, level: float) -> None:
+    number = int(table["unlike"].sum())
+    if number:
+        is_ = "is" if number == 1 else "are"
+        say(
+            f"{number} of {len(table)} rows {is_} unlike all training rows. Of rows that are like "
+            f"them, at most {100 * level:g} % are called unlike."
+        )
+
+
+def _copied_columns(new: str, keep: list[str] | None) -> pl.DataFrame:
     """Return the columns of the new rows to copy."""
     if not keep:
         return pl.DataFrame()
@@ -111,38 +112,6 @@ def _kept(new: str, keep: list[str] | None) -> pl.DataFrame:
     names = named_columns(keep, frame.columns)
     require_columns(Path(new), frame.columns, names)
     return frame.select(names)
-
-
-def _table(
-    found: Prediction, rows: Any, asked: InputRows, known: LabelledRows, level: float
-) -> pl.DataFrame:
-    """Return what was found as a table, with three columns for each neighbour."""
-    train = known.rows
-    columns: dict[str, Any] = {
-        "row": asked.row_names(rows),
-        "prediction": found.values,
-    }
-    if asked.y is not None and (asked.y.astype(str) != "").any():
-        columns["actual"] = asked.y[rows]
-    unlike = found.unlike(level)
-    if found.probability is not None:
-        # Training rows tell nothing about rows that are unlike them.
-        known_rates = pl.Series(found.probability)
-        columns["probability"] = known_rates.set(pl.Series(unlike), None)
-    columns |= {"p_value": found.p_value, "unlike": unlike}
-    for place in range(found.indices.shape[1]):
-        near = found.indices[:, place]
-        columns[f"neighbor_{place + 1}"] = train.row_names(near)
-        columns[f"label_{place + 1}"] = known.labels[near]
-        columns[f"distance_{place + 1}"] = found.distances[:, place]
-    return pl.DataFrame(columns)
-
-
-def _joined(kept: pl.DataFrame, table: pl.DataFrame) -> pl.DataFrame:
-    clash = next((name for name in kept.columns if name in table.columns), None)
-    if clash is not None:
-        raise UserError(f"{clash!r} is the name of a result; rename the column to keep.")
-    return kept.hstack(table) if kept.width else table
 
 
 def _show(table: pl.DataFrame, asked: InputRows, known: LabelledRows, neighbors: int) -> None:
@@ -166,20 +135,3 @@ def _line(row: dict[str, Any], known: LabelledRows, neighbors: int) -> list[str]
         *([] if known.numbers else ["-" if sure is None else probability_text(sure)]),
         ", ".join(name if label == value else f"{name} ({label})" for name, label in who),
     ]
-
-
-def _say_unlike(table: pl.DataFrame, n_train: int, level: float, *, quiet: bool) -> None:
-    """Say how many rows are unlike the training rows, or that none can be called so."""
-    if level < 1 / (n_train + 1):
-        note(
-            f"with {n_train} training rows, no row can be called unlike at --level {level:g}; "
-            f"use {1 / (n_train + 1):.2g} or more."
-        )
-        return
-    number = int(table["unlike"].sum())
-    if number and not quiet:
-        is_ = "is" if number == 1 else "are"
-        say(
-            f"{number} of {len(table)} rows {is_} unlike all training rows. Of rows that are like "
-            f"them, at most {100 * level:g} % are called unlike."
-        )

@@ -16,7 +16,7 @@ from nearfar.cli.compare import run_comparison
 from nearfar.cli.errors import UserError
 from nearfar.cli.fit_checkpoint import FitCheckpoint
 from nearfar.cli.method_options import Goal, MethodChoice, MethodFit, find_method, fit_method
-from nearfar.cli.metric_files import check_metric_output, check_output, load_metric, save_metric
+from nearfar.cli.model_files import check_metric_output, check_output, load_metric
 from nearfar.cli.reading_code import reading_code
 from nearfar.cli.streams import shown_name
 from nearfar.cli.supervised_input import SupervisedInput
@@ -25,11 +25,12 @@ from nearfar.comparison import Comparison, Method
 from nearfar.comparison.method_results import NO_TIME
 from nearfar.comparison.wording import described
 from nearfar.learners.base import MetricLearner
+from nearfar.metrics.learned_file import save_learned
 from nearfar.metrics.metric import Metric
 from nearfar.report import Study, write_report
 from nearfar.runtime.notes import notes_so_far
+from nearfar.tables.features import read_examples
 from nearfar.tables.formats import FORMATS, TABLES, kind_of, stem_of
-from nearfar.tables.preparation import read_examples
 from nearfar.tables.row_input import InputRows
 
 _SHARE_OF_FIT = 0.25
@@ -69,7 +70,8 @@ def report(
     limit = options.seconds(budget)
     choice = find_method(method, seed=testing.seed)
     given = None if metric is None else load_metric(metric)
-    rows, known = data.read(show=show, metric=given)
+    rows = data.read(show=show, metric=given)
+    known = rows.supervision
     choice.check(known)
     shape = _image_shape(image_shape, rows)
     with kept:
@@ -217,7 +219,7 @@ def _learn(
 
     fitted, metric = fit(chosen.method)
     same = chosen.written.name == chosen.method.name
-    save_metric(metric if same else fit(chosen.written)[1], path, rows.X)
+    save_learned(metric if same else fit(chosen.written)[1], path, rows.X)
 
     def relearn(X: Any, y: Any, groups: Any = None) -> Any:
         if isinstance(fitted.method.estimator, MetricLearner):

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from nearfar.cli.errors import UserError
-from nearfar.cli.metric_files import is_adapter, load_adapter, load_metric
+from nearfar.cli.model_files import is_adapter, load_adapter, load_metric
 from nearfar.columns import Columns
 from nearfar.columns.kinds import Vector
 from nearfar.metrics.metric import Metric

@@ -11,7 +11,7 @@ from sklearn.frozen import FrozenEstimator
 from nearfar.cli import options
 from nearfar.cli.command_line import command_line
 from nearfar.cli.errors import UserError
-from nearfar.cli.metric_files import check_output, load_adapter
+from nearfar.cli.model_files import check_output, load_adapter
 from nearfar.cli.search_input import SearchInput, SearchOptions, SplitName, read_search
 from nearfar.cli.terminal import command, say, show_json
 from nearfar.report import SearchStudy, write_search_report

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
-from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,31 +10,13 @@ import typer
 
 from nearfar.cli import options
 from nearfar.cli.errors import UserError
-from nearfar.cli.metric_files import (
-    Importance,
-    is_adapter,
-    load_adapter,
-    load_metric,
-    stored_importance,
-    stored_spreads,
-    stored_threshold,
-)
+from nearfar.cli.model_files import is_adapter, load_adapter, load_metric
 from nearfar.cli.terminal import command, say, show_json, show_table
-from nearfar.columns.examples import ColumnExample, column_examples
-from nearfar.metrics.importance import (
-    column_shares,
-    comparable_shares,
-    feature_importances,
-    feature_names,
-    leading_directions,
-    several_features,
-)
-from nearfar.metrics.metric import Metric
-from nearfar.plots import eigenvalues
-from nearfar.retrieval import RetrievalAdapter
+from nearfar.metrics.importance import comparable_shares
+from nearfar.metrics.learned_file import stored_threshold
 from nearfar.runtime.notes import note
 from nearfar.runtime.quoting import counted
-from nearfar.typing import Vector
+from nearfar.workflow.description import describe_adapter, describe_columns, describe_metric
 
 _FEATURES_SHOWN = 15
 _EIGENVALUES_SHOWN = 10
@@ -66,69 +45,51 @@ def show(
     metric was learned from. Of an adapter, show what it maps and what its held-out searches gained.
     """
     if columns:
-        _show_columns(load_metric(metric), metric, json)
+        _show_columns(metric, json)
     elif is_adapter(metric):
-        _show_adapter(load_adapter(metric), metric, json)
+        _show_adapter(metric, json)
     else:
         _show_metric(metric, json)
 
 
-def _show_metric(metric: Path, json: bool) -> None:
-    found = load_metric(metric)
-    spreads = stored_spreads(metric)
-    threshold = stored_threshold(metric)
-    gated = len(found.parts) > 1
-    importance = stored_importance(metric, found)
-    columns = several_features(found)
-    documents = [
-        _document(part, known, spreads, columns)
-        for part, known in zip(found.parts, importance, strict=True)
-    ]
+def _show_metric(path: Path, json: bool) -> None:
+    metric, document = load_metric(path), describe_metric(path)
     if json:
-        recipe = None if found.columns is None else json_module.loads(found.columns.to_json())
-        about = {"file": str(metric), "gated": gated, "standardised": spreads is not None}
-        show_json({**about, "columns": recipe, "threshold": threshold, "metrics": documents})
+        show_json(document)
         return
-    say(f"{metric}: {found!r}")
-    if found.columns is not None:
-        say(f"Columns: {found.columns}.")
-    if threshold is not None:
-        value = -np.inf if threshold["value"] is None else threshold["value"]
-        say(f"Threshold for pairs: {value:.6g}, chosen for {threshold['criterion']}.")
-    if any("features" in document and not document["correlations"] for document in documents):
-        note(_UNITS if spreads is None else _NO_CORRELATIONS)
-    for number, (part, document) in enumerate(zip(found.parts, documents, strict=True), start=1):
-        if gated:
+    say(f"{path}: {metric!r}")
+    if metric.columns is not None:
+        say(f"Columns: {metric.columns}.")
+    if (threshold := stored_threshold(path)) is not None:
+        say(f"Threshold for pairs: {threshold.value:.6g}, chosen for {threshold.criterion}.")
+    parts: Any = document["metrics"]
+    if any("features" in part and not part["correlations"] for part in parts):
+        note(_NO_CORRELATIONS if document["standardised"] else _UNITS)
+    for number, (part, figures) in enumerate(zip(metric.parts, parts, strict=True), start=1):
+        if document["gated"]:
             say(f"Metric {number}: {part!r}")
-        _show(document)
+        _show(figures)
 
 
-def _show_columns(metric: Metric, path: Path, json: bool) -> None:
+def _show_columns(path: Path, json: bool) -> None:
     """Print what each column became."""
-    if metric.columns is None:
-        names = metric.feature_names or ()
-        found = [ColumnExample(name, "number", "") for name in names]
-    else:
-        found = column_examples(metric.columns)
-    if not found:
+    examples = describe_columns(load_metric(path))
+    if not examples:
         raise UserError(f"{path} has no names of columns: the rows were an array.")
     if json:
-        show_json([example._asdict() for example in found])
+        show_json([example._asdict() for example in examples])
     else:
-        show_table(["column", "taken as", "example"], found)
+        show_table(["column", "taken as", "example"], examples)
 
 
-def _show_adapter(adapter: RetrievalAdapter, path: Path, json: bool) -> None:
+def _show_adapter(path: Path, json: bool) -> None:
     """Print what an adapter maps, what was chosen, and how far its score is from the untouched."""
-    chosen = adapter.chosen_
-    values = np.linalg.svd(adapter.W_, compute_uv=False)
-    change = float(np.linalg.norm(adapter.W_ - np.eye(len(adapter.W_))) / np.sqrt(len(values)))
-    about = {"form": adapter.form, "score": adapter.score, "side": adapter.side}
+    adapter = load_adapter(path)
+    document: Any = {"file": str(path), **describe_adapter(adapter)}
     if json:
-        document = {"file": str(path), "kind": "adapter", "n_features": adapter.n_features_in_}
-        figures = {"chosen": asdict(chosen), "change": change, "singular_values": values.tolist()}
-        show_json({**document, **about, **figures})
+        show_json(document)
         return
+    chosen, values = adapter.chosen_, document["singular_values"]
     maps = "documents too" if adapter.side == "both" else "documents stay as they are"
     say(f"{path}: adapter of {adapter.n_features_in_} features for queries; {maps}")
     say(f"Score: {adapter.score}, W of form {adapter.form}")
@@ -141,50 +102,10 @@ def _show_adapter(adapter: RetrievalAdapter, path: Path, json: bool) -> None:
             f"Chosen: {counted(chosen.n_iter, 'iteration')}, strength {chosen.strength:.3g}, "
             f"{100 * chosen.blend:.0f} % of the learned change{white}"
         )
-    shown = " ".join(f"{v:.3g}" for v in values[:_EIGENVALUES_SHOWN])
+    figures = " ".join(f"{v:.3g}" for v in values[:_EIGENVALUES_SHOWN])
     more = " ..." if len(values) > _EIGENVALUES_SHOWN else ""
-    say(f"Singular values of W: {shown}{more}; size of W - I relative to I: {change:.3g}")
-
-
-def _document(
-    metric: Metric,
-    known: Importance | None,
-    spreads: list[float] | None,
-    columns: Sequence[str] | None,
-) -> dict[str, Any]:
-    values = eigenvalues(metric)
-    document: dict[str, Any] = {
-        "n_features": metric.n_features,
-        "n_components": metric.n_components,
-        "rank": int(np.count_nonzero(values > len(values) * np.finfo(float).eps * values[0])),
-        "eigenvalues": values.tolist(),
-    }
-    if metric.kernel_map is not None:
-        return document | {"kernel": str(metric.kernel_map.kernel)}
-    if metric.is_zero:
-        return document | {"unused": True}
-    names = feature_names(metric)
-    if known is None:
-        shares = feature_importances(metric, spreads=spreads)
-        directions = leading_directions(metric, spreads=spreads, columns=columns)
-    else:
-        shares, directions = known.shares, known.directions
-    return document | {
-        "correlations": known is not None,
-        "features": _largest_first(names, shares),
-        "columns": _largest_first(*column_shares(shares, columns or names)),
-        "directions": [
-            {"share": d.share, "loadings": dict(zip(d.features, d.loadings, strict=True))}
-            for d in directions
-        ],
-        "text": [str(direction) for direction in directions],
-    }
-
-
-def _largest_first(names: Sequence[str], shares: Vector) -> dict[str, float]:
-    """Return shares by name, in the order of a report."""
-    order = np.argsort(-np.abs(shares), kind="stable")
-    return {names[j]: float(shares[j]) for j in order}
+    change = f"size of W - I relative to I: {document['change']:.3g}"
+    say(f"Singular values of W: {figures}{more}; {change}")
 
 
 def _show(document: dict[str, Any]) -> None:
@@ -200,6 +121,13 @@ def _show(document: dict[str, Any]) -> None:
     if "kernel" in document:
         say(f"Kernel: {document['kernel']}; single features have no weights.")
         return
+    _show_shares(document)
+    say("Leading directions:")
+    for line in document["text"]:
+        say(f"  {line}")
+
+
+def _show_shares(document: dict[str, Any]) -> None:
     names = list(document["columns"])
     shares, relative = comparable_shares(list(document["columns"].values()))
     rows = [
@@ -215,6 +143,3 @@ def _show(document: dict[str, Any]) -> None:
             f"The {what}s mostly cancel each other: shares are of the sum of absolute "
             "contributions, and a negative share cancels differences in others."
         )
-    say("Leading directions:")
-    for line in document["text"]:
-        say(f"  {line}")

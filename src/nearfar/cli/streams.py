@@ -12,7 +12,7 @@ from typing import TypeVar
 import polars as pl
 import typer
 
-from nearfar.cli.terminal import copy_to_stdout
+from nearfar.cli.terminal import copy_to_stdout, say, show_json
 from nearfar.runtime.atomic_write import temporary_folder
 from nearfar.tables.formats import STREAM, kind_of_content, write_frame
 
@@ -82,3 +82,23 @@ def write_table(frame: pl.DataFrame, path: Path) -> None:
     """Write a whole table; ``-`` is .csv to stdout."""
     with stdout_file(path) as target:
         write_frame(frame, target)
+
+
+def deliver(table: pl.DataFrame, path: Path | None, content: str, *, json: bool) -> bool:
+    """Write a table to a file, and as JSON to stdout, if either is wanted; tell whether it is.
+
+    Parameters
+    ----------
+    table : polars.DataFrame
+    path : Path or None
+    content : str
+        What the table has, for the line that says where it was written.
+    json : bool
+    """
+    if path is not None:
+        write_table(table, path)
+    if json:
+        show_json(table.to_dicts())
+    elif path is not None:
+        say(f"{content} written to {shown_target(path)}")
+    return json or path is not None

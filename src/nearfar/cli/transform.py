@@ -17,7 +17,7 @@ import typer
 
 from nearfar.cli import options
 from nearfar.cli.errors import UserError
-from nearfar.cli.metric_files import check_output
+from nearfar.cli.model_files import check_output
 from nearfar.cli.row_maps import RowMap, load_row_map
 from nearfar.cli.streams import shown_target, spooled, stdout_file
 from nearfar.cli.terminal import bars, command, say, show_json

@@ -4,7 +4,6 @@ compared_methods        what is compared: baselines, plain methods, learners
 classifiers             logistic regression and gradient boosting, to know of
 tasks                   what methods learn from and are scored on: labelled rows, triplets or pairs
 scoring                 scores of a distance on the rows of a fold
-class_errors            balanced errors, the largest class, classes that are hardly ever found
 splits                  the folds, and small samples of them
 trials                  fits and scores a method on a training set
 schedule                what to run within a time budget
@@ -12,13 +11,13 @@ fit_cost                how long that takes
 method_results          results of a method, and of two methods on the same rows
 significance            tests of the difference between two methods
 gains                   expected gains over the baseline, and how sure they are
-verdict                 which method to use: the answer of a comparison
-goal_verdict            how it is found
+verdict                 which method to use: the answer of a comparison, and its categories
+goal_verdict            how it is found, for metrics and for searches
 wording                 the sentences that say so
 runner                  compare: runs every method on every fold, or within a time budget
 comparison_checkpoint   keeps finished results, so that an interrupted comparison can go on
 table_columns           the columns of the table
-table                   the result: a table with marks and a verdict in words
+table                   the result: a table with marks and a verdict in words; also of searches
 
 The measures are in `nearfar.evaluate.measures`.
 """
@@ -45,4 +44,4 @@ __all__ = [
     "learned_method",
 ]
 
-__getattr__ = renamed(__name__, {"learners": "nearfar.learners.selection.auto.known_learners"})
+__getattr__ = renamed(__name__, {"learners": "nearfar.learners.base.known_learners"})

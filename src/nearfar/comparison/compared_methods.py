@@ -17,10 +17,9 @@ from sklearn.base import clone
 from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
-from nearfar.learners.base import MetricLearner
+from nearfar.learners.base import MetricLearner, known_learners
 from nearfar.learners.classic import LDA, InverseCovariance
 from nearfar.learners.scaler import Scaler
-from nearfar.learners.selection.auto import known_learners
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import MANHATTAN, Distance, Pairwise
 from nearfar.runtime.deadline import check_time, should_stop
@@ -35,27 +34,14 @@ ALL = "all"
 UNSCALED, STANDARDISED, COSINE = "Euclidean (unscaled)", "Euclidean (standardised)", "cosine"
 _OLD_NAMES = {"Euclidean, as is": UNSCALED, "Euclidean": STANDARDISED}
 
-DEFAULT_LEARNERS = (
-    "AutoMetric",
-    "BoostMetric",
-    "MetricBoost",
-    "DRMetric",
-    "MaxMarginMetric",
-    "SparseNCA",
-    "MixtureNCA",
-    "NCA",
-    "LMNN",
-    "RCA",
-    "DCA",
-    "LFDA",
-    "KISSME",
-    "XQDA",
-    "GMML",
-    "PLDA",
+_COMPARED = sorted(
+    (cls for cls in known_learners().values() if cls.compare_order is not None),
+    key=lambda cls: cls.compare_order or 0,
 )
+DEFAULT_LEARNERS = tuple(cls.__name__ for cls in _COMPARED if cls.compared_on_labels)
 """`AutoMetric`, the methods of the papers, LMNN and NCA, and closed forms, which cost little."""
 
-DEFAULT_JUDGEMENT_LEARNERS = (*DEFAULT_LEARNERS, "LSML", "ITML")
+DEFAULT_JUDGEMENT_LEARNERS = tuple(cls.__name__ for cls in _COMPARED)
 """For triplets and pairs, of these the ones that learn from them."""
 
 ANY_SUPERVISION = ("labels", "pairs", "triplets")
@@ -125,7 +111,7 @@ class Method:
         if not isinstance(learner, MetricLearner) or "validation" not in parameters:
             return self
         chosen: dict[str, Any] = {"validation": "classes"}
-        if parameters.get("validation_fraction", 0.0) is None and not learner._follows_paper:
+        if parameters.get("validation_fraction", 0.0) is None and learner.variant != "paper":
             chosen["validation_fraction"] = _VALIDATION_FRACTION
         learner = clone(learner).set_params(**chosen)
         return replace(self, fit=partial(_fit_learner, learner), estimator=learner)

@@ -45,8 +45,6 @@ reference's loss."""
 PRIOR_MEAN = 0.5
 """Mean of theta in units of tau l: most methods that people compare gain something."""
 
-SEARCH_NOISE, SEARCH_SPREADS = 1.25, (0.05, 0.1, 0.2, 0.4)
-"""c and tau of searches; those of other measures are in `evaluate.measures`."""
 _NO_SPREAD = 0.001
 """tau if there is nothing to gain."""
 _PROBABILITY_OF_NO_SPREAD = 0.1

@@ -19,10 +19,13 @@ not tested, because there is no test by folds; fits that were stopped early are 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import cached_property
 
 import numpy as np
 
-from nearfar.comparison.compared_methods import COSINE
+from nearfar.comparison.compared_methods import COSINE, Method, default_methods
 from nearfar.comparison.gains import (
     Gain,
     Observed,
@@ -35,12 +38,14 @@ from nearfar.comparison.significance import fold_test, holm, judgement_test, row
 from nearfar.comparison.verdict import EVEN, PROBABLE, Category, Verdict, categorise
 from nearfar.comparison.wording import Wording
 from nearfar.constraints.folds import joined_classes
-from nearfar.evaluate.intervals import group_variance, mean_interval
-from nearfar.evaluate.measures import measure_of
+from nearfar.evaluate.intervals import group_variance, mean_interval, value_interval
+from nearfar.evaluate.measures import Measure, measure_of
 from nearfar.evaluate.overlap import OverlappingJudgements
-from nearfar.typing import Ints, Vector
+from nearfar.metrics.metric import Metric
+from nearfar.typing import Floats, Ints, Vector
 
 SIGNIFICANCE_LEVEL = 0.05
+"""The usual one; marks in tables say it."""
 
 
 class GoalComparison:
@@ -50,8 +55,8 @@ class GoalComparison:
     ----------
     results : list of MethodResult
         Simplest methods first.
-    goal : str
-        The goal of a measure: "classification", "ranking", "triplets" or "pairs".
+    goal : str or Measure
+        The goal of a measure: "classification", "ranking", "triplets" or "pairs"; or the measure.
     test_share : float, default=0.25
         Test rows for each training row of a fold.
     overlap : OverlappingJudgements, optional
@@ -67,6 +72,8 @@ class GoalComparison:
     ----------
     measure : Measure
         What decides.
+    goal : str
+        What methods that are better by it are good for.
     reference : MethodResult
         The baseline: Euclidean distance on unscaled or standardised rows, whichever is better, or
         cosine distance if that is probably better than both.
@@ -81,34 +88,67 @@ class GoalComparison:
     def __init__(
         self,
         results: list[MethodResult],
-        goal: str,
+        goal: str | Measure,
         *,
         test_share: float = 0.25,
         overlap: OverlappingJudgements | None = None,
         unseen: Ints | None = None,
         groups: Ints | None = None,
     ) -> None:
-        self.results, self.goal, self.test_share = results, goal, test_share
-        self.measure, self.overlap = measure_of(goal), overlap
-        self._units = _units(unseen, groups) if overlap is None else None
+        self.results, self.test_share, self.overlap = results, test_share, overlap
+        self.measure = measure_of(goal) if isinstance(goal, str) else goal
+        self.goal = self.measure.goal
         self.noise = self.measure.noise if unseen is None else self.measure.class_noise
-        self.reference = self._reference()
-        self.p_values = self._adjusted_p_values()
-        self._levels = self._levels_of_data()
-        self.gains = {n: g for level in self._levels for n, g in self._gains(level).items()}
-        self.verdict = self._verdict()
+        # What counts as one in tests and intervals; None for rows.
+        self._units = groups if unseen is None else unseen
+        if overlap is not None:
+            self._units = None
+        elif unseen is not None and groups is not None:
+            self._units = joined_classes(unseen, groups)
 
-    def _reference(self) -> MethodResult:
-        """Return the best of what people do without learning."""
-        baselines = [r for r in self.results if r.method.kind == "baseline"]
-        cosine = next((r for r in self.results if r.name == COSINE), None)
+    @cached_property
+    def reference(self) -> MethodResult:
+        """The best of what people do without learning."""
+        baselines = [result for result in self.results if result.method.kind == "baseline"]
+        plain = [result for result in self.results if result.method.kind == "plain"]
+        cosine = next((result for result in plain if result.name == COSINE), None)
         if cosine is not None and not baselines:
             return cosine
         euclidean = self._best(baselines[::-1])
         if cosine is None or cosine.extent < euclidean.extent:
             return euclidean
-        better = self.probability_better(cosine, euclidean) >= PROBABLE
-        return cosine if better else euclidean
+        return cosine if self.probability_better(cosine, euclidean) >= PROBABLE else euclidean
+
+    @cached_property
+    def p_values(self) -> dict[str, float]:
+        """p-value of each method against the reference, adjusted for their number (Holm)."""
+        tested = [result for result in self.results if not result.stopped_early]
+        others = [result for result in tested if result is not self.reference]
+        p = np.array([self.p_value(result, self.reference) for result in others])
+        return {result.name: float(v) for result, v in zip(others, holm(p), strict=True)}
+
+    @cached_property
+    def _levels(self) -> list[list[MethodResult]]:
+        """Methods to compare with the reference, by number of training rows, most first."""
+        levels: dict[float, list[MethodResult]] = {}
+        for result in self.results:
+            compared = result.method.kind != "baseline" and result is not self.reference
+            tried = not result.stopped_early and paired(result, self.reference) is not None
+            if compared and tried:
+                levels.setdefault(result.n_train, []).append(result)
+        return [levels[n_train] for n_train in sorted(levels, reverse=True)]
+
+    @cached_property
+    def gains(self) -> dict[str, Gain]:
+        """Expected gain of each method over the reference."""
+        gains: dict[str, Gain] = {}
+        for level in self._levels:
+            pairs = [paired(self.reference, result) or (self.reference, result) for result in level]
+            loss = float(np.mean([self.loss(reference) for reference, _ in pairs]))
+            observed = [self._observed(*pair) for pair in pairs]
+            expected = expected_gains(observed, loss, self.measure.spreads)
+            gains |= {result.name: gain for result, gain in zip(level, expected, strict=True)}
+        return gains
 
     def loss(self, result: MethodResult) -> float:
         """Mean loss by the measure of the goal; 1 if nothing could be scored."""
@@ -120,15 +160,11 @@ class GoalComparison:
         losses = result.losses[self.measure.name]
         if self.overlap is not None:
             return self.overlap.interval(losses)
-        known = ~np.isnan(losses)
-        losses = losses[known]
-        n = len(losses)
-        if n == 0:
-            return 0.0, 1.0
-        mean = float(losses.mean())
-        if self._units is None:
-            return mean_interval(mean, self.noise * float(losses.var()) / n, n)
-        variance, n_units = group_variance(losses - mean, self._units[known])
+        scored = ~np.isnan(losses)
+        if self._units is None or not scored.any():
+            return value_interval(losses[scored], self.noise)
+        mean = float(losses[scored].mean())
+        variance, n_units = group_variance(losses[scored] - mean, self._units[scored])
         return mean_interval(mean, self.noise * variance, n_units, grouped=True)
 
     def p_value(self, one: MethodResult, other: MethodResult) -> float:
@@ -148,21 +184,16 @@ class GoalComparison:
         if pair is None or any(result.stopped_early for result in pair):
             return 1.0
         one, other = pair
-        difference = self._by_row(one, other)
+        name = self.measure.name
+        difference = self.counted(one.losses[name] - other.losses[name])
         if self.overlap is not None:
             return judgement_test(difference, self.overlap)
         if self.measure.binary:
             return sign_test(difference, self.loss(one) - self.loss(other))
         if len(one.cells) == 1 < one.n_folds:
             return 1.0
-        name = self.measure.name
         by_fold = one.fold_losses[name] - other.fold_losses[name]
         return max(row_test(difference, self.noise), fold_test(by_fold, self.test_share))
-
-    def _by_row(self, one: MethodResult, other: MethodResult) -> Vector:
-        """Return how much larger the losses of one method are than another's."""
-        name = self.measure.name
-        return self.counted(one.losses[name] - other.losses[name])
 
     def counted(self, values: Vector) -> Vector:
         """Return values of rows as what counts: rows, or means over groups or unseen classes.
@@ -171,9 +202,9 @@ class GoalComparison:
         """
         if self._units is None:
             return values
-        known = ~np.isnan(values)
+        tested = ~np.isnan(values)
         n = int(self._units.max()) + 1
-        sums, numbers = (np.bincount(self._units[known], w, n) for w in (values[known], None))
+        sums, numbers = (np.bincount(self._units[tested], w, n) for w in (values[tested], None))
         return np.divide(sums, numbers, out=np.full(n, np.nan), where=numbers > 0)
 
     def difference(self, one: MethodResult, other: MethodResult) -> float:
@@ -247,45 +278,47 @@ class GoalComparison:
         observed, loss = self._observed(*pair), self.loss(pair[0])
         return expected_gains([observed], loss, self.measure.spreads, prior_mean=0.0)[0].probability
 
-    def _levels_of_data(self) -> list[list[MethodResult]]:
-        """Methods to compare with the reference, by number of training rows, most first."""
-        levels: dict[float, list[MethodResult]] = {}
-        for result in self.results:
-            untried = result.stopped_early or paired(result, self.reference) is None
-            compared = result.method.kind != "baseline" and result is not self.reference
-            if compared and not untried:
-                levels.setdefault(result.n_train, []).append(result)
-        return [levels[n_train] for n_train in sorted(levels, reverse=True)]
-
-    def _gains(self, level: list[MethodResult]) -> dict[str, Gain]:
-        pairs = [paired(self.reference, result) or (self.reference, result) for result in level]
-        loss = float(np.mean([self.loss(reference) for reference, _ in pairs]))
-        observed = [self._observed(*pair) for pair in pairs]
-        gains = expected_gains(observed, loss, self.measure.spreads)
-        return {result.name: gain for result, gain in zip(level, gains, strict=True)}
-
     def _observed(self, other: MethodResult, one: MethodResult) -> Observed:
         """How much smaller the loss of one method is than another's."""
-        difference = self._by_row(other, one)
+        name = self.measure.name
+        difference = self.counted(other.losses[name] - one.losses[name])
         if self.overlap is not None:
             return observe_judgements(difference, self.overlap)
         return observe_rows(difference, self.noise * self.measure.gain_noise)
 
-    def _verdict(self) -> Verdict:
-        """Return the best guess on the most data on which a method is better, or on the most."""
+    @cached_property
+    def verdict(self) -> Verdict:
+        """The best guess on the most data on which a method is better, or on the most."""
         levels = [[r for r in level if r.method.gives_metric] for level in self._levels]
         levels = [level for level in levels if level]
         verdicts = [self._verdict_on(levels[number:]) for number in range(len(levels))]
-        found = next((verdict for verdict in verdicts if verdict.helps), None)
-        if found is not None or verdicts:
-            return found or verdicts[0]
+        if verdicts:
+            return next((verdict for verdict in verdicts if verdict.helps), verdicts[0])
         headline = Wording(self.measure, self.reference).untried()
         unknown = 0.0, -math.inf, math.inf, 0.0
         return Verdict(None, None, self.reference.name, Category.NOTHING, *unknown, headline)
 
     def _verdict_on(self, levels: list[list[MethodResult]]) -> Verdict:
         """Return the best guess among the methods of the first level."""
-        best, plain = self._best_guess(levels[0]), self._best_of_kind("plain", levels[:1])
+
+        def expected_gain(result: MethodResult) -> float:
+            return self.gains[result.name].gain
+
+        def best_of_kind(kind: str, levels: list[list[MethodResult]]) -> MethodResult | None:
+            """Return the best method of a kind that gains something, on the most data."""
+            promising = (
+                [r for r in level if r.method.kind == kind and self.promises(r)] for level in levels
+            )
+            return max(next(filter(None, promising), []), key=expected_gain, default=None)
+
+        # A method with fewer folds must probably be better on the folds that it shares with the
+        # best of the others.
+        best = max(levels[0], key=expected_gain)
+        most = max(len(result.cells) for result in levels[0])
+        thorough = max((r for r in levels[0] if len(r.cells) == most), key=expected_gain)
+        if self.probability_better(best, thorough) < PROBABLE:
+            best = thorough
+        plain = best_of_kind("plain", levels[:1])
         as_good = plain is not None and self.probability_better(best, plain) < EVEN
         chosen = plain if plain is not None and as_good else best
         gain = self.gains[chosen.name]
@@ -293,57 +326,26 @@ class GoalComparison:
         likely = gain.probability >= EVEN and self.difference(chosen, self.reference) > 0
         used = chosen if likely else self.reference
         wording = Wording(self.measure, self.reference)
-        if used is self.reference:
-            undecided = category is Category.CANNOT_TELL
-            headline = (wording.tied if undecided else wording.unchanged)(chosen, gain)
-        else:
-            if category is Category.CANNOT_TELL:
-                headline = wording.leaning(chosen, gain)
-            else:
-                headline = wording.recommended(chosen, category, gain)
-            other = plain
-            if chosen.method.kind == "plain":
-                other = self._best_of_kind("learned", levels)
+        headline = wording.verdict(chosen, category, gain, recommended=likely)
+        if likely:
+            is_plain = chosen.method.kind == "plain"
+            other = best_of_kind("learned", levels) if is_plain else plain
             if other is not None:
                 headline += wording.beside(chosen, other, self._manner(chosen, other))
-        headline += self._better_without_file(wording, used)
-        figures = gain.gain, gain.low, gain.high, gain.probability
-        names = used.name, chosen.name, self.reference.name
-        return Verdict(*names, category, *figures, headline)
-
-    def _better_without_file(self, wording: Wording, used: MethodResult) -> str:
-        """Name the best distance that does better than what is recommended, and is no metric."""
+        # A distance that does better than what is recommended, but is no metric.
         better = [
             result
             for level in self._levels
             for result in level
             if not result.method.gives_metric and self.probability_better(result, used) >= EVEN
         ]
-        return wording.without_file(used, self._best(better)) if better else ""
-
-    def _best_guess(self, level: list[MethodResult]) -> MethodResult:
-        """Return the method with the largest expected gain.
-
-        One with fewer folds must probably be better on the folds that it shares with the best of
-        the others.
-        """
-        best = max(level, key=self._expected_gain)
-        most = max(len(result.cells) for result in level)
-        thorough = max((r for r in level if len(r.cells) == most), key=self._expected_gain)
-        return best if self.probability_better(best, thorough) >= PROBABLE else thorough
-
-    def _expected_gain(self, result: MethodResult) -> float:
-        return self.gains[result.name].gain
-
-    def _best_of_kind(self, kind: str, levels: list[list[MethodResult]]) -> MethodResult | None:
-        """Return the best method of a kind that gains something, on the most data."""
-        for level in levels:
-            found = [r for r in level if r.method.kind == kind and self.promises(r)]
-            if found:
-                return max(found, key=self._expected_gain)
-        return None
+        if better:
+            headline += wording.without_file(used, self._best(better))
+        names = used.name, chosen.name, self.reference.name
+        return Verdict(*names, category, **asdict(gain), headline=headline)
 
     def _manner(self, chosen: MethodResult, other: MethodResult) -> str:
+        """Return how another method compares with the chosen one, for `Wording.beside`."""
         probability = self.probability_better(chosen, other)
         if probability < EVEN:
             return "tie" if self.probability_better(other, chosen) < EVEN else "less tried"
@@ -354,15 +356,50 @@ class GoalComparison:
         most = max(result.extent for result in results)
         return min((r for r in results if r.extent == most), key=self.loss)
 
-    def _adjusted_p_values(self) -> dict[str, float]:
-        tested = [result for result in self.results if not result.stopped_early]
-        others = [result for result in tested if result is not self.reference]
-        p = np.array([self.p_value(result, self.reference) for result in others])
-        return {result.name: float(v) for result, v in zip(others, holm(p), strict=True)}
 
+def compare_losses(
+    goal: str | Measure,
+    losses: Mapping[str, Vector],
+    *,
+    baseline: str | None = None,
+    overlap: OverlappingJudgements | None = None,
+    groups: Ints | None = None,
+) -> GoalComparison:
+    """Compare methods with a baseline by their losses on the same rows, judgements or searches.
 
-def _units(unseen: Ints | None, groups: Ints | None) -> Ints | None:
-    """Return the number of what counts as one in tests and intervals; None for rows."""
-    if unseen is None or groups is None:
-        return groups if unseen is None else unseen
-    return joined_classes(unseen, groups)
+    Parameters
+    ----------
+    goal : str or Measure
+    losses : dict of str to array of shape (n,)
+        By the names of methods; those of baselines and plain methods are known.
+    baseline : str, optional
+        The name of the baseline, if it is another.
+    overlap : OverlappingJudgements, optional
+        The judgements, if these are not rows.
+    groups : array of shape (n,), optional
+        The group of each row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.comparison.goal_verdict import compare_losses
+    >>> losses = {"Euclidean (unscaled)": np.repeat([1.0, 0.0], [50, 50]), "NCA": np.zeros(100)}
+    >>> compare_losses("classification", losses).verdict.category
+    'clearly better'
+    """
+
+    def unused(X: Floats, y: object) -> Metric:
+        raise NotImplementedError("The losses of this method are known; it is not fitted.")
+
+    known = default_methods([]) if baseline is None else [Method(baseline, "baseline", unused)]
+    methods = {method.name: method for method in known}
+    name = measure_of(goal).name if isinstance(goal, str) else goal.name
+    results = [
+        MethodResult(
+            methods.get(method, Method(method, "learned", unused)),
+            losses={name: values},
+            fold_losses={name: np.array([values.mean()])},
+        )
+        for method, values in losses.items()
+    ]
+    return GoalComparison(results, goal, overlap=overlap, groups=groups)

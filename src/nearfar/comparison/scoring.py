@@ -76,6 +76,7 @@ def score_distance(
     *,
     n_neighbors: int,
     random_state: int | None = 0,
+    sample: bool = True,
 ) -> Scores:
     """Score a distance on test rows.
 
@@ -91,6 +92,8 @@ def score_distance(
         Number of votes.
     random_state : int or None
         Seed of the samples of test rows.
+    sample : bool
+        Whether a sample of many test rows is enough; otherwise all of them are scored.
 
     Examples
     --------
@@ -105,9 +108,11 @@ def score_distance(
     X, y = gallery
     X_test, y_test = gallery if test is None else test
     among = test is None
-    classified = classified_rows(len(X_test), len(X), random_state)
-    order = np.random.default_rng(random_state).permutation(len(X_test))
-    ranked = np.sort(order[: max(_RANKED_ROWS, _RANKED_DISTANCES // len(X))])
+    classified = ranked = np.arange(len(X_test))
+    if sample:
+        classified = classified_rows(len(X_test), len(X), random_state)
+        order = np.random.default_rng(random_state).permutation(len(X_test))
+        ranked = np.sort(order[: max(_RANKED_ROWS, _RANKED_DISTANCES // len(X))])
     if among:
         classified = classified[np.bincount(y)[y[classified]] > 1]
     searched = Gallery(distance, X)

@@ -19,7 +19,7 @@ from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils import check_random_state
 
 from nearfar.constraints import Pairs, Supervision, Triplets, kind_of
-from nearfar.constraints.base import group_splitter
+from nearfar.constraints.folds import group_splitter
 from nearfar.typing import Ints, Vector
 
 Folds = list[tuple[Ints, Ints]]

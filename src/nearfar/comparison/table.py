@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from nearfar.comparison.class_errors import LargestClass, hardly_found
 from nearfar.comparison.compared_methods import current_name
 from nearfar.comparison.goal_verdict import GoalComparison
 from nearfar.comparison.method_results import NO_TIME, MethodResult, paired
+from nearfar.comparison.scoring import known_mean
 from nearfar.comparison.table_columns import EARLY, TableColumns
 from nearfar.comparison.wording import (
     described,
@@ -21,16 +22,99 @@ from nearfar.comparison.wording import (
     use_in_words,
     useless_text,
 )
+from nearfar.evaluate.class_errors import LargestClass, hardly_found
 from nearfar.evaluate.overlap import OverlappingJudgements
 from nearfar.runtime.notebook_html import bars, fragment
 from nearfar.runtime.notes import Note
-from nearfar.typing import Ints
+from nearfar.runtime.optional_package import optional_package
+from nearfar.typing import Array, Ints
 
 NO_METRIC = "not metrics: no neighbours, no search, but errors to know of"
 """Heading of the part of the table that has classifiers."""
+GAIN_NAMES = ("gain", "gain_low", "gain_high", "gain_probability")
+"""Names of the figures of a `Gain` in rows."""
 
 
-class Comparison(Mapping[str, MethodResult]):
+Result = TypeVar("Result")
+
+
+class ResultsTable(Mapping[str, Result]):
+    """Results by name that print as a table with a verdict, also in a notebook.
+
+    A subclass gives the texts: `title`, `_headings`, `_groups`, `_footnotes` and `verdicts`.
+    """
+
+    _compared = "distance"
+    """Heading of the names in HTML; empty in a terminal."""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """Title of the table."""
+
+    @property
+    @abstractmethod
+    def _headings(self) -> list[str]:
+        """Headings of the columns, without that of the names."""
+
+    @abstractmethod
+    def _groups(self) -> dict[str, list[list[str]]]:
+        """Lines of the table as cells, by the heading of each group; "" for the first."""
+
+    @property
+    @abstractmethod
+    def _footnotes(self) -> list[str]:
+        """Sentences below the table."""
+
+    @property
+    @abstractmethod
+    def verdicts(self) -> list[str]:
+        """The lines of the verdict."""
+
+    def __str__(self) -> str:
+        header, groups = ["", *self._headings], self._groups()
+        lines = [header, *(cells for group in groups.values() for cells in group)]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+
+        def aligned(cells: Sequence[str]) -> str:
+            name, *numbers = cells
+            padded = [cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True)]
+            return "  ".join([name.ljust(widths[0]), *padded]).rstrip()
+
+        table = [aligned(header)]
+        for heading, group in groups.items():
+            table += [f"{heading}:"] * bool(heading) + [aligned(cells) for cells in group]
+        return "\n".join([self.title, *table, *self._footnotes, *self.verdicts])
+
+    def to_html(self, *, verdict: bool = True) -> str:
+        """Return the table, with or without the verdict, as an HTML fragment."""
+        head = "".join(f'<th scope="col">{html.escape(column)}</th>' for column in self._headings)
+        body = ""
+        for heading, group in self._groups().items():
+            width = len(self._headings) + 1
+            rows = "".join(
+                f'<tr><th scope="row">{html.escape(name)}</th>'
+                f"{''.join(f'<td>{cell}</td>' for cell in numbers)}</tr>"
+                for name, *numbers in group
+            )
+            if heading:
+                title = f'<th scope="rowgroup" colspan="{width}">{html.escape(heading)}</th>'
+                rows = f"<tr>{title}</tr>{rows}"
+            body += f"<tbody>{rows}</tbody>"
+        after = " ".join(html.escape(line) for line in self._footnotes)
+        lines = self.verdicts if verdict else []
+        verdicts = "".join(f"<p><strong>{html.escape(line)}</strong></p>" for line in lines)
+        return (
+            f'<table class="comparison"><caption>{self.title}</caption>'
+            f'<thead><tr><th scope="col">{self._compared}</th>{head}</tr></thead>'
+            f"{body}</table><p>{after}</p>{verdicts}"
+        )
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+
+class Comparison(ResultsTable[MethodResult]):
     """Methods on the same folds; prints as a table, also in a notebook.
 
     A mapping from the names of the methods to their results.
@@ -97,7 +181,7 @@ class Comparison(Mapping[str, MethodResult]):
         overlap: OverlappingJudgements | None = None,
         unseen: Ints | None = None,
         groups: Ints | None = None,
-        labels: NDArray[Any] | None = None,
+        labels: Array | None = None,
         note: str = "",
         n_copies: int = 0,
     ) -> None:
@@ -192,33 +276,28 @@ class Comparison(Mapping[str, MethodResult]):
     @property
     def recommendations(self) -> list[str]:
         """What to use, one line for each goal."""
-        return [self._verdict_line(goal) for goal in self.goals.values()]
+        lines = []
+        for goal in self.goals.values():
+            text, use = goal.verdict.headline, use_in_words(goal.measure, self.n_neighbors)
+            if self.caveat:
+                text = f"{text.removesuffix('.')}; but {self.caveat}."
+            lines.append(f"For {use}, {text[0].lower()}{text[1:]}" if use else text)
+        return lines
 
     @property
     def findings(self) -> list[Note]:
         """What was not tried, and what is wrong with the result, if anything is."""
-        found = []
+        texts = []
         if self.incomplete:
             names = [result.name for result in self.results]
-            text = short_of_time(names, self.partly_tried, self.not_tried, self.remedy)
-            found = [Note(text, warning=True)]
-        if self.labels is None or self.largest_class is None:
-            return found
-        used = self.classification.recommended or self.classification.reference
-        largest = self.largest_class
-        if used.error >= largest.error:
-            found.append(Note(useless_text(used, largest), warning=True))
-        if lost := hardly_found(self.labels, used.wrong):
-            text = hardly_found_text(used.name, lost, largest.n_classes)
-            found.append(Note(text, warning=True))
-        return found
-
-    def _verdict_line(self, goal: GoalComparison) -> str:
-        text = goal.verdict.headline
-        use = use_in_words(goal.measure, self.n_neighbors)
-        if self.caveat:
-            text = f"{text.removesuffix('.')}; but {self.caveat}."
-        return f"For {use}, {text[0].lower()}{text[1:]}" if use else text
+            texts = [short_of_time(names, self.partly_tried, self.not_tried, self.remedy)]
+        if self.labels is not None and (largest := self.largest_class) is not None:
+            used = self.classification.recommended or self.classification.reference
+            if used.error >= largest.error:
+                texts.append(useless_text(used, largest))
+            if lost := hardly_found(self.labels, used.wrong):
+                texts.append(hardly_found_text(used.name, lost, largest.n_classes))
+        return [Note(text, warning=True) for text in texts]
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the table as one dict of plain numbers and strings for each method.
@@ -231,11 +310,12 @@ class Comparison(Mapping[str, MethodResult]):
     def _row(self, result: MethodResult) -> dict[str, Any]:
         row = self._columns.figures(result)
         for compared in self.goals.values():
-            measure = compared.measure.name
+            measure, gain = compared.measure.name, compared.gains.get(result.name)
+            figures = (None,) * 4 if gain is None else astuple(gain)
             row |= {
                 f"{measure}_mark": compared.mark(result),
                 f"{measure}_p_value": compared.p_values.get(result.name),
-                **_gain(measure, compared, result),
+                **{f"{measure}_{name}": x for name, x in zip(GAIN_NAMES, figures, strict=True)},
             }
         row |= {
             "complete": result.complete,
@@ -249,7 +329,11 @@ class Comparison(Mapping[str, MethodResult]):
             row["reference"] = [self._columns.figures(reference) for reference in beside]
         return row
 
-    def _groups(self) -> dict[str, list[dict[str, Any]]]:
+    @property
+    def _headings(self) -> list[str]:
+        return self._columns.headings
+
+    def _groups(self) -> dict[str, list[list[str]]]:
         """Rows by what the methods were tried on: all folds first, then less and less.
 
         A group with part of the data begins with the baseline on the same rows.
@@ -258,15 +342,28 @@ class Comparison(Mapping[str, MethodResult]):
         for result in sorted(self.results, key=lambda r: (r.complete, *r.extent[1:]), reverse=True):
             row = self._row(result)
             group = groups.setdefault("" if result.complete else row["tried_on"], [])
-            known = {other["name"] for other in group}
-            group += [r for r in row["reference"] or [] if r["name"] not in known]
+            names = {other["name"] for other in group}
+            group += [r for r in row["reference"] or [] if r["name"] not in names]
             group.append(row)
-        return groups
+        if rows := self.reference_rows:
+            groups[NO_METRIC] = rows
+        return {data: list(map(self._columns.cells, rows)) for data, rows in groups.items()}
+
+    @property
+    def _footnotes(self) -> list[str]:
+        return [self.legend, *self.notes]
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers and strings, ready for JSON."""
         winners = {goal: compared.winner for goal, compared in self.goals.items()}
         number = "n_neighbors" if self.n_judgements is None else f"n_{next(iter(self.goals))}"
+        no_metrics: dict[str, Any] = {}
+        if (largest := self.largest_class) is not None:
+            names = ("name", "share", "error", "balanced_error")
+            no_metrics = {
+                "largest_class": {name: getattr(largest, name) for name in names},
+                "classifiers": [self._columns.figures(result) for result in self.classifiers],
+            }
         return {
             "n_rows": self.n_rows,
             "n_folds": self.n_folds,
@@ -279,19 +376,8 @@ class Comparison(Mapping[str, MethodResult]):
             "incomplete": self.incomplete,
             "notes": [note.text for note in self.findings],
             "methods": self.rows(),
-            **self._known_errors(),
+            **no_metrics,
             "left_out": [{"name": r.name, "why": r.note} for r in self.left_out],
-        }
-
-    def _known_errors(self) -> dict[str, Any]:
-        """Return what is no metric, for JSON."""
-        if self.largest_class is None:
-            return {}
-        largest = self.largest_class
-        names = ("name", "share", "error", "balanced_error")
-        return {
-            "largest_class": {name: getattr(largest, name) for name in names},
-            "classifiers": [self._columns.figures(result) for result in self.classifiers],
         }
 
     @property
@@ -304,24 +390,8 @@ class Comparison(Mapping[str, MethodResult]):
 
     def to_pandas(self) -> Any:
         """Return the table as a pandas DataFrame; needs pandas."""
-        try:
-            import pandas
-        except ImportError as error:
-            raise ImportError("A DataFrame needs pandas: pip install pandas.") from error
+        pandas = optional_package("pandas", "A DataFrame", "pandas")
         return pandas.DataFrame(self.rows()).set_index("name")
-
-    def __str__(self) -> str:
-        columns, cells_of = self._columns.headings, self._columns.cells
-        groups = {data: [cells_of(row) for row in rows] for data, rows in self._groups().items()}
-        if known := self.reference_rows:
-            groups[NO_METRIC] = [cells_of(row) for row in known]
-        every = [list(columns)] + [cells for group in groups.values() for cells in group]
-        widths = [max(map(len, column)) for column in zip(*every, strict=True)]
-        lines = [self.title, aligned(columns, widths)]
-        for data, group in groups.items():
-            lines += [f"{data}:"] if data else []
-            lines += [aligned(cells, widths) for cells in group]
-        return "\n".join([*lines, self.legend, *self.notes, *self.verdicts])
 
     def __repr__(self) -> str:
         return f"<Comparison: {len(self)} methods, {self.n_folds} folds>"
@@ -351,6 +421,8 @@ class Comparison(Mapping[str, MethodResult]):
         for result in self.left_out:
             if result.name not in self.not_tried:
                 left_out.setdefault(result.note, []).append(result.name)
+        # Classifiers that learn from a sample of the rows of a fold.
+        sampled = {r.name: (r.method.estimator.max_rows, r.cells) for r in self.classifiers}
         return [
             *([self.note] if self.note else []),
             *([f"{EARLY} fit stopped early, not tested."] * early),
@@ -360,38 +432,16 @@ class Comparison(Mapping[str, MethodResult]):
                 for result in self.classifiers
                 if result.partial
             ),
-            *self._sampled(),
+            *(
+                f"{name.capitalize()} learns from {limit} of {max(c.n_train for c in cells)} rows."
+                for name, (limit, cells) in sampled.items()
+                if any(cell.n_train > limit for cell in cells)
+            ),
         ]
-
-    def _sampled(self) -> list[str]:
-        """Say which classifiers learned from a sample of the rows of a fold."""
-        rows = {r.name: (r.method.estimator.max_rows, r.cells) for r in self.classifiers}
-        return [
-            f"{name.capitalize()} learns from {limit} of {max(c.n_train for c in cells)} rows."
-            for name, (limit, cells) in rows.items()
-            if any(cell.n_train > limit for cell in cells)
-        ]
-
-    def to_html(self, *, verdict: bool = True) -> str:
-        """Return the table, with or without the verdict, as an HTML fragment."""
-        head = "".join(f'<th scope="col">{column}</th>' for column in self._columns.headings[1:])
-        groups = self._groups()
-        if known := self.reference_rows:
-            groups[NO_METRIC] = known
-        body = "".join(_html_group(data, rows, self._columns) for data, rows in groups.items())
-        after = " ".join(html.escape(line) for line in [self.legend, *self.notes])
-        lines = self.verdicts if verdict else []
-        verdicts = "".join(f"<p><strong>{html.escape(line)}</strong></p>" for line in lines)
-        return (
-            f'<table class="comparison"><caption>{self.title}</caption>'
-            f'<thead><tr><th scope="col">distance</th>{head}</tr></thead>'
-            f"{body}</table>"
-            f"<p>{after}</p>{verdicts}"
-        )
 
     def _repr_html_(self) -> str:
         measure = self._columns.measures[0]
-        losses = {r.name: float(r.losses[measure.label].mean()) for r in self.results}
+        losses = {result.name: known_mean(result.wrong) for result in self.results}
         title = f"{measure.label}: the share that is wrong"
         return fragment(title, self.verdicts, bars(losses)) + self.to_html(verdict=False)
 
@@ -399,34 +449,3 @@ class Comparison(Mapping[str, MethodResult]):
 def _tried_on(result: MethodResult) -> str:
     """Return what a method was tried on, in words."""
     return result.partial or "all folds"
-
-
-def _gain(measure: str, goal: GoalComparison, result: MethodResult) -> dict[str, float | None]:
-    """Return the expected gain of a method, and the probability that it makes a difference."""
-    gain = goal.gains.get(result.name)
-    names = {"gain": "gain", "low": "gain_low", "high": "gain_high"}
-    names["probability"] = "gain_probability"
-    return {f"{measure}_{name}": getattr(gain, key, None) for key, name in names.items()}
-
-
-def aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
-    """Return a line of a table; the first column is text, the others are numbers."""
-    name, *numbers = cells
-    padded = [cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True)]
-    return "  ".join([name.ljust(widths[0]), *padded]).rstrip()
-
-
-def _html_group(data: str, rows: Iterable[Mapping[str, Any]], columns: TableColumns) -> str:
-    """Return rows as a table body, with a heading if they come from part of the data."""
-    heading = ""
-    if data:
-        width = len(columns.headings)
-        heading = f'<tr><th scope="rowgroup" colspan="{width}">{html.escape(data)}</th></tr>'
-    return f"<tbody>{heading}{''.join(html_row(columns.cells(row)) for row in rows)}</tbody>"
-
-
-def html_row(cells: Sequence[str]) -> str:
-    """Return a row of an HTML table; the first cell is a name, the others are numbers."""
-    name, *numbers = cells
-    data = "".join(f"<td>{cell}</td>" for cell in numbers)
-    return f'<tr><th scope="row">{html.escape(name)}</th>{data}</tr>'

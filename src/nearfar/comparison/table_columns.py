@@ -8,15 +8,22 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from nearfar.comparison.class_errors import LargestClass, balanced_error
 from nearfar.comparison.method_results import MethodResult
-from nearfar.evaluate.measures import Measure, measures_for
+from nearfar.comparison.scoring import known_mean
+from nearfar.evaluate.class_errors import LargestClass
+from nearfar.evaluate.measures import (
+    BALANCED_ERROR,
+    ERROR,
+    ClassifiedRows,
+    Measure,
+    measures_for,
+)
+from nearfar.typing import Array
 
 EARLY = "*"
-BALANCED = "balanced_error"
 _LONGEST_NAME = 16
+"""Of a class; a longer one would widen the first column of every row."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,20 +49,19 @@ class TableColumns:
     n_judgements: int = 0
     n_unseen: int | None = None
     n_groups: int | None = None
-    labels: NDArray[Any] | None = None
+    labels: Array | None = None
 
     @cached_property
     def measures(self) -> list[Measure]:
         """The measures, the main one first."""
-        return measures_for(self.supervision)
+        main, *others = measures_for(self.supervision)
+        by_class = [] if self.labels is None else measures_for("classes")
+        return [main, *by_class, *others]
 
     @property
     def headings(self) -> list[str]:
-        """Headings of the columns; the first is empty."""
-        headings = [measure.heading for measure in self.measures]
-        if self.labels is not None:
-            headings.insert(1, "balanced %")
-        return ["", *headings, "fit s"]
+        """Headings of the columns, without that of the names."""
+        return [*(measure.heading for measure in self.measures), "fit s"]
 
     def title(self, n_folds: int, n_rows: int, n_copies: int = 0) -> str:
         """Return the title of the table; copies of rows are groups that need no other name."""
@@ -81,19 +87,21 @@ class TableColumns:
             f"training_{unit}": float(np.mean(sizes)) if sizes else None,
         }
         for number, measure in enumerate(self.measures):
-            row[measure.name] = measure.value(result.loss(measure.name))
+            if measure.of == "classes" and self.labels is not None:
+                loss = known_mean(measure.losses(ClassifiedRows(self.labels, result.wrong)))
+            else:
+                loss = result.loss(measure.name)
+            row[measure.name] = measure.value(loss)
             if number == 0:
                 many = len(result.errors) > 1
                 row[f"{measure.name}_std"] = float(result.errors.std(ddof=1)) if many else 0.0
-                if self.labels is not None:
-                    row[BALANCED] = balanced_error(self.labels, result.wrong)
         return row | {"fit_seconds": float(np.mean(result.seconds))}
 
-    def largest_class(self, found: LargestClass) -> dict[str, Any]:
+    def largest_class(self, largest: LargestClass) -> dict[str, Any]:
         """Return the figures of always naming the largest class."""
-        row = dict.fromkeys([measure.name for measure in self.measures])
-        row |= {self.measures[0].name: found.error, BALANCED: found.balanced_error}
-        name = str(found.name)
+        row: dict[str, float | None] = dict.fromkeys([measure.name for measure in self.measures])
+        row |= {ERROR.name: largest.error, BALANCED_ERROR.name: largest.balanced_error}
+        name = str(largest.name)
         short = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
         return {"name": f"largest class ({short})", "folds": 0, **row, "fit_seconds": None}
 
@@ -105,10 +113,7 @@ class TableColumns:
             text = "" if value is None or np.isnan(value) else measure.number(value)
             if number == 0 and row["folds"] > 1:
                 text += f" ± {measure.number(row[f'{measure.name}_std'])}"
-            cells.append(
-                f"{text} {row.get(f'{measure.name}_mark') or ' '}" if measure.goal else text
-            )
-            if number == 0 and self.labels is not None:
-                cells.append(measure.number(row[BALANCED]))
+            mark = f" {row.get(f'{measure.name}_mark') or ' '}" if measure.goal else ""
+            cells.append(f"{text}{mark}")
         seconds = row["fit_seconds"]
         return [*cells, "" if seconds is None else f"{seconds:.2f}"]

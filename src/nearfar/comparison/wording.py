@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from nearfar.comparison.class_errors import ClassError, LargestClass
 from nearfar.comparison.compared_methods import COSINE, STANDARDISED, UNSCALED
 from nearfar.comparison.gains import Gain
 from nearfar.comparison.method_results import MethodResult, paired
 from nearfar.comparison.verdict import Category
+from nearfar.evaluate.class_errors import ClassError, LargestClass
 from nearfar.evaluate.measures import Measure
 
 CORRECTED = "corrected for chance"
@@ -70,49 +70,42 @@ class Wording:
     measure: Measure
     reference: MethodResult
 
-    def recommended(self, chosen: MethodResult, category: Category, gain: Gain) -> str:
-        """Say that a method is better than the reference."""
-        reference, found = paired(self.reference, chosen) or (self.reference, chosen)
-        sure = f"{category}: {probability_text(gain.probability)}"
+    def verdict(
+        self, chosen: MethodResult, category: Category, gain: Gain, *, recommended: bool
+    ) -> str:
+        """Say whether to use a method or the reference, and how sure that is."""
+        reference, result = paired(self.reference, chosen) or (self.reference, chosen)
+        baseline, before = described(reference), self._figure(reference)
+        after, on = self._figure(result), _on(result)
+        label, sure = self.measure.label, probability_text(gain.probability)
+        cases = self.measure.supervision[0] if self.measure.of == "judgements" else "rows"
+        doubt = f"Too few {cases}" if result.complete else "Too little was tried"
+        expected = self.measure.write_gain(gain.gain, gain.low, gain.high)
+        instead = f"{label} {after} instead of {before} with {baseline}{on}"
+        if recommended and category is Category.CANNOT_TELL:
+            return (
+                f"Use {chosen.name}, the better guess: {instead}. "
+                f"{doubt} to be sure (better: {sure}). Expected gain {expected}, {CORRECTED}."
+            )
+        if recommended:
+            return (
+                f"Use {chosen.name}: {instead} ({category}: {sure}). "
+                f"Expected gain {expected}, {CORRECTED}."
+            )
+        if category is Category.CANNOT_TELL:
+            return (
+                f"Keep {baseline}: {label} {before}. A tie with the best other method, "
+                f"{chosen.name}: {after}{on}. {doubt} to tell them apart (better: {sure})."
+            )
         return (
-            f"Use {chosen.name}: {self._measure(found)} instead of {self._figure(reference)} with "
-            f"{described(reference)}{_on(found)} ({sure}). "
-            f"{self._expected(gain)}"
-        )
-
-    def leaning(self, chosen: MethodResult, gain: Gain) -> str:
-        """Say that a method is the better guess, but not sure to be better."""
-        reference, found = paired(self.reference, chosen) or (self.reference, chosen)
-        return (
-            f"Use {chosen.name}, the better guess: {self._measure(found)} instead of "
-            f"{self._figure(reference)} with {described(reference)}{_on(found)}. "
-            f"{self._doubt(found)} to be sure (better: {probability_text(gain.probability)}). "
-            f"{self._expected(gain)}"
-        )
-
-    def tied(self, chosen: MethodResult, gain: Gain) -> str:
-        """Say that the best method and the reference cannot be told apart."""
-        reference, found = paired(self.reference, chosen) or (self.reference, chosen)
-        return (
-            f"Keep {described(reference)}: {self._measure(reference)}. A tie with the best other "
-            f"method, {chosen.name}: {self._figure(found)}{_on(found)}. {self._doubt(found)} to "
-            f"tell them apart (better: {probability_text(gain.probability)})."
-        )
-
-    def unchanged(self, chosen: MethodResult, gain: Gain) -> str:
-        """Say that the best method makes no difference."""
-        reference, found = paired(self.reference, chosen) or (self.reference, chosen)
-        return (
-            f"Keep {described(reference)}: {self._measure(reference)}. No other method that was "
-            f"tried makes a difference that matters; the best, {chosen.name}, has "
-            f"{self._figure(found)}"
-            f"{_on(found)} (better: {probability_text(gain.probability)})."
+            f"Keep {baseline}: {label} {before}. No other method that was tried makes a "
+            f"difference that matters; the best, {chosen.name}, has {after}{on} (better: {sure})."
         )
 
     def untried(self) -> str:
         """Say that there is nothing to compare."""
         return (
-            f"No other method was tried: {self._measure(self.reference)} with "
+            f"No other method was tried: {self.measure.label} {self._figure(self.reference)} with "
             f"{described(self.reference)}{_on(self.reference)}."
         )
 
@@ -133,7 +126,8 @@ class Wording:
             return f" On {pair[1].partial}, {other.name} has {two} and {chosen.name} {one}{more}."
         if manner == "less tried":
             return f" {name} has {two}, but was tried on less."
-        if manner == "tie" and one != two and self._loss(pair[1]) < self._loss(pair[0]):
+        losses = [result.loss(self.measure.name) for result in pair]
+        if manner == "tie" and one != two and losses[1] < losses[0]:
             return f" {name} has {two}, too small a difference to count: {_TIE}."
         if manner == "tie":
             return f" {name} does as well ({two}): {_TIE}."
@@ -153,25 +147,8 @@ class Wording:
             "and cannot be written as a metric."
         )
 
-    def _doubt(self, found: MethodResult) -> str:
-        return f"Too few {self._cases}" if found.complete else "Too little was tried"
-
-    @property
-    def _cases(self) -> str:
-        return self.measure.supervision[0] if self.measure.of == "judgements" else "rows"
-
-    def _expected(self, gain: Gain) -> str:
-        figures = self.measure.write_gain(gain.gain, gain.low, gain.high)
-        return f"Expected gain {figures}, {CORRECTED}."
-
-    def _measure(self, result: MethodResult) -> str:
-        return f"{self.measure.label} {self._figure(result)}"
-
     def _figure(self, result: MethodResult) -> str:
-        return self.measure.write(self.measure.value(self._loss(result)))
-
-    def _loss(self, result: MethodResult) -> float:
-        return result.loss(self.measure.name)
+        return self.measure.write(self.measure.value(result.loss(self.measure.name)))
 
 
 def described(reference: MethodResult) -> str:
@@ -276,7 +253,7 @@ def hardly_found_text(method: str, lost: Sequence[ClassError], n_classes: int) -
 
     Examples
     --------
-    >>> from nearfar.comparison.class_errors import ClassError
+    >>> from nearfar.evaluate.class_errors import ClassError
     >>> from nearfar.comparison.wording import hardly_found_text
     >>> hardly_found_text("LDA", [ClassError("tin", 30, 1.0), ClassError("gold", 12, 0.0)], 7)
     'LDA hardly ever finds 2 of 7 classes: tin (1 of 30 rows found), gold (0 of 12).'

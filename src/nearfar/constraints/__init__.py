@@ -13,7 +13,7 @@ from nearfar.constraints.from_labels import (
     RandomTriplets,
     TripletStrategy,
 )
-from nearfar.constraints.neighbor_search import Mining, mining_reports
+from nearfar.constraints.mining import Mining, mining_reports
 from nearfar.constraints.pairs import Pairs
 from nearfar.constraints.supervision import (
     Kind,

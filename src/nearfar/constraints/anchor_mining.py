@@ -9,31 +9,36 @@ one block and of one tile for each thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar.constraints.mining import (
+from nearfar.numerics.edges import squared_distances
+from nearfar.numerics.nearest_rows import (
     UNIT_ROUNDOFF,
     best_of_each,
+    sparse_nonzero,
     tie_tolerance,
 )
-from nearfar.numerics.edges import squared_distances
-from nearfar.numerics.sparse_tiles import sparse_nonzero
 from nearfar.rows import Moments, Points, Rows
 from nearfar.rows.base import cut
-from nearfar.runtime.executors import ThreadExecutor
+from nearfar.runtime.threads import ThreadExecutor
 from nearfar.typing import Floats, Ints, Vector
 
 _BAND_BYTES = 1 << 26
+"""Memory of the anchors of a band; a larger band passes over the rows less often."""
 _BLOCK_BYTES = 1 << 22
+"""Memory of the rows of a task on threads; there should be enough tasks to share out."""
 _SAMPLED_ROWS = 4096
+"""Rows that give each anchor its only limit: more make it tighter, and take longer."""
 _TILE_ROWS = 512
 _TILE_COLUMNS = 4096
+"""A tile as in `mining`: it should stay in the cache."""
 _MAX_CANDIDATES = 1 << 19
+"""Candidates that are kept before they are ranked; this bounds memory."""
 _NO_LIMIT = np.finfo(np.float32).max
 
 Float32s = NDArray[np.float32]
@@ -193,7 +198,11 @@ class _Anchors:
         for rows in cut(0, len(self.X), _TILE_ROWS):
             for columns in cut(0, len(block.X), _TILE_COLUMNS):
                 G = self.left[rows] @ block.points[columns].T
-                for r, c in _same_class(self.codes[rows], block.codes[columns]):
+                codes, others = self.codes[rows], block.codes[columns]
+                for code in np.intersect1d(codes, others):
+                    # Both are in class order, so that a class is a run.
+                    r = slice(*np.searchsorted(codes, [code, code + 1]).tolist())
+                    c = slice(*np.searchsorted(others, [code, code + 1]).tolist())
                     hits = sparse_nonzero(self.limits[0][rows][r] >= G[r, c])
                     same.add(block, hits, (rows.start + r.start, columns.start + c.start))
                     G[r, c] = np.inf
@@ -296,12 +305,3 @@ def _of_block(X: Floats, codes: Ints, numbers: Ints, asked: _Anchors) -> tuple[_
 def _merged(left: tuple[_Best, _Best], right: tuple[_Best, _Best]) -> tuple[_Best, _Best]:
     first, second = (_Best.of_all(both) for both in zip(left, right, strict=True))
     return first, second
-
-
-def _same_class(rows: Ints, columns: Ints) -> Iterator[tuple[slice, slice]]:
-    """Yield the runs of rows and columns of each class that both have."""
-    for code in np.intersect1d(rows, columns):
-        yield (
-            slice(*np.searchsorted(rows, [code, code + 1]).tolist()),
-            slice(*np.searchsorted(columns, [code, code + 1]).tolist()),
-        )

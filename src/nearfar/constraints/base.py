@@ -12,14 +12,12 @@ from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
 from nearfar.numerics.missing import refuse_masked, refuse_missing
 from nearfar.typing import Floats, Ints, Vector
 
 T = TypeVar("T", bound=np.generic)
 
-_BALANCED_GROUPS = 5000
 LARGEST_WEIGHT = 1e100
 """Squares and sums of larger weights may overflow."""
 
@@ -101,7 +99,14 @@ class IndexedConstraints:
 
     def _within(self, samples: ArrayLike) -> tuple[NDArray[np.bool_], Ints]:
         """Return which constraints lie wholly within `samples`, and their row numbers there."""
-        position = _positions(samples, int(self.index.max(initial=-1)) + 1)
+        chosen = selection(samples)
+        if chosen.dtype == np.bool_:
+            chosen = np.flatnonzero(chosen)
+        if chosen.size and chosen.min() < 0:
+            raise ValueError(f"Row numbers of samples are 0 or more; got {chosen.min()}.")
+        n = 1 + max(int(self.index.max(initial=-1)), int(chosen.max(initial=-1)))
+        position = np.full(n, -1, dtype=np.intp)
+        position[chosen] = np.arange(len(chosen))
         renumbered = position[self.index]
         return np.all(renumbered >= 0, axis=1), renumbered
 
@@ -147,17 +152,6 @@ class ConstraintsOver:
                 "split the constraints instead of the samples, with their method `folds`."
             )
         return ConstraintsOver(kept, len(chosen))
-
-
-def group_splitter(
-    n_folds: int, n_groups: int, random_state: int | np.random.RandomState | None
-) -> GroupKFold | StratifiedGroupKFold:
-    """Return folds that keep groups of constraints together, and are balanced if need be.
-
-    Many groups are balanced by chance, and balancing them takes a while.
-    """
-    kind = StratifiedGroupKFold if n_groups <= _BALANCED_GROUPS else GroupKFold
-    return kind(n_folds, shuffle=True, random_state=random_state)
 
 
 def checked_rows(index: ArrayLike, width: int, name: str) -> Ints:
@@ -229,18 +223,6 @@ def frozen(array: NDArray[T]) -> NDArray[T]:
     """Make an array read-only."""
     array.setflags(write=False)
     return array
-
-
-def _positions(samples: ArrayLike, at_least: int) -> Ints:
-    """Return the position of each row in `samples`, -1 for rows that are not in it."""
-    chosen = selection(samples)
-    if chosen.dtype == np.bool_:
-        chosen = np.flatnonzero(chosen)
-    if chosen.size and chosen.min() < 0:
-        raise ValueError(f"Row numbers of samples are 0 or more; got {chosen.min()}.")
-    position = np.full(max(at_least, int(chosen.max(initial=-1)) + 1), -1, dtype=np.intp)
-    position[chosen] = np.arange(len(chosen))
-    return position
 
 
 def selection(rows: ArrayLike) -> NDArray[Any]:

@@ -13,21 +13,27 @@ copies it would join three times as many or more.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar.constraints.folds import components
+from nearfar.constraints.pairs import Pairs
 from nearfar.constraints.supervision import Supervision
-from nearfar.typing import Floats, Ints, Matrix
+from nearfar.constraints.triplets import Triplets
+from nearfar.typing import Array, Floats, Ints, Matrix
 
 _LEAST_SHARE = 0.01
 """Fewer copies than this share of the rows hardly change a figure, and are left alone."""
 
 _LINES = 8
+"""Fewer lines would put rows that differ into one cell; more take longer."""
+
 _GRIDS = 4
+"""Near copies are on two sides of an edge in some grids, hardly in all."""
+
 _WIDTHS = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)
+"""Widths of cells, in median differences of two rows, each about three times the next."""
+
 _FLAT = 0.1
 """By how much the wider of two cells may change the number of near copies, and that of others."""
 
@@ -44,8 +50,13 @@ _MOST_ROWS = 200_000
 """Near copies are not looked for among more rows."""
 
 _FARTHEST = 1e12
+"""Numbers of cells must fit into 64 bits: this by the smallest width is 1e16."""
+
 _SAMPLE = 500
+"""Rows that medians are taken of."""
+
 _BLOCK = 1 << 21
+"""Numbers in a block of rows, which bounds the memory of their copies."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,9 +120,18 @@ def keep_copies_together(X: Floats, known: Supervision) -> tuple[Supervision, Co
     if known.groups is not None or known.kind in ("chunklets", "nothing"):
         return known, None
     if known.listed:
-        judged = np.unique(known.given.index)
+        constraints: Triplets | Pairs = known.given
+        judged = np.unique(constraints.index)
         copies = find_copies(X[judged])
-        return (known if copies is None else _of_first(known, judged, copies)), copies
+        if copies is None:
+            return known, None
+        # Judgements of copies become judgements of the first, but for those that tell copies apart.
+        first = np.arange(known.n_rows)
+        first[judged] = judged[copies.first]
+        index = first[constraints.index]
+        distinct = np.all(np.diff(np.sort(index, axis=1), axis=1) > 0, axis=1, keepdims=True)
+        index = np.where(distinct, index, constraints.index)
+        return replace(known, given=replace(constraints, index=index)), copies
     labelled = known.kind == "labels"
     copies = find_copies(X, known.codes if labelled else known.given)
     if copies is None:
@@ -122,17 +142,7 @@ def keep_copies_together(X: Floats, known: Supervision) -> tuple[Supervision, Co
     return replace(known, groups=groups), copies
 
 
-def _of_first(known: Any, judged: Ints, copies: Copies) -> Any:
-    """Return judgements of the first of copies, but for those that tell copies apart."""
-    first = np.arange(known.n_rows)
-    first[judged] = judged[copies.first]
-    index = first[known.given.index]
-    distinct = np.all(np.diff(np.sort(index, axis=1), axis=1) > 0, axis=1, keepdims=True)
-    index = np.where(distinct, index, known.given.index)
-    return replace(known, given=replace(known.given, index=index))
-
-
-def find_copies(X: Floats, values: NDArray[Any] | None = None) -> Copies | None:
+def find_copies(X: Floats, values: Array | None = None) -> Copies | None:
     """Find copies of rows; None if they are less than one row in a hundred, or nearly all.
 
     Parameters
@@ -152,7 +162,9 @@ def find_copies(X: Floats, values: NDArray[Any] | None = None) -> Copies | None:
     if len(X) < 2:
         return None
     rows = np.arange(len(X))
-    equal = _first_of(_hashes(X))
+    # Zeros of either sign are equal.
+    hashes = (hash(row.tobytes()) for block in _blocks(X) for row in block + 0.0)
+    equal = _first_of(np.fromiter(hashes, dtype=np.int64, count=len(X)))
     distinct = np.flatnonzero(equal == rows)
     first = np.empty_like(rows)
     first[distinct] = distinct[_first_of(_near_groups(X, distinct))]
@@ -169,12 +181,6 @@ def _first_of(numbers: Ints) -> Ints:
     """Return the first place of each number."""
     _, first, place = np.unique(numbers, return_index=True, return_inverse=True)
     return np.asarray(first[place])
-
-
-def _hashes(X: Floats) -> Ints:
-    """Return the same number for equal rows; zeros of either sign are equal."""
-    found = (hash(row.tobytes()) for block in _blocks(X) for row in block + 0.0)
-    return np.fromiter(found, dtype=np.int64, count=len(X))
 
 
 def _near_groups(X: Floats, rows: Ints) -> Ints:

@@ -21,6 +21,14 @@ _BALANCED_GROUPS = 5000
 """More groups are balanced by chance, and balancing them takes a while."""
 
 
+def group_splitter(
+    n_folds: int, n_groups: int, random_state: int | np.random.RandomState | None
+) -> GroupKFold | StratifiedGroupKFold:
+    """Return folds that keep groups of constraints together, and are balanced if need be."""
+    kind = StratifiedGroupKFold if n_groups <= _BALANCED_GROUPS else GroupKFold
+    return kind(n_folds, shuffle=True, random_state=random_state)
+
+
 def fold_of_rows(n: int, groups: Ints | None, n_folds: int, random: Random) -> Ints:
     """Return the fold that holds out each row, by group if there are groups."""
     if groups is None:

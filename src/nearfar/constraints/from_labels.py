@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from sklearn.utils import check_array
+from sklearn.utils import check_array, check_random_state
 
-from nearfar.constraints.mining import class_neighbors
-from nearfar.constraints.neighbor_search import SEARCHES, Search, find_neighbors
+from nearfar.constraints.mining import SEARCHES, Search, class_neighbors, find_neighbors
 from nearfar.constraints.pairs import Pairs
 from nearfar.constraints.triplets import Triplets
 from nearfar.numerics.class_order import ClassOrder
@@ -28,6 +27,20 @@ from nearfar.typing import Floats, Ints
 
 TripletStrategy = Callable[[Floats, Ints, np.random.RandomState], Triplets]
 PairStrategy = Callable[[Floats, Ints, np.random.RandomState], Pairs]
+
+_COUNT = integer(at_least=1)
+_RULES = {
+    "NearestTriplets": {
+        "targets": _COUNT,
+        "impostors": _COUNT,
+        "search": choice(*SEARCHES),
+        "anchors": optional(_COUNT),
+    },
+    "FarTargetTriplets": {"a": _COUNT, "keep": number(above=0.0, at_most=1.0)},
+    "RandomTriplets": {"m": _COUNT},
+    "RandomPairs": {"m": optional(_COUNT), "similar": number(at_least=0.0, at_most=1.0)},
+}
+"""What the parameters of each strategy may be."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +91,7 @@ class NearestTriplets:
     anchors: int | None = None
 
     def __post_init__(self) -> None:
-        _check_positive(targets=self.targets, impostors=self.impostors)
-        rules = {"search": choice(*SEARCHES), "anchors": optional(integer(at_least=1))}
-        check_parameters(rules, {"search": self.search, "anchors": self.anchors})
+        check_parameters(_RULES["NearestTriplets"], vars(self))
         if self.anchors is not None and self.search not in ("auto", "anchors"):
             raise ValueError(f"search={self.search!r} takes no anchors; use search='anchors'.")
 
@@ -97,7 +108,7 @@ class NearestTriplets:
                 self.impostors,
                 search=self.search if self.anchors is None else "anchors",
                 n_anchors=self.anchors,
-                random_state=_random(random_state),
+                random_state=check_random_state(random_state),
             )
         )
 
@@ -130,8 +141,7 @@ class FarTargetTriplets:
     keep: float = 0.2
 
     def __post_init__(self) -> None:
-        _check_positive(a=self.a)
-        check_parameters({"keep": number(above=0.0, at_most=1.0)}, {"keep": self.keep})
+        check_parameters(_RULES["FarTargetTriplets"], vars(self))
 
     def __call__(
         self, X: Floats, y: Ints, random_state: int | np.random.RandomState | None = None
@@ -142,7 +152,7 @@ class FarTargetTriplets:
         kept = int(np.ceil(self.keep * len(triplets)))
         if kept == len(triplets):
             return triplets
-        chosen = _random(random_state).choice(len(triplets), kept, replace=False)
+        chosen = check_random_state(random_state).choice(len(triplets), kept, replace=False)
         return triplets.take(np.sort(chosen))
 
 
@@ -173,13 +183,13 @@ class RandomTriplets:
     m: int
 
     def __post_init__(self) -> None:
-        _check_positive(m=self.m)
+        check_parameters(_RULES["RandomTriplets"], vars(self))
 
     def __call__(
         self, X: Floats, y: Ints, random_state: int | np.random.RandomState | None = None
     ) -> Triplets:
         """Draw the triplets; distances in X play no part."""
-        rng = _random(random_state)
+        rng = check_random_state(random_state)
         classes = _ClassSampler(y)
         anchors = classes.rows_with_companion()
         if len(anchors) == 0 or len(classes.sizes) < 2:
@@ -251,16 +261,13 @@ class RandomPairs:
     similar: float = 0.5
 
     def __post_init__(self) -> None:
-        if self.m is not None:
-            _check_positive(m=self.m)
-        rule = number(at_least=0.0, at_most=1.0)
-        check_parameters({"similar": rule}, {"similar": self.similar})
+        check_parameters(_RULES["RandomPairs"], vars(self))
 
     def __call__(
         self, X: Floats, y: Ints, random_state: int | np.random.RandomState | None = None
     ) -> Pairs:
         """Draw the pairs; distances in X play no part."""
-        rng = _random(random_state)
+        rng = check_random_state(random_state)
         classes = _ClassSampler(y)
         paired = classes.rows_with_companion()
         m = max(2_000, 10 * len(y)) if self.m is None else self.m
@@ -312,13 +319,3 @@ def _cross(anchors: Ints, targets: Ints, impostors: Ints) -> Triplets:
     far = np.tile(impostors, (1, k)).ravel()
     whole = (near >= 0) & (far >= 0)
     return Triplets(np.column_stack([anchor[whole], near[whole], far[whole]]))
-
-
-def _random(random_state: int | np.random.RandomState | None) -> np.random.RandomState:
-    if isinstance(random_state, np.random.RandomState):
-        return random_state
-    return np.random.RandomState(random_state)
-
-
-def _check_positive(**numbers: int) -> None:
-    check_parameters(dict.fromkeys(numbers, integer(at_least=1)), numbers)

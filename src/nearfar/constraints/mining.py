@@ -1,6 +1,14 @@
-"""Exact nearest (or farthest) neighbours of the same and of other classes, in one tiled pass.
+"""Neighbours of the same and of other classes: which search finds them, and the exact one.
 
-For every row i of X the pass finds
+    exact         all rows against all rows, in one tiled pass
+    approximate   an index of faiss, with measured recall (`approximate_mining`)
+    anchors       a random sample of rows against all rows (`anchor_mining`)
+
+"auto" is exact up to `EXACT_PRODUCTS`. Beyond that it is approximate if faiss is installed and the
+rows are in memory, and takes anchors otherwise. A `Mining` says what was done; learners collect it
+with `mining_reports`.
+
+For every row i of X the exact pass finds
 
 - its `targets`: rows of the same class, nearest first (or farthest first),
 - its `impostors`: rows of any other class, nearest first.
@@ -22,27 +30,195 @@ error of the data count as tied, so that a change of units changes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array, check_consistent_length
 
+from nearfar.constraints.anchor_mining import anchor_neighbors
+from nearfar.constraints.approximate_mining import approximate_neighbors, has_faiss
 from nearfar.numerics.class_order import ClassOrder
 from nearfar.numerics.edges import squared_distances
-from nearfar.numerics.sparse_tiles import place_in_run, sparse_nonzero
-from nearfar.typing import Floats, Ints, Vector
+from nearfar.numerics.nearest_rows import (
+    UNIT_ROUNDOFF,
+    best_of_each,
+    place_in_run,
+    sparse_nonzero,
+    tie_tolerance,
+)
+from nearfar.rows import Points, Rows
+from nearfar.typing import Floats, Ints
+
+Search = Literal["auto", "exact", "approximate", "anchors"]
+SEARCHES = ("auto", "exact", "approximate", "anchors")
+
+EXACT_PRODUCTS = 1.5e12
+"""Cost up to which "auto" is exact, in products of two numbers: about a minute on one core."""
+
+FEWEST_ANCHORS = 2_000
+"""Anchors that "auto" takes at least."""
+
+_COST_OF_A_PAIR = 64
+"""A pair of rows costs its D products, and about as much as 64 more to rule it out."""
 
 _TILE_ROWS = 512
 _TILE_COLUMNS = 4096
+"""A tile of float32 bounds has 8 megabytes: larger ones leave the cache, smaller ones make the
+product slower."""
 _SAMPLED_COLUMNS = 512
+"""Columns that give each row its first limit: more make it tighter, and a larger first product."""
 _MAX_CANDIDATES = 1 << 19
-UNIT_ROUNDOFF = 2.0**-24
+"""Candidates that a band of rows keeps before it ranks them; this bounds memory."""
+
+Float32s = NDArray[np.float32]
 
 
-def tie_tolerance(dtype: np.dtype[Any]) -> float:
-    """Relative difference below which two squared distances of this type of data are tied."""
-    return 1e-5 if np.finfo(dtype).bits < 64 else 1e-10
+@dataclass(frozen=True)
+class Mining:
+    """How triplets were mined.
+
+    Attributes
+    ----------
+    search : {"exact", "approximate", "anchors"}
+    n_rows : int
+        Number of rows that were searched.
+    n_anchors : int
+        Number of rows whose neighbours were searched for.
+    target_recall, impostor_recall : float
+        Share of the exact neighbours that were found; measured if the search is approximate.
+    n_measured : int
+        Number of rows that the recall was measured on.
+
+    Examples
+    --------
+    >>> from nearfar.constraints import Mining
+    >>> print(Mining("anchors", n_rows=10_000_000, n_anchors=2_000))
+    Triplets mined exactly for 2,000 anchors, a random sample of 10,000,000 rows.
+    """
+
+    search: str
+    n_rows: int
+    n_anchors: int
+    target_recall: float = 1.0
+    impostor_recall: float = 1.0
+    n_measured: int = 0
+
+    def __str__(self) -> str:
+        if self.search == "exact":
+            return f"Triplets mined exactly for all {self.n_rows:,} rows."
+        if self.search == "anchors":
+            return (
+                f"Triplets mined exactly for {self.n_anchors:,} anchors, a random sample of "
+                f"{self.n_rows:,} rows."
+            )
+        return (
+            f"Triplets mined approximately for all {self.n_rows:,} rows: "
+            f"{100 * self.target_recall:.1f} % of the nearest targets and "
+            f"{100 * self.impostor_recall:.1f} % of the nearest impostors were found, measured on "
+            f"{self.n_measured:,} rows."
+        )
+
+
+_reports: ContextVar[list[Mining] | None] = ContextVar("mining", default=None)
+
+
+def find_neighbors(
+    X: Points,
+    y: NDArray[np.integer],
+    n_targets: int,
+    n_impostors: int,
+    *,
+    search: Search,
+    n_anchors: int | None,
+    random_state: np.random.RandomState,
+) -> tuple[Ints, Ints, Ints]:
+    """Find neighbours of the same and of other classes, and report how.
+
+    Parameters
+    ----------
+    X : array or Rows of shape (n_samples, n_features)
+    y : array of shape (n_samples,)
+        Class codes.
+    n_targets, n_impostors : int
+        How many of each to find.
+    search : {"auto", "exact", "approximate", "anchors"}
+    n_anchors : int or None
+        Number of anchors; by default as many as `EXACT_PRODUCTS` allows, and at least
+        `FEWEST_ANCHORS`.
+    random_state : RandomState
+        Not used by the exact search.
+
+    Returns
+    -------
+    anchors : array of int of shape (n_anchors,)
+    targets : array of int of shape (n_anchors, n_targets)
+        -1 where there are too few.
+    impostors : array of int of shape (n_anchors, n_impostors)
+    """
+    check_consistent_length(X, y)
+    n, n_features = X.shape
+    cost_of_an_anchor = float(n) * (n_features + _COST_OF_A_PAIR)
+    if search == "auto":
+        search = "approximate" if has_faiss() and not isinstance(X, Rows) else "anchors"
+        if n * cost_of_an_anchor <= EXACT_PRODUCTS:
+            search = "exact"
+    anchors = np.arange(n)
+    if search == "approximate":
+        if isinstance(X, Rows):
+            raise ValueError(
+                "search='approximate' needs rows in memory, where its index is; "
+                "use search='anchors'."
+            )
+        if not has_faiss():
+            raise ImportError(
+                "search='approximate' needs faiss; install nearfar[faiss], or use search='anchors'."
+            )
+        found = approximate_neighbors(X, y, n_targets, n_impostors, random_state)
+        targets, impostors = found.targets, found.impostors
+        mining = Mining(search, n, n, found.target_recall, found.impostor_recall, found.n_measured)
+    elif search == "exact" and not isinstance(X, Rows):
+        targets, impostors = class_neighbors(X, y, n_targets, n_impostors)
+        mining = Mining(search, n, n)
+    else:
+        if search == "anchors":
+            n_anchors = n_anchors or max(FEWEST_ANCHORS, int(EXACT_PRODUCTS / cost_of_an_anchor))
+            # An anchor needs another member of its class.
+            codes = np.unique(y, return_inverse=True)[1]
+            anchors = np.flatnonzero(np.bincount(codes)[codes] > 1)
+            if len(anchors) > n_anchors:
+                anchors = np.sort(random_state.choice(anchors, n_anchors, replace=False))
+        targets, impostors = anchor_neighbors(X, y, anchors, n_targets, n_impostors)
+        mining = Mining(search, n, len(anchors))
+    reports = _reports.get()
+    if reports is not None:
+        reports.append(mining)
+    return anchors, targets, impostors
+
+
+@contextmanager
+def mining_reports() -> Iterator[list[Mining]]:
+    """Collect what searches report in this block.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar import NearestTriplets
+    >>> from nearfar.constraints import mining_reports
+    >>> with mining_reports() as reports:
+    ...     triplets = NearestTriplets()(np.eye(4), np.array([0, 0, 1, 1]))
+    >>> reports[0].search
+    'exact'
+    """
+    reports: list[Mining] = []
+    token = _reports.set(reports)
+    try:
+        yield reports
+    finally:
+        _reports.reset(token)
 
 
 def class_neighbors(
@@ -93,7 +269,8 @@ def class_neighbors(
         rows = range(top, min(top + _TILE_ROWS, n))
         same = _Shortlist(points, rows, n_targets, farthest=farthest_targets)
         other = _Shortlist(points, rows, n_impostors)
-        left = points.left_factor(rows)
+        left = points.points[top : rows.stop] * np.float32(-2)
+        left[:, -1] = 1
         G = left @ points.points[:: points.sample.step].T
         together = points.codes[top : rows.stop, None] == points.codes[:: points.sample.step]
         same.bound(
@@ -136,11 +313,6 @@ class _SortedPoints(ClassOrder):
         self.points[:, -1] = (1 - 2 * self.slack) * self.norms
         self.sample = range(0, n, max(1, n // _SAMPLED_COLUMNS))
 
-    def left_factor(self, rows: range) -> NDArray[np.float32]:
-        left = self.points[rows.start : rows.stop] * np.float32(-2)
-        left[:, -1] = 1
-        return left
-
     def same_class_blocks(self, rows: range, columns: range) -> Iterator[tuple[range, range]]:
         """Sub-blocks of the tile whose entries join two members of one class."""
         first = max(self.codes[rows[0]], self.codes[columns[0]])
@@ -165,10 +337,10 @@ class _Shortlist:
         self.points, self.rows, self.k, self.farthest = points, rows, k, farthest
         self.best = np.full((len(rows), k), np.inf, dtype=np.float32)
         self.limit = np.full((len(rows), 1), np.inf, dtype=np.float32)
-        self.found: list[tuple[Ints, Ints, NDArray[np.float32]]] = []
-        self.n_found = 0
+        self.candidates: list[tuple[Ints, Ints, Float32s]] = []
+        self.n_candidates = 0
 
-    def bound(self, G: NDArray[np.float32]) -> None:
+    def bound(self, G: Float32s) -> None:
         """Start from the k-th smallest upper bound over the sampled columns."""
         if not 0 < self.k <= G.shape[1]:
             return
@@ -176,7 +348,7 @@ class _Shortlist:
         upper += self._gap(self.rows, self.points.sample)
         self.limit = np.partition(upper, self.k - 1, axis=1)[:, self.k - 1 : self.k].copy()
 
-    def offer(self, G: NDArray[np.float32], rows: range, columns: range) -> None:
+    def offer(self, G: Float32s, rows: range, columns: range) -> None:
         """Consider the columns of a tile; entries of G that are infinite are ruled out."""
         if self.k == 0:
             return
@@ -188,43 +360,41 @@ class _Shortlist:
         lower = G[i, j]
         i += rows.start
         j += columns.start
-        self._tighten(i, lower + self._gap(i, j))
-        self.found.append((i, j, lower))
-        self.n_found += len(i)
-        if self.n_found > _MAX_CANDIDATES:
+        # The k-th smallest upper bound of each row is its new limit.
+        row = i - self.rows.start
+        rank = place_in_run(row)
+        fresh = np.full((len(self.rows), rank.max() + 1), np.inf, dtype=np.float32)
+        fresh[row, rank] = lower + self._gap(i, j)
+        self.best = np.partition(np.hstack([self.best, fresh]), self.k - 1, axis=1)[:, : self.k]
+        np.minimum(self.limit, self.best[:, -1:], out=self.limit)
+        self.candidates.append((i, j, lower))
+        self.n_candidates += len(i)
+        if self.n_candidates > _MAX_CANDIDATES:
             self._settle()
 
     def ranked(self) -> Ints:
         """Original numbers of the best columns of each row, best first, -1 where there are none."""
         result = np.full((len(self.rows), self.k), -1, dtype=np.intp)
-        if self.found:
+        if self.candidates:
             i, j, _, rank = self._settle()
             result[i - self.rows.start, rank] = self.points.order[j]
         return result
 
-    def _signed(self, G: NDArray[np.float32], rows: range, columns: range) -> NDArray[np.float32]:
+    def _signed(self, G: Float32s, rows: range, columns: range) -> Float32s:
         """Lower bounds of what is to be smallest: the distance, or its negative."""
         if not self.farthest:
             return G
         return np.where(np.isfinite(G), -G - self._gap(rows, columns), np.float32(np.inf))
 
-    def _gap(self, i: Ints | range, j: Ints | range) -> NDArray[np.float32]:
+    def _gap(self, i: Ints | range, j: Ints | range) -> Float32s:
         """Upper minus lower bound; never zero, so that ties stay candidates."""
         norms = self.points.norms
         total = np.add.outer(norms[i], norms[j]) if isinstance(i, range) else norms[i] + norms[j]
         return (4 * self.points.slack * total + 1e-30).astype(np.float32)
 
-    def _tighten(self, i: Ints, upper: NDArray[np.float32]) -> None:
-        row = i - self.rows.start
-        rank = place_in_run(row)
-        fresh = np.full((len(self.rows), rank.max() + 1), np.inf, dtype=np.float32)
-        fresh[row, rank] = upper
-        self.best = np.partition(np.hstack([self.best, fresh]), self.k - 1, axis=1)[:, : self.k]
-        np.minimum(self.limit, self.best[:, -1:], out=self.limit)
-
-    def _settle(self) -> tuple[Ints, Ints, NDArray[np.float32], Ints]:
+    def _settle(self) -> tuple[Ints, Ints, Float32s, Ints]:
         """Rank the candidates by exact distance and forget all but the best k of each row."""
-        i, j, lower = (np.concatenate(parts) for parts in zip(*self.found, strict=True))
+        i, j, lower = (np.concatenate(parts) for parts in zip(*self.candidates, strict=True))
         alive = lower < self.limit[i - self.rows.start, 0]
         i, j, lower = i[alive], j[alive], lower[alive]
         original = self.points.order
@@ -235,38 +405,5 @@ class _Shortlist:
             i, original[j], distance, self.k, tie_tolerance(self.points.X.dtype)
         )
         i, j, lower = i[kept], j[kept], lower[kept]
-        self.found, self.n_found = [(i, j, lower)], len(i)
+        self.candidates, self.n_candidates = [(i, j, lower)], len(i)
         return i, j, lower, rank
-
-
-def best_of_each(
-    i: Ints, numbers: Ints, distance: Vector, k: int, tolerance: float
-) -> tuple[Ints, Ints]:
-    """Pick the best k candidates of each row: smallest distance first, then lower number first.
-
-    Parameters
-    ----------
-    i : array of int of shape (n_candidates,)
-        The row that each is a candidate of.
-    numbers : array of int of shape (n_candidates,)
-        Their row numbers.
-    distance : array of shape (n_candidates,)
-    k : int
-    tolerance : float
-        Relative difference below which distances are tied.
-
-    Returns
-    -------
-    kept : array of int
-        Positions of the best, row by row.
-    rank : array of int
-        Their ranks, from 0.
-    """
-    order = np.lexsort((distance, i))
-    row, length = i[order], distance[order]
-    apart = np.diff(length, prepend=-np.inf) > tolerance * np.abs(length)
-    group = np.cumsum(apart | (np.diff(row, prepend=-1) != 0))
-    order = order[np.lexsort((numbers[order], group))]
-    rank = place_in_run(i[order])
-    best = rank < k
-    return order[best], rank[best]

@@ -18,21 +18,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from nearfar.constraints.base import ConstraintsOver
 from nearfar.constraints.chunklets import Chunklets
-from nearfar.constraints.folds import (
-    Random,
-    fold_of_rows,
-)
+from nearfar.constraints.folds import Random, fold_of_rows
 from nearfar.constraints.from_labels import PairStrategy, TripletStrategy
 from nearfar.constraints.pairs import Pairs
 from nearfar.constraints.triplets import Triplets
 from nearfar.numerics.missing import refuse_missing
-from nearfar.typing import Floats, Ints, Vector
+from nearfar.typing import Array, Floats, Ints, Vector
 
 Kind = Literal["labels", "numbers", "triplets", "pairs", "chunklets", "nothing"]
 By = Literal["rows", "classes"]
@@ -119,24 +116,33 @@ class Supervision(ABC):
         """
         group = checked_groups(groups, n_rows)
         kind = "nothing" if y is None else kind_of(y, numbers=numbers)
-        made: Any = Supervision.kinds[kind]
+        cls: Any = Supervision.kinds[kind]
         if y is None:
-            return made(None, n_rows, groups=group)
+            return cls(None, n_rows, groups=group)
         if kind not in ("labels", "numbers"):
             constraints = unwrapped(y, n_rows)
             constraints.check(n_rows)
-            return made(constraints, n_rows, groups=group)
+            return cls(constraints, n_rows, groups=group)
         refuse_missing(y, "y")
-        values = _one_dimensional(y)
+        values = np.asarray(y)
+        if values.ndim == 2 and values.shape[1] in _WRAPPERS and values.dtype.kind in "iu":
+            raise ValueError(
+                f"y has shape {values.shape}; labels have one dimension. "
+                f"Give {_WRAPPERS[values.shape[1]]}."
+            )
+        values = column_or_1d(values)
         if len(values) != n_rows:
             raise ValueError(
                 f"X and y have inconsistent numbers of samples: {n_rows} and {len(values)}."
             )
         if numbers:
-            return made(_as_numbers(values), n_rows, groups=group)
+            try:
+                return cls(values.astype(np.float64), n_rows, groups=group)
+            except (TypeError, ValueError):
+                raise ValueError("MLKR learns from numbers; y has values that are not.") from None
         check_classification_targets(values)
         names, codes = np.unique(values, return_inverse=True)
-        return made(codes, n_rows, names, groups=group)
+        return cls(codes, n_rows, names, groups=group)
 
     def __len__(self) -> int:
         """Number of constraints if they are listed, or of rows."""
@@ -201,10 +207,12 @@ class Supervision(ABC):
         """
         yield from self._splits(fold_of_rows(self.n_rows, self.groups, n_folds, random))
 
-    def _splits(self, fold: Ints, known: Any = True, *, whole: bool = False) -> Iterator[Split]:
+    def _splits(
+        self, fold: Ints, inside: Array | bool = True, *, whole: bool = False
+    ) -> Iterator[Split]:
         """Hold out each fold of rows once; rows of fold -1 never, and unknown ones are left out."""
         for number in range(int(fold.max(initial=-1)) + 1):
-            rows, unseen = np.flatnonzero((fold != number) & known), np.flatnonzero(fold == number)
+            rows, unseen = np.flatnonzero((fold != number) & inside), np.flatnonzero(fold == number)
             yield Split(rows, self.restrict(rows), unseen, self.restrict(unseen), whole)
 
     def labels(self, learner: str, *, informative: bool = False) -> Ints:
@@ -220,7 +228,12 @@ class Supervision(ABC):
         raise ValueError(self.says_only.format("labels, Triplets or Pairs"))
 
     def pairs(
-        self, X: Floats, strategy: PairStrategy | None, random: Any, *, both_kinds: bool = True
+        self,
+        X: Floats,
+        strategy: PairStrategy | None,
+        random: Random | None,
+        *,
+        both_kinds: bool = True,
     ) -> Pairs:
         """Return pairs of positive weight; a strategy makes them from labels.
 
@@ -233,11 +246,19 @@ class Supervision(ABC):
         raise ValueError(self.says_only.format("labels, Chunklets or Pairs"))
 
 
-_OF_CONSTRAINTS: dict[type[Any], Kind] = {
+_OF_CONSTRAINTS: dict[type, Kind] = {
     Triplets: "triplets",
     Pairs: "pairs",
     Chunklets: "chunklets",
 }
+
+
+_WRAPPERS = {
+    2: "Pairs(y, similar) if its rows are pairs of row numbers of X",
+    3: "Triplets(y) if its rows are (anchor, near, far) row numbers of X",
+    4: "Triplets; docs/from-metric-learn.md says what becomes of quadruplets",
+}
+"""What to give instead of an index of constraints, by the number of its columns."""
 
 
 def unwrapped(y: Any, n_rows: int | None = None) -> Any:
@@ -249,7 +270,7 @@ def unwrapped(y: Any, n_rows: int | None = None) -> Any:
     return y.constraints
 
 
-def kind_of(y: Any, *, numbers: bool = False) -> Kind:
+def kind_of(y: object, *, numbers: bool = False) -> Kind:
     """Return the kind of what a user passes as y.
 
     Examples
@@ -262,7 +283,7 @@ def kind_of(y: Any, *, numbers: bool = False) -> Kind:
     return _OF_CONSTRAINTS.get(type(unwrapped(y)), "numbers" if numbers else "labels")
 
 
-def check_rows_given(X: Any, y: Any) -> None:
+def check_rows_given(X: object, y: object) -> None:
     """Raise ValueError if there are constraints and no rows: X is None, or the constraints.
 
     Examples
@@ -273,8 +294,7 @@ def check_rows_given(X: Any, y: Any) -> None:
     ...
     ValueError: A metric measures distances of vectors, and triplets alone have none; pass ...
     """
-    given = y if X is None else X
-    kind = _OF_CONSTRAINTS.get(type(unwrapped(given)))
+    kind = _OF_CONSTRAINTS.get(type(unwrapped(y if X is None else X)))
     if kind is not None:
         raise ValueError(
             f"A metric measures distances of vectors, and {kind} alone have none; pass a vector "
@@ -292,28 +312,3 @@ def checked_groups(groups: ArrayLike | None, n_rows: int) -> Ints | None:
         raise ValueError(f"groups need one value per row ({n_rows}); got shape {values.shape}.")
     comparable = values.astype(str) if values.dtype == object else values
     return np.unique(comparable, return_inverse=True)[1]
-
-
-_WRAPPERS = {
-    2: "Pairs(y, similar) if its rows are pairs of row numbers of X",
-    3: "Triplets(y) if its rows are (anchor, near, far) row numbers of X",
-    4: "Triplets; docs/from-metric-learn.md says what becomes of quadruplets",
-}
-
-
-def _one_dimensional(y: Any) -> NDArray[Any]:
-    """Return labels as an array; an index of constraints is told from them by its shape."""
-    values = np.asarray(y)
-    if values.ndim == 2 and values.shape[1] in _WRAPPERS and values.dtype.kind in "iu":
-        raise ValueError(
-            f"y has shape {values.shape}; labels have one dimension. "
-            f"Give {_WRAPPERS[values.shape[1]]}."
-        )
-    return column_or_1d(values)
-
-
-def _as_numbers(values: NDArray[Any]) -> Vector:
-    try:
-        return values.astype(np.float64)
-    except (TypeError, ValueError):
-        raise ValueError("MLKR learns from numbers; y has values that are not.") from None

@@ -22,7 +22,7 @@ from nearfar.constraints.from_labels import PairStrategy, TripletStrategy
 from nearfar.constraints.pairs import Pairs
 from nearfar.constraints.supervision import By, Kind, Split, Supervision
 from nearfar.constraints.triplets import Triplets
-from nearfar.typing import Floats, Ints, Vector
+from nearfar.typing import Array, Floats, Ints, Vector
 
 _FEWEST_CLASSES = 20
 """With fewer groups of rows that similar pairs join, pairs are held out one by one."""
@@ -97,7 +97,7 @@ class LabelSupervision(_InClasses):
     """
 
     kind: ClassVar[Kind] = "labels"
-    names: NDArray[Any]
+    names: Array
 
     @property
     def codes(self) -> Ints:
@@ -125,29 +125,33 @@ class LabelSupervision(_InClasses):
 
     def triplets(self, X: Floats, strategy: TripletStrategy, random: Random) -> Triplets:
         """Make triplets by the strategy."""
-        made: Any = strategy(X, self.codes, random)
-        if isinstance(made, Pairs):
-            made = made.triplets()
-        if not isinstance(made, Triplets):
-            raise ValueError(
-                f"The strategy {strategy!r} makes {type(made).__name__}, not Triplets."
-            )
-        if len(made) == 0:
+        triplets: object = strategy(X, self.codes, random)
+        if isinstance(triplets, Pairs):
+            triplets = triplets.triplets()
+        if not isinstance(triplets, Triplets):
+            kind = type(triplets).__name__
+            raise ValueError(f"The strategy {strategy!r} makes {kind}, not Triplets.")
+        if len(triplets) == 0:
             raise ValueError(f"The labels give no triplet: {_NEEDS_CLASSES}")
-        return _weighted_triplets(made)
+        return _weighted_triplets(triplets)
 
     def pairs(
-        self, X: Floats, strategy: PairStrategy | None, random: Any, *, both_kinds: bool = True
+        self,
+        X: Floats,
+        strategy: PairStrategy | None,
+        random: Random | None,
+        *,
+        both_kinds: bool = True,
     ) -> Pairs:
         """Make pairs by the strategy, always of both kinds."""
-        made = strategy and strategy(X, self.codes, random)
-        if not isinstance(made, Pairs):
-            raise ValueError(f"The strategy {strategy!r} makes {type(made).__name__}, not Pairs.")
-        if made.similar.all() or not made.similar.any():
+        pairs = strategy and strategy(X, self.codes, random)
+        if not isinstance(pairs, Pairs):
+            raise ValueError(f"The strategy {strategy!r} makes {type(pairs).__name__}, not Pairs.")
+        if pairs.similar.all() or not pairs.similar.any():
             raise ValueError(
                 f"The labels do not give similar and dissimilar pairs: {_NEEDS_CLASSES}"
             )
-        return _pairs_of_both_kinds(made)
+        return _pairs_of_both_kinds(pairs)
 
     def chunklets(self) -> Chunklets:
         """Return the classes as chunklets."""
@@ -212,14 +216,14 @@ class _Listed(Supervision):
 
     def sample(self, size: int, random: Random) -> tuple[Ints, Self]:
         """Return `size` constraints, their rows, and as many other rows as there are in all."""
-        taken = self.take(np.sort(random.choice(len(self), size, replace=False)))
-        rows = np.unique(taken.given.index)
+        some = self.take(np.sort(random.choice(len(self), size, replace=False)))
+        rows = np.unique(some.given.index)
         wanted = round(self.n_rows * size / len(self))
         if len(rows) < wanted:
             others = np.setdiff1d(np.arange(self.n_rows), rows)
             rows = np.append(rows, random.choice(others, wanted - len(rows), replace=False))
         rows = np.sort(rows)
-        return rows, taken.restrict(rows)
+        return rows, some.restrict(rows)
 
     def split(self, n_folds: int, random: Random, *, by: By = "rows") -> Iterator[Split]:
         """Hold out constraints. With groups, those between a seen and an unseen group are lost."""
@@ -323,7 +327,12 @@ class PairSupervision(_Listed):
         return _weighted_triplets(triplets)
 
     def pairs(
-        self, X: Floats, strategy: PairStrategy | None, random: Any, *, both_kinds: bool = True
+        self,
+        X: Floats,
+        strategy: PairStrategy | None,
+        random: Random | None,
+        *,
+        both_kinds: bool = True,
     ) -> Pairs:
         """Return the pairs of positive weight."""
         return _pairs_of_both_kinds(self.given) if both_kinds else _weighted_pairs(self.given)

@@ -5,6 +5,7 @@ named so) are better when smaller, all others when larger.
 
 measures           what methods are compared by, in one registry
 rankings           vote, average precision and triplet shares of each query
+class_errors       errors by class, and the largest class
 judgement_losses   how wrong a distance is about each triplet or pair
 intervals          the 90 % interval of a mean
 overlap            the variance of a mean over judgements that share rows

@@ -53,6 +53,25 @@ def mean_interval(
     return min(mean, max(0.0, center - reach)), max(mean, min(1.0, center + reach))
 
 
+def value_interval(values: Vector, noise: float = 1.0) -> tuple[float, float]:
+    """Return the 90 % interval of the mean of values from 0 to 1.
+
+    `noise` is the variance of the mean relative to that of independent values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.evaluate.intervals import value_interval
+    >>> low, high = value_interval(np.repeat([1.0, 0.0], [10, 90]))
+    >>> round(low, 3), round(high, 3)
+    (0.061, 0.16)
+    """
+    n = len(values)
+    if n == 0:
+        return 0.0, 1.0
+    return mean_interval(float(values.mean()), noise * float(values.var()) / n, n)
+
+
 def group_variance(residuals: Vector, groups: ArrayLike) -> tuple[float, int]:
     """Return the variance of a mean whose values are independent between groups only.
 

@@ -8,6 +8,8 @@ verdict, and a headline and bars in the report.
     "votes"        `Voters`                           a test row and its nearest training rows
     "rankings"     `Rankings`                         a test row and all training rows
     "judgements"   `HeldOutJudgements`                triplets or pairs
+    "classes"      `ClassifiedRows`                   errors of rows, for a value of each class
+    "searches"     `JudgedSearches`                   queries and the documents that they find
 
 Losses, which are smaller if better, are what is stored and tested: the values themselves, or one
 minus them.
@@ -27,20 +29,23 @@ to 1.8 times that of independent classes: intervals hold in 91 to 97 % with a fa
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar.evaluate.class_errors import errors_by_class
 from nearfar.evaluate.judgement_losses import judgement_shares, misplaced
 from nearfar.evaluate.neighbor_votes import majority
 from nearfar.evaluate.rankings import average_precision_at_r, triplet_shares
-from nearfar.typing import Floats, Ints, Vector
+from nearfar.typing import Array, Floats, Ints, Vector
 
 ROW_NOISE, CLASS_NOISE = 4.0, 2.0
 """Variance of the mean of a ranking measure, relative to independent rows and classes."""
+
+Loss = TypeVar("Loss", float, Vector)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +109,56 @@ class HeldOutJudgements:
     judgements: Any
 
 
+@dataclass(frozen=True, eq=False)
+class ClassifiedRows:
+    """Rows that were classified.
+
+    Attributes
+    ----------
+    labels : array of shape (n_rows,)
+        Their classes.
+    wrong : array of shape (n_rows,)
+        How often each was wrong, from 0 to 1; nan for rows not tested.
+    """
+
+    labels: Array
+    wrong: Vector
+
+
+class JudgedResults(Protocol):
+    """What searches found, with grades; methods return one value for each query."""
+
+    def ndcg(self, k: int) -> Vector:
+        """Normalised discounted cumulative gain of the first k."""
+
+    def mrr(self, k: int) -> Vector:
+        """Reciprocal rank of the first relevant document."""
+
+    def recall(self, k: int) -> Vector:
+        """Share of the relevant documents that are among the first k."""
+
+    def average_precision(self, k: int) -> Vector:
+        """Mean over relevant documents of the precision at their rank."""
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedSearches:
+    """Searches, and how many results count.
+
+    Attributes
+    ----------
+    results : JudgedResults
+    k : int
+        Results that count.
+    depth : int
+        Results that were found.
+    """
+
+    results: JudgedResults
+    k: int
+    depth: int
+
+
 @dataclass(frozen=True)
 class Measure:
     """A measure of a distance, and how it is written.
@@ -111,13 +166,15 @@ class Measure:
     Attributes
     ----------
     name : str
-        Its name in JSON, unique among the measures of the same supervision.
+        Its name in JSON, unique among the measures of the same supervision. In names of searches,
+        {k} and {depth} are numbers of results (`search_measures`).
     function : callable
         Returns a value from 0 to 1 for each test row or judgement.
-    of : {"votes", "rankings", "judgements"}
+    of : {"votes", "rankings", "judgements", "classes", "searches"}
         What the function takes.
     supervision : tuple of str
-        What it applies to: of "labels", "triplets" and "pairs".
+        What it applies to: of "labels", "triplets", "pairs", "classes" (of rows that were
+        classified) and "searches".
     label : str
         What sentences call it.
     better : {"higher", "lower"}
@@ -143,7 +200,7 @@ class Measure:
 
     name: str
     function: Callable[[Any], Vector]
-    of: Literal["votes", "rankings", "judgements"]
+    of: Literal["votes", "rankings", "judgements", "classes", "searches"]
     supervision: tuple[str, ...]
     label: str
     better: Literal["higher", "lower"] = "higher"
@@ -169,14 +226,16 @@ class Measure:
         """Heading of the column, with the unit."""
         return f"{self.column} %" if self.percent else self.column
 
-    def losses(self, sample: Voters | Rankings | HeldOutJudgements) -> Vector:
+    def losses(
+        self, sample: Voters | Rankings | HeldOutJudgements | ClassifiedRows | JudgedSearches
+    ) -> Vector:
         """Return the loss of each test row or judgement; judgements in proportion to weights."""
-        found = self.value(np.asarray(self.function(sample), dtype=np.float64))
+        losses = self.value(np.asarray(self.function(sample), dtype=np.float64))
         if isinstance(sample, HeldOutJudgements):
-            found = found * judgement_shares(sample.judgements)
-        return found
+            losses = losses * judgement_shares(sample.judgements)
+        return losses
 
-    def value(self, loss: Any) -> Any:
+    def value(self, loss: Loss) -> Loss:
         """Return the measure of a loss, or the loss of a measure.
 
         Examples
@@ -242,6 +301,22 @@ def measures_for(supervision: str) -> list[Measure]:
     return [measure for measure in _REGISTRY if supervision in measure.supervision]
 
 
+def search_measures(k: int, depth: int) -> list[Measure]:
+    """Return the measures of searches that find `depth` documents, of which the first k count.
+
+    Examples
+    --------
+    >>> from nearfar.evaluate.measures import search_measures
+    >>> [measure.name for measure in search_measures(10, 100)]
+    ['nDCG@10', 'MRR@10', 'recall@10', 'recall@100', 'AP@100']
+    """
+    names = {m: m.name.format(k=k, depth=depth) for m in measures_for("searches")}
+    return [
+        replace(measure, name=name, label=name, column=name, title=name, description=name)
+        for measure, name in names.items()
+    ]
+
+
 def measure_of(goal: str) -> Measure:
     """Return the measure that decides on a goal.
 
@@ -274,6 +349,20 @@ ERROR = register(
         class_noise=1.0,
         gain_noise=1.25,
         spreads=(0.15, 0.3, 0.6),
+    )
+)
+BALANCED_ERROR = register(
+    Measure(
+        "balanced_error",
+        lambda rows: np.array(
+            [1 - each.n_found / each.n_rows for each in errors_by_class(rows.labels, rows.wrong)]
+        ),
+        "classes",
+        ("classes",),
+        "balanced error",
+        better="lower",
+        percent=True,
+        column="balanced",
     )
 )
 TRIPLETS_OF_LABELS = register(
@@ -340,5 +429,62 @@ PAIR_AUC = register(
         description="area under the ROC curve of held-out pairs",
         explanation="AUC: the probability that a similar pair is nearer than a dissimilar one.",
         spreads=(0.15, 0.3, 0.6),
+    )
+)
+NDCG = register(
+    Measure(
+        "nDCG@{k}",
+        lambda searches: searches.results.ndcg(searches.k),
+        "searches",
+        ("searches",),
+        "nDCG@k",
+        goal="search",
+        explanation="nDCG counts the grades of the first results, more at the top, relative to the "
+        "best possible order.",
+        noise=1.0,
+        gain_noise=1.25,
+    )
+)
+MRR = register(
+    Measure(
+        "MRR@{k}",
+        lambda searches: searches.results.mrr(searches.k),
+        "searches",
+        ("searches",),
+        "MRR@k",
+        explanation="MRR is the reciprocal rank of the first relevant result.",
+        noise=1.0,
+    )
+)
+RECALL = register(
+    Measure(
+        "recall@{k}",
+        lambda searches: searches.results.recall(searches.k),
+        "searches",
+        ("searches",),
+        "recall@k",
+        explanation="Recall is the share of the relevant documents that are found.",
+        noise=1.0,
+    )
+)
+RECALL_OF_ALL = register(
+    Measure(
+        "recall@{depth}",
+        lambda searches: searches.results.recall(searches.depth),
+        "searches",
+        ("searches",),
+        "recall",
+        noise=1.0,
+    )
+)
+AVERAGE_PRECISION = register(
+    Measure(
+        "AP@{depth}",
+        lambda searches: searches.results.average_precision(searches.depth),
+        "searches",
+        ("searches",),
+        "AP",
+        explanation="AP is the mean precision at the ranks of the relevant documents.",
+        noise=1.0,
     )
 )

@@ -1,50 +1,73 @@
 """`MetricLearner`: what a user sees of a learner. `fitting` is how a fit runs.
 
 A learner is a class of parameters, declared as the fields of a dataclass (`declaration`), and
-`_build_problem`, which makes its `Problem` from checked and scaled input.
+`_build_problem`, which makes its `Problem` from checked and scaled input. What it is, for instance
+what it learns from and whether AutoMetric tries it, is declared on its class; all lists of learners
+are derived from that (`known_learners`).
 """
 
 from __future__ import annotations
 
+import copy
+import inspect
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field
 from functools import partial
-from typing import Any, ClassVar, Self
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Never, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
+from sklearn.metrics import roc_auc_score
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from nearfar.constraints import mining_reports
+from nearfar.constraints import NearestTriplets, mining_reports
 from nearfar.learners import fitting
-from nearfar.learners.declaration import ParametersMixin, learner
+from nearfar.learners.declaration import (
+    Init,
+    Prior,
+    Validation,
+    ValidationFraction,
+    Variant,
+    learner,
+)
 from nearfar.learners.estimate import EstimateMixin
 from nearfar.learners.explanations import restore_on_error, warn_of_row_numbers
-from nearfar.learners.fitting import Data, FitMethod, Observer, kinds_read
-from nearfar.learners.metric_score import share_right
-from nearfar.learners.problem import FitInput, Problem, WarmStart
+from nearfar.learners.fitting import Data, FitMethod
+from nearfar.learners.problem import (
+    FitInput,
+    Problem,
+    WarmStart,
+    build_near_covariance,
+)
+from nearfar.learners.scaler import Scaler
 from nearfar.learners.selection.choice import Selection, Shrinkage
 from nearfar.learners.selection.scale import SCALES
-from nearfar.learners.shared_parameters import COMMON, Texts
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.missing import refuse_masked
-from nearfar.rows import Rows, as_rows
-from nearfar.runtime.metric_learn_names import with_fit_hints
-from nearfar.runtime.parameters import ParameterRule, choice, integer, optional
-from nearfar.runtime.progress import CallbackSupportMixin, with_callbacks
+from nearfar.rows import as_rows
+from nearfar.runtime.history import History, Iteration
+from nearfar.runtime.metric_learn_names import (
+    METHODS,
+    missing_attribute,
+    missing_parameter,
+    unknown_fit_parameter,
+)
+from nearfar.runtime.parameters import ParameterRule, check_parameters
+from nearfar.runtime.progress import CallbackSupportMixin, FitInProgress, observed, with_callbacks
 from nearfar.runtime.threads import limited_threads
 from nearfar.typing import Floats, Matrix
+
+_FAMILIES = ("boosting", "classic", "max_margin", "nca", "selection.auto")
 
 
 @learner
 class MetricLearner(
-    EstimateMixin,
-    ParametersMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     CallbackSupportMixin,
@@ -56,88 +79,157 @@ class MetricLearner(
     scale: str | None = "auto"
     n_components: int | None = None
 
-    parameter_docs: ClassVar[Texts] = COMMON
-    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
-        "scale": optional(choice("auto", "standard", "unit", "cosine")),
-        "n_components": optional(integer(at_least=1)),
-    }
+    # Parameters of some learners; a fit takes these values for all others.
+    warm_start: bool = field(default=False, init=False)
+    random_state: int | np.random.RandomState | None = field(default=None, init=False)
+    n_jobs: int | None = field(default=None, init=False)
+    verbose: int = field(default=0, init=False)
+    validation_fraction: ValidationFraction = field(default=None, init=False)
+    validation: Validation = field(default="rows", init=False)
+    constraints: Any = field(default=None, init=False)
+    prior: Prior = field(default="identity", init=False)
+    init: Init | None = field(default=None, init=False)
+    variant: Variant = field(default="default", init=False)
+
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {}
+    """What the class's own parameters may be."""
+
+    paper_settings: ClassVar[Mapping[str, object]] = {}
+    """Parameters that ``variant="paper"`` overrides."""
+
     supervision: ClassVar[tuple[str, ...]] = ("labels",)
     """What the learner learns from: of "labels", "chunklets", "pairs", "triplets", "numbers"."""
+
+    ignores_y: ClassVar[bool] = False
+    """Whether the learner learns from rows alone."""
 
     reads_rows: ClassVar[tuple[str, ...]] = ()
     """Kinds of supervision with which the learner accepts rows that are not in memory."""
 
+    reads_rows_with: ClassVar[str] = ""
+    """The parameter that must be set for that, if there is one."""
+
     auto_scales: ClassVar[tuple[str, ...]] = SCALES
     """What ``scale="auto"`` chooses from."""
-
-    ignores_y: ClassVar[bool] = False
-    """Whether the learner learns from rows alone."""
 
     rotates: ClassVar[bool] = False
     """Whether a fit to rotated rows gives the rotated metric, with all parameters that do not
     override `_rotates`. Fewer rows than features are then fitted in the space that they span."""
 
-    tells_expected: ClassVar[bool] = False
-    """Whether a fit says what to expect on new data, and so must mention copies of rows."""
-
     shrinks_without_prior: ClassVar[bool] = False
     """Whether held-out data choose a shrinkage to Euclidean distance even if `prior` is None."""
 
+    tells_expected: ClassVar[bool] = False
+    """Whether a fit always holds out data, and says what to expect on new ones."""
+
+    auto_order: ClassVar[int | None] = 100
+    """Place among the candidates of AutoMetric, the cheap ones first; None if it is none."""
+
+    compare_order: ClassVar[int | None] = None
+    """Place in comparisons that name no learners; None if it is not in them."""
+
+    compared_on_labels: ClassVar[bool] = True
+    """Whether that includes comparisons on labels, not only on pairs and triplets."""
+
+    _defaults: ClassVar[dict[str, object]]
+    _rules: ClassVar[dict[str, ParameterRule]]
     _shrinkage: ClassVar[Shrinkage | None] = None
     _n_known: ClassVar[int] = 0
     _n_before: ClassVar[int] = 0
     _is_part: ClassVar[bool] = False
 
+    _checked = fitting.check
+    estimate = EstimateMixin.estimate
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            if name in METHODS:
+                raise missing_attribute(self, name)
+            # The attribute's own error, which may say more than that there is none.
+            return object.__getattribute__(self, name)
+
     @abstractmethod
     def _build_problem(self, data: FitInput) -> Problem:
         """Build the learner's problem."""
 
+    def set_params(self, **params: object) -> Self:
+        """Set parameters of this estimator; returns it."""
+        try:
+            return super().set_params(**params)
+        except ValueError:
+            hint = missing_parameter(self, params, self._defaults)
+            if hint:
+                raise ValueError(hint) from None
+            raise
+
+    def _check_parameters(self) -> None:
+        """Raise ValueError for parameters that make no sense; defaults do."""
+        values = self._defaults | self.__dict__
+        for name, rule in self._rules.items():
+            if values[name] is not self._defaults[name]:
+                check_parameters({name: rule}, values)
+
     def _method(self) -> FitMethod:
-        """Return what a fit needs to know of the learner; what it is not told has defaults."""
-        settled, paper = self._settled(), self._follows_paper
-        scale, prior = settled.scale, getattr(settled, "prior", "identity")
-        warm = getattr(self, "warm_start", False)
-        fitted = getattr(self, "metric_", None) if warm else None
-        given = (fitted, prior, getattr(self, "init", None))
-        untuned = scale == "auto" and not paper and not warm
-        if scale == "auto" and paper:
-            scale = "unit"
-        elif scale == "auto" and warm:
-            scale = getattr(self, "scale_", None) or scale
-        seed = getattr(self, "random_state", 0)
-        return FitMethod(
-            name=type(self).__name__,
-            build=settled._build_problem,
-            numbers=self.supervision == ("numbers",),
-            ignores_y=self.ignores_y,
-            reads_rows=kinds_read(self.reads_rows, getattr(self, "constraints", None)),
-            scale=scale,
-            scales=self.auto_scales,
-            given=next((m for m in given if isinstance(m, Metric)), None),
-            prior=prior if isinstance(prior, Metric) else None,
-            n_components=self.n_components,
-            fraction=getattr(self, "validation_fraction", None),
-            must_validate=not self._is_part,
-            validates_labels=untuned and (prior is not None or self.shrinks_without_prior),
-            validation=getattr(self, "validation", "rows"),
-            n_before=self._n_before,
-            seed=seed if isinstance(seed, int) else 0,
-            feature_names=getattr(self, "feature_names_in_", None),
-            rotates=self._rotates(),
-        )
+        """Return how the learner is fitted, with the paper's values in place of its own."""
+        settled, scale = self, self.scale
+        if self.variant == "paper":
+            settled = copy.copy(self)
+            settled.__dict__ |= self.paper_settings
+            scale = "unit" if settled.scale == "auto" else settled.scale
+        elif scale == "auto" and self.warm_start:
+            scale = self.__dict__.get("scale_") or scale
+        start = None
+        fitted = self.__dict__.get("metric_") if self.warm_start else None
+        for metric in (settled.init, settled.prior, fitted):
+            start = metric if isinstance(metric, Metric) else start
+        build = settled._build_problem
+        if settled.prior == "covariance":
+            build = partial(build_near_covariance, settled)
+        return FitMethod(settled, build, scale, start)
 
     def _rotates(self) -> bool:
         """Whether a fit to rotated rows gives the rotated metric."""
-        strategy = getattr(self, "constraints", None)
-        drawn = strategy is None or getattr(strategy, "rotates", False)
+        drawn = self.constraints is None or getattr(self.constraints, "rotates", False)
         # These depend on the number of features, or on their covariance.
-        words = [getattr(self, name, None) for name in ("init", "prior")]
-        named = any(isinstance(w, str) and w in ("lda", "random", "covariance") for w in words)
-        return self.rotates and drawn and not named and not self._follows_paper
+        named = any(word in ("lda", "random", "covariance") for word in (self.init, self.prior))
+        return self.rotates and drawn and not named and self.variant != "paper"
 
-    @with_fit_hints
+    def _kinds_read(self) -> tuple[str, ...]:
+        """Return the kinds of supervision with which rows may be read in blocks.
+
+        Labels too, where triplets are accepted and the strategy makes them without reading rows, or
+        in blocks; None is `NearestTriplets()`, which does.
+        """
+        strategy = self.constraints
+        able = strategy is None or any(
+            getattr(strategy, name, False) for name in ("reads_rows", "ignores_rows")
+        )
+        kinds = self.reads_rows
+        return (*kinds, "labels") if "triplets" in kinds and able else kinds
+
+    @staticmethod
+    def _who_reads_rows() -> str:
+        """Name the learners that accept rows which are not in memory."""
+        names = [
+            f"{name} (with {cls.reads_rows_with})" if cls.reads_rows_with else name
+            for name, cls in known_learners().items()
+            if cls.reads_rows
+        ]
+        return f"{', '.join(names[:-1])} and {names[-1]}"
+
+    def _most_components(self, n_features: int) -> int:
+        """Return the largest possible `n_components`."""
+        return n_features
+
     @with_callbacks
-    def fit(self, X: ArrayLike, y: Any = None, groups: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: Any = None,
+        groups: ArrayLike | None = None,
+        **unknown: Never,
+    ) -> Self:
         """Learn a metric.
 
         Parameters
@@ -157,17 +249,20 @@ class MetricLearner(
         -------
         self
         """
+        for name in unknown:
+            raise unknown_fit_parameter(self, name)
         self._check_parameters()
-        with restore_on_error(self, X), limited_threads(getattr(self, "n_jobs", None)):
+        with restore_on_error(self, X), limited_threads(self.n_jobs):
             warn_of_row_numbers(self, X, y)
-            data = self._checked(X, y, groups, splits=self._holds_out)
+            splits = self.tells_expected or self.validation_fraction is not None
+            data = fitting.check(self, X, y, groups, splits=splits)
             if self.tells_expected and data.copies is not None:
-                warnings.warn(f"{data.copies}, unless groups are given.", stacklevel=4)
+                warnings.warn(f"{data.copies}, unless groups are given.", stacklevel=3)
             method = self._method()
             fitting.check_learnable(data, method)
             scale = fitting.choose_scale(data, method)
-            random_state = check_random_state(getattr(self, "random_state", None))
-            warm = fitting.warm_start(self, data) if getattr(self, "warm_start", False) else None
+            random_state = check_random_state(self.random_state)
+            warm = fitting.warm_start(self, data) if self.warm_start else None
             self.scale_ = scale
             data, scale, method, warm = fitting.in_span(data, scale, method, warm)
             selection = fitting.select(data, scale, method)
@@ -177,12 +272,6 @@ class MetricLearner(
             self._fit_problem(problem, prepared, data, method, selection, (X, y), mined)
         return self
 
-    @property
-    def _holds_out(self) -> bool:
-        """Whether a fit may hold out data."""
-        fraction = getattr(self, "validation_fraction", "auto")
-        return hasattr(self, "validation") and fraction is not None
-
     def _fit_problem(
         self,
         problem: Problem,
@@ -191,46 +280,40 @@ class MetricLearner(
         method: FitMethod,
         selection: Selection,
         given: tuple[Any, Any] = (None, None),
-        mined: list[Any] | None = None,
+        mined: Sequence[object] = (),
     ) -> None:
         """Run the solver and set the fitted attributes."""
         builder = fitting.builder_of(problem, prepared, method)
-        notes = tuple(map(str, mined or ()))
-        observer = Observer(self, problem, builder, *given, getattr(self, "verbose", 0) > 0)
-        history = fitting.run(problem, selection, notes=notes, observer=observer)
-        fitted = fitting.finish(problem, history, builder, prepared, data, selection, method)
-        self.__dict__.pop("mining_", None)
-        attributes = fitted.attributes | ({"mining_": mined[-1]} if mined else {})
-        if getattr(self, "warm_start", False):
-            state = problem.resume_state(history, builder)
-            attributes["_last_fit"] = WarmStart(fitted.metric, state, method.span)
-        for name, value in attributes.items():
-            setattr(self, name, value)
-        message = problem.warning_message(history, fitted.metric)
-        if message:
-            warnings.warn(message, ConvergenceWarning, stacklevel=5)
 
-    def _checked(
-        self,
-        X: Any,
-        y: Any,
-        groups: Any = None,
-        *,
-        reset: bool = True,
-        min_samples: int = 2,
-        splits: bool = False,
-        **changes: Any,
-    ) -> Data:
-        """Check X and y, and remember the features if `reset`; `changes` are for the method."""
-        method = replace(self._method(), **changes)
-        validate = partial(validate_data, self, reset=reset)
-        data = fitting.check(X, y, groups, method, validate, min_samples=min_samples, splits=splits)
-        if reset and isinstance(data.X, Rows):
-            self.n_features_in_ = data.X.shape[1]
-            self.__dict__.pop("feature_names_in_", None)
-            if data.X.feature_names is not None:
-                self.feature_names_in_ = np.asarray(data.X.feature_names, dtype=object)
-        return data
+        def observe(iterations: Iterator[Iteration], history: History) -> Iterator[Iteration]:
+            """Pass iterations on to callbacks, watchers and a progress line; each may end them."""
+
+            def metric() -> Metric:
+                return builder.lift(problem.metric(history, builder))
+
+            return observed(
+                iterations,
+                FitInProgress(type(self).__name__, problem.max_iter, metric),
+                self,
+                *given,
+                attributes=lambda: fitting.basic_attributes(metric(), history, builder),
+                notes=history.notes if self.verbose > 0 else None,
+            )
+
+        notes = tuple(map(str, mined))
+        history = fitting.run(problem, selection, notes=notes, observe=observe)
+        attributes = fitting.finish(problem, history, builder, prepared, data, selection, method)
+        metric = attributes["metric_"]
+        self.__dict__.pop("mining_", None)
+        if mined:
+            attributes["mining_"] = mined[-1]
+        if self.warm_start:
+            state = problem.resume_state(history, builder)
+            attributes["_last_fit"] = WarmStart(metric, state, method.span)
+        self.__dict__ |= attributes
+        message = problem.warning_message(history, metric)
+        if message:
+            warnings.warn(message, ConvergenceWarning, stacklevel=4)
 
     @property
     def components_(self) -> Matrix:
@@ -281,10 +364,53 @@ class MetricLearner(
             pair is nearer than a dissimilar one (the area under the ROC curve).
         """
         check_is_fitted(self)
-        return share_right(self.metric_, self._checked(X, y, reset=False, ignores_y=False))
+        data = fitting.check(self, X, y, reset=False, ignores_y=False)
+        fitting.check_in_memory(data.X)
+        known: Any = data.supervision
+        if known.kind == "pairs":
+            if not known.can_teach:
+                raise ValueError("To score pairs, both similar and dissimilar ones are needed.")
+            distance = self.metric_.pair_distances(data.X, known.given.index)
+            return float(roc_auc_score(known.given.similar, -distance, sample_weight=known.weight))
+        if len(known) == 0:
+            raise ValueError("There are no triplets to score.")
+        if known.kind == "labels" and not known.can_teach:
+            raise ValueError(
+                "All labels to score on are the same. If this is a fold of rows that are sorted by "
+                "class, use cv=StratifiedKFold(5, shuffle=True)."
+            )
+        Z = data.X
+        if known.kind != "triplets":
+            Z = Scaler.fit(data.X, "standard").transform(data.X)
+        triplets = known.triplets(Z, NearestTriplets(), np.random.RandomState(0))
+        right = self.metric_.prefers(data.X, triplets.index)
+        return float(np.average(right, weights=triplets.weight))
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = not self.ignores_y
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def known_learners() -> dict[str, type[MetricLearner]]:
+    """Return every learner of nearfar by the name of its class, in the order of their modules.
+
+    Examples
+    --------
+    >>> from nearfar.learners.base import known_learners
+    >>> known_learners()["BoostMetric"]
+    <class 'nearfar.learners.boosting.boostmetric.BoostMetric'>
+    """
+    for family in _FAMILIES:
+        import_module(f"nearfar.learners.{family}")
+    learners: list[type[MetricLearner]] = []
+    classes = MetricLearner.__subclasses__()
+    while classes:
+        kind = classes.pop()
+        classes += kind.__subclasses__()
+        hidden = inspect.isabstract(kind) or kind.__name__.startswith("_")
+        if kind.__module__.startswith("nearfar.") and not hidden:
+            learners.append(kind)
+    learners.sort(key=lambda kind: (kind.__module__, kind.__name__))
+    return {kind.__name__: kind for kind in learners}

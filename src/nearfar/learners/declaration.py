@@ -1,53 +1,179 @@
 """`learner`: declares a learner's parameters as the fields of a dataclass, and documents them.
 
     @learner
-    class BoostMetric(ConstraintLearner):
+    class BoostMetric(BoostingLearner):
         penalty: float = 1e-7
 
-A class documents its own parameters and attributes. Texts of inherited ones come from the class
-that declares them (`parameter_docs`), and are added to the docstring with the class's own defaults.
+A class documents its own parameters and attributes. Those that several learners have are in `TEXTS`
+and `RULES`: the text is added to the docstrings of the classes that have the parameter, with the
+class's own default.
 """
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
-from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, Literal, TypeVar, dataclass_transform
 
-from nearfar.learners.shared_parameters import ATTRIBUTES
-from nearfar.runtime.metric_learn_names import MetricLearnNames, missing_parameter, with_hints
-from nearfar.runtime.parameters import ParameterRule, check_parameters
+from nearfar.metrics.metric import Metric
+from nearfar.runtime.metric_learn_names import with_hints
+from nearfar.runtime.parameters import (
+    ParameterRule,
+    boolean,
+    choice,
+    either,
+    instance,
+    integer,
+    number,
+    optional,
+)
 
 C = TypeVar("C", bound=type)
 
-_SECTION = re.compile(r"\n\n    (?=[A-Z]\w+\n    -+\n)")
+Init = Literal["auto", "identity", "pca", "lda", "random"] | Metric
+Prior = Literal["identity", "covariance"] | Metric | None
+Validation = Literal["rows", "classes"]
+ValidationFraction = float | Literal["auto"] | None
+Variant = Literal["default", "paper"]
+
+
+GIVEN_PRIOR_RULE = either(
+    choice("identity", "covariance"),
+    instance(Metric, "a Metric, as Metric.from_matrix(M) of an array M"),
+)
+
+TEXTS = {
+    "scale": (
+        '{"auto", "standard", "unit", "cosine"} or None',
+        'How X is scaled internally; the result applies to X as given. "standard" gives every\n'
+        'feature unit variance, "unit" leaves features as they are, "cosine" divides each row by\n'
+        'its length, and "auto" takes what suits Euclidean distance best (`scale_`). None is\n'
+        '"unit" without a change of units. With ``variant="paper"``, "auto" is "unit".',
+    ),
+    "n_components": (
+        "int",
+        "Dimension to reduce to, by the principal axes of the mapped points; fewer, if the\n"
+        "metric's rank is lower.",
+    ),
+    "warm_start": (
+        "bool",
+        "Continue from `metric_`: the result of the last fit, or a metric that was assigned\n"
+        "to it. `max_iter` counts new iterations.",
+    ),
+    "random_state": ("int, RandomState or None", "For what is drawn at random."),
+    "n_jobs": ("int", "Number of threads. None and -1 use all cores, -2 all but one."),
+    "verbose": ("int", "1 shows progress on standard error."),
+    "validation_fraction": (
+        'float, "auto" or None',
+        "Share of the data that trial fits hold out, to choose the number of iterations and\n"
+        "how much of the prior, or of Euclidean distance, to keep (`prior_share_`). None fits\n"
+        'to the end and keeps nothing. "auto" is 0.2 if y are labels and the scale is "auto";\n'
+        'it is None otherwise, without a prior, with `warm_start` and for ``variant="paper"``.',
+    ),
+    "validation": (
+        '{"rows", "classes"}',
+        'Whether labelled rows or whole classes are held out. Choose "classes" for a metric\n'
+        "that is meant for classes it has not seen.",
+    ),
+    "prior": (
+        '{"identity", "covariance"}, Metric or None',
+        "The metric to start from and to add to: Euclidean distance between scaled points,\n"
+        "the inverse of their covariance, or a metric of your own. None starts from zero, as\n"
+        "the paper does. If nothing improves on the prior, it is the result.",
+    ),
+    "init": (
+        '{"identity", "pca", "lda", "random", "auto"} or Metric',
+        'Where to begin. "identity" and "pca" are Euclidean distance between scaled points,\n'
+        'with ``|M|_F = 1``, and with `n_components` its leading principal axes. "lda" is\n'
+        'discriminant axes, "random" is drawn, and "auto" is "lda" if `n_components` is less\n'
+        'than the number of classes, and "identity" otherwise. A metric of your own has at\n'
+        "least `n_components` components.",
+    ),
+    "shrinkage": (
+        '"auto" or float from 0 to 1',
+        'Share of the identity, times the mean variance, in the covariances. "auto" estimates\n'
+        "it as by Ledoit and Wolf.",
+    ),
+}
+"""Type and text of parameters that several learners have, in the order of docstrings."""
+
+RULES = {
+    "scale": optional(choice("auto", "standard", "unit", "cosine")),
+    "n_components": optional(integer(at_least=1)),
+    "warm_start": boolean(),
+    "n_jobs": optional(integer(nonzero=True)),
+    "validation_fraction": either(choice("auto"), optional(number(above=0.0, at_most=0.5))),
+    "validation": choice("rows", "classes"),
+    "constraints": optional(
+        ParameterRule(
+            "a strategy such as NearestTriplets()",
+            lambda value: callable(value) and not isinstance(value, type),
+        )
+    ),
+    "prior": optional(GIVEN_PRIOR_RULE),
+    "prior_weight": number(at_least=0.0),
+    "init": either(
+        choice("auto", "identity", "pca", "lda", "random"),
+        instance(Metric, "a Metric, as Metric(L) of an array L"),
+    ),
+    "max_iter": integer(at_least=1),
+    "tol": number(at_least=0.0),
+    "variant": choice("default", "paper"),
+}
+"""What these and other shared parameters may be, unless `parameter_rules` of a class say more."""
+
+ATTRIBUTES = {
+    "metric_": ("Metric", "The learned metric."),
+    "components_": ("array of shape (n_components, n_features)", "Its map L."),
+    "history_": (
+        "History",
+        "Objective and time of every iteration; ``history_.stopped`` says why they ended.",
+    ),
+    "n_iter_": ("int", "Number of iterations."),
+    "scale_": ("str or None", "How X was scaled."),
+    "prior_share_": (
+        "float",
+        "Share of the prior, or of Euclidean distance, in the mean squared distance, as chosen on\n"
+        "held-out data.",
+    ),
+    "mining_": (
+        "Mining",
+        "How triplets were mined from labels; not set if `constraints` made them otherwise.",
+    ),
+}
+"""Attributes that several learners have, each with its type and text."""
+
 _ONLY_WITH = {"prior_share_": "validation_fraction", "mining_": "constraints"}
 """Attributes of learners that have a parameter."""
 
+_SECTION = re.compile(r"\n\n    (?=[A-Z]\w+\n    -+\n)")
 _ENTRY = re.compile(r"^    (\w[\w, ]*) :", re.MULTILINE)
 
 
-@dataclass_transform(kw_only_default=True, eq_default=False)
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
 def learner(cls: C) -> C:
-    """Turn a class into an estimator whose parameters are its fields."""
+    """Turn a class into an estimator whose parameters are its fields.
+
+    Fields with ``init=False`` are no parameters: every learner has them, with these values.
+    """
     made: Any = dataclass(kw_only=True, eq=False, repr=False)(cls)
-    made.__init__ = with_hints(made.__init__, {field.name for field in fields(made)})
+    defaults = {field.name: field.default for field in fields(made) if field.init}
+    rules = {name: rule for name, rule in RULES.items() if name in defaults}
+    for base in reversed(made.__mro__):
+        rules |= vars(base).get("parameter_rules", {})
+    made._defaults, made._rules = defaults, rules
+    made.__init__ = with_hints(made.__init__, defaults)
     if made.__doc__ and "\n" in made.__doc__:
-        made.__doc__ = _documented(made)
+        made.__doc__ = _documented(made.__doc__, defaults)
     return made
 
 
-def _documented(cls: Any) -> str:
+def _documented(docstring: str, defaults: Mapping[str, object]) -> str:
     """Return the docstring with the parameters and attributes that the class shares with others."""
-    texts: dict[str, tuple[str, str]] = {}
-    for base in reversed(cls.__mro__):
-        texts |= vars(base).get("parameter_docs", {})
-    defaults = {field.name: field.default for field in fields(cls)}
     parameters = [
         _entry(f"{name} : {kind}{_default(defaults[name], kind)}", text)
-        for name, (kind, text) in texts.items()
+        for name, (kind, text) in TEXTS.items()
         if name in defaults
     ]
     attributes = [
@@ -55,7 +181,7 @@ def _documented(cls: Any) -> str:
         for name, (kind, text) in ATTRIBUTES.items()
         if _ONLY_WITH.get(name) in (None, *defaults)
     ]
-    head, *sections = _SECTION.split(cls.__doc__)
+    head, *sections = _SECTION.split(docstring)
     by_title = {section.split("\n")[0]: section for section in sections}
     for title, entries in (("Parameters", parameters), ("Attributes", attributes)):
         section = by_title.get(title, f"{title}\n    {'-' * len(title)}")
@@ -71,41 +197,8 @@ def _entry(title: str, text: str) -> str:
     return f"    {title}\n" + "\n".join(f"        {line}" for line in text.split("\n"))
 
 
-def _default(value: Any, kind: str) -> str:
+def _default(value: object, kind: str) -> str:
     if value is MISSING or (value is None and "None" not in kind):
         return ", optional"
     shown = f'"{value}"' if isinstance(value, str) else repr(value)
     return f", default={shown}"
-
-
-class ParametersMixin(MetricLearnNames):
-    """What a learner does with its parameters."""
-
-    paper_settings: ClassVar[Mapping[str, Any]] = {}
-    """Parameters that ``variant="paper"`` overrides."""
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters of this estimator; returns it."""
-        missing = missing_parameter(self, params, [field.name for field in fields(self)])  # type: ignore[arg-type]
-        if missing:
-            raise ValueError(missing)
-        return super().set_params(**params)  # type: ignore[misc]
-
-    def _settled(self) -> Self:
-        """Return the learner, or a copy with the paper's values in place of its own."""
-        if not (self._follows_paper and self.paper_settings):
-            return self
-        settled = copy.copy(self)
-        settled.__dict__ |= self.paper_settings
-        return settled
-
-    @property
-    def _follows_paper(self) -> bool:
-        return bool(getattr(self, "variant", "default") == "paper")
-
-    def _check_parameters(self) -> None:
-        """Raise ValueError for parameters that make no sense."""
-        rules: dict[str, ParameterRule] = {}
-        for cls in reversed(type(self).__mro__):
-            rules |= vars(cls).get("parameter_rules", {})
-        check_parameters(rules, {name: getattr(self, name) for name in rules})

@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,25 +36,23 @@ from nearfar.runtime.deadline import Clock
 from nearfar.runtime.quoting import amount
 from nearfar.runtime.threads import limited_threads
 
-_FIRST_SIZE = 250
+_FIRST_SIZE, _VALIDATED_SIZE = 250, 1000
+"""The first sample, and the largest that is also validated; later ones take as many iterations."""
 _FIRST_OF_MANY_ROWS = 1280
 """Where learners work as they do on many rows, also in trial fits, which hold some out."""
 _LARGEST_SHARE = 0.3
-"""Share of the budget that a fit takes at the largest size."""
-_MEMORY_ITERATIONS = 2
-_MEMORY_ROWS, _MEMORY_CONSTRAINTS = 1000, 5000
-"""The smallest samples for memory, of rows or of constraints."""
-_VALIDATED_SIZE = 1000
-"""Samples up to this size are also validated; larger ones take as many iterations."""
-_MISFIT = 0.15
-"""Relative error of a line above which a phase grows faster than that."""
-_SCALED_SIZE = 10_000
-"""The choice of a scale looks at no more constraints, and at fewer rows."""
-_LARGEST_TRIAL = 2 * MAX_TRIAL_ROWS
-"""Rows that trial fits learn from and are judged by."""
-_SHORTEST = 1e-9
+"""Share of the budget that a fit takes at the largest size: the next would take twice that."""
 _SAMPLE_BUDGET = 0.5
 """Seconds that a learner with a budget of its own has for a sample."""
+_MEMORY_ITERATIONS = 2
+"""The second iteration holds what the first one left: later ones need no more."""
+_MEMORY_ROWS, _MEMORY_CONSTRAINTS = 1000, 5000
+"""The smallest samples for memory; in smaller ones tiles of pairs do not have their full size."""
+_SCALED_SIZE = 10_000
+"""The choice of a scale looks at no more constraints, and at fewer rows."""
+_MISFIT = 0.15
+"""Relative error of a line above which a phase grows faster than that; times scatter by less."""
+_SHORTEST = 1e-9
 
 
 @dataclass(frozen=True)
@@ -138,20 +136,10 @@ class EstimateMixin:
             return estimate_fit(method, data, budget=budget, planned=planned)
 
 
-@dataclass(frozen=True)
-class Measured:
-    """A fit to a sample.
+class Measured(NamedTuple):
+    """A fit to a sample: its size (constraints if they are listed, or rows), and its seconds.
 
-    Attributes
-    ----------
-    size : int
-        Constraints if they are listed, or rows.
-    n_rows : int
-    validation, preparation, iteration : float
-        Seconds; `iteration` is for one of them, and `validation` is NaN if it was left out.
-    n_iterations : int
-    max_iter : int
-        The most iterations.
+    `iteration` is the time of one; `validation` is NaN if it was left out.
     """
 
     size: int
@@ -176,67 +164,50 @@ def estimate_fit(
     planned: float | None = None,
     clock: Clock = time.perf_counter,
 ) -> Estimate:
-    """Fit samples, and extrapolate.
+    """Fit samples of twice the size each, until that takes a share of the budget; extrapolate.
 
-    Parameters
-    ----------
-    method : FitMethod
-    data : Data
-    budget : float
-        About how many seconds the samples may take.
-    planned : float, optional
-        Seconds that the fit will take, if the learner has a budget of its own.
-    clock : callable
+    A learner with a budget of its own takes the time that is `planned`.
     """
+    whole, n_rows = len(data.supervision), len(data.X)
+    size, largest_validated = _FIRST_SIZE, _VALIDATED_SIZE
+    if whole == n_rows > _FIRST_OF_MANY_ROWS:
+        size, largest_validated = _FIRST_OF_MANY_ROWS, 2 * _FIRST_OF_MANY_ROWS
+    measured: list[Measured] = []
+    selection: Selection | None = None
+    start = clock()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        measured = _growing_fits(method, data, budget, clock)
-        memory = _memory(method, data, measured)
-    seconds, iterations = extrapolate(measured, _size(data), len(data.X))
-    return Estimate(
-        method.name,
-        (data.X.shape[0], data.X.shape[1]),
-        seconds if planned is None else float(planned),
-        sum(memory.values()),
-        iterations,
-        memory,
-    )
-
-
-def _growing_fits(method: FitMethod, data: Data, budget: float, clock: Clock) -> list[Measured]:
-    """Fit samples of twice the size each, until that takes a share of the budget."""
-    everything = _size(data)
-    measured: list[Measured] = []
-    many_rows = everything == len(data.X) > _FIRST_OF_MANY_ROWS
-    size, start = min(_FIRST_OF_MANY_ROWS if many_rows else _FIRST_SIZE, everything), clock()
-    validated_size = 2 * _FIRST_OF_MANY_ROWS if many_rows else _VALIDATED_SIZE
-    selection: Selection | None = None
-    while True:
-        try:
-            known = selection if size > validated_size else None
-            selection, fit = measure_time(method, _sample(data, size), known, clock)
-        except ValueError:
-            # A small sample may have nothing to learn from.
-            if size == everything:
-                raise
-        else:
-            measured.append(fit)
-            late = clock() - start > budget or fit.seconds > _LARGEST_SHARE * budget
-            if late or size == everything:
-                return measured
-        size = min(2 * size, everything)
+        while True:
+            size = min(size, whole)
+            earlier = selection if size > largest_validated else None
+            try:
+                selection, fit = measure_time(method, _sample(data, size), earlier, clock)
+            except ValueError:
+                # A small sample may have nothing to learn from.
+                if size == whole:
+                    raise
+            else:
+                measured.append(fit)
+                late = clock() - start > budget or fit.seconds > _LARGEST_SHARE * budget
+                if late or size == whole:
+                    break
+            size *= 2
+        memory = measure_memory(method, data, measured)
+    seconds, iterations = extrapolate(measured, whole, n_rows)
+    seconds = seconds if planned is None else float(planned)
+    shape = (n_rows, data.X.shape[1])
+    return Estimate(method.name, shape, seconds, sum(memory.values()), iterations, memory)
 
 
 def measure_time(
     method: FitMethod, data: Data, selection: Selection | None, clock: Clock
 ) -> tuple[Selection, Measured]:
     """Fit a sample, and time the phases; a given selection is not validated again."""
-    start = clock()
+    start, validation = clock(), math.nan
     scale = fitting.choose_scale(data, method)
     data, scale, method, _ = fitting.in_span(data, scale, method)
-    validated = selection is None
     if selection is None:
-        selection = fitting.select(data, scale, method)
+        selection, validation = fitting.select(data, scale, method), 0.0
     selected = clock()
     prepared = fitting.prepare(data, scale, np.random.RandomState(0), span=method.span)
     problem = method.build(prepared)
@@ -245,20 +216,55 @@ def measure_time(
     history = fitting.run(problem, selection)
     solved = clock()
     builder.lift(problem.metric(history, builder))
+    preparation = built - selected + clock() - solved
     number = max(1, len(history))
-    rest = clock() - solved
-    return selection, Measured(
-        _size(data),
-        len(data.X),
-        selected - start if validated else math.nan,
-        built - selected + rest,
-        (solved - built) / number,
-        number,
-        max(number, problem.max_iter),
-    )
+    seconds = (validation + selected - start, preparation, (solved - built) / number)
+    most = max(number, problem.max_iter)
+    return selection, Measured(len(data.supervision), len(data.X), *seconds, number, most)
 
 
-def peak_of(work: Callable[[], Any]) -> float:
+def measure_memory(method: FitMethod, data: Data, measured: Sequence[Measured]) -> dict[str, float]:
+    """Return what takes the memory of a fit to the data, in bytes: the stage that needs most."""
+    whole, n_rows = len(data.supervision), len(data.X)
+    sample = _sample(data, min(_SCALED_SIZE, whole))
+    stages = {"the choice of a scale": peak_of(partial(fitting.choose_scale, sample, method))}
+
+    # Trial fits: the line through the peaks of two sizes, up to the most rows that they see.
+    sizes = [fit.size for fit in measured if not math.isnan(fit.validation)][-2:]
+    samples = [_sample(data, size) for size in sizes]
+    peaks = [peak_of(partial(fitting.select, sample, "unit", method)) for sample in samples]
+    trials, most = max(peaks, default=0.0), min(whole, 2 * MAX_TRIAL_ROWS)
+    if len(peaks) == 1 and sizes[0] <= MAX_TRIAL_ROWS:
+        trials *= min(most, 2 * sizes[0]) / sizes[0]
+    elif len(peaks) == 2 and sizes[1] <= MAX_TRIAL_ROWS:
+        slope = (peaks[1] - peaks[0]) / (sizes[1] - sizes[0])
+        trials = peaks[1] + max(0.0, slope * (most - sizes[1]))
+    stages["trial fits on held-out data"] = trials
+
+    # The fit itself: beyond the size at which tiles are full, memory grows linearly.
+    first = _MEMORY_CONSTRAINTS if data.supervision.listed else _MEMORY_ROWS
+    last, at, peaks = measured[-1].size, [], []
+    candidates = {min(size, whole) for size in (first, 2 * first, 4 * first, last, 2 * last)}
+    for size in sorted(candidates)[-3:]:
+        sample = _sample(data, size)
+        scale, short = fitting.choose_scale(sample, method), Selection(_MEMORY_ITERATIONS)
+        at.append((len(sample.X), size))
+        peaks.append(peak_of(partial(fitting.learn, sample, scale, method, short, 0)))
+    total = max(peaks[-1], grown(at, peaks, (n_rows, whole), curved=False))
+
+    largest = max(stages, key=lambda stage: stages[stage])
+    if stages[largest] > total:
+        return {largest: stages[largest]}
+    scaled = min(total, float(data.X.size * data.X.dtype.itemsize))
+    constant = min(total - scaled, grown(at, peaks, (0, 0), curved=False) if len(at) > 1 else 0.0)
+    return {
+        "scaled rows": scaled,
+        "constraints and supervision": total - scaled - constant,
+        "the rest": constant,
+    }
+
+
+def peak_of(work: Callable[[], object]) -> float:
     """Return the peak memory of a call, in bytes."""
     tracing = tracemalloc.is_tracing()
     if not tracing:
@@ -284,18 +290,26 @@ def extrapolate(measured: Sequence[Measured], size: int, n_rows: int) -> tuple[f
     >>> round(seconds), round(iterations)
     (1010, 10)
     """
-    at, to = [(fit.n_rows, fit.size) for fit in measured], (n_rows, size)
-    validated = [fit for fit in measured if not math.isnan(fit.validation)]
-    trials = [(fit.n_rows, fit.size) for fit in validated]
-    most = min(n_rows, MAX_TRIAL_ROWS), min(size, MAX_TRIAL_ROWS) if size == n_rows else size
-    validation = grown(trials, [fit.validation for fit in validated], most)
-    last = measured[-1]
+
+    def phase(name: str, to: tuple[int, int]) -> float:
+        times = [getattr(fit, name) for fit in measured]
+        at = [(fit.n_rows, fit.size) for fit in measured]
+        timed = [number for number, seconds in enumerate(times) if not math.isnan(seconds)]
+        return grown([at[number] for number in timed], [times[number] for number in timed], to)
+
+    last, most_rows = measured[-1], min(n_rows, MAX_TRIAL_ROWS)
+    validation = phase("validation", (most_rows, most_rows if size == n_rows else size))
+    iterations = float(last.n_iterations)
     if last.size == size:
-        return validation + last.seconds, last.n_iterations
-    preparation = grown(at, [fit.preparation for fit in measured], to)
-    iteration = grown(at, [fit.iteration for fit in measured], to)
-    iterations = _iterations(measured, size)
-    return validation + preparation + iterations * iteration, iterations
+        return validation + last.seconds, iterations
+    if len(measured) > 1:
+        # The power of the size that the last two fits show.
+        before = measured[-2]
+        power = np.log(iterations / before.n_iterations) / np.log(last.size / before.size)
+        iterations *= (size / last.size) ** np.clip(power, 0.0, 0.5)
+        iterations = float(min(iterations, last.max_iter))
+    to = (n_rows, size)
+    return validation + phase("preparation", to) + iterations * phase("iteration", to), iterations
 
 
 def grown(
@@ -318,27 +332,24 @@ def grown(
     >>> round(grown([(1, 5), (2, 10), (2, 20)], [6.0, 12.0, 22.0], (2, 100)), 6)
     102.0
     """
-    x, y = np.array(at, dtype=np.float64), np.array(values)
+    # The last row of each basis is where to extrapolate to.
+    rows, size = np.array([*at, to], dtype=np.float64).T
+    y, one = np.array(values), np.ones(len(rows))
     if not y.any():
         return 0.0
-    one = np.ones((len(x), 1))
-    rows, size = x[:, :1], x[:, 1:]
-    if (rows != size).any():
-        bases, goals = [np.hstack([one, x])], [np.array([1.0, *to])]
-    else:
-        bases = [np.hstack([one, rows]), np.hstack([one, rows, rows**2])]
-        goals = [np.array([1.0, to[0]]), np.array([1.0, to[0], to[0] ** 2])]
-    found = 0.0
-    for basis, goal in zip(bases, goals, strict=True):
-        # Relative errors count, and the largest sizes most.
-        weight = np.sqrt(size.ravel() / size.max()) / np.maximum(y, _SHORTEST)
+    bases = [[one, rows], [one, rows, rows**2]]
+    if (rows != size)[:-1].any():
+        bases = [[one, rows, size]]
+    # Relative errors count, and the largest sizes most.
+    weight = np.sqrt(size[:-1] / size[:-1].max()) / np.maximum(y, _SHORTEST)
+    for columns in bases if curved else bases[:1]:
+        basis, goal = np.column_stack(columns)[:-1], np.column_stack(columns)[-1]
         unit = basis.max(axis=0)
         coefficients = nnls(basis / unit * weight[:, None], y * weight)[0] / unit
-        found = float(goal @ coefficients)
         misfit = np.abs(basis @ coefficients - y)[-2:] / np.maximum(y[-2:], _SHORTEST)
-        if misfit.max() <= _MISFIT or not curved:
+        if misfit.max() <= _MISFIT:
             break
-    return found
+    return float(goal @ coefficients)
 
 
 def duration(seconds: float) -> str:
@@ -350,85 +361,14 @@ def duration(seconds: float) -> str:
     >>> duration(0.2), duration(42), duration(500), duration(90_000)
     ('less than 1 s', '42 s', '8 min', '25 h')
     """
-    if seconds < 1:
-        return "less than 1 s"
     if seconds < 100:
-        return f"{seconds:.0f} s"
+        return "less than 1 s" if seconds < 1 else f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 2 * 3600 else f"{seconds / 3600:.0f} h"
-
-
-def _iterations(measured: Sequence[Measured], size: int) -> float:
-    """Return the number of iterations: a power of the size that the last two fits show."""
-    last = measured[-1]
-    if len(measured) == 1 or last.size == measured[-2].size:
-        return last.n_iterations
-    before = measured[-2]
-    power = np.log(last.n_iterations / before.n_iterations) / np.log(last.size / before.size)
-    number = last.n_iterations * (size / last.size) ** np.clip(power, 0.0, 0.5)
-    return float(min(number, last.max_iter))
-
-
-def _memory(method: FitMethod, data: Data, measured: Sequence[Measured]) -> dict[str, float]:
-    """Return what takes the memory of a fit to the data, in bytes: the stage that needs most.
-
-    The choice of a scale and trial fits look at a bounded number of rows or constraints.
-    """
-    sample = _sample(data, min(_SCALED_SIZE, _size(data)))
-    choice = peak_of(lambda: fitting.choose_scale(sample, method))
-    validated = [fit.size for fit in measured if not math.isnan(fit.validation)]
-    trials = _trial_memory(method, data, validated)
-    fit = _fit_memory(method, data, measured[-1].size)
-    stages = {"the choice of a scale": choice, "trial fits on held-out data": trials}
-    largest = max(stages, key=lambda stage: stages[stage])
-    return {largest: stages[largest]} if stages[largest] > sum(fit.values()) else fit
-
-
-def _fit_memory(method: FitMethod, data: Data, last: int) -> dict[str, float]:
-    """Return what takes the memory of the fit itself, from fits of two iterations to samples.
-
-    Samples are at least so large that tiles of pairs have their full size, and otherwise twice as
-    large as the `last` one that was timed. Beyond that, memory grows linearly.
-    """
-    everything, at, peaks = _size(data), [], []
-    first = _MEMORY_CONSTRAINTS if data.supervision.listed else _MEMORY_ROWS
-    sizes = {min(size, everything) for size in (first, 2 * first, 4 * first, last, 2 * last)}
-    for size in sorted(sizes)[-3:]:
-        sample = _sample(data, size)
-        scale = fitting.choose_scale(sample, method)
-        at.append((len(sample.X), size))
-        short = Selection(_MEMORY_ITERATIONS)
-        peaks.append(peak_of(partial(fitting.learn, sample, scale, method, short, 0)))
-    total = max(peaks[-1], grown(at, peaks, (len(data.X), everything), curved=False))
-    scaled = min(total, float(data.X.size * data.X.dtype.itemsize))
-    constant = min(total - scaled, grown(at, peaks, (0, 0), curved=False) if len(at) > 1 else 0.0)
-    return {
-        "scaled rows": scaled,
-        "constraints and supervision": total - scaled - constant,
-        "the rest": constant,
-    }
-
-
-def _trial_memory(method: FitMethod, data: Data, sizes: Sequence[int]) -> float:
-    """Return the peak memory of trial fits on held-out data, by the line through two sizes."""
-    samples = [_sample(data, size) for size in sizes[-2:]]
-    peaks = [peak_of(partial(fitting.select, sample, "unit", method)) for sample in samples]
-    if not peaks or sizes[-1] > MAX_TRIAL_ROWS:
-        return max(peaks, default=0.0)
-    most = min(_size(data), _LARGEST_TRIAL)
-    if len(peaks) == 1:
-        return peaks[0] * min(most, 2 * sizes[-1]) / sizes[-1]
-    slope = (peaks[1] - peaks[0]) / (sizes[-1] - sizes[-2])
-    return max(peaks[1], peaks[1] + slope * (most - sizes[-1]))
-
-
-def _size(data: Data) -> int:
-    """Return what counts as the size of a problem: constraints if listed, or rows."""
-    return len(data.supervision)
 
 
 def _sample(data: Data, size: int) -> Data:
     """Return a random sample of a size, always the same one."""
-    if size == _size(data):
+    if size == len(data.supervision):
         return data
-    rows, known = data.supervision.sample(size, np.random.RandomState(0))
-    return Data(data.X[rows], known)
+    rows, supervision = data.supervision.sample(size, np.random.RandomState(0))
+    return Data(data.X[rows], supervision)

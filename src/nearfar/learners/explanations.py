@@ -77,7 +77,7 @@ def warn_of_row_numbers(learner: Any, X: Any, y: Any) -> None:
             "takes X as rows of two features. For pairs, use fit(X, Pairs(index, similar=y == 1)), "
             "where X has the rows.",
             UserWarning,
-            stacklevel=5,
+            stacklevel=4,
         )
 
 

@@ -13,12 +13,14 @@ that they span (`in_span`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import validate_data
 
 from nearfar.constraints import (
     Copies,
@@ -39,21 +41,19 @@ from nearfar.learners.row_span import RowSpan
 from nearfar.learners.scaler import Scaler
 from nearfar.learners.selection import scale as scales
 from nearfar.learners.selection.choice import Follow, Path, Selection, Shrinkage, choose_selection
-from nearfar.learners.selection.held_out import Validation
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.missing import LARGEST_VALUE, refuse_masked, refuse_missing
 from nearfar.rows import Moments, Points, Rows, as_rows
 from nearfar.runtime.deadline import should_stop
-from nearfar.runtime.executors import chosen_executor
 from nearfar.runtime.history import History, Iteration
-from nearfar.runtime.progress import FitInProgress, observed
+from nearfar.runtime.threads import chosen_executor
 from nearfar.typing import Floats
 
+if TYPE_CHECKING:
+    from nearfar.learners.base import MetricLearner
+
 _AUTO_FRACTION = 0.2
-_WHO_CAN = (
-    "BoostMetric, MaxMarginMetric (pairs), NCA and SparseNCA (labels, with batch_size), "
-    "RCA, LDA, DCA, KISSME, XQDA, GMML, PLDA and InverseCovariance"
-)
+"""Share of labelled rows that are held out by default: five trial fits would use every row once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,138 +69,104 @@ class Data:
         return Data(self.X[rows], self.supervision.restrict(rows))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FitMethod:
-    """What a fit needs to know of a learner.
+    """How a learner is fitted.
 
     Attributes
     ----------
-    name : str
-        Name of the learner, for messages.
+    learner : MetricLearner
+        Its parameters, with the paper's values if it follows a paper, and its declarations.
     build : callable
         FitInput -> Problem.
-    numbers, ignores_y : bool
-        Whether y holds numbers instead of class labels, or does not matter.
-    reads_rows : tuple of str
-        Kinds of supervision with which rows may be read in blocks.
     scale : {"auto", "standard", "unit", "cosine"} or None
-    scales : tuple of str
-        What "auto" chooses from.
-    scale_data : callable
-        Data -> the part of them that "auto" may look at.
-    given : Metric or None
+    start : Metric or None
         The metric that the fit starts from or adds to, if the user gave one.
-    prior : Metric or None
-        What the result is shrunk to; None for Euclidean distance.
-    n_components : int or None
-    most_components : int or None
-        The largest possible `n_components`; None for the number of features.
-    fraction : float, "auto" or None
-        Share of the data that trial fits hold out.
-    must_validate : bool
-        Whether to warn if nothing can be held out.
-    validates_labels : bool
-        Whether the fraction "auto" holds out labelled rows.
-    validation : {"rows", "classes"}
-    n_before : int
-        Labels or constraints that the prior was learned from, in earlier parts of the data.
-    seed : int
-        For trial fits.
-    feature_names : array of str or None
-    rotates : bool
-        Whether the result for rotated rows is the rotated result.
+    scale_data : callable or None
+        Data -> the part of them that "auto" may look at; None for all.
     span : RowSpan or None
         Where rows are coordinates already, instead of features.
     """
 
-    name: str
+    learner: MetricLearner
     build: Callable[[FitInput], Problem]
-    numbers: bool = False
-    ignores_y: bool = False
-    reads_rows: tuple[str, ...] = ()
-    scale: str | None = "auto"
-    scales: tuple[str, ...] = scales.SCALES
-    scale_data: Callable[[Data], Data] = lambda data: data
-    given: Metric | None = None
-    prior: Metric | None = None
-    n_components: int | None = None
-    most_components: int | None = None
-    fraction: float | Literal["auto"] | None = None
-    must_validate: bool = True
-    validates_labels: bool = False
-    validation: Validation = "rows"
-    n_before: int = 0
-    seed: int = 0
-    feature_names: Any = None
-    rotates: bool = False
+    scale: str | None
+    start: Metric | None = None
+    scale_data: Callable[[Data], Data] | None = None
     span: RowSpan | None = None
 
-
-def kinds_read(kinds: tuple[str, ...], strategy: Any) -> tuple[str, ...]:
-    """Return the kinds of supervision with which rows may be read in blocks.
-
-    Labels too, where triplets are accepted and the strategy makes them without reading rows, or in
-    blocks; None is `NearestTriplets()`, which does.
-    """
-    able = strategy is None or any(
-        getattr(strategy, name, False) for name in ("reads_rows", "ignores_rows")
-    )
-    return (*kinds, "labels") if "triplets" in kinds and able else kinds
+    @property
+    def name(self) -> str:
+        """Name of the learner, for messages."""
+        return type(self.learner).__name__
 
 
 def check(
+    learner: MetricLearner,
     X: Any,
-    y: Any,
-    groups: Any,
-    method: FitMethod,
-    validate: Callable[..., Any],
+    y: Any = None,
+    groups: ArrayLike | None = None,
     *,
+    reset: bool = True,
     min_samples: int = 2,
     splits: bool = False,
+    ignores_y: bool | None = None,
 ) -> Data:
     """Check X and what is known of its rows.
 
     Parameters
     ----------
+    learner : MetricLearner
     X : array-like of shape (n_samples, n_features), path, Dask array or Rows
     y : array-like of shape (n_samples,), or constraints
     groups : array-like of shape (n_samples,) or None
-    method : FitMethod
-    validate : callable
-        scikit-learn's `validate_data` of the estimator.
+    reset : bool, default=True
+        Whether the learner remembers the features.
     min_samples : int, default=2
         The fewest rows that labels, or a learner without y, may come with.
     splits : bool, default=False
         Whether data are held out of the fit, so that copies of rows must stay together.
+    ignores_y : bool, optional
+        Whether y does not matter; by default as the learner declares.
     """
     check_rows_given(X, y)
-    kind = "nothing" if method.ignores_y else kind_of(y, numbers=method.numbers)
-    y = None if method.ignores_y else y
+    ignores_y = learner.ignores_y if ignores_y is None else ignores_y
+    numbers = learner.supervision == ("numbers",)
+    kind = "nothing" if ignores_y else kind_of(y, numbers=numbers)
+    y = None if ignores_y else y
     refuse_masked(X, "X")
     if y is not None and kind in ("labels", "numbers"):
         refuse_missing(y, "y")
-    points: Any = _rows(X, kind, method)
+    points: Any = _rows(X, kind, learner)
+    floats = {"dtype": [np.float64, np.float32], "reset": reset}
     if points is not None:
-        if y is None and not method.ignores_y:
+        if y is None and not ignores_y:
             raise ValueError("The learner needs labels or constraints; y is None.")
+        if reset:
+            learner.n_features_in_ = points.shape[1]
+            learner.__dict__.pop("feature_names_in_", None)
+            if points.feature_names is not None:
+                learner.feature_names_in_ = np.asarray(points.feature_names, dtype=object)
     elif kind in ("labels", "numbers"):
-        points, y = validate(X, y, dtype=[np.float64, np.float32], ensure_min_samples=min_samples)
+        points, y = validate_data(learner, X, y, ensure_min_samples=min_samples, **floats)
     else:
-        least = min_samples if method.ignores_y else 1
-        points = validate(X, dtype=[np.float64, np.float32], ensure_min_samples=least)
-    known = Supervision.of(y, len(points), groups=groups, numbers=method.numbers)
+        least = min_samples if ignores_y else 1
+        points = validate_data(learner, X, ensure_min_samples=least, **floats)
+    known = Supervision.of(y, len(points), groups=groups, numbers=numbers)
     if splits and not isinstance(points, Rows):
         return Data(points, *keep_copies_together(points, known))
     return Data(points, known)
 
 
-def _rows(X: Any, kind: Kind, method: FitMethod) -> Rows | None:
+def _rows(X: Any, kind: Kind, learner: MetricLearner) -> Rows | None:
     """Return X as rows that are read in blocks; None if it is an array in memory.
 
     A memory-mapped array is read whole for learners that do not read blocks.
     """
     rows = None if type(X) is np.ndarray else as_rows(X)
-    accepted = ("labels" if kind == "nothing" else kind) in method.reads_rows
+    accepted = rows is not None and (
+        ("labels" if kind == "nothing" else kind) in learner._kinds_read()
+    )
     if rows is None or (isinstance(X, np.memmap) and not accepted):
         if chosen_executor() is not None:
             raise ValueError(
@@ -210,8 +176,8 @@ def _rows(X: Any, kind: Kind, method: FitMethod) -> Rows | None:
         return None
     if not accepted:
         raise ValueError(
-            f"{method.name} does not learn from {kind} over rows that are not in "
-            f"memory; load them, or use one that does: {_WHO_CAN}."
+            f"{type(learner).__name__} does not learn from {kind} over rows that are not in "
+            f"memory; load them, or use one that does: {learner._who_reads_rows()}."
         )
     if min(rows.shape) == 0:
         raise ValueError(f"X needs at least one row and one column; its shape is {rows.shape}.")
@@ -233,14 +199,7 @@ def check_in_memory(X: Points) -> None:
 
 def check_learnable(data: Data, method: FitMethod) -> None:
     """Refuse what cannot be learned from: values out of range, too many components."""
-    _check_magnitude(data.X)
-    most = method.most_components or data.X.shape[1]
-    if method.n_components is not None and method.n_components > most:
-        raise ValueError(f"n_components must be at most {most}; got {method.n_components}.")
-
-
-def _check_magnitude(X: Points) -> None:
-    """Refuse columns whose squares would overflow, or vanish."""
+    X, n_components = data.X, method.learner.n_components
     if isinstance(X, Rows):
         moments = Moments.of(X)
         largest = np.maximum(moments.largest, -moments.smallest)
@@ -258,22 +217,26 @@ def _check_magnitude(X: Points) -> None:
             f"Column {small[0]} of X has no value above {largest[small[0]]:.0e}, and squares of "
             "such values vanish; multiply it by a constant."
         )
+    if n_components is not None:
+        most = method.learner._most_components(X.shape[1])
+        if n_components > most:
+            raise ValueError(f"n_components must be at most {most}; got {n_components}.")
 
 
 def choose_scale(data: Data, method: FitMethod) -> str | None:
     """Return the scale to use, chosen by the data if it is "auto"."""
-    given = method.given
+    start = method.start
     if method.scale != "auto":
-        if given is not None and given.unit_rows != (method.scale == "cosine"):
-            kind = "unit rows" if given.unit_rows else "rows as they are"
+        if start is not None and start.unit_rows != (method.scale == "cosine"):
+            kind = "unit rows" if start.unit_rows else "rows as they are"
             raise ValueError(
                 f"The given metric is for {kind}; use scale='auto', not {method.scale!r}."
             )
         return method.scale
-    if given is not None and given.unit_rows:
+    if start is not None and start.unit_rows:
         return "cosine"
-    among = method.scales if given is None else ("unit", "standard")
-    chosen_by = method.scale_data(data)
+    among = method.learner.auto_scales if start is None else ("unit", "standard")
+    chosen_by = data if method.scale_data is None else method.scale_data(data)
     return scales.choose_scale(chosen_by.X, chosen_by.supervision, among)
 
 
@@ -286,10 +249,12 @@ def in_span(
     another space: then only its metric remains.
     """
     span, last = None, None if warm is None else warm.span
-    if method.rotates and isinstance(data.X, np.ndarray) and 1 < len(data.X) < data.X.shape[1]:
-        given = (method.given, method.prior, None if warm is None else warm.metric)
-        span = RowSpan.of(data.X, scale, [metric for metric in given if metric is not None], last)
-    if span is not None and (method.n_components or 1) > span.rank:
+    wide = isinstance(data.X, np.ndarray) and 1 < len(data.X) < data.X.shape[1]
+    if wide and method.learner._rotates():
+        metrics = (method.start, method.learner.prior, None if warm is None else warm.metric)
+        special = [metric for metric in metrics if isinstance(metric, Metric)]
+        span = RowSpan.of(data.X, scale, special, last)
+    if span is not None and (method.learner.n_components or 1) > span.rank:
         span = None
     if warm is not None and last is not span:
         warm = WarmStart(warm.metric, span=span)
@@ -314,9 +279,9 @@ def prepare(
     )
 
 
-def warm_start(fitted: Any, data: Data) -> WarmStart | None:
+def warm_start(learner: MetricLearner, data: Data) -> WarmStart | None:
     """Return where to continue: the metric of the last fit, or one that was set since."""
-    metric, n_features = getattr(fitted, "metric_", None), data.X.shape[1]
+    metric, n_features = learner.__dict__.get("metric_"), data.X.shape[1]
     if metric is None:
         return None
     if not hasattr(metric, "transform"):
@@ -326,78 +291,42 @@ def warm_start(fitted: Any, data: Data) -> WarmStart | None:
             f"warm_start: the fitted metric is for {metric.n_features} features; "
             f"X has {n_features}."
         )
-    last: WarmStart | None = getattr(fitted, "_last_fit", None)
+    last: WarmStart | None = learner.__dict__.get("_last_fit")
     return last if last is not None and last.metric is metric else WarmStart(metric)
 
 
 def select(data: Data, scale: str | None, method: FitMethod) -> Selection:
     """Choose iterations and shrinkage on held-out data, unless that is turned off."""
-    fraction = method.fraction
+    learner, X, supervision = method.learner, data.X, data.supervision
+    fraction = learner.validation_fraction
+    required = fraction != "auto" and not learner._is_part
     if fraction == "auto":
-        labelled = method.validates_labels and data.supervision.kind == "labels"
-        fraction = _AUTO_FRACTION if labelled else None
+        untuned = learner.scale == "auto" and learner.variant != "paper" and not learner.warm_start
+        shrinks = learner.prior is not None or learner.shrinks_without_prior
+        labelled = supervision.kind == "labels"
+        fraction = _AUTO_FRACTION if untuned and shrinks and labelled else None
     selection = Selection()
-    if fraction is not None and data.supervision.kind != "nothing":
-        if isinstance(data.X, Rows) and data.supervision.kind != "labels":
+    if fraction is not None and supervision.kind != "nothing":
+        if isinstance(X, Rows) and supervision.kind != "labels":
             raise ValueError(
                 "Constraints over rows that are not in memory are not validated; use "
                 "validation_fraction=None."
             )
+        seed = learner.random_state if isinstance(learner.random_state, int) else 0
         selection = choose_selection(
-            follow(method, scale, method.seed),
-            data.X,
-            data.supervision,
+            follow(method, scale, seed),
+            X,
+            supervision,
             fraction=fraction,
-            validation=method.validation,
-            seed=method.seed,
-            required=method.must_validate and method.fraction != "auto",
+            validation=learner.validation,
+            seed=seed,
+            required=required,
         )
-    kept = method.n_before / max(1, method.n_before + len(data.supervision))
-    return replace(selection, shrinkage=max(selection.shrinkage, kept))
+    before = learner._n_before / max(1, learner._n_before + len(supervision))
+    return replace(selection, shrinkage=max(selection.shrinkage, before))
 
 
-@dataclass(frozen=True, eq=False)
-class Observer:
-    """Passes iterations on to callbacks, watchers and a progress line; each may end them.
-
-    Attributes
-    ----------
-    estimator : MetricLearner
-        Its callbacks are called.
-    problem : Problem
-    builder : MetricBuilder
-    X, y : object
-        What the user passed.
-    verbose : bool
-        Whether there is a progress line.
-    """
-
-    estimator: Any
-    problem: Problem
-    builder: MetricBuilder
-    X: Any
-    y: Any
-    verbose: bool
-
-    def __call__(self, iterations: Iterator[Iteration], history: History) -> Iterator[Iteration]:
-        """Observe a fit."""
-
-        def metric() -> Any:
-            return self.builder.lift(self.problem.metric(history, self.builder))
-
-        fit = FitInProgress(type(self.estimator).__name__, self.problem.max_iter, metric)
-        return observed(
-            iterations,
-            fit,
-            self.estimator,
-            self.X,
-            self.y,
-            attributes=lambda: basic_attributes(metric(), history, self.builder),
-            notes=history.notes if self.verbose else None,
-        )
-
-
-def basic_attributes(metric: Any, history: History, builder: MetricBuilder) -> dict[str, Any]:
+def basic_attributes(metric: Metric, history: History, builder: MetricBuilder) -> dict[str, Any]:
     """Return the fitted attributes that every learner has."""
     return {
         "metric_": metric,
@@ -412,40 +341,19 @@ def run(
     selection: Selection,
     *,
     notes: tuple[str, ...] = (),
-    observer: Observer | None = None,
+    observe: Callable[[Iterator[Iteration], History], Iterator[Iteration]] | None = None,
 ) -> History:
-    """Run the solver as far as was selected."""
+    """Run the solver as far as was selected; `observe` passes iterations on, or ends them."""
     history = History(notes=notes, keeps_payloads=problem.keeps_payloads)
     solver = selection.limit(history, problem.solve())
     iterations = history.record(solver)
     # Close an abandoned solver at once; it may hold a thread.
     with closing(solver):
-        for _ in _until_stopped(iterations) if observer is None else observer(iterations, history):
-            pass
+        for _ in iterations if observe is None else observe(iterations, history):
+            if observe is None and should_stop():
+                break
     history.stopped = history.stopped or "callback"
     return history
-
-
-def _until_stopped(iterations: Iterable[Iteration]) -> Iterator[Iteration]:
-    for iteration in iterations:
-        yield iteration
-        if should_stop():
-            return
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """What a fit results in.
-
-    Attributes
-    ----------
-    metric : Metric
-    attributes : dict of str to object
-        All fitted attributes.
-    """
-
-    metric: Any
-    attributes: dict[str, Any]
 
 
 def finish(
@@ -456,41 +364,45 @@ def finish(
     data: Data,
     selection: Selection,
     method: FitMethod,
-) -> Fitted:
-    """Build the metric in the units of X, and shrink it to the prior as far as was selected."""
+) -> dict[str, Any]:
+    """Return the fitted attributes.
+
+    The metric is built in the units of X, and shrunk to the prior as far as was selected.
+    """
+    learner = method.learner
     learned = problem.metric(history, builder)
     metric = builder.lift(learned)
     attributes = problem.attributes(history, builder)
     shrinkage: Shrinkage | None = None
     if selection.shrinkage:
         prior = prior_metric(problem, prepared.scaler, method)
-        shrinkage = selection.shrinkage_to(prior, data.X, method.n_components)
+        shrinkage = selection.shrinkage_to(prior, data.X, learner.n_components)
         metric = builder.lift(shrinkage.apply(learned))
         attributes |= problem.shrunk_attributes(metric, prepared)
     attributes |= basic_attributes(metric, history, builder)
-    attributes |= {
+    return attributes | {
         "prior_share_": selection.shrinkage,
         "_learned_metric": builder.lift(learned) if selection.shrinkage else metric,
         "_shrinkage": shrinkage,
-        "_n_known": method.n_before + len(data.supervision),
+        "_n_known": learner._n_before + len(data.supervision),
     }
-    return Fitted(metric, attributes)
 
 
 def builder_of(problem: Problem, data: FitInput, method: FitMethod) -> MetricBuilder:
     """Return what turns the solver's result into a metric."""
     features = data.Z if problem.features is None else problem.features
     scale = data.scaler.scale if problem.features is None else np.ones(features.shape[1])
+    n_components = method.learner.n_components
     covariance = None
-    if method.n_components is not None and not problem.exact_rows:
+    if n_components is not None and not problem.exact_rows:
         covariance = covariance_matrix(features) / problem.unit
     return MetricBuilder(
         scale=scale * np.sqrt(problem.unit),
         center=data.scaler.center,
         base=problem.base,
         covariance=covariance,
-        n_components=method.n_components,
-        feature_names=method.feature_names,
+        n_components=n_components,
+        feature_names=method.learner.__dict__.get("feature_names_in_"),
         kernel_map=problem.kernel_map,
         unit_rows=data.scaler.unit_rows,
         exact_rows=problem.exact_rows,
@@ -500,9 +412,10 @@ def builder_of(problem: Problem, data: FitInput, method: FitMethod) -> MetricBui
 
 def prior_metric(problem: Problem, scaler: Scaler, method: FitMethod) -> Metric:
     """Return what a metric is shrunk to: the prior, or Euclidean distance of scaled points."""
-    given = method.prior or problem.shrinks_to
-    if given is not None:
-        return given if scaler.span is None else Metric(scaler.span.inside(given))
+    prior = method.learner.prior
+    prior = prior if isinstance(prior, Metric) else problem.shrinks_to
+    if prior is not None:
+        return prior if scaler.span is None else Metric(scaler.span.inside(prior))
     if problem.kernel_map is None or problem.features is None:
         return scaler.euclidean
     return Metric(np.eye(problem.features.shape[1]), kernel_map=problem.kernel_map)

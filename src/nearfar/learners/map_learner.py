@@ -7,13 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nearfar.learners.base import MetricLearner
-from nearfar.learners.declaration import learner
+from nearfar.learners.declaration import Init, learner
 from nearfar.learners.problem import FitInput, Problem
 from nearfar.learners.row_span import RowSpan
-from nearfar.learners.shared_parameters import Iterative, Texts
 from nearfar.learners.starting_map import (
-    INIT_RULE,
-    Init,
     given_map,
     named_map,
     prefers_lda,
@@ -21,9 +18,7 @@ from nearfar.learners.starting_map import (
 )
 from nearfar.metrics.metric import Metric
 from nearfar.rows import Points, column_ranges, column_variances
-from nearfar.runtime import parameters
 from nearfar.runtime.history import History
-from nearfar.runtime.parameters import integer, number
 from nearfar.typing import Matrix
 
 EXACT_ROWS = 1000
@@ -46,28 +41,16 @@ class MapProblem(Problem):
 
 
 @learner
-class MapLearner(Iterative, MetricLearner):
+class MapLearner(MetricLearner):
     """Base of the learners that optimise a map, from `init` on."""
 
+    warm_start: bool = False
+    random_state: int | np.random.RandomState | None = None
+    n_jobs: int | None = None
+    verbose: int = 0
     max_iter: int
     init: Init = "identity"
     tol: float = 1e-4
-
-    parameter_docs: ClassVar[Texts] = {
-        "init": (
-            '{"identity", "pca", "lda", "random", "auto"} or Metric',
-            'Where to begin. "identity" and "pca" are Euclidean distance between scaled points,\n'
-            'with ``|M|_F = 1``, and with `n_components` its leading principal axes. "lda" is\n'
-            'discriminant axes, "random" is drawn, and "auto" is "lda" if `n_components` is less\n'
-            'than the number of classes, and "identity" otherwise. A metric of your own has at\n'
-            "least `n_components` components.",
-        ),
-    }
-    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
-        "tol": number(at_least=0.0),
-        "max_iter": integer(at_least=1),
-        "init": INIT_RULE,
-    }
 
     local_metrics: ClassVar[bool] = False
     """Whether the learner may begin with several metrics and a gate."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,10 +14,13 @@ from nearfar.learners.row_span import RowSpan
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.kernel_map import KernelMap
 from nearfar.metrics.metric import Metric
-from nearfar.numerics.products import cross_product
+from nearfar.numerics.linear_algebra import cross_product
 from nearfar.rows import Moments, Points, Rows
 from nearfar.runtime.history import History, Iterations
 from nearfar.typing import Floats, Matrix, Vector
+
+if TYPE_CHECKING:
+    from nearfar.learners.base import MetricLearner
 
 
 @dataclass(frozen=True)
@@ -268,6 +272,34 @@ def covariance_matrix(X: Points) -> Matrix:
 def _scatter(block: Floats, center: Vector) -> Matrix:
     centered = block - center
     return centered.T @ centered
+
+
+def build_near_covariance(learner: MetricLearner, data: FitInput) -> Problem:
+    """Build a learner's problem with the inverse of the covariance as its prior."""
+    learner = copy.copy(learner)
+    learner.prior = prior = inverse_covariance(data)
+    problem = learner._build_problem(data)
+    problem.shrinks_to = prior
+    return problem
+
+
+def inverse_covariance(data: FitInput) -> Metric:
+    """Return the inverse of the covariance of scaled points, as a metric on X.
+
+    It is shrunk as by Ledoit and Wolf, and zero where no points differ.
+    """
+    from sklearn.covariance import ledoit_wolf_shrinkage
+
+    values, vectors = np.linalg.eigh(covariance_matrix(data.Z))
+    varying = values > len(values) * np.finfo(data.Z.dtype).eps * values[-1]
+    values, vectors = values[varying], vectors[:, varying]
+    if len(values) == 0:
+        return data.scaler.euclidean
+    if not isinstance(data.Z, Rows):
+        share = ledoit_wolf_shrinkage(data.Z @ vectors)
+        values = (1 - share) * values + share * values.mean()
+    L = vectors.T / np.sqrt(values)[:, None]
+    return Metric(L / data.scaler.scale, unit_rows=data.scaler.unit_rows)
 
 
 def uncertified(history: History, max_iter: int) -> str:

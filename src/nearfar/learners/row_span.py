@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.wide_metric import WideMetric
-from nearfar.numerics.span import axes_of_span, lies_in_span
+from nearfar.numerics.linear_algebra import axes_of_span, lies_in_span
 from nearfar.typing import Floats, Matrix, Vector
 
 _NOTHING = 1e-12

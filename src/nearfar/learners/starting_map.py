@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from nearfar.learners.problem import FitInput, factor_on_scaled_points
 from nearfar.metrics.metric import Metric
 from nearfar.rows import Points, Rows, column_ranges, gram
-from nearfar.runtime.parameters import choice, either, instance
 from nearfar.typing import Floats, Ints, Matrix
-
-Init = Literal["auto", "identity", "pca", "lda", "random"] | Metric
-
-INIT_RULE = either(
-    choice("auto", "identity", "pca", "lda", "random"),
-    instance(Metric, "a Metric, as Metric(L) of an array L"),
-)
 
 _SHRINKAGE = 0.1
 """Shrinkage of the covariance within classes, for discriminant axes."""

@@ -30,7 +30,7 @@ from nearfar.metrics.kernel_map import KernelMap
 from nearfar.metrics.points import check_points, check_rows, unit_length
 from nearfar.metrics.threshold_votes import Votes, triplet_scores
 from nearfar.numerics.edges import squared_distances
-from nearfar.numerics.products import product
+from nearfar.numerics.linear_algebra import product
 from nearfar.runtime.metric_learn_names import MetricLearnNames
 from nearfar.typing import Floats, Ints, Matrix, Vector
 

@@ -1,4 +1,4 @@
-"""`Edges`: pairs of rows of X as an operator on directions and metrics, and `SignedEdges`.
+"""Pairs of rows of X as an operator on directions and metrics: edges, constraints, triplets.
 
 With E the incidence (edges x samples) of undirected edges (i, j) and w their weights:
 
@@ -13,28 +13,40 @@ incidence, +1 at the first edge and -1 at the second:
 
     margins(v) = B (E X v)^2        distances(L) = B diag(E X L'L X' E')
     gram(u) = X' E' diag(B'u) E X   v' gram(u) v = u' margins(v)
+
+`Edges` are the pairs, `SignedEdges` the constraints, and `TripletEdges` are triplets, in units of a
+squared distance. Edges that constraints share are stored once.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator
 
-from nearfar.numerics.products import cross_product, product
+from nearfar.numerics.linear_algebra import cross_product, product
 from nearfar.rows import Points, Rows
 from nearfar.runtime.threads import Threads
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
+Unit = Literal["mean", "long", "longest"]
+
 _BLOCK_ROWS = 4096
+"""Rows of X in a block of `matrix`: enough for a fast product, and enough blocks to share out."""
 _BLOCK_EDGES = 1 << 17
+"""Edges in a block of distances; smaller blocks cost more to hand out to threads."""
 _BLOCK_ELEMENTS = 1 << 16
+"""Numbers in a block of differences: half a megabyte, which stays in the cache of a core."""
 _KEPT_BYTES = 1 << 27
 _MANY_ROWS = 8
-"""Rows are kept in memory if they are no more than one in this number."""
+"""Rows on disk are kept in memory if they fit into `_KEPT_BYTES` and are no more than one in eight:
+what is read once should be a small part of what every pass would read."""
+_FACTOR_ROWS = 16
+"""Rows of L that are applied at a time: an embedding of this width is smaller than most X."""
+_QUANTILES = {"long": 0.9, "longest": 1.0}
 
 
 def squared_distances(
@@ -85,6 +97,8 @@ class Edges:
         Ends of the distinct edges, i < j.
     of_pair : array of int of shape (n_pairs,)
         The edge that each pair is.
+    n_stored : int
+        Number of entries of the half Laplacian.
 
     Examples
     --------
@@ -95,6 +109,9 @@ class Edges:
     (array([0, 0]), array([4.]), array([[1., 2.],
                                         [2., 4.]]))
     """
+
+    n_reads: ClassVar[float] = 0.0
+    """How often `matrix` reads X from where it is stored."""
 
     def __init__(self, X: Floats, a: Ints, b: Ints) -> None:
         self.X = X
@@ -109,19 +126,10 @@ class Edges:
         self._columns = np.empty(len(keys) + n, dtype=self._starts.dtype)
         self._columns[self._diagonal] = np.arange(n)
         self._columns[self._off_diagonal] = self.j
+        self.n_stored = len(self._columns)
 
     def __len__(self) -> int:
         return len(self.i)
-
-    @property
-    def n_stored(self) -> int:
-        """Number of entries of the half Laplacian."""
-        return len(self._columns)
-
-    @property
-    def n_reads(self) -> float:
-        """How often `matrix` reads X from where it is stored; 0 for an array in memory."""
-        return 0.0
 
     def project(self, V: Floats) -> Floats:
         """X V."""
@@ -163,7 +171,12 @@ class Edges:
         S = np.zeros((D, D))
 
         def block(rows: slice) -> Floats:
-            return self.X[rows].T @ (_rows_of(half, rows) @ self.X)
+            # Slicing a sparse matrix would copy its rows.
+            starts = half.indptr[rows.start : rows.stop + 1]
+            inside = slice(starts[0], starts[-1])
+            parts = (half.data[inside], half.indices[inside], starts - starts[0])
+            own = csr_array(parts, shape=(len(starts) - 1, len(self.X)))
+            return self.X[rows].T @ (own @ self.X)
 
         for part in self.threads.map(block, len(self.X), _BLOCK_ROWS):
             S += part
@@ -195,14 +208,6 @@ class Edges:
         data[self._off_diagonal] = -w
         data[self._diagonal] = degree / 2
         return csr_array((data, self._columns, self._starts), shape=(n, n))
-
-
-def _rows_of(matrix: csr_array, rows: slice) -> csr_array:
-    """Rows of a sparse matrix, without a copy."""
-    starts = matrix.indptr[rows.start : rows.stop + 1]
-    inside = slice(starts[0], starts[-1])
-    parts = (matrix.data[inside], matrix.indices[inside], starts - starts[0])
-    return csr_array(parts, shape=(len(starts) - 1, matrix.shape[1]))
 
 
 class SignedEdges(Edges):
@@ -278,7 +283,9 @@ class SignedEdges(Edges):
 
     def mean(self, z: Vector, weight: Vector | None = None) -> float:
         """Weighted mean of a quantity of edges over the edges of all constraints."""
-        total = sum(z[column] for column in self.columns)
+        total = z[self.columns[0]]
+        for column in self.columns[1:]:
+            total += z[column]
         return float(np.average(total, weights=weight)) / len(self.columns)
 
     def gram(self, u: Vector) -> Matrix:
@@ -312,3 +319,113 @@ def edges_of(X: Points, a: Ints, *others: Ints) -> Any:
     if n_bytes > _KEPT_BYTES or len(ends) * _MANY_ROWS > len(X):
         return TiledEdges(X, a, *others)
     return SignedEdges(X.take(ends), *(np.searchsorted(ends, rows) for rows in (a, *others)))
+
+
+class TripletEdges:
+    """Triplets over the rows of X, as differences of squared distances.
+
+    With B the triplet incidence (+1 at the edge (anchor, far), -1 at the edge (anchor, near)), for
+    a metric M = L'L:
+
+        margins(L) = B diag(E X M X' E')        matrix(u) = A(u) = X' E' diag(B'u) E X
+
+    so that  u' margins(L) = <A(u), M>.  Both are in units of a squared distance.
+
+    Parameters
+    ----------
+    X : array or Rows of shape (n_samples, n_features)
+        Points, float32 or float64; not copied.
+    index : array of int of shape (n_triplets, 3)
+        Rows (anchor, near, far); at least one triplet.
+    weight : array of shape (n_triplets,), optional
+    unit : float or {"mean", "long", "longest"}, default="mean"
+        The squared distance that counts as one: a number, or the mean, the 90th percentile ("long")
+        or the largest of the squared distances of the triplets' edges.
+
+    Attributes
+    ----------
+    unit : float
+        The squared distance that counts as one.
+    near, far : array of int of shape (n_triplets,)
+        The edges of each triplet.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.numerics.edges import TripletEdges
+    >>> X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]])
+    >>> triplets = TripletEdges(X, np.array([[0, 1, 2]]), unit=1.0)
+    >>> triplets.factor_margins(np.eye(2)), triplets.matrix(np.array([1.0]))
+    (array([3.]), array([[-1.,  0.],
+                         [ 0.,  4.]]))
+    """
+
+    def __init__(
+        self,
+        X: Points,
+        index: Ints,
+        weight: Vector | None = None,
+        *,
+        unit: float | Unit = "mean",
+    ) -> None:
+        self.X: Any = X
+        self.n_triplets = len(index)
+        anchor, near, far = index.T
+        self.edges: Any = edges_of(X, anchor, far, near)
+        self.weight = weight
+        if unit == "mean":
+            size = self.edges.mean_distance(weight)
+        elif isinstance(unit, str):
+            z = self.edges.mapped_distances()
+            size = float(np.quantile(z, _QUANTILES[unit])) or self.mean(z)
+        else:
+            size = unit
+        # Edges without length have no unit.
+        self.unit: float = size or 1.0
+
+    @property
+    def near(self) -> Ints:
+        """The edge of each triplet to its near row; of rows in memory only."""
+        return self.edges.columns[1]
+
+    @property
+    def far(self) -> Ints:
+        """The edge of each triplet to its far row; of rows in memory only."""
+        return self.edges.columns[0]
+
+    def __len__(self) -> int:
+        """Number of features: A(u) is len x len."""
+        return self.X.shape[1]
+
+    def embed(self, L: Matrix) -> Floats:
+        """Map X by L."""
+        return self.edges.project(L.T)
+
+    def embedding_margins(self, P: Floats) -> Vector:
+        """Margins of squared Euclidean distance between the rows of P, an embedding of X."""
+        return self.edges.embedding_distances(P) / self.unit
+
+    def factor_margins(self, L: Matrix) -> Vector:
+        """Margins of the metric L'L, a few rows of L at a time if X is in memory."""
+        if self.edges.n_reads:
+            return self.edges.distances(L)[0] / self.unit
+        margins = np.zeros(self.n_triplets)
+        for top in range(0, len(L), _FACTOR_ROWS):
+            margins += self.embedding_margins(self.embed(L[top : top + _FACTOR_ROWS]))
+        return margins
+
+    def matrix(self, u: Vector) -> Matrix:
+        """A(u), dense."""
+        return self.edges.gram(u) / self.unit
+
+    def edge_weights(self, u: Vector) -> Vector:
+        """B'u: the weight of each edge, positive if it is to be stretched."""
+        return self.edges.edge_weights(u)
+
+    def mean(self, z: Vector) -> float:
+        """Weighted mean of a quantity of edges over the two edges of every triplet."""
+        return self.edges.mean(z, self.weight)
+
+    def differences(self, z: Vector) -> Vector:
+        """B z: the value at the far edge minus that at the near edge, for each triplet."""
+        return self.edges.combined(z)

@@ -19,19 +19,21 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar.numerics.sparse_tiles import place_in_run, sparse_nonzero
 from nearfar.runtime.deadline import check_time
 from nearfar.runtime.threads import Threads
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 _BLOCK_QUERIES = 512
 _TILE_COLUMNS = 2048
+"""A tile of float32 bounds has 4 megabytes for each thread."""
 _MAX_CANDIDATES = 1 << 19
+"""Candidates that a block keeps before it ranks them; this bounds memory."""
 _PAIR_ELEMENTS = 1 << 20
 """Coordinates of candidates held at a time."""
 _FIRST_COLUMNS = 8
 """The first tile has at least this many times the rows that are wanted."""
-_UNIT_ROUNDOFF = 2.0**-24
+UNIT_ROUNDOFF = 2.0**-24
+"""Of float32."""
 _MOST_REACH = 1e15
 """Float32 can square queries that are this many times as far out as the rows."""
 
@@ -58,7 +60,7 @@ class NearestRows:
     def __init__(self, X: Floats) -> None:
         n, n_features = X.shape
         self.X = X
-        self.slack = (n_features + 8) * _UNIT_ROUNDOFF
+        self.slack = (n_features + 8) * UNIT_ROUNDOFF
         reach = float(np.abs(X).max(initial=0.0))
         self.shrink = 1.0 / reach if reach > 0 else 1.0
         self.norms = np.empty(n)
@@ -195,3 +197,73 @@ class _Block:
             difference = np.subtract(self.queries[i[some]], X[j[some]], dtype=np.float64)
             out[some] = np.einsum("ij,ij->i", difference, difference)
         return out
+
+
+def sparse_nonzero(mask: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    """`mask.nonzero()`, eight entries at a time: most of a tile has no candidate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.numerics.nearest_rows import sparse_nonzero
+    >>> sparse_nonzero(np.array([[False, True, False]]))
+    (array([0]), array([1]))
+    """
+    if mask.shape[1] % 8:
+        mask = np.pad(mask, ((0, 0), (0, -mask.shape[1] % 8)))
+    word = np.flatnonzero(mask.view(np.uint64))
+    hit, byte = mask.reshape(-1, 8)[word].nonzero()
+    i, j = np.divmod(word[hit] * 8 + byte, mask.shape[1])
+    return i, j
+
+
+def place_in_run(group: Ints) -> Ints:
+    """Position of each element within its run of equal values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.numerics.nearest_rows import place_in_run
+    >>> place_in_run(np.array([3, 3, 5]))
+    array([0, 1, 0])
+    """
+    starts = np.flatnonzero(np.diff(group, prepend=-1))
+    return np.arange(len(group)) - np.repeat(starts, np.diff(starts, append=len(group)))
+
+
+def best_of_each(
+    i: Ints, numbers: Ints, distance: Vector, k: int, tolerance: float
+) -> tuple[Ints, Ints]:
+    """Pick the best k candidates of each row: smallest distance first, then lower number first.
+
+    Parameters
+    ----------
+    i : array of int of shape (n_candidates,)
+        The row that each is a candidate of.
+    numbers : array of int of shape (n_candidates,)
+        Their row numbers.
+    distance : array of shape (n_candidates,)
+    k : int
+    tolerance : float
+        Relative difference below which distances are tied.
+
+    Returns
+    -------
+    kept : array of int
+        Positions of the best, row by row.
+    rank : array of int
+        Their ranks, from 0.
+    """
+    order = np.lexsort((distance, i))
+    row, length = i[order], distance[order]
+    apart = np.diff(length, prepend=-np.inf) > tolerance * np.abs(length)
+    group = np.cumsum(apart | (np.diff(row, prepend=-1) != 0))
+    order = order[np.lexsort((numbers[order], group))]
+    rank = place_in_run(i[order])
+    best = rank < k
+    return order[best], rank[best]
+
+
+def tie_tolerance(dtype: np.dtype[np.floating]) -> float:
+    """Relative difference below which two squared distances of this type of data are tied."""
+    return 1e-5 if np.finfo(dtype).bits < 64 else 1e-10

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nearfar.comparison.wording import expectation_text, reported_search
+from nearfar.evaluate.measures import measures_for
 from nearfar.report.appendix import versions
 from nearfar.report.blocks import (
     Bar,
@@ -143,13 +144,10 @@ def _sections(study: SearchStudy) -> Iterator[Section]:
 def _comparison(compared: SearchComparison) -> Section:
     blocks: list[Block] = [Text([compared.verdict.headline])]
     blocks += [_bars(compared, measure) for measure in compared.untouched.values]
-    blocks.append(Markup(compared.to_html(), summary="All figures as a table"))
-    explained = (
-        "nDCG counts the grades of the first results, more at the top, relative to the best "
-        "possible order. MRR is the reciprocal rank of the first relevant result. Recall is the "
-        "share of the relevant documents that are found. AP is the mean precision at the ranks of "
-        "the relevant documents. Documents without a judgement count as not relevant."
-    )
+    blocks.append(Markup(compared.to_html(verdict=False), summary="All figures as a table"))
+    explanations = [measure.explanation for measure in measures_for("searches")]
+    unjudged = "Documents without a judgement count as not relevant."
+    explained = " ".join(filter(None, [*explanations, unjudged]))
     blocks.append(Text([explained], summary="The measures"))
     return Section("Does it help?", "comparison", blocks)
 

@@ -7,7 +7,7 @@ on held-out data, `findings` the notes at the top.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -17,10 +17,11 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
 from nearfar.columns.examples import ColumnExample
-from nearfar.comparison import Comparison, GoalComparison, Method, MethodResult, default_methods
+from nearfar.comparison import Comparison, GoalComparison, Method
 from nearfar.comparison.compared_methods import COSINE, baseline_metrics
+from nearfar.comparison.goal_verdict import compare_losses
 from nearfar.constraints import Pairs, Split, Supervision, Triplets, kind_of
-from nearfar.evaluate.measures import HeldOutJudgements, measure_of, measures_for
+from nearfar.evaluate.measures import HeldOutJudgements, measures_for
 from nearfar.evaluate.neighbor_votes import majority
 from nearfar.evaluate.overlap import OverlappingJudgements
 from nearfar.learners.base import MetricLearner
@@ -29,7 +30,7 @@ from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
 from nearfar.report.blocks import shortened
 from nearfar.runtime.notes import Note, ordered
-from nearfar.typing import Array, Floats, Ints, Vector
+from nearfar.typing import Array, Floats, Ints
 
 Judgements = Triplets | Pairs
 
@@ -361,49 +362,6 @@ class Study:
         firsts = np.sort(np.unique(self.labels[order], return_index=True)[1])
         rest = np.setdiff1d(np.arange(len(order)), firsts)
         return [int(row) for row in order[np.concatenate([firsts, rest])][:number]]
-
-
-def compare_losses(
-    goal: str,
-    losses: Mapping[str, Vector],
-    overlap: OverlappingJudgements | None = None,
-    groups: Ints | None = None,
-) -> GoalComparison:
-    """Compare methods with the baselines by the losses of the same rows or judgements.
-
-    Parameters
-    ----------
-    goal : str
-    losses : dict of str to array of shape (n,)
-        By the names of methods; those of baselines and plain methods are known.
-    overlap : OverlappingJudgements, optional
-        The judgements, if these are not rows.
-    groups : array of shape (n,), optional
-        The group of each row.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.report.study import compare_losses
-    >>> losses = {"Euclidean (unscaled)": np.repeat([1.0, 0.0], [50, 50]), "NCA": np.zeros(100)}
-    >>> compare_losses("classification", losses).verdict.category
-    'clearly better'
-    """
-
-    def not_fitted(X: Floats, y: object) -> Metric:
-        raise NotImplementedError("The losses of this method are known; it is not fitted.")
-
-    methods = {method.name: method for method in default_methods([])}
-    measure = measure_of(goal).name
-    results = [
-        MethodResult(
-            methods.get(name, Method(name, "learned", not_fitted)),
-            losses={measure: values},
-            fold_losses={measure: np.array([values.mean()])},
-        )
-        for name, values in losses.items()
-    ]
-    return GoalComparison(results, goal, overlap=overlap, groups=groups)
 
 
 def predictions(

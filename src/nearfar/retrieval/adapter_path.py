@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.utils import gen_batches
 
 from nearfar.numerics.lbfgs import lbfgs
-from nearfar.numerics.products import cross_product
+from nearfar.numerics.linear_algebra import cross_product
 from nearfar.retrieval.candidates import Candidates
 from nearfar.retrieval.geometry import Geometry
 from nearfar.retrieval.ranking_loss import RankingLoss

@@ -9,27 +9,20 @@ a test by folds has five numbers to go by, and misses most gains that are real
 
 from __future__ import annotations
 
-import html
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, astuple, dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.stats import t as student
 
-from nearfar.comparison.gains import (
-    SEARCH_NOISE,
-    SEARCH_SPREADS,
-    Gain,
-    expected_gains,
-    observe_rows,
-)
-from nearfar.comparison.table import aligned, html_row
+from nearfar.comparison.gains import Gain
+from nearfar.comparison.goal_verdict import compare_losses
+from nearfar.comparison.table import GAIN_NAMES, ResultsTable
 from nearfar.comparison.verdict import CLEAR, EVEN, Category, Verdict, categorise
 from nearfar.comparison.wording import search_headline
-from nearfar.evaluate.intervals import CONFIDENCE
+from nearfar.evaluate.intervals import value_interval
+from nearfar.evaluate.measures import NDCG, JudgedSearches, search_measures
 from nearfar.retrieval.ranking import Ranking
 from nearfar.retrieval.ranking_measures import JudgedRanking
 from nearfar.runtime.optional_package import optional_package
@@ -75,13 +68,7 @@ class SearchResult:
 
     def interval(self, measure: str) -> tuple[float, float]:
         """Return the 90 % interval of the mean of a measure."""
-        values = self.values[measure]
-        mean, n = float(values.mean()), len(values)
-        if n < 2:
-            return 0.0, 1.0
-        quantile = float(student.ppf((1 + CONFIDENCE) / 2, n - 1))
-        reach = quantile * float(values.std(ddof=1)) / math.sqrt(n)
-        return max(0.0, mean - reach), min(1.0, mean + reach)
+        return value_interval(self.values[measure])
 
 
 @dataclass(frozen=True)
@@ -132,7 +119,7 @@ class SearchVerdict(Verdict):
     harm: float
 
 
-class SearchComparison(Mapping[str, SearchResult]):
+class SearchComparison(ResultsTable[SearchResult]):
     """Untouched and adapted vectors on the same searches; prints as a table with a verdict.
 
     A mapping from names to results. Untouched vectors come first.
@@ -190,7 +177,15 @@ class SearchComparison(Mapping[str, SearchResult]):
         self.queries = self.untouched.ranking.queries
         self.depth = self.untouched.ranking.documents.shape[1]
         self.measure = next(iter(self.untouched.values))
-        self.gains, self.harms = self._gains(), self._harms()
+        measure = replace(NDCG, name=self.measure)
+        losses = {r.name: measure.value(r.values[self.measure]) for r in results}
+        compared = compare_losses(measure, losses, baseline=self.untouched.name)
+        self.gains = compared.gains
+        # The same with the roles exchanged: how sure it is that untouched vectors are better.
+        self.harms = {
+            result.name: compared.probability_better(compared.reference, result)
+            for result in compared.results[1:]
+        }
 
     def __getitem__(self, name: str) -> SearchResult:
         return self.results[name]
@@ -200,6 +195,8 @@ class SearchComparison(Mapping[str, SearchResult]):
 
     def __len__(self) -> int:
         return len(self.results)
+
+    _compared = "vectors"
 
     @property
     def untouched(self) -> SearchResult:
@@ -215,6 +212,11 @@ class SearchComparison(Mapping[str, SearchResult]):
     def best(self) -> SearchResult:
         """The adapter with the largest expected gain; untouched vectors if there is none."""
         return max(self.adapted, key=lambda r: self.gains[r.name].gain, default=self.untouched)
+
+    @property
+    def verdicts(self) -> list[str]:
+        """The verdict in words."""
+        return [self.verdict.headline]
 
     @cached_property
     def verdict(self) -> SearchVerdict:
@@ -332,53 +334,39 @@ class SearchComparison(Mapping[str, SearchResult]):
         )
         return [legend, best] if self.adapted else [best]
 
-    def __str__(self) -> str:
-        header, lines = self._cells()
-        widths = [max(map(len, column)) for column in zip(header, *lines, strict=True)]
-        table = [aligned(cells, widths) for cells in (header, *lines)]
-        return "\n".join([self.title, *table, *self.notes, self.verdict.headline])
+    @property
+    def _footnotes(self) -> list[str]:
+        return self.notes
 
-    def __repr__(self) -> str:
-        return f"<SearchComparison: {', '.join(self)}; {len(self.queries)} queries>"
+    @property
+    def _headings(self) -> list[str]:
+        return [f"{self.measure} (90 % interval)", *list(self.untouched.values)[1:], "fit s"]
 
-    def to_html(self) -> str:
-        """Return the table as an HTML fragment."""
-        header, lines = self._cells()
-        head = "".join(f'<th scope="col">{html.escape(cell)}</th>' for cell in header[1:])
-        body = "".join(map(html_row, lines))
-        return (
-            f'<table class="comparison"><caption>{self.title}</caption>'
-            f'<thead><tr><th scope="col">vectors</th>{head}</tr></thead><tbody>{body}</tbody>'
-            f"</table><p>{html.escape(' '.join(self.notes))}</p>"
-        )
-
-    def _repr_html_(self) -> str:
-        return f"{self.to_html()}<p><strong>{html.escape(self.verdict.headline)}</strong></p>"
-
-    def _cells(self) -> tuple[list[str], list[list[str]]]:
-        """Return the header and the lines of the table."""
-        others = list(self.untouched.values)[1:]
+    def _groups(self) -> dict[str, list[list[str]]]:
         lines = []
         for result in self.results.values():
             low, high = result.interval(self.measure)
-            mean = f"{result.means[self.measure]:.3f} ({low:.3f} to {high:.3f})"
-            figures = [f"{result.means[measure]:.3f}" for measure in others]
-            marked = f"{mean} {self.mark(result) or ' '}" if self.adapted else mean
-            lines.append([result.name, marked, *figures, f"{result.seconds:.2f}"])
-        return ["", f"{self.measure} (90 % interval)", *others, "fit s"], lines
+            first, *others = (f"{mean:.3f}" for mean in result.means.values())
+            mark = f" {self.mark(result) or ' '}" if self.adapted else ""
+            interval = f"({low:.3f} to {high:.3f})"
+            cells = [result.name, f"{first} {interval}{mark}", *others, f"{result.seconds:.2f}"]
+            lines.append(cells)
+        return {"": lines}
+
+    def __repr__(self) -> str:
+        return f"<SearchComparison: {', '.join(self)}; {len(self.queries)} queries>"
 
     def _row(self, result: SearchResult) -> dict[str, Any]:
         low, high = result.interval(self.measure)
         gain = self.gains.get(result.name)
         figures = (None,) * 4 if gain is None else astuple(gain)
-        names = ("gain", "gain_low", "gain_high", "gain_probability")
         return {
             "name": result.name,
             **result.means,
             "low": low,
             "high": high,
             "mark": self.mark(result),
-            **dict(zip(names, figures, strict=True)),
+            **dict(zip(GAIN_NAMES, figures, strict=True)),
             "harm_probability": self.harms.get(result.name),
             "fit_seconds": result.seconds,
         }
@@ -390,31 +378,10 @@ class SearchComparison(Mapping[str, SearchResult]):
         before, after = map(float, values)
         return Change(query, name, before, after)
 
-    def _gains(self) -> dict[str, Gain]:
-        observed = [observe_rows(self.difference(result), SEARCH_NOISE) for result in self.adapted]
-        loss = 1.0 - self.untouched.means[self.measure]
-        found = expected_gains(observed, loss, SEARCH_SPREADS) if observed else []
-        return {result.name: gain for result, gain in zip(self.adapted, found, strict=True)}
-
-    def _harms(self) -> dict[str, float]:
-        """The same with the roles exchanged: how sure it is that untouched vectors are better."""
-        found = {}
-        for result in self.adapted:
-            lost = observe_rows(-self.difference(result), SEARCH_NOISE)
-            loss = 1.0 - result.means[self.measure]
-            exchanged = expected_gains([lost], loss, SEARCH_SPREADS, prior_mean=0.0)
-            found[result.name] = exchanged[0].probability
-        return found
-
 
 def scored(name: str, judged: JudgedRanking, k: int, seconds: float = 0.0) -> SearchResult:
     """Measure a search; the main measure is nDCG@k."""
     depth = judged.ranking.documents.shape[1]
-    values = {
-        f"nDCG@{k}": judged.ndcg(k),
-        f"MRR@{k}": judged.mrr(k),
-        f"recall@{k}": judged.recall(k),
-        f"recall@{depth}": judged.recall(depth),
-        f"AP@{depth}": judged.average_precision(depth),
-    }
+    searches = JudgedSearches(judged, k, depth)
+    values = {measure.name: measure.function(searches) for measure in search_measures(k, depth)}
     return SearchResult(name, judged.ranking, values, seconds)

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from nearfar.runtime.executors import Executor, current_executor
+from nearfar.runtime.threads import Executor, current_executor
 from nearfar.typing import Floats, Ints
 
 _PIECE_BYTES = 1 << 22

@@ -104,10 +104,12 @@ def deadline(seconds: float, *, clock: Clock = time.monotonic) -> Iterator[None]
 
 def check_time() -> None:
     """Raise OutOfTimeError if the deadline has passed, or if a fit should stop early."""
-    if any(clock() > end for clock, end in _deadlines.get()):
-        raise OutOfTimeError("Out of time.")
-    if any(stop.n_fits for stop in _early_stops.get()) and should_stop():
-        raise OutOfTimeError("Stopped early.")
+    for clock, end in _deadlines.get():
+        if clock() > end:
+            raise OutOfTimeError("Out of time.")
+    for stop in _early_stops.get():
+        if stop.n_fits and should_stop():
+            raise OutOfTimeError("Stopped early.")
 
 
 @contextmanager
@@ -149,7 +151,8 @@ def keeps_metric() -> Iterator[None]:
 
 def should_stop() -> bool:
     """Tell whether a fit should end now and keep what it has; it must then do so."""
-    due = [stop for stop in _early_stops.get() if stop.clock() > stop.end]
-    for stop in due:
-        stop.happened = True
-    return bool(due)
+    due = False
+    for stop in _early_stops.get():
+        if stop.clock() > stop.end:
+            stop.happened = due = True
+    return due

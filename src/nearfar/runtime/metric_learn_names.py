@@ -143,33 +143,41 @@ def missing_parameter(owner: object, names: Iterable[str], known: Collection[str
 
 
 def with_hints(construct: F, known: Collection[str] | None = None) -> F:
-    """Return a constructor that says what parameters of metric-learn are called here.
+    """Let the error of a constructor say what parameters of metric-learn are called here.
 
     `known` are the parameters that there are, by default those of its signature.
     """
     names = list(inspect.signature(construct).parameters) if known is None else known
 
     @wraps(construct)
-    def hinting(self: Any, *args: Any, **parameters: Any) -> None:
-        missing = missing_parameter(self, parameters, names)
-        if missing:
-            raise TypeError(missing)
-        construct(self, *args, **parameters)
+    def constructor(self: object, *args: object, **parameters: object) -> None:
+        try:
+            construct(self, *args, **parameters)
+        except TypeError:
+            hint = missing_parameter(self, parameters, names)
+            if hint:
+                raise TypeError(hint) from None
+            raise
 
-    return cast(F, hinting)
+    return cast(F, constructor)
 
 
-def with_fit_hints(fit: F) -> F:
-    """Return a `fit` that says what parameters of metric-learn's are called here."""
+def unknown_fit_parameter(owner: object, name: str) -> TypeError:
+    """Return the error for a parameter that `fit` does not have."""
+    kind = type(owner).__name__
+    if name in FIT_PARAMETERS:
+        return TypeError(f"{kind}.fit has no parameter {name!r}. {FIT_PARAMETERS[name]}")
+    return TypeError(f"{kind}.fit() got an unexpected keyword argument {name!r}")
 
-    @wraps(fit)
-    def hinting(self: Any, *args: Any, **parameters: Any) -> Any:
-        for name in FIT_PARAMETERS.keys() & parameters.keys():
-            kind = type(self).__name__
-            raise TypeError(f"{kind}.fit has no parameter {name!r}. {FIT_PARAMETERS[name]}")
-        return fit(self, *args, **parameters)
 
-    return cast(F, hinting)
+def missing_attribute(owner: object, name: str) -> AttributeError:
+    """Return the error for a method or an attribute that only metric-learn has."""
+    kind = type(owner)
+    metric = "learner.metric_" if hasattr(kind, "fit") else "metric"
+    return AttributeError(
+        f"{kind.__name__!r} object has no attribute {name!r}. "
+        + METHODS[name].format(metric=metric)
+    )
 
 
 class MetricLearnNames:
@@ -179,12 +187,7 @@ class MetricLearnNames:
 
         def __getattr__(self, name):
             if name in METHODS:
-                kind = type(self)
-                metric = "learner.metric_" if hasattr(kind, "fit") else "metric"
-                raise AttributeError(
-                    f"{kind.__name__!r} object has no attribute {name!r}. "
-                    + METHODS[name].format(metric=metric)
-                )
+                raise missing_attribute(self, name)
             # The attribute's own error, which may say more than that there is none.
             return object.__getattribute__(self, name)
 

@@ -138,15 +138,16 @@ def observed(
     iterations: Iterable[Iteration],
     fit: FitInProgress,
     estimator: Any,
-    X: Any,
-    y: Any,
+    X: object,
+    y: object,
     *,
     attributes: Callable[[], dict[str, Any]],
     notes: Iterable[str] | None,
 ) -> Iterator[Iteration]:
     """Pass iterations on through callbacks, watchers and, if there are `notes`, a progress line."""
     check_time()
-    iterations = notify(iterations, estimator, fit.max_iter, X=X, y=y, attributes=attributes)
+    if hasattr(estimator, "_init_callback_context"):
+        iterations = notify(iterations, estimator, fit.max_iter, X=X, y=y, attributes=attributes)
     if notes is not None:
         iterations = show(iterations, fit, notes=notes)
     return watched(iterations, fit)
@@ -157,8 +158,8 @@ def notify(
     estimator: Any,
     max_iter: int,
     *,
-    X: Any,
-    y: Any,
+    X: object,
+    y: object,
     attributes: Callable[[], dict[str, Any]],
 ) -> Iterator[Iteration]:
     """Tell the estimator's scikit-learn callbacks of every iteration; stop when one asks for it.
@@ -167,7 +168,7 @@ def notify(
     ----------
     iterations : iterable of Iteration
     estimator : estimator
-        Its callbacks are called.
+        Its callbacks are called; it must support them.
     max_iter : int
         Number of iterations to announce.
     X, y : object
@@ -175,9 +176,6 @@ def notify(
     attributes : callable
         Fitted attributes as if the fit had ended with the current iteration; called on demand.
     """
-    if not hasattr(estimator, "_init_callback_context"):
-        yield from iterations
-        return
     context = estimator._init_callback_context(max_subtasks=max_iter)
     data = {"estimator": estimator, "X": X, "y": y}
     context.call_on_fit_task_begin(**data)

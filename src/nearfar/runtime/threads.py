@@ -1,11 +1,15 @@
-"""Threads: as many as the process may use, shared by blocks of work; libraries have one each.
+"""Where work runs: threads of this process, or the workers of an executor such as a Dask cluster.
+
+Work is a pure function of slices or tasks. Results come in order, so that sums of them do not
+depend on how many threads or workers there are. Inside ``with executor(client)``, work on blocks of
+rows that are not in memory runs on a cluster.
 
 BLAS has threads of its own. In many short calls, such as those of an eigendecomposition, they cost
 more than they gain, and beside other busy processes they wait for each other without sleeping: fits
 were up to thirty times slower. Inside a fit (`limited_threads`) and inside blocks of work
 (`Threads.map`), every BLAS library has one thread, NumPy's as well as SciPy's, and so has OpenMP,
-which scikit-learn uses. Large products are divided into blocks (`numerics.products`). Blocks do not
-depend on the number of threads, so that results do not either.
+which scikit-learn uses. Large products are divided into blocks (`numerics.linear_algebra`). Blocks
+do not depend on the number of threads, so that results do not either.
 """
 
 from __future__ import annotations
@@ -13,17 +17,21 @@ from __future__ import annotations
 import multiprocessing
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import joblib
 from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
+
+_MEMORY = 1 << 29
+"""Bytes that tasks on threads may use together."""
 
 _limit: ContextVar[int | None] = ContextVar("n_jobs", default=None)
 
@@ -125,7 +133,15 @@ class _SingleThreadedLibraries:
     @contextmanager
     def __call__(self) -> Iterator[None]:
         with self._lock:
-            self._find_libraries()
+            if self._n_modules != len(sys.modules):
+                # Look for libraries that were loaded since the last time.
+                self._n_modules = len(sys.modules)
+                for library in ThreadpoolController().lib_controllers:
+                    if library.filepath not in self._known:
+                        self._known.add(library.filepath)
+                        layers = (library.user_api, getattr(library, "threading_layer", None))
+                        libraries = self._per_thread if "openmp" in layers else self._shared
+                        libraries.append(library)
             self._inside += 1
             if self._inside == 1:
                 self._before = []
@@ -140,17 +156,6 @@ class _SingleThreadedLibraries:
                 self._inside -= 1
                 if self._inside == 0:
                     _set(self._shared[: len(self._before)], self._before)
-
-    def _find_libraries(self) -> None:
-        """Look for libraries that were loaded since the last time."""
-        if self._n_modules == len(sys.modules):
-            return
-        self._n_modules = len(sys.modules)
-        for library in ThreadpoolController().lib_controllers:
-            if library.filepath not in self._known:
-                self._known.add(library.filepath)
-                layers = (library.user_api, getattr(library, "threading_layer", None))
-                (self._per_thread if "openmp" in layers else self._shared).append(library)
 
 
 def _set(libraries: list[Any], numbers: list[int] | None = None) -> list[int]:
@@ -167,3 +172,105 @@ def _set(libraries: list[Any], numbers: list[int] | None = None) -> list[int]:
 
 single_threaded_libraries = _SingleThreadedLibraries()
 """Keep BLAS and OpenMP to one thread, whoever else does so at the same time."""
+
+
+@runtime_checkable
+class Executor(Protocol):
+    """What runs tasks."""
+
+    def map(
+        self, function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], *, memory: int = 0
+    ) -> Iterator[T]:
+        """Yield the results of a pure function for each tuple of arguments, in order.
+
+        `memory` is how many bytes a task needs beyond its arguments and its result.
+        """
+
+    def hold(self, value: Any) -> Any:
+        """Return what tasks take in place of a value that many of them need."""
+
+
+class ThreadExecutor:
+    """Runs tasks on the threads of this process.
+
+    Examples
+    --------
+    >>> from nearfar.runtime.threads import ThreadExecutor
+    >>> list(ThreadExecutor().map(pow, [(2, 3), (3, 2)]))
+    [8, 9]
+    """
+
+    def map(
+        self, function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], *, memory: int = 0
+    ) -> Iterator[T]:
+        """Yield results in order; fewer threads work if tasks need much memory.
+
+        Tasks are made when a thread is about to be free, so that few of them wait.
+        """
+        width = min(Threads().n_threads, max(1, _MEMORY // max(1, memory)))
+        with single_threaded_libraries():
+            if width <= 1:
+                yield from (function(*task) for task in tasks)
+                return
+            context = worker_context()
+            with ThreadPoolExecutor(width) as pool:
+                waiting: deque[Future[T]] = deque()
+                try:
+                    for task in tasks:
+                        waiting.append(pool.submit(context.copy().run, function, *task))
+                        if len(waiting) > width:
+                            yield waiting.popleft().result()
+                    while waiting:
+                        yield waiting.popleft().result()
+                finally:
+                    pool.shutdown(cancel_futures=True)
+
+    def hold(self, value: Any) -> Any:
+        """Return the value itself."""
+        return value
+
+
+_current: ContextVar[Executor | None] = ContextVar("executor", default=None)
+
+
+def chosen_executor() -> Executor | None:
+    """Return the executor of the innermost ``with executor(...)``, if there is one."""
+    return _current.get()
+
+
+def current_executor() -> Executor:
+    """Return the executor to use: the chosen one, or threads."""
+    return chosen_executor() or ThreadExecutor()
+
+
+@contextmanager
+def executor(client: Any) -> Iterator[Executor]:
+    """Run fits to rows on disk with an executor, such as a Dask cluster.
+
+    Parameters
+    ----------
+    client : dask.distributed.Client or Executor
+        The workers read the rows themselves, so that files must have the same path on each of them,
+        and nearfar must be installed there.
+
+    Examples
+    --------
+    >>> import nearfar
+    >>> from nearfar.runtime.threads import ThreadExecutor
+    >>> with nearfar.executor(ThreadExecutor()) as chosen:
+    ...     list(chosen.map(abs, [(-1,), (2,)]))
+    [1, 2]
+    """
+    if type(client).__module__.partition(".")[0] == "distributed" and hasattr(client, "submit"):
+        from nearfar.runtime.dask_executor import DaskExecutor
+
+        client = DaskExecutor(client)
+    if not isinstance(client, Executor) or isinstance(client, type):
+        raise TypeError(
+            f"executor takes a dask.distributed.Client or an Executor; got {type(client).__name__}."
+        )
+    token = _current.set(client)
+    try:
+        yield client
+    finally:
+        _current.reset(token)

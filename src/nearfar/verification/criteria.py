@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar.constraints import Pairs
-from nearfar.constraints.base import group_splitter
+from nearfar.constraints.folds import group_splitter
 from nearfar.evaluate import RocCurve
 from nearfar.metrics.metric import Metric
 

@@ -12,7 +12,7 @@ from sklearn.neighbors import NearestNeighbors, NeighborhoodComponentsAnalysis
 
 from nearfar import NCA, Metric, MixtureNCA, SparseNCA
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors
-from nearfar.numerics.span import axes_of_span
+from nearfar.numerics.linear_algebra import axes_of_span
 
 
 @pytest.mark.parametrize("loader", [load_iris, load_wine])

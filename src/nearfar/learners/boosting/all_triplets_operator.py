@@ -35,7 +35,7 @@ from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine
 from nearfar.losses import Exponential
 from nearfar.losses.base import MarginLoss
 from nearfar.losses.exponential import log_sum_exp
-from nearfar.numerics.eigen import leading
+from nearfar.numerics.linear_algebra import leading
 from nearfar.numerics.pair_tiles import (
     Band,
     BandWeights,

@@ -1,16 +1,27 @@
-"""What learners that add rank-one terms have in common."""
+"""What learners that add rank-one terms have in common.
+
+`partial_fit` fits a part as all data are, but its prior is the metric of the parts before. Trial
+fits hold out some of the part to choose how many terms to add and how much of the metric so far to
+keep. With N labels or constraints in the parts before and m in this one, that is at least
+N / (N + m) of the mean squared distance: every part counts the same, and a few new triplets cannot
+undo what many have taught.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from operator import attrgetter
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.learners.boosting.loop import NewTerms, Operator
-from nearfar.learners.constraint_learner import WeightedPriorLearner
+from nearfar.learners.constraint_learner import ConstraintLearner
 from nearfar.learners.declaration import learner
 from nearfar.learners.problem import (
     FitInput,
@@ -20,8 +31,12 @@ from nearfar.learners.problem import (
     prior_factor,
 )
 from nearfar.metrics.metric import Metric
+from nearfar.metrics.signed_form import SignedForm
 from nearfar.runtime.history import History
 from nearfar.typing import Matrix, Vector
+
+_HELD_OUT = 0.2
+"""Share of a part that `partial_fit` holds out, as a fit does by default."""
 
 
 @dataclass(frozen=True)
@@ -42,29 +57,10 @@ class Terms:
         """Return no terms."""
         return cls(np.empty((0, n_features)), np.empty(0))
 
-    @classmethod
-    def learned(cls, history: History, earlier: Terms) -> Terms:
-        """Return the terms after the iterations, those of earlier fits first."""
-        if len(history) == 0:
-            return earlier
-        last: NewTerms = history[-1].payload
-        if last.factor is not None:
-            return cls(last.factor, np.ones(len(last.factor)))
-        new: list[NewTerms] = [iteration.payload for iteration in history]
-        directions = np.concatenate([earlier.directions, *(each.directions for each in new)])
-        if last.all_weights is not None:
-            return cls(directions, last.all_weights)
-        return cls(directions, np.concatenate([earlier.weights, *(each.weights for each in new)]))
-
     @property
     def factor(self) -> Matrix:
         """L with L'L = M, for weights that are not negative."""
         return np.sqrt(np.abs(self.weights))[:, None] * self.directions
-
-    @property
-    def trace(self) -> float:
-        """Tr M."""
-        return float((self.factor**2).sum())
 
     def in_units(self, scale: Vector) -> Terms:
         """Return the same terms, with unit vectors, for features multiplied by `scale`."""
@@ -90,13 +86,24 @@ class Assembly:
 
     earlier: Terms
 
-    def metric(self, history: History, builder: MetricBuilder) -> Any:
+    def metric(self, history: History, builder: MetricBuilder) -> Metric | SignedForm:
         """Return the base plus the terms."""
         return builder.build(self.terms(history).factor)
 
     def terms(self, history: History) -> Terms:
-        """Return all terms after the iterations, in the solver's units."""
-        return Terms.learned(history, self.earlier)
+        """Return all terms after the iterations, those of earlier fits first."""
+        earlier = self.earlier
+        if len(history) == 0:
+            return earlier
+        last: NewTerms = history[-1].payload
+        if last.factor is not None:
+            return Terms(last.factor, np.ones(len(last.factor)))
+        new = [iteration.payload for iteration in history]
+        directions = [earlier.directions, *map(attrgetter("directions"), new)]
+        weights = last.all_weights
+        if weights is None:
+            weights = np.concatenate([earlier.weights, *map(attrgetter("weights"), new)])
+        return Terms(np.concatenate(directions), weights)
 
 
 @dataclass(frozen=True)
@@ -146,11 +153,7 @@ class BoostingProblem(Problem):
 
     keeps_payloads = True
     start: Start
-
-    @property
-    def assembly(self) -> Assembly:
-        """What builds the metric."""
-        return Assembly(self.start.earlier)
+    assembly: Assembly
 
     def metric(self, history: History, builder: MetricBuilder) -> Any:
         """Return the base plus the terms."""
@@ -178,8 +181,10 @@ class BoostingProblem(Problem):
 
 
 @learner
-class BoostingLearner(WeightedPriorLearner):
+class BoostingLearner(ConstraintLearner):
     """Base of the boosting learners."""
+
+    prior_weight: float
 
     rotates: ClassVar[bool] = True
 
@@ -202,31 +207,82 @@ class BoostingLearner(WeightedPriorLearner):
             yield self._builder.lift(metric)
 
     def _start(self, operator: Operator, data: FitInput) -> Start:
-        """Start from the prior, or where the last fit ended."""
-        if data.warm is not None:
-            return warm_start(operator, data)
-        prior, none = (
-            prior_factor(self.prior, self.prior_weight, data.scaler),
-            Terms.none(len(operator)),
-        )
-        if prior is None:
-            return Start(None, none, operator.start(), operator.start())
-        given = prior if isinstance(self.prior, Metric) else None
-        state, factor = operator.prior_state(given, self.prior_weight)
-        return Start(np.sqrt(factor) * prior, none, state, state)
+        """Start from the prior, or where the last fit ended.
 
-
-def warm_start(operator: Operator, data: FitInput) -> Start:
-    """Continue the last fit; a metric that was loaded takes the place of the prior."""
-    assert data.warm is not None
-    scale = data.scaler.scale * np.sqrt(operator.unit)
-    base: Matrix | None
-    earlier = Terms.none(len(operator))
-    if data.warm.state is None:
-        base = factor_on_scaled_points(data.warm.metric, data.scaler, "metric to continue from")
-        base = base * np.sqrt(operator.unit)
-    else:
+        A metric that was loaded takes the place of the prior.
+        """
+        nothing = Terms.none(len(operator))
+        if data.warm is None:
+            prior = prior_factor(self.prior, self.prior_weight, data.scaler)
+            if prior is None:
+                return Start(None, nothing, operator.start(), operator.start())
+            own = prior if isinstance(self.prior, Metric) else None
+            state, factor = operator.prior_state(own, self.prior_weight)
+            return Start(np.sqrt(factor) * prior, nothing, state, state)
+        scale = data.scaler.scale * np.sqrt(operator.unit)
+        if data.warm.state is None:
+            L = factor_on_scaled_points(data.warm.metric, data.scaler, "metric to continue from")
+            return Start.of(operator, L * np.sqrt(operator.unit), nothing)
         base, terms = data.warm.state
         base = None if base is None else base * scale
-        earlier = terms.in_units(1.0 / scale)
-    return Start.of(operator, base, earlier)
+        return Start.of(operator, base, terms.in_units(1.0 / scale))
+
+    def _adds_to_a_metric(self) -> bool:
+        """Whether `partial_fit` is possible: the result of a fit must be a metric to add to."""
+        if self.variant == "paper":
+            raise AttributeError("partial_fit adds to a prior, which variant='paper' has not.")
+        return True
+
+
+L = TypeVar("L", bound=BoostingLearner)
+
+
+@available_if(lambda self: self._adds_to_a_metric())
+def partial_fit(self: L, X: ArrayLike, y: Any = None) -> L:
+    """Update the metric with new rows and what is known of them.
+
+    The first part is a `fit`. Later parts take the metric so far as the prior, with
+    `prior_weight`, and add terms for their own constraints. Of every part, 20 % are held out to
+    choose the number of terms and the share of the metric so far (`prior_share_`), or
+    `validation_fraction` if it is a number; None holds out nothing. The share is at least that
+    of the labels or constraints seen before among all so far.
+
+    `directions_`, `weights_` and `history_` are those of the last part. After `fit`, learning
+    continues from its metric.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        New rows.
+    y : array-like of shape (n_samples,), Triplets or Pairs
+        What is known of them.
+
+    Returns
+    -------
+    self
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from nearfar import BoostMetric
+    >>> X, y = load_wine(return_X_y=True)
+    >>> learner = BoostMetric(max_iter=20)
+    >>> for part in (slice(0, 178, 2), slice(1, 178, 2)):
+    ...     learner = learner.partial_fit(X[part], y[part])
+    >>> learner.score(X, y) > 0.95
+    True
+    """
+    part = clone(self).set_params(warm_start=False)
+    if self.validation_fraction == "auto":
+        part.set_params(validation_fraction=_HELD_OUT)
+        part._is_part = True
+    if hasattr(self, "metric_"):
+        validate_data(self, X, reset=False, skip_check_array=True)
+        part.set_params(prior=self.metric_)
+        part._n_before = self._n_known
+    part.fit(X, y)
+    parameters = self.get_params(deep=False)
+    for name, value in vars(part).items():
+        if name not in parameters and name not in ("_n_before", "_is_part"):
+            setattr(self, name, value)
+    return self

@@ -44,23 +44,27 @@ import numpy as np
 from scipy.optimize import minimize
 
 from nearfar.constraints import NearestTriplets
-from nearfar.learners.boosting.base import BoostingProblem, Start
+from nearfar.learners.boosting.base import (
+    Assembly,
+    BoostingLearner,
+    BoostingProblem,
+    Start,
+    partial_fit,
+)
 from nearfar.learners.boosting.loop import (
     NewTerms,
     Rule,
     boost,
 )
-from nearfar.learners.boosting.partial_fit import PartialFitMixin
 from nearfar.learners.boosting.triplet_operator import Line, TripletOperator
-from nearfar.learners.declaration import learner
+from nearfar.learners.declaration import Variant, learner
 from nearfar.learners.problem import FitInput, MetricBuilder
-from nearfar.learners.shared_parameters import Variant
 from nearfar.losses import Loss, named_loss
 from nearfar.losses.base import newton_step
 from nearfar.runtime import parameters
 from nearfar.runtime.deadline import check_time
 from nearfar.runtime.history import History, Iteration, Iterations
-from nearfar.runtime.parameters import boolean, choice, either, instance, integer, number
+from nearfar.runtime.parameters import boolean, choice, either, instance, number
 from nearfar.typing import Matrix, Vector
 
 _LARGEST_STEP = 50.0
@@ -78,7 +82,7 @@ _MOST_EVALUATIONS = 20_000
 
 
 @learner
-class BoostMetric(PartialFitMixin):
+class BoostMetric(BoostingLearner):
     """Learn a metric by boosting rank-one matrices on triplets.
 
     Parameters
@@ -149,14 +153,16 @@ class BoostMetric(PartialFitMixin):
     tol: float = 1e-7
 
     reads_rows: ClassVar[tuple[str, ...]] = ("triplets", "pairs")
+    auto_order: ClassVar[int | None] = 14
+    compare_order: ClassVar[int | None] = 1
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
-        "max_iter": integer(at_least=1),
         "loss": either(choice(*Loss.named), instance(Loss, "a Loss")),
         "penalty": number(at_least=0.0),
         "corrective": boolean(),
-        "variant": choice("default", "paper"),
     }
     paper_settings: ClassVar[Mapping[str, Any]] = {"scale": None, "prior": None}
+
+    partial_fit = partial_fit
 
     def _build_problem(self, data: FitInput) -> BoostMetricProblem:
         strategy = NearestTriplets() if self.constraints is None else self.constraints
@@ -199,12 +205,13 @@ class BoostMetricProblem(BoostingProblem):
         self.operator, self.rule, self.start = operator, rule, start
         self.max_iter, self.corrective = max_iter, corrective
         self.unit, self.base = operator.unit, start.base
+        self.assembly = Assembly(start.earlier)
 
     def solve(self) -> Iterations:
         """Run Algorithm 2."""
         if self.corrective:
             return correct(self.operator, self.rule, self.start, max_iter=self.max_iter)
-        trace = self.start.earlier.trace
+        trace = float((self.start.earlier.factor**2).sum())
         return boost(
             self.operator, self.rule, self.start.state, max_iter=self.max_iter, trace=trace
         )
@@ -214,12 +221,13 @@ class BoostMetricProblem(BoostingProblem):
         return super().attributes(history, builder) | {"gap_": self._gap(history)}
 
     def _gap(self, history: History) -> float:
-        terms = self.assembly.terms(history)
-        own = self.operator.factor_margins(terms.factor)
+        L = self.assembly.terms(history).factor
+        own = self.operator.factor_margins(L)
         u = self.operator.loss_and_weights(self.start.base_state + own)[1]
         inner = float(u @ own)
         del own
-        return self.rule.gap(terms.trace, inner, self.operator.leading_eigenpair(u)[0])
+        trace = float((L**2).sum())
+        return self.rule.gap(trace, inner, self.operator.leading_eigenpair(u)[0])
 
     def warning_message(self, history: History, metric: Any) -> str:
         """Warn where nothing was learned, or where the optimum is not certified."""
@@ -259,6 +267,8 @@ class PenalizedLoss(Rule):
         Whether the loss is never negative.
     unit : float
         Loss at zero margins if it is bounded, so that a constant factor of it changes nothing.
+    psd : bool
+        Whether only positive eigenvalues count.
     """
 
     v: float
@@ -267,6 +277,7 @@ class PenalizedLoss(Rule):
     satisfied: float
     bounded: bool = False
     unit: float = 1.0
+    psd: bool = True
 
     @classmethod
     def relative(cls, operator: TripletOperator, *, penalty: float, tol: float) -> PenalizedLoss:

@@ -54,17 +54,19 @@ from nearfar.constraints import (
     NearestTriplets,
     Triplets,
 )
-from nearfar.learners.boosting.base import Terms
+from nearfar.learners.boosting.base import BoostingLearner, partial_fit
 from nearfar.learners.boosting.loop import NewTerms
-from nearfar.learners.boosting.partial_fit import PartialFitMixin
-from nearfar.learners.boosting.term_weights import best_terms, best_terms_by_lp
-from nearfar.learners.boosting.trace_one import SpannedTriplets, TraceOneLearner, TraceOneProblem
-from nearfar.learners.constraint_learner import Prior
-from nearfar.learners.declaration import learner
+from nearfar.learners.boosting.trace_one import (
+    SpannedTriplets,
+    TraceOneProblem,
+    best_terms,
+    best_terms_by_lp,
+    spanned_triplets,
+)
+from nearfar.learners.declaration import Prior, Variant, learner
 from nearfar.learners.problem import FitInput, MetricBuilder
-from nearfar.learners.shared_parameters import Variant
 from nearfar.losses import SoftMargin
-from nearfar.numerics.triplet_edges import Unit
+from nearfar.numerics.edges import Unit
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import boolean, choice, integer, number, optional
@@ -74,7 +76,7 @@ _SMALLEST_WEIGHT = 1e-200
 
 
 @learner
-class DRMetric(TraceOneLearner, PartialFitMixin):
+class DRMetric(BoostingLearner):
     """Learn a trace-one metric with a large soft margin.
 
     Parameters
@@ -162,16 +164,19 @@ class DRMetric(TraceOneLearner, PartialFitMixin):
     tol: float = 1e-7
 
     shrinks_without_prior: ClassVar[bool] = True
+    auto_order: ClassVar[int | None] = 9
+    compare_order: ClassVar[int | None] = 3
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "max_iter": optional(integer(at_least=1)),
         "cap": number(at_least=1.0),
         "margin_tol": number(above=0.0),
         "independence": number(at_least=0.0),
         "solver": optional(choice("entropy", "lp")),
-        "variant": choice("default", "paper"),
         "record_weights": boolean(),
     }
     paper_settings: ClassVar[Mapping[str, Any]] = {"prior": None}
+
+    partial_fit = partial_fit
 
     def _build_problem(self, data: FitInput) -> DRProblem:
         paper = self.variant == "paper"
@@ -179,7 +184,7 @@ class DRMetric(TraceOneLearner, PartialFitMixin):
         if strategy is None:
             strategy = FarTargetTriplets() if paper else NearestTriplets()
         unit: Unit = "longest" if paper else "long"
-        spanned = self._spanned_triplets(data, strategy, unit)
+        spanned = spanned_triplets(self, data, strategy, unit)
         n_features = len(spanned.operator)
         soft = soft_margin_of(
             spanned.triplets, n_features, cap=self.cap, margin_tol=self.margin_tol
@@ -255,24 +260,20 @@ class DRProblem(TraceOneProblem):
 
     def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
         """Terms, the soft margin and, if requested, the triplets' weights."""
-        margin, gap = self._margin_and_gap(self.assembly.terms(history))
         if self.rule.solver == "lp" and len(history):
             margin, gap = -float(history.objective[-1]), math.nan
+        else:
+            # The soft margin is concave in M with gradient A(d), so that it falls short of that of
+            # any trace-one M' by at most  <A(d), M' - M> <= lambda_max(A(d)) - <A(d), M>.
+            terms = self.assembly.terms(history)
+            learned = self.operator.factor_margins(self.reduced(terms.factor))
+            value, d = self.rule.soft.evaluate(self.rule.offset + learned)
+            margin, gap = -value, self.operator.leading_eigenpair(d)[0] - float(d @ learned)
         own: dict[str, Any] = {"margin_": margin, "gap_": gap}
         if self.recorded is not None:
             weights = np.array([iteration.payload.constraint_weights for iteration in history])
             own |= {"triplets_": self.recorded, "triplet_weights_": weights}
         return super().attributes(history, builder) | own
-
-    def _margin_and_gap(self, terms: Terms) -> tuple[float, float]:
-        """Return the soft margin, and a bound of its distance to the best trace-one metric.
-
-        The soft margin is concave in M with gradient A(d), so that it falls short of that of any
-        trace-one M' by at most  <A(d), M' - M> <= lambda_max(A(d)) - <A(d), M>.
-        """
-        own = self.operator.factor_margins(self.reduced(terms.factor))
-        value, d = self.rule.soft.evaluate(self.rule.offset + own)
-        return -value, self.operator.leading_eigenpair(d)[0] - float(d @ own)
 
     def warning_message(self, history: History, metric: Any) -> str:
         """Warn where nothing was learned, or where the linear programme has no margin."""

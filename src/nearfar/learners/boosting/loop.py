@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine
-from nearfar.numerics.eigen import leading_block
+from nearfar.numerics.linear_algebra import leading_block
 from nearfar.runtime.history import Iteration, Iterations
 from nearfar.typing import Floats, Matrix, Vector
 
@@ -83,11 +83,15 @@ class BlockOperator(Protocol):
 
 
 class Rule(ABC):
-    """What distinguishes one boosting method from another."""
+    """What distinguishes one boosting method from another.
 
-    def direction(self, operator: Operator, u: Any) -> tuple[float, Vector]:
-        """Find the direction of the iteration, and its eigenvalue."""
-        return operator.leading_eigenpair(u)
+    Attributes
+    ----------
+    psd : bool
+        Whether directions are those of the largest eigenvalue, or of the largest absolute one.
+    """
+
+    psd: bool
 
     def line(self, operator: Operator, state: Any, v: Vector) -> Any:
         """Restrict the problem to the direction."""
@@ -170,7 +174,7 @@ def boost(
     objective = rule.objective(loss, trace)
     previous = None
     for _ in range(max_iter):
-        eigenvalue, v = rule.direction(operator, u)
+        eigenvalue, v = operator.leading_eigenpair(u, absolute=not rule.psd)
         if rule.no_direction_left(eigenvalue, v, previous):
             return "converged"
         line = rule.line(operator, state, v)

@@ -49,18 +49,22 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearfar.constraints import AllTriplets
 from nearfar.learners.boosting.all_triplets_operator import AllTripletsOperator
-from nearfar.learners.boosting.base import Assembly, BoostingProblem, Start
+from nearfar.learners.boosting.base import (
+    Assembly,
+    BoostingLearner,
+    BoostingProblem,
+    Start,
+    partial_fit,
+)
 from nearfar.learners.boosting.loop import (
     Operator,
     Rule,
     boost,
     boost_in_blocks,
 )
-from nearfar.learners.boosting.partial_fit import PartialFitMixin
 from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine, TripletOperator
-from nearfar.learners.declaration import learner
+from nearfar.learners.declaration import Variant, learner
 from nearfar.learners.problem import FitInput, MetricBuilder
-from nearfar.learners.shared_parameters import Variant
 from nearfar.losses.base import newton_step
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.signed_form import SignedForm
@@ -85,7 +89,7 @@ _BLOCK_SIZE = 10
 
 
 @learner
-class MetricBoost(PartialFitMixin):
+class MetricBoost(BoostingLearner):
     """Learn a metric by AdaBoost on rank-one matrices, from all triplets that labels imply.
 
     Parameters
@@ -154,12 +158,12 @@ class MetricBoost(PartialFitMixin):
     prior_weight: float = 0.3
     tol: float = 1e-7
 
+    auto_order: ClassVar[int | None] = 15
+    compare_order: ClassVar[int | None] = 2
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "response": choice("real", "normalized", "binary"),
-        "max_iter": integer(at_least=1),
         "block_size": either(choice("auto"), integer(at_least=1)),
         "threshold": choice("exact", "gaussian"),
-        "variant": choice("default", "paper"),
     }
     paper_settings: ClassVar[Mapping[str, Any]] = {
         "scale": None,
@@ -167,11 +171,18 @@ class MetricBoost(PartialFitMixin):
         "threshold": "gaussian",
     }
 
+    partial_fit = partial_fit
+
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return names of the coordinates of `transform`; a `SignedForm` has none."""
         check_is_fitted(self)
         self.metric_.transform  # noqa: B018
         return super().get_feature_names_out(input_features)
+
+    def _adds_to_a_metric(self) -> bool:
+        if self.response == "binary":
+            raise AttributeError("partial_fit adds to a metric; binary weak models add votes.")
+        return super()._adds_to_a_metric()
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -261,6 +272,7 @@ class MetricBoostProblem(BoostingProblem):
         self.max_iter, self.block_size = -(-max_iter // block_size), block_size
         self.first_stage = -(-self.first_stage // block_size)
         self.unit, self.base = operator.unit, start.base
+        self.assembly = VotingAssembly(start.earlier, votes, rule.psd)
 
     def solve(self) -> Iterations:
         """Boost; binary weak models start from their votes, without the prior."""
@@ -276,11 +288,6 @@ class MetricBoostProblem(BoostingProblem):
         if votes is not None:
             state = self.operator.votes_state(votes.directions, votes.alphas, votes.thresholds)
         return boost(self.operator, self.rule, state, max_iter=self.max_iter)
-
-    @property
-    def assembly(self) -> VotingAssembly:
-        """What builds a metric with votes, or a signed form."""
-        return VotingAssembly(self.start.earlier, self.votes, self.rule.psd)
 
     def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
         """Terms, the paper's alphas and, if binary, thresholds."""
@@ -348,10 +355,6 @@ class MetricBoostRule(Rule):
     tol: float
     satisfied: float
     first: float
-
-    def direction(self, operator: Operator, u: Any) -> tuple[float, Vector]:
-        """(6): the leading eigenvector; in absolute value, if the result need not be psd."""
-        return operator.leading_eigenpair(u, absolute=not self.psd)
 
     def alphas(self, steps: Vector) -> Vector:
         """Return the paper's alpha_t, from the weights of the squares."""

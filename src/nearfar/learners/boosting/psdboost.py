@@ -44,16 +44,22 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nearfar.constraints import NearestTriplets
+from nearfar.learners.boosting.base import BoostingLearner
 from nearfar.learners.boosting.loop import NewTerms
-from nearfar.learners.boosting.term_weights import best_terms, worst_weights
-from nearfar.learners.boosting.trace_one import SpannedTriplets, TraceOneLearner, TraceOneProblem
+from nearfar.learners.boosting.trace_one import (
+    SpannedTriplets,
+    TraceOneProblem,
+    best_terms,
+    spanned_triplets,
+    worst_weights,
+)
 from nearfar.learners.declaration import learner
 from nearfar.learners.problem import FitInput, MetricBuilder
 from nearfar.losses import SoftMargin
-from nearfar.numerics.eigen import leading_block
+from nearfar.numerics.linear_algebra import leading_block
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
-from nearfar.runtime.parameters import integer, number
+from nearfar.runtime.parameters import number
 from nearfar.typing import Matrix, Vector
 
 _ROUNDING = 1e-8
@@ -71,7 +77,7 @@ _IDLE_ITERATIONS = 10
 
 
 @learner
-class PSDBoost(TraceOneLearner):
+class PSDBoost(BoostingLearner):
     """Learn the trace-one metric with the largest soft margin.
 
     Parameters
@@ -131,14 +137,14 @@ class PSDBoost(TraceOneLearner):
     prior_weight: float = 0.1
     tol: float = 1e-3
 
+    auto_order: ClassVar[int | None] = None
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "nu": number(above=0.0, at_most=1.0),
-        "max_iter": integer(at_least=1),
     }
 
     def _build_problem(self, data: FitInput) -> PSDBoostProblem:
         strategy = NearestTriplets() if self.constraints is None else self.constraints
-        spanned = self._spanned_triplets(data, strategy, "mean")
+        spanned = spanned_triplets(self, data, strategy, "mean")
         return PSDBoostProblem(spanned, self.nu, self.tol, self.max_iter)
 
 

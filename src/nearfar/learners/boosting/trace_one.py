@@ -3,23 +3,43 @@
 M = sum_l w_l u_l u_l' with unit vectors u_l and w in the simplex, besides a prior. Directions in
 which nothing varies have margins of zero, better than those of triplets that cannot be satisfied;
 therefore directions are sought in the space that the points span.
+
+Term l gives triplet n the margin V[l, n]. `best_terms` finds the weights w with the best soft
+margin (`SoftMargin`), which is concave in w with gradient V d at the weights d of the triplets;
+`best_terms_by_lp` does so by linear programming.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linprog
 
 from nearfar.constraints import Triplets, TripletStrategy
-from nearfar.learners.boosting.base import BoostingLearner, BoostingProblem, Start, Terms
+from nearfar.learners.boosting.base import (
+    Assembly,
+    BoostingLearner,
+    BoostingProblem,
+    Start,
+    Terms,
+)
 from nearfar.learners.boosting.triplet_operator import TripletOperator
-from nearfar.learners.declaration import learner
 from nearfar.learners.problem import FitInput, factor_on_scaled_points, prior_factor
-from nearfar.numerics.eigen import row_space
-from nearfar.numerics.triplet_edges import Unit
+from nearfar.losses import SoftMargin
+from nearfar.numerics.edges import Unit
+from nearfar.numerics.linear_algebra import row_space
+from nearfar.numerics.simplex import Point, maximize
 from nearfar.typing import Matrix, Vector
+
+_OPTIMAL = 1e-14
+_FAR_FROM_OPTIMAL = 1e-8
+_TOO_SHARP = 100.0
+_LP_TOLERANCE = 1e-9
+_LP_OPTIONS: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
 @dataclass(frozen=True)
@@ -42,43 +62,34 @@ class SpannedTriplets:
     start: Start
 
 
-@learner
-class TraceOneLearner(BoostingLearner):
-    """Base of the learners of trace-one metrics."""
-
-    def _spanned_triplets(
-        self, data: FitInput, strategy: TripletStrategy, unit: Unit
-    ) -> SpannedTriplets:
-        triplets = data.supervision.triplets(data.Z, strategy, data.random_state).distinct()
-        basis = row_space(data.Z)
-        points = data.Z if basis is None else data.Z @ basis.T.astype(data.Z.dtype)
-        operator = TripletOperator(points, triplets, unit=1.0 if self.scale is None else unit)
-        prior, offset = (
-            prior_factor(self.prior, self.prior_weight, data.scaler),
-            np.zeros(len(triplets)),
-        )
-        if prior is not None:
-            spanned = prior if basis is None else prior @ basis.T
-            size = math.sqrt(self.prior_weight / (float((spanned**2).sum()) or 1.0))
-            prior, offset = size * prior, operator.factor_margins(size * spanned)
-        start = Start(prior, _earlier_terms(data, prior, operator.unit), offset, offset)
-        return SpannedTriplets(triplets, operator, basis, start)
-
-
-def _earlier_terms(data: FitInput, prior: Matrix | None, unit: float) -> Terms:
-    """Return the terms of the last fit, or the principal axes of a metric that was loaded."""
-    if data.warm is None:
-        return Terms.none(data.Z.shape[1])
-    if data.warm.state is not None:
-        terms: Terms = data.warm.state[1].in_units(1.0 / data.scaler.scale)
-    else:
-        L = factor_on_scaled_points(data.warm.metric, data.scaler, "metric to continue from")
-        L = L * math.sqrt(unit)
-        M = L.T @ L if prior is None else L.T @ L - prior.T @ prior
-        values, vectors = np.linalg.eigh(M)
-        kept = values > len(values) * np.finfo(float).eps * values[-1]
-        terms = Terms(vectors[:, kept].T[::-1], values[kept][::-1])
-    return Terms(terms.directions, terms.weights / terms.weights.sum())
+def spanned_triplets(
+    learner: BoostingLearner, data: FitInput, strategy: TripletStrategy, unit: Unit
+) -> SpannedTriplets:
+    """Make a learner's triplets, and start from its prior or from the terms of the last fit."""
+    triplets = data.supervision.triplets(data.Z, strategy, data.random_state).distinct()
+    basis = row_space(data.Z)
+    points = data.Z if basis is None else data.Z @ basis.T.astype(data.Z.dtype)
+    operator = TripletOperator(points, triplets, unit=1.0 if learner.scale is None else unit)
+    prior = prior_factor(learner.prior, learner.prior_weight, data.scaler)
+    offset = np.zeros(len(triplets))
+    if prior is not None:
+        spanned = prior if basis is None else prior @ basis.T
+        size = math.sqrt(learner.prior_weight / (float((spanned**2).sum()) or 1.0))
+        prior, offset = size * prior, operator.factor_margins(size * spanned)
+    earlier = Terms.none(data.Z.shape[1])
+    if data.warm is not None:
+        if data.warm.state is not None:
+            terms: Terms = data.warm.state[1].in_units(1.0 / data.scaler.scale)
+        else:
+            # A metric that was loaded: its principal axes.
+            L = factor_on_scaled_points(data.warm.metric, data.scaler, "metric to continue from")
+            L = L * math.sqrt(operator.unit)
+            M = L.T @ L if prior is None else L.T @ L - prior.T @ prior
+            values, vectors = np.linalg.eigh(M)
+            kept = values > len(values) * np.finfo(float).eps * values[-1]
+            terms = Terms(vectors[:, kept].T[::-1], values[kept][::-1])
+        earlier = Terms(terms.directions, terms.weights / terms.weights.sum())
+    return SpannedTriplets(triplets, operator, basis, Start(prior, earlier, offset, offset))
 
 
 class TraceOneProblem(BoostingProblem):
@@ -94,6 +105,7 @@ class TraceOneProblem(BoostingProblem):
         self.operator, self.basis, self.start = spanned.operator, spanned.basis, spanned.start
         self.offset: Vector = spanned.start.base_state
         self.unit, self.max_iter, self.base = self.operator.unit, max_iter, spanned.start.base
+        self.assembly = Assembly(spanned.start.earlier)
 
     def reduced(self, directions: Matrix) -> Matrix:
         """Return directions in the space that the points span."""
@@ -139,3 +151,140 @@ class GrowingRows:
     def rows(self) -> Matrix:
         """The rows so far."""
         return self._rows[: self._number]
+
+
+def best_terms(soft: SoftMargin, V: Matrix, w: Vector, offset: Vector) -> tuple[float, Vector]:
+    """Maximise the soft margin of ``offset + w'V`` over w in the simplex.
+
+    If it is too sharp for Newton's method, solve a sequence of problems of growing sharpness.
+
+    Parameters
+    ----------
+    soft : SoftMargin
+    V : array of shape (n_terms, n_constraints)
+        Margins of each term.
+    w : array of shape (n_terms,)
+        Weights to begin with, in the simplex.
+    offset : array of shape (n_constraints,)
+        Margins without any term.
+
+    Returns
+    -------
+    value : float
+        The soft margin.
+    w : array of shape (n_terms,)
+    """
+
+    def soft_margin(w: Vector) -> Point:
+        value, d = soft.evaluate(offset + w @ V)
+        return Point(-value, V @ d, lambda rows: soft.covariance(V[rows], d))
+
+    size = float(np.abs(V).max())
+    w, point = maximize(soft_margin, w, tol=_OPTIMAL * size)
+    if point.gap(w) > _FAR_FROM_OPTIMAL * size and soft.sharpness * size > _TOO_SHARP:
+        w = best_terms(replace(soft, sharpness=soft.sharpness / 10), V, w, offset)[1]
+        w, point = maximize(soft_margin, w, tol=_OPTIMAL * size)
+    return point.value, w
+
+
+def best_terms_by_lp(
+    V: Matrix, cap: Vector | float, offset: Vector, w: Vector | None = None
+) -> tuple[float, Vector, Vector]:
+    """Maximise the soft margin without entropy over w in the simplex, by linear programming.
+
+    The dual is solved, which has a row for each term; w are the multipliers of the rows. Only a few
+    constraints, no more than there are terms, have a weight between 0 and their cap. Those whose
+    margins under `w` are far from the level that separates the two keep their weight at first; they
+    are released if the solution disagrees.
+
+    Parameters
+    ----------
+    V : array of shape (n_terms, n_constraints)
+        Margins of each term.
+    cap : array of shape (n_constraints,) or float
+        Largest weight of each constraint; they sum to at least one.
+    offset : array of shape (n_constraints,)
+        Margins without any term.
+    w : array of shape (n_terms,), optional
+        A guess of the solution; by default equal weights.
+
+    Returns
+    -------
+    value : float
+        The soft margin.
+    w : array of shape (n_terms,)
+        Weights in the simplex; not always the only ones.
+    d : array of shape (n_constraints,)
+        Weights of the constraints that hold it there.
+    """
+    t, n = V.shape
+    caps = np.broadcast_to(np.asarray(cap, dtype=np.float64), n)
+    w = np.full(t, 1.0 / t) if w is None else w
+    size = float(max(np.abs(V).mean(), np.abs(offset).mean())) or 1.0
+    margins = offset + w @ V
+    d, free = worst_weights(margins, caps), _near_the_level(margins, caps, 50 + 3 * t)
+    while True:
+        d, w = _reweighted(V / size, caps, offset / size, d, free)
+        margins = offset + w @ V
+        worst = worst_weights(margins, caps)
+        value, bound = float(worst @ margins), float(offset @ d + (V @ d).max())
+        released = ~free & (worst != d)
+        if bound - value <= _LP_TOLERANCE * size or not released.any():
+            return value, w, d
+        free |= released
+
+
+def worst_weights(margins: Vector, cap: Vector | float) -> Vector:
+    """Weights in the capped simplex under which the mean of the margins is smallest.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.learners.boosting.trace_one import worst_weights
+    >>> worst_weights(np.array([0.6, -1.0, 0.5, 0.0]), 0.4)
+    array([0. , 0.4, 0.2, 0.4])
+    """
+    order = np.argsort(margins, kind="stable")
+    caps = np.broadcast_to(cap, len(order))[order]
+    d = np.empty(len(order))
+    d[order] = np.clip(1.0 - (np.cumsum(caps) - caps), 0.0, caps)
+    return d
+
+
+def _near_the_level(margins: Vector, caps: Vector, number: int) -> NDArray[np.bool_]:
+    """Return which margins are among the `number` next ones on either side of the level."""
+    order = np.argsort(margins, kind="stable")
+    level = int(np.searchsorted(np.cumsum(caps[order]), 1.0))
+    near = np.zeros(len(order), dtype=bool)
+    near[order[max(0, level - number) : level + number + 1]] = True
+    return near
+
+
+def _reweighted(
+    V: Matrix, caps: Vector, offset: Vector, d: Vector, free: NDArray[np.bool_]
+) -> tuple[Vector, Vector]:
+    """Solve the dual for the weights of the free constraints; return all, and those of the terms.
+
+    Variables are weights in units of the largest cap, and the largest edge in the same units.
+    """
+    t, unit = len(V), min(1.0, float(caps.max()))
+    held = np.where(free, 0.0, d)
+    upper = caps[free] / unit
+    n_free = len(upper)
+    programme: Any = {
+        "c": np.append(offset[free], 1.0),
+        "A_ub": np.column_stack([V[:, free], np.full(t, -1.0)]),
+        "b_ub": -(V @ held) / unit,
+        "A_eq": np.append(np.ones(n_free), 0.0)[None],
+        "b_eq": [min((1.0 - held.sum()) / unit, upper.sum())],
+        "bounds": np.column_stack([np.append(np.zeros(n_free), -np.inf), np.append(upper, np.inf)]),
+    }
+    # Without presolve, which costs as much as the solution; again with it, if that fails.
+    for presolve in (False, True):
+        options = _LP_OPTIONS | {"presolve": presolve}
+        found = linprog(**programme, method="highs", options=options)
+        if found.status == 0 and found.x is not None:
+            held[free] = np.clip(unit * found.x[:n_free], 0.0, caps[free])
+            w = np.maximum(0.0, -found.ineqlin.marginals)
+            return held, w / w.sum()
+    raise RuntimeError(f"The linear programme of the soft margin failed: {found.message}")

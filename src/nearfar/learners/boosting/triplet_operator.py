@@ -20,8 +20,8 @@ from nearfar.constraints import Triplets
 from nearfar.learners.boosting.thresholds import best_threshold, gaussian_threshold
 from nearfar.losses import Exponential
 from nearfar.losses.base import MarginLoss, Slope
-from nearfar.numerics.eigen import leading, signed
-from nearfar.numerics.triplet_edges import TripletEdges, Unit
+from nearfar.numerics.edges import TripletEdges, Unit
+from nearfar.numerics.linear_algebra import leading, signed
 from nearfar.rows import Points
 from nearfar.typing import Floats, Matrix, Vector
 

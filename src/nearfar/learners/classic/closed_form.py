@@ -22,12 +22,11 @@ from nearfar.learners import fitting
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.classic.running_sums import RunningSums, powers_of_two
 from nearfar.learners.classic.scatter import Evidence, Groups, Shrinkage
-from nearfar.learners.declaration import learner
+from nearfar.learners.declaration import Validation, ValidationFraction, learner
 from nearfar.learners.explanations import restore_on_error
 from nearfar.learners.problem import FitInput, MetricBuilder, Problem
 from nearfar.learners.scaler import Scaler
 from nearfar.learners.selection.choice import Selection
-from nearfar.learners.shared_parameters import Texts, Validated, ValidationFraction
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.points import unit_length
 from nearfar.rows import Points, column_variances
@@ -42,19 +41,13 @@ _UNIT_VARIANCE_TOLERANCE = 1e-6
 
 
 @learner
-class ClosedFormLearner(Validated, MetricLearner):
+class ClosedFormLearner(MetricLearner):
     """Base of the learners whose metric is a formula of scatter matrices."""
 
     shrinkage: Shrinkage = "auto"
     validation_fraction: ValidationFraction = None
+    validation: Validation = "rows"
 
-    parameter_docs: ClassVar[Texts] = {
-        "shrinkage": (
-            '"auto" or float from 0 to 1',
-            'Share of the identity, times the mean variance, in the covariances. "auto" estimates\n'
-            "it as by Ledoit and Wolf.",
-        ),
-    }
     shrinks_without_prior: ClassVar[bool] = True
     rotates: ClassVar[bool] = True
     reads_rows: ClassVar[tuple[str, ...]] = ("labels", "chunklets", "pairs")

@@ -67,6 +67,8 @@ class DCA(SummedClosedForm):
     """
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
+    auto_order: ClassVar[int | None] = 7
+    compare_order: ClassVar[int | None] = 10
 
     def _evidence(self, P: Floats, supervision: Supervision) -> Evidence:
         if supervision.kind == "labels":

@@ -85,6 +85,8 @@ class GMML(SummedClosedForm):
     prior_weight: float = 1.0
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
+    auto_order: ClassVar[int | None] = 4
+    compare_order: ClassVar[int | None] = 14
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "t": number(at_least=0.0, at_most=1.0),
         "prior": optional(either(choice("identity"), instance(Metric, "a Metric"))),

@@ -48,6 +48,7 @@ class InverseCovariance(SummedClosedForm):
     """
 
     supervision: ClassVar[tuple[str, ...]] = ("labels",)
+    auto_order: ClassVar[int | None] = 0
     ignores_y: ClassVar[bool] = True
 
     def _evidence(self, P: Floats, supervision: Supervision) -> Evidence:

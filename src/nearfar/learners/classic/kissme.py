@@ -67,6 +67,8 @@ class KISSME(SummedClosedForm):
     """
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
+    auto_order: ClassVar[int | None] = 3
+    compare_order: ClassVar[int | None] = 12
 
     def _formula(self, evidence: Evidence, axes: Axes, scaler: Scaler) -> Solution:
         S, D = pair_scatters(evidence, self.shrinkage)
@@ -105,6 +107,8 @@ class XQDA(SummedClosedForm):
     """
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
+    auto_order: ClassVar[int | None] = 6
+    compare_order: ClassVar[int | None] = 13
 
     def _formula(self, evidence: Evidence, axes: Axes, scaler: Scaler) -> Solution:
         S, D = pair_scatters(evidence, self.shrinkage)

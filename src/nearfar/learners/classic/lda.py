@@ -17,6 +17,8 @@ Where nearfar departs from the usual form, and why:
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from nearfar.learners.classic.closed_form import Axes, Solution, SummedClosedForm
 from nearfar.learners.classic.scatter import ROUNDING, Evidence, discriminants
 from nearfar.learners.declaration import learner
@@ -46,6 +48,8 @@ class LDA(SummedClosedForm):
     >>> LDA().fit(X, y).transform(X).shape
     (178, 2)
     """
+
+    auto_order: ClassVar[int | None] = 2
 
     def _formula(self, evidence: Evidence, axes: Axes, scaler: Scaler) -> Solution:
         groups = evidence.groups

@@ -90,6 +90,8 @@ class LFDA(ClosedFormLearner):
     embedding: Embedding = "weighted"
 
     reads_rows: ClassVar[tuple[str, ...]] = ()
+    auto_order: ClassVar[int | None] = 8
+    compare_order: ClassVar[int | None] = 11
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "n_neighbors": integer(at_least=1),
         "embedding": choice("weighted", "orthonormalized", "plain"),

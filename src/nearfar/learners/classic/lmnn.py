@@ -50,11 +50,10 @@ from nearfar.learners.classic.impostors import (
     Sample,
     Source,
 )
-from nearfar.learners.declaration import learner
+from nearfar.learners.declaration import Init, Validation, ValidationFraction, learner
 from nearfar.learners.map_learner import MapProblem
 from nearfar.learners.problem import FitInput
-from nearfar.learners.shared_parameters import Iterative, Validated
-from nearfar.learners.starting_map import INIT_RULE, Init, given_map, named_map, principal_axes
+from nearfar.learners.starting_map import given_map, named_map, principal_axes
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Edges
 from nearfar.numerics.lbfgs import lbfgs
@@ -89,7 +88,7 @@ _BLOCK_ROWS = 1024
 
 
 @learner
-class LMNN(Validated, Iterative, MetricLearner):
+class LMNN(MetricLearner):
     """Large margin nearest neighbours: pull targets near, push impostors beyond a margin.
 
     Parameters
@@ -148,6 +147,12 @@ class LMNN(Validated, Iterative, MetricLearner):
     (178, 2)
     """
 
+    warm_start: bool = False
+    random_state: int | np.random.RandomState | None = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    validation_fraction: ValidationFraction = "auto"
+    validation: Validation = "rows"
     n_neighbors: int = 3
     push: float = 0.5
     update_targets: int = 0
@@ -157,13 +162,14 @@ class LMNN(Validated, Iterative, MetricLearner):
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs", "triplets")
     rotates: ClassVar[bool] = True
+    auto_order: ClassVar[int | None] = 11
+    compare_order: ClassVar[int | None] = 8
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "n_neighbors": integer(at_least=1),
         "push": number(above=0.0, below=1.0),
         "update_targets": integer(at_least=0),
         "max_iter": integer(at_least=1),
         "tol": number(at_least=0.0),
-        "init": INIT_RULE,
     }
 
     def _build_problem(self, data: FitInput) -> LMNNProblem:

@@ -30,6 +30,8 @@ on sentence vectors of unseen classes.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -93,6 +95,9 @@ class PLDA(SummedClosedForm):
     >>> learner.score_pairs(X, [[0, 1], [0, 177]]) > 0
     array([ True, False])
     """
+
+    auto_order: ClassVar[int | None] = 5
+    compare_order: ClassVar[int | None] = 15
 
     def score_pairs(self, X: ArrayLike, pairs: Pairs | ArrayLike) -> Vector:
         """Return the log-likelihood ratio of pairs: positive for those rather of the same class.

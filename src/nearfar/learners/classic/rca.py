@@ -66,6 +66,8 @@ class RCA(SummedClosedForm):
     """
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "chunklets", "pairs")
+    auto_order: ClassVar[int | None] = 1
+    compare_order: ClassVar[int | None] = 9
 
     def _evidence(self, P: Floats, supervision: Supervision) -> Evidence:
         return Evidence(Groups(P, supervision.chunklets().ids))

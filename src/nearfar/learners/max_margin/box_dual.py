@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar.numerics.lbfgs import Bounds, lbfgs
 from nearfar.runtime.history import Iteration, Iterations
-from nearfar.typing import Vector
+from nearfar.typing import Array, Vector
 
 _ROUNDING = 1e-6
+"""How far an objective may be below a bound, relative to it, by rounding alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +87,7 @@ def ascend_box(problem: BoxProblem, *, max_iter: int, shares: Vector | None = No
     while number < max_iter:
         before = lower
         left = max_iter - number
-        steps: Any = lbfgs(negative_dual, share, max_iter=left, tol=0.0, bounds=bounds, memory=20)
+        steps = lbfgs(negative_dual, share, max_iter=left, tol=0.0, bounds=bounds, memory=20)
         for _, share in steps:
             point = evaluate(share)
             objective = problem.objective(point.solution)
@@ -110,9 +110,9 @@ def certified(objective: float, lower: float, tol: float) -> bool:
     return -_ROUNDING * objective <= objective - lower <= tol * objective
 
 
-def digest(*parts: NDArray[Any] | float | None) -> bytes:
+def digest(*parts: Array | float | None) -> bytes:
     """Identify the points and constraints that multipliers belong to."""
-    found = hashlib.blake2b()
+    content = hashlib.blake2b()
     for part in parts:
-        found.update(b"" if part is None else np.ascontiguousarray(part).tobytes())
-    return found.digest()
+        content.update(b"" if part is None else np.ascontiguousarray(part).tobytes())
+    return content.digest()

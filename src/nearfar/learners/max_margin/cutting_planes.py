@@ -13,28 +13,26 @@ one variable per plane, over a simplex; [.]+ is the projection on the psd cone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nearfar.learners.max_margin.box_dual import certified
-from nearfar.learners.max_margin.pair_operator import Plane, Solution
+from nearfar.learners.max_margin.max_margin_objective import MaxMarginObjective, Plane, Solution
 from nearfar.learners.max_margin.psd_split import PsdSplit
 from nearfar.numerics.simplex import Point, maximize
 from nearfar.runtime.history import Iteration, Iterations
 from nearfar.typing import Ints, Matrix, Vector
 
-if TYPE_CHECKING:
-    from nearfar.learners.max_margin.max_margin_metric import MaxMarginObjective
-
 _STEP_TO_NEXT_PLANE = 0.1
-"""How far from the best solution toward the model's minimum the next plane touches."""
+"""How far from the best solution toward the model's minimum the next plane touches (as in OCAS)."""
 
 _MODEL_TOLERANCE = 0.1
-"""Tolerance of the model's minimum, relative to that of the problem."""
+"""Tolerance of the model's minimum, relative to that of the problem: it should hardly add to the
+gap."""
 
 _IDLE_ITERATIONS = 20
-"""Iterations without weight after which a plane is dropped."""
+"""Iterations without weight after which a plane is dropped; it may come back. Fewer would bring
+planes back often, more would slow the model down."""
 
 
 def cut_planes(
@@ -73,8 +71,8 @@ def cut_planes(
         add(problem.pairs.plane(best))
     lower = 0.0
     for _ in range(max_iter):
-        found, split, b = model.minimize(_MODEL_TOLERANCE * problem.tol * objective)
-        lower = max(lower, found)
+        minimum, split, b = model.minimize(_MODEL_TOLERANCE * problem.tol * objective)
+        lower = max(lower, minimum)
         candidate = problem.solution(split, b)
         best = best.toward(candidate, problem.line_minimum(best, candidate))
         value, objective = problem.objective(candidate), problem.objective(best)

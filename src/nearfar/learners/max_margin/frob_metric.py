@@ -31,12 +31,12 @@ Where nearfar departs from the paper, and why:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from nearfar.constraints import NearestTriplets, Triplets
-from nearfar.learners.constraint_learner import WeightedPriorLearner
+from nearfar.constraints import NearestTriplets
+from nearfar.learners.constraint_learner import ConstraintLearner
 from nearfar.learners.declaration import learner
 from nearfar.learners.max_margin.box_dual import DualPoint, ascend_box, digest
 from nearfar.learners.max_margin.psd_split import PsdSplit
@@ -51,8 +51,8 @@ from nearfar.learners.problem import (
 )
 from nearfar.losses.hinge import HINGE
 from nearfar.metrics.metric import Metric
-from nearfar.numerics.eigen import row_space
-from nearfar.numerics.triplet_edges import TripletEdges
+from nearfar.numerics.edges import TripletEdges
+from nearfar.numerics.linear_algebra import row_space
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iterations
 from nearfar.runtime.parameters import integer, number
@@ -60,7 +60,7 @@ from nearfar.typing import Matrix, Vector
 
 
 @learner
-class FrobMetric(WeightedPriorLearner):
+class FrobMetric(ConstraintLearner):
     """Learn a metric with large margins of triplets and a small Frobenius norm.
 
     Parameters
@@ -118,17 +118,33 @@ class FrobMetric(WeightedPriorLearner):
         triplets = data.supervision.triplets(data.Z, strategy, data.random_state)
         prior = prior_factor(self.prior, self.prior_weight, data.scaler)
         points = data.Z.astype(np.float64, copy=False)
-        basis = self._basis(points, prior)
-        points = _in_basis(points, basis)
-        edges = TripletEdges(
-            points, triplets.index, triplets.weight, unit=1.0 if self.scale is None else "mean"
-        )
+        # [P + A(u)]+ leaves the span of the points, and of a prior of the user, separate.
+        spanned = points
+        if isinstance(self.prior, Metric) and prior is not None:
+            size = np.linalg.norm(points) / (np.linalg.norm(prior) or 1.0)
+            spanned = np.vstack([points, size * prior])
+        basis = row_space(spanned)
+        if basis is not None and 2 * len(basis) > points.shape[1]:
+            basis = None
+        unit: float | Literal["mean"] = 1.0 if self.scale is None else "mean"
+        edges = TripletEdges(_in_basis(points, basis), triplets.index, triplets.weight, unit=unit)
+        P = np.zeros((1, len(edges)))
         if prior is not None:
-            prior = prior * np.sqrt(self._prior_scale(edges, _in_basis(prior, basis)))
-        objective = FrobObjective.of(
-            edges, triplets, self.C, None if prior is None else _in_basis(prior, basis), self.tol
+            # The mean squared distance of the triplets under the prior is `prior_weight`.
+            embedded = edges.embed(_in_basis(prior, basis))
+            mean = edges.mean(edges.edges.squared_distances(embedded)) / edges.unit
+            prior = prior * np.sqrt(self.prior_weight / mean if mean > 0 else self.prior_weight)
+            P = _in_basis(prior, basis)
+        weight = np.ones(len(triplets)) if triplets.weight is None else triplets.weight
+        shares = weight / weight.max()
+        objective = FrobObjective(
+            edges,
+            top=self.C * shares / shares.sum(),
+            P=P.T @ P,
+            prior_margins=edges.embedding_margins(edges.embed(P)),
+            tol=self.tol,
         )
-        problem = FrobProblem(objective, basis, prior, self.max_iter)
+        problem = FrobProblem(objective, basis, prior, self.max_iter, edges.unit)
         if basis is not None and prior is not None:
             problem.base = prior - prior @ basis.T @ basis
         if self.warm_start:
@@ -136,22 +152,6 @@ class FrobMetric(WeightedPriorLearner):
         if data.warm is not None:
             problem.resume(data.warm, data)
         return problem
-
-    def _basis(self, Z: Matrix, prior: Matrix | None) -> Matrix | None:
-        """Return a basis of a small space that [P + A(u)]+ leaves separate, or None for all.
-
-        That is the span of the points, and of the prior unless it is the identity.
-        """
-        if isinstance(self.prior, Metric) and prior is not None:
-            size = np.linalg.norm(Z) / (np.linalg.norm(prior) or 1.0)
-            Z = np.vstack([Z, size * prior])
-        basis = row_space(Z)
-        return None if basis is None or 2 * len(basis) > Z.shape[1] else basis
-
-    def _prior_scale(self, edges: TripletEdges, prior: Matrix) -> float:
-        """Return the factor that makes `prior_weight` the prior's mean squared distance."""
-        mean = edges.mean(edges.edges.squared_distances(edges.embed(prior))) / edges.unit
-        return self.prior_weight / mean if mean > 0 else self.prior_weight
 
 
 def _in_basis(L: Matrix, basis: Matrix | None) -> Matrix:
@@ -197,51 +197,39 @@ class FrobObjective:
     prior_margins: Vector
     tol: float
 
-    @classmethod
-    def of(
-        cls, edges: TripletEdges, triplets: Triplets, C: float, prior: Matrix | None, tol: float
-    ) -> FrobObjective:
-        """Pose the problem for triplets and the factor of a prior."""
-        weight = np.ones(len(triplets)) if triplets.weight is None else triplets.weight
-        shares = weight / weight.max()
-        prior = np.zeros((1, len(edges))) if prior is None else prior
-        margins = edges.embedding_margins(edges.embed(prior))
-        return cls(edges, C * shares / shares.sum(), prior.T @ prior, margins, tol)
-
     def objective(self, solution: MarginSolution) -> float:
         """Return the value of the primal problem."""
         penalty = 0.5 * float(((solution.split.positive - self.P) ** 2).sum())
         return penalty + float(self.top @ HINGE.value(solution.margins))
 
     def dual(self, u: Vector) -> DualPoint:
-        """Return the dual at multipliers."""
-        A = self.triplets.matrix(u)
-        split = PsdSplit.of(self.P + A)
-        solution = MarginSolution(split, self.margins(split.factor))
-        return DualPoint(self._dual_value(u, A, split), 1.0 - solution.margins, solution)
-
-    def _dual_value(self, u: Vector, A: Matrix, split: PsdSplit) -> float:
-        """Return the value of the dual, by the form that cancels less.
+        """Return the dual at multipliers, its value by the form that cancels less.
 
         Where M is close to a large prior, |P|^2 - |M|^2 loses the digits that matter. With N the
         negative part of P + A(u), it is also  |N|^2 - |A(u)|^2 - 2 <A(u), P>.
         """
+        A = self.triplets.matrix(u)
+        split = PsdSplit.of(self.P + A)
+        margins = self.margins(split.factor)
         prior, change = float((self.P**2).sum()), float((A**2).sum())
         positive = float((np.maximum(0.0, split.values) ** 2).sum())
         negative = float((np.minimum(0.0, split.values) ** 2).sum())
         if prior + positive <= change + negative:
-            return float(u.sum()) + 0.5 * (prior - positive)
-        return float(u @ (1.0 - self.prior_margins)) + 0.5 * (negative - change)
+            value = float(u.sum()) + 0.5 * (prior - positive)
+        else:
+            value = float(u @ (1.0 - self.prior_margins)) + 0.5 * (negative - change)
+        return DualPoint(value, 1.0 - margins, MarginSolution(split, margins))
 
     def margins(self, L: Matrix) -> Vector:
         """Return the margins of the metric L'L."""
         return self.triplets.embedding_margins(self.triplets.embed(L))
 
 
+@dataclass(eq=False)
 class FrobProblem(Problem):
     """The objective in the space that matters, and the way to its optimum.
 
-    Parameters
+    Attributes
     ----------
     objective : FrobObjective
     basis : array of shape (rank, n_features) or None
@@ -249,27 +237,20 @@ class FrobProblem(Problem):
     prior : array of shape (rank, n_features) or None
         Factor of the prior.
     max_iter : int
-
-    Attributes
-    ----------
+    unit : float
     shares : array of shape (n_triplets,) or None
         Multipliers to start from, as shares of their bounds.
     digest : bytes
         Identifies the points and triplets.
     """
 
-    digest = b""
-
-    def __init__(
-        self,
-        objective: FrobObjective,
-        basis: Matrix | None,
-        prior: Matrix | None,
-        max_iter: int,
-    ) -> None:
-        self.objective, self.basis, self.prior, self.max_iter = objective, basis, prior, max_iter
-        self.unit = objective.triplets.unit
-        self.shares: Vector | None = None
+    objective: FrobObjective
+    basis: Matrix | None
+    prior: Matrix | None
+    max_iter: int
+    unit: float
+    shares: Vector | None = None
+    digest: bytes = b""
 
     def resume(self, warm: WarmStart, data: FitInput) -> None:
         """Start from the multipliers of the last fit, or from the triplets that a metric violates.
@@ -307,7 +288,7 @@ class FrobProblem(Problem):
         """Multipliers, and a digest of what they belong to."""
         return self.digest, history[-1].payload[1]
 
-    def warning_message(self, history: History, metric: Any) -> str:
+    def warning_message(self, history: History, metric: Metric) -> str:
         """Warn where the optimum was not reached, or is zero."""
         last = history[-1]
         if last.payload[0].split.is_negative:

@@ -16,22 +16,23 @@ and has the features k_B(x), whose products are not kernel values: ``variant="pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, Self
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.metrics.kernel_map import KERNELS, Kernel, KernelMap, kernel_diagonal, kernel_matrix
 from nearfar.runtime.parameters import check_parameters, choice, integer
-from nearfar.typing import Floats, Ints, Matrix, Vector
+from nearfar.typing import Floats, Ints, Vector
 
 _NOT_PSD = 1e-8
+"""Negative residuals, relative to the largest K(x, x), that rounding does not explain."""
 _SMALLEST_RESIDUAL = 1e-12
+"""Residuals that differ by less, relative to the largest K(x, x), agree to rounding."""
 
 
 class MatchingPursuitBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -101,7 +102,7 @@ class MatchingPursuitBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         self.variant = variant
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Choose the basis from the rows of X.
 
         Parameters
@@ -114,7 +115,7 @@ class MatchingPursuitBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         check_parameters(rules, {name: getattr(self, name) for name in rules})
         parameters = kernel_parameters(self.kernel, self.gamma, self.degree, self.coef0)
         random_state = check_random_state(self.random_state) if self.variant == "paper" else None
-        found = pursue(
+        self.indices_, self.residuals_, self.map_ = pursue(
             points,
             self.kernel,
             parameters,
@@ -122,7 +123,6 @@ class MatchingPursuitBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             tol=self.tol,
             paper_start=random_state,
         )
-        self.indices_, self.residuals_, self.map_ = found.indices, found.residuals, found.map
         self.components_ = points[self.indices_]
         self._n_features_out = len(self.indices_)
         return self
@@ -133,26 +133,25 @@ class MatchingPursuitBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         points = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         return self.map_.transform(points)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 
 def kernel_parameters(
-    kernel: Any, gamma: float | None, degree: float | None, coef0: float | None
+    kernel: Kernel | None, gamma: float | None, degree: float | None, coef0: float | None
 ) -> dict[str, float]:
     """Check a kernel's name, and collect the parameters that are given."""
     if not callable(kernel) and kernel not in KERNELS:
         raise ValueError(
             f"kernel must be one of {', '.join(KERNELS)}, or callable; got {kernel!r}."
         )
-    given = {"gamma": gamma, "degree": degree, "coef0": coef0}
-    return {name: float(value) for name, value in given.items() if value is not None}
+    options = {"gamma": gamma, "degree": degree, "coef0": coef0}
+    return {name: float(value) for name, value in options.items() if value is not None}
 
 
-@dataclass(frozen=True)
-class Pursuit:
+class Pursuit(NamedTuple):
     """A basis that was found: its rows, the residuals on the way, and its map."""
 
     indices: Ints
@@ -184,106 +183,51 @@ def pursue(
     paper_start : RandomState, optional
         Choose as the paper prints, from a random first point.
     """
-    chosen, totals, whitening = _choose(X, kernel, parameters, n_basis, tol, paper_start)
-    return Pursuit(
-        chosen,
-        totals,
-        KernelMap(
-            np.asarray(X[chosen], dtype=np.float64),
-            whitening,
-            kernel,
-            dict(parameters),
-            center=np.zeros(X.shape[1]),
-            scale=np.ones(X.shape[1]),
-        ),
-    )
-
-
-def _choose(
-    X: Floats,
-    kernel: Kernel,
-    parameters: Mapping[str, float],
-    n_basis: int,
-    tol: float,
-    paper_start: np.random.RandomState | None,
-) -> tuple[Ints, Vector, Matrix]:
-    """Return the rows of the basis, the residuals on the way, and what whitens the features."""
     diagonal = kernel_diagonal(X, kernel, parameters)
     largest = float(diagonal.max())
     if not np.isfinite(diagonal).all() or largest <= 0 or diagonal.min() < 0:
         raise ValueError(f"The kernel {kernel!r} has no positive K(x, x): it is not psd.")
-
-    def column(row: int) -> Vector:
-        return kernel_matrix(X, X[row : row + 1], kernel, parameters)[:, 0]
-
     most = min(n_basis, len(X))
-    residual = (_Exact if paper_start is None else _AsInPaper)(diagonal, column, most)
-    totals = [float(diagonal.sum())]
+    residual, totals = diagonal.copy(), [float(diagonal.sum())]
+    factor = np.empty((len(X), most), order="F")
     chosen: list[int] = []
     free = np.ones(len(X), dtype=bool)
     while len(chosen) < most:
-        left = np.where(free, residual.values, -np.inf)
+        left = np.where(free, residual, -np.inf)
         row = int((left >= left.max() - _SMALLEST_RESIDUAL * largest).argmax())
         if paper_start is not None and not chosen:
             row = int(paper_start.randint(len(X)))
         if left[row] <= max(tol, _SMALLEST_RESIDUAL) * largest:
             break
-        residual.add(row)
-        if paper_start is None and residual.values.min() < -_NOT_PSD * largest:
-            raise ValueError(f"The kernel {kernel!r} is not psd on these points.")
+        k = kernel_matrix(X, X[row : row + 1], kernel, parameters)[:, 0]
+        before = factor[:, : len(chosen)]
+        if paper_start is None:
+            # Pivoted Cholesky; the diagonal that it leaves is the exact residuals.
+            g = k - before @ before[row]
+            g /= np.sqrt(residual[row])
+            residual -= g * g
+            residual[row] = 0.0
+            if residual.min() < -_NOT_PSD * largest:
+                raise ValueError(f"The kernel {kernel!r} is not psd on these points.")
+        else:
+            # The paper's beta_j, the cosine of phi(x_i) and phi(x_j).
+            g = k / np.sqrt(np.maximum(diagonal * diagonal[row], np.finfo(float).tiny))
+            overlap = k - before @ k[chosen]
+            residual += g * (g * diagonal[row] - 2 * overlap)
+        factor[:, len(chosen)] = g
         chosen.append(row)
         free[row] = False
-        totals.append(float(np.maximum(residual.values, 0.0).sum()))
+        totals.append(float(np.maximum(residual, 0.0).sum()))
     basis = np.asarray(X[chosen], dtype=np.float64)
     whitening = np.eye(len(chosen))
     if paper_start is None:
-        whitening = _inverse_root(kernel_matrix(basis, basis, kernel, parameters))
-    return np.array(chosen, dtype=np.intp), np.array(totals), whitening
-
-
-class _Exact:
-    """Exact squared residuals of all points: the diagonal that pivoted Cholesky leaves."""
-
-    def __init__(self, diagonal: Vector, column: Callable[[int], Vector], most: int) -> None:
-        self.values = diagonal.copy()
-        self._column = column
-        self._factor = np.empty((len(diagonal), most), order="F")
-        self._number = 0
-
-    def add(self, row: int) -> None:
-        """Add a point to the basis."""
-        factor = self._factor[:, : self._number]
-        g = self._column(row) - factor @ factor[row]
-        g /= np.sqrt(self.values[row])
-        self.values -= g * g
-        self.values[row] = 0.0
-        self._factor[:, self._number] = g
-        self._number += 1
-
-
-class _AsInPaper:
-    """Residuals with the paper's beta_j, the cosine of phi(x_i) and phi(x_j)."""
-
-    def __init__(self, diagonal: Vector, column: Callable[[int], Vector], most: int) -> None:
-        self.values = diagonal.copy()
-        self._diagonal = diagonal
-        self._column = column
-        self._betas = np.empty((len(diagonal), most), order="F")
-        self._rows: list[int] = []
-
-    def add(self, row: int) -> None:
-        """Add a point to the basis."""
-        k, own = self._column(row), self._diagonal[row]
-        beta = k / np.sqrt(np.maximum(self._diagonal * own, np.finfo(float).tiny))
-        number = len(self._rows)
-        overlap = k - self._betas[:, :number] @ k[self._rows]
-        self.values += beta * (beta * own - 2 * overlap)
-        self._betas[:, number] = beta
-        self._rows.append(row)
-
-
-def _inverse_root(K: Matrix) -> Matrix:
-    """K^(-1/2), without directions of no length."""
-    values, vectors = np.linalg.eigh(K)
-    kept = values > len(values) * np.finfo(float).eps * values[-1]
-    return (vectors[:, kept] / np.sqrt(values[kept])) @ vectors[:, kept].T
+        # K_BB^(-1/2), without directions of no length.
+        values, vectors = np.linalg.eigh(kernel_matrix(basis, basis, kernel, parameters))
+        kept = values > len(values) * np.finfo(float).eps * values[-1]
+        whitening = (vectors[:, kept] / np.sqrt(values[kept])) @ vectors[:, kept].T
+    center, scale = np.zeros(X.shape[1]), np.ones(X.shape[1])
+    return Pursuit(
+        np.array(chosen, dtype=np.intp),
+        np.array(totals),
+        KernelMap(basis, whitening, kernel, dict(parameters), center=center, scale=scale),
+    )

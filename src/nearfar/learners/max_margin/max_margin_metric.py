@@ -32,7 +32,7 @@ Where nearfar departs from the paper, and why:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -40,14 +40,18 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.constraints import Pairs, RandomPairs
-from nearfar.learners.constraint_learner import WeightedPriorLearner
-from nearfar.learners.declaration import learner
+from nearfar.learners.constraint_learner import ConstraintLearner
+from nearfar.learners.declaration import Variant, learner
 from nearfar.learners.fitting import FitMethod
-from nearfar.learners.max_margin.box_dual import DualPoint, ascend_box, digest
+from nearfar.learners.max_margin.box_dual import ascend_box, digest
 from nearfar.learners.max_margin.cutting_planes import cut_planes
-from nearfar.learners.max_margin.matching_pursuit import Pursuit, kernel_parameters, pursue
-from nearfar.learners.max_margin.pair_operator import PairOperator, Plane, Solution
-from nearfar.learners.max_margin.psd_split import PsdSplit
+from nearfar.learners.max_margin.matching_pursuit import kernel_parameters, pursue
+from nearfar.learners.max_margin.max_margin_objective import (
+    MaxMarginObjective,
+    PairOperator,
+    Plane,
+    Solution,
+)
 from nearfar.learners.problem import (
     FitInput,
     MetricBuilder,
@@ -57,8 +61,7 @@ from nearfar.learners.problem import (
     prior_factor,
     uncertified,
 )
-from nearfar.learners.shared_parameters import Variant
-from nearfar.metrics.kernel_map import Kernel, KernelMap
+from nearfar.metrics.kernel_map import Kernel
 from nearfar.metrics.metric import Metric
 from nearfar.rows import Moments, Rows
 from nearfar.runtime import parameters
@@ -67,12 +70,13 @@ from nearfar.runtime.parameters import choice, integer, number
 from nearfar.typing import Ints, Matrix, Vector
 
 _SMALLEST_RESIDUAL = 1e-10
+"""Residual of a basis point, relative to the largest K(x, x), that is not rounding."""
 _FEW_PAIRS_PER_FEATURE = 10
-_LINE_TOLERANCE = 1e-4
+"""Up to here a multiplier per pair is faster than planes, each of which has D^2 numbers."""
 
 
 @learner
-class MaxMarginMetric(WeightedPriorLearner):
+class MaxMarginMetric(ConstraintLearner):
     """Learn a metric and a threshold that separate similar from dissimilar pairs by a margin.
 
     Parameters
@@ -148,7 +152,10 @@ class MaxMarginMetric(WeightedPriorLearner):
     tol: float = 1e-3
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
+    reads_rows: ClassVar[tuple[str, ...]] = ("pairs",)
     rotates: ClassVar[bool] = True
+    auto_order: ClassVar[int | None] = 10
+    compare_order: ClassVar[int | None] = 4
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "C": number(at_least=0.0),
         "n_basis": integer(at_least=1),
@@ -189,11 +196,18 @@ class MaxMarginMetric(WeightedPriorLearner):
 
     def _method(self) -> FitMethod:
         method = super()._method()
-        if self.kernel is None:
-            drawn = getattr(self.constraints or RandomPairs, "ignores_rows", False)
-            return replace(method, reads_rows=("pairs", "labels") if drawn else ("pairs",))
-        scale = "standard" if method.scale == "auto" else method.scale
-        return replace(method, scale=scale, most_components=self.n_basis)
+        if self.kernel is None or method.scale != "auto":
+            return method
+        return replace(method, scale="standard")
+
+    def _kinds_read(self) -> tuple[str, ...]:
+        if self.kernel is not None:
+            return ()
+        drawn = getattr(self.constraints or RandomPairs, "ignores_rows", False)
+        return (*self.reads_rows, "labels") if drawn else self.reads_rows
+
+    def _most_components(self, n_features: int) -> int:
+        return n_features if self.kernel is None else self.n_basis
 
     def _rotates(self) -> bool:
         return self.kernel is None and super()._rotates()
@@ -201,18 +215,29 @@ class MaxMarginMetric(WeightedPriorLearner):
     def _build_problem(self, data: FitInput) -> MaxMarginProblem:
         strategy = RandomPairs() if self.constraints is None else self.constraints
         pairs = data.supervision.pairs(data.Z, strategy, data.random_state)
-        basis = None if self.kernel is None else self._basis(data)
-        features = data.Z if basis is None else basis.map.transform(data.Z)
+        features, basis = data.Z, None
+        if self.kernel is not None:
+            options = kernel_parameters(self.kernel, self.gamma, self.degree, self.coef0)
+            basis = pursue(data.Z, self.kernel, options, self.n_basis, tol=_SMALLEST_RESIDUAL)
+            features = basis.map.transform(data.Z)
         operator = PairOperator(features, pairs, None if self.scale is not None else 1.0)
-        prior = self._prior_matrix(operator, data)
-        objective = MaxMarginObjective(operator, self.C, prior, self.tol)
+        P = np.zeros((operator.n_features, operator.n_features))
+        L = prior_factor(self.prior, self.prior_weight, data.scaler)
+        if L is not None:
+            # The mean squared distance of the pairs under the prior is `prior_weight`.
+            L = L if basis is None else np.eye(operator.n_features)
+            mean = float(operator.p @ operator.distances(L))
+            P = (self.prior_weight / mean if mean > 0 else self.prior_weight) * (L.T @ L)
         solver = self.solver
         if solver == "auto" and len(pairs) > _FEW_PAIRS_PER_FEATURE * operator.n_features:
             solver = "planes"
+        objective = MaxMarginObjective(operator, self.C, P, self.tol)
         problem = MaxMarginProblem(objective, solver, self.max_iter)
         if self.warm_start:
-            known = Moments.of(features).squares if isinstance(features, Rows) else features
-            problem.digest = digest(known, operator.unit, pairs.index, pairs.similar, pairs.weight)
+            content = Moments.of(features).squares if isinstance(features, Rows) else features
+            problem.digest = digest(
+                content, operator.unit, pairs.index, pairs.similar, pairs.weight
+            )
         if basis is not None:
             scaler = data.scaler
             problem.features, problem.basis = features, basis.indices
@@ -220,107 +245,6 @@ class MaxMarginMetric(WeightedPriorLearner):
         if data.warm is not None:
             problem.resume(data.warm, data)
         return problem
-
-    def _basis(self, data: FitInput) -> Pursuit:
-        given = kernel_parameters(self.kernel, self.gamma, self.degree, self.coef0)
-        assert self.kernel is not None
-        return pursue(data.Z, self.kernel, given, self.n_basis, tol=_SMALLEST_RESIDUAL)
-
-    def _prior_matrix(self, operator: PairOperator, data: FitInput) -> Matrix:
-        """Return P, scaled so that the mean squared distance of the pairs is `prior_weight`."""
-        L = prior_factor(self.prior, self.prior_weight, data.scaler)
-        if L is None:
-            return np.zeros((operator.n_features, operator.n_features))
-        if self.kernel is not None:
-            L = np.eye(operator.n_features)
-        mean = float(operator.p @ operator.distances(L))
-        factor = self.prior_weight / mean if mean > 0 else self.prior_weight
-        return factor * (L.T @ L)
-
-
-@dataclass(frozen=True)
-class MaxMarginObjective:
-    """The objective (3) on listed pairs.
-
-    Attributes
-    ----------
-    pairs : PairOperator
-    C : float
-    P : array of shape (n_features, n_features)
-        Prior.
-    tol : float
-        Gap to end at, relative to the objective.
-    """
-
-    pairs: PairOperator
-    C: float
-    P: Matrix
-    tol: float
-
-    def penalty(self, A: Matrix, b: float) -> float:
-        """Return the regularisation."""
-        return 0.5 * float(((A - self.P) ** 2).sum()) + 0.5 * b * b
-
-    def objective(self, solution: Solution) -> float:
-        """Return the value of (3)."""
-        return self.penalty(solution.A, solution.b) + self.C * self.pairs.mean_hinge(solution)
-
-    @property
-    def top(self) -> Vector:
-        """Largest multipliers of the dual."""
-        return self.C * self.pairs.p
-
-    def dual(self, a: Vector) -> DualPoint:
-        """Return the dual with one multiplier per pair, for few pairs.
-
-        For a_k in [0, C p_k] it is
-
-            sum_k a_k + 1/2 |P|^2 - 1/2 |A|^2 - 1/2 b^2
-            A = [P - sum_k a_k y_k u_k u_k']+,    b = sum_k a_k y_k
-        """
-        b = float(a @ self.pairs.y)
-        solution = self.solution(PsdSplit.of(self.P - self.pairs.gram(a * self.pairs.y)), b)
-        value = a.sum() + 0.5 * ((self.P**2).sum() - (solution.A**2).sum() - b * b)
-        return DualPoint(float(value), 1.0 - self.pairs.margins(solution), solution)
-
-    def solution(self, split: PsdSplit, b: float) -> Solution:
-        """Return the positive part with its distances."""
-        L = split.factor
-        return Solution(L.T @ L, b, self.pairs.distances(L), split)
-
-    def with_best_threshold(self, L: Matrix) -> Solution:
-        """Return the metric L'L with the best threshold for it."""
-        A, z = L.T @ L, self.pairs.distances(L)
-        lowest, highest = Solution(A, 0.0, z), Solution(A, float(z.max()) + 1.0, z)
-        return lowest.toward(highest, self.line_minimum(lowest, highest))
-
-    def line_minimum(self, start: Solution, end: Solution) -> float:
-        """Step from 0 to 1 that minimises the objective between two solutions."""
-        dA, db = end.A - start.A, end.b - start.b
-        quadratic = float((dA**2).sum()) + db * db
-        linear = float((dA * (start.A - self.P)).sum()) + db * start.b
-        margin = self.pairs.margins(start)
-        change = self.pairs.margins(end) - margin
-
-        def slope(t: float) -> float:
-            active = margin + t * change < 1.0
-            return linear + t * quadratic - self.C * float(self.pairs.p[active] @ change[active])
-
-        low, high = 0.0, 1.0
-        at_low, at_high = slope(low), slope(high)
-        if at_low >= 0:
-            return 0.0
-        if at_high <= 0:
-            return 1.0
-        while high - low > _LINE_TOLERANCE:
-            share = min(0.9, max(0.1, at_low / (at_low - at_high)))
-            middle = low + share * (high - low)
-            value = slope(middle)
-            if value > 0:
-                high, at_high = middle, value
-            else:
-                low, at_low = middle, value
-        return low
 
 
 class MaxMarginProblem(Problem):
@@ -347,14 +271,19 @@ class MaxMarginProblem(Problem):
 
     def resume(self, warm: WarmStart, data: FitInput) -> None:
         """Continue with the planes or multipliers of the last fit, or from a metric."""
-        if warm.state is not None and warm.state.digest == self.digest:
-            self.planes, self.shares = list(warm.state.planes), warm.state.shares
+        if warm.state is not None and warm.state[0] == self.digest:
+            self.planes, self.shares = list(warm.state[1]), warm.state[2]
             if self.planes and self.solver == "auto":
                 self.solver = "planes"
             return
-        if self.kernel_map is None:
+        basis, earlier = self.kernel_map, warm.metric.kernel_map
+        if basis is None:
             L = factor_on_scaled_points(warm.metric, data.scaler, "metric to continue from")
-        elif _same_basis(warm.metric.kernel_map, self.kernel_map):
+        elif (
+            earlier is not None
+            and earlier.points.shape == basis.points.shape
+            and np.allclose(earlier.points, basis.points)
+        ):
             L = warm.metric.L
         else:
             raise ValueError("warm_start: the fitted metric has another kernel basis.")
@@ -392,37 +321,11 @@ class MaxMarginProblem(Problem):
         return {"threshold_": self.objective.with_best_threshold(L * np.sqrt(self.unit)).b}
 
     def resume_state(self, history: History, builder: MetricBuilder) -> Any:
-        """Planes or multipliers, and a digest of what they belong to."""
-        return MaxMarginState(self.digest, tuple(self.planes), history[-1].payload[1])
+        """A digest of the points and pairs, the planes, and the multipliers as shares."""
+        return self.digest, tuple(self.planes), history[-1].payload[1]
 
-    def warning_message(self, history: History, metric: Any) -> str:
+    def warning_message(self, history: History, metric: Metric) -> str:
         """Warn where the optimum was not reached, or is zero."""
         if metric.is_zero:
             return "Nothing was learned: the best metric is zero. Use a larger C or a prior."
         return uncertified(history, self.max_iter)
-
-
-@dataclass(frozen=True, eq=False)
-class MaxMarginState:
-    """What a warm start reuses.
-
-    Attributes
-    ----------
-    digest : bytes
-        Identifies the points and pairs that the rest belongs to.
-    planes : tuple of Plane
-    shares : array of shape (n_pairs,) or None
-        Multipliers of the pairs, as shares of their bounds.
-    """
-
-    digest: bytes
-    planes: tuple[Plane, ...]
-    shares: Vector | None
-
-
-def _same_basis(one: KernelMap | None, other: KernelMap) -> bool:
-    return (
-        one is not None
-        and one.points.shape == other.points.shape
-        and np.allclose(one.points, other.points)
-    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -59,7 +58,7 @@ class MaxMarginPath:
 
 def max_margin_path(
     X: ArrayLike,
-    y: Any,
+    y: ArrayLike | Pairs,
     C: Iterable[float] = (1.0, 10.0, 100.0, 1e3, 1e4),
     *,
     learner: MaxMarginMetric | None = None,
@@ -96,31 +95,27 @@ def max_margin_path(
     prices = np.unique(np.asarray(list(C), dtype=np.float64))
     base = MaxMarginMetric() if learner is None else learner
     rng = check_random_state(random_state)
-    pairs = _pairs(base, X, y, rng)
+    drawn_from = clone(base)
+    data = drawn_from._checked(X, y)
+    if data.supervision.kind == "pairs":
+        pairs = data.supervision.pairs(data.X, None, None)
+    else:
+        # Those that a fit to the labels would draw.
+        Z = Scaler.fit(data.X, drawn_from.scale).transform(data.X)
+        pairs = data.supervision.pairs(Z, drawn_from.constraints or RandomPairs(), rng)
     scores = None
     if cv is not None:
         folds = StratifiedKFold(cv, shuffle=True, random_state=rng.randint(2**31 - 1))
         columns = []
         for seen, unseen in folds.split(pairs.index, pairs.similar):
             held_out = pairs.take(unseen)
-            columns.append(
-                [
-                    _accuracy(fitted, X, held_out)
-                    for fitted in _path(base, X, pairs.take(seen), prices)
-                ]
-            )
+            right = [
+                fitted.predict(X, held_out) == held_out.similar
+                for fitted in _path(base, X, pairs.take(seen), prices)
+            ]
+            columns.append(np.average(right, axis=1, weights=held_out.weight))
         scores = np.array(columns).T
     return MaxMarginPath(prices, _path(base, X, pairs, prices), scores)
-
-
-def _pairs(base: MaxMarginMetric, X: ArrayLike, y: Any, rng: np.random.RandomState) -> Pairs:
-    """Return the given pairs, or those that a fit to labels would draw."""
-    learner = clone(base)
-    data = learner._checked(X, y)
-    if data.supervision.kind == "pairs":
-        return data.supervision.pairs(data.X, None, None)
-    Z = Scaler.fit(data.X, learner.scale).transform(data.X)
-    return data.supervision.pairs(Z, learner.constraints or RandomPairs(), rng)
 
 
 def _path(
@@ -135,7 +130,3 @@ def _path(
         del fitted._last_fit
         learners.append(fitted)
     return learners
-
-
-def _accuracy(fitted: MaxMarginMetric, X: ArrayLike, pairs: Pairs) -> float:
-    return float(np.average(fitted.predict(X, pairs) == pairs.similar, weights=pairs.weight))

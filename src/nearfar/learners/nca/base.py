@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nearfar.learners.declaration import learner
-from nearfar.learners.map_learner import MapLearner, MapProblem
-from nearfar.learners.shared_parameters import Validated
+from nearfar.learners.map_learner import MapProblem
 from nearfar.runtime.history import History
 from nearfar.typing import Matrix
 
@@ -35,8 +33,3 @@ class NeighborhoodProblem(MapProblem):
         if metric.is_zero:
             return "Nothing was learned: the penalty on rank leaves no direction."
         return super().warning_message(history, metric)
-
-
-@learner
-class NeighborhoodLearner(Validated, MapLearner):
-    """Base of the learners from soft neighbours; they need labels."""

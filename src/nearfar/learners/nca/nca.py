@@ -22,9 +22,9 @@ Where nearfar departs from the paper, and why:
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -33,18 +33,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
 from nearfar.learners import fitting
-from nearfar.learners.declaration import learner
+from nearfar.learners.declaration import Validation, ValidationFraction, Variant, learner
 from nearfar.learners.explanations import restore_on_error
-from nearfar.learners.fitting import Data, FitMethod
-from nearfar.learners.nca.base import NeighborhoodLearner, NeighborhoodProblem, nonzero_rows
+from nearfar.learners.fitting import Data
+from nearfar.learners.map_learner import MapLearner
+from nearfar.learners.nca.base import NeighborhoodProblem, nonzero_rows
 from nearfar.learners.nca.batches import Adam, Batches, Stream
-from nearfar.learners.nca.mixture_nca import Mixture
-from nearfar.learners.nca.mixture_problem import MixtureProblem
+from nearfar.learners.nca.mixture_problem import Mixture, MixtureProblem
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors, check_classes
 from nearfar.learners.problem import FitInput, MetricBuilder, Problem, WarmStart
 from nearfar.learners.scaler import Scaler
 from nearfar.learners.selection.choice import Selection
-from nearfar.learners.shared_parameters import ValidationFraction, Variant
 from nearfar.numerics.lbfgs import lbfgs
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations, map_iterations
@@ -71,25 +70,28 @@ def expected(log_p: Vector) -> tuple[float, Vector]:
 
 
 @learner
-class _SingleMapLearner(NeighborhoodLearner):
+class _SingleMapLearner(MapLearner):
     """NCA with one map, with or without a penalty on rank."""
 
+    validation_fraction: ValidationFraction = "auto"
+    validation: Validation = "rows"
     batch_size: int | None = None
 
+    reads_rows: ClassVar[tuple[str, ...]] = ("labels",)
+    reads_rows_with: ClassVar[str] = "batch_size"
     rotates: ClassVar[bool] = True
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "batch_size": optional(integer(at_least=2)),
     }
     _stream: ClassVar[Stream | None] = None
 
-    def _method(self) -> FitMethod:
-        blocks = self.batch_size is not None and not self._follows_paper
-        return replace(super()._method(), reads_rows=("labels",) if blocks else ())
+    def _kinds_read(self) -> tuple[str, ...]:
+        blocks = self.batch_size is not None and self.variant != "paper"
+        return self.reads_rows if blocks else ()
 
+    @abstractmethod
     def _objective(self) -> tuple[Gain, float]:
         """Return what is maximised, and the penalty on the trace."""
-        gain = expected if getattr(self, "objective", "") == "expected" else likelihood
-        return gain, getattr(self, "sparsity", 0.0)
 
     def _rotates(self) -> bool:
         # Adam, which batches take, has a step of its own for each feature.
@@ -121,7 +123,7 @@ class _SingleMapLearner(NeighborhoodLearner):
         """Whether there is a `partial_fit`."""
         if self.batch_size is None:
             raise AttributeError("partial_fit learns in batches; set batch_size.")
-        return not self._follows_paper
+        return self.variant != "paper"
 
     @available_if(_learns_in_parts)
     def partial_fit(self, X: ArrayLike, y: Any = None) -> Self:
@@ -179,7 +181,7 @@ class _SingleMapLearner(NeighborhoodLearner):
 
     def _new_stream(self, data: Data, random_state: np.random.RandomState) -> Stream:
         """Return where the first part begins: at the metric of a fit, or at `init`."""
-        metric = getattr(self, "metric_", None)
+        metric = self.__dict__.get("metric_")
         scale = fitting.choose_scale(data, self._method()) if metric is None else self.scale_
         scaler = Scaler.fit(data.X, scale)
         warm = None if metric is None else WarmStart(metric)
@@ -231,9 +233,14 @@ class NCA(_SingleMapLearner):
     objective: Literal["expected", "likelihood"] = "expected"
     max_iter: int = 200
 
+    auto_order: ClassVar[int | None] = 12
+    compare_order: ClassVar[int | None] = 7
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "objective": choice("expected", "likelihood"),
     }
+
+    def _objective(self) -> tuple[Gain, float]:
+        return (expected if self.objective == "expected" else likelihood), 0.0
 
 
 @learner
@@ -276,10 +283,14 @@ class SparseNCA(_SingleMapLearner):
     max_iter: int = 500
     validation_fraction: ValidationFraction = None
 
+    auto_order: ClassVar[int | None] = 13
+    compare_order: ClassVar[int | None] = 5
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "sparsity": number(at_least=0.0),
-        "variant": choice("default", "paper"),
     }
+
+    def _objective(self) -> tuple[Gain, float]:
+        return likelihood, self.sparsity
 
     def _build_problem(self, data: FitInput) -> Problem:
         if self.variant != "paper":

@@ -2,48 +2,23 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from nearfar.learners.base import MetricLearner
-from nearfar.learners.declaration import learner
+from nearfar.learners.base import MetricLearner, known_learners
+from nearfar.learners.declaration import Validation, learner
 from nearfar.learners.fitting import Data, FitMethod
 from nearfar.learners.problem import FitInput
 from nearfar.learners.selection.auto_problem import AutoProblem, outer_split
-from nearfar.learners.selection.held_out import Validation
-from nearfar.learners.shared_parameters import Iterative, Texts, Validated
 from nearfar.runtime import parameters
 from nearfar.runtime.notebook_html import ShowsFit, bars, fragment
 from nearfar.runtime.parameters import choice, number
-
-_EXCLUDED = frozenset({"AutoMetric", "MixtureNCA", "MLKR", "PSDBoost"})
-_FAMILIES = ("boosting", "classic", "max_margin", "nca")
-_CHEAP_FIRST = (
-    "InverseCovariance",
-    "RCA",
-    "LDA",
-    "KISSME",
-    "GMML",
-    "PLDA",
-    "XQDA",
-    "DCA",
-    "LFDA",
-    "DRMetric",
-    "MaxMarginMetric",
-    "LMNN",
-    "NCA",
-    "SparseNCA",
-    "BoostMetric",
-    "MetricBoost",
-)
 
 
 @learner
@@ -106,15 +81,13 @@ class AutoMetric(ShowsFit, MetricLearner):
     n_jobs: int | None = None
     verbose: int = 0
 
-    parameter_docs: ClassVar[Texts] = {**Validated.parameter_docs, **Iterative.parameter_docs}
-
     supervision: ClassVar[tuple[str, ...]] = ("labels", "chunklets", "pairs", "triplets")
     tells_expected: ClassVar[bool] = True
+    auto_order: ClassVar[int | None] = None
+    compare_order: ClassVar[int | None] = 0
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "budget": number(above=0.0),
         "goal": choice("classification", "ranking"),
-        "validation": Validated.parameter_rules["validation"],
-        "n_jobs": Iterative.parameter_rules["n_jobs"],
     }
 
     def _check_parameters(self) -> None:
@@ -138,8 +111,8 @@ class AutoMetric(ShowsFit, MetricLearner):
         return fragment("Shares in the blend", bars=bars(ordered)) + expected
 
     def _rotates(self) -> bool:
-        methods = [each._method() for each in self._learners("labels").values()]
-        return all(method.rotates and method.given is None for method in methods)
+        learners = self._learners("labels").values()
+        return all(each._rotates() and each._method().start is None for each in learners)
 
     def _learned_from(self, seed: int, data: Data) -> Data:
         """Leave out what `expected_` is measured on."""
@@ -169,10 +142,14 @@ class AutoMetric(ShowsFit, MetricLearner):
         """Return the candidates by name, the cheap ones first."""
         known = known_learners()
         if self.candidates is None:
-            names = [n for n in known if n not in _EXCLUDED and kind in known[n].supervision]
-            order = {name: place for place, name in enumerate(_CHEAP_FIRST)}
-            names.sort(key=lambda name: order.get(name, len(order)))
-            return {name: known[name]() for name in names}
+            able = [
+                (cls.auto_order, name)
+                for name, cls in known.items()
+                if cls.auto_order is not None and kind in cls.supervision
+            ]
+            # Sorting by the place alone keeps the order of modules among those without one.
+            able.sort(key=lambda item: item[0])
+            return {name: known[name]() for _, name in able}
         found: dict[str, MetricLearner] = {}
         for item in self.candidates:
             if isinstance(item, str):
@@ -191,29 +168,6 @@ class AutoMetric(ShowsFit, MetricLearner):
                 name += "'"
             found[name] = learner
         return found
-
-
-def known_learners() -> dict[str, type[MetricLearner]]:
-    """Return every learner of nearfar by the name of its class, in the order of their modules.
-
-    Examples
-    --------
-    >>> from nearfar.learners.selection.auto import known_learners
-    >>> known_learners()["BoostMetric"]
-    <class 'nearfar.learners.boosting.boostmetric.BoostMetric'>
-    """
-    for family in _FAMILIES:
-        import_module(f"nearfar.learners.{family}")
-    found: list[type[MetricLearner]] = []
-    waiting: list[Any] = [MetricLearner]
-    while waiting:
-        kind = waiting.pop()
-        waiting += kind.__subclasses__()
-        hidden = inspect.isabstract(kind) or kind.__name__.startswith("_")
-        if kind.__module__.startswith("nearfar.") and not hidden:
-            found.append(kind)
-    found.sort(key=lambda kind: (kind.__module__, kind.__name__))
-    return {kind.__name__: kind for kind in found}
 
 
 def _on_scaled_rows(learner: MetricLearner) -> MetricLearner:

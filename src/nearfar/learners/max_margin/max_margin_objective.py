@@ -1,4 +1,4 @@
-"""Similar and dissimilar pairs as an operator on metrics.
+"""The max-margin problem on listed pairs: its loss as an operator on metrics, and its objective.
 
 For pairs k = (i, j) with y_k = 1 (similar) or -1, and shares p_k that sum to one:
 
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nearfar.constraints import Pairs
+from nearfar.learners.max_margin.box_dual import DualPoint
 from nearfar.learners.max_margin.psd_split import PsdSplit
 from nearfar.losses.hinge import HINGE
 from nearfar.numerics.edges import edges_of
@@ -21,7 +22,10 @@ from nearfar.rows import Points
 from nearfar.typing import Matrix, Vector
 
 _LARGEST_RATIO = 1e5
-"""Largest ratio between the mean squared distance and one at which the problem is solved."""
+"""Largest ratio between the mean squared distance and one at which the problem is solved: beyond
+it, the squares of both in the objective leave too few digits."""
+_LINE_TOLERANCE = 1e-4
+"""Width of the interval around the minimum on a line; the next plane corrects the rest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,3 +131,88 @@ class PairOperator:
         c = self.p * HINGE.slope(self.margins(solution))
         signed = c * self.y
         return Plane(self.gram(signed), float(signed.sum()), float(c.sum()))
+
+
+@dataclass(frozen=True)
+class MaxMarginObjective:
+    """The objective (3) on listed pairs.
+
+    Attributes
+    ----------
+    pairs : PairOperator
+    C : float
+    P : array of shape (n_features, n_features)
+        Prior.
+    tol : float
+        Gap to end at, relative to the objective.
+    """
+
+    pairs: PairOperator
+    C: float
+    P: Matrix
+    tol: float
+
+    def penalty(self, A: Matrix, b: float) -> float:
+        """Return the regularisation."""
+        return 0.5 * float(((A - self.P) ** 2).sum()) + 0.5 * b * b
+
+    def objective(self, solution: Solution) -> float:
+        """Return the value of (3)."""
+        return self.penalty(solution.A, solution.b) + self.C * self.pairs.mean_hinge(solution)
+
+    @property
+    def top(self) -> Vector:
+        """Largest multipliers of the dual."""
+        return self.C * self.pairs.p
+
+    def dual(self, a: Vector) -> DualPoint:
+        """Return the dual with one multiplier per pair, for few pairs.
+
+        For a_k in [0, C p_k] it is
+
+            sum_k a_k + 1/2 |P|^2 - 1/2 |A|^2 - 1/2 b^2
+            A = [P - sum_k a_k y_k u_k u_k']+,    b = sum_k a_k y_k
+        """
+        b = float(a @ self.pairs.y)
+        solution = self.solution(PsdSplit.of(self.P - self.pairs.gram(a * self.pairs.y)), b)
+        value = a.sum() + 0.5 * ((self.P**2).sum() - (solution.A**2).sum() - b * b)
+        return DualPoint(float(value), 1.0 - self.pairs.margins(solution), solution)
+
+    def solution(self, split: PsdSplit, b: float) -> Solution:
+        """Return the positive part with its distances."""
+        L = split.factor
+        return Solution(L.T @ L, b, self.pairs.distances(L), split)
+
+    def with_best_threshold(self, L: Matrix) -> Solution:
+        """Return the metric L'L with the best threshold for it."""
+        A, z = L.T @ L, self.pairs.distances(L)
+        lowest, highest = Solution(A, 0.0, z), Solution(A, float(z.max()) + 1.0, z)
+        return lowest.toward(highest, self.line_minimum(lowest, highest))
+
+    def line_minimum(self, start: Solution, end: Solution) -> float:
+        """Step from 0 to 1 that minimises the objective between two solutions."""
+        dA, db = end.A - start.A, end.b - start.b
+        quadratic = float((dA**2).sum()) + db * db
+        linear = float((dA * (start.A - self.P)).sum()) + db * start.b
+        margin = self.pairs.margins(start)
+        change = self.pairs.margins(end) - margin
+
+        def slope(t: float) -> float:
+            active = margin + t * change < 1.0
+            return linear + t * quadratic - self.C * float(self.pairs.p[active] @ change[active])
+
+        low, high = 0.0, 1.0
+        at_low, at_high = slope(low), slope(high)
+        if at_low >= 0:
+            return 0.0
+        if at_high <= 0:
+            return 1.0
+        while high - low > _LINE_TOLERANCE:
+            share = min(0.9, max(0.1, at_low / (at_low - at_high)))
+            middle = low + share * (high - low)
+            value = slope(middle)
+            if value > 0:
+                high, at_high = middle, value
+            else:
+                low, at_low = middle, value
+        return low

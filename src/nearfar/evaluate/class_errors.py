@@ -1,14 +1,13 @@
-"""Errors by class: balanced errors, the largest class, and classes that are hardly ever found."""
+"""Errors by class: the largest class, and classes that are hardly ever found."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from nearfar.typing import Vector
+from nearfar.typing import Array, Vector
 
 _HARDLY_FOUND = 0.1
 """Share of the rows of a class; a class that is found less often may as well not be there."""
@@ -17,18 +16,18 @@ _HARDLY_FOUND = 0.1
 class ClassError(NamedTuple):
     """How many rows of a class were classified, and how many of them rightly."""
 
-    name: Any
+    name: object
     n_rows: int
     n_found: float
 
 
-def errors_by_class(labels: NDArray[Any], wrong: Vector) -> list[ClassError]:
+def errors_by_class(labels: Array, wrong: Vector) -> list[ClassError]:
     """Count the rows of each class that were classified rightly; nan for rows not tested.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from nearfar.comparison.class_errors import errors_by_class
+    >>> from nearfar.evaluate.class_errors import errors_by_class
     >>> errors_by_class(np.array(["a", "a", "b"]), np.array([0.0, 1.0, np.nan]))
     [ClassError(name='a', n_rows=2, n_found=1.0)]
     """
@@ -41,24 +40,10 @@ def errors_by_class(labels: NDArray[Any], wrong: Vector) -> list[ClassError]:
     ]
 
 
-def balanced_error(labels: NDArray[Any], wrong: Vector) -> float:
-    """Return the mean of the errors of the classes; nan if nothing was tested.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.comparison.class_errors import balanced_error
-    >>> balanced_error(np.array(["a", "a", "a", "b"]), np.array([0.0, 0.0, 0.0, 1.0]))
-    0.5
-    """
-    found = errors_by_class(labels, wrong)
-    return float(np.mean([1 - each.n_found / each.n_rows for each in found])) if found else np.nan
-
-
-def hardly_found(labels: NDArray[Any], wrong: Vector) -> list[ClassError]:
+def hardly_found(labels: Array, wrong: Vector) -> list[ClassError]:
     """Return the classes of which at most one row in ten is found, the largest first."""
-    found = errors_by_class(labels, wrong)
-    lost = [each for each in found if each.n_found <= _HARDLY_FOUND * each.n_rows]
+    classes = errors_by_class(labels, wrong)
+    lost = [each for each in classes if each.n_found <= _HARDLY_FOUND * each.n_rows]
     return sorted(lost, key=lambda each: -each.n_rows)
 
 
@@ -76,18 +61,18 @@ class LargestClass:
     Examples
     --------
     >>> import numpy as np
-    >>> from nearfar.comparison.class_errors import LargestClass
-    >>> found = LargestClass.of(np.array(["a", "a", "a", "b"]))
-    >>> found.name, found.error, found.balanced_error
+    >>> from nearfar.evaluate.class_errors import LargestClass
+    >>> largest = LargestClass.of(np.array(["a", "a", "a", "b"]))
+    >>> largest.name, largest.error, largest.balanced_error
     ('a', 0.25, 0.5)
     """
 
-    name: Any
+    name: object
     share: float
     n_classes: int
 
     @classmethod
-    def of(cls, labels: NDArray[Any]) -> LargestClass:
+    def of(cls, labels: Array) -> LargestClass:
         """Find the largest class."""
         names, sizes = np.unique(labels, return_counts=True)
         largest = int(sizes.argmax())

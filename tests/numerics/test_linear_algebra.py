@@ -4,14 +4,21 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from nearfar.numerics import products
-from nearfar.numerics.products import cross_product, product
+from nearfar.numerics import linear_algebra
+from nearfar.numerics.linear_algebra import (
+    cross_product,
+    leading,
+    leading_block,
+    product,
+    row_space,
+    signed,
+)
 from nearfar.runtime.threads import limited_threads
 
 
 @pytest.fixture(params=[1, 1 << 10, 1 << 29])
 def block(request, monkeypatch):
-    monkeypatch.setattr(products, "_BLOCK_OPERATIONS", request.param)
+    monkeypatch.setattr(linear_algebra, "_BLOCK_OPERATIONS", request.param)
 
 
 @pytest.mark.usefixtures("block")
@@ -59,7 +66,7 @@ def test_rows_of_any_layout(rng):
 )
 def test_large_products_are_divided(shape, columns, n_blocks):
     A = np.broadcast_to(np.float32(0), shape)
-    assert -(-shape[0] // products._rows_of_a_block(A, columns)) == n_blocks
+    assert -(-shape[0] // linear_algebra._rows_of_a_block(A, columns)) == n_blocks
 
 
 @pytest.mark.usefixtures("two_blas_threads", "block")
@@ -77,3 +84,38 @@ def test_blas_has_one_thread(rng):
     seen.clear()
     np.testing.assert_allclose(cross_product(A, np.ones(50)), np.asarray(A).sum(axis=0))
     assert set(seen) == {1}
+
+
+def test_leading_by_absolute_value():
+    A = np.diag([1.0, -3.0, 2.0])
+    assert leading(A)[0] == pytest.approx(2.0)
+    value, v = leading(A, absolute=True)
+    assert value == pytest.approx(-3.0)
+    np.testing.assert_allclose(v, [0, 1, 0], atol=1e-12)
+
+
+def test_a_block_has_the_largest_first(rng):
+    F = rng.standard_normal((6, 4))
+    values, vectors = leading_block(F.T @ F, 3)
+    np.testing.assert_allclose(values, np.linalg.svd(F)[1][:3] ** 2)
+    np.testing.assert_allclose(vectors @ F.T @ F, values[:, None] * vectors, atol=1e-9)
+    assert len(leading_block(F.T @ F, 9)[0]) == 4
+
+
+def test_the_largest_entry_is_positive(rng):
+    for v in rng.standard_normal((20, 5)):
+        found = signed(v)
+        assert found[np.abs(v).argmax()] > 0
+        np.testing.assert_array_equal(np.abs(found), np.abs(v))
+        np.testing.assert_array_equal(signed(-v), found)
+
+
+def test_row_space(rng):
+    X = rng.standard_normal((20, 3)) @ rng.standard_normal((3, 7))
+    for points in (X, X[:5], X.astype(np.float32)):
+        basis = row_space(points)
+        assert basis.shape == (3, 7)
+        np.testing.assert_allclose(basis @ basis.T, np.eye(3), atol=1e-6)
+        np.testing.assert_allclose(points @ basis.T @ basis, points, atol=1e-4)
+    assert row_space(rng.standard_normal((20, 3))) is None
+    assert row_space(np.zeros((4, 2))) is None

@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_wine
 
 from nearfar import BoostMetric, GatedMetric, Metric, MetricNeighborsClassifier, MixtureNCA
-from nearfar.prediction import NeighborPredictor
+from nearfar.neighbors import NeighborPredictor
 
 
 def nearest(table, k):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from nearfar.learners.boosting.term_weights import best_terms, best_terms_by_lp, worst_weights
+from nearfar.learners.boosting.trace_one import best_terms, best_terms_by_lp, worst_weights
 from nearfar.losses import SoftMargin
 from nearfar.losses.soft_margin import water_level
 from references import drmetric as reference

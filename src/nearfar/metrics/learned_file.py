@@ -1,0 +1,203 @@
+"""What a metric's file has besides the metric: facts about the rows that it was learned from.
+
+They are JSON in the metadata of the file: the spreads of the features, their shares of distances
+("importance"), digests of some rows ("learned_from"), and a threshold for pairs.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from nearfar.metrics.file_format import read_metadata
+from nearfar.metrics.importance import (
+    Direction,
+    feature_importances,
+    feature_spreads,
+    leading_directions,
+    several_features,
+)
+from nearfar.metrics.metric import Metric
+from nearfar.typing import Floats, Json, Vector
+
+T = TypeVar("T")
+
+_DIGESTS = 200
+"""With digests of so many rows, a share of common rows is known to 4 points (one sigma)."""
+_DIGEST_BYTES = 6
+"""With 48 bits, 200 digests match one of a million other rows with a probability below 1e-6."""
+_LARGEST = 1e150
+"""Squares of larger numbers may overflow."""
+
+
+@dataclass(frozen=True)
+class Importance:
+    """Shares of the features, and leading directions."""
+
+    shares: Vector
+    directions: list[Direction]
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A threshold for pairs, and where it comes from.
+
+    Attributes
+    ----------
+    value : float
+        Minus infinity if no pair is the same.
+    criterion : str or None
+        What it was chosen by; None if it was given.
+    pairs : str or None
+        Identifies the pairs that it was chosen on.
+    """
+
+    value: float
+    criterion: str | None = None
+    pairs: str | None = None
+
+
+def save_learned(metric: Metric, path: Path, X: Floats) -> None:
+    """Write a metric that was learned from X, with the spreads and shares of the features."""
+    some = np.arange(len(X))
+    if len(X) > _DIGESTS:
+        some = np.linspace(0, len(X) - 1, _DIGESTS).astype(np.intp)
+    metadata = {"learned_from": json.dumps(_digests(X[some]))}
+    if metric.kernel_map is None:
+        metadata["feature_spreads"] = json.dumps(feature_spreads(metric, X).tolist())
+        columns = several_features(metric)
+        importance: list[Json] = []
+        for part in metric.parts:
+            try:
+                shares = feature_importances(part, X)
+                directions = leading_directions(part, X, columns=columns)
+            except ValueError:  # all distances are zero
+                importance.append(None)
+            else:
+                listed: list[Json] = [asdict(direction) for direction in directions]
+                importance.append({"shares": shares.tolist(), "directions": listed})
+        metadata["importance"] = json.dumps(importance)
+    metric.save(path, metadata=metadata)
+
+
+def share_learned_from(path: Path, X: Floats) -> float:
+    """Return the share of the rows that a metric was learned from which are among others.
+
+    It is estimated from some rows, whose digests the file has; 0 without them.
+    """
+    digests = _stored(path, "learned_from", lambda value: [_text(each) for each in _list(value)])
+    if not digests:
+        return 0.0
+    rows = set(_digests(X))
+    return sum(digest in rows for digest in digests) / len(digests)
+
+
+def _digests(X: Floats) -> list[str]:
+    rows = (np.asarray(row, dtype=np.float64).tobytes() for row in X)
+    return [blake2b(row, digest_size=_DIGEST_BYTES).hexdigest() for row in rows]
+
+
+def stored_importance(path: Path, metric: Metric) -> list[Importance | None]:
+    """Return shares and directions of each part of a metric, on the rows it was learned from.
+
+    They allow for correlations of features. They are None if the file does not have them.
+    """
+
+    def importance(part: Json) -> Importance | None:
+        if part is None:
+            return None
+        entry = _dict(part)
+        shares = np.array([_number(share) for share in _list(entry["shares"])])
+        if len(shares) != metric.n_features:
+            raise ValueError("There is one share for each feature.")
+        directions = [
+            Direction(
+                _number(each["share"]),
+                tuple(str(name) for name in _list(each["features"])),
+                tuple(_number(loading) for loading in _list(each["loadings"])),
+            )
+            for each in map(_dict, _list(entry["directions"]))
+        ]
+        return Importance(shares, directions)
+
+    def parts(value: Json) -> list[Importance | None]:
+        if len(_list(value)) != len(metric.parts):
+            raise ValueError("There is one entry for each part.")
+        return [importance(part) for part in _list(value)]
+
+    return _stored(path, "importance", parts) or [None] * len(metric.parts)
+
+
+def stored_spreads(path: Path) -> list[float] | None:
+    """Return the spreads of the features that a metric was learned from, if its file has them."""
+
+    def spreads(value: Json) -> list[float]:
+        numbers = [_number(each) for each in _list(value)]
+        if not all(0 <= number <= _LARGEST for number in numbers):
+            raise ValueError("Spreads are not negative, and their squares are finite.")
+        return numbers
+
+    return _stored(path, "feature_spreads", spreads)
+
+
+def stored_threshold(path: Path) -> Threshold | None:
+    """Return the threshold for pairs that a metric's file has, if there is one."""
+
+    def threshold(value: Json) -> Threshold:
+        entry = _dict(value)
+        number = -math.inf if entry["value"] is None else _number(entry["value"])
+        criterion, pairs = (
+            None if entry[key] is None else _text(entry[key]) for key in ("criterion", "pairs")
+        )
+        return Threshold(number, criterion, pairs)
+
+    return _stored(path, "threshold", threshold)
+
+
+def save_threshold(path: Path, threshold: Threshold) -> None:
+    """Add a threshold for pairs to a metric's file."""
+    value = threshold.value if math.isfinite(threshold.value) else None
+    text = json.dumps(asdict(threshold) | {"value": value})
+    Metric.load(path).save(path, metadata=read_metadata(path) | {"threshold": text})
+
+
+def _stored(path: Path, key: str, parse: Callable[[Json], T]) -> T | None:
+    """Return what a file has under a key, or raise ValueError if it is damaged."""
+    text = read_metadata(path).get(key)
+    if text is None:
+        return None
+    with suppress(LookupError, TypeError, ValueError, OverflowError, RecursionError):
+        return parse(json.loads(text))
+    raise ValueError(f"{path} has a damaged entry {key!r}; learn the metric again.")
+
+
+def _number(value: Json) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise TypeError("not a finite number")
+    return float(value)
+
+
+def _text(value: Json) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not a text")
+    return value
+
+
+def _list(value: Json) -> list[Json]:
+    if not isinstance(value, list):
+        raise TypeError("not a list")
+    return value
+
+
+def _dict(value: Json) -> dict[str, Json]:
+    if not isinstance(value, dict):
+        raise TypeError("not an object")
+    return value

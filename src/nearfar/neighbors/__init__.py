@@ -1,0 +1,18 @@
+"""Nearest neighbours under a metric.
+
+search        kneighbors and MetricNeighbors: exact search
+classifier    MetricNeighborsClassifier
+prediction    which neighbours decide, how sure it is, and which rows are unlike all others
+"""
+
+from nearfar.neighbors.classifier import MetricNeighborsClassifier
+from nearfar.neighbors.prediction import NeighborPredictor, Prediction
+from nearfar.neighbors.search import MetricNeighbors, kneighbors
+
+__all__ = [
+    "MetricNeighbors",
+    "MetricNeighborsClassifier",
+    "NeighborPredictor",
+    "Prediction",
+    "kneighbors",
+]

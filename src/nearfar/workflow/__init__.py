@@ -1,0 +1,1 @@
+"""The workflow as functions: what the commands do, for Python."""

@@ -1,0 +1,151 @@
+"""Decisions whether pairs are the same, by a threshold that is given, stored, or chosen here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nearfar.comparison.comparison_checkpoint import digest
+from nearfar.constraints import Pairs
+from nearfar.evaluate import Verification, verification, verification_curve
+from nearfar.metrics.learned_file import Threshold, save_threshold, stored_threshold
+from nearfar.metrics.metric import Metric
+from nearfar.runtime.notes import note
+from nearfar.tables.row_input import InputRows
+from nearfar.typing import Floats, Ints
+from nearfar.verification import (
+    OperatingPoint,
+    PairEvidence,
+    choose_threshold,
+    held_out_decisions,
+    joined_classes,
+    parse_target,
+    threshold_on,
+)
+
+Criterion = Literal["accuracy", "eer", "fpr"]
+CRITERIA = ("accuracy", "eer", "fpr")
+
+
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """Pairs, and whether they are the same.
+
+    Attributes
+    ----------
+    threshold : Threshold
+    table : polars.DataFrame
+        Columns a, b, distance and same.
+    chosen_here, saved : bool
+        Whether the threshold was chosen on these pairs, and whether the metric file has it now.
+    scores : Verification or None
+        Of pairs that say whether they are similar.
+    accuracy : float or None
+        Share of right decisions. If the threshold was chosen here by a criterion, each pair is
+        decided by one that was chosen on others; None if there are too few pairs for that.
+    point : OperatingPoint or None
+        Error rates of a threshold that was chosen for a target.
+    """
+
+    threshold: Threshold
+    table: pl.DataFrame
+    chosen_here: bool = False
+    saved: bool = False
+    scores: Verification | None = None
+    accuracy: float | None = None
+    point: OperatingPoint | None = None
+
+
+def decide_pairs(
+    path: Path,
+    rows: InputRows,
+    index: Ints,
+    pairs: Pairs | None,
+    *,
+    threshold: float | None = None,
+    criterion: Criterion | None = None,
+    max_fpr: float = 0.01,
+    target: str | None = None,
+    confidence: float = 0.95,
+    prevalence: float | None = None,
+) -> Decisions | None:
+    """Decide pairs of rows by the threshold that was given, one chosen here, or the file's.
+
+    Parameters
+    ----------
+    path : Path
+        File of the metric; a threshold that is chosen here is saved in it.
+    rows : InputRows
+        With labels, these are the classes that a target is certified for.
+    index : array of int of shape (n_pairs, 2)
+    pairs : Pairs or None
+        The same pairs with what is known of them.
+    threshold, criterion, max_fpr, target, confidence, prevalence
+        What a threshold is, or how it is chosen. By default, that of the file, or one for
+        accuracy.
+
+    Returns
+    -------
+    Decisions, or None if there is no threshold and nothing to choose it on.
+    """
+    metric = Metric.load(path)
+    identity = None if pairs is None else digest([rows.X[pairs.index], pairs.similar])
+    point, held_out, chosen_here = None, None, False
+    stored = stored_threshold(path)
+    # A threshold that was chosen on these very pairs is chosen again, to test it on others.
+    again = stored is not None and stored.criterion in CRITERIA and stored.pairs == identity
+    if threshold is not None:
+        used = Threshold(threshold)
+    elif target is not None and pairs is not None:
+        classes = joined_classes(pairs)
+        if rows.y is not None:
+            classes = np.unique(rows.labels, return_inverse=True)[1][pairs.index]
+        evidence = PairEvidence(metric.pair_distances(rows.X, pairs), pairs, classes)
+        aim = parse_target(target)
+        point = choose_threshold(evidence, aim, confidence=confidence, prevalence=prevalence)
+        used, chosen_here = Threshold(point.threshold, str(aim), identity), True
+    elif pairs is not None and (stored is None or criterion is not None or again):
+        value, held_out = _choose(metric, rows.X, pairs, criterion or "accuracy", max_fpr)
+        used, chosen_here = Threshold(value, criterion or "accuracy", identity), True
+    elif stored is None:
+        return None
+    else:
+        used = stored
+    saved = chosen_here
+    if chosen_here:
+        try:
+            save_threshold(path, used)
+        except OSError as error:
+            note(f"the threshold was not saved in {path}: {error.strerror or error}.")
+            saved = False
+    distances = metric.pair_distances(rows.X, index)
+    same = distances <= used.value
+    names = {side: rows.row_names(index[:, place]) for place, side in enumerate("ab")}
+    table = pl.DataFrame({**names, "distance": distances, "same": same})
+    if pairs is None:
+        return Decisions(used, table, chosen_here, saved)
+    tested = held_out if chosen_here and point is None else same
+    accuracy = None
+    if tested is not None:
+        accuracy = float(np.average(tested == pairs.similar, weights=pairs.weight))
+    scores = verification(metric, rows.X, pairs)
+    return Decisions(used, table, chosen_here, saved, scores, accuracy, point)
+
+
+def _choose(
+    metric: Metric, X: Floats, pairs: Pairs, criterion: Criterion, max_fpr: float
+) -> tuple[float, NDArray[np.bool_] | None]:
+    """Choose a threshold on all pairs, and decide each by one that was chosen on others."""
+
+    def choose(some: Pairs) -> float:
+        if criterion == "fpr":
+            return threshold_on(verification_curve(metric, X, some), some, "fpr", max_fpr, 1.0)
+        scores = verification(metric, X, some)
+        return scores.eer_threshold if criterion == "eer" else scores.accuracy_threshold
+
+    return choose(pairs), held_out_decisions(metric, X, pairs, choose)

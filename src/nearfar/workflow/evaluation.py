@@ -1,0 +1,115 @@
+"""How good a metric is on labelled rows, triplets or pairs, beside Euclidean and cosine distance.
+
+Each row is classified and ranked by the other rows, or by training rows. What is measured is the
+registry of `nearfar.evaluate.measures`, and what the papers of the field report beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from nearfar import evaluate
+from nearfar.comparison.compared_methods import COSINE, STANDARDISED, UNSCALED, baseline_metrics
+from nearfar.comparison.scoring import score_distance
+from nearfar.constraints import Pairs, Triplets
+from nearfar.evaluate.measures import ERROR, HeldOutJudgements, measures_for
+from nearfar.metrics.metric import Metric
+from nearfar.runtime.notes import note
+from nearfar.tables.reader import listed
+from nearfar.tables.training_input import LabelledRows
+from nearfar.typing import Floats
+
+LEARNED = "learned"
+
+
+class MeasuredValue(NamedTuple):
+    """A value, and whether it is written in percent."""
+
+    value: float
+    percent: bool
+
+
+def evaluate_metric(
+    metric: Metric,
+    rows: LabelledRows,
+    train: LabelledRows | None = None,
+    *,
+    judgements: Sequence[Triplets | Pairs] = (),
+    n_neighbors: int = 3,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> dict[str, dict[str, MeasuredValue]]:
+    """Return what is measured, by the name of the distance and of the measure.
+
+    Parameters
+    ----------
+    metric : Metric
+    rows : LabelledRows
+        Their labels may be None.
+    train : LabelledRows, optional
+        Rows that predict those of `rows`; by default the other rows do.
+    judgements : sequence of Triplets or Pairs
+    n_neighbors : int
+    progress : callable, optional
+        Called with the number of distances so far, of all, and the name of the next.
+    """
+    if train is not None and rows.y is not None and not train.numbers:
+        unknown = sorted(set(rows.labels.astype(str)) - set(train.labels.astype(str)))
+        if unknown:
+            note(f"{train.name} has no rows of {listed(unknown)}, whose rows are always wrong.")
+    baselines = baseline_metrics((train or rows).rows.X)
+    distances = {LEARNED: metric}
+    distances |= {name: baselines[name] for name in (STANDARDISED, UNSCALED, COSINE)}
+    scores = {}
+    for number, (name, distance) in enumerate(distances.items()):
+        if progress is not None:
+            progress(number, len(distances), name)
+        scores[name] = _by_labels(distance, rows, train, n_neighbors)
+        for judged in judgements:
+            scores[name] |= _by_judgements(distance, rows.rows.X, judged)
+    return scores
+
+
+def _by_labels(
+    metric: Metric, rows: LabelledRows, train: LabelledRows | None, n_neighbors: int
+) -> dict[str, MeasuredValue]:
+    if rows.y is None:
+        return {}
+    gallery = train or rows
+    X, y, new = gallery.rows.X, gallery.labels, rows.labels
+    if rows.numbers:
+        test = () if train is None else (rows.rows.X, new)
+        r2 = evaluate.knn_r2(metric, X, y, *test, n_neighbors=n_neighbors)
+        return {f"{n_neighbors}-NN R²": MeasuredValue(r2, percent=False)}
+    if y.dtype.kind != new.dtype.kind:
+        y, new = y.astype(str), new.astype(str)
+    codes = np.unique(np.concatenate([y, new]), return_inverse=True)[1]
+    test_rows = None if train is None else (rows.rows.X, codes[len(y) :])
+    scored = score_distance(
+        metric, (X, codes[: len(y)]), test_rows, n_neighbors=n_neighbors, sample=False
+    )
+    values = {}
+    for measure in measures_for("labels"):
+        name = f"{n_neighbors}-NN error" if measure is ERROR else measure.label
+        loss = scored.loss(measure.name)
+        values[name] = MeasuredValue(measure.value(loss), measure.percent)
+    queries = {} if train is None else {"X_query": rows.rows.X, "y_query": new}
+    first = evaluate.precision_at_k(metric, X, y, k=1, **queries)
+    return values | {"precision at 1": MeasuredValue(first, percent=True)}
+
+
+def _by_judgements(
+    metric: Metric, X: Floats, judgements: Triplets | Pairs
+) -> dict[str, MeasuredValue]:
+    kind = "pairs" if isinstance(judgements, Pairs) else "triplets"
+    values = {}
+    for measure in measures_for(kind):
+        loss = float(measure.losses(HeldOutJudgements(metric, X, judgements)).mean())
+        name = f"{kind}, {measure.column}"
+        values[name] = MeasuredValue(measure.value(loss), measure.percent)
+    if isinstance(judgements, Pairs):
+        eer = evaluate.verification(metric, X, judgements).eer
+        values["pairs, equal error rate"] = MeasuredValue(eer, percent=True)
+    return values

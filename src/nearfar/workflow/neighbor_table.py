@@ -1,0 +1,116 @@
+"""Nearest rows by a metric, or best documents by an adapter, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from nearfar.metrics.metric import Metric
+from nearfar.neighbors import kneighbors
+from nearfar.retrieval import RetrievalAdapter, search
+from nearfar.tables.row_input import InputRows
+from nearfar.typing import Array, Floats, Ints
+
+_QUERIES_AT_ONCE = 1 << 14
+"""Queries between two reports of progress, so that these come every second or so."""
+
+
+@dataclass(frozen=True, eq=False)
+class NeighborTable:
+    """The nearest rows of some rows.
+
+    Attributes
+    ----------
+    gallery, asked : InputRows
+        Rows that were searched, and rows that were asked about.
+    rows : array of int of shape (n_queries,)
+        Which of `asked` were asked about.
+    values : array of shape (n_queries, n_neighbors)
+        Distances or scores, the nearest first.
+    indices : array of int of shape (n_queries, n_neighbors)
+        Rows of the gallery.
+    measure : str
+        What `values` are: "distance" or "score".
+    """
+
+    gallery: InputRows
+    asked: InputRows
+    rows: Ints
+    values: Floats
+    indices: Ints
+    measure: str
+
+    def frame(self) -> pl.DataFrame:
+        """Return a row for each query and neighbour."""
+        gallery, asked, number = self.gallery, self.asked, self.indices.shape[1]
+        columns: dict[str, Array | list[str]] = {
+            "query": asked.row_names(np.repeat(self.rows, number)),
+            "rank": np.tile(np.arange(1, number + 1), len(self.rows)),
+            "neighbor": gallery.row_names(self.indices.ravel()),
+            self.measure: self.values.ravel(),
+        }
+        if asked is not gallery and asked.y is not None:
+            columns["query_label"] = np.repeat(asked.y[self.rows], number)
+        if asked is not gallery and asked.texts is not None:
+            columns["query_text"] = [asked.texts[row] for row in self.rows for _ in range(number)]
+        if gallery.y is not None:
+            columns["label"] = gallery.y[self.indices.ravel()]
+        if gallery.texts is not None:
+            columns["text"] = [gallery.texts[row] for row in self.indices.ravel()]
+        return pl.DataFrame(columns)
+
+
+def nearest_rows(
+    model: Metric | RetrievalAdapter,
+    gallery: InputRows,
+    asked: InputRows,
+    rows: Ints,
+    n_neighbors: int,
+    *,
+    cosine: bool = False,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> NeighborTable:
+    """Find the nearest rows.
+
+    Parameters
+    ----------
+    model : Metric or RetrievalAdapter
+        A metric gives distances; an adapter gives scores of documents for queries.
+    gallery : InputRows
+        Rows to search.
+    asked : InputRows
+        Rows to ask about. If it is the gallery, a row is not its own neighbour.
+    rows : array of int
+        Which of `asked` to ask about.
+    n_neighbors : int
+    cosine : bool
+        Whether the metric compares rows of unit length, and 1 - cosine is wanted.
+    progress : callable, optional
+        Called with the number of rows so far, of all rows, and "rows".
+    """
+    most = len(gallery) - (asked is gallery)
+    if n_neighbors > most:
+        raise ValueError(f"{n_neighbors} neighbours are more than the {most} rows to search.")
+    documents = gallery.X if isinstance(model, Metric) else model.transform_documents(gallery.X)
+    parts: list[tuple[Floats, Ints]] = []
+    for start in range(0, len(rows), _QUERIES_AT_ONCE):
+        if progress is not None:
+            progress(start, len(rows), "rows")
+        some = rows[start : start + _QUERIES_AT_ONCE]
+        if not isinstance(model, Metric):
+            ranking = search(model.transform_queries(asked.X[some]), documents, n_neighbors)
+            parts.append((ranking.scores, ranking.documents))
+        elif asked is gallery:
+            parts.append(kneighbors(model, gallery.X, rows=some, n_neighbors=n_neighbors))
+        else:
+            queries = asked.X[some]
+            parts.append(kneighbors(model, gallery.X, queries, n_neighbors=n_neighbors))
+    values, indices = (np.concatenate(column) for column in zip(*parts, strict=True))
+    if cosine:
+        # Rows of unit length: |x - y|^2 = 2 (1 - cos).
+        values = values**2 / 2
+    measure = "distance" if isinstance(model, Metric) else "score"
+    return NeighborTable(gallery, asked, rows, values, indices, measure)
