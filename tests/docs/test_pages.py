@@ -27,7 +27,7 @@ every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 PATH = re.compile(r"[\w.<*][\w.<>*-]*(?:/[\w.<>*-]*)+|[\w-]+\.(?:py|md|toml|html|css|js)")
 TREE_FILE = re.compile(r"\w+\.(?:py|html|css|js)\b")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
-NOT_PYTHON = re.compile(r"--|[a-z]+(-[a-z]+)+$|\w+\.(db|jsonl|np[yz]|parquet)$")
+NOT_PYTHON = re.compile(r"--|[A-Z]+=|[a-z]+(-[a-z]+)+$|\w+\.(db|jsonl|np[yz]|parquet)$")
 
 OTHER_NAMES = {
     "scikit-learn": "svm SVC",
@@ -248,7 +248,7 @@ def not_importable(tree: ast.AST) -> list[str]:
     [
         ("BoostMetric(losses=1)", "BoostMetric: no parameter losses"),
         ("Metric.saved", "Metric has no saved"),
-        ("NCA().fit(X, y, weigths=w)", "NCA().fit: no parameter weigths"),
+        ("Metric(L).distances(X, of=Y)", "Metric(L).distances: no parameter of"),
         ("nearfar.compare(X, y, fold=3)", "nearfar.compare: no parameter fold"),
         ("metric.transfrom(X)", "Metric has no transfrom"),
     ],
