@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from nearfar.typing import Floats, Ints
+from nearfar.typing import Array, Floats, Ints
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,7 +49,7 @@ class Dataset:
     target_names: tuple[str, ...] | None = None
     feature_names: tuple[str, ...] | None = None
     triplets: Ints | None = None
-    extra: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    extra: Mapping[str, Array] = field(default_factory=dict)
     description: str = ""
 
     def __post_init__(self) -> None:
@@ -86,7 +84,7 @@ class Dataset:
         tail = f"; {self.description}" if self.description else ""
         return f"<Dataset {self.name}: {', '.join(parts)}{tail}>"
 
-    def __reduce__(self) -> tuple[type[Dataset], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[type[Dataset], tuple[object, ...]]:
         """Pickle the fields: a mapping proxy cannot be pickled."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         values["extra"] = dict(self.extra)
@@ -140,7 +138,7 @@ def _names(names: object, what: str) -> tuple[str, ...] | None:
     return tuple(str(name) for name in array)
 
 
-def _frozen(value: object) -> NDArray[Any]:
+def _frozen(value: object) -> Array:
     """Return a read-only view of an array; float16 becomes float32."""
     array = np.asarray(value)
     view = array.astype(np.float32) if array.dtype == np.float16 else array.view()

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar.datasets.catalogue import COLLECTIONS, DESCRIPTIONS
 from nearfar.datasets.dataset import Dataset
+from nearfar.typing import Array
 
 FOLDER_VARIABLE = "NEARFAR_DATA"
 """Environment variable that names the default folder."""
@@ -71,7 +71,7 @@ def dataset_files(folder: str | os.PathLike[str] | None) -> dict[str, DatasetFil
     return found
 
 
-def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+def _read_arrays(path: Path) -> dict[str, Array]:
     """Return all arrays of a file."""
     try:
         with path.open("rb") as stream:
@@ -85,7 +85,7 @@ def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
         ) from error
 
 
-def _first_split(arrays: dict[str, NDArray[Any]], prefix: str, path: Path) -> dict[str, Any]:
+def _first_split(arrays: dict[str, Array], prefix: str, path: Path) -> dict[str, Any]:
     """Return one dataset of a file with several: X is its first split, `extra` has all of them."""
     own = {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}
     missing = {"bow200", "train", "y"} - own.keys()

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from nearfar.datasets.catalogue import DESCRIPTIONS
 from nearfar.datasets.dataset import Dataset
 from nearfar.datasets.npz_files import FOLDER_VARIABLE
+from nearfar.typing import Array
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ def _download(name: str, table: OpenMLTable) -> Any:
         ) from error
 
 
-def _encode(target: NDArray[Any], classes: tuple[str, ...]) -> NDArray[np.intp]:
+def _encode(target: Array, classes: tuple[str, ...]) -> NDArray[np.intp]:
     """Return the position of every target in `classes`; all classes must occur, and no others."""
     values, inverse = np.unique(target.astype(str), return_inverse=True)
     if set(values.tolist()) != set(classes):

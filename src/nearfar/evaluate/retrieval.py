@@ -32,11 +32,11 @@ from nearfar.evaluate.rankings import average_precision_at_r
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import Gallery, Search
 from nearfar.numerics.missing import refuse_missing
-from nearfar.typing import Floats, Ints, Vector
+from nearfar.typing import Array, Floats, Ints, Vector
 
 _NOTHING_TO_SCORE = "No query has a relevant row in the gallery, so there is nothing to score."
 
-Score = Callable[[Ints, Ints], NDArray[Any]]
+Score = Callable[[Ints, Ints], Array]
 """Query numbers and the rows that they rank -> a score for each query."""
 
 
@@ -176,7 +176,7 @@ def recall_at_k(
     search, labels = _labelled(metric, X, y, X_query, y_query)
     depth = search.check_depth(k, "k")
 
-    def recall(rows: Ints, found: Ints) -> NDArray[Any]:
+    def recall(rows: Ints, found: Ints) -> Array:
         count: Ints = labels.hits(rows, found).sum(axis=1)
         return count > 0 if kind == "any" else count / labels.relevant[rows]
 
@@ -354,7 +354,7 @@ def _labelled(
     return search, _Labels(codes, query_codes, sizes[query_codes])
 
 
-def _check_classes(y: ArrayLike, n_rows: int, name: str) -> NDArray[Any]:
+def _check_classes(y: ArrayLike, n_rows: int, name: str) -> Array:
     refuse_missing(y, f"y of the {name}")
     labels = np.asarray(y)
     if labels.shape != (n_rows,):

@@ -126,7 +126,7 @@ class PairTiles(ClassOrder):
     bands : list of Band
     """
 
-    def __init__(self, y: NDArray[np.integer[Any]]) -> None:
+    def __init__(self, y: NDArray[np.integer]) -> None:
         super().__init__(y)
         self.bands = list(self._bands())
         self.threads = Threads()
@@ -223,7 +223,7 @@ def _add(left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
 _buffers = threading.local()
 
 
-def _buffer(shape: tuple[int, int], dtype: np.dtype[Any], number: int = 0) -> Floats:
+def _buffer(shape: tuple[int, int], dtype: np.dtype[np.floating], number: int = 0) -> Floats:
     """Return a buffer of this thread, so that it stays in the cache."""
     size = shape[0] * shape[1]
     name = f"{dtype.name}.{number}"
@@ -261,7 +261,7 @@ class PairForm(ABC):
 
     @property
     @abstractmethod
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.floating]:
         """Type of the weights."""
 
     @abstractmethod
@@ -390,7 +390,7 @@ class Embedded(PairForm):
     signs: Vector
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.floating]:
         """Type of the coordinates."""
         return self.P.dtype
 
@@ -448,7 +448,7 @@ class Voted(PairForm):
     alphas: Vector
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.floating]:
         """Type of the base's coordinates."""
         return self.base.dtype
 
