@@ -361,7 +361,15 @@ class TiledEdges:
 
     def gram(self, u: Vector) -> Matrix:
         """X' E' diag(B'u) E X, dense."""
-        degree = self._degrees(u).astype(self.X.dtype)
+        sums = np.zeros(len(self.X))
+        for block, a, others in self._blocks():
+            values = u[block].astype(np.float64)
+            np.add.at(sums, others[0], values)
+            if len(others) == 1:
+                np.add.at(sums, a, values)
+            else:  # What the far row adds to the anchor, the near row takes away.
+                np.subtract.at(sums, others[1], values)
+        degree = sums.astype(self.X.dtype)
         tasks = (
             (handle, self.X.handle, members.weights(u, self.X.dtype), degree[band.rows])
             for handle, members, band in zip(
@@ -394,18 +402,6 @@ class TiledEdges:
                     np.add.at(row, a, pull)
                     np.subtract.at(row, b, pull)
         return out.T.reshape(P.shape)
-
-    def _degrees(self, u: Vector) -> Vector:
-        """Sums of the weights of the edges at each row."""
-        degree = np.zeros(len(self.X))
-        for part, a, others in self._blocks():
-            values = u[part].astype(np.float64)
-            np.add.at(degree, others[0], values)
-            if len(others) == 1:
-                np.add.at(degree, a, values)
-            else:  # What the far row adds to the anchor, the near row takes away.
-                np.subtract.at(degree, others[1], values)
-        return degree
 
     def _blocks(self) -> Iterator[tuple[slice, Ints, list[Ints]]]:
         """Yield runs of constraints, and the rows that they join."""
