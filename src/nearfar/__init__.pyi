@@ -55,6 +55,9 @@ from nearfar.retrieval import RetrievalAdapter as RetrievalAdapter
 from nearfar.retrieval import compare_retrieval as compare_retrieval
 from nearfar.rows import open_rows as open_rows
 from nearfar.runtime.threads import executor as executor
+from nearfar.tables import Table as Table
+from nearfar.tables import TableError as TableError
+from nearfar.tables import read_table as read_table
 from nearfar.verification import PairVerifier as PairVerifier
 
 __version__: str

@@ -8,7 +8,7 @@ import pytest
 
 from nearfar import GatedMetric, MaxMarginMetric, Metric, RetrievalAdapter
 from nearfar.metrics.importance import column_shares, feature_importances
-from nearfar.tables.row_input import read_rows
+from nearfar.tables.reading import read_rows
 from retrieval.problems import topic_search
 
 

@@ -270,14 +270,14 @@ class TestMaxMargin:
     def test_planes_are_reused(self):
         learner = MaxMarginMetric(scale="standard", tol=1e-6, warm_start=True).fit(X, PAIRS)
         planes, alone, objective = (
-            learner._last_fit.state.planes,
+            learner._last_fit.state[1],
             learner.n_iter_,
             learner.history_.objective[-1],
         )
         learner.fit(X, PAIRS)
         assert learner.n_iter_ == 1 < alone / 5
         assert learner.history_.objective[-1] == pytest.approx(objective, rel=1e-6)
-        kept = learner._last_fit.state.planes[: len(planes)]
+        kept = learner._last_fit.state[1][: len(planes)]
         assert all(one is other for one, other in zip(kept, planes, strict=True))
 
     @pytest.mark.parametrize("C", [110.0, 300.0])

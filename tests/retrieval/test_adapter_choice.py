@@ -22,7 +22,7 @@ def gains_of_each_query(Q, X, relevance, folds, strength, numbers, blends):
     for train, test in folds:
         before = JudgedRanking(search(Q, X, 10, queries=test), relevance).ndcg(10)
         for number in numbers:
-            ((_, change),) = corpus.problem(train).path(strength, [number])
+            (change,) = corpus.problem(train).path(strength, [number])
             for blend in blends:
                 ranking = search(Q + blend * Q @ change, X, 10, queries=test)
                 after = JudgedRanking(ranking, relevance).ndcg(10)

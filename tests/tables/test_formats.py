@@ -12,7 +12,7 @@ import pytest
 from pyarrow.feather import write_feather
 
 from nearfar.tables.errors import TableError
-from nearfar.tables.row_input import read_rows
+from nearfar.tables.reading import read_rows
 from table_files import NAMES
 
 

@@ -17,7 +17,7 @@ import pytest
 from nearfar.columns import Columns
 from nearfar.tables import csv_format, packed_files
 from nearfar.tables.errors import TableError
-from nearfar.tables.row_input import read_rows
+from nearfar.tables.reading import read_rows
 
 TEXT = "a,b,label\n1,2,p\n3,5,q\n"
 LEARN = ("--label", "label", "--method", "lda", "--folds", "2", "--out", "m")

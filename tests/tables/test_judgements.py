@@ -9,7 +9,7 @@ import pytest
 from nearfar.tables.errors import TableError
 from nearfar.tables.formats import read_frame
 from nearfar.tables.judgements import read_pairs, read_queries, read_triplets
-from nearfar.tables.row_input import read_rows
+from nearfar.tables.reading import read_rows
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_the_first_columns_need_no_names(numbered):
     ("table", "message"),
     [
         ("a,b,similar\n0,999,true\n", "rows 0 to 149"),
-        ("a,b,similar\n0,x,true\n", "--id"),
+        ("a,b,similar\n0,x,true\n", "row names with ids"),
         ("a,b,similar\n0,1,maybe\n", "'maybe' .* true or false"),
         ("a,b,similar\n0,,true\n", "missing values in a, b"),
         ("a,b,similar,weight\n0,1,true,x\n", "weights that are missing or not numbers"),

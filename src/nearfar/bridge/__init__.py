@@ -1,6 +1,5 @@
 """Change the embedding model without embedding the documents again."""
 
-from nearfar.bridge.bridge import Bridge
-from nearfar.bridge.recall import Recall
+from nearfar.bridge.bridge import Bridge, Recall
 
 __all__ = ["Bridge", "Recall"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -19,19 +20,21 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.bridge.maps import Centred, Ridge, orthogonal
-from nearfar.bridge.recall import OldNeighbors, Recall
 from nearfar.deploy.linear_map import LinearMap
 from nearfar.numerics.missing import refuse_masked
+from nearfar.numerics.nearest_rows import NearestRows
 from nearfar.runtime.parameters import ParameterRule, check_parameters, choice, integer, number
 from nearfar.runtime.tensor_file import open_tensors, write_tensors
 from nearfar.runtime.threads import limited_threads
-from nearfar.typing import Floats, Ints
+from nearfar.typing import Floats, Ints, Vector
 
 _DTYPES = [np.float64, np.float32]
 _FEWEST_ITEMS = 20
+"""With fewer, too few are left to learn from after two parts are held out."""
 _MOST_SEARCHED = 2000
-"""Held-out items whose neighbours are searched."""
+"""Held-out items whose neighbours are searched: enough for an interval of about 2 points."""
 _RANK_SHARES = (1 / 8, 1 / 4, 1 / 2)
+"""Ranks to try, relative to the number of features; more would cost a fit each."""
 
 
 class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -89,7 +92,7 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         *,
         n_neighbors: int = 10,
         test_fraction: float = 0.2,
-        random_state: Any = 0,
+        random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.form = form
         self.n_neighbors = n_neighbors
@@ -125,18 +128,17 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 f"got {len(X)}."
             )
         with limited_threads():
-            self._fit(X, Y)
-        return self
-
-    def _fit(self, X: Floats, Y: Floats) -> None:
-        items = check_random_state(self.random_state).permutation(len(X))
-        n_test = max(2, round(self.test_fraction * len(items)))
-        test, rest = items[:n_test], items[n_test:]
-        form = self._choose(X, Y, rest)
-        partial = _forms(Centred.of(X[rest], Y[rest]), self.form)[form]()
-        self.recall_ = self._recall(X, Y, test, partial)
-        self.linear_map_ = _forms(Centred.of(X, Y), self.form)[form]()
+            items = check_random_state(self.random_state).permutation(len(X))
+            n_test = max(2, round(self.test_fraction * len(items)))
+            test, rest = items[:n_test][:_MOST_SEARCHED], items[n_test:]
+            form = self._choose(X, Y, rest)
+            partial = _forms(Centred.of(X[rest], Y[rest]), self.form)[form]()
+            neighbors = OldNeighbors(Y, test, self.n_neighbors)
+            shares = neighbors.shares(_mapped(partial, X[test]))
+            self.recall_ = Recall.of(shares, self.n_neighbors)
+            self.linear_map_ = _forms(Centred.of(X, Y), self.form)[form]()
         self.form_ = form
+        return self
 
     def transform(self, new: ArrayLike) -> Floats:
         """Map new vectors to the space of the old ones; the result is float32 if they are."""
@@ -189,17 +191,11 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         if len(forms) == 1:
             return next(iter(forms))
         neighbors = OldNeighbors(old, held_out, self.n_neighbors)
-        kept = {
-            name: neighbors.shares(_mapped(find(), new[held_out])).mean()
-            for name, find in forms.items()
+        recalls = {
+            name: float(neighbors.shares(_mapped(learn(), new[held_out])).mean())
+            for name, learn in forms.items()
         }
-        return max(kept, key=lambda name: float(kept[name]))
-
-    def _recall(self, new: Floats, old: Floats, test: Ints, linear_map: LinearMap) -> Recall:
-        searched = test[:_MOST_SEARCHED]
-        neighbors = OldNeighbors(old, searched, self.n_neighbors)
-        shares = neighbors.shares(_mapped(linear_map, new[searched]))
-        return Recall.of(shares, self.n_neighbors)
+        return max(recalls, key=lambda name: recalls[name])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -228,3 +224,73 @@ def _forms(data: Centred, form: str) -> dict[str, Callable[[], LinearMap]]:
 
 def _mapped(linear_map: LinearMap, vectors: Floats) -> Floats:
     return np.asarray(vectors @ linear_map.L.T + linear_map.b)
+
+
+@dataclass(frozen=True)
+class Recall:
+    """Share of the old neighbours that mapped new vectors find, on items not learned from.
+
+    Attributes
+    ----------
+    value : float
+    low, high : float
+        Interval with 95 % confidence.
+    n_items : int
+        Items whose neighbours were searched.
+    n_neighbors : int
+    """
+
+    value: float
+    low: float
+    high: float
+    n_items: int
+    n_neighbors: int
+
+    @classmethod
+    def of(cls, shares: Vector, n_neighbors: int) -> Recall:
+        """Average the shares of the items.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from nearfar.bridge import Recall
+        >>> print(Recall.of(np.array([0.8, 0.9, 1.0, 0.9]), 10))
+        New vectors find 90.0 % (82.0 % to 98.0 %) of the 10 nearest old vectors, on 4 items ...
+        """
+        value, n = float(shares.mean()), len(shares)
+        error = 1.96 * float(shares.std(ddof=1) / np.sqrt(n)) if n > 1 else 1.0
+        return cls(value, max(0.0, value - error), min(1.0, value + error), n, n_neighbors)
+
+    def __str__(self) -> str:
+        return (
+            f"New vectors find {self.value:.1%} ({self.low:.1%} to {self.high:.1%}) of the "
+            f"{self.n_neighbors} nearest old vectors, on {self.n_items} items that were not "
+            "learned from."
+        ).replace("%", " %")
+
+
+class OldNeighbors:
+    """The neighbours of items among the old vectors.
+
+    Parameters
+    ----------
+    old : array of shape (n_samples, n_old)
+    items : array of int
+        Rows whose neighbours are searched; they do not find themselves.
+    n_neighbors : int
+    """
+
+    def __init__(self, old: Floats, items: Ints, n_neighbors: int) -> None:
+        self.items, self.k = items, n_neighbors
+        self.mean = old.mean(axis=0, dtype=np.float64)
+        self.rows = NearestRows(old - self.mean)
+        self.expected = self._nearest(old[items])
+
+    def shares(self, mapped: Floats) -> Vector:
+        """Return how many of an item's neighbours its mapped new vector finds, as shares."""
+        nearest = self._nearest(mapped)
+        hits = (nearest[:, :, None] == self.expected[:, None, :]).any(axis=2)
+        return np.asarray(hits.mean(axis=1))
+
+    def _nearest(self, vectors: Floats) -> Ints:
+        return self.rows.nearest(vectors - self.mean, self.k, self.items)[1]

@@ -78,8 +78,8 @@ class Ridge:
         self.data = data
         values, V = np.linalg.eigh(cross_product(data.X, data.X))
         values = np.maximum(values, 0.0)
-        kept = values > len(values) * np.finfo(float).eps * values[-1]
-        values, V = values[kept], V[:, kept]
+        positive = values > len(values) * np.finfo(float).eps * values[-1]
+        values, V = values[positive], V[:, positive]
         unit = product(data.X, V) / np.sqrt(values)
         projected = cross_product(unit, data.Y)
         leverages, mean = unit**2, 1 / len(data.X)
@@ -89,7 +89,7 @@ class Ridge:
             share = values / (values + strength)
             residuals = data.Y - product(unit, share[:, None] * projected)
             # A mean that is estimated too has leverage 1/n.
-            left = np.maximum(1 - mean - leverages @ share, 1e-9)
+            left = np.maximum(1 - mean - leverages @ share, 1e-9)  # Never divide by zero.
             errors.append(float(((residuals / left[:, None]) ** 2).sum()))
         self.strength = float(strengths[int(np.argmin(errors))])
         self.W = projected.T * (np.sqrt(values) / (values + self.strength)) @ V.T

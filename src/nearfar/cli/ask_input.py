@@ -13,9 +13,9 @@ from nearfar.ask.collection import Objects
 from nearfar.ask.server import PICTURES
 from nearfar.cli.errors import UserError
 from nearfar.runtime.notes import note
+from nearfar.tables.features import ColumnRules
 from nearfar.tables.formats import TABLES, column_names, kind_of, read_frame
 from nearfar.tables.labels import words
-from nearfar.tables.preparation import ColumnRules
 from nearfar.tables.reader import named_columns, require_columns
 from nearfar.tables.row_input import InputRows, read_rows, row_names
 

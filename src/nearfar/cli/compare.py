@@ -75,7 +75,8 @@ def compare(
     """
     limit = options.seconds(budget)
     learners = compared_learners(method or [], testing.seed)
-    rows, known = data.read()
+    rows = data.read()
+    known = rows.supervision
     for name in method or []:
         if name != ALL:
             find_method(name).check(known)

@@ -33,7 +33,6 @@ from nearfar.cli.method_options import (
 )
 from nearfar.cli.model_files import check_metric_output
 from nearfar.cli.regression_scores import held_out_regression, show_held_out
-from nearfar.cli.streams import shown_name
 from nearfar.cli.supervised_input import SupervisedInput
 from nearfar.cli.terminal import NOT_HELPFUL, UNDECIDED, bars, command, say, show_json
 from nearfar.comparison import Comparison, Method
@@ -42,7 +41,7 @@ from nearfar.learners.selection.auto_problem import EUCLIDEAN
 from nearfar.metrics.learned_file import save_learned
 from nearfar.runtime.notes import Note, note, notes_so_far
 from nearfar.runtime.quoting import counted
-from nearfar.tables.formats import FORMATS, TABLES, kind_of, stem_of
+from nearfar.tables.formats import FORMATS, TABLES, kind_of, shown_name, stem_of
 from nearfar.tables.row_input import InputRows
 from nearfar.typing import Vector
 
@@ -100,7 +99,8 @@ def learn(
     if checkpoint is not None and checkpoint.resolve() == path.resolve():
         raise UserError("--checkpoint and --out name the same file.")
     kept = FitCheckpoint(checkpoint, data.files)
-    rows, supervision = data.read(numbers=choice.needs_numbers)
+    rows = data.read(numbers=choice.needs_numbers)
+    supervision = rows.supervision
     choice.check(supervision)
     task = LearnTask(
         data.source,

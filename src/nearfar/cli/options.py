@@ -12,7 +12,14 @@ import typer
 from nearfar.cli.method_options import METHOD_NAMES, Goal
 from nearfar.cli.streams import spooled
 from nearfar.tables.formats import ARRAYS, TABLES
-from nearfar.tables.preparation import Imputation
+
+
+class Imputation(StrEnum):
+    """What to do about missing values."""
+
+    auto = "auto"
+    none = "none"
+
 
 _SOURCE = typer.Argument(
     callback=spooled,

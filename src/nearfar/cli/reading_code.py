@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nearfar.cli.streams import shown_name
 from nearfar.tables.array_formats import array_names
-from nearfar.tables.formats import STREAM, kind_of
+from nearfar.tables.formats import STREAM, kind_of, shown_name
 
 
 def reading_code(source: str) -> str | None:

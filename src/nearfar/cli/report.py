@@ -18,7 +18,6 @@ from nearfar.cli.fit_checkpoint import FitCheckpoint
 from nearfar.cli.method_options import Goal, MethodChoice, MethodFit, find_method, fit_method
 from nearfar.cli.model_files import check_metric_output, check_output, load_metric
 from nearfar.cli.reading_code import reading_code
-from nearfar.cli.streams import shown_name
 from nearfar.cli.supervised_input import SupervisedInput
 from nearfar.cli.terminal import bars, command, convergence_notes, say, show_json
 from nearfar.comparison import Comparison, Method
@@ -29,8 +28,8 @@ from nearfar.metrics.learned_file import save_learned
 from nearfar.metrics.metric import Metric
 from nearfar.report import Study, write_report
 from nearfar.runtime.notes import notes_so_far
-from nearfar.tables.formats import FORMATS, TABLES, kind_of, stem_of
-from nearfar.tables.preparation import read_examples
+from nearfar.tables.features import read_examples
+from nearfar.tables.formats import FORMATS, TABLES, kind_of, shown_name, stem_of
 from nearfar.tables.row_input import InputRows
 
 _SHARE_OF_FIT = 0.25
@@ -70,7 +69,8 @@ def report(
     limit = options.seconds(budget)
     choice = find_method(method, seed=testing.seed)
     given = None if metric is None else load_metric(metric)
-    rows, known = data.read(show=show, metric=given)
+    rows = data.read(show=show, metric=given)
+    known = rows.supervision
     choice.check(known)
     shape = _image_shape(image_shape, rows)
     with kept:

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
 
 from nearfar.cli import options
-from nearfar.cli.answer_files import read_judgements
 from nearfar.cli.errors import UserError
-from nearfar.constraints import Pairs, Supervision, Triplets, keep_copies_together
 from nearfar.metrics.metric import Metric
-from nearfar.runtime.notes import note
-from nearfar.tables.formats import TABLES, column_names, kind_of
-from nearfar.tables.judgements import judgements_in, read_pairs, read_triplets
-from nearfar.tables.preparation import ColumnRules, Imputation
-from nearfar.tables.reader import named_columns
-from nearfar.tables.row_input import InputRows, read_rows
-
-FEWEST_PEOPLE = 5
-"""With fewer people, objects are held out, and not people."""
-
-Judgements = TypeVar("Judgements", Triplets, Pairs)
+from nearfar.tables.frames import Frame
+from nearfar.tables.judgements import check_vectors
+from nearfar.tables.reading import read_table
+from nearfar.tables.table import Table
 
 
 @dataclass(frozen=True)
@@ -34,7 +24,7 @@ class SupervisedInput:
     numeric: options.Numeric = None
     categorical: options.Categorical = None
     text: options.FreeText = None
-    impute: options.Impute = Imputation.auto
+    impute: options.Impute = options.Imputation.auto
     triplets: options.TripletsPath = None
     pairs: options.PairsPath = None
     ids: options.Id = None
@@ -43,48 +33,13 @@ class SupervisedInput:
     def __post_init__(self) -> None:
         if sum(given is not None for given in (self.label, self.triplets, self.pairs)) > 1:
             raise UserError("Give only one of --label, --triplets and --pairs.")
-        self._check_rows_given()
-
-    def _check_rows_given(self) -> None:
-        """Refuse triplets and pairs of objects that have no vectors."""
         judged = self.triplets or self.pairs
         if judged is None and not self.source:
             raise UserError("Name the rows to learn from: a table, an array or a dataset.")
-        if self.label is not None or self._may_have_vectors():
-            return
-        kind = judgements_in(self._columns) if judged is None else ""
-        option = kind or ("triplets" if self.triplets else "pairs")
-        file = judged or self.source
-        alone = (
-            " Triplets alone give coordinates: OrdinalEmbedding in Python."
-            if option == "triplets"
-            else ""
-        )
-        if self.source and judged is not None and not judgements_in(self._columns):
-            raise UserError(
-                f"{self.source} has names of objects and no other column; a metric measures "
-                f"distances of vectors, so that it needs features.{alone}"
-            )
-        raise UserError(
-            f"A metric measures distances of vectors, which {file} does not have; give a table "
-            "with a row of features for each object, for example: nearfar learn OBJECTS.csv --id "
-            f"NAME --{option} {file}.{alone}"
-        )
-
-    def _may_have_vectors(self) -> bool:
-        """Tell whether the rows are more than triplets, pairs, or names of objects."""
-        if not self.source or not self._columns:
-            return bool(self.source)
-        if judgements_in(self._columns):
-            return False
-        named = {*named_columns(self.drop, self._columns), self.ids, self.group}
-        return not (self.triplets or self.pairs) or bool(set(self._columns) - named)
-
-    @property
-    def _columns(self) -> list[str]:
-        """Columns of the rows, if they are a table."""
-        path = Path(self.source)
-        return column_names(path) if kind_of(path) in TABLES and path.is_file() else []
+        if self.label is None:
+            kind = "triplets" if self.triplets else "pairs"
+            left_out = (self.ids, self.group)
+            check_vectors(self.source, judged, kind, left_out=left_out, drop=self.drop)
 
     @property
     def files(self) -> list[str | Path | None]:
@@ -93,8 +48,8 @@ class SupervisedInput:
 
     def read(
         self, *, numbers: bool = False, show: str | None = None, metric: Metric | None = None
-    ) -> tuple[InputRows, Any]:
-        """Return the rows, and their labels, triplets or pairs.
+    ) -> Table:
+        """Read the rows, and their labels, triplets or pairs.
 
         Parameters
         ----------
@@ -105,54 +60,30 @@ class SupervisedInput:
         metric : Metric, optional
             The metric whose features are wanted.
         """
-        rows = read_rows(
+        return read_table(
             self.source,
             label=self.label,
-            ids=self.ids,
+            triplets=_judgements(self.triplets, "triplets"),
+            pairs=_judgements(self.pairs, "pairs"),
             group=self.group,
-            text=show,
+            ids=self.ids,
+            drop=self.drop,
+            numeric=self.numeric,
+            categorical=self.categorical,
+            text=self.text,
+            show=show,
+            impute=self.impute is options.Imputation.auto,
+            numbers=numbers,
             metric=metric,
-            rules=ColumnRules(self.drop, self.numeric, self.categorical, self.impute, self.text),
-            labelled=self.triplets is None and self.pairs is None,
-            numeric=numbers,
-            skip_unlabelled=True,
+            required=True,
         )
-        known: Any
-        if self.triplets is not None:
-            known = people_together(
-                read_triplets(read_judgements(self.triplets, "triplets"), self.triplets, rows), rows
-            )
-        elif self.pairs is not None:
-            known = people_together(
-                read_pairs(read_judgements(self.pairs, "pairs"), self.pairs, rows), rows
-            )
-        else:
-            known = rows.numbers if numbers else rows.labels
-        return copies_together(rows, known, numbers=numbers)
 
 
-def people_together(known: Judgements, rows: InputRows) -> Judgements:
-    """Keep the judgements of a person on one side of every split if there are enough people.
+def _judgements(path: Path | None, kind: str) -> Path | Frame | None:
+    """Return where judgements are; the answers in a file of `nearfar ask` as a frame."""
+    if path is None or path.suffix.lower() != ".db":
+        return path
+    # Only files of answers need the room that writes them.
+    from nearfar.cli.answer_files import read_judgements
 
-    Groups of rows are held out instead if they are given.
-    """
-    weighted = known if known.weight is None else known.take(known.weight > 0)
-    number = weighted.n_raters
-    if rows.groups is None and number >= FEWEST_PEOPLE:
-        note(f"{number} people answered; no person is both learned from and tested on.")
-        return known
-    if rows.groups is None and number > 1:
-        note(f"{number} people answered, too few to hold out people; objects are held out instead.")
-    return replace(known, raters=None)
-
-
-def copies_together(rows: InputRows, known: Any, *, numbers: bool = False) -> tuple[InputRows, Any]:
-    """Keep copies of rows on one side of every split, and say so."""
-    given = Supervision.of(known, len(rows), groups=rows.groups, numbers=numbers)
-    found, copies = keep_copies_together(rows.X, given)
-    if copies is None:
-        return rows, known
-    note(f"{copies}.")
-    n_copies = 0 if found.groups is None else len(copies)
-    rows = replace(rows, groups=found.groups, n_copies=n_copies)
-    return rows, found.given if found.listed else known
+    return Frame(str(path), read_judgements(path, kind).to_arrow())

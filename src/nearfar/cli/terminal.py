@@ -28,6 +28,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from nearfar.cli.errors import UserError
 from nearfar.runtime.notes import collecting_notes, note
+from nearfar.runtime.option_names import options_of_command_line
 from nearfar.runtime.progress import Bars, Lines, progress_display
 
 FAILED, NOT_HELPFUL, UNDECIDED, INTERRUPTED = 2, 3, 4, 130
@@ -69,7 +70,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     def guarded(**given: Any) -> None:
         _stdout_taken.set(False)
         try:
-            with collecting_notes(_show_note), warnings.catch_warnings():
+            with collecting_notes(_show_note), options_of_command_line(), warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message="The number of unique classes")
                 for name, group in groups.items():
                     given[name] = group(**{f.name: given.pop(f.name) for f in fields(group)})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,11 +14,11 @@ from nearfar.cli.answer_files import read_judgements
 from nearfar.cli.errors import UserError
 from nearfar.cli.model_files import check_output, load_metric
 from nearfar.cli.streams import write_table
-from nearfar.cli.supervised_input import copies_together, people_together
 from nearfar.cli.terminal import command, say, show_json, show_table
+from nearfar.constraints import Pairs
 from nearfar.runtime.notes import note
 from nearfar.tables.formats import WRITTEN_TABLES
-from nearfar.tables.judgements import read_queries
+from nearfar.tables.judgements import copies_together, people_together, read_queries
 from nearfar.tables.row_input import read_rows
 from nearfar.verification import OperatingPoint
 from nearfar.workflow.decisions import Decisions, decide_pairs
@@ -96,7 +96,10 @@ def verify(
     rows = read_rows(source, label=label, drop=drop, ids=ids, metric=load_metric(metric))
     index, known = read_queries(read_judgements(pairs, "pairs"), pairs, rows)
     if known is not None:
-        known = copies_together(rows, people_together(known, rows))[1]
+        together = replace(rows, supervision=people_together(known, rows), kind="pairs")
+        together = copies_together(together)
+        assert isinstance(together.supervision, Pairs)
+        known = together.supervision
     elif target is not None:
         raise UserError(f"--target needs pairs with a column 'similar'; {pairs} has none.")
     choice: Any = {"criterion": criterion and criterion.value, "max_fpr": max_fpr}

@@ -55,7 +55,7 @@ _LISTS = (list, tuple, np.ndarray)
 Cells = NDArray[Any]
 
 
-def is_frame(X: Any) -> bool:
+def is_frame(X: object) -> bool:
     """Tell whether X is a table with named columns.
 
     Examples

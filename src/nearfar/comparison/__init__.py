@@ -16,8 +16,8 @@ goal_verdict            how it is found, for metrics and for searches
 wording                 the sentences that say so
 runner                  compare: runs every method on every fold, or within a time budget
 comparison_checkpoint   keeps finished results, so that an interrupted comparison can go on
-table_columns           the columns of the table
-table                   the result: a table with marks and a verdict in words; also of searches
+results_table           a table as text and as HTML
+table                   the result: its rows and columns, and a verdict in words
 
 The measures are in `nearfar.evaluate.measures`.
 """

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import html
-from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import astuple
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from nearfar.comparison.compared_methods import current_name
 from nearfar.comparison.goal_verdict import GoalComparison
 from nearfar.comparison.method_results import NO_TIME, MethodResult, paired
+from nearfar.comparison.results_table import GAIN_NAMES, ResultsTable
 from nearfar.comparison.scoring import known_mean
-from nearfar.comparison.table_columns import EARLY, TableColumns
 from nearfar.comparison.wording import (
     described,
     hardly_found_text,
@@ -23,6 +21,12 @@ from nearfar.comparison.wording import (
     useless_text,
 )
 from nearfar.evaluate.class_errors import LargestClass, hardly_found
+from nearfar.evaluate.measures import (
+    BALANCED_ERROR,
+    ERROR,
+    ClassifiedRows,
+    measures_for,
+)
 from nearfar.evaluate.overlap import OverlappingJudgements
 from nearfar.runtime.notebook_html import bars, fragment
 from nearfar.runtime.notes import Note
@@ -31,87 +35,10 @@ from nearfar.typing import Array, Ints
 
 NO_METRIC = "not metrics: no neighbours, no search, but errors to know of"
 """Heading of the part of the table that has classifiers."""
-GAIN_NAMES = ("gain", "gain_low", "gain_high", "gain_probability")
-"""Names of the figures of a `Gain` in rows."""
-
-
-Result = TypeVar("Result")
-
-
-class ResultsTable(Mapping[str, Result]):
-    """Results by name that print as a table with a verdict, also in a notebook.
-
-    A subclass gives the texts: `title`, `_headings`, `_groups`, `_footnotes` and `verdicts`.
-    """
-
-    _compared = "distance"
-    """Heading of the names in HTML; empty in a terminal."""
-
-    @property
-    @abstractmethod
-    def title(self) -> str:
-        """Title of the table."""
-
-    @property
-    @abstractmethod
-    def _headings(self) -> list[str]:
-        """Headings of the columns, without that of the names."""
-
-    @abstractmethod
-    def _groups(self) -> dict[str, list[list[str]]]:
-        """Lines of the table as cells, by the heading of each group; "" for the first."""
-
-    @property
-    @abstractmethod
-    def _footnotes(self) -> list[str]:
-        """Sentences below the table."""
-
-    @property
-    @abstractmethod
-    def verdicts(self) -> list[str]:
-        """The lines of the verdict."""
-
-    def __str__(self) -> str:
-        header, groups = ["", *self._headings], self._groups()
-        lines = [header, *(cells for group in groups.values() for cells in group)]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-
-        def aligned(cells: Sequence[str]) -> str:
-            name, *numbers = cells
-            padded = [cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True)]
-            return "  ".join([name.ljust(widths[0]), *padded]).rstrip()
-
-        table = [aligned(header)]
-        for heading, group in groups.items():
-            table += [f"{heading}:"] * bool(heading) + [aligned(cells) for cells in group]
-        return "\n".join([self.title, *table, *self._footnotes, *self.verdicts])
-
-    def to_html(self, *, verdict: bool = True) -> str:
-        """Return the table, with or without the verdict, as an HTML fragment."""
-        head = "".join(f'<th scope="col">{html.escape(column)}</th>' for column in self._headings)
-        body = ""
-        for heading, group in self._groups().items():
-            width = len(self._headings) + 1
-            rows = "".join(
-                f'<tr><th scope="row">{html.escape(name)}</th>'
-                f"{''.join(f'<td>{cell}</td>' for cell in numbers)}</tr>"
-                for name, *numbers in group
-            )
-            if heading:
-                title = f'<th scope="rowgroup" colspan="{width}">{html.escape(heading)}</th>'
-                rows = f"<tr>{title}</tr>{rows}"
-            body += f"<tbody>{rows}</tbody>"
-        after = " ".join(html.escape(line) for line in self._footnotes)
-        lines = self.verdicts if verdict else []
-        verdicts = "".join(f"<p><strong>{html.escape(line)}</strong></p>" for line in lines)
-        return (
-            f'<table class="comparison"><caption>{self.title}</caption>'
-            f'<thead><tr><th scope="col">{self._compared}</th>{head}</tr></thead>'
-            f"{body}</table><p>{after}</p>{verdicts}"
-        )
-
-    def _repr_html_(self) -> str:
-        return self.to_html()
+EARLY = "*"
+"""Marks a fit that was stopped early."""
+_LONGEST_NAME = 16
+"""Of a class; a longer one would widen the first column of every row."""
 
 
 class Comparison(ResultsTable[MethodResult]):
@@ -193,7 +120,8 @@ class Comparison(ResultsTable[MethodResult]):
         if not any(result.method.kind == "baseline" for result in self.results):
             raise ValueError(f"{self.left_out[0].name} {self.left_out[0].note}.")
         self.n_judgements = None if overlap is None else len(overlap)
-        n_unseen = None if unseen is None else len(np.unique(unseen))
+        self.supervision = supervision
+        self._n_unseen = None if unseen is None else len(np.unique(unseen))
         self.split = "rows" if unseen is None else "classes"
         self.n_groups = None if groups is None else len(np.unique(groups))
         self.note, self.n_copies = note, n_copies
@@ -202,9 +130,9 @@ class Comparison(ResultsTable[MethodResult]):
         self.largest_class = (
             None if labels is None or unseen is not None else LargestClass.of(labels)
         )
-        self._columns = TableColumns(
-            supervision, n_neighbors, self.n_judgements or 0, n_unseen, self.n_groups, labels
-        )
+        main, *others = measures_for(supervision)
+        by_class = [] if labels is None else measures_for("classes")
+        self.measures = [main, *by_class, *others]
         self.goals: dict[str, GoalComparison] = {
             measure.goal: GoalComparison(
                 self.results,
@@ -214,7 +142,7 @@ class Comparison(ResultsTable[MethodResult]):
                 unseen=unseen,
                 groups=groups,
             )
-            for measure in self._columns.measures
+            for measure in self.measures
             if measure.goal
         }
 
@@ -307,8 +235,29 @@ class Comparison(ResultsTable[MethodResult]):
         """
         return [self._row(result) for result in self.results]
 
+    def _figures(self, result: MethodResult) -> dict[str, Any]:
+        """Return the figures of a result as plain numbers."""
+        unit = "rows" if self.supervision == "labels" else self.supervision
+        sizes = [cell.n_train for cell in result.cells]
+        row: dict[str, Any] = {
+            "name": result.name,
+            "kind": result.method.kind,
+            "folds": len(result.errors),
+            f"training_{unit}": float(np.mean(sizes)) if sizes else None,
+        }
+        for number, measure in enumerate(self.measures):
+            if measure.of == "classes" and self.labels is not None:
+                loss = known_mean(measure.losses(ClassifiedRows(self.labels, result.wrong)))
+            else:
+                loss = result.loss(measure.name)
+            row[measure.name] = measure.value(loss)
+            if number == 0:
+                many = len(result.errors) > 1
+                row[f"{measure.name}_std"] = float(result.errors.std(ddof=1)) if many else 0.0
+        return row | {"fit_seconds": float(np.mean(result.seconds))}
+
     def _row(self, result: MethodResult) -> dict[str, Any]:
-        row = self._columns.figures(result)
+        row = self._figures(result)
         for compared in self.goals.values():
             measure, gain = compared.measure.name, compared.gains.get(result.name)
             figures = (None,) * 4 if gain is None else astuple(gain)
@@ -326,12 +275,12 @@ class Comparison(ResultsTable[MethodResult]):
         references = {goal.reference.name: goal.reference for goal in self.goals.values()}
         beside = [pair[1] for r in references.values() if (pair := paired(result, r)) is not None]
         if not result.complete and result.method.kind != "baseline":
-            row["reference"] = [self._columns.figures(reference) for reference in beside]
+            row["reference"] = [self._figures(reference) for reference in beside]
         return row
 
     @property
     def _headings(self) -> list[str]:
-        return self._columns.headings
+        return [*(measure.heading for measure in self.measures), "fit s"]
 
     def _groups(self) -> dict[str, list[list[str]]]:
         """Rows by what the methods were tried on: all folds first, then less and less.
@@ -347,7 +296,20 @@ class Comparison(ResultsTable[MethodResult]):
             group.append(row)
         if rows := self.reference_rows:
             groups[NO_METRIC] = rows
-        return {data: list(map(self._columns.cells, rows)) for data, rows in groups.items()}
+        return {data: list(map(self._cells, rows)) for data, rows in groups.items()}
+
+    def _cells(self, row: Mapping[str, Any]) -> list[str]:
+        """Return a row as strings; marks have a place of their own, so that figures are aligned."""
+        cells = [row["name"] + (f" {EARLY}" if row.get("stopped_early") else "")]
+        for number, measure in enumerate(self.measures):
+            value = row[measure.name]
+            text = "" if value is None or np.isnan(value) else measure.number(value)
+            if number == 0 and row["folds"] > 1:
+                text += f" ± {measure.number(row[f'{measure.name}_std'])}"
+            mark = f" {row.get(f'{measure.name}_mark') or ' '}" if measure.goal else ""
+            cells.append(f"{text}{mark}")
+        seconds = row["fit_seconds"]
+        return [*cells, "" if seconds is None else f"{seconds:.2f}"]
 
     @property
     def _footnotes(self) -> list[str]:
@@ -362,7 +324,7 @@ class Comparison(ResultsTable[MethodResult]):
             names = ("name", "share", "error", "balanced_error")
             no_metrics = {
                 "largest_class": {name: getattr(largest, name) for name in names},
-                "classifiers": [self._columns.figures(result) for result in self.classifiers],
+                "classifiers": [self._figures(result) for result in self.classifiers],
             }
         return {
             "n_rows": self.n_rows,
@@ -383,10 +345,14 @@ class Comparison(ResultsTable[MethodResult]):
     @property
     def reference_rows(self) -> list[dict[str, Any]]:
         """Figures of what is no metric: always naming the largest class, and classifiers."""
-        if self.largest_class is None:
+        if (largest := self.largest_class) is None:
             return []
-        rows = [self._columns.figures(result) for result in self.classifiers]
-        return [self._columns.largest_class(self.largest_class), *rows]
+        name = str(largest.name)
+        short = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+        row: dict[str, Any] = dict.fromkeys([measure.name for measure in self.measures])
+        row |= {"name": f"largest class ({short})", "folds": 0, "fit_seconds": None}
+        row |= {ERROR.name: largest.error, BALANCED_ERROR.name: largest.balanced_error}
+        return [row, *(self._figures(result) for result in self.classifiers)]
 
     def to_pandas(self) -> Any:
         """Return the table as a pandas DataFrame; needs pandas."""
@@ -398,8 +364,18 @@ class Comparison(ResultsTable[MethodResult]):
 
     @property
     def title(self) -> str:
-        """Title of the table."""
-        return self._columns.title(self.n_folds, self.n_rows, self.n_copies)
+        """Title of the table; copies of rows are groups that need no other name."""
+        main = self.measures[0]
+        what, unseen, rows = f"{self.n_neighbors}-NN {main.column}", "", f"{self.n_rows} rows"
+        if self.supervision != "labels":
+            what = f"{main.column} of held-out {self.supervision}"
+            rows = f"{self.n_judgements} {self.supervision} of {rows}"
+        elif self._n_unseen is not None:
+            unseen, rows = " of unseen classes", f"{rows} of {self._n_unseen} classes"
+        groups = "" if self.n_groups is None else f" in {self.n_groups} groups"
+        if self.n_copies:
+            groups = f" ({self.n_copies} of them copies)"
+        return f"{what} ± std over {self.n_folds} folds{unseen}, {rows}{groups}"
 
     @property
     def legend(self) -> str:
@@ -440,9 +416,8 @@ class Comparison(ResultsTable[MethodResult]):
         ]
 
     def _repr_html_(self) -> str:
-        measure = self._columns.measures[0]
         losses = {result.name: known_mean(result.wrong) for result in self.results}
-        title = f"{measure.label}: the share that is wrong"
+        title = f"{self.measures[0].label}: the share that is wrong"
         return fragment(title, self.verdicts, bars(losses)) + self.to_html(verdict=False)
 
 

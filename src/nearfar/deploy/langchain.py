@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from nearfar.deploy.linear_map import MappedVectors
 
 try:
@@ -34,7 +32,7 @@ class MetricEmbeddings(Embeddings):
     1
     """
 
-    def __init__(self, embeddings: Embeddings, model: Any) -> None:
+    def __init__(self, embeddings: Embeddings, model: object) -> None:
         self.embeddings = embeddings
         self._mapped = MappedVectors(model)
 

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nearfar.typing import Floats, Matrix, Vector
 
 _CHECKED_ROWS = 8
+"""Random rows on which a function must agree with the map that was read from it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +57,7 @@ class LinearMap:
         return self.L.shape[0]
 
     @classmethod
-    def of_function(cls, transform: Callable[[Floats], Any], n_features: int) -> LinearMap:
+    def of_function(cls, transform: Callable[[Floats], ArrayLike], n_features: int) -> LinearMap:
         """Find the map that a function of rows computes; raise ValueError if it is not linear.
 
         Examples
@@ -68,11 +70,11 @@ class LinearMap:
         b = np.asarray(transform(np.zeros((1, n_features))), dtype=np.float64)[0]
         L = (np.asarray(transform(np.eye(n_features)), dtype=np.float64) - b).T
         rows = np.random.default_rng(0).standard_normal((_CHECKED_ROWS, n_features))
-        found = np.asarray(transform(rows), dtype=np.float64)
+        mapped = np.asarray(transform(rows), dtype=np.float64)
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         for unit_rows in (False, True):
             expected = (rows / lengths if unit_rows else rows) @ L.T + b
-            if np.allclose(found, expected, rtol=1e-5, atol=1e-6 * float(np.abs(found).max())):
+            if np.allclose(mapped, expected, rtol=1e-5, atol=1e-6 * float(np.abs(mapped).max())):
                 return cls(np.ascontiguousarray(L), b, unit_rows)
         raise ValueError("The model is not a linear map of the vectors, so it cannot be exported.")
 
@@ -98,7 +100,7 @@ def linear_maps(model: Any) -> tuple[LinearMap, LinearMap]:
     raise TypeError(_NOT_A_MODEL.format(type(model).__name__))
 
 
-def transforms(model: Any) -> tuple[Callable[[Floats], Floats], Callable[[Floats], Floats]]:
+def transforms(model: object) -> tuple[Callable[[Floats], Floats], Callable[[Floats], Floats]]:
     """Return the functions that map a model's queries and documents."""
     if hasattr(model, "transform_queries") and hasattr(model, "transform_documents"):
         return model.transform_queries, model.transform_documents
@@ -115,7 +117,7 @@ def transforms(model: Any) -> tuple[Callable[[Floats], Floats], Callable[[Floats
 class MappedVectors:
     """Vectors of texts as lists, mapped by a metric, a bridge or an adapter."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: object) -> None:
         self._map_queries, self._map_documents = transforms(model)
 
     def documents(self, vectors: Sequence[Sequence[float]]) -> list[list[float]]:

@@ -40,7 +40,7 @@ class MetricEmbedding(BaseEmbedding):
     _embed_model: BaseEmbedding = PrivateAttr()
     _mapped: MappedVectors = PrivateAttr()
 
-    def __init__(self, embed_model: BaseEmbedding, model: Any, **options: Any) -> None:
+    def __init__(self, embed_model: BaseEmbedding, model: object, **options: Any) -> None:
         mapped = MappedVectors(model)
         options.setdefault("model_name", embed_model.model_name)
         options.setdefault("embed_batch_size", embed_model.embed_batch_size)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, ClassVar, Literal, Self
+from functools import partial
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,9 +17,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from nearfar.columns.cells import is_frame
 from nearfar.deploy.linear_map import LinearMap
 from nearfar.metrics.points import unit_length
-from nearfar.retrieval.adapter_choice import Choice, Finish, choose
+from nearfar.retrieval.adapter_choice import Choice, choose
 from nearfar.retrieval.adapter_export import AdapterExport
-from nearfar.retrieval.adapter_file import read_adapter, write_adapter
 from nearfar.retrieval.adapter_path import Corpus, score_spread
 from nearfar.retrieval.candidates import shared_pool
 from nearfar.retrieval.geometry import Geometry, Whitening
@@ -37,13 +37,15 @@ from nearfar.runtime.parameters import (
     number,
     optional,
 )
+from nearfar.runtime.tensor_file import open_tensors, write_tensors
 from nearfar.runtime.threads import limited_threads
 from nearfar.typing import Floats, Ints, Matrix
 
 _TEMPERATURE = 0.5
-"""In standard deviations of a query's scores."""
-
+"""In standard deviations of a query's scores: lower ones count only the first results, higher ones
+also documents that nobody would see."""
 _RANK = 64
+"""The most by default; less than the usual vectors have features, so that maps are small."""
 
 
 class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
@@ -178,8 +180,19 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
         self
         """
         self._check_parameters()
+        check_parameters(
+            {"relevance": instance(Relevance, "a Relevance")}, {"relevance": relevance}
+        )
+        queries, documents = checked_vectors(Q, X)
+        validate_data(self, Q, skip_check_array=True)
+        relevance.check(len(queries), len(documents))
+        relevant = np.bincount(relevance.query[relevance.relevant])
+        if (relevant[relevance.queries] == len(documents)).all():
+            raise ValueError(
+                "Every document is relevant to every judged query; add documents that are not."
+            )
         with limited_threads(self.n_jobs):
-            self._fit(*self._checked(Q, X, relevance))
+            self._fit(self._scored(queries), self._scored(documents), relevance)
         return self
 
     def _fit_html(self) -> str:
@@ -193,47 +206,42 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
         rules = self.parameter_rules
         check_parameters(rules, {name: getattr(self, name) for name in rules})
 
-    def _checked(self, Q: ArrayLike, X: ArrayLike, relevance: Any) -> tuple[Floats, Floats, Any]:
-        check_parameters(
-            {"relevance": instance(Relevance, "a Relevance")}, {"relevance": relevance}
-        )
-        queries, documents = checked_vectors(Q, X)
-        validate_data(self, Q, skip_check_array=True)
-        relevance.check(len(queries), len(documents))
-        relevant = np.bincount(relevance.query[relevance.relevant])
-        if (relevant[relevance.queries] == len(documents)).all():
-            raise ValueError(
-                "Every document is relevant to every judged query; add documents that are not."
-            )
-        return queries, documents, relevance
-
     def _fit(self, Q: Floats, X: Floats, relevance: Relevance) -> None:
         random_state = check_random_state(0 if self.random_state is None else self.random_state)
-        Q, X = self._scored(Q), self._scored(X)
         pool = shared_pool(relevance, len(X), random_state)
-        corpora = self._corpora(Q, X, relevance, pool)
-        finish = [_Form(self.form, self._rank(X.shape[1]), corpus.geometry) for corpus in corpora]
-        chosen = self._choose(corpora, finish, random_state)
-
+        corpora = [self._corpus(Q, X, relevance, pool)]
+        if self.side == "both":
+            # Held-out queries choose between the tables as they are and whitened ones.
+            whitening = corpora[0].geometry.whitening
+            corpora.append(self._corpus(whitening(Q), whitening(X), relevance, pool))
+        roots = [(c.geometry.power(0.5), c.geometry.power(-0.5)) for c in corpora]
+        finish = [partial(self._finished, *each) for each in roots]
+        strength = X.shape[1] / len(relevance.queries)
+        if self.strength != "auto":
+            strength = float(self.strength)
+        if self.cv is None:
+            chosen = Choice(True, strength, self.max_iter, 1.0, whitened=self.side == "both")
+        else:
+            chosen = choose(
+                corpora,
+                strength=strength,
+                numbers=sorted({0, -(-self.max_iter // 2), self.max_iter}),
+                finish=finish,
+                n_folds=self.cv,
+                by_document=self.groups == "document",
+                random_state=random_state,
+            )
         place = int(chosen.helps and chosen.whitened)
         history, change = History(), np.zeros((X.shape[1],) * 2)
         if chosen.helps:
             problem = corpora[place].problem(relevance.queries)
             problem = problem.mined(chosen.strength, chosen.n_iter)
-            ((_, change),) = problem.path(chosen.strength, [chosen.n_iter], history)
+            (change,) = problem.path(chosen.strength, [chosen.n_iter], history)
         self.W_ = finish[place](chosen.blend * change)
         self.chosen_ = chosen
         self.history_ = history
         self.temperature_ = corpora[place].temperature
         self._set_maps(corpora[0].geometry.whitening if place else None)
-
-    def _corpora(self, Q: Floats, X: Floats, relevance: Relevance, pool: Ints) -> list[Corpus]:
-        """Return the tables to choose from: untouched and, for both sides, whitened."""
-        plain = self._corpus(Q, X, relevance, pool)
-        if self.side == "query":
-            return [plain]
-        whitening = plain.geometry.whitening
-        return [plain, self._corpus(whitening(Q), whitening(X), relevance, pool)]
 
     def _corpus(self, Q: Floats, X: Floats, relevance: Relevance, pool: Ints) -> Corpus:
         temperature = _TEMPERATURE * score_spread(Q[relevance.queries], X)
@@ -250,24 +258,17 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
             matched=self.start == "pairs",
         )
 
-    def _choose(
-        self, corpora: list[Corpus], finish: Sequence[Finish], random_state: np.random.RandomState
-    ) -> Choice:
-        if self.strength == "auto":
-            strength = corpora[0].n_features / len(corpora[0].relevance.queries)
-        else:
-            strength = float(self.strength)
-        if self.cv is None:
-            return Choice(True, strength, self.max_iter, 1.0, whitened=self.side == "both")
-        return choose(
-            corpora,
-            strength=strength,
-            numbers=sorted({0, -(-self.max_iter // 2), self.max_iter}),
-            finish=finish,
-            n_folds=self.cv,
-            by_document=self.groups == "document",
-            random_state=random_state,
-        )
+    def _finished(self, root: Matrix, inverse_root: Matrix, change: Matrix) -> Matrix:
+        """Return W of the form that is asked for, from a change W - I."""
+        identity = np.eye(len(change))
+        if self.form == "full":
+            return identity + change
+        # The matrix of this rank that changes the scores of documents least.
+        W = identity + change if self.form == "low_rank" else change
+        U, s, Vt = np.linalg.svd(root @ W @ root, full_matrices=False)
+        rank = self._rank(len(change))
+        best = inverse_root @ ((U[:, :rank] * s[:rank]) @ Vt[:rank]) @ inverse_root
+        return best if self.form == "low_rank" else identity + best
 
     def _rank(self, n_features: int) -> int:
         return min(n_features, self.rank or min(_RANK, max(1, n_features // 2)))
@@ -323,8 +324,8 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
     def document_map(self) -> LinearMap:
         """`transform_documents` as other programs need it."""
         check_is_fitted(self)
-        found = self._document_map
-        return self._linear(np.eye(self.n_features_in_) if found is None else found)
+        columns = self._document_map
+        return self._linear(np.eye(self.n_features_in_) if columns is None else columns)
 
     def _linear(self, columns: Matrix) -> LinearMap:
         if self._whitening is not None:
@@ -343,8 +344,8 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
         scores, indices : array of shape (n_queries, k)
             Best first.
         """
-        found = search(self.transform_queries(Q), self.transform_documents(X), k)
-        return found.scores, found.documents
+        ranking = search(self.transform_queries(Q), self.transform_documents(X), k)
+        return ranking.scores, ranking.documents
 
     def _prepared(self, rows: ArrayLike, name: str) -> Floats:
         check_is_fitted(self)
@@ -360,7 +361,12 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
         return vectors if self._whitening is None else self._whitening(vectors)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the adapter to one safetensors file."""
+        """Write the adapter to one safetensors file, readable in any language.
+
+        Its arrays (float64) are W, and center and whitening if both tables are whitened. Its
+        metadata are "format" and "version", and the JSON of the parameters and of what held-out
+        queries chose, in "state".
+        """
         check_is_fitted(self)
         arrays = {"W": self.W_}
         if self._whitening is not None:
@@ -368,13 +374,35 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
         parameters = self.get_params()
         if isinstance(self.random_state, np.random.RandomState):
             parameters["random_state"] = None
-        state = {"parameters": parameters, "chosen": asdict(self.chosen_)}
-        write_adapter(path, arrays, state | {"temperature": self.temperature_})
+        state = {
+            "parameters": parameters,
+            "chosen": asdict(self.chosen_),
+            "temperature": self.temperature_,
+        }
+        write_tensors(path, "adapter", arrays, {"version": "1", "state": json.dumps(state)})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read an adapter that `save` wrote; its history is empty."""
-        arrays, state = read_adapter(path)
+        """Read an adapter that `save` wrote; its history is empty.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be opened.
+        ValueError
+            If it is not an adapter, or is damaged.
+        """
+        with open_tensors(path, "adapter") as file:
+            arrays = {name: file[name] for name in file}
+            W = arrays["W"]
+            square = W.ndim == 2 and W.shape[0] == W.shape[1]
+            whole = {"center", "whitening"}.isdisjoint(arrays) or (
+                arrays["center"].shape == W.shape[:1] and arrays["whitening"].shape == W.shape
+            )
+            finite = all(np.isfinite(array).all() for array in arrays.values())
+            if not (square and whole and finite):
+                raise ValueError("its arrays do not fit together")
+            state = json.loads(file.metadata["state"])
         try:
             adapter = cls(**state["parameters"])
             adapter._check_parameters()
@@ -388,25 +416,3 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
         whitened = "whitening" in arrays
         adapter._set_maps(Whitening(arrays["center"], arrays["whitening"]) if whitened else None)
         return adapter
-
-
-class _Form:
-    """From a change of the score to a matrix W of the form that is asked for."""
-
-    def __init__(self, form: str, rank: int, geometry: Geometry) -> None:
-        self.form, self.rank = form, rank
-        self.root, self.inverse_root = geometry.power(0.5), geometry.power(-0.5)
-
-    def __call__(self, change: Matrix) -> Matrix:
-        identity = np.eye(len(change))
-        if self.form == "full":
-            return identity + change
-        if self.form == "low_rank":
-            return self._truncated(identity + change)
-        return identity + self._truncated(change)
-
-    def _truncated(self, W: Matrix) -> Matrix:
-        """Return the matrix of this rank that changes the scores of documents least."""
-        U, s, Vt = np.linalg.svd(self.root @ W @ self.root, full_matrices=False)
-        best = (U[:, : self.rank] * s[: self.rank]) @ Vt[: self.rank]
-        return self.inverse_root @ best @ self.inverse_root

@@ -8,7 +8,7 @@ above zero, the untouched score stays. Folds share the cores.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -29,14 +29,18 @@ Finish = Callable[[Matrix], Matrix]
 """From the change of a score, W - I, to the W of the form that is asked for."""
 
 DEPTH = 10
+"""Results that count, as in the verdict on a search."""
 FEWEST_QUERIES = 4
 """With fewer judged queries, nothing can be chosen on held-out ones."""
 
 _BLENDS = (0.5, 1.0)
+"""Half of what was learned is often safer than all of it, where few queries are judged."""
 _CONFIDENCE = 0.95
+"""One in twenty adapters that change nothing may be chosen by chance."""
 _ENOUGH_QUERIES = 200
 """Further folds are not held out if so many queries are."""
 _MAX_DOCUMENTS = 20_000
+"""Of more, the judged, the best and a sample are ranked: it bounds the time of a trial."""
 
 
 @dataclass(frozen=True)
@@ -130,11 +134,25 @@ def choose(
     groups = document_groups(relevance) if by_document else np.arange(n_queries)
     pairs = _folds(relevance.queries, groups, n_folds, random_state)
     documents = _documents(corpora[0], random_state)
-    judge = _Judge(relevance, documents)
+
+    def ndcg(corpus: Corpus, queries: Ints, W: Matrix) -> Vector:
+        every = len(documents) == len(corpus.X)
+        X = corpus.X if every else corpus.X[documents]
+        V = corpus.Q[queries] @ W.astype(corpus.Q.dtype)
+        ranking = search(V, X, min(DEPTH, len(X)))
+        ranking = replace(ranking, queries=queries, documents=documents[ranking.documents])
+        return JudgedRanking(ranking, relevance).ndcg(DEPTH)
 
     def trial(fold: slice) -> Matrix:
+        """Learn from some queries and score the others: untouched, and by candidate."""
         train, test = pairs[fold.start]
-        return np.array(list(_trial(corpora, train, test, judge, strength, numbers, finish)))
+        nothing_learned = np.zeros((corpora[0].n_features,) * 2)
+        scores = [ndcg(corpora[0], test, finish[0](nothing_learned))]
+        for corpus, finished in zip(corpora, finish, strict=True):
+            problem = corpus.problem(train).mined(strength, max(numbers))
+            for change in problem.path(strength, numbers):
+                scores += [ndcg(corpus, test, finished(blend * change)) for blend in _BLENDS]
+        return np.array(scores)
 
     before, *scores = np.hstack(list(Threads().map(trial, len(pairs), 1)))
     after = np.array(scores)
@@ -158,41 +176,6 @@ def choose(
     )
 
 
-def _trial(
-    corpora: Sequence[Corpus],
-    train: Ints,
-    test: Ints,
-    judge: _Judge,
-    strength: float,
-    numbers: Sequence[int],
-    finish: Sequence[Finish],
-) -> Iterator[Vector]:
-    """Learn from some queries, and yield the scores of others: untouched, and by candidate."""
-    nothing_learned = np.zeros((corpora[0].n_features,) * 2)
-    yield judge(corpora[0], test, finish[0](nothing_learned))
-    for corpus, finished in zip(corpora, finish, strict=True):
-        problem = corpus.problem(train).mined(strength, max(numbers))
-        for _, change in problem.path(strength, numbers):
-            for blend in _BLENDS:
-                yield judge(corpus, test, finished(blend * change))
-
-
-@dataclass(frozen=True, eq=False)
-class _Judge:
-    """Measures a score on some queries: nDCG@10 among `documents`."""
-
-    relevance: Relevance
-    documents: Ints
-
-    def __call__(self, corpus: Corpus, queries: Ints, W: Matrix) -> Vector:
-        every = len(self.documents) == len(corpus.X)
-        X = corpus.X if every else corpus.X[self.documents]
-        V = corpus.Q[queries] @ W.astype(corpus.Q.dtype)
-        found = search(V, X, min(DEPTH, len(X)))
-        ranking = replace(found, queries=queries, documents=self.documents[found.documents])
-        return JudgedRanking(ranking, self.relevance).ndcg(DEPTH)
-
-
 def _documents(corpus: Corpus, random_state: np.random.RandomState) -> Ints:
     """Return the documents to rank: all, or the judged ones, the best ones and a sample."""
     n = len(corpus.X)
@@ -200,17 +183,17 @@ def _documents(corpus: Corpus, random_state: np.random.RandomState) -> Ints:
         return np.arange(n)
     queries = corpus.relevance.queries
     best = search(corpus.Q[queries], corpus.X, DEPTH * 10).documents
-    kept = np.union1d(corpus.relevance.document, best)
-    rest = np.setdiff1d(np.arange(n), kept)
-    sample = random_state.permutation(rest)[: max(0, _MAX_DOCUMENTS - len(kept))]
-    return np.union1d(kept, sample)
+    likely = np.union1d(corpus.relevance.document, best)
+    rest = np.setdiff1d(np.arange(n), likely)
+    sample = random_state.permutation(rest)[: max(0, _MAX_DOCUMENTS - len(likely))]
+    return np.union1d(likely, sample)
 
 
 def _mean_gains(differences: Matrix, group: Ints) -> tuple[Vector, Vector]:
     """Return the mean of each row and its standard error; columns of a group vary together."""
     means = differences.mean(axis=1)
-    known, code = np.unique(group, return_inverse=True)
-    n_groups = len(known)
+    code = np.unique(group, return_inverse=True)[1]
+    n_groups = int(code.max()) + 1
     member = sparse.csr_array((np.ones(len(code)), (np.arange(len(code)), code)))
     sums = (differences - means[:, None]) @ member
     spread = n_groups / (n_groups - 1) * np.sum(sums**2, axis=1)

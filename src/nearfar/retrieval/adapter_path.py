@@ -15,14 +15,16 @@ from nearfar.retrieval.candidates import Candidates
 from nearfar.retrieval.geometry import Geometry
 from nearfar.retrieval.ranking_loss import RankingLoss
 from nearfar.retrieval.relevance import Relevance
-from nearfar.runtime.history import History, Iteration, Iterations, map_iterations
+from nearfar.runtime.history import History, Iteration, map_iterations
 from nearfar.typing import Floats, Ints, Matrix
 
 _TOLERANCE = 1e-4
 """Relative decrease of the objective at which a search ends."""
 
 _RIDGE = 1.0
+"""Of the mean variance: half of the mean is a prior that all directions are alike."""
 _BATCH = 10_000
+"""Documents whose differences are held at a time; it bounds the memory."""
 _ROUNDING = 1e-12
 """Relative variance below which queries and their documents are equal."""
 
@@ -95,26 +97,26 @@ class AdapterProblem:
         """Add the negatives of the score that is learned with those so far."""
         if len(self.candidates.pool) == len(self.corpus.X):
             return self
-        *_, (_, change) = self._changes(strength, [max_iter], History())
+        (change,) = self._changes(strength, [max_iter], History())
         V = self.Q + self.Q @ change.astype(self.Q.dtype)
         more = self.candidates.with_negatives(V, self.corpus.X, self.corpus.n_negatives)
         return AdapterProblem(self.corpus, self.start, self.Q, more)
 
     def path(
         self, strength: float, numbers: Sequence[int], history: History | None = None
-    ) -> Iterator[tuple[int, Matrix]]:
-        """Yield the change W - I after each of some numbers of iterations.
+    ) -> Iterator[Matrix]:
+        """Yield the change W - I after each of some numbers of iterations, the smallest first.
 
         A search that ends early stands for all later numbers. `history` keeps its iterations.
         """
         history = History() if history is None else history
         beyond = self.start - np.eye(len(self.start))
-        for number, change in self._changes(strength, sorted(numbers), history):
-            yield number, beyond + self.start @ change
+        for change in self._changes(strength, numbers, history):
+            yield beyond + self.start @ change
 
     def _changes(
-        self, strength: float, numbers: list[int], history: History
-    ) -> Iterator[tuple[int, Matrix]]:
+        self, strength: float, numbers: Sequence[int], history: History
+    ) -> Iterator[Matrix]:
         """Yield the changes of the score at the start."""
         loss = RankingLoss(
             self.Q,
@@ -124,24 +126,21 @@ class AdapterProblem:
             temperature=self.corpus.temperature,
             strength=strength,
         )
-        last = np.zeros(loss.size)
-        left = list(numbers)
+        last, left = np.zeros(loss.size), sorted(numbers)
         if left[0] == 0:
-            yield left.pop(0), loss.change(last)
+            left.pop(0)
+            yield loss.change(last)
         if not left:
             return
-        for iteration in history.record(_search(loss, left[-1])):
+        steps = lbfgs(loss, last, max_iter=left[-1], tol=_TOLERANCE)
+        iterations = map_iterations(steps, lambda step: Iteration(step[0], payload=step[1]))
+        for iteration in history.record(iterations):
             last = iteration.payload
             while left and len(history) == left[0]:
-                yield left.pop(0), loss.change(last)
-        for number in left:
-            yield number, loss.change(last)
-
-
-def _search(loss: RankingLoss, max_iter: int) -> Iterations:
-    """Search from the untouched score on."""
-    steps = lbfgs(loss, np.zeros(loss.size), max_iter=max_iter, tol=_TOLERANCE)
-    return map_iterations(steps, lambda step: Iteration(step[0], payload=step[1]))
+                left.pop(0)
+                yield loss.change(last)
+        for _ in left:
+            yield loss.change(last)
 
 
 def score_spread(Q: Floats, X: Floats) -> float:
@@ -175,7 +174,12 @@ def pair_map(Q: Floats, X: Floats, relevance: Relevance) -> Matrix:
     >>> bool(W[0, 0] > W[1, 1] > 0)
     True
     """
-    shares, documents = _shares(relevance)
+    # The share of each relevant document in the grades of its query.
+    pairs = relevance.relevant
+    query = np.searchsorted(relevance.queries, relevance.query[pairs])
+    documents, place = np.unique(relevance.document[pairs], return_inverse=True)
+    grade = relevance.grade[pairs]
+    shares = sparse.csc_array((grade / np.bincount(query, grade)[query], (query, place)))
     center = X[documents].mean(axis=0, dtype=np.float64)
     queries = Q[relevance.queries] - center
     wanted = np.zeros(queries.shape)
@@ -193,12 +197,3 @@ def pair_map(Q: Floats, X: Floats, relevance: Relevance) -> Matrix:
         return np.eye(len(axes))
     spread = (np.maximum(variances, 0.0) / average + _RIDGE) / (1 + _RIDGE)
     return (axes * spread**-0.5) @ axes.T
-
-
-def _shares(relevance: Relevance) -> tuple[sparse.csc_array, Ints]:
-    """Return the share of each relevant document in the grades of its query, and the documents."""
-    pairs = relevance.relevant
-    query = np.searchsorted(relevance.queries, relevance.query[pairs])
-    documents, place = np.unique(relevance.document[pairs], return_inverse=True)
-    grade = relevance.grade[pairs]
-    return sparse.csc_array((grade / np.bincount(query, grade)[query], (query, place))), documents

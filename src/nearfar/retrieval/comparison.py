@@ -10,9 +10,9 @@ not fitted again: they search for all queries, without folds.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,15 +41,15 @@ Progress = Callable[[int, int, str], None]
 Score = Literal["cosine", "dot"]
 
 _clock = time.perf_counter
-
 _DEPTH = 100
-"""Results found for each query, or all documents if there are fewer."""
+"""Results found for each query, or all documents if there are fewer. As in most published tables,
+recall and average precision count the first hundred."""
 
 
 class Adapter(Protocol):
     """What `compare_retrieval` needs of an adapter; `RetrievalAdapter` is one."""
 
-    def fit(self, Q: Floats, X: Floats, relevance: Relevance) -> Any:
+    def fit(self, Q: Floats, X: Floats, relevance: Relevance) -> Self:
         """Learn from queries, documents and judgements."""
 
     def transform_queries(self, Q: Floats) -> Floats:
@@ -126,8 +126,20 @@ def compare_retrieval(
     """
     Q, X = checked_vectors(Q, X)
     relevance.check(len(Q), len(X))
-    named = _named(adapters, score, random_state)
-    score = _common_score(named.values()) if score is None else score
+    if adapters is None:
+        adapters = RetrievalAdapter(score=score or "dot", random_state=random_state)
+    named = adapters if isinstance(adapters, Mapping) else {"adapted": adapters}
+    if UNTOUCHED in named:
+        raise ValueError(
+            f"{UNTOUCHED!r} is the name of the vectors without an adapter; choose another."
+        )
+    if score is None:
+        scores: set[Score] = {getattr(a, "score", "dot") for a in named.values()} or {"dot"}
+        if len(scores) > 1:
+            raise ValueError(
+                "The adapters have different scores; say which is the usual one: score=."
+            )
+        score = scores.pop()
     rules: dict[str, ParameterRule] = {
         "cv": integer(at_least=2),
         "k": integer(at_least=1),
@@ -139,132 +151,83 @@ def compare_retrieval(
         raise ValueError(f"k is {k}, but there are only {len(X)} documents.")
     if query_names is not None and len(query_names) != len(Q):
         raise ValueError(f"{len(Q)} queries need one name each; got {len(query_names)}.")
-    judged = _Judged(Q, X, relevance, min(len(X), max(k, _DEPTH)))
+    queries, depth = relevance.queries, min(len(X), max(k, _DEPTH))
+    folds, left_out = None, 0
     if named and all(isinstance(adapter, FrozenEstimator) for adapter in named.values()):
-        tested, parts = _Folds(relevance.queries, None), judged.unfitted(named)
+        searches = {
+            name: [(_search(adapter, Q, X, queries, depth), 0.0)] for name, adapter in named.items()
+        }
     else:
-        planned = _folds(relevance.queries, _groups(Q, relevance.queries, groups), cv, random_state)
-        tested, parts = judged.by_fold(named, planned, budget, progress)
+        folds = _folds(queries, _groups(Q, queries, groups), cv, random_state)
+        searches, n_done = _search_folds(Q, X, relevance, named, folds, depth, budget, progress)
+        left_out, done = int(folds.max()) + 1 - n_done, folds < n_done
+        queries, folds = queries[done], folds[done]
     mapped = (unit_length(Q), unit_length(X)) if score == "cosine" else (Q, X)
-    untouched = JudgedRanking(search(*mapped, judged.depth, queries=tested.queries), relevance)
+    untouched = JudgedRanking(search(*mapped, depth, queries=queries), relevance)
     results = [scored(UNTOUCHED, untouched, k)]
-    for name, searches in parts.items():
-        ranking = _joined([ranking for ranking, _ in searches])
-        seconds = sum(duration for _, duration in searches) / len(searches)
+    for name, parts in searches.items():
+        ranking = _joined([ranking for ranking, _ in parts])
+        seconds = sum(duration for _, duration in parts) / len(parts)
         results.append(scored(name, JudgedRanking(ranking, relevance), k, seconds))
     return SearchComparison(
         results,
-        folds=tested.folds,
+        folds=folds,
         headroom=float(untouched.best_ndcg(k).mean()),
         n_documents=len(X),
-        left_out=tested.left_out,
+        left_out=left_out,
         query_names=query_names,
     )
 
 
-Searches = dict[str, list[tuple[Ranking, float]]]
-"""For each adapter and each part of the queries, what it finds and the time to learn."""
+def _search_folds(
+    Q: Floats,
+    X: Floats,
+    relevance: Relevance,
+    adapters: Mapping[str, Adapter],
+    folds: Ints,
+    depth: int,
+    budget: float | None,
+    progress: Progress | None,
+) -> tuple[dict[str, list[tuple[Ranking, float]]], int]:
+    """Learn from all folds but one and search for that one, while there is time.
+
+    Returns for each adapter what it finds in each fold and the time to learn, and the number of
+    folds.
+    """
+    queries, start, n_folds = relevance.queries, _clock(), int(folds.max()) + 1
+    searches: dict[str, list[tuple[Ranking, float]]] = {name: [] for name in adapters}
+    for fold in range(n_folds):
+        for place, (name, adapter) in enumerate(adapters.items()):
+            if progress is not None:
+                done = fold * len(adapters) + place
+                progress(done, n_folds * len(adapters), f"{name}, fold {fold + 1}")
+            # The adapter does not even get the vectors of the queries that are held out.
+            seen, unseen = queries[folds != fold], queries[folds == fold]
+            judged = relevance.subset(seen)
+            known = Relevance(np.searchsorted(seen, judged.query), judged.document, judged.grade)
+            begin = _clock()
+            fitted = clone(adapter).fit(Q[seen], X, known)
+            seconds = _clock() - begin
+            searches[name].append((_search(fitted, Q, X, unseen, depth), seconds))
+        spent = _clock() - start
+        if budget is not None and spent * (fold + 2) / (fold + 1) > budget:
+            return searches, fold + 1
+    return searches, n_folds
 
 
-@dataclass(frozen=True, eq=False)
-class _Folds:
-    """The queries that were tested, their folds, if any, and how many folds were left out."""
-
-    queries: Ints
-    folds: Ints | None
-    left_out: int = 0
-
-    @classmethod
-    def first(cls, n_folds: int, queries: Ints, folds: Ints) -> _Folds:
-        """The queries of the first folds."""
-        done = folds < n_folds
-        return cls(queries[done], folds[done], int(folds.max()) + 1 - n_folds)
-
-
-@dataclass(frozen=True, eq=False)
-class _Judged:
-    """A search with judged queries: vectors, judgements, and how many results to find."""
-
-    Q: Floats
-    X: Floats
-    relevance: Relevance
-    depth: int
-
-    def unfitted(self, adapters: Mapping[str, Adapter]) -> Searches:
-        """Search for all judged queries with adapters that were learned before."""
-        queries = self.relevance.queries
-        return {name: [(self._search(each, queries), 0.0)] for name, each in adapters.items()}
-
-    def by_fold(
-        self,
-        adapters: Mapping[str, Adapter],
-        folds: Ints,
-        budget: float | None,
-        progress: Progress | None,
-    ) -> tuple[_Folds, Searches]:
-        """Learn from all folds but one and search for that one, while there is time."""
-        queries, start, n_folds = self.relevance.queries, _clock(), int(folds.max()) + 1
-        found: Searches = {name: [] for name in adapters}
-        for fold in range(n_folds):
-            for place, (name, adapter) in enumerate(adapters.items()):
-                if progress is not None:
-                    done = fold * len(adapters) + place
-                    progress(done, n_folds * len(adapters), f"{name}, fold {fold + 1}")
-                seen, unseen = queries[folds != fold], queries[folds == fold]
-                found[name].append(self._fitted_search(adapter, seen, unseen))
-            spent = _clock() - start
-            if budget is not None and spent * (fold + 2) / (fold + 1) > budget:
-                return _Folds.first(fold + 1, queries, folds), found
-        return _Folds.first(n_folds, queries, folds), found
-
-    def _fitted_search(self, adapter: Adapter, seen: Ints, unseen: Ints) -> tuple[Ranking, float]:
-        """Learn from some queries and search for others; return the time to learn, too.
-
-        The adapter does not even get the vectors of the queries that are held out.
-        """
-        known = self.relevance.subset(seen)
-        learned_from = Relevance(np.searchsorted(seen, known.query), known.document, known.grade)
-        start = _clock()
-        fitted = clone(adapter).fit(self.Q[seen], self.X, learned_from)
-        seconds = _clock() - start
-        return self._search(fitted, unseen), seconds
-
-    def _search(self, fitted: Any, queries: Ints) -> Ranking:
-        mapped = fitted.transform_queries(self.Q[queries]), fitted.transform_documents(self.X)
-        found = search(*mapped, self.depth)
-        return Ranking(queries, found.documents, found.scores)
-
-
-def _named(
-    adapters: Adapter | Mapping[str, Adapter] | None, score: Score | None, random_state: int | None
-) -> Mapping[str, Adapter]:
-    """Return adapters by name."""
-    if adapters is None:
-        adapters = RetrievalAdapter(score=score or "dot", random_state=random_state)
-    named = adapters if isinstance(adapters, Mapping) else {"adapted": adapters}
-    if UNTOUCHED in named:
-        raise ValueError(
-            f"{UNTOUCHED!r} is the name of the vectors without an adapter; choose another."
-        )
-    return named
-
-
-def _common_score(adapters: Iterable[Adapter]) -> Score:
-    """Return the score that adapters begin with."""
-    found: set[Score] = {getattr(adapter, "score", "dot") for adapter in adapters} or {"dot"}
-    if len(found) > 1:
-        raise ValueError("The adapters have different scores; say which is the usual one: score=.")
-    return found.pop()
+def _search(adapter: Adapter, Q: Floats, X: Floats, queries: Ints, depth: int) -> Ranking:
+    mapped = adapter.transform_queries(Q[queries]), adapter.transform_documents(X)
+    return replace(search(*mapped, depth), queries=queries)
 
 
 def _groups(Q: Floats, queries: Ints, groups: ArrayLike | None) -> Ints:
     """Return the group of each query; by default, queries with equal vectors are one."""
     if groups is None:
         return np.unique(Q[queries], axis=0, return_inverse=True)[1].ravel()
-    every = np.asarray(groups)
-    if every.shape != (len(Q),):
-        raise ValueError(f"{len(Q)} queries need one group each; got shape {every.shape}.")
-    return np.unique(every[queries], return_inverse=True)[1]
+    names = np.asarray(groups)
+    if names.shape != (len(Q),):
+        raise ValueError(f"{len(Q)} queries need one group each; got shape {names.shape}.")
+    return np.unique(names[queries], return_inverse=True)[1]
 
 
 def _folds(queries: Ints, groups: Ints, cv: int, random_state: int | None) -> Ints:
@@ -274,10 +237,11 @@ def _folds(queries: Ints, groups: Ints, cv: int, random_state: int | None) -> In
     if number < cv:
         what = "queries with a relevant document" if single else "groups of queries"
         raise ValueError(f"{cv} folds need at least {cv} {what}; got {number}.")
-    kind, known = (KFold, None) if single else (GroupKFold, groups)
-    splitter = kind(cv, shuffle=True, random_state=random_state)
+    splitter = (KFold if single else GroupKFold)(cv, shuffle=True, random_state=random_state)
     folds = np.empty(len(queries), dtype=np.intp)
-    for fold, (_, held_out) in enumerate(splitter.split(queries, groups=known)):
+    for fold, (_, held_out) in enumerate(
+        splitter.split(queries, groups=None if single else groups)
+    ):
         folds[held_out] = fold
     return folds
 
@@ -286,8 +250,6 @@ def _joined(parts: Sequence[Ranking]) -> Ranking:
     """Return the rankings of all folds, in the order of the queries."""
     queries = np.concatenate([part.queries for part in parts])
     order = np.argsort(queries)
-    documents, scores = (
-        np.concatenate([getattr(part, name) for part in parts])[order]
-        for name in ("documents", "scores")
-    )
+    documents = np.concatenate([part.documents for part in parts])[order]
+    scores = np.concatenate([part.scores for part in parts])[order]
     return Ranking(queries[order], documents, scores)

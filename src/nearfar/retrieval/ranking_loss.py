@@ -24,7 +24,7 @@ from scipy import sparse
 
 from nearfar.retrieval.candidates import Candidates
 from nearfar.runtime.threads import Threads
-from nearfar.typing import Floats, Ints, Matrix, Vector
+from nearfar.typing import Floats, Matrix, Vector
 
 _TILE_ELEMENTS = 1 << 20
 """Scores and coordinates that a thread holds at a time."""
@@ -75,7 +75,10 @@ class RankingLoss:
         self.candidates, self.strength = candidates, strength
         self.dtype = np.result_type(Q, X)
         mapped = Q @ T
-        self.basis = _row_space(mapped)
+        # An orthonormal basis of the space that the queries span.
+        self.basis = np.eye(len(T))
+        if len(mapped) < len(T):
+            self.basis = np.linalg.qr(mapped.T.astype(np.float64))[0]
         self.T, self.temperature = T, temperature
         self._coordinates = (mapped @ self.basis).astype(self.dtype)
         self._logit_queries = (Q / temperature).astype(self.dtype)
@@ -105,25 +108,23 @@ class RankingLoss:
             return loss, self._coordinates[rows].T @ pulled
 
         n, value, gradient = self.candidates.n_queries, 0.0, np.zeros(C.shape)
-        for loss, pulled in self._threads.map(tile, n, self._tile_size):
+        # Queries whose scores and gathered documents a thread may hold, in tiles of equal size.
+        held = len(self._pool) + len(self._apart[0]) / n * len(self.T)
+        most = max(1, int(_TILE_ELEMENTS / held))
+        for loss, pulled in self._threads.map(tile, n, -(-n // -(-n // most))):
             value += loss
             gradient += pulled
         value = value / n + self.strength / 2 * float(c @ c)
         return value, (gradient @ self.T / n + self.strength * C).ravel()
 
-    @property
-    def _tile_size(self) -> int:
-        """Number of queries whose scores and gathered documents a thread may hold."""
-        n = self.candidates.n_queries
-        own = len(self._apart[0]) / n * len(self.T)
-        most = max(1, int(_TILE_ELEMENTS / (len(self._pool) + own)))
-        return -(-n // -(-n // most))
-
     def _ranked(self, rows: slice, V: Floats) -> tuple[float, Floats]:
         """Return the loss of some queries, summed, and S X for them."""
         table = V @ self._pool.T
         top = table.max(axis=1)
-        row, documents = self._documents_apart(rows)
+        # Documents of these queries that are not in the pool, and whose they are.
+        query, document = self._apart
+        edges = slice(*np.searchsorted(query, [rows.start, rows.stop]))
+        row, documents = query[edges] - rows.start, self._X[document[edges]]
         own = np.einsum("ed,ed->e", V[row], documents)
         np.maximum.at(top, row, own)
 
@@ -139,19 +140,6 @@ class RankingLoss:
         pulled -= wanted
         if len(row):
             weight = (chance / total[row]).astype(self.dtype)
-            edges, shape = (row, np.arange(len(row))), (len(V), len(row))
-            pulled += sparse.csr_array((weight, edges), shape) @ documents
+            places, shape = (row, np.arange(len(row))), (len(V), len(row))
+            pulled += sparse.csr_array((weight, places), shape) @ documents
         return float(loss), pulled
-
-    def _documents_apart(self, rows: slice) -> tuple[Ints, Floats]:
-        """Return documents of some queries that are not in the pool, and whose they are."""
-        query, document = self._apart
-        edges = slice(*np.searchsorted(query, [rows.start, rows.stop]))
-        return query[edges] - rows.start, self._X[document[edges]]
-
-
-def _row_space(rows: Floats) -> Matrix:
-    """Return an orthonormal basis of the space that rows span, in columns."""
-    if len(rows) >= rows.shape[1]:
-        return np.eye(rows.shape[1])
-    return np.linalg.qr(rows.T.astype(np.float64))[0]

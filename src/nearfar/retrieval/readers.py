@@ -10,17 +10,17 @@ import csv
 import gzip
 import json
 import os
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TextIO
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nearfar.retrieval.relevance import Relevance
 from nearfar.runtime.parameters import check_parameters, choice, number
-from nearfar.typing import Ints, Vector
+from nearfar.typing import Array, Ints, Vector
 
 Unknown = Literal["raise", "ignore"]
 
@@ -117,10 +117,8 @@ def beir_files(folder: str | os.PathLike[str], split: str = "test") -> BeirFiles
     queries, documents = _existing(place / "queries.jsonl"), _existing(place / "corpus.jsonl")
     qrels = place / "qrels" / f"{split}.tsv"
     if not qrels.is_file():
-        found = sorted(file.stem for file in qrels.parent.glob("*.tsv"))
-        raise FileNotFoundError(
-            f"There is no {qrels}; the splits of this folder are: {', '.join(found) or 'none'}."
-        )
+        splits = ", ".join(sorted(file.stem for file in qrels.parent.glob("*.tsv"))) or "none"
+        raise FileNotFoundError(f"There is no {qrels}; the splits of this folder are: {splits}.")
     return BeirFiles(queries, documents, qrels)
 
 
@@ -142,8 +140,8 @@ def read_texts(path: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
 
 def read_qrels(
     path: str | os.PathLike[str],
-    query_ids: Iterable[Any],
-    document_ids: Iterable[Any],
+    query_ids: Iterable[Hashable],
+    document_ids: Iterable[Hashable],
     *,
     unknown: Unknown = "raise",
 ) -> Relevance:
@@ -174,33 +172,30 @@ def read_qrels(
     array([0., 1.])
     """
     check_parameters({"unknown": choice("raise", "ignore")}, {"unknown": unknown})
-    queries, documents = (
-        _Ids("query", map(str, query_ids)),
-        _Ids("document", map(str, document_ids)),
-    )
-    found: dict[tuple[int, int], float] = {}
-    for where, name, document_name, text in _judgements(path):
-        grade = max(0.0, _number(text, where))
-        query = queries.row(name, where, unknown)
-        document = documents.row(document_name, where, unknown)
-        if query is None or document is None:
+    query_rows = _rows_by_id("query", map(str, query_ids))
+    document_rows = _rows_by_id("document", map(str, document_ids))
+    grades: dict[tuple[int, int], float] = {}
+    for where, query, document, grade in _judgements(path):
+        if unknown == "ignore" and not (query in query_rows and document in document_rows):
             continue
-        if found.setdefault((query, document), grade) != grade:
+        row = _row(query_rows, query, "query", where)
+        pair = row, _row(document_rows, document, "document", where)
+        if grades.setdefault(pair, grade) != grade:
             raise ValueError(
-                f"{where} grades document {document_name!r} of query {name!r} again, "
+                f"{where} grades document {document!r} of query {query!r} again, "
                 "with another grade; keep one of the lines."
             )
-    if not any(grade > 0 for grade in found.values()):
+    if not any(grade > 0 for grade in grades.values()):
         raise ValueError(f"{path} judges no document as relevant (with a grade above 0).")
-    pairs = np.array(list(found), dtype=np.intp)
-    return Relevance(pairs[:, 0], pairs[:, 1], list(found.values()))
+    pairs = np.array(list(grades), dtype=np.intp)
+    return Relevance(pairs[:, 0], pairs[:, 1], list(grades.values()))
 
 
 def from_clicks(
     table: Any,
     *,
-    query_ids: Iterable[Any] | None = None,
-    document_ids: Iterable[Any] | None = None,
+    query_ids: Iterable[Hashable] | None = None,
+    document_ids: Iterable[Hashable] | None = None,
     smoothing: float = 1.0,
     min_clicks: float = 1,
     min_impressions: float = 1,
@@ -233,14 +228,22 @@ def from_clicks(
     rules = {name: number(at_least=0) for name in ("smoothing", "min_clicks", "min_impressions")}
     values = (smoothing, min_clicks, min_impressions)
     check_parameters(rules, dict(zip(rules, values, strict=True)))
-    columns = [_column(table, name) for name in ("query", "document", "clicks", "impressions")]
-    queries = _rows_of(columns[0], query_ids, "query")
-    documents = _rows_of(columns[1], document_ids, "document")
-    clicks, impressions = _counts(columns[2], "clicks"), _counts(columns[3], "impressions")
+    names = ("query", "document", "clicks", "impressions")
+    columns: dict[str, Array] = {}
+    for name in names:
+        try:
+            columns[name] = np.asarray(table[name])
+        except Exception as error:
+            raise ValueError(
+                f"The table of clicks has no column {name!r}; "
+                "it needs query, document, clicks and impressions."
+            ) from error
+    queries = _rows_of(columns["query"], query_ids, "query")
+    documents = _rows_of(columns["document"], document_ids, "document")
+    clicks, impressions = (_counts(columns[name], name) for name in names[2:])
     pairs, place = np.unique(np.column_stack([queries, documents]), axis=0, return_inverse=True)
     clicks, impressions = (
-        np.bincount(place.ravel(), weights=each).astype(np.float64)
-        for each in (clicks, impressions)
+        np.bincount(place.ravel(), each).astype(np.float64) for each in (clicks, impressions)
     )
     if (clicks > impressions).any():
         raise ValueError(
@@ -253,12 +256,12 @@ def from_clicks(
 
 
 def from_columns(
-    query: Sequence[Any],
-    positive: Sequence[Any],
+    query: Sequence[Hashable],
+    positive: Sequence[Hashable],
     negatives: Sequence[Any] | None = None,
     *,
-    query_ids: Iterable[Any] | None = None,
-    document_ids: Iterable[Any] | None = None,
+    query_ids: Iterable[Hashable] | None = None,
+    document_ids: Iterable[Hashable] | None = None,
 ) -> Relevance:
     """Make judgements from columns of queries, documents that answer them, and some that do not.
 
@@ -280,7 +283,9 @@ def from_columns(
     >>> relevance.document, relevance.grade
     (array([0, 1, 2, 1]), array([1., 0., 0., 1.]))
     """
-    lists = [[] for _ in query] if negatives is None else [_as_list(each) for each in negatives]
+    lists: list[list[Any]] = [[] for _ in query]
+    if negatives is not None:
+        lists = [_as_list(documents) for documents in negatives]
     if not len(query) == len(positive) == len(lists):
         raise ValueError(
             "The columns have different lengths: "
@@ -296,21 +301,18 @@ def from_columns(
     )
 
 
-class _Ids:
-    """Row numbers by id."""
+def _rows_by_id(kind: str, ids: Iterable[Hashable]) -> dict[Hashable, int]:
+    rows: dict[Hashable, int] = {}
+    for row, name in enumerate(ids):
+        if rows.setdefault(name, row) != row:
+            raise ValueError(f"Two rows have the {kind} id {name!r}; ids must be different.")
+    return rows
 
-    def __init__(self, kind: str, ids: Iterable[Hashable]) -> None:
-        self.kind = kind
-        self.rows: dict[Hashable, int] = {}
-        for row, name in enumerate(ids):
-            if self.rows.setdefault(name, row) != row:
-                raise ValueError(f"Two rows have the {kind} id {name!r}; ids must be different.")
 
-    def row(self, name: Hashable, where: str, unknown: Unknown) -> int | None:
-        row = self.rows.get(name)
-        if row is None and unknown == "raise":
-            raise ValueError(f"{where} names {self.kind} {name!r}, which has no vector.")
-        return row
+def _row(rows: Mapping[Hashable, int], name: Hashable, kind: str, where: str) -> int:
+    if name not in rows:
+        raise ValueError(f"{where} names {kind} {name!r}, which has no vector.")
+    return rows[name]
 
 
 def _existing(path: Path) -> Path:
@@ -325,8 +327,8 @@ def _existing(path: Path) -> Path:
 def _lines(path: str | os.PathLike[str]) -> Iterator[tuple[str, str]]:
     """Yield where a line is and what it says; empty lines are left out."""
     name = os.fspath(path)
-    opened: Callable[..., Any] = gzip.open if name.endswith(".gz") else open
-    with opened(path, "rt", encoding="utf-8-sig") as file:
+    open_text: Callable[..., TextIO] = gzip.open if name.endswith(".gz") else open
+    with open_text(path, "rt", encoding="utf-8-sig") as file:
         try:
             for number_of_line, line in enumerate(file, start=1):
                 if line.strip():
@@ -335,67 +337,43 @@ def _lines(path: str | os.PathLike[str]) -> Iterator[tuple[str, str]]:
             raise ValueError(f"{name} is not a text file in UTF-8.") from error
 
 
-def _judgements(path: str | os.PathLike[str]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield the query, the document and the grade of each line, with where it is."""
+def _judgements(path: str | os.PathLike[str]) -> Iterator[tuple[str, str, str, float]]:
+    """Yield where each line is, and its query, document and grade."""
     for position, (where, line) in enumerate(_lines(path)):
-        fields = _fields(line)
+        line = line.rstrip("\r\n")
+        fields = [field.strip() for field in next(csv.reader([line]))]
+        if line.count("\t") in _SEPARATORS:
+            fields = [field.strip() for field in line.split("\t")]
+        elif len(fields) - 1 not in _SEPARATORS or " " in fields[-1]:
+            # Ids may have commas, where blanks separate.
+            fields = line.split()
         if position == 0 and (fields[0] == _BEIR_HEADER or fields[-1].lower() in _GRADES):
             continue
-        if len(fields) == 4:
-            query, _, document, grade = fields
-        elif len(fields) == 3:
-            query, document, grade = fields
-        else:
+        if len(fields) not in (3, 4):
             raise ValueError(
                 f"{where} has {len(fields)} columns; a judgement has four (query, 0, document, "
                 "grade) or three (query, document, grade), separated by tabs, commas or blanks."
             )
-        yield where, query.strip(), document.strip(), grade
+        try:
+            grade = float(fields[-1])
+        except ValueError:
+            grade = np.nan
+        if not np.isfinite(grade):
+            raise ValueError(f"{where} has the grade {fields[-1]!r}, which is not a number.")
+        yield where, fields[0], fields[-2], max(0.0, grade)
 
 
-def _fields(line: str) -> list[str]:
-    """Return the columns of a line: separated by tabs, commas or blanks."""
-    line = line.rstrip("\r\n")
-    if line.count("\t") in _SEPARATORS:
-        return [field.strip() for field in line.split("\t")]
-    found = [field.strip() for field in next(csv.reader([line]))]
-    # Ids may have commas, where blanks separate.
-    if len(found) - 1 in _SEPARATORS and " " not in found[-1]:
-        return found
-    return line.split()
-
-
-def _number(text: str, where: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = np.nan
-    if not np.isfinite(value):
-        raise ValueError(f"{where} has the grade {text.strip()!r}, which is not a number.")
-    return value
-
-
-def _column(table: Any, name: str) -> Any:
-    try:
-        return np.asarray(table[name])
-    except Exception as error:
-        raise ValueError(
-            f"The table of clicks has no column {name!r}; "
-            "it needs query, document, clicks and impressions."
-        ) from error
-
-
-def _rows_of(names: Any, ids: Iterable[Any] | None, kind: str) -> Ints:
+def _rows_of(names: Array | Sequence[Hashable], ids: Iterable[Hashable] | None, kind: str) -> Ints:
     """Return row numbers: those given, or those of ids."""
     if ids is None:
         rows = np.asarray(names)
         if rows.size and rows.dtype.kind not in "iu":
             raise ValueError(f"Pass {kind}_ids, as the column of {kind} ids has no row numbers.")
         return rows.astype(np.intp)
-    known = _Ids(kind, ids)
+    rows_by_id = _rows_by_id(kind, ids)
     plain = names.tolist() if isinstance(names, np.ndarray) else names
-    found = [known.row(name, f"Row {row}", "raise") for row, name in enumerate(plain)]
-    return np.array(found, dtype=np.intp)
+    numbers = [_row(rows_by_id, name, kind, f"Row {row}") for row, name in enumerate(plain)]
+    return np.array(numbers, dtype=np.intp)
 
 
 def _counts(values: ArrayLike, name: str) -> Vector:

@@ -52,7 +52,12 @@ class Relevance:
                 "Relevance needs one document for each query; "
                 f"got {len(queries)} queries and {len(documents)} documents."
             )
-        grades = _grades(grade, len(queries))
+        n = len(queries)
+        grades = np.ones(n) if grade is None else np.array(grade, dtype=np.float64)
+        if grades.shape != (n,):
+            raise ValueError(f"Relevance needs one grade per judgement ({n}); got {grades.shape}.")
+        if not (np.isfinite(grades).all() and (grades >= 0).all()):
+            raise ValueError("Grades must be finite numbers of 0 or more; 0 means not relevant.")
         order = np.lexsort((documents, queries))
         queries, documents, grades = queries[order], documents[order], grades[order]
         again = (np.diff(queries) == 0) & (np.diff(documents) == 0)
@@ -150,14 +155,3 @@ def _row_numbers(rows: ArrayLike, name: str) -> Ints:
     if numbers.size and numbers.min() < 0:
         raise ValueError(f"Row numbers of `{name}` are 0 or more; got {numbers.min()}.")
     return numbers.astype(np.intp)
-
-
-def _grades(grade: ArrayLike | None, n: int) -> Vector:
-    if grade is None:
-        return np.ones(n)
-    grades = np.array(grade, dtype=np.float64)
-    if grades.shape != (n,):
-        raise ValueError(f"Relevance needs one grade per judgement ({n}); got {grades.shape}.")
-    if not (np.isfinite(grades).all() and (grades >= 0).all()):
-        raise ValueError("Grades must be finite numbers of 0 or more; 0 means not relevant.")
-    return grades

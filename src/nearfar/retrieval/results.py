@@ -18,7 +18,7 @@ import numpy as np
 
 from nearfar.comparison.gains import Gain
 from nearfar.comparison.goal_verdict import compare_losses
-from nearfar.comparison.table import GAIN_NAMES, ResultsTable
+from nearfar.comparison.results_table import GAIN_NAMES, ResultsTable
 from nearfar.comparison.verdict import CLEAR, EVEN, Category, Verdict, categorise
 from nearfar.comparison.wording import search_headline
 from nearfar.evaluate.intervals import value_interval
@@ -159,6 +159,8 @@ class SearchComparison(ResultsTable[SearchResult]):
     50
     """
 
+    _compared = "vectors"
+
     def __init__(
         self,
         results: Sequence[SearchResult],
@@ -195,8 +197,6 @@ class SearchComparison(ResultsTable[SearchResult]):
 
     def __len__(self) -> int:
         return len(self.results)
-
-    _compared = "vectors"
 
     @property
     def untouched(self) -> SearchResult:
@@ -268,10 +268,17 @@ class SearchComparison(ResultsTable[SearchResult]):
 
     def changes(self, n: int = 5) -> tuple[list[Change], list[Change]]:
         """Return the queries that gain most and those that lose most, the largest change first."""
+        before, after = (each.values[self.measure] for each in (self.untouched, self.best))
         difference = self.difference(self.best)
+
+        def change(place: int) -> Change:
+            query = int(self.queries[place])
+            name = f"query {query}" if self.query_names is None else self.query_names[query]
+            return Change(query, name, float(before[place]), float(after[place]))
+
         order = np.argsort(-difference, kind="stable")
-        gaining = [self._change(i) for i in order[:n] if difference[i] > 0]
-        losing = [self._change(i) for i in order[::-1][:n] if difference[i] < 0]
+        gaining = [change(i) for i in order[:n] if difference[i] > 0]
+        losing = [change(i) for i in order[::-1][:n] if difference[i] < 0]
         return gaining, losing
 
     def counts(self) -> tuple[int, int]:
@@ -281,7 +288,24 @@ class SearchComparison(ResultsTable[SearchResult]):
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one dict of plain numbers and strings for each search."""
-        return [self._row(result) for result in self.results.values()]
+        rows = []
+        for result in self.results.values():
+            low, high = result.interval(self.measure)
+            gain = self.gains.get(result.name)
+            figures = (None,) * 4 if gain is None else astuple(gain)
+            rows.append(
+                {
+                    "name": result.name,
+                    **result.means,
+                    "low": low,
+                    "high": high,
+                    "mark": self.mark(result),
+                    **dict(zip(GAIN_NAMES, figures, strict=True)),
+                    "harm_probability": self.harms.get(result.name),
+                    "fit_seconds": result.seconds,
+                }
+            )
+        return rows
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers and strings, ready for JSON."""
@@ -355,28 +379,6 @@ class SearchComparison(ResultsTable[SearchResult]):
 
     def __repr__(self) -> str:
         return f"<SearchComparison: {', '.join(self)}; {len(self.queries)} queries>"
-
-    def _row(self, result: SearchResult) -> dict[str, Any]:
-        low, high = result.interval(self.measure)
-        gain = self.gains.get(result.name)
-        figures = (None,) * 4 if gain is None else astuple(gain)
-        return {
-            "name": result.name,
-            **result.means,
-            "low": low,
-            "high": high,
-            "mark": self.mark(result),
-            **dict(zip(GAIN_NAMES, figures, strict=True)),
-            "harm_probability": self.harms.get(result.name),
-            "fit_seconds": result.seconds,
-        }
-
-    def _change(self, place: int) -> Change:
-        query = int(self.queries[place])
-        name = f"query {query}" if self.query_names is None else self.query_names[query]
-        values = (r.values[self.measure][place] for r in (self.untouched, self.best))
-        before, after = map(float, values)
-        return Change(query, name, before, after)
 
 
 def scored(name: str, judged: JudgedRanking, k: int, seconds: float = 0.0) -> SearchResult:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
 from nearfar.retrieval.ranking import Ranking
 from nearfar.retrieval.relevance import Relevance
 from nearfar.runtime.atomic_write import atomic_write
-from nearfar.typing import Floats
 
 
 def write_run(
     path: str | os.PathLike[str],
     ranking: Ranking,
     *,
-    query_ids: Sequence[Any] | None = None,
-    document_ids: Sequence[Any] | None = None,
+    query_ids: Sequence[object] | None = None,
+    document_ids: Sequence[object] | None = None,
     name: str = "nearfar",
 ) -> None:
     """Write a ranking, one document a line: query, Q0, document, rank, score, name.
@@ -53,15 +51,28 @@ def write_run(
     q1 Q0 a 2 0.5 nearfar
     """
     _check_word(name, "name of a run")
-    _write(path, _run_lines(ranking, _Names(query_ids, "query"), document_ids, name))
+    queries, documents = _Names(query_ids, "query"), _Names(document_ids, "document")
+    single = ranking.scores.astype(np.float32)
+    for column in range(1, single.shape[1]):
+        below = np.nextafter(single[:, column - 1], np.float32(-np.inf))
+        single[:, column] = np.minimum(single[:, column], below)
+    rows = zip(ranking.queries, ranking.documents, single, strict=True)
+    _write(
+        path,
+        (
+            f"{queries[query]} Q0 {documents[document]} {rank} {score:.9g} {name}"
+            for query, best, scores in rows
+            for rank, (document, score) in enumerate(zip(best, scores, strict=True), start=1)
+        ),
+    )
 
 
 def write_qrels(
     path: str | os.PathLike[str],
     relevance: Relevance,
     *,
-    query_ids: Sequence[Any] | None = None,
-    document_ids: Sequence[Any] | None = None,
+    query_ids: Sequence[object] | None = None,
+    document_ids: Sequence[object] | None = None,
 ) -> None:
     """Write judgements, one a line: query, 0, document, grade.
 
@@ -86,32 +97,13 @@ def write_qrels(
     _write(path, (f"{queries[q]} 0 {documents[d]} {grade:.0f}" for q, d, grade in rows))
 
 
-def _run_lines(
-    ranking: Ranking, queries: _Names, document_ids: Sequence[Any] | None, name: str
-) -> Iterator[str]:
-    documents = _Names(document_ids, "document")
-    falling = _strictly_falling(ranking.scores)
-    for query, found, scores in zip(ranking.queries, ranking.documents, falling, strict=True):
-        for rank, (document, score) in enumerate(zip(found, scores, strict=True), start=1):
-            yield f"{queries[query]} Q0 {documents[document]} {rank} {score:.9g} {name}"
-
-
-def _strictly_falling(scores: Floats) -> Floats:
-    """Return scores in single precision that have the same order and are all different."""
-    single = scores.astype(np.float32)
-    for column in range(1, single.shape[1]):
-        below = np.nextafter(single[:, column - 1], np.float32(-np.inf))
-        single[:, column] = np.minimum(single[:, column], below)
-    return single
-
-
 class _Names:
     """Ids of rows as words; row numbers if there are no ids."""
 
-    def __init__(self, ids: Sequence[Any] | None, kind: str) -> None:
+    def __init__(self, ids: Sequence[object] | None, kind: str) -> None:
         self.ids, self.kind = ids, kind
 
-    def __getitem__(self, row: np.integer[Any]) -> str:
+    def __getitem__(self, row: np.intp) -> str:
         if self.ids is None:
             return str(row)
         if row >= len(self.ids):

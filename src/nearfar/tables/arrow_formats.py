@@ -24,6 +24,7 @@ from nearfar.tables.packed_files import check_growth
 from nearfar.tables.reader import (
     Batch,
     ColumnChoice,
+    Source,
     TableFormat,
     TableReader,
     TableWriter,
@@ -46,7 +47,7 @@ class ArrowReader(TableReader):
 
     Parameters
     ----------
-    path : Path
+    path : Path or Frame
     choice : ColumnChoice
     schema : pyarrow.Schema
     tables : iterable of (pyarrow.Table, int)
@@ -55,7 +56,7 @@ class ArrowReader(TableReader):
 
     def __init__(
         self,
-        path: Path,
+        path: Source,
         choice: ColumnChoice,
         schema: pa.Schema,
         tables: Iterable[tuple[pa.Table, int]] = (),
@@ -140,7 +141,7 @@ class ParquetReader(ArrowReader):
         """Refuse a file whose rows take much more memory than it has bytes."""
         width = len(self.features) + len(self.others.names)
         unpacked = self._file.metadata.num_rows * width * self.dtype.itemsize
-        check_growth(self.path, self.path.stat().st_size, unpacked)
+        check_growth(self.path, Path(str(self.path)).stat().st_size, unpacked)
 
     def _page_bytes(self) -> int:
         """Return the size of the largest pages, as far as the sizes of the columns tell."""

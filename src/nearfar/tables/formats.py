@@ -7,27 +7,35 @@ Memory is bounded, whatever the size of the file, if a folder for temporary file
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from nearfar.columns import Columns
+from nearfar.columns.cells import column_values
+from nearfar.columns.kinds import Category, Vector
 from nearfar.runtime.atomic_write import always_cleaned_up, atomic_write
+from nearfar.runtime.notes import note
 from nearfar.tables.array_formats import ARRAY_FORMATS
-from nearfar.tables.arrow_formats import ARROW_FORMATS
+from nearfar.tables.arrow_formats import ARROW_FORMATS, ArrowReader
 from nearfar.tables.csv_format import CSV_FORMATS
 from nearfar.tables.errors import TableError, no_file
+from nearfar.tables.frames import Frame
 from nearfar.tables.reader import (
+    Batch,
     ColumnChoice,
+    Source,
     TableReader,
     TableWriter,
     first_line,
     polars_frame,
     reading,
 )
-from nearfar.tables.recipe_reader import RecipeReader
 
 FORMATS = {known.ending: known for known in (*CSV_FORMATS, *ARROW_FORMATS, *ARRAY_FORMATS)}
 TABLES = tuple(ending for ending, known in FORMATS.items() if not known.is_array)
@@ -38,17 +46,21 @@ WRITTEN_LISTS = tuple(ending for ending in WRITTEN if FORMATS[ending].has_lists)
 """Endings of files that are read and written."""
 STREAM = "-"
 """What stands for stdin and stdout."""
+STDIN_FOLDER = "nearfar-stdin-"
+"""How the names of folders begin that have a copy of stdin."""
+_MANY_UNSEEN = 0.2
+"""A note names columns with a larger share of levels that were not learned from."""
 
 
 @contextmanager
 def open_table(
-    path: Path, choice: ColumnChoice, *, scratch: Path | None = None
+    path: Source, choice: ColumnChoice, *, scratch: Path | None = None
 ) -> Iterator[TableReader]:
     """Open a table or a 2-d array.
 
     Parameters
     ----------
-    path : Path
+    path : Path or Frame
     choice : ColumnChoice
     scratch : Path, optional
         Folder for temporary files, to read in bounded memory. By default everything is read at
@@ -57,20 +69,24 @@ def open_table(
     kind = kind_of(path)
     if kind not in FORMATS:
         raise TableError(f"{path} is not in a supported format: {', '.join(FORMATS)}.")
-    if not path.is_file():
+    if isinstance(path, Path) and not path.is_file():
         raise no_file(path)
     if kind in ARRAYS and (choice.others or choice.drop):
         raise TableError(f"{path} is an array without named columns; use a table to name columns.")
     with ExitStack() as stack:
         with reading(path):
-            reader = stack.enter_context(FORMATS[kind].read(path, choice.raw, scratch))
+            if isinstance(path, Frame):
+                parts = [(path.table, len(path.table))]
+                reader: TableReader = ArrowReader(path, choice.raw, path.table.schema, parts)
+            else:
+                reader = stack.enter_context(FORMATS[kind].read(path, choice.raw, scratch))
             if choice.columns is not None and kind in TABLES:
                 reader = RecipeReader(reader, choice.columns, choice.others)
         yield reader
 
 
-def kind_of(path: Path) -> str:
-    """Return the format that a file's name says, in lower case.
+def kind_of(path: Source) -> str:
+    """Return the format that a file's name says, in lower case; frames are as Arrow files.
 
     Examples
     --------
@@ -79,11 +95,13 @@ def kind_of(path: Path) -> str:
     >>> kind_of(Path("sales.2024.CSV.gz")), kind_of(Path("x.npy"))
     ('.csv.gz', '.npy')
     """
+    if isinstance(path, Frame):
+        return ".arrow"
     name = path.name.lower()
     return next((ending for ending in FORMATS if name.endswith(ending)), path.suffix.lower())
 
 
-def stem_of(path: Path) -> str:
+def stem_of(path: Source) -> str:
     """Return a file's name without its format.
 
     Examples
@@ -93,6 +111,8 @@ def stem_of(path: Path) -> str:
     >>> stem_of(Path("data/sales.2024.CSV.gz")), stem_of(Path("iris"))
     ('sales.2024', 'iris')
     """
+    if isinstance(path, Frame):
+        return path.name
     return path.name[: len(path.name) - len(kind_of(path))]
 
 
@@ -108,7 +128,7 @@ def kind_of_content(first: bytes) -> str:
     return next((e for e, known in FORMATS.items() if re.match(known.start, first, re.S)), ".csv")
 
 
-def column_names(path: Path) -> list[str]:
+def column_names(path: Source) -> list[str]:
     """Return the names of a table's columns."""
     if kind_of(path) not in TABLES:
         raise TableError(f"{path} is not a table: {', '.join(TABLES)}.")
@@ -116,7 +136,7 @@ def column_names(path: Path) -> list[str]:
         return list(table.features)
 
 
-def read_frame(path: Path) -> pl.DataFrame:
+def read_frame(path: Source) -> pl.DataFrame:
     """Read all columns of a table as they are; those of text files are text."""
     with open_table(path, ColumnChoice(others=tuple(column_names(path)))) as table:
         frame = polars_frame(table.read().others)
@@ -154,3 +174,70 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except (OSError, pa.ArrowException, pl.exceptions.PolarsError) as error:
         raise TableError(f"{path} cannot be written: {first_line(error)}") from error
+
+
+def shown_name(source: str) -> str:
+    """Return what the user wrote for a source.
+
+    Examples
+    --------
+    >>> from nearfar.tables.formats import shown_name
+    >>> shown_name("table.csv"), shown_name("/tmp/nearfar-stdin-7x/stdin.csv")
+    ('table.csv', '-')
+    """
+    return STREAM if Path(source).parent.name.startswith(STDIN_FOLDER) else source
+
+
+class RecipeReader(TableReader):
+    """A table whose columns become features in the way that a metric has learned.
+
+    Parameters
+    ----------
+    source : TableReader
+        Reads the columns unchanged.
+    columns : Columns
+        The recipe.
+    others : sequence of str
+        Other columns that are wanted.
+    """
+
+    def __init__(self, source: TableReader, columns: Columns, others: Sequence[str]) -> None:
+        self.path, self._source, self._columns = source.path, source, columns
+        self.features = columns.feature_names
+        self.others = pa.schema([source.others.field(name) for name in others])
+        types = [source.others.field(kind.name).type for kind in columns.kinds]
+        single = all(
+            isinstance(kind, Vector) and getattr(each, "value_type", None) == pa.float32()
+            for kind, each in zip(columns.kinds, types, strict=True)
+        )
+        self.dtype = np.dtype(np.float32 if single else np.float64)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._source.close()
+
+    def _read_batches(self) -> Iterator[Batch]:
+        row = 0
+        unseen: Counter[str] = Counter()
+        widths = [len(kind.feature_names) for kind in self._columns.kinds]
+        starts = np.cumsum([0, *widths[:-1]])
+        for batch in self._source.batches():
+            frame = polars_frame(batch.others.select(self._columns.names))
+            try:
+                X = self._columns.apply(frame, first_row=row)
+            except ValueError as error:
+                raise TableError(f"{self.path}: {error}") from error
+            row += len(X)
+            for kind, start in zip(self._columns.kinds, starts, strict=True):
+                if isinstance(kind, Category):
+                    own = X[:, start : start + len(kind.feature_names)]
+                    unseen[kind.name] += kind.unseen(column_values(frame, kind.name), own)
+            others = batch.others.select(self.others.names)
+            yield Batch(X.astype(self.dtype, copy=False), others, batch.total)
+        for kind in self._columns.kinds:
+            if unseen[kind.name] > _MANY_UNSEEN * row:
+                rare = "are rare or " if isinstance(kind, Category) and kind.rare else ""
+                note(
+                    f"column {kind.name}: {unseen[kind.name]} of {row} values {rare}were not in "
+                    f"the training rows ({self.path.name})."
+                )

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nearfar.constraints import Pairs, Triplets
+from nearfar.constraints import Pairs, Supervision, Triplets, keep_copies_together
 from nearfar.runtime.notes import note
+from nearfar.runtime.option_names import option
 from nearfar.runtime.quoting import quoted
 from nearfar.tables.errors import TableError
-from nearfar.tables.reader import require_columns
-from nearfar.tables.row_input import InputRows
+from nearfar.tables.formats import TABLES, column_names, kind_of
+from nearfar.tables.frames import Frame
+from nearfar.tables.reader import Source, named_columns, require_columns
+from nearfar.tables.table import Table
 from nearfar.typing import Ints, Vector
 
 _TRIPLET = ("anchor", "near", "far")
@@ -22,6 +26,9 @@ _PAIR = ("a", "b")
 _PERSON = "person"
 _SAME = ("similar", "same")
 """Names of the column that says which pairs are similar; `verify --out` writes the second."""
+
+FEWEST_PEOPLE = 5
+"""With fewer people, objects are held out, and not people."""
 
 _SIMILAR = dict.fromkeys(["true", "1", "yes", "similar", "same"], True)
 _SIMILAR |= dict.fromkeys(["false", "0", "-1", "no", "dissimilar", "different"], False)
@@ -42,13 +49,89 @@ def judgements_in(columns: Sequence[str]) -> str:
     return "pairs" if pairs and set(_SAME) & set(columns) else ""
 
 
-def read_triplets(table: pl.DataFrame, path: Path, rows: InputRows) -> Triplets:
+def check_vectors(
+    source: str | Source,
+    judgements: object,
+    kind: str,
+    *,
+    left_out: Sequence[object] = (),
+    drop: Sequence[str] | None = None,
+) -> None:
+    """Refuse triplets and pairs of objects that have no vectors.
+
+    Parameters
+    ----------
+    source : str, Path or Frame
+        The rows.
+    judgements : path, DataFrame, Triplets, Pairs or None
+    kind : {"triplets", "pairs"}
+        What they are.
+    left_out, drop : sequence of str, optional
+        Columns that are not features.
+    """
+    path = Path(source) if isinstance(source, str) else source
+    is_table = kind_of(path) in TABLES and (isinstance(path, Frame) or path.is_file())
+    columns = column_names(path) if is_table else []
+    named = {*named_columns(drop, columns), *(each for each in left_out if isinstance(each, str))}
+    inside = judgements_in(columns)
+    if str(source) and not inside and (judgements is None or not columns or set(columns) - named):
+        return
+    kind = inside if judgements is None else kind
+    alone = (
+        " Triplets alone give coordinates: OrdinalEmbedding in Python."
+        if kind == "triplets"
+        else ""
+    )
+    if str(source) and judgements is not None and not inside:
+        raise TableError(
+            f"{source} has names of objects and no other column; a metric measures distances of "
+            f"vectors, so that it needs features.{alone}"
+        )
+    file = judgements if isinstance(judgements, str | Path) else source
+    raise TableError(
+        f"A metric measures distances of vectors, which {file} does not have; give a table with a "
+        "row of features for each object, for example: nearfar learn OBJECTS.csv --id NAME "
+        f"--{kind} {file}.{alone}"
+    )
+
+
+def people_together(judgements: Triplets | Pairs, table: Table) -> Triplets | Pairs:
+    """Keep the judgements of a person on one side of every split if there are enough people.
+
+    Groups of rows are held out instead if they are given.
+    """
+    weight = judgements.weight
+    number = (judgements if weight is None else judgements.take(weight > 0)).n_raters
+    if table.groups is None and number >= FEWEST_PEOPLE:
+        note(f"{number} people answered; no person is both learned from and tested on.")
+        return judgements
+    if table.groups is None and number > 1:
+        note(f"{number} people answered, too few to hold out people; objects are held out instead.")
+    return replace(judgements, raters=None)
+
+
+def copies_together(table: Table) -> Table:
+    """Keep copies of rows on one side of every split, and say so."""
+    supervision = Supervision.of(
+        table.supervision, len(table), groups=table.groups, numbers=table.kind == "numbers"
+    )
+    together, copies = keep_copies_together(table.X, supervision)
+    if copies is None:
+        return table
+    note(f"{copies}.")
+    n_copies = 0 if together.groups is None else len(copies)
+    if together.listed:
+        table = replace(table, supervision=together.given)
+    return replace(table, groups=together.groups, n_copies=n_copies)
+
+
+def read_triplets(table: pl.DataFrame, path: Source, rows: Table) -> Triplets:
     """Read triplets: columns anchor, near, far [, weight, person]."""
     index = _row_numbers(table, path, _TRIPLET, rows)
     return Triplets(index, _weights(table, path), _people(table, path))
 
 
-def read_pairs(table: pl.DataFrame, path: Path, rows: InputRows) -> Pairs:
+def read_pairs(table: pl.DataFrame, path: Source, rows: Table) -> Pairs:
     """Read pairs: columns a, b, similar [, weight, person]."""
     known = next((name for name in _SAME if name in table.columns), _SAME[0])
     require_columns(path, table.columns, [known])
@@ -57,7 +140,7 @@ def read_pairs(table: pl.DataFrame, path: Path, rows: InputRows) -> Pairs:
     return Pairs(index, similar, _weights(table, path), _people(table, path))
 
 
-def read_queries(table: pl.DataFrame, path: Path, rows: InputRows) -> tuple[Ints, Pairs | None]:
+def read_queries(table: pl.DataFrame, path: Source, rows: Table) -> tuple[Ints, Pairs | None]:
     """Read pairs that may or may not say which are similar: row numbers, and pairs if they do."""
     if not set(_SAME) & set(table.columns):
         return _row_numbers(table, path, _PAIR, rows), None
@@ -65,7 +148,7 @@ def read_queries(table: pl.DataFrame, path: Path, rows: InputRows) -> tuple[Ints
     return pairs.index, pairs
 
 
-def _row_numbers(table: pl.DataFrame, path: Path, columns: Sequence[str], rows: InputRows) -> Ints:
+def _row_numbers(table: pl.DataFrame, path: Source, columns: Sequence[str], rows: Table) -> Ints:
     """Return the row numbers in columns of these names, or in the first columns."""
     named = any(name in table.columns for name in columns)
     if named:
@@ -87,7 +170,7 @@ def _row_numbers(table: pl.DataFrame, path: Path, columns: Sequence[str], rows: 
     if text:
         raise TableError(
             f"{path} has names, not row numbers, in {', '.join(text)}; "
-            "name the column of row names with --id."
+            f"name the column of row names with {option('id')}."
         )
     index = numbers.to_numpy()
     if index.size and not 0 <= index.min() <= index.max() < len(rows):
@@ -98,7 +181,7 @@ def _row_numbers(table: pl.DataFrame, path: Path, columns: Sequence[str], rows: 
     return index.astype(np.intp)
 
 
-def _by_name(part: pl.DataFrame, path: Path, ids: list[str]) -> Ints:
+def _by_name(part: pl.DataFrame, path: Source, ids: list[str]) -> Ints:
     number = {name: row for row, name in enumerate(ids)}
     found = [[number.get(str(name), -1) for name in column] for column in part.iter_columns()]
     index = np.array(found, dtype=np.intp).reshape(part.width, len(part)).T
@@ -110,7 +193,7 @@ def _by_name(part: pl.DataFrame, path: Path, ids: list[str]) -> Ints:
     return index
 
 
-def _similar(values: pl.Series, path: Path) -> NDArray[np.bool_]:
+def _similar(values: pl.Series, path: Source) -> NDArray[np.bool_]:
     words = [str(value).strip().lower() for value in values.to_list()]
     unknown = next((word for word in words if word not in _SIMILAR), None)
     if unknown is not None:
@@ -120,7 +203,7 @@ def _similar(values: pl.Series, path: Path) -> NDArray[np.bool_]:
     return np.array([_SIMILAR[word] for word in words], dtype=bool)
 
 
-def _people(table: pl.DataFrame, path: Path) -> list[str] | None:
+def _people(table: pl.DataFrame, path: Source) -> list[str] | None:
     """Return who gave each judgement, if a column says so."""
     if _PERSON not in table.columns:
         return None
@@ -130,7 +213,7 @@ def _people(table: pl.DataFrame, path: Path) -> list[str] | None:
     return people.to_list()
 
 
-def _weights(table: pl.DataFrame, path: Path) -> Vector | None:
+def _weights(table: pl.DataFrame, path: Source) -> Vector | None:
     if "weight" not in table.columns:
         return None
     weights = table["weight"].cast(pl.Float64, strict=False)

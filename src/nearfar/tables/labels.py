@@ -5,16 +5,14 @@ Every command that reads labels asks `has_label`.
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import polars as pl
-from numpy.typing import NDArray
 
 from nearfar.columns.cells import NO_LABEL_WORDS
 from nearfar.runtime.notes import note
 from nearfar.runtime.quoting import counted, quoted
 from nearfar.tables.errors import NotClassesError, TableError
+from nearfar.tables.reader import Source
+from nearfar.typing import Array
 
 _WORDS_SHOWN = 5
 
@@ -38,7 +36,7 @@ def has_label(labels: pl.Series) -> pl.Series:
     return known
 
 
-def rows_with_label(path: Path, labels: pl.Series) -> pl.Series:
+def rows_with_label(path: Source, labels: pl.Series) -> pl.Series:
     """Return which rows have a label, and say how many do not."""
     known = has_label(labels)
     if len(known) and not known.any():
@@ -52,7 +50,7 @@ def rows_with_label(path: Path, labels: pl.Series) -> pl.Series:
     return known
 
 
-def read_labels(labels: pl.Series, path: Path, *, numeric: bool) -> NDArray[Any]:
+def read_labels(labels: pl.Series, path: Source, *, numeric: bool) -> Array:
     """Return classes or numbers, or raise TableError if some are missing."""
     n_missing = len(labels) - int(has_label(labels).sum())
     if n_missing:
@@ -69,7 +67,7 @@ def read_labels(labels: pl.Series, path: Path, *, numeric: bool) -> NDArray[Any]
     return _classes(labels)
 
 
-def labels_or_nothing(labels: pl.Series, path: Path) -> NDArray[Any]:
+def labels_or_nothing(labels: pl.Series, path: Source) -> Array:
     """Return classes, or text if some are missing or if they are decimal numbers.
 
     Missing labels are empty text.
@@ -88,7 +86,7 @@ def words(column: pl.Series) -> pl.Series:
     return column.cast(pl.String).fill_null("")
 
 
-def _numbers(labels: pl.Series) -> NDArray[Any]:
+def _numbers(labels: pl.Series) -> Array:
     numbers = labels.cast(pl.Float64, strict=False)
     usable = numbers.is_finite().fill_null(value=False)
     if not usable.all():
@@ -99,7 +97,7 @@ def _numbers(labels: pl.Series) -> NDArray[Any]:
     return numbers.to_numpy()
 
 
-def _classes(labels: pl.Series) -> NDArray[Any]:
+def _classes(labels: pl.Series) -> Array:
     if labels.dtype == pl.Binary or labels.dtype.is_nested():
         raise TableError(
             f"Column {labels.name} has {labels.dtype}; labels must be text, numbers or booleans."

@@ -24,7 +24,7 @@ _MOST_GROWTH = 300
 """Real numbers and text grow less, even if most of them are zeros."""
 
 
-def check_growth(path: Path, packed: int, unpacked: int) -> None:
+def check_growth(path: object, packed: int, unpacked: int) -> None:
     """Raise TableError if a file would grow too much; sizes are in bytes."""
     if unpacked > max(_ALWAYS_BYTES, _MOST_GROWTH * packed):
         raise TableError(

@@ -8,7 +8,6 @@ and gets the same errors.
 from __future__ import annotations
 
 import gzip
-import shlex
 import tokenize
 import zipfile
 import zlib
@@ -26,9 +25,11 @@ import pyarrow as pa
 
 from nearfar.columns import Columns
 from nearfar.metrics.metric import Metric
+from nearfar.runtime.option_names import option
 from nearfar.runtime.quoting import named, quoted
 from nearfar.runtime.suggestions import did_you_mean
 from nearfar.tables.errors import NotNumbersError, TableError
+from nearfar.tables.frames import Frame
 from nearfar.typing import Floats
 
 _MOST_NAMES, _FEW_NAMES = 30, 10
@@ -46,6 +47,9 @@ _READ_ERRORS = (
     gzip.BadGzipFile,
     pl.exceptions.PanicException,
 )
+
+
+Source = Path | Frame
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ class ColumnChoice:
         others = tuple(dict.fromkeys([*self.others, *self.columns.names]))
         return _RawChoice(others, self.drop, self.metric, len(self.columns.feature_names))
 
-    def features(self, path: Path, columns: Sequence[str]) -> tuple[str, ...]:
+    def features(self, path: Source, columns: Sequence[str]) -> tuple[str, ...]:
         """Return the columns that are features, in order, or raise TableError."""
         self._check_names(path, columns)
         if self.metric is not None and self.metric.feature_names is not None:
@@ -103,14 +107,16 @@ class ColumnChoice:
             return self.metric.feature_names
         features = tuple(name for name in columns if name not in {*self.others, *self.drop})
         if self.metric is not None and len(features) != self.metric.n_features:
-            hint = "; --drop the others" if len(features) > self.metric.n_features else ""
+            hint = (
+                f"; {option('drop')} the others" if len(features) > self.metric.n_features else ""
+            )
             raise TableError(
                 f"The metric needs {self.metric.n_features} features, but {path} has "
                 f"{len(features)} feature columns{hint}."
             )
         return features
 
-    def _check_names(self, path: Path, columns: Sequence[str]) -> None:
+    def _check_names(self, path: Source, columns: Sequence[str]) -> None:
         if len(set(columns)) < len(columns):
             twice = Counter(columns).most_common(1)[0][0]
             raise TableError(
@@ -121,7 +127,7 @@ class ColumnChoice:
         if both is not None:
             raise TableError(f"Column {both!r} is needed and cannot be dropped.")
 
-    def _check_needed(self, path: Path, columns: Sequence[str], names: tuple[str, ...]) -> None:
+    def _check_needed(self, path: Source, columns: Sequence[str], names: tuple[str, ...]) -> None:
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise TableError(
@@ -133,13 +139,13 @@ class ColumnChoice:
         dropped = [name for name in names if name in self.drop]
         if dropped:
             them = columns_named(dropped)
-            raise TableError(f"The metric needs {them}; do not {option('--drop', dropped)}.")
+            raise TableError(f"The metric needs {them}; do not {option('drop', dropped)}.")
 
 
 class _RawChoice(ColumnChoice):
     """Unchanged columns, without features."""
 
-    def features(self, path: Path, columns: Sequence[str]) -> tuple[str, ...]:
+    def features(self, path: Source, columns: Sequence[str]) -> tuple[str, ...]:
         """Return nothing, after checking that the columns are there."""
         assert self.columns is not None
         self._check_needed(path, columns, self.columns.names)
@@ -216,7 +222,7 @@ class TableReader(ABC):
         Whether a metric needs the features, so that none can be left out.
     """
 
-    path: Path
+    path: Source
     features: tuple[str, ...]
     others: pa.Schema
     dtype: np.dtype[Any]
@@ -275,7 +281,7 @@ class TableReader(ABC):
                 f"{self.path} has text in {columns_named(names)}, where the metric needs numbers. "
                 "Write numbers, or learn the metric again from this table."
             )
-        drop = option("--drop", names[:_MOST_NAMES])
+        drop = option("drop", list(names[:_MOST_NAMES]))
         return NotNumbersError(
             f"{self.path} has text in {columns_named(names)}. Leave it out with {drop}."
         )
@@ -343,7 +349,7 @@ def batch_rows(width: int) -> int:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
+def reading(path: Source) -> Iterator[None]:
     """Turn errors of libraries into a TableError that names the file."""
     try:
         yield
@@ -401,26 +407,12 @@ def named_columns(given: Iterable[str] | None, columns: Sequence[str]) -> tuple[
     ('a', 'b', 'x, y')
     """
     names: list[str] = []
-    for text in given or ():
+    for text in [given] if isinstance(given, str) else given or ():
         names += [text] if text in columns else [part.strip() for part in text.split(",")]
     return tuple(dict.fromkeys(names))
 
 
-def option(name: str, columns: Sequence[str]) -> str:
-    """Return an option that names columns, as a shell takes it.
-
-    Examples
-    --------
-    >>> from nearfar.tables.reader import option
-    >>> option("--drop", ["a", "b"]), option("--drop", ["a, b", "c"])
-    ('--drop a,b', "--drop 'a, b' --drop c")
-    """
-    if any("," in column for column in columns):
-        return " ".join(f"{name} {shlex.quote(column)}" for column in columns)
-    return f"{name} {shlex.quote(','.join(columns))}"
-
-
-def require_columns(path: Path, columns: Sequence[str], names: Iterable[str]) -> None:
+def require_columns(path: Source, columns: Sequence[str], names: Iterable[str]) -> None:
     """Raise TableError unless the table has these columns."""
     missing = next((name for name in names if name not in columns), None)
     if missing is not None:

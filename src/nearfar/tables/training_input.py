@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.notes import note
+from nearfar.runtime.option_names import option
 from nearfar.tables.errors import NotClassesError
 from nearfar.tables.formats import TABLES, column_names, kind_of
 from nearfar.tables.reader import named_columns
-from nearfar.tables.row_input import InputRows, read_rows
+from nearfar.tables.reading import read_rows
+from nearfar.tables.table import Table
 
 _MANY_CLASSES = 0.5
 """Whole numbers with more classes than this share of the rows are probably not classes."""
@@ -27,14 +29,14 @@ class LabelledRows:
 
     Attributes
     ----------
-    rows : InputRows
+    rows : Table
     y : array of shape (n_rows,) or None
         Classes, or numbers as float64; None if there are no labels.
     numbers : bool
         Whether they are numbers.
     """
 
-    rows: InputRows
+    rows: Table
     y: NDArray[Any] | None
     numbers: bool = False
 
@@ -84,7 +86,10 @@ def read_labelled(
     y = rows.labels
     n_classes = len(np.unique(y))
     if np.issubdtype(y.dtype, np.number) and n_classes > _MANY_CLASSES * len(rows):
-        note(f"the labels are {n_classes} classes of whole numbers; for numbers, use --numbers.")
+        note(
+            f"the labels are {n_classes} classes of whole numbers; for numbers, use "
+            f"{option('numbers')}."
+        )
     return LabelledRows(rows, y)
 
 
@@ -110,7 +115,7 @@ def read_other(
     ids: str | None = None,
     text: str | None = None,
     drop: Sequence[str] | None = None,
-) -> InputRows:
+) -> Table:
     """Read rows of another file, with the labels, names and texts that they have.
 
     Columns that it lacks are not asked for. Labels may be missing, and are text.

@@ -17,7 +17,7 @@ from nearfar.verification.evidence import joined_classes
 SplitBy = Literal["classes", "rows"]
 
 _MOST_PAIRS = 1_000_000
-"""Pairs of held-out rows that are used at most."""
+"""Pairs of held-out rows that are used at most: classes limit the confidence long before."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +71,14 @@ def split_labels(
     if split == "rows":
         groups = np.arange(len(codes)) if groups is None else groups
         _, first, place = np.unique(groups, return_index=True, return_inverse=True)
-        held_out = _some_rows(codes[first], share, rng)[place]
-        parts = [_drawn(codes, rows, n_pairs, rng) for rows in _parted(held_out)]
+        # A share of the groups of each class: the first of a random order, sorted by class.
+        of_group = codes[first]
+        order = rng.permutation(len(of_group))
+        order = order[np.argsort(of_group[order], kind="stable")]
+        rank = np.arange(len(order)) - np.searchsorted(of_group[order], of_group[order])
+        held_out = np.empty(len(order), dtype=np.bool_)
+        held_out[order] = rank < np.round(share * np.bincount(of_group)[of_group[order]])
+        parts = [_drawn(codes, rows, n_pairs, rng) for rows in _parted(held_out[place])]
         return CalibrationSplit(parts[0], parts[1], codes[parts[1].index], whole_classes=False)
     classes = rng.permutation(int(codes.max()) + 1)
     number = min(max(round(share * len(classes)), 2), len(classes) - 2)
@@ -112,7 +118,15 @@ def split_pairs(
         )
     classes = joined_classes(pairs)
     if split == "rows":
-        seen, unseen = _split_by_pair(pairs, share, rng)
+        # A pair that is listed more than once is in one part.
+        _, first, place = np.unique(
+            np.sort(pairs.index, axis=1), axis=0, return_index=True, return_inverse=True
+        )
+        distinct = np.sort(first)
+        shuffled = StratifiedShuffleSplit(1, test_size=share, random_state=rng)
+        seen, unseen = next(shuffled.split(distinct, pairs.similar[distinct]))
+        if len(distinct) < len(pairs):
+            seen, unseen = _parted(np.isin(first[place.ravel()], distinct[unseen]))
         return CalibrationSplit(
             pairs.take(seen), pairs.take(unseen), classes[unseen], whole_classes=False
         )
@@ -122,8 +136,8 @@ def split_pairs(
     units = np.column_stack([groups, groups]) if 2 * largest <= len(pairs) else classes
     order = rng.permutation(int(units.max()) + 1)
     sizes = np.bincount(units.ravel(), minlength=len(order))[order]
-    first = int(np.searchsorted(np.cumsum(sizes), share * sizes.sum(), "right")) + 1
-    inside = np.isin(units, order[:first])
+    number = int(np.searchsorted(np.cumsum(sizes), share * sizes.sum(), "right")) + 1
+    inside = np.isin(units, order[:number])
     seen, unseen = np.flatnonzero(~inside.any(axis=1)), np.flatnonzero(inside.all(axis=1))
     for part in (seen, unseen):
         if len(np.unique(pairs.similar[part])) < 2:
@@ -138,21 +152,6 @@ def all_given(pairs: Pairs, codes: Ints | None = None) -> CalibrationSplit:
     """Hold out all pairs, for a metric that is not learned; classes are joined ones if unknown."""
     classes = joined_classes(pairs) if codes is None else codes[pairs.index]
     return CalibrationSplit(pairs.take([]), pairs, classes)
-
-
-def _split_by_pair(pairs: Pairs, share: float, rng: np.random.RandomState) -> tuple[Ints, Ints]:
-    """Split pairs of both kinds; a pair that is listed more than once is in one part."""
-    _, first, place = np.unique(
-        np.sort(pairs.index, axis=1), axis=0, return_index=True, return_inverse=True
-    )
-    first_of_each = first[place.ravel()]
-    distinct = np.sort(first)
-    shuffled = StratifiedShuffleSplit(1, test_size=share, random_state=rng)
-    seen, unseen = next(shuffled.split(distinct, pairs.similar[distinct]))
-    if len(distinct) == len(pairs):
-        return seen, unseen
-    held_out = np.isin(first_of_each, distinct[unseen])
-    return _parted(held_out)
 
 
 def all_pairs(codes: Ints, rows: Ints, most: int | None, rng: np.random.RandomState) -> Pairs:
@@ -179,17 +178,6 @@ def all_pairs(codes: Ints, rows: Ints, most: int | None, rng: np.random.RandomSt
     share = np.where(drawn.similar, similar, every - similar)
     count = np.bincount(drawn.similar, minlength=2)[drawn.similar.astype(np.intp)]
     return Pairs(drawn.index, drawn.similar, share / count)
-
-
-def _some_rows(codes: Ints, share: float, rng: np.random.RandomState) -> NDArray[np.bool_]:
-    """Pick a share of the rows of each class."""
-    order = rng.permutation(len(codes))
-    order = order[np.argsort(codes[order], kind="stable")]
-    rank = np.arange(len(codes)) - np.searchsorted(codes[order], codes[order])
-    size = np.bincount(codes)[codes[order]]
-    chosen = np.empty(len(codes), dtype=np.bool_)
-    chosen[order] = rank < np.round(share * size)
-    return chosen
 
 
 def _parted(chosen: NDArray[np.bool_]) -> tuple[Ints, Ints]:

@@ -27,7 +27,7 @@ import math
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,6 +41,7 @@ from nearfar.verification.targets import Bound, Costs, EqualErrors, Target
 _CANDIDATES = 200
 """The most thresholds that are tried on each side."""
 _FEWEST_CLASSES = 3
+"""With fewer, a variance over classes has one degree of freedom or none."""
 _MORE = np.geomspace(1.05, 1e5, 100)
 """Multiples of the classes that a refusal tries."""
 
@@ -161,10 +162,15 @@ def choose_threshold(
         try:
             return _CertifiedSearch(evidence, target, share, confidence).choose()
         except TargetNotCertifiedError as error:
-            found = _strongest(evidence, target, share, confidence)
-            told = f" With these pairs, {found} can be certified." if found else ""
+            message, strongest = str(error), None
+            for weaker in target.weaker:
+                with suppress(TargetNotCertifiedError):
+                    _CertifiedSearch(evidence, weaker, share, confidence).choose()
+                    strongest = str(weaker)
+                    message = f"{message} With these pairs, {strongest} can be certified."
+                    break
             needed = error.classes_needed, error.pairs_needed
-            raise TargetNotCertifiedError(f"{error}{told}", *needed, found) from None
+            raise TargetNotCertifiedError(message, *needed, strongest) from None
     if isinstance(target, EqualErrors):
         return _equal_errors(evidence, share, confidence)
     prior = share if target.prior is None else target.prior
@@ -182,8 +188,7 @@ def _strongest(
     return None
 
 
-@dataclass(frozen=True)
-class _Look:
+class _Look(NamedTuple):
     """The error at a threshold.
 
     Attributes
@@ -222,23 +227,28 @@ class _CertifiedSearch:
         self.few_classes = float((norm.ppf(confidence) / quantile) ** 2)
 
     def choose(self) -> OperatingPoint:
-        met = self._just_met()
+        thresholds = self.evidence.thresholds
+        met = self.just_met()
         self.design_effect = self._look(met).design_effect
-        place = int(np.searchsorted(self.evidence.thresholds, met))
-        below, above = np.arange(place, -1, -1), np.arange(place, len(self.evidence.thresholds))
+        place = int(np.searchsorted(thresholds, met))
+        below, above = np.arange(place, -1, -1), np.arange(place, len(thresholds))
         safe, other = (below, above) if self.grows else (above, below)
         looks = []
         for certified in self._some(safe):
             look = self._look(certified)
-            upper = float(
-                clopper_pearson(look.error, self._effective_pairs(look), self.confidence)[1]
-            )
+            upper = float(self._bounds(look)[1])
             if upper <= look.allowed:
                 break
             looks.append(look)
         else:
-            raise self._refusal(looks)
-        open_end = self._refuted(other)
+            raise self.refusal(looks)
+        # The other end certainly misses the target, or is the last threshold of all.
+        open_end = float(thresholds[other[-1]])
+        for threshold in self._some(other):
+            miss = self._look(threshold)
+            if self._bounds(miss)[0] > miss.allowed:
+                open_end = threshold
+                break
         rates = self.evidence.rates(certified)[0]
         estimate, bound = (self._figure(rates, error) for error in (look.error, upper))
         return _point(
@@ -252,7 +262,7 @@ class _CertifiedSearch:
             effective_pairs=self._effective_pairs(look),
         )
 
-    def _just_met(self) -> float:
+    def just_met(self) -> float:
         """Return the last threshold at which the calibration pairs themselves meet the target."""
         thresholds = self.evidence.thresholds
         curve = self.evidence.curve(thresholds)
@@ -302,14 +312,8 @@ class _CertifiedSearch:
         """Return the effective number of independent pairs."""
         return self.n_pairs * self.few_classes / max(self.design_effect, look.design_effect)
 
-    def _refuted(self, places: Ints) -> float:
-        """Return the first threshold that certainly misses the target, or the last of all."""
-        for threshold in self._some(places):
-            look = self._look(threshold)
-            lower = clopper_pearson(look.error, self._effective_pairs(look), self.confidence)[0]
-            if lower > look.allowed:
-                return threshold
-        return float(self.evidence.thresholds[places[-1]])
+    def _bounds(self, look: _Look) -> tuple[Vector, Vector]:
+        return clopper_pearson(look.error, self._effective_pairs(look), self.confidence)
 
     def _some(self, places: Ints) -> Iterable[float]:
         """Return some of the thresholds, close to each other at the start."""
@@ -320,7 +324,7 @@ class _CertifiedSearch:
             steps = np.unique(np.concatenate([even, near]).astype(np.intp))
         return map(float, self.evidence.thresholds[places[steps]])
 
-    def _refusal(self, looks: list[_Look]) -> TargetNotCertifiedError:
+    def refusal(self, looks: list[_Look]) -> TargetNotCertifiedError:
         """Say how many classes are needed if they are like these."""
         effective = np.array([self._effective_pairs(look) for look in looks])
         error, allowed = np.array([(look.error, look.allowed) for look in looks]).T
@@ -345,12 +349,12 @@ class _CertifiedSearch:
 
 def jackknife_variance(without: Floats) -> float:
     """Return the variance of a figure from its values without each class."""
-    known = without[~np.isnan(without)]
-    n = len(known)
-    return float((n - 1) / n * ((known - known.mean()) ** 2).sum()) if n > 1 else math.inf
+    values = without[~np.isnan(without)]
+    n = len(values)
+    return float((n - 1) / n * ((values - values.mean()) ** 2).sum()) if n > 1 else math.inf
 
 
-def clopper_pearson(share: ArrayLike, n: ArrayLike, confidence: float) -> tuple[Any, Any]:
+def clopper_pearson(share: ArrayLike, n: ArrayLike, confidence: float) -> tuple[Vector, Vector]:
     """Return bounds on a share, from below and from above, each with the confidence.
 
     Parameters

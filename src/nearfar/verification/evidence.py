@@ -67,9 +67,9 @@ class PairEvidence:
     """
 
     def __init__(self, distances: Vector, pairs: Pairs, classes: Ints) -> None:
-        found, codes = np.unique(classes, return_inverse=True)
+        names, codes = np.unique(classes, return_inverse=True)
         codes = codes.reshape(-1, 2)
-        self.n_classes = len(found)
+        self.n_classes = len(names)
         self.thresholds = np.unique(distances)
         weight = np.ones(len(pairs)) if pairs.weight is None else pairs.weight
         self.prevalence = float(weight[pairs.similar].sum() / weight.sum())
@@ -141,10 +141,6 @@ class _Kind:
         """Number of classes that have such pairs."""
         return int((self.total > 0).sum())
 
-    def count(self, threshold: float) -> int:
-        """Return the number of pairs at a threshold or nearer."""
-        return int(np.searchsorted(self.distances, threshold, "right"))
-
     def curve(self, thresholds: Vector) -> Vector:
         """Return the shares at thresholds or nearer."""
         sums = np.concatenate([[0.0], np.cumsum(self.weight)]) / self.weight.sum()
@@ -152,11 +148,12 @@ class _Kind:
 
     def shares(self, threshold: float) -> tuple[Floats, Floats]:
         """Return the share at a threshold or nearer, of all and without each class."""
-        k = self.count(threshold)
+        k = int(np.searchsorted(self.distances, threshold, "right"))
         near, every = self.weight[:k].sum(), self.weight.sum()
         without = near - _by_class(self.classes[:k], self.weight[:k], len(self.total))
         with np.errstate(invalid="ignore", divide="ignore"):
             left = every - self.total
+            # What is left may be rounding: then there is no rate without the class.
             shares = np.where(left > 1e-9 * every, without / left, np.nan)
         return np.asarray(near / every), np.clip(shares, 0.0, 1.0)
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from nearfar.runtime.parameters import check_parameters, number
 
@@ -32,6 +32,7 @@ _ROUND = (
     *(0.1, 0.15, 0.2, 0.3, 0.4, 0.5),
 )
 _ROUNDING = 1e-9
+"""A bound is weaker only if its error is larger by more than 1 - 0.9 - 0.1 is."""
 _COSTS = {
     "false_match": number(above=0.0),
     "false_non_match": number(above=0.0),
@@ -107,7 +108,7 @@ class Costs:
 Target = Bound | EqualErrors | Costs
 
 
-def parse_target(target: Any) -> Target:
+def parse_target(target: object) -> Target:
     """Return what a target means.
 
     Examples
@@ -125,15 +126,23 @@ def parse_target(target: Any) -> Target:
     if isinstance(target, str) and target.strip() == "eer":
         return EqualErrors()
     if isinstance(target, str) and target.lstrip().startswith("false_"):
-        return _costs(_listed(target))
-    found = _BOUND.fullmatch(target) if isinstance(target, str) else None
-    if found is not None and _SIGNS[found[1]] == found[2]:
+        costs: dict[str, float | str] = {}
+        for item in target.split(","):
+            name, _, text = item.partition("=")
+            try:
+                costs[name.strip()] = float(text)
+            except ValueError:
+                # The rule of the parameter refuses it.
+                costs[name.strip()] = text.strip()
+        return _costs(costs)
+    parts = _BOUND.fullmatch(target) if isinstance(target, str) else None
+    if parts is not None and _SIGNS[parts[1]] == parts[2]:
         try:
-            value = float(found[3])
+            value = float(parts[3])
         except ValueError:
             value = float("nan")
         if 0 < value < 1:
-            return Bound(found[1], value)  # type: ignore[arg-type]
+            return Bound(parts[1], value)  # type: ignore[arg-type]
     raise ValueError(
         'target must be "precision>=P", "fmr<=P" or "recall>=P" with P between 0 and 1, "eer", or '
         f'costs such as {{"false_match": 10, "false_non_match": 1}}; got {target!r}.'
@@ -141,29 +150,17 @@ def parse_target(target: Any) -> Target:
     )
 
 
-def _suggested(target: Any) -> str:
+def _suggested(target: object) -> str:
     """Say what a target that is nearly one may stand for."""
-    found = _NEARLY.fullmatch(str(target).strip().lower())
-    measure = _OTHER_NAMES.get(found[1], found[1]) if found else ""
-    if found is None or measure not in _SIGNS:
+    parts = _NEARLY.fullmatch(str(target).strip().lower())
+    measure = _OTHER_NAMES.get(parts[1], parts[1]) if parts else ""
+    if parts is None or measure not in _SIGNS:
         return ""
-    value = float(found[3]) / (100 if found[4] else 1)
+    value = float(parts[3]) / (100 if parts[4] else 1)
     return f' Did you mean "{measure}{_SIGNS[measure]}{value:g}"?' if 0 < value < 1 else ""
 
 
-def _listed(target: str) -> dict[str, Any]:
-    """Read NAME=NUMBER, ...; text that is not a number is kept, and its rule refuses it."""
-    found: dict[str, Any] = {}
-    for item in target.split(","):
-        name, _, value = item.partition("=")
-        try:
-            found[name.strip()] = float(value)
-        except ValueError:
-            found[name.strip()] = value.strip()
-    return found
-
-
-def _costs(target: Mapping[str, Any]) -> Costs:
+def _costs(target: Mapping[str, object]) -> Costs:
     needed = {"false_match", "false_non_match"}
     if not needed <= target.keys() <= _COSTS.keys():
         raise ValueError(
@@ -171,4 +168,4 @@ def _costs(target: Mapping[str, Any]) -> Costs:
             f"got {', '.join(map(str, target)) or 'none'}."
         )
     check_parameters({name: _COSTS[name] for name in target}, target)
-    return Costs(**target)
+    return Costs(**target)  # type: ignore[arg-type]

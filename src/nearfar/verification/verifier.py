@@ -31,7 +31,7 @@ from nearfar.metrics.signed_form import as_metric
 from nearfar.numerics.missing import refuse_masked
 from nearfar.runtime.metric_learn_names import with_hints
 from nearfar.runtime.parameters import check_parameters, choice, instance, number, optional
-from nearfar.typing import Floats, Vector
+from nearfar.typing import Array, Floats, Vector
 from nearfar.verification.calibration_split import (
     CalibrationSplit,
     SplitBy,
@@ -186,7 +186,7 @@ class PairVerifier(BaseEstimator):
         self.split = split
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: Any) -> Self:
+    def fit(self, X: ArrayLike, y: object) -> Self:
         """Learn the metric, unless it is given, then choose the threshold.
 
         Parameters
@@ -288,8 +288,8 @@ class PairVerifier(BaseEstimator):
             raise ValueError("A metric learns no threshold; choose another criterion.")
 
     def _split(
-        self, X: Floats, y: Any, rng: np.random.RandomState
-    ) -> tuple[CalibrationSplit, NDArray[Any] | None]:
+        self, X: Floats, y: object, rng: np.random.RandomState
+    ) -> tuple[CalibrationSplit, Array | None]:
         """Return what to learn from and to calibrate on, and the labels if there are any."""
         kind = kind_of(y)
         if y is None:
@@ -308,7 +308,6 @@ class PairVerifier(BaseEstimator):
             codes = np.unique(labels, return_inverse=True)[1]
             every = all_pairs(codes, np.arange(len(codes)), self.n_pairs, rng)
             return all_given(every, codes), None
-        known: Any
         known, copies = keep_copies_together(X, Supervision.of(y, len(X)))
         if copies is not None:
             warnings.warn(f"{copies}.", stacklevel=3)
@@ -317,9 +316,7 @@ class PairVerifier(BaseEstimator):
         share, groups = self.calibration, known.groups
         return split_labels(known.codes, split, share, self.n_pairs, rng, groups), column_or_1d(y)
 
-    def _learn(
-        self, X: ArrayLike, parts: CalibrationSplit, labels: NDArray[Any] | None
-    ) -> MetricLearner:
+    def _learn(self, X: ArrayLike, parts: CalibrationSplit, labels: Array | None) -> MetricLearner:
         """Learn from pairs, or from the labels of whole classes."""
         learner = MaxMarginMetric() if self.learner is None else clone(self.learner)
         if labels is None or parts.rows is None or "labels" not in learner.supervision:

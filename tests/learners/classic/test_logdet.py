@@ -21,7 +21,7 @@ def problem_of(X, rng, prior=None, **parameters):
         return float(((z - target) ** 2).sum()), 2 * (z - target)
 
     given = {"tol": 1e-12, "max_iter": 500} | parameters
-    return LogDetProblem(space, edges, loss, np.eye(space.n_coordinates), **given)
+    return LogDetProblem(space, edges, loss, np.eye(space.X.shape[1]), **given)
 
 
 def test_gradient(rng):
@@ -71,25 +71,25 @@ class TestPriorSpace:
         outside = ((mapped[[0, 1]] - mapped[[2, 4]]) ** 2).sum(axis=1)
         np.testing.assert_allclose(inside, outside)
         prior = np.eye(shape[1]) if space.prior is None else space.prior
-        np.testing.assert_allclose(space.map_of(np.eye(space.n_coordinates)), prior, atol=1e-12)
+        np.testing.assert_allclose(space.map_of(np.eye(space.X.shape[1])), prior, atol=1e-12)
 
     def test_maps_act_on_the_coordinates(self, shape, rank, rng):
         Z, space = self.space(shape, rank, rng)
-        L = rng.standard_normal((space.n_coordinates, space.n_coordinates))
+        L = rng.standard_normal((space.X.shape[1], space.X.shape[1]))
         inside = (space.X[0] - space.X[3]) @ L.T
         outside = (Z[0] - Z[3]) @ space.map_of(L).T
         assert outside @ outside == pytest.approx(inside @ inside)
 
     def test_there_and_back(self, shape, rank, rng):
         _, space = self.space(shape, rank, rng)
-        L = rng.standard_normal((space.n_coordinates, space.n_coordinates))
+        L = rng.standard_normal((space.X.shape[1], space.X.shape[1]))
         back = space.inside(space.map_of(L))
         np.testing.assert_allclose(back.T @ back, L.T @ L, atol=1e-9)
 
     def test_a_map_of_low_rank_is_filled_with_the_prior(self, shape, rank, rng):
         _, space = self.space(shape, rank, rng)
         L = space.inside(np.zeros((1, shape[1])))
-        np.testing.assert_allclose(L.T @ L, np.eye(space.n_coordinates), atol=1e-12)
+        np.testing.assert_allclose(L.T @ L, np.eye(space.X.shape[1]), atol=1e-12)
 
 
 def test_axes_of_a_span(rng):

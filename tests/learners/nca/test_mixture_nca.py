@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from nearfar import NCA, GatedMetric, Metric, MixtureNCA, SparseNCA, datasets
 from nearfar.evaluate import knn_error
-from nearfar.learners.nca.mixture_nca import Mixture, MixtureModel
+from nearfar.learners.nca.mixture_problem import Mixture, MixtureModel
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors
 from problems import points_with_a_single
 from references import msnca as reference

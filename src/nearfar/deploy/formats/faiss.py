@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearfar.deploy.export_targets import ExportOption, ExportTarget
 from nearfar.deploy.linear_map import LinearMap
@@ -21,12 +23,13 @@ from nearfar.runtime.optional_package import optional_package
 from nearfar.typing import Floats, Vector
 
 _LINKS = 32
-"""Links of a node of an HNSW graph."""
+"""Links of a node of an HNSW graph, the default of faiss."""
 _ROWS_PER_LIST = 39
 """Fewest rows for each list of an IVF index that faiss trains without a warning."""
 _PROBED = 1 / 8
-"""Share of its lists that an IVF index searches."""
+"""Share of its lists that an IVF index searches: more finds more neighbours, and takes longer."""
 _BLOCK_ROWS = 1 << 16
+"""Rows that are copied to float32 at a time."""
 
 
 def faiss_index(linear_map: LinearMap, X: Floats | None, index: str) -> Any:
@@ -34,18 +37,22 @@ def faiss_index(linear_map: LinearMap, X: Floats | None, index: str) -> Any:
     faiss = optional_package("faiss", "to_faiss", "nearfar[faiss]")
     if X is None and index != "flat" and index != "hnsw":
         raise ValueError(f"An index {index!r} is trained on rows; pass them as X.")
-    n_rows = 0 if X is None else len(X)
-    inner = _inner_index(faiss, linear_map.n_components, n_rows, index)
-    bias = linear_map.b if X is None else -_mapped_mean(linear_map, X)
-    found = faiss.IndexPreTransform(_linear_transform(faiss, linear_map, bias), inner)
-    if linear_map.unit_rows:
-        found.prepend_transform(faiss.NormalizationTransform(linear_map.n_features, 2.0))
+    n_rows, bias = 0 if X is None else len(X), linear_map.b
     if X is not None:
-        if not found.is_trained:
-            found.train(_float32(X))
+        # Mapped rows are centred by their mean, without the constant b.
+        total = np.zeros(linear_map.n_features)
         for start in range(0, len(X), _BLOCK_ROWS):
-            found.add(_float32(X[start : start + _BLOCK_ROWS]))
-    return found
+            rows = np.asarray(X[start : start + _BLOCK_ROWS], dtype=np.float64)
+            if linear_map.unit_rows:
+                lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+                rows = rows / np.where(lengths > 0, lengths, 1)
+            total += rows.sum(axis=0)
+        bias = -(linear_map.L @ (total / max(1, len(X))))
+    inner = _inner_index(faiss, linear_map.n_components, n_rows, index)
+    whole = _with_map(faiss, linear_map, bias, inner)
+    if X is not None:
+        _fill(whole, X)
+    return whole
 
 
 def faiss_search_index(queries: LinearMap, documents: Floats, index: str) -> Any:
@@ -55,17 +62,13 @@ def faiss_search_index(queries: LinearMap, documents: Floats, index: str) -> Any
     """
     faiss = optional_package("faiss", "to_faiss", "nearfar[faiss]")
     inner = _inner_index(faiss, queries.n_components, len(documents), index, products=True)
-    if not inner.is_trained:
-        inner.train(_float32(documents))
-    for start in range(0, len(documents), _BLOCK_ROWS):
-        inner.add(_float32(documents[start : start + _BLOCK_ROWS]))
-    found = faiss.IndexPreTransform(_linear_transform(faiss, queries, queries.b), inner)
-    if queries.unit_rows:
-        found.prepend_transform(faiss.NormalizationTransform(queries.n_features, 2.0))
-    return found
+    _fill(inner, documents)
+    return _with_map(faiss, queries, queries.b, inner)
 
 
-def _inner_index(faiss: Any, width: int, n_rows: int, index: str, *, products: bool = False) -> Any:
+def _inner_index(
+    faiss: ModuleType, width: int, n_rows: int, index: str, *, products: bool = False
+) -> Any:
     """Return an empty index of mapped rows, by distances or by inner products."""
     measure = faiss.METRIC_INNER_PRODUCT if products else faiss.METRIC_L2
     if index == "flat":
@@ -74,9 +77,9 @@ def _inner_index(faiss: Any, width: int, n_rows: int, index: str, *, products: b
         return faiss.IndexHNSWFlat(width, _LINKS, measure)
     if index == "ivf":
         n_lists = max(1, min(math.isqrt(n_rows), n_rows // _ROWS_PER_LIST))
-        found = faiss.index_factory(width, f"IVF{n_lists},Flat", measure)
-        found.nprobe = math.ceil(_PROBED * n_lists)
-        return found
+        inner = faiss.index_factory(width, f"IVF{n_lists},Flat", measure)
+        inner.nprobe = math.ceil(_PROBED * n_lists)
+        return inner
     try:
         return faiss.index_factory(width, index, measure)
     except RuntimeError as error:
@@ -86,35 +89,34 @@ def _inner_index(faiss: Any, width: int, n_rows: int, index: str, *, products: b
         ) from error
 
 
-def _linear_transform(faiss: Any, linear_map: LinearMap, bias: Vector) -> Any:
+def _with_map(faiss: ModuleType, linear_map: LinearMap, bias: Vector, inner: Any) -> Any:
+    """Return an index that maps what it gets before it reaches the inner one."""
     transform = faiss.LinearTransform(linear_map.n_features, linear_map.n_components, True)
     faiss.copy_array_to_vector(_float32(linear_map.L).ravel(), transform.A)
     faiss.copy_array_to_vector(_float32(bias), transform.b)
     transform.is_trained = True
-    return transform
+    whole = faiss.IndexPreTransform(transform, inner)
+    if linear_map.unit_rows:
+        whole.prepend_transform(faiss.NormalizationTransform(linear_map.n_features, 2.0))
+    return whole
 
 
-def _mapped_mean(linear_map: LinearMap, X: Floats) -> Vector:
-    """Return the mean of the mapped rows, without their constant b."""
-    total = np.zeros(linear_map.n_features)
-    for start in range(0, len(X), _BLOCK_ROWS):
-        rows = np.asarray(X[start : start + _BLOCK_ROWS], dtype=np.float64)
-        if linear_map.unit_rows:
-            lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-            rows = rows / np.where(lengths > 0, lengths, 1)
-        total += rows.sum(axis=0)
-    return np.asarray(linear_map.L @ (total / max(1, len(X))))
+def _fill(index: Any, rows: Floats) -> None:
+    if not index.is_trained:
+        index.train(_float32(rows))
+    for start in range(0, len(rows), _BLOCK_ROWS):
+        index.add(_float32(rows[start : start + _BLOCK_ROWS]))
 
 
-def _float32(array: Floats) -> Any:
+def _float32(array: Floats) -> NDArray[np.float32]:
     return np.ascontiguousarray(array, dtype=np.float32)
 
 
 def _write(metric: Any, path: Path, *, X: Floats | None, index: str) -> str:
-    found = metric.to_faiss(X, index)
+    whole = metric.to_faiss(X, index)
     with atomic_write(path) as temporary:
-        optional_package("faiss", "to_faiss", "nearfar[faiss]").write_index(found, str(temporary))
-    return f"faiss index of {found.ntotal} row{'s' * (found.ntotal != 1)}"
+        optional_package("faiss", "to_faiss", "nearfar[faiss]").write_index(whole, str(temporary))
+    return f"faiss index of {whole.ntotal} row{'s' * (whole.ntotal != 1)}"
 
 
 TARGET = ExportTarget(

@@ -15,6 +15,7 @@ from nearfar.runtime.atomic_write import atomic_write
 from nearfar.typing import Matrix
 
 _LINE = 96
+"""Characters of a line of digits: shorter than what editors wrap."""
 _SUFFIXES = (".py", ".npz")
 
 _MODULE = '''"""{title} Needs only NumPy; written by nearfar."""
@@ -74,28 +75,24 @@ def write_numpy(
     if suffix not in _SUFFIXES:
         raise ValueError(f"Name a .py file for a module, or .npz for arrays; got {path}.")
     with atomic_write(path) as temporary, temporary.open("wb") as file:
-        if suffix == ".py":
-            file.write(_module(linear_map, what, use).encode())
-        else:
-            names = linear_map.feature_names
-            named: dict[str, Any] = {} if names is None else {"feature_names": np.array(names)}
-            known = {"L": linear_map.L, "b": linear_map.b, "unit_rows": linear_map.unit_rows}
-            np.savez(file, **(named | known))
-
-
-def _module(linear_map: LinearMap, what: str, use: str) -> str:
-    shape = linear_map.L.shape
-    mapped = "1 coordinate" if shape[0] == 1 else f"{shape[0]} coordinates"
-    return _MODULE.format(
-        title=f"{what}: {shape[1]} features to {mapped}.",
-        use=use,
-        names=linear_map.feature_names,
-        unit=_UNIT if linear_map.unit_rows else "",
-        L=_text(linear_map.L),
-        b=_text(linear_map.b[None]),
-        shape=shape,
-        width=shape[0],
-    )
+        names, shape = linear_map.feature_names, linear_map.L.shape
+        if suffix == ".npz":
+            arrays: dict[str, Any] = {} if names is None else {"feature_names": np.array(names)}
+            arrays |= {"L": linear_map.L, "b": linear_map.b, "unit_rows": linear_map.unit_rows}
+            np.savez(file, **arrays)
+            return
+        mapped = "1 coordinate" if shape[0] == 1 else f"{shape[0]} coordinates"
+        module = _MODULE.format(
+            title=f"{what}: {shape[1]} features to {mapped}.",
+            use=use,
+            names=names,
+            unit=_UNIT if linear_map.unit_rows else "",
+            L=_text(linear_map.L),
+            b=_text(linear_map.b[None]),
+            shape=shape,
+            width=shape[0],
+        )
+        file.write(module.encode())
 
 
 def _text(array: Matrix) -> str:

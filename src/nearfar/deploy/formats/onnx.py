@@ -27,20 +27,26 @@ def write_onnx(linear_map: LinearMap, path: str | os.PathLike[str], dtype: str) 
     onnx = optional_package("onnx", "to_onnx", "nearfar[onnx]")
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype must be 'float32' or 'float64'; got {dtype!r}.")
-    content = _model(onnx, linear_map, np.dtype(dtype)).SerializeToString()
-    with atomic_write(path) as temporary:
-        temporary.write_bytes(content)
-
-
-def _model(onnx: Any, linear_map: LinearMap, dtype: np.dtype[Any]) -> Any:
     make = onnx.helper
-    kind = make.np_dtype_to_tensor_dtype(dtype)
+    kind = make.np_dtype_to_tensor_dtype(np.dtype(dtype))
     constants = {"L": linear_map.L, "b": linear_map.b}
-    nodes = []
-    rows = INPUT
+    rows, nodes = INPUT, []
     if linear_map.unit_rows:
+        # Rows are divided by their largest entry, then by their length: squares do not overflow.
+        # Old runtimes have no ReduceL2 of float64.
         constants |= {"zero": np.zeros(()), "one": np.ones(())}
-        nodes, rows = _unit_length(make), "unit"
+        rows, along = "unit", {"axes": [1], "keepdims": 1}
+        nodes = [
+            make.make_node("Abs", [INPUT], ["absolute"]),
+            make.make_node("ReduceMax", ["absolute"], ["largest"], **along),
+            make.make_node("Greater", ["largest", "zero"], ["nonzero"]),
+            make.make_node("Where", ["nonzero", "largest", "one"], ["divisor"]),
+            make.make_node("Div", [INPUT, "divisor"], ["scaled"]),
+            make.make_node("ReduceSumSquare", ["scaled"], ["square"], **along),
+            make.make_node("Sqrt", ["square"], ["length"]),
+            make.make_node("Where", ["nonzero", "length", "one"], ["positive"]),
+            make.make_node("Div", ["scaled", "positive"], ["unit"]),
+        ]
     nodes.append(make.make_node("Gemm", [rows, "L", "b"], [OUTPUT], transB=1))
     graph = make.make_graph(
         nodes,
@@ -61,29 +67,8 @@ def _model(onnx: Any, linear_map: LinearMap, dtype: np.dtype[Any]) -> Any:
     if linear_map.feature_names is not None:
         make.set_model_props(model, {"feature_names": json.dumps(linear_map.feature_names)})
     onnx.checker.check_model(model)
-    return model
-
-
-def _unit_length(make: Any) -> list[Any]:
-    """Divide rows by their largest entry, then by their length: squares do not overflow.
-
-    Old runtimes have no ReduceL2 of float64.
-    """
-
-    def node(kind: str, inputs: list[str], output: str, **attributes: Any) -> Any:
-        return make.make_node(kind, inputs, [output], **attributes)
-
-    return [
-        node("Abs", [INPUT], "absolute"),
-        node("ReduceMax", ["absolute"], "largest", axes=[1], keepdims=1),
-        node("Greater", ["largest", "zero"], "nonzero"),
-        node("Where", ["nonzero", "largest", "one"], "divisor"),
-        node("Div", [INPUT, "divisor"], "scaled"),
-        node("ReduceSumSquare", ["scaled"], "square", axes=[1], keepdims=1),
-        node("Sqrt", ["square"], "length"),
-        node("Where", ["nonzero", "length", "one"], "positive"),
-        node("Div", ["scaled", "positive"], "unit"),
-    ]
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(model.SerializeToString())
 
 
 def _write(metric: Any, path: Path) -> str:

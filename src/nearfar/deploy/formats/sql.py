@@ -50,8 +50,8 @@ class SqlMap:
             vector = _quoted(self.columns)
             return self._mapped(vector, f"{vector} IS NOT NULL")
         names = [_quoted(name) for name in self.columns]
-        known = " AND ".join(f"{name} IS NOT NULL" for name in names)
-        return self._mapped(self._dialect.vector.format(numbers=", ".join(names)), known)
+        is_known = " AND ".join(f"{name} IS NOT NULL" for name in names)
+        return self._mapped(self._dialect.vector.format(numbers=", ".join(names)), is_known)
 
     def distance(self, query: str, stored: str | None = None) -> str:
         """Return an expression of the distance between a row and a query.
@@ -97,7 +97,7 @@ class SqlMap:
     def _dialect(self) -> Dialect:
         return DIALECTS[self.dialect]
 
-    def _mapped(self, vector: str, known: str) -> str:
+    def _mapped(self, vector: str, is_known: str) -> str:
         dialect = self._dialect
         products = [
             dialect.product.format(vector=vector, row=_numbers(row), negative=_numbers(-row))
@@ -111,7 +111,7 @@ class SqlMap:
             for product, shift in zip(products, self.linear_map.b, strict=True)
         ]
         mapped = dialect.mapped.format(numbers=", ".join(products), width=len(products))
-        return f"CASE WHEN {known} THEN {mapped} END"
+        return f"CASE WHEN {is_known} THEN {mapped} END"
 
 
 @dataclass(frozen=True, eq=False)

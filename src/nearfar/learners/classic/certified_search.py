@@ -1,16 +1,20 @@
-"""L-BFGS over maps, with a certificate of how far the optimum can be."""
+"""`CertifiedProblem`: L-BFGS over maps, with a certificate of how far the optimum can be."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Protocol, TypeVar
+from abc import abstractmethod
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from nearfar.learners.problem import MetricBuilder, Problem, uncertified
+from nearfar.metrics.metric import Metric
 from nearfar.numerics.lbfgs import lbfgs
+from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.typing import Matrix, Vector
 
 _MEMORY = 20
+"""Steps that L-BFGS remembers: a step is small beside a pass over the pairs."""
 _SHORTER = 0.5
 """Length of the first step of L-BFGS; one of length 1 from the identity could end at zero."""
 
@@ -20,42 +24,75 @@ class SearchPoint(Protocol):
 
     @property
     def value(self) -> float:
-        """What is minimised."""
+        """What L-BFGS minimises."""
 
     @property
     def gradient(self) -> Matrix:
         """Gradient of the value by L."""
 
+    @property
+    def objective(self) -> float:
+        """What an iteration tells."""
 
-Point = TypeVar("Point", bound=SearchPoint)
+    @property
+    def gap(self) -> float:
+        """How far the objective can be from the optimum."""
+
+    @property
+    def payload(self) -> Matrix:
+        """The map that the metric is built from."""
 
 
-def search(at: Callable[[Matrix], Point], start: Matrix, *, max_iter: int) -> Iterator[Point]:
-    """Yield the iterates of L-BFGS; the caller ends the search.
+class CertifiedProblem(Problem):
+    """Base of the problems that L-BFGS solves until a certified gap is small enough.
 
-    Parameters
+    Attributes
     ----------
-    at : callable
-        Map -> the problem at it.
     start : array
         The first map, of any shape.
+    tol : float
+        Gap to end at, relative to the objective.
     max_iter : int
-        The most iterations.
     """
 
-    def evaluate(flat: Vector) -> Point:
-        return at(flat.reshape(start.shape) * _SHORTER)
+    unit = 1.0
+    rounding: ClassVar[float] = 0.0
+    """Gap for each coordinate below which rounding leaves nothing to gain."""
 
-    last: tuple[Vector, Point] | None = None
+    start: Matrix
+    tol: float
 
-    def objective(flat: Vector) -> tuple[float, Vector]:
-        nonlocal last
-        point = evaluate(flat)
-        last = flat.copy(), point
-        return point.value, point.gradient.ravel() * _SHORTER
+    @abstractmethod
+    def at(self, L: Matrix) -> SearchPoint:
+        """Evaluate the problem at a map."""
 
-    first = start.ravel() / _SHORTER
-    for _, flat in lbfgs(objective, first, max_iter=max_iter, tol=0.0, memory=_MEMORY):
-        if last is None or not np.array_equal(last[0], flat):
-            last = flat, evaluate(flat)
-        yield last[1]
+    def solve(self) -> Iterations:
+        """Run L-BFGS until the gap is small enough."""
+        shape, number = self.start.shape, 0
+        last: tuple[Vector, SearchPoint] | None = None
+
+        def objective(flat: Vector) -> tuple[float, Vector]:
+            nonlocal last
+            point = self.at(flat.reshape(shape) * _SHORTER)
+            last = flat.copy(), point
+            return point.value, point.gradient.ravel() * _SHORTER
+
+        first = self.start.ravel() / _SHORTER
+        for _, flat in lbfgs(objective, first, max_iter=self.max_iter, tol=0.0, memory=_MEMORY):
+            # The last point that a line search has tried need not be the one it takes.
+            if last is None or not np.array_equal(last[0], flat):
+                last = flat, self.at(flat.reshape(shape) * _SHORTER)
+            point, number = last[1], number + 1
+            gap = point.gap
+            yield Iteration(point.objective, gap=gap, payload=point.payload)
+            if gap <= max(self.tol * abs(point.objective), self.rounding * len(self.start)):
+                return "converged"
+        return "max_iter" if number >= self.max_iter else "stalled"
+
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
+        """Return the certified gap."""
+        return {"gap_": max(0.0, history[-1].gap)}
+
+    def warning_message(self, history: History, metric: Metric) -> str:
+        """Warn where the optimum was not reached."""
+        return uncertified(history, self.max_iter)

@@ -37,17 +37,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nearfar.constraints import RandomPairs
-from nearfar.learners.classic.logdet import LogDetLearner, LogDetProblem
+from nearfar.learners.classic.logdet import SAME_POINT, LogDetLearner, LogDetProblem
 from nearfar.learners.declaration import learner
-from nearfar.learners.problem import FitInput, MetricBuilder
+from nearfar.learners.problem import FitInput
 from nearfar.numerics.edges import Edges
 from nearfar.runtime import parameters
-from nearfar.runtime.history import History
 from nearfar.runtime.parameters import ParameterRule, number, optional
 from nearfar.typing import Vector
-
-_SAME_POINT = 1e-20
-"""Squared distance, relative to the largest, at which two points count as equal."""
 
 
 def _ascending(of: str, each: ParameterRule) -> ParameterRule:
@@ -125,38 +121,32 @@ class ITML(LogDetLearner):
         "percentiles": _ascending("percentiles", number(at_least=0.0, at_most=100.0)),
     }
 
-    def _build_problem(self, data: FitInput) -> ITMLProblem:
+    def _build_problem(self, data: FitInput) -> LogDetProblem:
         strategy = RandomPairs() if self.constraints is None else self.constraints
         pairs = data.supervision.pairs(data.Z, strategy, data.random_state, both_kinds=False)
-        rows, index = np.unique(pairs.index, return_inverse=True)
-        space = self._prior_space(data, rows)
-        edges = Edges(space.X, *index.reshape(pairs.index.shape).T)
+        space, index = self._prior_space(data, pairs.index)
+        edges = Edges(space.X, *index.T)
         z = edges.squared_distances(space.X)[edges.of_pair]
         weight = np.ones(len(pairs)) if pairs.weight is None else pairs.weight / pairs.weight.max()
         share = self.gamma * space.n_varying / weight.sum()
-        weight = np.where(z > _SAME_POINT * z.max(), weight, 0.0)
-        if self.bounds is None:
-            bounds = _percentiles(z, weight, self.percentiles)
-        else:
+        weight = np.where(z > SAME_POINT * z.max(), weight, 0.0)
+        if self.bounds is not None:
             bounds = np.square(np.asarray(self.bounds, dtype=np.float64))
+        elif not weight.any():
+            bounds = np.ones(2)
+        else:
+            order = np.argsort(z)
+            total = np.cumsum(weight[order])
+            # A little less than a percentile, so that rounding does not lead to the next pair.
+            wanted = np.asarray(self.percentiles) / 100 * total[-1] * (1 - 1e-12)
+            bounds = z[order][np.searchsorted(total, np.maximum(wanted, np.finfo(float).tiny))]
         similar, dissimilar = (
             edges.sum_of_pairs(np.where(kind, share * weight, 0.0))
             for kind in (pairs.similar, ~pairs.similar)
         )
+        near, far = np.sqrt(bounds)
         loss = BoundLoss(bounds, similar, dissimilar)
-        start = self._first_map(data, space)
-        return ITMLProblem(space, edges, loss, start, tol=self.tol, max_iter=self.max_iter)
-
-
-class ITMLProblem(LogDetProblem):
-    """The divergence from the prior, and a `BoundLoss`."""
-
-    loss: BoundLoss
-
-    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
-        """Return the certified gap, and the bounds as distances."""
-        near, far = np.sqrt(self.loss.bounds)
-        return {**super().attributes(history, builder), "bounds_": (float(near), float(far))}
+        return self._problem(data, space, edges, loss, bounds_=(float(near), float(far)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,14 +183,3 @@ class BoundLoss:
         slopes = self.similar / near * (1.0 - 1.0 / over)
         slopes += self.dissimilar / far * (1.0 - 1.0 / under)
         return float(value), slopes
-
-
-def _percentiles(z: Vector, weight: Vector, percentiles: Sequence[float]) -> Vector:
-    """Return percentiles of weighted values; one, if there is no weight."""
-    order = np.argsort(z)
-    total = np.cumsum(weight[order])
-    if total[-1] == 0:
-        return np.ones(2)
-    wanted = np.asarray(percentiles) / 100 * total[-1]
-    place = np.searchsorted(total, np.maximum(wanted * (1 - 1e-12), np.finfo(float).tiny))
-    return np.asarray(z[order][place])

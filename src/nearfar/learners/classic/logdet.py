@@ -22,33 +22,28 @@ N is the identity at the optimum. The search ends when this gap is small.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
-from nearfar.learners.classic.certified_search import search
+from nearfar.learners.classic.certified_search import CertifiedProblem
 from nearfar.learners.constraint_learner import ConstraintLearner
 from nearfar.learners.declaration import GIVEN_PRIOR_RULE, learner
-from nearfar.learners.problem import (
-    FitInput,
-    MetricBuilder,
-    Problem,
-    factor_on_scaled_points,
-    uncertified,
-)
+from nearfar.learners.problem import FitInput, MetricBuilder, factor_on_scaled_points
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Edges
 from nearfar.runtime import parameters
-from nearfar.runtime.history import History, Iteration, Iterations
+from nearfar.runtime.history import History
 from nearfar.runtime.parameters import integer
-from nearfar.typing import Floats, Ints, Matrix, Vector
+from nearfar.typing import Ints, Matrix, Vector
 
 EdgeLoss = Callable[[Vector], tuple[float, Vector]]
 """Squared distances of the edges -> a convex function of them, and its derivatives."""
 
-_ROUNDING = 1e-14
-"""Gap for each coordinate below which rounding leaves nothing to gain."""
+SAME_POINT = 1e-20
+"""Squared distance, relative to the largest, at which two points count as equal: the square of
+rounding errors of about 1e-10 in their coordinates."""
 
 
 @learner
@@ -63,19 +58,23 @@ class LogDetLearner(ConstraintLearner):
         "max_iter": integer(at_least=1),
     }
 
-    def _prior_space(self, data: FitInput, rows: Ints) -> PriorSpace:
-        """Return some of the scaled points in coordinates in which the prior is the identity."""
-        if not isinstance(self.prior, Metric):
-            return PriorSpace.of(data.Z[rows], None)
-        factor = factor_on_scaled_points(self.prior, data.scaler, "prior")
-        return PriorSpace.of(data.Z[rows], factor)
+    def _prior_space(self, data: FitInput, index: Ints) -> tuple[PriorSpace, Ints]:
+        """Return the points of constraints where the prior is the identity, and their numbers."""
+        rows, number = np.unique(index, return_inverse=True)
+        X, prior = data.Z[rows].astype(np.float64), None
+        if isinstance(self.prior, Metric):
+            prior = factor_on_scaled_points(self.prior, data.scaler, "prior")
+        return PriorSpace.of(X, prior), number.reshape(index.shape)
 
-    def _first_map(self, data: FitInput, space: PriorSpace) -> Matrix:
-        """Return where to begin: the prior, or the metric of the last fit."""
-        if data.warm is None:
-            return np.eye(space.n_coordinates)
-        name = "metric to continue from"
-        return space.inside(factor_on_scaled_points(data.warm.metric, data.scaler, name))
+    def _problem(
+        self, data: FitInput, space: PriorSpace, edges: Edges, loss: EdgeLoss, **fitted: object
+    ) -> LogDetProblem:
+        """Return the problem, which begins at the prior, or at the metric of the last fit."""
+        start = np.eye(space.X.shape[1])
+        if data.warm is not None:
+            name = "metric to continue from"
+            start = space.inside(factor_on_scaled_points(data.warm.metric, data.scaler, name))
+        return LogDetProblem(space, edges, loss, start, self.tol, self.max_iter, fitted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,17 +100,9 @@ class PriorSpace:
     prior: Matrix | None
 
     @classmethod
-    def of(cls, Z: Floats, prior: Matrix | None) -> PriorSpace:
+    def of(cls, X: Matrix, prior: Matrix | None) -> PriorSpace:
         """Map scaled points by the prior's factor."""
-        X = Z.astype(np.float64)
-        if prior is not None:
-            X = X @ prior.T
-        return cls(X, prior)
-
-    @property
-    def n_coordinates(self) -> int:
-        """Number of coordinates."""
-        return self.X.shape[1]
+        return cls(X if prior is None else X @ prior.T, prior)
 
     @property
     def n_varying(self) -> int:
@@ -133,10 +124,11 @@ class PriorSpace:
         return np.asarray(np.sqrt(np.where(vanished, 1.0, values))[:, None] * vectors.T)
 
 
-class LogDetProblem(Problem):
+@dataclass(eq=False)
+class LogDetProblem(CertifiedProblem):
     """A convex loss of squared distances, and the LogDet divergence from the prior.
 
-    Parameters
+    Attributes
     ----------
     space : PriorSpace
     edges : Edges
@@ -147,32 +139,18 @@ class LogDetProblem(Problem):
     tol : float
         Gap to end at, relative to the objective.
     max_iter : int
+    fitted : dict of str to object
+        Fitted attributes of the learner beyond the gap.
     """
 
-    unit = 1.0
-
-    def __init__(
-        self,
-        space: PriorSpace,
-        edges: Edges,
-        loss: EdgeLoss,
-        start: Matrix,
-        *,
-        tol: float,
-        max_iter: int,
-    ) -> None:
-        self.space, self.edges, self.loss, self.start = space, edges, loss, start
-        self.tol, self.max_iter = tol, max_iter
-
-    def solve(self) -> Iterations:
-        """Minimise by L-BFGS until the gap is small enough."""
-        number = 0
-        for point in search(self.at, self.start, max_iter=self.max_iter):
-            number, gap = number + 1, point.gap
-            yield Iteration(point.value, gap=gap, payload=point.L)
-            if gap <= max(self.tol * point.value, _ROUNDING * len(point.L)):
-                return "converged"
-        return "max_iter" if number >= self.max_iter else "stalled"
+    space: PriorSpace
+    edges: Edges
+    loss: EdgeLoss
+    start: Matrix
+    tol: float
+    max_iter: int
+    fitted: dict[str, object] = field(default_factory=dict)
+    rounding: ClassVar[float] = 1e-14
 
     def at(self, L: Matrix) -> LogDetPoint:
         """Evaluate the problem at a map of the coordinates."""
@@ -184,12 +162,8 @@ class LogDetProblem(Problem):
         return self.space.map_of(history[-1].payload)
 
     def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
-        """Return the certified gap."""
-        return {"gap_": history[-1].gap}
-
-    def warning_message(self, history: History, metric: Any) -> str:
-        """Warn where the optimum was not reached."""
-        return uncertified(history, self.max_iter)
+        """Return the certified gap, and what the learner adds."""
+        return super().attributes(history, builder) | self.fitted
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,6 +187,13 @@ class LogDetPoint:
         """f(L)."""
         logdet = np.linalg.slogdet(self.L)[1]
         return float((self.L**2).sum() - 2 * logdet) - len(self.L) + self.loss
+
+    objective = value
+
+    @property
+    def payload(self) -> Matrix:
+        """The map."""
+        return self.L
 
     @property
     def gradient(self) -> Matrix:

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar.constraints import RandomTriplets
-from nearfar.learners.classic.logdet import LogDetLearner, LogDetProblem
+from nearfar.learners.classic.logdet import SAME_POINT, LogDetLearner, LogDetProblem
 from nearfar.learners.declaration import learner
 from nearfar.learners.problem import FitInput
 from nearfar.losses import SquaredHinge
@@ -38,8 +38,6 @@ from nearfar.runtime import parameters
 from nearfar.runtime.parameters import number
 from nearfar.typing import Ints, Vector
 
-_SAME_POINT = 1e-20
-"""Squared distance, relative to the largest, at which two points count as equal."""
 _HINGE = SquaredHinge(margin=0.0)
 
 
@@ -100,9 +98,8 @@ class LSML(LogDetLearner):
         if strategy is None:
             strategy = RandomTriplets(max(2_000, 10 * len(data.Z)))
         triplets = data.supervision.triplets(data.Z, strategy, data.random_state)
-        rows, index = np.unique(triplets.index, return_inverse=True)
-        space = self._prior_space(data, rows)
-        anchor, near, far = index.reshape(triplets.index.shape).T
+        space, index = self._prior_space(data, triplets.index)
+        anchor, near, far = index.T
         edges = Edges(space.X, np.concatenate([anchor, anchor]), np.concatenate([near, far]))
         of_near, of_far = np.split(edges.of_pair, 2)
         z = edges.squared_distances(space.X)
@@ -110,9 +107,8 @@ class LSML(LogDetLearner):
         weight = np.ones(len(triplets)) if triplets.weight is None else triplets.weight
         weight = weight / weight.max()
         weight *= space.n_varying / (self.prior_weight * (unit or 1.0) * weight.sum())
-        loss = ResidualLoss(of_near, of_far, weight, z > _SAME_POINT * z.max())
-        start = self._first_map(data, space)
-        return LogDetProblem(space, edges, loss, start, tol=self.tol, max_iter=self.max_iter)
+        loss = ResidualLoss(of_near, of_far, weight, z > SAME_POINT * z.max())
+        return self._problem(data, space, edges, loss)
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,34 +33,28 @@ Where nearfar departs from the paper, and why:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from nearfar.constraints import Pairs, RandomPairs
-from nearfar.learners.classic.certified_search import search
+from nearfar.learners.classic.certified_search import CertifiedProblem
+from nearfar.learners.classic.logdet import SAME_POINT
 from nearfar.learners.constraint_learner import ConstraintLearner
 from nearfar.learners.declaration import learner
-from nearfar.learners.problem import (
-    FitInput,
-    MetricBuilder,
-    Problem,
-    factor_on_scaled_points,
-    prior_factor,
-    uncertified,
-)
+from nearfar.learners.problem import FitInput, factor_on_scaled_points, prior_factor
+from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Edges, squared_distances
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import boolean, integer, number
 from nearfar.typing import Matrix, Vector
 
-_SAME_POINT = 1e-20
-"""Squared distance, relative to the largest, at which two points count as equal."""
-
 _LEAST_SHRINKAGE = 1e-8
+"""Share of the identity even with ``shrinkage=0``: S must be positive definite to be a unit."""
 _ROUNDING = 1e-14
+"""Rounding error of S relative to its trace, which the identity must exceed."""
 _LEAST_START = 1e-6
 """Share of the identity in a metric that a fit continues from: L-BFGS never leaves a zero."""
 
@@ -135,32 +129,26 @@ class MMC(ConstraintLearner):
         Z = data.Z[rows].astype(np.float64)
         pairs = Pairs(index.reshape(pairs.index.shape), pairs.similar, pairs.weight)
         prior = prior_factor(self.prior, self.prior_weight, data.scaler)
+        if prior is not None:
+            # The mean squared distance of similar pairs under the prior is `prior_weight`.
+            similar = pairs.take(pairs.similar)
+            z = squared_distances(Z @ prior.T, *similar.index.T)
+            mean = float(np.average(z, weights=similar.weight))
+            prior = np.sqrt(self.prior_weight / (mean or 1.0)) * prior
         span = data.scaler.span
+        n_varying = None if span is None else span.n_varying
         space = SimilarSpace.of(
-            Z,
-            pairs,
-            self.shrinkage,
-            diagonal=self.diagonal,
-            n_varying=None if span is None else span.n_varying,
+            Z, pairs, self.shrinkage, diagonal=self.diagonal, n_varying=n_varying
         )
-        problem = MMCProblem(
-            space,
-            pairs.take(~pairs.similar),
-            None if prior is None else self._weighted(prior, Z, pairs),
-            tol=self.tol,
-            max_iter=self.max_iter,
-        )
+        dissimilar = pairs.take(~pairs.similar)
+        problem = MMCProblem(space, dissimilar, prior, tol=self.tol, max_iter=self.max_iter)
         if data.warm is not None:
+            # Begin with what the last metric adds to the prior.
             name = "metric to continue from"
-            problem.resume(factor_on_scaled_points(data.warm.metric, data.scaler, name))
+            factor = factor_on_scaled_points(data.warm.metric, data.scaler, name)
+            M = factor.T @ factor
+            problem.start = space.inside(M if prior is None else M - prior.T @ prior)
         return problem
-
-    def _weighted(self, prior: Matrix, Z: Matrix, pairs: Pairs) -> Matrix:
-        """Scale a prior so that the mean squared distance of similar pairs is `prior_weight`."""
-        similar = pairs.take(pairs.similar)
-        z = squared_distances(Z @ prior.T, *similar.index.T)
-        mean = float(np.average(z, weights=similar.weight))
-        return np.sqrt(self.prior_weight / (mean or 1.0)) * prior
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +181,8 @@ class SimilarSpace:
         It is shrunk to the mean scatter of all pairs, per feature that varies (`n_varying`).
         """
         varying = int(np.count_nonzero(np.ptp(Z, axis=0))) if n_varying is None else n_varying
-        total = _mean_square(Z, pairs) / max(1, varying)
+        mean_square = float(_shares(pairs) @ squared_distances(Z, *pairs.index.T))
+        total = mean_square / max(1, varying)
         ridge = max(shrinkage, _LEAST_SHRINKAGE) * (total or 1.0)
         similar = pairs.take(pairs.similar)
         edges = Edges(Z, *similar.index.T)
@@ -219,11 +208,6 @@ class SimilarSpace:
             return self.Z / self.K
         return solve_triangular(self.K, self.Z.T, lower=True).T
 
-    @property
-    def varying(self) -> Vector:
-        """1 for each coordinate, but 0 for features that are constant."""
-        return np.where(np.ptp(self.Z, axis=0) > 0, 1.0, 0.0)
-
     def map_of(self, L: Matrix) -> Matrix:
         """Return the map of scaled points for a map of the coordinates."""
         if self.diagonal:
@@ -233,16 +217,15 @@ class SimilarSpace:
     def inside(self, M: Matrix) -> Matrix:
         """Return a map of the coordinates for a metric on scaled points, without zeros."""
         if self.diagonal:
-            values = np.maximum(np.diag(M), 0.0) * self.K**2
-            return np.sqrt(values + _LEAST_START * (values.mean() or 1.0))
-        values, vectors = np.linalg.eigh(self.K.T @ M @ self.K)
+            values, axes = np.diag(M) * self.K**2, None
+        else:
+            values, axes = np.linalg.eigh(self.K.T @ M @ self.K)
         values = np.maximum(values, 0.0)
-        return np.asarray(
-            np.sqrt(values + _LEAST_START * (values.mean() or 1.0))[:, None] * vectors.T
-        )
+        size = np.sqrt(values + _LEAST_START * (values.mean() or 1.0))
+        return size if axes is None else np.asarray(size[:, None] * axes.T)
 
 
-class MMCProblem(Problem):
+class MMCProblem(CertifiedProblem):
     """Distances of dissimilar pairs, with similar pairs as the unit.
 
     Parameters
@@ -257,8 +240,6 @@ class MMCProblem(Problem):
     max_iter : int
     """
 
-    unit = 1.0
-
     def __init__(
         self,
         space: SimilarSpace,
@@ -269,32 +250,23 @@ class MMCProblem(Problem):
         max_iter: int,
     ) -> None:
         self.space, self.base, self.tol, self.max_iter = space, prior, tol, max_iter
-        self.start = space.varying if space.diagonal else np.diag(space.varying)
+        # The identity, but 0 for features that are constant.
+        varying = np.where(np.ptp(space.Z, axis=0) > 0, 1.0, 0.0)
+        self.start = varying if space.diagonal else np.diag(varying)
         z = squared_distances(space.Z, *dissimilar.index.T)
-        distinct = dissimilar.take(z > _SAME_POINT * z.max())
+        distinct = dissimilar.take(z > SAME_POINT * z.max())
         self.edges = Edges(space.points, *distinct.index.T)
         self.q = self.edges.sum_of_pairs(_shares(distinct))
         self.prior_z = np.zeros(len(self.edges))
         if prior is not None:
             self.prior_z = squared_distances(space.Z @ prior.T, self.edges.i, self.edges.j)
 
-    def resume(self, factor: Matrix) -> None:
-        """Begin with what a metric adds to the prior."""
-        M = factor.T @ factor
-        self.start = self.space.inside(M if self.base is None else M - self.base.T @ self.base)
-
     def solve(self) -> Iterations:
         """Maximise by L-BFGS until the gap is small enough."""
         if len(self.edges) == 0:
             yield Iteration(0.0, gap=0.0, payload=np.zeros_like(self.start))
             return "converged"
-        number = 0
-        for point in search(self.at, self.start, max_iter=self.max_iter):
-            number, gap = number + 1, point.gap
-            yield Iteration(-point.f, gap=gap, payload=point.L / np.linalg.norm(point.L))
-            if gap <= self.tol * point.f:
-                return "converged"
-        return "max_iter" if number >= self.max_iter else "stalled"
+        return (yield from super().solve())
 
     def at(self, L: Matrix) -> MMCPoint:
         """Evaluate the problem at a map of the coordinates."""
@@ -313,15 +285,11 @@ class MMCProblem(Problem):
         """Return the last map, for all features."""
         return self.space.map_of(history[-1].payload)
 
-    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
-        """Return the certified gap."""
-        return {"gap_": max(0.0, history[-1].gap)}
-
-    def warning_message(self, history: History, metric: Any) -> str:
+    def warning_message(self, history: History, metric: Metric) -> str:
         """Warn where nothing was learned, or where the optimum was not reached."""
         if metric.is_zero:
             return "Nothing was learned: the points of every dissimilar pair are equal."
-        return uncertified(history, self.max_iter)
+        return super().warning_message(history, metric)
 
 
 @dataclass(frozen=True, eq=False)
@@ -358,6 +326,16 @@ class MMCPoint:
         return -float(np.log(self.f))
 
     @property
+    def objective(self) -> float:
+        """-f."""
+        return -self.f
+
+    @property
+    def payload(self) -> Matrix:
+        """The map of M."""
+        return np.asarray(self.L / np.linalg.norm(self.L))
+
+    @property
     def gradient(self) -> Matrix:
         """Gradient of -log f by L."""
         return np.asarray(2 * (self.along * self.L - self.pull) / ((self.L**2).sum() * self.f))
@@ -373,8 +351,3 @@ def _shares(pairs: Pairs) -> Vector:
     """Return weights that sum to one."""
     weight = np.ones(len(pairs)) if pairs.weight is None else pairs.weight / pairs.weight.max()
     return weight / weight.sum()
-
-
-def _mean_square(Z: Matrix, pairs: Pairs) -> float:
-    """Return the mean squared distance of pairs."""
-    return float(_shares(pairs) @ squared_distances(Z, *pairs.index.T))

@@ -1,37 +1,185 @@
-"""The problem of a mixture: its starts, and the gated metric that it ends in."""
+"""The problem of a mixture: its objective, its starts, and the gated metric that it ends in.
+
+`mixture_nca` has the formulas.
+"""
 
 from __future__ import annotations
 
-import itertools
 import math
 from contextlib import closing
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import log_softmax, logsumexp, softmax
+from sklearn.cluster import KMeans
 
 from nearfar.learners.nca.base import NeighborhoodProblem, nonzero_rows
-from nearfar.learners.nca.soft_neighbors import SoftNeighbors
+from nearfar.learners.nca.soft_neighbors import Evaluation, SoftNeighbors
 from nearfar.learners.problem import MetricBuilder
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
+from nearfar.numerics.lbfgs import Bounds, lbfgs
 from nearfar.runtime.history import History, Iteration, Iterations, map_iterations
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
-if TYPE_CHECKING:
-    from nearfar.learners.nca.mixture_nca import Mixture, MixtureModel
-
-_COARSE_ROWS = 1000
-_ROWS_PER_CLASS = 8
-_GROWTH = 4
+_PAPER_STEP = 0.02
+"""Length of the paper's fixed steps, which has no value there; larger ones do not settle."""
+_COARSE_ROWS, _ROWS_PER_CLASS, _GROWTH = 1000, 8, 4
+"""The smallest part of the points, and how much larger each next one is: enough pairs of a class
+for the maps to come near their end, at a small share of the cost of all pairs."""
 _COARSE_TOLERANCE = 1e-3
+"""Where a part that is not the last ends; the next one goes on."""
 _SMALLEST_SHARE = 1e-3
 """Mean of the gate below which a metric counts as unused."""
-
-_UNUSED = "unused"
 _USE_IS_CHECKED = 5
-"""Iterations after which it is looked at again."""
+"""Iterations after which it is looked at again, as that costs two evaluations."""
+
+
+@dataclass(frozen=True)
+class MixtureModel:
+    """Maps of the metrics, and the gate; or derivatives by them.
+
+    Attributes
+    ----------
+    L : array of shape (n_metrics, k, n_features), or of coordinates in the span of few points
+    V : array of shape (n_metrics, n_features)
+    b : array of shape (n_metrics,)
+    """
+
+    L: Matrix
+    V: Matrix
+    b: Vector
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """The objective (11) on points and labels.
+
+    Attributes
+    ----------
+    points : SoftNeighbors
+    number : int
+        Number of metrics.
+    sparsity, gate_sparsity : float
+    """
+
+    points: SoftNeighbors
+    number: int
+    sparsity: float
+    gate_sparsity: float
+
+    def start(self, L: Matrix, random_state: np.random.RandomState) -> MixtureModel:
+        """Return equal metrics, and a gate between clusters."""
+        Z = self.points.features
+        maps = np.repeat(L[None], self.number, axis=0)
+        if self.number == 1:
+            return MixtureModel(maps, np.zeros((1, Z.shape[1])), np.zeros(1))
+        clusters = KMeans(self.number, n_init=1, random_state=random_state).fit(Z)
+        centers = np.asarray(clusters.cluster_centers_, dtype=np.float64)
+        return MixtureModel(maps, centers, -0.5 * (centers**2).sum(axis=1))
+
+    def with_cheaper_gate(self, model: MixtureModel) -> MixtureModel:
+        """Return the model with a gate of the same boundaries, whose penalty is at most one."""
+        share = 1.0 / max(1.0, self.gate_sparsity * float(np.abs(model.V).sum()))
+        return replace(model, V=share * model.V, b=share * model.b)
+
+    def value(self, model: MixtureModel) -> tuple[float, MixtureModel]:
+        """Return (11) without the penalty on the gate, and its gradient."""
+        gain, by_gate = self.likelihood(model)
+        by_L = 2 * self.sparsity * model.L - np.array(gain.by_map) / self.n
+        value = -gain.value / self.n + self.sparsity * float((model.L**2).sum())
+        return value, replace(by_gate, L=by_L)
+
+    def objective(self, model: MixtureModel) -> float:
+        """Return (11)."""
+        return self.value(model)[0] + self.gate_sparsity * float(np.abs(model.V).sum())
+
+    @property
+    def n(self) -> int:
+        """Number of points that are counted."""
+        return int(self.points.counted.sum())
+
+    def likelihood(self, model: MixtureModel) -> tuple[Evaluation, MixtureModel]:
+        """Return the log-likelihood with its gradients by the maps, and (15).
+
+        The responsibilities weigh the gradients of the maps (16).
+        """
+        points, Z = self.points, self.points.features
+        log_gate = log_softmax(Z @ model.V.T + model.b, axis=1).astype(np.float64)
+        excess = np.zeros(log_gate.shape)
+
+        def gain(rows: slice, log_p: Matrix) -> tuple[float, Matrix]:
+            joint = log_gate[rows] + log_p
+            likelihood = logsumexp(joint, axis=1)
+            responsibilities = np.exp(joint - likelihood[:, None])
+            excess[rows] = responsibilities - np.exp(log_gate[rows])
+            return float(likelihood.sum()), responsibilities
+
+        evaluation = points.evaluate(model.L, gain)
+        by_V = -np.asarray(excess.T @ Z, dtype=np.float64) / self.n
+        return evaluation, MixtureModel(model.L, by_V, -excess.sum(axis=0) / self.n)
+
+    def minimize(self, model: MixtureModel, *, max_iter: int, tol: float) -> Iterations:
+        """Minimise (11) over all maps and the gate."""
+        L, V = model.L.shape, model.V.shape
+        ends = np.cumsum([model.L.size, model.V.size, model.V.size])
+
+        def unpack(flat: Vector) -> MixtureModel:
+            maps, plus, minus, b = np.split(flat, ends)
+            return MixtureModel(maps.reshape(L), (plus - minus).reshape(V), b)
+
+        def objective(flat: Vector) -> tuple[float, Vector]:
+            value, by = self.value(unpack(flat))
+            size, gate = float(flat[ends[0] : ends[2]].sum()), by.V.ravel()
+            parts = [by.L.ravel(), gate + self.gate_sparsity, self.gate_sparsity - gate, by.b]
+            return value + self.gate_sparsity * size, np.concatenate(parts)
+
+        first = np.concatenate(
+            [model.L.ravel(), np.maximum(model.V, 0).ravel(), np.maximum(-model.V, 0).ravel()]
+        )
+        bounds: Bounds = [(None, None)] * model.L.size + [(0.0, None)] * (2 * model.V.size)
+        bounds += [(None, None)] * len(model.b)
+        steps = lbfgs(
+            objective, np.append(first, model.b), max_iter=max_iter, tol=tol, bounds=bounds
+        )
+        return map_iterations(steps, lambda at: Iteration(at[0], payload=unpack(at[1])))
+
+    def minimize_as_in_paper(self, model: MixtureModel, *, max_iter: int) -> Iterations:
+        """Take fixed steps on M_s, V and b, with |M_s|_F = 1 (section 3.3)."""
+        n = self.n
+        M = np.array([L.T @ L / np.linalg.norm(L.T @ L) for L in model.L])
+        model = replace(model, L=_roots(M))
+        gain, by = self.likelihood(model)
+        for _ in range(max_iter):
+            sign = np.where(model.V >= 0, 1.0, -1.0)
+            V = model.V - _PAPER_STEP * (n * by.V + self.gate_sparsity * sign)
+            b = model.b - _PAPER_STEP * n * by.b
+            for number, by_matrix in enumerate(gain.by_matrix):
+                assert by_matrix is not None
+                G, m = -by_matrix, M[number]
+                slope = G - (G * m).sum() * m + self.sparsity * np.eye(len(m))
+                # Negative eigenvalues are cut off (18), and |M|_F is 1 again.
+                values, vectors = np.linalg.eigh(m - _PAPER_STEP * slope)
+                values = np.maximum(values, 0.0)
+                size = np.linalg.norm(values)
+                if size == 0:
+                    raise ValueError(
+                        "A metric has become zero; use a smaller sparsity or fewer iterations."
+                    )
+                M[number] = (vectors * (values / size)) @ vectors.T
+            model = MixtureModel(_roots(M), V, b)
+            gain, by = self.likelihood(model)
+            penalty = self.sparsity * float(np.trace(M, axis1=1, axis2=2).sum())
+            penalty += self.gate_sparsity * float(np.abs(V).sum())
+            yield Iteration(penalty - gain.value, payload=model)
+        return "max_iter"
+
+
+def _roots(M: Matrix) -> Matrix:
+    """Return square L_s with L_s'L_s = M_s."""
+    values, vectors = np.linalg.eigh(M)
+    return np.asarray(np.sqrt(np.maximum(values, 0.0))[..., None] * np.swapaxes(vectors, -1, -2))
 
 
 def coarse_to_fine(
@@ -108,35 +256,42 @@ class MixtureProblem(NeighborhoodProblem):
             return last
 
         for start in self.starts:
-            reason = yield from map_iterations(self._minimize(start), numbered)
+            if self.fixed_iterations:
+                whole, most = self.mixtures[-1], self.iterations_per_start
+                iterations = whole.minimize_as_in_paper(start, max_iter=most)
+            else:
+                iterations = self._minimize(start)
+            reason = yield from map_iterations(iterations, numbered)
             results.append((last, reason))
         best, reason = min(results, key=lambda result: result[0].objective)
         if best is not last:
             yield best
         return reason
 
-    def _minimize(self, start: MixtureModel) -> Iterations:
-        """Minimise over growing parts of the points, each from where the last one ended."""
-        if self.fixed_iterations:
-            whole = self.mixtures[-1]
-            return (
-                yield from whole.minimize_as_in_paper(start, max_iter=self.iterations_per_start)
-            )
+    def _minimize(self, model: MixtureModel) -> Iterations:
+        """Minimise over growing parts of the points, each from where the last one ended.
+
+        Every few iterations metrics that no point goes by are dropped, and L-BFGS begins anew.
+        """
         left, reason = self.iterations_per_start, "max_iter"
         for mixture in self.mixtures:
-            n_rows = len(mixture.points.X)
             tol = self.tol if mixture is self.mixtures[-1] else _COARSE_TOLERANCE
-
-            def stamped(iteration: Iteration, n_rows: int = n_rows) -> Iteration:
-                nonlocal left, start
-                left, start = left - 1, iteration.payload
-                return replace(iteration, n_rows=n_rows)
-
-            reason = _UNUSED
-            while reason == _UNUSED:
-                start = _without_unused(start, mixture)
-                steps = mixture.minimize(start, max_iter=left, tol=tol)
-                reason = yield from map_iterations(_while_used(steps, mixture), stamped)
+            reason = ""
+            while not reason:
+                model = _without_unused(model, mixture)
+                with closing(mixture.minimize(model, max_iter=left, tol=tol)) as steps:
+                    number = 0
+                    while True:
+                        try:
+                            iteration = next(steps)
+                        except StopIteration as end:
+                            reason = str(end.value)
+                            break
+                        left, model, number = left - 1, iteration.payload, number + 1
+                        yield replace(iteration, n_rows=len(mixture.points.X))
+                        look = number % _USE_IS_CHECKED == 0
+                        if look and _without_unused(model, mixture) is not model:
+                            break
             if left <= 0:
                 break
         return reason
@@ -181,18 +336,3 @@ def _without_unused(model: MixtureModel, mixture: Mixture) -> MixtureModel:
         return model
     fewer = replace(model, L=model.L[used], V=model.V[used], b=model.b[used])
     return fewer if mixture.objective(fewer) <= mixture.objective(model) else model
-
-
-def _while_used(steps: Iterations, mixture: Mixture) -> Iterations:
-    """Pass iterations on until a metric can be dropped."""
-    with closing(steps):
-        for number in itertools.count(1):
-            try:
-                iteration = next(steps)
-            except StopIteration as end:
-                return str(end.value)
-            yield iteration
-            model = iteration.payload
-            if number % _USE_IS_CHECKED == 0 and _without_unused(model, mixture) is not model:
-                break
-    return _UNUSED

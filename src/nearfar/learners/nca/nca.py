@@ -34,13 +34,11 @@ from sklearn.utils.metaestimators import available_if
 
 from nearfar.learners import fitting
 from nearfar.learners.declaration import Validation, ValidationFraction, Variant, learner
-from nearfar.learners.explanations import restore_on_error
 from nearfar.learners.fitting import Data
 from nearfar.learners.map_learner import MapLearner
 from nearfar.learners.nca.base import NeighborhoodProblem, nonzero_rows
 from nearfar.learners.nca.batches import Adam, Batches, Stream
-from nearfar.learners.nca.mixture_nca import Mixture
-from nearfar.learners.nca.mixture_problem import MixtureProblem
+from nearfar.learners.nca.mixture_problem import Mixture, MixtureProblem
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors, check_classes
 from nearfar.learners.problem import FitInput, MetricBuilder, Problem, WarmStart
 from nearfar.learners.scaler import Scaler
@@ -158,7 +156,7 @@ class _SingleMapLearner(MapLearner):
         True
         """
         self._check_parameters()
-        with restore_on_error(self, X), limited_threads(self.n_jobs):
+        with fitting.restore_on_error(self, X), limited_threads(self.n_jobs):
             self._learn_part(X, y)
         return self
 

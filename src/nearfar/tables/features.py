@@ -9,14 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from nearfar.columns import Columns
 from nearfar.columns.category import Category
@@ -25,32 +21,23 @@ from nearfar.columns.guess import CONSTANT, IDS, MANY, named_like_id, numbers_li
 from nearfar.columns.leakage import leaking_columns
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.notes import note
+from nearfar.runtime.option_names import option
 from nearfar.tables.errors import NotNumbersError, TableError
 from nearfar.tables.formats import column_names, open_table
+from nearfar.tables.frames import Frame
 from nearfar.tables.labels import rows_with_label
 from nearfar.tables.reader import (
     ColumnChoice,
+    Source,
     columns_named,
     named_columns,
-    option,
     polars_frame,
     require_columns,
 )
-from nearfar.typing import Floats, Ints
-
-
-class Imputation(StrEnum):
-    """What to do about missing values."""
-
-    auto = "auto"
-    none = "none"
-
+from nearfar.typing import Array, Floats, Ints
 
 _MOST_TO_KEEP = 8
-_REMEDY = {
-    Imputation.auto: "Correct it, or leave columns out with --drop.",
-    Imputation.none: "Correct it, or leave out --impute none to fill in missing values.",
-}
+"""A note that says how to keep columns names no more of them, so that it stays one line."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +49,14 @@ class ColumnRules:
     drop, numeric, categorical, text : sequence of str, or None
         Columns to leave out, and columns that are numbers, categories or free text; several names
         may be in one text, separated by commas.
-    impute : Imputation
+    impute : bool
+        Whether missing values are filled in; otherwise they are errors.
     """
 
     drop: Sequence[str] | None = None
     numeric: Sequence[str] | None = None
     categorical: Sequence[str] | None = None
-    impute: Imputation = Imputation.auto
+    impute: bool = True
     text: Sequence[str] | None = None
 
     @property
@@ -101,7 +89,7 @@ class Prepared:
 
 
 def prepare(
-    path: Path,
+    path: Source,
     others: tuple[str, ...],
     rules: ColumnRules,
     metric: Metric | None = None,
@@ -113,7 +101,7 @@ def prepare(
 
     Parameters
     ----------
-    path : Path
+    path : Path or Frame
     others : tuple of str
         Columns that are not features.
     rules : ColumnRules
@@ -127,69 +115,61 @@ def prepare(
     names = column_names(path)
     drop = named_columns(rules.drop, names)
     if metric is not None:
-        found = _read(path, ColumnChoice(others, drop, metric), metric.columns)
-        return _labelled(path, found, label)
+        return _read(path, ColumnChoice(others, drop, metric), label)
     kinds = {
         "numeric": named_columns(rules.numeric, names),
         "categorical": named_columns(rules.categorical, names),
         "text": named_columns(rules.text, names),
     }
-    said = [name for columns in kinds.values() for name in columns]
-    require_columns(path, names, said)
-    clash = next((name for name in said if name in {*others, *drop} - {shown}), None)
+    features = [name for columns in kinds.values() for name in columns]
+    require_columns(path, names, features)
+    clash = next((name for name in features if name in {*others, *drop} - {shown}), None)
     if clash is not None:
         raise TableError(f"Column {clash!r} is not a feature; name it in one option only.")
+    if isinstance(path, Frame):
+        taken = {*features, *others, *drop}
+        kinds["categorical"] += tuple(name for name in path.declared if name not in taken)
     if not (kinds["categorical"] or kinds["text"]):
         try:
-            found = _read(path, ColumnChoice(others, drop))
-            if not _has_codes(path, names, found, kinds["numeric"]):
-                return _without_ids(_labelled(path, found, label), kinds["numeric"])
+            numbers = _read(path, ColumnChoice(others, drop))
         except NotNumbersError:
             pass
-    features = [name for name in names if name in said or name not in {*others, *drop}]
+        else:
+            may_be_codes = [
+                name
+                for name, column in zip(numbers.feature_names, numbers.X.T, strict=True)
+                if name not in kinds["numeric"] and not (column % 1).any()
+            ]
+            if not has_padded_numbers(path, may_be_codes):
+                return without_ids(_with_labels(path, numbers, label), kinds["numeric"])
+    features = [name for name in names if name in features or name not in {*others, *drop}]
     return _fitted(path, features, others, label, kinds, rules.impute)
 
 
-def _read(path: Path, choice: ColumnChoice, columns: Columns | None = None) -> Prepared:
+def _read(path: Source, choice: ColumnChoice, label: str | None = None) -> Prepared:
     with open_table(path, choice) as table:
         batch = table.read()
-        features = table.features
-    return Prepared(batch.X, polars_frame(batch.others), features, columns)
+        prepared = Prepared(batch.X, polars_frame(batch.others), table.features, choice.columns)
+    return _with_labels(path, prepared, label)
 
 
-def _without_ids(found: Prepared, numeric: tuple[str, ...]) -> Prepared:
-    """Leave out columns of numbers that look like ids, and those with one value."""
-    names = found.feature_names
-    reasons = {}
-    for name, column in zip(names, found.X.T, strict=True):
-        if name in numeric:
-            continue
-        if len(column) > 1 and (column == column[0]).all():
-            reasons[name] = CONSTANT
-        elif numbers_like_ids(name, column):
-            reasons[name] = IDS
-    if not reasons:
-        return found
-    groups = {why: [n for n in reasons if reasons[n] == why] for why in (IDS, CONSTANT)}
-    what = " and ".join(f"{columns_named(g)} ({why})" for why, g in groups.items() if g)
-    few = len(reasons) <= _MOST_TO_KEEP
-    keep = f"use {option('--numeric', list(reasons))}" if few else "name them with --numeric"
-    note(f"left out {what}. To keep, {keep}.")
-    kept = [place for place, name in enumerate(names) if name not in reasons]
-    X = np.ascontiguousarray(found.X[:, kept])
-    return replace(found, X=X, feature_names=tuple(names[place] for place in kept))
+def _with_labels(path: Source, prepared: Prepared, label: str | None) -> Prepared:
+    """Leave out rows without a label."""
+    if label is None:
+        return prepared
+    labelled = rows_with_label(path, prepared.others[label])
+    if labelled.all():
+        return prepared
+    places = np.flatnonzero(labelled.to_numpy())
+    others = prepared.others.filter(labelled)
+    return replace(prepared, X=prepared.X[places], others=others, places=places)
 
 
-def _has_codes(path: Path, names: Sequence[str], found: Prepared, numeric: tuple[str, ...]) -> bool:
-    """Tell whether a column of whole numbers has zero-padded ones, which may be codes."""
-    whole = tuple(
-        name
-        for name, column in zip(found.feature_names, found.X.T, strict=True)
-        if name not in numeric and not (column % 1).any()
-    )
-    rest = tuple(name for name in names if name not in whole)
-    with open_table(path, ColumnChoice(whole, rest)) as table:
-        if not whole or any(kind != pa.string() for kind in table.others.types):
+def has_padded_numbers(path: Source, names: Sequence[str]) -> bool:
+    """Tell whether a column of text has zero-padded numbers, which may be codes."""
+    rest = tuple(name for name in column_names(path) if name not in names)
+    with open_table(path, ColumnChoice(tuple(names), rest)) as table:
+        if not names or any(kind != pa.string() for kind in table.others.types):
             return False
         padded = pl.all().str.contains(r"^\s*0\d+\s*$").any()
         return any(
@@ -197,13 +177,38 @@ def _has_codes(path: Path, names: Sequence[str], found: Prepared, numeric: tuple
         )
 
 
+def without_ids(prepared: Prepared, numeric: Sequence[str]) -> Prepared:
+    """Leave out columns of numbers that look like ids or have one value, unless they are named."""
+    names = prepared.feature_names
+    reasons = {}
+    for name, column in zip(names, prepared.X.T, strict=True):
+        if name in numeric:
+            continue
+        if len(column) > 1 and (column == column[0]).all():
+            reasons[name] = CONSTANT
+        elif numbers_like_ids(name, column):
+            reasons[name] = IDS
+    if not reasons:
+        return prepared
+    groups = {why: [n for n in reasons if reasons[n] == why] for why in (IDS, CONSTANT)}
+    what = " and ".join(f"{columns_named(g)} ({why})" for why, g in groups.items() if g)
+    few = len(reasons) <= _MOST_TO_KEEP
+    keep = (
+        f"use {option('numeric', list(reasons))}" if few else f"name them with {option('numeric')}"
+    )
+    note(f"left out {what}. To keep, {keep}.")
+    kept = [place for place, name in enumerate(names) if name not in reasons]
+    X = np.ascontiguousarray(prepared.X[:, kept])
+    return replace(prepared, X=X, feature_names=tuple(names[place] for place in kept))
+
+
 def _fitted(
-    path: Path,
+    path: Source,
     features: Sequence[str],
     others: tuple[str, ...],
     label: str | None,
     kinds: dict[str, tuple[str, ...]],
-    impute: Imputation,
+    impute: bool,
 ) -> Prepared:
     """Learn what becomes of columns, and say so."""
     everything = tuple(dict.fromkeys([*others, *features]))
@@ -212,52 +217,38 @@ def _fitted(
         frame = polars_frame(table.read().others)
     places = None
     if label is not None:
-        known = rows_with_label(path, frame[label])
-        frame, places = frame.filter(known), _places(known)
+        labelled = rows_with_label(path, frame[label])
+        if not labelled.all():
+            frame, places = frame.filter(labelled), np.flatnonzero(labelled.to_numpy())
     try:
-        columns = Columns.fit(frame.select(features), **kinds, impute=impute is Imputation.auto)
+        columns = Columns.fit(frame.select(features), **kinds, impute=impute)
         X = columns.apply(frame)
     except ValueError as error:
-        remedy = f" {_REMEDY[impute]}" if str(error).startswith("Column ") else ""
+        remedy = ""
+        if str(error).startswith("Column "):
+            remedy = f" Correct it, or leave columns out with {option('drop')}."
+            if not impute:
+                remedy = (
+                    f" Correct it, or leave out {option('impute none')} to fill in missing values."
+                )
         raise TableError(f"{path}: {error}{remedy}") from error
+    change = ", ".join(option(name) for name in ("numeric", "categorical", "text", "drop"))
     more = " See all with `nearfar show METRIC --columns`." if columns.summary_is_short else ""
-    change = "Change this with --numeric, --categorical, --text, --drop."
-    note(f"took {columns.summary}. {change}{more}")
-    _suggest_groups(columns)
-    if columns.conversions:
-        note(f"{columns.conversions}.")
-    return Prepared(X, frame.select(others), columns.feature_names, columns, places)
-
-
-def _suggest_groups(columns: Columns) -> None:
-    """Say that ids which repeat may be groups."""
+    note(f"took {columns.summary}. Change this with {change}.{more}")
     names = [kind.name for kind in columns.kinds if isinstance(kind, Category)]
     names += [name for name, why in columns.left_out.items() if why == MANY]
     repeated = [name for name in names if named_like_id(name)]
     if repeated:
         note(
             f"the ids in {columns_named(repeated)} repeat. If rows with the same id belong "
-            f"together, use {option('--group', repeated[:1])}."
+            f"together, use {option('group', repeated[0])}."
         )
+    if columns.conversions:
+        note(f"{columns.conversions}.")
+    return Prepared(X, frame.select(others), columns.feature_names, columns, places)
 
 
-def _labelled(path: Path, found: Prepared, label: str | None) -> Prepared:
-    """Leave out rows without a label."""
-    if label is None:
-        return found
-    known = rows_with_label(path, found.others[label])
-    if known.all():
-        return found
-    places = _places(known)
-    return replace(found, X=found.X[places], others=found.others.filter(known), places=places)
-
-
-def _places(known: pl.Series) -> Ints | None:
-    """Return the numbers of the rows that are kept; None if all are."""
-    return None if known.all() else np.flatnonzero(known.to_numpy())
-
-
-def read_examples(path: Path, columns: Columns | None) -> list[ColumnExample]:
+def read_examples(path: Source, columns: Columns | None) -> list[ColumnExample]:
     """Return what the columns of a table became, with examples from its first rows."""
     if columns is None:
         return []
@@ -268,15 +259,17 @@ def read_examples(path: Path, columns: Columns | None) -> list[ColumnExample]:
     return [] if batch is None else column_examples(columns, polars_frame(batch.others))
 
 
-def warn_of_leakage(found: Prepared, labels: NDArray[Any]) -> tuple[str, ...]:
+def warn_of_leakage(prepared: Prepared, labels: Array) -> tuple[str, ...]:
     """Name columns that leak the label, and return them."""
-    sources = found.feature_names if found.columns is None else found.columns.sources
-    suspects = leaking_columns(found.X, np.unique(labels, return_inverse=True)[1], sources)
+    columns = prepared.columns
+    sources = prepared.feature_names if columns is None else columns.sources
+    suspects = leaking_columns(prepared.X, np.unique(labels, return_inverse=True)[1], sources)
     if suspects:
         leaks, them = ("leaks", "it") if len(suspects) == 1 else ("leak", "them")
         note(
             f"{columns_named(suspects)} {leaks} the label: one column alone tells the class of "
-            f"nearly every row. If new rows do not have {them}, use {option('--drop', suspects)}.",
+            f"nearly every row. If new rows do not have {them}, use "
+            f"{option('drop', list(suspects))}.",
             warning=True,
         )
     return tuple(suspects)

@@ -8,9 +8,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from nearfar.tables.errors import TableError
-from nearfar.tables.preparation import ColumnRules
-from nearfar.tables.row_input import read_rows
+from nearfar import Triplets
+from nearfar.runtime.option_names import options_of_command_line
+from nearfar.tables import TableError, read_table
+from nearfar.tables.features import ColumnRules
+from nearfar.tables.reading import read_rows
 from table_files import NAMES
 
 TABLE = {"label": "species", "drop": ["name"]}
@@ -102,7 +104,7 @@ ERRORS = {
         r"'speces'\. Did you mean 'species'\? It has a, b",
     ),
     "no such file": ("missing.csv", {"label": "y"}, "no file"),
-    "no label": ("iris.csv", {}, "column of labels with --label; iris.csv has a, b"),
+    "no label": ("iris.csv", {}, "column of labels with label; iris.csv has a, b"),
     "no such label": ("iris.csv", {"label": "kind"}, "no column 'kind'; it has a, .*species"),
     "no such column": ("iris.csv", {"label": "species", "drop": ["q"]}, "no column 'q'"),
     "label dropped": ("iris.csv", {"label": "name", "drop": ["name"]}, "cannot be dropped"),
@@ -156,3 +158,109 @@ def test_errors(folder, kind):
     with pytest.raises(TableError, match=message) as caught:
         _ = read_rows(source, labelled=True, **options).labels
     assert "\n" not in str(caught.value)
+
+
+MESSY = {
+    "size": ["1.5 m", "80 cm", "2 m", "n/a"] * 6,
+    "city": ["Bonn", "Paris", "Bonn", None] * 6,
+    "score": [1.0, 2.5, 3.0, 0.5, 2.0, 7.5] * 4,
+    "name": [f"row {i}" for i in range(24)],
+    "kind": ["a", "b", "a", "b"] * 6,
+}
+
+
+class TestSourcesOfReadTable:
+    """Frames, arrays and files give the same table."""
+
+    @pytest.fixture
+    def table(self, folder):
+        pl.DataFrame(MESSY).write_csv("messy.csv")
+        return read_table("messy.csv", label="kind", ids="name")
+
+    @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "parquet"])
+    def test_frames(self, table, library):
+        frame = pl.DataFrame(MESSY)
+        frame.write_parquet("messy.parquet")
+        source = {
+            "pandas": frame.to_pandas(),
+            "polars": frame,
+            "pyarrow": frame.to_arrow(),
+            "parquet": Path("messy.parquet"),
+        }[library]
+        other = read_table(source, label="kind", ids="name")
+        np.testing.assert_array_equal(other.X, table.X)
+        np.testing.assert_array_equal(other.supervision, table.supervision)
+        assert other.columns.to_json() == table.columns.to_json()
+        assert other.ids == table.ids
+        assert other.notes == table.notes
+        assert other.kind == "labels"
+
+    def test_notes_and_repr(self, table):
+        assert repr(table) == f"<Table messy: 24 rows x {table.X.shape[1]} features, 2 classes>"
+        assert "numeric, categorical, text, drop." in table.notes[0].text
+        assert table.source == "messy.csv"
+        assert (table.label, table.id_column) == ("kind", "name")
+
+    def test_labels_and_groups_beside_a_frame(self, iris):
+        X, y = iris
+        frame = pl.DataFrame(X, schema=NAMES)
+        groups = np.arange(150) % 7
+        table = read_table(frame, label=y, group=groups)
+        np.testing.assert_array_equal(table.X, X)
+        np.testing.assert_array_equal(table.supervision, y)
+        np.testing.assert_array_equal(table.groups, groups)
+        with pytest.raises(TableError, match=r"150 rows need one label each; got \(3,\)"):
+            read_table(frame, label=y[:3])
+        with pytest.raises(TableError, match="has a column 'a'"):
+            read_table(frame, label=frame["a"])
+
+    def test_arrays(self, iris):
+        X, y = iris
+        table = read_table(X, label=y, name="flowers")
+        assert repr(table) == "<Table flowers: 150 rows x 4 features, 3 classes>"
+        np.testing.assert_array_equal(table.supervision, y)
+        with pytest.raises(TableError, match="no named columns"):
+            read_table(X, drop=["a"])
+        with pytest.raises(TableError, match="a 2-d array of numbers; got list"):
+            read_table(["a"])
+
+    def test_columns_that_pandas_declares_categories(self, iris):
+        frame = pl.DataFrame(iris[0], schema=NAMES).to_pandas()
+        frame["a"] = (frame["a"] > 5).astype(int).astype("category")
+        table = read_table(frame, label=iris[1])
+        assert table.columns.kinds[0].kind == "category"
+        assert read_table(frame, label="a").kind == "labels"
+        assert read_table(frame, numeric=["a"]).columns is None
+
+    def test_columns_of_several_types_are_text(self):
+        frame = pl.DataFrame(MESSY).to_pandas()
+        frame["mixed"] = ["x", 1, 2.5, None] * 6
+        table = read_table(frame, label="kind")
+        assert "mixed=x" in table.feature_names
+
+    def test_judgements(self, iris):
+        frame = pl.DataFrame(iris[0], schema=NAMES)
+        triplets = Triplets([[0, 1, 2], [3, 4, 5]])
+        index = pl.DataFrame(triplets.index, schema=["anchor", "near", "far"])
+        for given in (triplets, index, index.to_pandas()):
+            table = read_table(frame, triplets=given)
+            assert table.kind == "triplets"
+            np.testing.assert_array_equal(table.supervision.index, triplets.index)
+        pairs = pl.DataFrame({"a": [0, 1], "b": [2, 3], "similar": [True, False]})
+        assert read_table(frame, pairs=pairs).supervision.similar.tolist() == [True, False]
+        with pytest.raises(TableError, match="triplets refers to rows 0 to 999"):
+            read_table(frame, triplets=index.with_columns(far=pl.lit(999)))
+
+    def test_nothing_to_learn_from(self, folder):
+        assert read_table("rows.npy").kind == "nothing"
+        with pytest.raises(TableError, match="labels with label; iris"):
+            read_table("iris.csv", required=True)
+        with pytest.raises(ValueError, match="Give only one of label, triplets and pairs"):
+            read_table("iris.csv", label="species", pairs="pairs.csv")
+
+
+def test_options_are_named_as_the_caller_writes_them(folder):
+    pl.DataFrame(MESSY).write_csv("messy.csv")
+    with options_of_command_line():
+        notes = read_table("messy.csv", label="kind").notes
+    assert "--numeric, --categorical, --text, --drop." in notes[0].text

@@ -1,0 +1,361 @@
+"""`read_table`: rows from a file, a frame, an array or a dataset, with what is known of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import polars as pl
+
+from nearfar import datasets
+from nearfar.constraints import Pairs, Triplets
+from nearfar.constraints.supervision import Kind
+from nearfar.metrics.metric import Metric
+from nearfar.numerics.missing import LARGEST_VALUE
+from nearfar.runtime.notes import collecting_notes
+from nearfar.runtime.option_names import option
+from nearfar.runtime.suggestions import did_you_mean
+from nearfar.tables.array_formats import array_names, load_array
+from nearfar.tables.errors import TableError
+from nearfar.tables.features import ColumnRules, prepare, warn_of_leakage
+from nearfar.tables.formats import (
+    ARRAYS,
+    FORMATS,
+    TABLES,
+    column_names,
+    kind_of,
+    open_table,
+    read_frame,
+    stem_of,
+)
+from nearfar.tables.frames import Frame
+from nearfar.tables.judgements import (
+    check_vectors,
+    copies_together,
+    people_together,
+    read_pairs,
+    read_triplets,
+)
+from nearfar.tables.labels import labels_or_nothing, read_labels, words
+from nearfar.tables.reader import ColumnChoice, Source, columns_named, listed
+from nearfar.tables.table import Table
+from nearfar.typing import Array, Floats
+
+_MANY_CLASSES = 0.5
+"""Whole numbers with more classes than this share of the rows are probably not classes."""
+
+
+def read_table(
+    source: object,
+    *,
+    label: str | Array | None = None,
+    pairs: object = None,
+    triplets: object = None,
+    group: str | Array | None = None,
+    ids: str | None = None,
+    drop: Sequence[str] | None = None,
+    numeric: Sequence[str] | None = None,
+    categorical: Sequence[str] | None = None,
+    text: Sequence[str] | None = None,
+    show: str | None = None,
+    impute: bool = True,
+    numbers: bool = False,
+    metric: Metric | None = None,
+    name: str | None = None,
+    required: bool = False,
+) -> Table:
+    """Read rows, and labels, pairs or triplets to learn from.
+
+    Columns of numbers are features as they are. Numbers as people write them (38%, €1,234.5, 804
+    cm), dates, categories, lists and missing values become features, too; ids and free text are
+    left out. `Table.notes` says what was done. Rows without a label are left out, and copies of
+    rows, and the answers of a person, are kept on one side of every split.
+
+    Parameters
+    ----------
+    source : path, str, DataFrame or array
+        A file (.csv, .tsv, .parquet, .feather, .arrow, .jsonl, .xlsx, .npy, .npz), the name of a
+        dataset, a DataFrame of pandas, polars or pyarrow, or a 2-d array.
+    label : str or array, optional
+        Column of labels, or the labels of an array or a frame. In an .npz file it is an array ("y"
+        by default), for an .npy file the path of another.
+    pairs, triplets : path, DataFrame, Pairs or Triplets, optional
+        Tables with the columns a, b, similar, or anchor, near, far; also weight and person. They
+        name rows by their numbers, or by `ids`.
+    group : str or array, optional
+        Column of groups, such as persons, or the groups of an array. A group is never both learned
+        from and tested on.
+    ids : str, optional
+        Column of names of the rows.
+    drop, numeric, categorical, text : sequence of str, optional
+        Columns to leave out, and columns that are numbers, categories or free text.
+    show : str, optional
+        Column to show for each row.
+    impute : bool, default=True
+        Whether missing values are filled in; otherwise they are errors.
+    numbers : bool, default=False
+        Whether labels are numbers, not classes.
+    metric : Metric, optional
+        The metric whose features are wanted.
+    name : str, optional
+        What to call a frame or an array.
+    required : bool, default=False
+        Whether there must be something to learn from.
+
+    Returns
+    -------
+    Table
+
+    Raises
+    ------
+    TableError
+        If the source cannot be read as asked. It is a ValueError.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from nearfar import read_table
+    >>> frame = pd.DataFrame({"size": ["1 m", "2 m", "80 cm"], "kind": ["a", "b", "a"]})
+    >>> table = read_table(frame, label="kind")
+    >>> table
+    <Table table: 3 rows x 1 feature, 2 classes>
+    >>> table.X.ravel()
+    array([1. , 2. , 0.8])
+    >>> table.notes[0].text
+    'Took size as a number. Change this with numeric, categorical, text, drop.'
+    """
+    if sum(each is not None for each in (label, triplets, pairs)) > 1:
+        all_of = [option(each) for each in ("label", "triplets", "pairs")]
+        raise TableError(f"Give only one of {all_of[0]}, {all_of[1]} and {all_of[2]}.")
+    judgements = triplets if triplets is not None else pairs
+    kind: Kind = "triplets" if triplets is not None else "pairs"
+    with collecting_notes() as notes:
+        where = as_source(source, name)
+        if isinstance(where, np.ndarray):
+            if drop or numeric or categorical or text or ids or show:
+                raise TableError("An array has no named columns; give a frame to name columns.")
+            table = Table(name or "array", where, None if label is None else np.asarray(label))
+            table = table if group is None else table.grouped(np.asarray(group), option("group"))
+        else:
+            if isinstance(where, Frame):
+                where, label = where.with_column("label", label)
+                where, group = where.with_column("group", group)
+            elif not (isinstance(label, str | None) and isinstance(group, str | None)):
+                raise TableError(f"Labels and groups of {where} are columns; give their names.")
+            if label is None:
+                check_vectors(where, judgements, kind, left_out=(ids, group), drop=drop)
+            table = read_rows(
+                where,
+                label=label,
+                ids=ids,
+                group=group,
+                text=show,
+                metric=metric,
+                rules=ColumnRules(drop, numeric, categorical, impute, text),
+                labelled=required and judgements is None,
+                numeric=numbers,
+                skip_unlabelled=True,
+            )
+        if judgements is not None:
+            if not isinstance(judgements, Triplets | Pairs):
+                file = as_source(judgements, kind)
+                assert not isinstance(file, np.ndarray)
+                file = Path(file) if isinstance(file, str) else file
+                read = read_triplets if kind == "triplets" else read_pairs
+                judgements = read(read_frame(file), file, table)
+            table = replace(table, supervision=people_together(judgements, table), kind=kind)
+        elif required or table.y is not None:
+            values = table.numbers if numbers else table.labels
+            table = replace(table, supervision=values, kind="numbers" if numbers else "labels")
+        if table.supervision is not None:
+            table = copies_together(table)
+    return replace(
+        table,
+        notes=tuple(notes),
+        source=str(source) if isinstance(source, str | PathLike) else "",
+        label=label if isinstance(label, str) else None,
+        id_column=ids,
+    )
+
+
+def as_source(source: object, name: str | None = None) -> str | Path | Frame | Array:
+    """Return a path or the name of a dataset, a frame or a 2-d array of numbers.
+
+    Parameters
+    ----------
+    source : path, str, DataFrame or array
+    name : str, optional
+        What to call a DataFrame.
+    """
+    if isinstance(source, str | Frame):
+        return source
+    if isinstance(source, PathLike):
+        return Path(source)
+    if nw.dependencies.is_into_dataframe(source):
+        return Frame.of(source, name or "table")
+    array = np.asarray(source)
+    if array.ndim != 2 or array.dtype.kind not in "fiub":
+        raise TableError(
+            "Rows are a file, a dataset, a frame or a 2-d array of numbers; got "
+            f"{type(source).__name__} {array.dtype} {array.shape}."
+        )
+    return array if array.dtype == np.float32 else array.astype(np.float64)
+
+
+def read_rows(
+    source: str | Source,
+    *,
+    label: str | None = None,
+    drop: Sequence[str] | None = None,
+    ids: str | None = None,
+    group: str | None = None,
+    text: str | None = None,
+    metric: Metric | None = None,
+    rules: ColumnRules | None = None,
+    labelled: bool = False,
+    numeric: bool = False,
+    complete: bool = True,
+    skip_unlabelled: bool = False,
+) -> Table:
+    """Read rows with their labels, unchecked.
+
+    Parameters
+    ----------
+    source : str, Path or Frame
+        Path of a table or an array, or a dataset's name.
+    label, ids, group, text : str, optional
+        Columns with labels, names, groups and texts of the rows. In an .npz file `label` is an
+        array ("y" by default), for an .npy file it is the path of another; `group` likewise.
+    drop : sequence of str, optional
+        Columns to leave out.
+    rules : ColumnRules, optional
+        What else is said about columns; instead of `drop`.
+    metric : Metric, optional
+        The metric whose features are wanted, by name if it has feature names.
+    labelled : bool
+        Whether a table must have labels.
+    numeric : bool
+        Whether labels are numbers, not classes.
+    complete : bool
+        Whether every row must have its label; otherwise labels that are missing are empty text.
+    skip_unlabelled : bool
+        Whether rows of a table without a label are left out, with a note.
+    """
+    path = Path(source) if isinstance(source, str) else source
+    rules = rules or ColumnRules(drop)
+    if kind_of(path) not in TABLES:
+        if rules.given or ids or text:
+            raise TableError(f"Only tables ({', '.join(TABLES)}) have columns; {source} does not.")
+        assert isinstance(path, Path)
+        table = _without_columns(path, label, group, metric)
+        if len(table) == 0:
+            raise TableError(f"{source} has no rows.")
+        return table
+    if labelled and label is None:
+        columns = listed(column_names(path))
+        raise TableError(f"Name the column of labels with {option('label')}; {path} has {columns}.")
+    others = tuple(dict.fromkeys(name for name in (label, ids, group, text) if name is not None))
+    skipped = label if skip_unlabelled else None
+    prepared = prepare(path, others, rules, metric, label=skipped, shown=text)
+    X, frame = prepared.X, prepared.others
+    if not prepared.feature_names:
+        raise TableError(f"{path} has no columns left for features.")
+    _check_size(X, prepared.feature_names, path)
+    y = None
+    if label is not None and complete:
+        y = read_labels(frame[label], path, numeric=numeric)
+    elif label is not None:
+        y = labels_or_nothing(frame[label], path)
+    leaking = () if y is None or metric is not None or numeric else warn_of_leakage(prepared, y)
+    table = Table(
+        stem_of(path),
+        X,
+        y,
+        prepared.feature_names,
+        None if ids is None else row_names(frame[ids], path),
+        None if text is None else words(frame[text]).to_list(),
+        prepared.columns,
+        places=prepared.places,
+        leaking=leaking,
+        kind="nothing" if y is None else "numbers" if numeric else "labels",
+    )
+    if len(table) == 0:
+        raise TableError(f"{source} has no rows.")
+    if group is None:
+        return table
+    if n_missing := frame[group].null_count():
+        raise TableError(f"{n_missing} rows of {path} have no group in column {group}. Fill it in.")
+    return table.grouped(frame[group].to_numpy(), f"column {group}")
+
+
+def _without_columns(
+    path: Path, label: str | None, group: str | None, metric: Metric | None
+) -> Table:
+    """Read rows and labels of an array or of a dataset."""
+    if path.is_file() and kind_of(path) not in ARRAYS:
+        raise TableError(f"{path} is not in a supported format: {', '.join(FORMATS)}.")
+    if kind_of(path) in ARRAYS:
+        with open_table(path, ColumnChoice(metric=metric)) as reader:
+            X = reader.read().X
+            _check_size(X, reader.features, path)
+        if label is None and kind_of(path) == ".npz" and "y" in array_names(path):
+            label = "y"
+        y = None if label is None else _array_beside(path, label, "labels")
+        table = Table(path.stem, X, y, kind="nothing" if y is None else "labels")
+        if group is not None and len(table):
+            table = table.grouped(_array_beside(path, group, "groups"), group)
+        return table
+    name = str(path)
+    try:
+        data = datasets.load(name)
+    except (ValueError, ConnectionError) as error:
+        hint = did_you_mean(name, [*datasets.available(), *map(str, Path().glob("*.*"))])
+        why = "" if "There is no dataset" in str(error) else f" ({str(error).rstrip('.')})"
+        raise TableError(
+            f"{name} is neither a file nor a dataset{why}.{hint} "
+            f"Datasets: {', '.join(datasets.available())}."
+        ) from error
+    if metric is not None and data.X.shape[1] != metric.n_features:
+        raise TableError(
+            f"The metric needs {metric.n_features} features, but {name} has {data.X.shape[1]}."
+        )
+    for parameter, value in {"label": label, "group": group}.items():
+        if value is not None:
+            raise TableError(f"{option(parameter)} is for files, not for the dataset {name}.")
+    kind: Kind = "nothing" if data.y is None else "labels"
+    return Table(name, data.X, data.y, data.feature_names, kind=kind)
+
+
+def _check_size(X: Floats, features: Sequence[str], path: Source) -> None:
+    # Without an array of absolute values, which would take as much memory as X.
+    largest = np.maximum(X.max(axis=0, initial=0), -X.min(axis=0, initial=0))
+    large = [
+        name for name, size in zip(features, largest, strict=True) if float(size) > LARGEST_VALUE
+    ]
+    if large:
+        names = columns_named(large)
+        raise TableError(f"{path} has values beyond {LARGEST_VALUE:g} in {names}; rescale them.")
+
+
+def row_names(names: pl.Series, path: Source) -> list[str]:
+    """Return the names of rows, or raise TableError unless they tell rows apart."""
+    if names.null_count() or names.n_unique() != len(names):
+        raise TableError(f"The ids in column {names.name} of {path} are missing or not unique.")
+    return [str(name) for name in names.to_list()]
+
+
+def _array_beside(path: Path, name: str, what: str) -> Array:
+    """Return another array of an .npz file, or the .npy file that has it."""
+    if kind_of(path) == ".npz":
+        names = array_names(path)
+        if name not in names:
+            hint = did_you_mean(name, names)
+            raise TableError(f"{path} has no array {name!r}; it has {listed(names)}.{hint}")
+        return load_array(path, name)
+    if Path(name).suffix.lower() != ".npy":
+        raise TableError(f"The {what} of an .npy file are in another .npy file; got {name!r}.")
+    return load_array(Path(name))
