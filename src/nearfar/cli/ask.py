@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
+from nearfar.ask.answer_files import ANSWERS_ENDING, read_answers
 from nearfar.cli import options
-from nearfar.cli.answer_files import ANSWERS_ENDING, read_answers
 from nearfar.cli.errors import UserError
 from nearfar.cli.model_files import check_output
 from nearfar.cli.streams import write_table

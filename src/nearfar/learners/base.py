@@ -37,7 +37,7 @@ from nearfar.learners.declaration import (
     learner,
 )
 from nearfar.learners.estimate import EstimateMixin
-from nearfar.learners.explanations import restore_on_error, warn_of_row_numbers
+from nearfar.learners.explanations import warn_of_row_numbers
 from nearfar.learners.fitting import Data, FitMethod
 from nearfar.learners.problem import (
     FitInput,
@@ -252,12 +252,13 @@ class MetricLearner(
         for name in unknown:
             raise unknown_fit_parameter(self, name)
         self._check_parameters()
-        with restore_on_error(self, X), limited_threads(self.n_jobs):
-            warn_of_row_numbers(self, X, y)
+        with fitting.restore_on_error(self, X), limited_threads(self.n_jobs):
             splits = self.tells_expected or self.validation_fraction is not None
             data = fitting.check(self, X, y, groups, splits=splits)
             if self.tells_expected and data.copies is not None:
                 warnings.warn(f"{data.copies}, unless groups are given.", stacklevel=3)
+            if data.X.shape[1] == 2 and "pairs" in self.supervision:
+                warn_of_row_numbers(self, X, y)
             method = self._method()
             fitting.check_learnable(data, method)
             scale = fitting.choose_scale(data, method)

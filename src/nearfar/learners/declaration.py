@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal, TypeVar, dataclass_transform
 
+from nearfar.learners.selection.held_out import Validation as Validation
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.metric_learn_names import with_hints
 from nearfar.runtime.parameters import (
@@ -33,7 +34,6 @@ C = TypeVar("C", bound=type)
 
 Init = Literal["auto", "identity", "pca", "lda", "random"] | Metric
 Prior = Literal["identity", "covariance"] | Metric | None
-Validation = Literal["rows", "classes"]
 ValidationFraction = float | Literal["auto"] | None
 Variant = Literal["default", "paper"]
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from nearfar.constraints import kind_of
 from nearfar.rows import Rows
-
-_CALLBACK_ATTRIBUTES = ("_callback", "_skl_callbacks")
 
 _OF_POINTS = {
     2: "Pairs.from_points(X, similar)",
@@ -27,22 +23,7 @@ _LARGE_SPREAD = 1e7
 """Ratio of sizes whose squares differ by about as much as double precision can hold."""
 
 
-@contextmanager
-def restore_on_error(learner: Any, X: Any) -> Iterator[None]:
-    """Restore the learner if a fit to X fails, and explain why it did."""
-    before = learner.__dict__.copy()
-    try:
-        yield
-    except BaseException as error:
-        kept = {k: v for k, v in learner.__dict__.items() if k.startswith(_CALLBACK_ATTRIBUTES)}
-        learner.__dict__ = before | kept
-        explained = _explained(error, X)
-        if explained is None:
-            raise
-        raise explained from error
-
-
-def _explained(error: BaseException, X: Any) -> ValueError | None:
+def explained(error: BaseException, X: Any) -> ValueError | None:
     """Return an error that says more, or None."""
     if isinstance(error, np.linalg.LinAlgError | FloatingPointError):
         return failed_computation(error, X)

@@ -13,13 +13,15 @@ that they span (`in_span`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import closing
+import warnings
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from nearfar.constraints import (
@@ -30,6 +32,7 @@ from nearfar.constraints import (
     keep_copies_together,
     kind_of,
 )
+from nearfar.learners.explanations import explained
 from nearfar.learners.problem import (
     FitInput,
     MetricBuilder,
@@ -40,17 +43,28 @@ from nearfar.learners.problem import (
 from nearfar.learners.row_span import RowSpan
 from nearfar.learners.scaler import Scaler
 from nearfar.learners.selection import scale as scales
-from nearfar.learners.selection.choice import Follow, Path, Selection, Shrinkage, choose_selection
+from nearfar.learners.selection.choice import (
+    MAX_TRIAL_ROWS,
+    NotLinearError,
+    Path,
+    Selection,
+    Shrinkage,
+    Trial,
+    best_choice,
+)
+from nearfar.learners.selection.held_out import held_out_parts
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.missing import LARGEST_VALUE, refuse_masked, refuse_missing
 from nearfar.rows import Moments, Points, Rows, as_rows
 from nearfar.runtime.deadline import should_stop
 from nearfar.runtime.history import History, Iteration
 from nearfar.runtime.threads import chosen_executor
-from nearfar.typing import Floats
 
 if TYPE_CHECKING:
     from nearfar.learners.base import MetricLearner
+
+_OF_CALLBACKS = ("_callback", "_skl_callbacks")
+"""How scikit-learn's attributes of callbacks begin, which it tears down itself after an error."""
 
 _AUTO_FRACTION = 0.2
 """Share of labelled rows that are held out by default: five trial fits would use every row once."""
@@ -137,7 +151,9 @@ def check(
     refuse_masked(X, "X")
     if y is not None and kind in ("labels", "numbers"):
         refuse_missing(y, "y")
-    points: Any = _rows(X, kind, learner)
+    points: Any = None
+    if type(X) is not np.ndarray or chosen_executor() is not None:
+        points = _rows(X, kind, learner)
     floats = {"dtype": [np.float64, np.float32], "reset": reset}
     if points is not None:
         if y is None and not ignores_y:
@@ -187,6 +203,21 @@ def _rows(X: Any, kind: Kind, learner: MetricLearner) -> Rows | None:
             f"X contains NaN or infinite values, first in row {first_bad} (counting from 0)."
         )
     return rows
+
+
+@contextmanager
+def restore_on_error(learner: MetricLearner, X: object) -> Iterator[None]:
+    """Restore the learner if a fit to X fails, and explain why it did."""
+    before = learner.__dict__.copy()
+    try:
+        yield
+    except BaseException as error:
+        attributes = {k: v for k, v in learner.__dict__.items() if k.startswith(_OF_CALLBACKS)}
+        learner.__dict__ = before | attributes
+        explanation = explained(error, X)
+        if explanation is None:
+            raise
+        raise explanation from error
 
 
 def check_in_memory(X: Points) -> None:
@@ -274,9 +305,9 @@ def prepare(
 ) -> FitInput:
     """Scale the rows; with a `span`, they are coordinates in it."""
     scaler = replace(Scaler.fit(data.X, scale), span=span)
-    return FitInput(
-        scaler.scaled(data.X), scaler, data.supervision.consecutive(), random_state, warm
-    )
+    X: Points = data.X
+    Z = X.mapped(scaler.transform_block) if isinstance(X, Rows) else scaler.transform(X)
+    return FitInput(Z, scaler, data.supervision.consecutive(), random_state, warm)
 
 
 def warm_start(learner: MetricLearner, data: Data) -> WarmStart | None:
@@ -313,15 +344,35 @@ def select(data: Data, scale: str | None, method: FitMethod) -> Selection:
                 "validation_fraction=None."
             )
         seed = learner.random_state if isinstance(learner.random_state, int) else 0
-        selection = choose_selection(
-            follow(method, scale, seed),
-            X,
-            supervision,
-            fraction=fraction,
-            validation=learner.validation,
-            seed=seed,
-            required=required,
-        )
+        trials: list[Trial] = []
+        reason = "there is too little to hold out"
+        with ExitStack() as stack:
+            for part in held_out_parts(
+                X,
+                supervision,
+                fraction=fraction,
+                validation=learner.validation,
+                random_state=np.random.RandomState(seed),
+                max_rows=MAX_TRIAL_ROWS,
+            ):
+                try:
+                    rows = X[part.rows]
+                    prior, path = follow(method, Data(rows, part.supervision), scale, seed)
+                    stack.enter_context(closing(path))
+                    trials.append(Trial(rows, part.held_out, prior, path))
+                except NotLinearError:
+                    raise
+                except ValueError as error:
+                    # A part of few rows or constraints may have nothing to learn from.
+                    reason = str(error).rstrip(".")
+            if trials:
+                selection = best_choice(trials).selection
+        if required and not trials:
+            warnings.warn(
+                f"validation_fraction={fraction} has no effect: no trial fit succeeded ({reason}).",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
     before = learner._n_before / max(1, learner._n_before + len(supervision))
     return replace(selection, shrinkage=max(selection.shrinkage, before))
 
@@ -345,8 +396,8 @@ def run(
 ) -> History:
     """Run the solver as far as was selected; `observe` passes iterations on, or ends them."""
     history = History(notes=notes, keeps_payloads=problem.keeps_payloads)
-    solver = selection.limit(history, problem.solve())
-    iterations = history.record(solver)
+    solver = problem.solve()
+    iterations = history.record(solver, selection.n_iterations)
     # Close an abandoned solver at once; it may hold a thread.
     with closing(solver):
         for _ in iterations if observe is None else observe(iterations, history):
@@ -429,29 +480,24 @@ def learn(data: Data, scale: str | None, method: FitMethod, selection: Selection
     return builder.lift(problem.metric(run(problem, selection), builder))
 
 
-def follow(method: FitMethod, scale: str | None, seed: int) -> Follow:
-    """Return what follows trial fits: rows and supervision -> prior, and metrics along the fit."""
-
-    def path(X: Floats, supervision: Supervision) -> Path:
-        random_state = np.random.RandomState(seed)
-        data = prepare(Data(X, supervision), scale, random_state, span=method.span)
-        problem = method.build(data)
-        builder = replace(builder_of(problem, data, method), shortest=False)
-        return prior_metric(problem, data.scaler, method), _metrics(problem, builder)
-
-    return path
+def follow(method: FitMethod, data: Data, scale: str | None, seed: int) -> Path:
+    """Begin a trial fit: return the prior, and the metrics along the fit."""
+    prepared = prepare(data, scale, np.random.RandomState(seed), span=method.span)
+    problem = method.build(prepared)
+    builder = replace(builder_of(problem, prepared, method), shortest=False)
+    return prior_metric(problem, prepared.scaler, method), _metrics(problem, builder)
 
 
-def _metrics(problem: Problem, builder: MetricBuilder) -> Iterator[tuple[int, Any]]:
+def _metrics(problem: Problem, builder: MetricBuilder) -> Generator[tuple[int, Any], None, None]:
     """Yield metrics along a fit, each with the number of iterations that it took."""
-    history, shown, number = History(keeps_payloads=problem.keeps_payloads), 0, problem.first_stage
+    history, last, number = History(keeps_payloads=problem.keeps_payloads), 0, problem.first_stage
     solver = problem.solve()
     with closing(solver):
         for _ in history.record(solver):
             if problem.stops_early and len(history) >= number:
                 yield len(history), problem.metric(history, builder)
-                shown, number = len(history), 2 * len(history)
+                last, number = len(history), 2 * len(history)
             if should_stop():
                 break
-    if len(history) > shown:
+    if len(history) > last:
         yield len(history), problem.metric(history, builder)

@@ -89,17 +89,13 @@ class Scaler:
             return cls(moments.mean, moments.spread)
         return cls(moments.mean, np.full(X.shape[1], 1.0 if scale is None else size))
 
-    def scaled(self, X: Points) -> Points:
-        """Return X in the learner's units; rows that are not in memory are scaled when read."""
-        return X.mapped(self._transform_block) if isinstance(X, Rows) else self.transform(X)
-
     def transform(self, X: Floats) -> Floats:
         """Return X in the learner's units."""
         Z = (unit_length(X) if self.unit_rows else X) - self.center.astype(X.dtype)
         Z /= self.scale.astype(X.dtype)
         return Z
 
-    def _transform_block(self, block: Floats) -> Floats:
+    def transform_block(self, block: Floats) -> Floats:
         """Do the same, in place: blocks of rows are read anew each time."""
         Z = unit_length(block) if self.unit_rows else block
         Z -= self.center.astype(block.dtype)

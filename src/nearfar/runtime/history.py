@@ -104,8 +104,13 @@ class History(Sequence[Iteration]):
     notes: tuple[str, ...] = ()
     keeps_payloads: bool = False
 
-    def record(self, iterations: Iterations) -> Iterator[Iteration]:
-        """Pass iterations on while keeping them, each with its duration."""
+    def record(
+        self, iterations: Iterations, n_iterations: int | None = None
+    ) -> Iterator[Iteration]:
+        """Pass iterations on while keeping them, each with its duration.
+
+        After `n_iterations`, as validation chose, they end.
+        """
         start = time.perf_counter()
         while True:
             try:
@@ -118,6 +123,9 @@ class History(Sequence[Iteration]):
                 self.iterations[-1] = replace(self.iterations[-1], payload=None)
             self.iterations.append(replace(iteration, seconds=now - start))
             yield self.iterations[-1]
+            if n_iterations is not None and len(self.iterations) >= n_iterations:
+                self.stopped = "validation"
+                return
             start = time.perf_counter()
 
     @overload

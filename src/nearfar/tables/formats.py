@@ -46,6 +46,8 @@ WRITTEN_LISTS = tuple(ending for ending in WRITTEN if FORMATS[ending].has_lists)
 """Endings of files that are read and written."""
 STREAM = "-"
 """What stands for stdin and stdout."""
+STDIN_FOLDER = "nearfar-stdin-"
+"""How the names of folders begin that have a copy of stdin."""
 _MANY_UNSEEN = 0.2
 """A note names columns with a larger share of levels that were not learned from."""
 
@@ -172,6 +174,18 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except (OSError, pa.ArrowException, pl.exceptions.PolarsError) as error:
         raise TableError(f"{path} cannot be written: {first_line(error)}") from error
+
+
+def shown_name(source: str) -> str:
+    """Return what the user wrote for a source.
+
+    Examples
+    --------
+    >>> from nearfar.tables.formats import shown_name
+    >>> shown_name("table.csv"), shown_name("/tmp/nearfar-stdin-7x/stdin.csv")
+    ('table.csv', '-')
+    """
+    return STREAM if Path(source).parent.name.startswith(STDIN_FOLDER) else source
 
 
 class RecipeReader(TableReader):

@@ -331,7 +331,7 @@ class TestStopping:
     def test_a_consumer_may_stop_when_it_likes(self):
         X, _, triplets = half_of("iris")
         operator = TripletOperator(X, triplets)
-        rule = PenalizedLoss.relative(operator, penalty=1e-7, tol=0.0)
+        rule = PenalizedLoss(v=0.0, largest=1.0, tol=0.0, satisfied=-np.inf)
         iterations = boost(operator, rule, operator.start(), max_iter=100)
         first = next(iterations)
         iterations.close()

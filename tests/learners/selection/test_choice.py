@@ -168,7 +168,7 @@ class TestSelection:
 
         for limit, expected in ((3, "validation"), (None, "max_iter"), (20, "max_iter")):
             history = History()
-            assert len(list(history.record(Selection(limit).limit(history, solver())))) <= 10
+            assert len(list(history.record(solver(), limit))) <= 10
             assert history.stopped == expected
             assert len(history) == (3 if limit == 3 else 10)
 
@@ -214,14 +214,14 @@ def test_groups_are_not_on_both_sides(rng, monkeypatch):
     points, y = rng.standard_normal((320, 6)), np.repeat(rng.integers(0, 2, 40), 8)
     groups = np.repeat(np.arange(40), 8)
     of_row = {row.tobytes(): group for row, group in zip(points, groups, strict=True)}
-    begin, seen = Trial.of, []
+    begin, seen = Trial.__init__, []
 
-    def of(follow, X, part):
-        held_out = {of_row[row.tobytes()] for row in part.held_out.queries}
-        seen.append(({of_row[row.tobytes()] for row in X}, held_out))
-        return begin(follow, X, part)
+    def init(trial, X, held_out, prior, path):
+        queries = {of_row[row.tobytes()] for row in held_out.queries}
+        seen.append(({of_row[row.tobytes()] for row in X}, queries))
+        begin(trial, X, held_out, prior, path)
 
-    monkeypatch.setattr(Trial, "of", of)
+    monkeypatch.setattr(Trial, "__init__", init)
     learner = BoostMetric(random_state=0, scale="unit", validation_fraction=0.2)
     learner.fit(points, y)
     assert any(known & held_out for known, held_out in seen)

@@ -114,15 +114,15 @@ def test_triplets_and_pairs_against_loops(table):
 def test_the_best_weights_are_optimal(table, kind):
     part = parts_of(*table)[kind]
     values = tables(part)
-    found = optimal_weights([(part, values)], tolerance=1e-14)
-    value, gradient = part.value(found.weights, values)
-    assert found.value == pytest.approx(value / len(part))
+    weights, best = optimal_weights([(part, values)], tolerance=1e-14)
+    value, gradient = part.value(weights, values)
+    assert best == pytest.approx(value / len(part))
     gradient = gradient / len(part)
-    assert (found.weights >= 0).all()
-    assert np.abs(gradient[found.weights > 1e-9]).max(initial=0) < 1e-3
-    assert gradient[found.weights <= 1e-9].max(initial=-1) < 1e-3
+    assert (weights >= 0).all()
+    assert np.abs(gradient[weights > 1e-9]).max(initial=0) < 1e-3
+    assert gradient[weights <= 1e-9].max(initial=-1) < 1e-3
     for w in np.random.default_rng(0).exponential(1.0, (200, 3)):
-        assert part.value(w, values)[0] / len(part) <= found.value + 1e-9
+        assert part.value(w, values)[0] / len(part) <= best + 1e-9
 
 
 def test_queries_that_can_find_only_one_kind_are_left_out(table):

@@ -98,7 +98,7 @@ class Assembly:
         last: NewTerms = history[-1].payload
         if last.factor is not None:
             return Terms(last.factor, np.ones(len(last.factor)))
-        new = [iteration.payload for iteration in history]
+        new = list(map(attrgetter("payload"), history.iterations))
         directions = [earlier.directions, *map(attrgetter("directions"), new)]
         weights = last.all_weights
         if weights is None:

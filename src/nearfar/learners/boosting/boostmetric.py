@@ -59,24 +59,36 @@ from nearfar.learners.boosting.loop import (
 from nearfar.learners.boosting.triplet_operator import Line, TripletOperator
 from nearfar.learners.declaration import Variant, learner
 from nearfar.learners.problem import FitInput, MetricBuilder
-from nearfar.losses import Loss, named_loss
+from nearfar.losses import Loss
 from nearfar.losses.base import newton_step
+from nearfar.numerics.edges import Unit
 from nearfar.runtime import parameters
 from nearfar.runtime.deadline import check_time
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import boolean, choice, either, instance, number
 from nearfar.typing import Matrix, Vector
 
+_STRATEGY = NearestTriplets()
+"""What makes triplets from labels by default."""
+
 _LARGEST_STEP = 50.0
-"""Largest step, in units of 1 / lambda_max."""
+"""Largest step, in units of 1 / lambda_max: exp(-50) is no weight any more."""
 
 _LARGEST_CAP = 1e12
+"""Where the cap of a bounded loss ends to grow: its slope has vanished to rounding long before."""
+
 _FLAT = 1e-12
 """Share of the first slope of a bounded loss at which a line counts as flat."""
 
 _EIGENVALUE_TOLERANCE = 1e-9
+"""Relative accuracy of eigenvalues from Lanczos; the strict test of (5) stalls."""
+
 _NEARLY_OPTIMAL = 1e-4
+"""Relative excess of the eigenvalue over v that rounding can leave at an optimum."""
+
 _STALLED_DECREASE = 1e-15
+"""Relative decrease of the objective that is rounding."""
+
 _MOST_EVALUATIONS = 20_000
 """Evaluations of the objective that corrective steps may take in all."""
 
@@ -165,16 +177,23 @@ class BoostMetric(BoostingLearner):
     partial_fit = partial_fit
 
     def _build_problem(self, data: FitInput) -> BoostMetricProblem:
-        strategy = NearestTriplets() if self.constraints is None else self.constraints
+        strategy = _STRATEGY if self.constraints is None else self.constraints
         triplets = data.supervision.triplets(data.Z, strategy, data.random_state)
         Z = data.Z.astype(np.float64, copy=False) if self.corrective else data.Z
-        unit: Any = 1.0 if self.scale is None else "mean"
-        operator = TripletOperator(Z, triplets, named_loss(self.loss), unit=unit)
-        rule = PenalizedLoss.relative(operator, penalty=self.penalty, tol=self.tol)
-        if self.variant == "paper":
-            rule = replace(rule, v=self.penalty)
-        if self.corrective and rule.bounded:
-            rule = replace(rule, satisfied=-np.inf)
+        loss = self.loss if isinstance(self.loss, Loss) else Loss.named[self.loss]()
+        unit: Unit | float = 1.0 if self.scale is None else "mean"
+        operator = TripletOperator(Z, triplets, loss, unit=unit)
+        # The penalty is relative to the leading eigenvalue at zero margins.
+        first, u = operator.loss_and_weights(operator.start())
+        largest = max(0.0, operator.leading_eigenpair(u)[0])
+        rule = PenalizedLoss(
+            v=self.penalty * (1.0 if self.variant == "paper" else largest),
+            largest=largest,
+            tol=self.tol,
+            satisfied=-np.inf if self.corrective and loss.bounded else operator.satisfied,
+            bounded=loss.bounded,
+            unit=first if loss.bounded and first > 0 else 1.0,
+        )
         start = self._start(operator, data)
         if self.corrective and data.warm is not None:
             prior = self._start(operator, replace(data, warm=None))
@@ -278,15 +297,6 @@ class PenalizedLoss(Rule):
     bounded: bool = False
     unit: float = 1.0
     psd: bool = True
-
-    @classmethod
-    def relative(cls, operator: TripletOperator, *, penalty: float, tol: float) -> PenalizedLoss:
-        """Scale the penalty by the leading eigenvalue at zero margins."""
-        loss, u = operator.loss_and_weights(operator.start())
-        largest = max(0.0, operator.leading_eigenpair(u)[0])
-        bounded = operator.loss.bounded
-        unit = loss if bounded and loss > 0 else 1.0
-        return cls(penalty * largest, largest, tol, operator.satisfied, bounded, unit)
 
     def step(self, line: Line, eigenvalue: float) -> tuple[float, bool]:
         """Solve (8); a step that every triplet agrees with is the last.
@@ -394,7 +404,13 @@ def _optimal_factor(
         value = rule.objective(loss, float(flat @ flat))
         return value / rule.unit, gradient.ravel() / rule.unit
 
-    options: Any = {"maxiter": 1000, "maxfun": 2000, "maxcor": 20, "ftol": 0.0, "gtol": 1e-10}
+    options: Any = {
+        "maxiter": 1000,
+        "maxfun": 2000,
+        "maxcor": 20,
+        "ftol": 0.0,
+        "gtol": 1e-10,
+    }
     try:
         result = minimize(objective, L.ravel(), jac=True, method="L-BFGS-B", options=options)
     except _UnboundedError as beyond:

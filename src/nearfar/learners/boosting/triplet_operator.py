@@ -26,7 +26,11 @@ from nearfar.rows import Points
 from nearfar.typing import Floats, Matrix, Vector
 
 _LANCZOS_BASIS = 20
+"""ARPACK's own choice for one eigenpair; D must be larger."""
+
 _FIRST_PRODUCTS = 3 * _LANCZOS_BASIS
+"""Products that the first eigenpair is expected to take, before it was measured: two restarts."""
+
 _NEVER_AGAIN = 1 << 30
 """A number of products at which Lanczos is never chosen again."""
 
@@ -175,12 +179,17 @@ class TripletOperator(TripletEdges):
         With `absolute`, the eigenpair of the largest eigenvalue in absolute value. With `minus`, of
         shape (rank, n_features), the eigenpair of ``A(u) - minus' minus``.
         """
-        if absolute or self._dense_is_cheaper():
-            value, v = leading(self._matrix_minus(u, minus), absolute=absolute)
-        else:
-            value, v = self._lanczos(u, minus)
-        self._previous = v
-        return value, v
+        if not (absolute or self._dense_is_cheaper()):
+            try:
+                value, self._previous = self._lanczos(u, minus)
+                return value, self._previous
+            except ArpackError:
+                self._products = _NEVER_AGAIN
+        A = self.matrix(u)
+        value, self._previous = leading(
+            A if minus is None else A - minus.T @ minus, absolute=absolute
+        )
+        return value, self._previous
 
     @property
     def satisfied(self) -> float:
@@ -212,8 +221,10 @@ class TripletOperator(TripletEdges):
         z = self._lengths(v)
         near, far, u = z[self.near], z[self.far], self.loss_and_weights(state)[1]
         if how == "gaussian":
-            groups = (z[np.unique(self.near)], z[np.unique(self.far)])
-            threshold = gaussian_threshold(*(f(g) for g in groups for f in (_mean, _sd)))
+            nears, fars = z[np.unique(self.near)], z[np.unique(self.far)]
+            threshold = gaussian_threshold(
+                float(nears.mean()), float(nears.std()), float(fars.mean()), float(fars.std())
+            )
         else:
             for_wrong = np.where(far < near, u, 0.0)
             for_right = np.where(near < far, u, 0.0)
@@ -246,21 +257,18 @@ class TripletOperator(TripletEdges):
         """P' (Laplacian of u) X: for P = X L' this is L A(u)."""
         return self.edges.pull(self.edges.gram_product(u, P)).T / self.unit
 
-    def _matrix_minus(self, u: Vector, minus: Matrix | None) -> Matrix:
-        return self.matrix(u) if minus is None else self.matrix(u) - minus.T @ minus
-
     def operator(self, u: Vector) -> LinearOperator:
         """A(u) as a linear operator."""
         return self.edges.gram_operator(u / self.unit)
 
     def _dense_is_cheaper(self) -> bool:
+        """Compare the costs of A(u) with an eigendecomposition, and of products with A(u)."""
         n, D = self.X.shape
-        stored = self.edges.n_stored
-        cost = _SECONDS
+        stored, n_reads, cost = self.edges.n_stored, self.edges.n_reads, _SECONDS
         dense = cost["sparse"] * stored * D + cost["gemm"] * n * D**2 + cost["eigh"] * D**3
         product = cost["call"] + 2 * cost["gemv"] * n * D + 2 * cost["edge"] * stored
-        if self.edges.n_reads:
-            dense += cost["read"] * n * D * self.edges.n_reads
+        if n_reads:
+            dense += cost["read"] * n * D * n_reads
             product += 2 * cost["read"] * n * D
         return D <= _LANCZOS_BASIS or dense < self._products * product
 
@@ -277,26 +285,14 @@ class TripletOperator(TripletEdges):
         start = self._previous
         if start is None:
             start = np.random.default_rng(0).standard_normal(len(self))
-        try:
-            values, vectors = eigsh(
-                LinearOperator(operator.shape, matvec=counted, dtype=operator.dtype),
-                k=1,
-                which="LA",
-                v0=start.astype(operator.dtype),
-                ncv=_LANCZOS_BASIS,
-                tol=1e-5 if operator.dtype == np.float32 else 1e-10,
-            )
-        except ArpackError:
-            self._products = _NEVER_AGAIN
-            return leading(self._matrix_minus(u, minus))
+        values, vectors = eigsh(
+            LinearOperator(operator.shape, matvec=counted, dtype=operator.dtype),
+            k=1,
+            which="LA",
+            v0=start.astype(operator.dtype),
+            ncv=_LANCZOS_BASIS,
+            tol=1e-5 if operator.dtype == np.float32 else 1e-10,
+        )
         v = vectors[:, 0].astype(np.float64)
         self._products = count
         return float(values[0]), signed(v / np.linalg.norm(v))
-
-
-def _mean(values: Vector) -> float:
-    return float(values.mean())
-
-
-def _sd(values: Vector) -> float:
-    return float(values.std())

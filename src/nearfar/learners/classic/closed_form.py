@@ -23,7 +23,6 @@ from nearfar.learners.base import MetricLearner
 from nearfar.learners.classic.running_sums import RunningSums, powers_of_two
 from nearfar.learners.classic.scatter import Evidence, Groups, Shrinkage
 from nearfar.learners.declaration import Validation, ValidationFraction, learner
-from nearfar.learners.explanations import restore_on_error
 from nearfar.learners.problem import FitInput, MetricBuilder, Problem
 from nearfar.learners.scaler import Scaler
 from nearfar.learners.selection.choice import Selection
@@ -122,7 +121,7 @@ class SummedClosedForm(ClosedFormLearner):
         >>> bool(abs(learner.metric_.matrix - whole.metric_.matrix).max() < 1e-10)
         True
         """
-        with restore_on_error(self, X), limited_threads():
+        with fitting.restore_on_error(self, X), limited_threads():
             self._check_parameters()
             before = self._sums
             if before is None and hasattr(self, "metric_"):

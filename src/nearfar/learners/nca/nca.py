@@ -34,7 +34,6 @@ from sklearn.utils.metaestimators import available_if
 
 from nearfar.learners import fitting
 from nearfar.learners.declaration import Validation, ValidationFraction, Variant, learner
-from nearfar.learners.explanations import restore_on_error
 from nearfar.learners.fitting import Data
 from nearfar.learners.map_learner import MapLearner
 from nearfar.learners.nca.base import NeighborhoodProblem, nonzero_rows
@@ -157,7 +156,7 @@ class _SingleMapLearner(MapLearner):
         True
         """
         self._check_parameters()
-        with restore_on_error(self, X), limited_threads(self.n_jobs):
+        with fitting.restore_on_error(self, X), limited_threads(self.n_jobs):
             self._learn_part(X, y)
         return self
 

@@ -28,7 +28,7 @@ from sklearn.exceptions import ConvergenceWarning
 from nearfar.constraints import Split, Supervision
 from nearfar.learners.fitting import Data, FitMethod, follow, learn
 from nearfar.learners.problem import MetricBuilder, Problem
-from nearfar.learners.selection.choice import Choice, Path, Trial, best_choice
+from nearfar.learners.selection.choice import Choice, Trial, best_choice
 from nearfar.learners.selection.expectation import (
     Expected,
     expect_error,
@@ -112,7 +112,7 @@ class Candidate:
         """Return the candidate's line of the leaderboard."""
         entry: dict[str, Any] = {"name": self.name, "log_likelihood": self.value}
         if self.choice is not None:
-            entry["n_iter"] = self.choice.n_iterations
+            entry["n_iter"] = max(stage.n_iterations for stage in self.choice.stages)
         return entry | {"weight": self.weight, "seconds": self.seconds, "note": self.note}
 
     @property
@@ -210,7 +210,7 @@ class AutoProblem(Problem):
         if isinstance(payload, np.ndarray):
             return payload
         chosen = self._find_weights(payload)
-        return self._sum([(each.tried.metrics[0], each.weight) for each in chosen], self.Z)
+        return self._sum([(each.tried.stages[0].metric, each.weight) for each in chosen], self.Z)
 
     def _sum(self, terms: list[tuple[Any, float]], Z: Floats) -> Matrix:
         """Return the factor of a weighted sum of metrics and of Euclidean distance."""
@@ -236,7 +236,6 @@ class AutoProblem(Problem):
         """Fit a candidate to the parts, within some seconds."""
         assert candidate.method is not None
         clock = WorkClock()
-        path = _one_map(follow(candidate.method, "unit", self.seed))
         try:
             with (
                 _quietly(),
@@ -244,10 +243,12 @@ class AutoProblem(Problem):
                 early_stop(seconds, clock=clock),
                 ExitStack() as stack,
             ):
-                trials = [
-                    stack.enter_context(closing(Trial.of(path, Z[part.rows], part)))
-                    for part in self.parts
-                ]
+                trials = []
+                for part in self.parts:
+                    rows = Data(Z[part.rows], part.supervision)
+                    prior, path = follow(candidate.method, rows, "unit", self.seed)
+                    stack.enter_context(closing(path))
+                    trials.append(Trial(rows.X, part.held_out, prior, _one_map(path)))
                 candidate.choice = best_choice(trials)
         except OutOfTimeError:
             candidate.note = _TOO_SLOW
@@ -263,18 +264,18 @@ class AutoProblem(Problem):
         chosen = tried
         start = None
         while chosen:
-            tables = [each.tried.tables for each in chosen]
-            found = optimal_weights(
+            tables = [[stage.tables[1] for stage in each.tried.stages] for each in chosen]
+            weights, _ = optimal_weights(
                 [
                     (part.held_out, np.stack([prior, *own]))
                     for part, prior, *own in zip(self.parts, self.priors, *tables, strict=True)
                 ],
                 start,
             )
-            total = float(found.weights.sum())
+            total = float(weights.sum())
             if total == 0:
                 return []
-            shares = found.weights / total
+            shares = weights / total
             kept = shares[1:] >= _SMALLEST_WEIGHT
             if kept.all():
                 self.euclidean.weight = float(shares[0])
@@ -282,7 +283,7 @@ class AutoProblem(Problem):
                     candidate.weight = float(share)
                 return chosen
             chosen = [each for each, keep in zip(chosen, kept, strict=True) if keep]
-            start = found.weights[np.append(True, kept)]
+            start = weights[np.append(True, kept)]
         return []
 
     def _blend(self, chosen: list[Candidate], data: Data, seconds: float) -> Matrix:
@@ -356,17 +357,8 @@ def _unit_table(part: Part, Z: Floats) -> Floats:
     return part.held_out.table(euclidean) / (size or 1.0)
 
 
-def _one_map(path: Any) -> Any:
+def _one_map(metrics: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, Metric]]:
     """Refuse metrics that are not one linear map: they cannot be added up."""
-
-    def followed(X: Floats, supervision: Supervision) -> Path:
-        prior, metrics = path(X, supervision)
-        return prior, _checked(metrics)
-
-    return followed
-
-
-def _checked(metrics: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
     for number, metric in metrics:
         linear = isinstance(metric, Metric) and metric.kernel_map is None
         if not linear or len(metric.parts) > 1:

@@ -11,22 +11,15 @@ and is shrunk to the prior; at t = 0 the result is the prior.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from operator import attrgetter, itemgetter
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
-from nearfar.constraints import Supervision
 from nearfar.learners.selection.held_out import (
     HeldOut,
-    Part,
-    Validation,
-    Weights,
-    held_out_parts,
     mean_squared_distance,
     optimal_weights,
     sample,
@@ -34,13 +27,14 @@ from nearfar.learners.selection.held_out import (
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
 from nearfar.rows import Points
-from nearfar.runtime.history import History, Iterations
 from nearfar.typing import Floats, Vector
 
 MAX_TRIAL_ROWS = 2000
 """The most rows that a trial fit learns from."""
 
 _MAX_ROWS = 1000
+"""Rows whose mean squared distance is compared; more of them would change it little."""
+
 _PATIENCE = 1
 """Stages without an improvement after which trial fits end."""
 
@@ -48,12 +42,10 @@ _WORTHWHILE = 1e-3
 """Relative increase of the likelihood for which to double the number of iterations."""
 
 _TOLERANCE = 1e-5
+"""Relative accuracy of the likelihood at a stage, far below what is worthwhile."""
 
-Path = tuple[Metric, Iterator[tuple[int, Any]]]
+Path = tuple[Metric, Generator[tuple[int, Any], None, None]]
 """The prior, and the metrics along a fit, each with its number of iterations."""
-
-Follow = Callable[[Floats, Supervision], Path]
-"""Rows and their supervision -> the path of a fit to them."""
 
 
 class NotLinearError(ValueError):
@@ -74,18 +66,6 @@ class Selection:
 
     n_iterations: int | None = None
     shrinkage: float = 0.0
-
-    def limit(self, history: History, solver: Iterations) -> Iterations:
-        """Stop a solver after the chosen number of iterations."""
-        with closing(solver):
-            while True:
-                try:
-                    iteration = next(solver)
-                except StopIteration as end:
-                    return str(end.value)
-                yield iteration
-                if self.n_iterations is not None and len(history) >= self.n_iterations:
-                    return "validation"
 
     def shrinkage_to(self, prior: Metric, X: Points, n_components: int | None) -> Shrinkage:
         """Return what shrinks a metric that was learned from the rows X."""
@@ -135,59 +115,12 @@ class Shrinkage:
         return Metric(L, part.feature_names, kernel_map=part.kernel_map, unit_rows=part.unit_rows)
 
 
-def choose_selection(
-    follow: Follow,
-    X: Points,
-    supervision: Supervision,
-    *,
-    fraction: float,
-    validation: Validation,
-    seed: int,
-    required: bool = False,
-) -> Selection:
-    """Choose the number of iterations and the shrinkage on held-out parts.
+class Stage(NamedTuple):
+    """Where a trial fit is: iterations so far, their metric, and its table after the prior's."""
 
-    Parameters
-    ----------
-    follow : callable
-        Follows a fit.
-    X : array of shape (n_samples, n_features)
-    supervision : Supervision
-    fraction : float
-        Share of the data that each trial fit holds out.
-    validation : {"rows", "classes"}
-    seed : int
-    required : bool, default=False
-        Whether to warn if no trial fit succeeds.
-    """
-    trials: list[Trial] = []
-    reason = "there is too little to hold out"
-    with ExitStack() as stack:
-        for part in held_out_parts(
-            X,
-            supervision,
-            fraction=fraction,
-            validation=validation,
-            random_state=np.random.RandomState(seed),
-            max_rows=MAX_TRIAL_ROWS,
-        ):
-            try:
-                trials.append(stack.enter_context(closing(Trial.of(follow, X[part.rows], part))))
-            except NotLinearError:
-                raise
-            except ValueError as error:
-                # A part of few rows or constraints may have nothing to learn from.
-                reason = str(error)
-        if trials:
-            return best_choice(trials).selection
-    if required:
-        warnings.warn(
-            f"validation_fraction={fraction} has no effect: no trial fit succeeded "
-            f"({reason.rstrip('.')}).",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
-    return Selection()
+    n_iterations: int
+    metric: Metric
+    tables: Floats
 
 
 class Trial:
@@ -204,30 +137,22 @@ class Trial:
 
     Attributes
     ----------
-    n_iterations : int
-        Number of iterations so far.
-    metric : Metric
-        What they resulted in.
-    tables : array of shape (2, ...)
-        Tables of the prior and of the metric, both with a mean squared distance of one.
+    stage : Stage
+        The last stage. Its tables have a mean squared distance of one.
     """
 
+    stage: Stage
+
     def __init__(
-        self, X: Floats, held_out: HeldOut, prior: Metric, path: Iterator[tuple[int, Any]]
+        self, X: Floats, held_out: HeldOut, prior: Metric, path: Iterator[tuple[int, Metric]]
     ) -> None:
         self.X, self.held_out, self.path = X, held_out, path
-        self.n_iterations = 0
         table = self._table(prior)
         if table is None:
             raise ValueError("All distances are zero.")
         self.prior = table
         if not self.advance():
             raise ValueError("All distances are zero.")
-
-    @classmethod
-    def of(cls, follow: Follow, X: Floats, part: Part) -> Trial:
-        """Begin a fit to the rows X of a part."""
-        return cls(X, part.held_out, *follow(X, part.supervision))
 
     def advance(self) -> bool:
         """Go on to the next metric; return whether there is one."""
@@ -236,14 +161,9 @@ class Trial:
                 raise NotLinearError("Only metrics can be validated; use validation_fraction=None.")
             table = self._table(metric)
             if table is not None:
-                self.n_iterations, self.metric = number, metric
-                self.tables = np.stack([self.prior, table])
+                self.stage = Stage(number, metric, np.stack([self.prior, table]))
                 return True
         return False
-
-    def close(self) -> None:
-        """End the fit."""
-        self.path.close()  # type: ignore[attr-defined]
 
     def _table(self, metric: Metric) -> Floats | None:
         size = mean_squared_distance(metric, self.X)
@@ -259,32 +179,13 @@ class Choice:
     selection : Selection
     value : float
         Mean log-likelihood of held-out data, under the best sum of prior and metric.
-    n_iterations : int
-        Number of iterations at that stage.
-    metrics : list of Metric
-        The metric of each trial fit.
-    tables : list of arrays
-        Their tables, without those of the prior.
+    stages : list of Stage
+        Where each trial fit was.
     """
 
     selection: Selection
     value: float
-    n_iterations: int
-    metrics: list[Metric]
-    tables: list[Floats]
-
-    @classmethod
-    def of(cls, trials: Sequence[Trial], found: Weights) -> Choice:
-        """Choose what the trial fits have now."""
-        shrinkage = float(found.weights[0] / found.weights.sum()) if found.weights.any() else 1.0
-        number = max(trial.n_iterations for trial in trials)
-        return cls(
-            Selection(number, shrinkage),
-            found.value,
-            number,
-            [trial.metric for trial in trials],
-            [trial.tables[1] for trial in trials],
-        )
+    stages: list[Stage]
 
 
 def best_choice(trials: Sequence[Trial]) -> Choice:
@@ -294,18 +195,20 @@ def best_choice(trials: Sequence[Trial]) -> Choice:
     n_worse = 0
     moving = True
     while moving:
-        found = optimal_weights(
-            [(trial.held_out, trial.tables) for trial in trials], start, tolerance=_TOLERANCE
-        )
-        start = found.weights
-        if best is None or found.value > best.value + _WORTHWHILE * abs(best.value):
-            best, n_worse = Choice.of(trials, found), 0
+        stages = [trial.stage for trial in trials]
+        tables = zip(map(attrgetter("held_out"), trials), map(itemgetter(2), stages), strict=True)
+        weights, value = optimal_weights(list(tables), start, tolerance=_TOLERANCE)
+        start = weights
+        if best is None or value > best.value + _WORTHWHILE * abs(best.value):
+            shrinkage = float(weights[0] / weights.sum()) if weights.any() else 1.0
+            number = max(map(itemgetter(0), stages))
+            best, n_worse = Choice(Selection(number, shrinkage), value, stages), 0
         else:
             n_worse += 1
         if n_worse >= _PATIENCE:
             return best
-        moved = [trial.advance() for trial in trials]
-        moving = any(moved)
+        # All of them go on, also after the first that does.
+        moving = sum(trial.advance() for trial in trials) > 0
     assert best is not None
     if n_worse == 0:
         return replace(best, selection=replace(best.selection, n_iterations=None))

@@ -24,7 +24,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from nearfar.constraints import Pairs, Split, Supervision, Triplets
+from nearfar.constraints import Pairs, Supervision, Triplets
 from nearfar.metrics.metric import Metric
 from nearfar.rows import Points
 from nearfar.typing import Floats, Ints, Vector
@@ -34,19 +34,40 @@ Goal = Literal["neighbors", "ranking"]
 
 MAX_QUERIES = 500
 MAX_GALLERY = 2000
+"""The most rows of a held-out part: a table of their distances has 4 MB."""
+
 _CONSTRAINTS = 20_000
+"""The most held-out constraints: the standard error of a share is then below 0.4 %."""
+
 _FIRST_SCALE = 4.0
+"""Weight of a single metric to begin with: neighbours at a quarter of the mean squared distance."""
+
 _SCALE_FACTOR = 4.0
+"""L-BFGS gets the rest of the way from the best power of it."""
+
 _LARGEST_SCALE = 1e3
+"""Beyond it, p is 0 for all but the nearest rows."""
+
 _MAX_ITER = 200
+"""Far more iterations than L-BFGS needs for a few weights."""
+
 _TOLERANCE = 1e-7
+"""Accuracy of the weights of several metrics: most are zero, which a coarser one leaves open."""
+
 _SMALLEST_EXPONENT = -80.0
+"""exp of less is subnormal in float32, which is slow, and no longer matters in a sum."""
+
 _SMALLEST_SUM = 1e-20
 """Probabilities below it are computed from their own largest term."""
 
 _WIDE = 30.0
+"""How far beyond the margins a threshold may be; the sigmoid is 0 or 1 there, to 1e-13."""
+
 _BISECTIONS = 60
+"""Halvings that take any bracket to the accuracy below, if no step of Newton is inside."""
+
 _THRESHOLD_ACCURACY = 1e-12
+"""Close to rounding, so that the value is smooth in the weights."""
 
 
 class HeldOut(ABC):
@@ -128,29 +149,24 @@ class HeldOutRows(HeldOut):
             H[np.arange(len(H)), self.own] = np.inf
         log_all, p = _log_sums(H)
         if self.goal == "neighbors":
-            values, p = self._found(H, log_all, p)
+            # log sum_near p, and p minus its part on near rows as shares of their sum.
+            sums = np.einsum("ij,ij->i", p, self.near)
+            rare = np.flatnonzero(sums < _SMALLEST_SUM)
+            sums[rare] = 1.0
+            values, factor = np.log(sums), self.near * (-1 / sums)[:, None]
+            factor += 1
+            if len(rare):
+                exact, q = _log_sums(np.where(self.near[rare] > 0, H[rare], np.inf))
+                values[rare] = exact - log_all[rare]
+                difference = p[rare] - q
+            p *= factor
+            if len(rare):
+                p[rare] = difference
         else:
             q = self.near / self.near.sum(axis=1, keepdims=True)
             values = -log_all - (q * np.where(self.near > 0, H, 0)).sum(axis=1)
             p -= q
         return float(values.sum()), np.asarray(flat @ p.ravel(), dtype=np.float64)
-
-    def _found(self, H: Floats, log_all: Floats, p: Floats) -> tuple[Floats, Floats]:
-        """Return log sum_near p, and p minus its part on near rows as shares of their sum."""
-        sums = np.einsum("ij,ij->i", p, self.near)
-        rare = np.flatnonzero(sums < _SMALLEST_SUM)
-        sums[rare] = 1.0
-        values, factor = np.log(sums), self.near * (-1 / sums)[:, None]
-        factor += 1
-        if len(rare) == 0:
-            p *= factor
-            return values, p
-        exact, q = _log_sums(np.where(self.near[rare] > 0, H[rare], np.inf))
-        values[rare] = exact - log_all[rare]
-        difference = p[rare] - q
-        p *= factor
-        p[rare] = difference
-        return values, p
 
 
 def _log_sums(H: Floats) -> tuple[Floats, Floats]:
@@ -229,27 +245,12 @@ def _log_sigmoids(margins: Vector, tables: Floats, weight: Vector | None) -> tup
     return float(values.sum()), np.asarray(tables @ slope)
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The best weights of some metrics, and how likely they make held-out data.
-
-    Attributes
-    ----------
-    weights : array of shape (n_metrics,)
-    value : float
-        Mean log-likelihood.
-    """
-
-    weights: Vector
-    value: float
-
-
 def optimal_weights(
     parts: Sequence[tuple[HeldOut, Floats]],
     start: Vector | None = None,
     *,
     tolerance: float = _TOLERANCE,
-) -> Weights:
+) -> tuple[Vector, float]:
     """Find the weights of K metrics that make held-out parts most likely.
 
     Parameters
@@ -263,6 +264,12 @@ def optimal_weights(
     tolerance : float
         Relative increase of the likelihood at which to end.
 
+    Returns
+    -------
+    weights : array of shape (K,)
+    value : float
+        Mean log-likelihood under them.
+
     Examples
     --------
     >>> import numpy as np
@@ -271,22 +278,26 @@ def optimal_weights(
     >>> X = np.array([[0.0, 0.0], [1.0, 9.0], [2.0, 1.0], [4.0, 3.0]])
     >>> part = HeldOutTriplets(X, Triplets([[0, 1, 2], [1, 2, 3], [0, 2, 3]]))
     >>> metrics = [Metric([[1.0, 0.0]]), Metric([[0.0, 1.0]])]
-    >>> optimal_weights([(part, np.array([part.table(m) for m in metrics]))]).weights > 0
+    >>> optimal_weights([(part, np.array([part.table(m) for m in metrics]))])[0] > 0
     array([ True, False])
     """
     K = len(parts[0][1])
-    total = sum(len(part) for part, _ in parts)
 
     def negative(w: Vector) -> tuple[float, Vector]:
-        found = [part.value(w, tables) for part, tables in parts]
-        return -sum(v for v, _ in found) / total, -sum(g for _, g in found) / total  # type: ignore[return-value]
+        total, value, gradient = 0, 0.0, np.zeros(K)
+        for part, tables in parts:
+            total += len(part)
+            likelihood, slope = part.value(w, tables)
+            value += likelihood
+            gradient += slope
+        return -value / total, -gradient / total
 
     if start is None or not start.all():
         first, start = _scaled(negative, np.eye(K)[0])
         equal, point = _scaled(negative, np.full(K, 1 / K))
         if equal < first - tolerance * abs(first):
             start = point
-    found: Any = minimize(
+    optimum: Any = minimize(
         negative,
         start,
         jac=True,
@@ -294,7 +305,7 @@ def optimal_weights(
         bounds=[(0, None)] * K,
         options={"maxiter": _MAX_ITER, "ftol": tolerance},
     )
-    return Weights(np.asarray(found.x), -float(found.fun))
+    return np.asarray(optimum.x), -float(optimum.fun)
 
 
 def _scaled(f: Callable[[Vector], tuple[float, Vector]], direction: Vector) -> tuple[float, Vector]:
@@ -342,7 +353,7 @@ class Part:
 
 
 def held_out_parts(
-    X: Points,
+    X: Any,
     supervision: Supervision,
     *,
     fraction: float,
@@ -370,48 +381,29 @@ def held_out_parts(
     max_rows : int, optional
         The most rows to learn from.
     """
-    n_folds = max(2, round(1 / fraction))
     n_seen = 0
-    for split in supervision.split(n_folds, random_state, by=validation):
+    for split in supervision.split(max(2, round(1 / fraction)), random_state, by=validation):
+        held_out: HeldOut | None = None
+        rows, known = split.rows, split.known
         if supervision.listed:
-            part = _part_of_constraints(X, split, random_state)
-        else:
-            part = _part_of_rows(X, supervision, split, goal, max_rows, random_state)
-        if part is not None:
-            yield part
-            n_seen += len(part.held_out)
+            unseen: Any = split.unseen
+            unseen = unseen.take(sample(np.arange(len(unseen)), _CONSTRAINTS, random_state))
+            if unseen.can_teach:
+                kind = HeldOutTriplets if unseen.kind == "triplets" else HeldOutPairs
+                held_out = kind(X, unseen.given)
+        elif len(split.unseen_rows) and len(rows):
+            rows = sample(rows, max_rows or len(rows), random_state)
+            whole = split.whole_classes
+            gallery = sample(split.unseen_rows if whole else rows, MAX_GALLERY, random_state)
+            queries = sample(gallery if whole else split.unseen_rows, MAX_QUERIES, random_state)
+            aim: Goal = "ranking" if whole else goal or "neighbors"
+            held_out = HeldOutRows.among(X, supervision.codes, queries, gallery, aim)
+            known = supervision.restrict(rows)
+        if held_out is not None:
+            yield Part(rows, known, held_out)
+            n_seen += len(held_out)
         if n_seen >= enough:
             return
-
-
-def _part_of_constraints(X: Any, split: Split, random_state: np.random.RandomState) -> Part | None:
-    """Return a part of bounded size; None if it cannot be judged."""
-    unseen: Any = split.unseen
-    unseen = unseen.take(sample(np.arange(len(unseen)), _CONSTRAINTS, random_state))
-    if not unseen.can_teach:
-        return None
-    kind = HeldOutTriplets if unseen.kind == "triplets" else HeldOutPairs
-    return Part(split.rows, split.known, kind(X, unseen.given))
-
-
-def _part_of_rows(
-    X: Any,
-    supervision: Supervision,
-    split: Split,
-    goal: Goal | None,
-    max_rows: int | None,
-    random_state: np.random.RandomState,
-) -> Part | None:
-    """Return a part of bounded size; None if it cannot be judged."""
-    unseen = split.unseen_rows
-    if len(unseen) == 0 or len(split.rows) == 0:
-        return None
-    rows = sample(split.rows, max_rows or len(split.rows), random_state)
-    gallery = sample(unseen if split.whole_classes else rows, MAX_GALLERY, random_state)
-    queries = sample(gallery if split.whole_classes else unseen, MAX_QUERIES, random_state)
-    kind: Goal = "ranking" if split.whole_classes else goal or "neighbors"
-    held_out = HeldOutRows.among(X, supervision.codes, queries, gallery, kind)
-    return None if held_out is None else Part(rows, supervision.restrict(rows), held_out)
 
 
 def sample(items: Ints, size: int, random_state: np.random.RandomState) -> Ints:

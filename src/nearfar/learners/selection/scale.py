@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from nearfar.constraints import Pairs, Supervision, Triplets
+from nearfar.constraints import Supervision
 from nearfar.evaluate.judgement_losses import misplaced
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.threshold_votes import triplet_scores
@@ -34,10 +34,17 @@ SCALES = ("unit", "standard", "cosine")
 """What "auto" chooses from; the first one wins ties."""
 
 _CONSTRAINTS = 10_000
+"""The most triplets or pairs that are looked at: the standard error of a share is 0.5 %."""
+
 _PRODUCTS = 1 << 28
+"""Products that the distances of a sample may cost, a fraction of a second."""
+
 _LARGEST_SAMPLE = 1000
 _SMALLEST_SAMPLE = 200
+"""Rows of a sample: more would cost more than they tell, and fewer tell scales apart by chance."""
+
 _SMALLEST_GAIN = 1e-3
+"""Gain that angles must have beyond two standard errors, which vanish where scores are equal."""
 
 Score = Callable[[Floats], Vector]
 """Scaled rows -> what is averaged to judge them, a number for each row or constraint."""
@@ -57,7 +64,7 @@ def choose_scale(X: Points, supervision: Supervision, among: Iterable[str] = SCA
     Examples
     --------
     >>> import numpy as np
-    >>> from nearfar.constraints import Pairs, Supervision, Triplets
+    >>> from nearfar.constraints import Supervision
     >>> from nearfar.learners.selection.scale import choose_scale
     >>> rng = np.random.default_rng(0)
     >>> y = np.arange(100) % 2
@@ -67,89 +74,73 @@ def choose_scale(X: Points, supervision: Supervision, among: Iterable[str] = SCA
     ('standard', 'unit')
     """
     among = list(among)
-    rows, score = _judgement(X, supervision)
+    rows, score = _scored(X, supervision)
     if len(among) == 1 or score is None:
         return "standard" if "standard" in among else among[0]
     sample = X[rows]
     best, chosen = None, among[0]
     for scale in among:
-        found = score(Scaler.fit(X, scale).transform(sample))
-        if best is None or _is_better(found - best, cautious=scale == "cosine"):
-            best, chosen = found, scale
+        scores = score(Scaler.fit(X, scale).transform(sample))
+        least = 0.0
+        if best is not None and scale == "cosine":
+            noise = float((scores - best).std()) / np.sqrt(len(scores))
+            least = 2 * noise + _SMALLEST_GAIN
+        if best is None or float((scores - best).mean()) > least:
+            best, chosen = scores, scale
     return chosen
 
 
-def _is_better(gain: Vector, *, cautious: bool) -> bool:
-    if not cautious:
-        return float(gain.mean()) > 0
-    noise = float(gain.std()) / np.sqrt(len(gain))
-    return float(gain.mean()) > 2 * noise + _SMALLEST_GAIN
+def _scored(X: Points, supervision: Any) -> tuple[Any, Score | None]:
+    """Return which rows are looked at, and what scores them, scaled; None if nothing can."""
+    kind = supervision.kind
+    if kind == "triplets":
+        index = _sample(supervision.given.index, _CONSTRAINTS)
+        rows, place = np.unique(index, return_inverse=True)
+        anchor, near, far = place.reshape(index.shape).T
 
+        def order(Z: Floats) -> Vector:
+            """Return 1 for each triplet in the right order, 1/2 for ties."""
+            to_far = squared_distances(Z, anchor, far)
+            return triplet_scores(to_far - squared_distances(Z, anchor, near))
 
-def _judgement(X: Points, supervision: Any) -> tuple[Any, Score | None]:
-    """Return which rows are judged, and what judges them, scaled; None if nothing can."""
-    if supervision.kind == "triplets":
-        return _judge_triplets(supervision.given)
-    if supervision.kind == "pairs":
-        return _judge_pairs(supervision.given)
-    if supervision.kind == "nothing":
+        return rows, order if len(index) else None
+    if kind == "pairs":
+        pairs = supervision.given
+        pairs = pairs.take(_sample(np.arange(len(pairs)), _CONSTRAINTS))
+        similar = pairs.similar
+        rows, place = np.unique(pairs.index, return_inverse=True)
+        first, second = place.reshape(pairs.index.shape).T
+
+        def farther(Z: Floats) -> Vector:
+            """Return, for each similar pair, the share of dissimilar ones that are farther."""
+            return 1 - misplaced(squared_distances(Z, first, second), similar)[similar]
+
+        return rows, farther if 0 < np.count_nonzero(similar) < len(pairs) else None
+    if kind == "nothing":
         return slice(None), None
-    by_number = supervision.kind == "numbers"
-    known = np.arange(len(X)) if by_number else np.flatnonzero(supervision.codes >= 0)
-    rows = _sample(known, _sample_size(X.shape[1]))
+    known = np.arange(len(X)) if kind == "numbers" else np.flatnonzero(supervision.codes >= 0)
+    size = int(np.sqrt(_PRODUCTS / X.shape[1]))
+    rows = _sample(known, max(_SMALLEST_SAMPLE, min(_LARGEST_SAMPLE, size)))
     groups = np.arange(len(rows)) if supervision.groups is None else supervision.groups[rows]
     if len(np.unique(groups)) < 2:
         return slice(None), None
-    if by_number:
-        values = supervision.given[rows]
-        return rows, lambda Z: -((values[_nearest(Z, 5, groups)].mean(axis=1) - values) ** 2)
-    y = supervision.codes[rows]
-    return rows, lambda Z: np.mean(y[_nearest(Z, 3, groups)] == y[:, None], axis=1)
+    values = supervision.given[rows] if kind == "numbers" else supervision.codes[rows]
+
+    def agreement(Z: Floats) -> Vector:
+        """Return how well the nearest rows of other groups agree with each row."""
+        half = np.einsum("ij,ij->i", Z, Z) / 2 - Z @ Z.T
+        half[groups[:, None] == groups] = np.inf
+        k = min(5 if kind == "numbers" else 3, len(Z) - int(np.bincount(groups).max()))
+        nearest = values[np.argpartition(half, k - 1, axis=1)[:, :k]]
+        if kind == "numbers":
+            return -((nearest.mean(axis=1) - values) ** 2)
+        return np.mean(nearest == values[:, None], axis=1)
+
+    return rows, agreement
 
 
-def _judge_triplets(triplets: Triplets) -> tuple[Any, Score | None]:
-    index = _sample(triplets.index)
-    if len(index) == 0:
-        return slice(None), None
-    rows, place = np.unique(index, return_inverse=True)
-    return rows, lambda Z: _right(Z, place.reshape(index.shape))
-
-
-def _judge_pairs(pairs: Pairs) -> tuple[Any, Score | None]:
-    pairs = pairs.take(_sample(np.arange(len(pairs))))
-    if len(pairs) == 0 or pairs.similar.all() or not pairs.similar.any():
-        return slice(None), None
-    rows, place = np.unique(pairs.index, return_inverse=True)
-    return rows, lambda Z: _shares_farther(Z, place.reshape(pairs.index.shape), pairs.similar)
-
-
-def _sample(items: Ints, size: int = _CONSTRAINTS) -> Ints:
+def _sample(items: Ints, size: int) -> Ints:
     """Return a sorted sample, always the same one."""
     if len(items) <= size:
         return items
-    chosen = np.random.RandomState(0).choice(len(items), size, replace=False)
-    return items[np.sort(chosen)]
-
-
-def _sample_size(n_features: int) -> int:
-    size = int(np.sqrt(_PRODUCTS / n_features))
-    return max(_SMALLEST_SAMPLE, min(_LARGEST_SAMPLE, size))
-
-
-def _right(Z: Floats, index: Ints) -> Vector:
-    """Return 1 for each triplet in the right order, 1/2 for ties."""
-    anchor, near, far = index.T
-    return triplet_scores(squared_distances(Z, anchor, far) - squared_distances(Z, anchor, near))
-
-
-def _shares_farther(Z: Floats, index: Ints, similar: Any) -> Vector:
-    """Return, for each similar pair, the share of dissimilar ones that are farther apart."""
-    return 1 - misplaced(squared_distances(Z, *index.T), similar)[similar]
-
-
-def _nearest(Z: Floats, k: int, groups: Ints) -> Ints:
-    """Return the nearest rows in other groups of each row, in any order."""
-    half = np.einsum("ij,ij->i", Z, Z) / 2 - Z @ Z.T
-    half[groups[:, None] == groups] = np.inf
-    k = min(k, len(Z) - int(np.bincount(groups).max()))
-    return np.argpartition(half, k - 1, axis=1)[:, :k]
+    return items[np.sort(np.random.RandomState(0).choice(len(items), size, replace=False))]
