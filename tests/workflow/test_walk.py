@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from docs.pages import ROOT, Page
 
 BLOCKS = [
@@ -11,13 +13,14 @@ BLOCKS = [
 ]
 
 
+@pytest.mark.slow
 def test_six_lines_from_a_messy_table_to_a_report(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     making, walk = BLOCKS
     assert len(walk.split("\n\n")[-1].splitlines()) + 1 <= 6
     names: dict[str, object] = {}
-    exec(making, names)  # noqa: S102
-    exec(walk, names)  # noqa: S102
+    exec(making, names)
+    exec(walk, names)
     printed = capsys.readouterr().out
     assert "For classification with 3 neighbours, use " in printed
     assert "Metric written to" not in printed
