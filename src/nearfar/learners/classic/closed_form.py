@@ -29,9 +29,8 @@ from nearfar.learners.selection.choice import Selection
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.points import unit_length
 from nearfar.rows import Points, column_variances
-from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
-from nearfar.runtime.parameters import choice, either, number
+from nearfar.runtime.parameters import ParameterRule, choice, either, number
 from nearfar.runtime.threads import limited_threads
 from nearfar.typing import Floats, Matrix
 
@@ -51,7 +50,7 @@ class ClosedFormLearner(MetricLearner):
     rotates: ClassVar[bool] = True
     reads_rows: ClassVar[tuple[str, ...]] = ("labels", "chunklets", "pairs")
     auto_scales: ClassVar[tuple[str, ...]] = ("unit", "standard")
-    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
         "shrinkage": either(choice("auto"), number(at_least=0.0, at_most=1.0)),
     }
 

@@ -42,9 +42,8 @@ from nearfar.learners.classic.scatter import Groups, discriminants, shrunk, warn
 from nearfar.learners.declaration import learner
 from nearfar.learners.problem import FitInput, Problem
 from nearfar.numerics.class_order import ClassOrder
-from nearfar.runtime import parameters
 from nearfar.runtime.deadline import check_time
-from nearfar.runtime.parameters import choice, integer
+from nearfar.runtime.parameters import ParameterRule, choice, integer
 from nearfar.runtime.threads import Threads
 from nearfar.typing import Matrix, Vector
 
@@ -92,7 +91,7 @@ class LFDA(ClosedFormLearner):
     reads_rows: ClassVar[tuple[str, ...]] = ()
     auto_order: ClassVar[int | None] = 8
     compare_order: ClassVar[int | None] = 11
-    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
         "n_neighbors": integer(at_least=1),
         "embedding": choice("weighted", "orthonormalized", "plain"),
     }

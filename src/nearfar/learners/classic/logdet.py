@@ -33,9 +33,8 @@ from nearfar.learners.declaration import GIVEN_PRIOR_RULE, learner
 from nearfar.learners.problem import FitInput, MetricBuilder, factor_on_scaled_points
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Edges
-from nearfar.runtime import parameters
 from nearfar.runtime.history import History
-from nearfar.runtime.parameters import integer
+from nearfar.runtime.parameters import ParameterRule, integer
 from nearfar.typing import Ints, Matrix, Vector
 
 EdgeLoss = Callable[[Vector], tuple[float, Vector]]
@@ -53,7 +52,7 @@ class LogDetLearner(ConstraintLearner):
     max_iter: int
 
     rotates: ClassVar[bool] = True
-    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
         "prior": GIVEN_PRIOR_RULE,
         "max_iter": integer(at_least=1),
     }

@@ -46,9 +46,8 @@ from nearfar.learners.declaration import learner
 from nearfar.learners.problem import FitInput, factor_on_scaled_points, prior_factor
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Edges, squared_distances
-from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
-from nearfar.runtime.parameters import boolean, integer, number
+from nearfar.runtime.parameters import ParameterRule, boolean, integer, number
 from nearfar.typing import Matrix, Vector
 
 _LEAST_SHRINKAGE = 1e-8
@@ -113,7 +112,7 @@ class MMC(ConstraintLearner):
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
     rotates: ClassVar[bool] = True
-    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
         "diagonal": boolean(),
         "shrinkage": number(at_least=0.0, at_most=1.0),
         "max_iter": integer(at_least=1),

@@ -53,9 +53,8 @@ from nearfar.losses.hinge import HINGE
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import TripletEdges
 from nearfar.numerics.linear_algebra import row_space
-from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iterations
-from nearfar.runtime.parameters import integer, number
+from nearfar.runtime.parameters import ParameterRule, integer, number
 from nearfar.typing import Matrix, Vector
 
 
@@ -108,7 +107,7 @@ class FrobMetric(ConstraintLearner):
     tol: float = 1e-3
 
     rotates: ClassVar[bool] = True
-    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
         "C": number(at_least=0.0),
         "max_iter": integer(at_least=1),
     }

@@ -23,6 +23,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nearfar.learners.map_learner import MapProblem
+from nearfar.metrics.metric import Metric
 from nearfar.numerics.pair_tiles import (
     Band,
     BandWeights,
@@ -31,12 +33,18 @@ from nearfar.numerics.pair_tiles import (
     column_sums,
     laplacian_form,
 )
+from nearfar.runtime.history import History
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 Gain = Callable[[slice, Matrix], tuple[float, Matrix]]
 """Rows in class order, and log p of these rows under each map -> sum of the gain over the rows, and
 its derivatives by log p (not negative)."""
 
+_VANISHED = 1e-5
+"""Squared length of a direction, relative to the longest, that counts as none: L-BFGS ends before
+directions that the penalty makes vanish are exactly zero."""
+_FIRST_SIZE = 1e-2
+"""Squared length of a typical direction where maps begin."""
 _SAFE_SUM = {4: 1e-20, 8: 1e-280}
 """By bytes of the type: sums above it lost nothing to underflow."""
 
@@ -219,3 +227,23 @@ def has_enough_classes(y: Ints) -> bool:
     """Return whether there are two classes, and one of them has two members."""
     sizes = np.unique(y, return_counts=True)[1]
     return len(sizes) > 1 and bool(sizes.max() > 1)
+
+
+def nonzero_rows(L: Matrix, largest: float) -> Matrix:
+    """Drop directions that the penalty on rank has made vanish.
+
+    Those are the ones whose squared length is tiny compared with `largest`, or with the first map.
+    """
+    _, size, axes = np.linalg.svd(L, full_matrices=False)
+    kept = size**2 > _VANISHED * max(largest, _FIRST_SIZE)
+    return np.asarray(size[kept, None] * axes[kept]) if kept.any() else np.zeros((1, L.shape[1]))
+
+
+class NeighborhoodProblem(MapProblem):
+    """Base of the problems on soft neighbours."""
+
+    def warning_message(self, history: History, metric: Metric) -> str:
+        """Warn where nothing was learned, or where the objective has not settled."""
+        if metric.is_zero:
+            return "Nothing was learned: the penalty on rank leaves no direction."
+        return super().warning_message(history, metric)
