@@ -50,6 +50,7 @@ from nearfar.typing import Matrix, Vector
 Embedding = Literal["weighted", "orthonormalized", "plain"]
 
 _TILE_ELEMENTS = 1 << 20
+"""Affinities of a tile: 8 MB, which threads hold at once."""
 _SMALLEST_DISTANCE = 1e-6
 """Of a row to its k-th neighbour, for rows of unit variance."""
 
@@ -98,21 +99,21 @@ class LFDA(ClosedFormLearner):
 
     def _build_problem(self, data: FitInput) -> Problem:
         span = Span.of(data.Z)
-        return ClosedFormProblem(span, lambda: self._solution(span, data))
 
-    def _solution(self, span: Span, data: FitInput) -> Solution:
-        """Evaluate the formula for coordinates in the span."""
-        classes = Groups(span.P, data.supervision.labels(type(self).__name__, informative=True))
-        between, within = local_scatters(classes, self.n_neighbors)
-        intensity = classes.intensity(self.shrinkage, classes.within())
-        warn_if_singular(within, self.shrinkage)
-        values, L = discriminants(between, shrunk(within, intensity))
-        values, L = values[: self.n_components], L[: self.n_components]
-        if self.embedding == "orthonormalized":
-            return Solution(np.linalg.qr(L.T)[0].T)
-        if self.embedding == "weighted":
-            return Solution(np.sqrt(values[values > 0])[:, None] * L[values > 0])
-        return Solution(L)
+        def formula() -> Solution:
+            classes = Groups(span.P, data.supervision.labels(type(self).__name__, informative=True))
+            between, within = local_scatters(classes, self.n_neighbors)
+            intensity = classes.intensity(self.shrinkage, classes.within())
+            warn_if_singular(within, self.shrinkage)
+            values, L = discriminants(between, shrunk(within, intensity))
+            values, L = values[: self.n_components], L[: self.n_components]
+            if self.embedding == "orthonormalized":
+                return Solution(np.linalg.qr(L.T)[0].T)
+            if self.embedding == "weighted":
+                return Solution(np.sqrt(values[values > 0])[:, None] * L[values > 0])
+            return Solution(L)
+
+        return ClosedFormProblem(span, formula)
 
 
 def local_scatters(classes: Groups, n_neighbors: int) -> tuple[Matrix, Matrix]:

@@ -304,7 +304,10 @@ class MaxMarginProblem(Problem):
         """Take the requested solver, or the one that suits the number of pairs."""
         objective = self.objective
         if self.solver in ("auto", "box"):
-            reason = yield from ascend_box(objective, max_iter=self.max_iter, shares=self.shares)
+            top = objective.C * objective.pairs.p
+            reason = yield from ascend_box(
+                objective.dual, objective.objective, top, objective.tol, self.max_iter, self.shares
+            )
             if self.solver == "box" or reason != "stalled":
                 return reason
         planes = cut_planes(objective, max_iter=self.max_iter, planes=self.planes, start=self.start)
