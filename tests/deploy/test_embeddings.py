@@ -8,15 +8,20 @@ import sys
 
 import numpy as np
 import pytest
+
+from deploy.adapters import Adapter
+from nearfar import GatedMetric, Metric, Relevance, RetrievalAdapter
+from nearfar.deploy.linear_map import LinearMap, linear_maps
+
+pytest.importorskip("langchain_core", reason="langchain-core is not installed")
+pytest.importorskip("llama_index.core", reason="llama-index-core is not installed")
+
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.embeddings import MockEmbedding
 
-from deploy.adapters import Adapter
-from nearfar import GatedMetric, Metric, Relevance, RetrievalAdapter
 from nearfar.deploy.langchain import MetricEmbeddings
-from nearfar.deploy.linear_map import LinearMap, linear_maps
 from nearfar.deploy.llama_index import MetricEmbedding
 
 WIDTH = 6

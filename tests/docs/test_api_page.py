@@ -19,6 +19,8 @@ MODULES = ["nearfar"] + [
 WITHOUT_EXAMPLE = {
     "Study": "that of write_report",
     "SearchStudy": "that of write_search_report",
+    "Table": "that of read_table",
+    "TableError": "an error",
 }
 
 

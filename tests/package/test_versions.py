@@ -16,7 +16,7 @@ EXTRAS = PROJECT["optional-dependencies"]
 UNTESTED = {"sentence-transformers"}
 """Needs torch, which is tested in one version."""
 
-TOOLS = {"dev", "docs"}
+TOOLS = {"dev", "ci", "docs"}
 """Extras for those who work on nearfar, and not for its users."""
 
 REQUIREMENT = re.compile(r"([\w-]+)(?:\[[\w,-]+\])?(?:>=([\d.]+))?")

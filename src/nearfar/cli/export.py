@@ -14,11 +14,11 @@ import typer
 from nearfar.cli import options
 from nearfar.cli.errors import UserError
 from nearfar.cli.model_files import check_output, is_adapter, load_adapter, load_metric
-from nearfar.cli.search_input import read_vectors
 from nearfar.cli.streams import spooled
 from nearfar.cli.terminal import command, say, show_json
 from nearfar.deploy.export_targets import ExportTarget, export_targets
 from nearfar.retrieval import RetrievalAdapter
+from nearfar.retrieval.search_input import read_vectors
 from nearfar.runtime.notes import note
 from nearfar.runtime.quoting import counted
 from nearfar.tables.row_input import read_rows

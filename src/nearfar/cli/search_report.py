@@ -12,10 +12,11 @@ from nearfar.cli import options
 from nearfar.cli.command_line import command_line
 from nearfar.cli.errors import UserError
 from nearfar.cli.model_files import check_output, load_adapter
-from nearfar.cli.search_input import SearchInput, SearchOptions, SplitName, read_search
+from nearfar.cli.search_input import SearchOptions, SplitName
 from nearfar.cli.terminal import command, say, show_json
 from nearfar.report import SearchStudy, write_search_report
 from nearfar.retrieval import RetrievalAdapter, SearchComparison, write_run
+from nearfar.retrieval.search_input import SearchInput
 from nearfar.runtime.notes import notes_so_far
 from nearfar.tables.formats import FORMATS, kind_of, stem_of
 
@@ -61,7 +62,7 @@ def search_report(
         if kind_of(run) in FORMATS:
             raise UserError(f"{run} has the name of a table; name the run .trec or .txt.")
     given = None if adapter is None else load_adapter(adapter)
-    data = read_search(search, split)
+    data = search.read(split)
     facts = {"Score": str(search.score), "Adapted": str(search.side)}
     if given is None:
         found = search.compare(data, search.adapter())

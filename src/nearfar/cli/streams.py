@@ -14,9 +14,8 @@ import typer
 
 from nearfar.cli.terminal import copy_to_stdout, say, show_json
 from nearfar.runtime.atomic_write import temporary_folder
-from nearfar.tables.formats import STREAM, kind_of_content, write_frame
+from nearfar.tables.formats import STDIN_FOLDER, STREAM, kind_of_content, write_frame
 
-_FOLDER = "nearfar-stdin-"
 _FIRST_BYTES = 1 << 12
 
 Source = TypeVar("Source", str, Path, str | None, list[str])
@@ -31,25 +30,13 @@ def spooled(context: typer.Context, source: Source) -> Source:
         return [spooled(context, each) for each in source]
     if str(source) != STREAM:
         return source
-    folder = context.with_resource(temporary_folder(_FOLDER))
+    folder = context.with_resource(temporary_folder(STDIN_FOLDER))
     first = sys.stdin.buffer.read(_FIRST_BYTES)
     path = folder / f"stdin{kind_of_content(first)}"
     with path.open("wb") as file:
         file.write(first)
         shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
     return path if isinstance(source, Path) else str(path)
-
-
-def shown_name(source: str) -> str:
-    """Return what the user wrote for a source.
-
-    Examples
-    --------
-    >>> from nearfar.cli.streams import shown_name
-    >>> shown_name("table.csv"), shown_name("/tmp/nearfar-stdin-7x/stdin.csv")
-    ('table.csv', '-')
-    """
-    return STREAM if Path(source).parent.name.startswith(_FOLDER) else source
 
 
 def shown_target(path: Path) -> str:

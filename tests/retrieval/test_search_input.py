@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from nearfar.cli.search_input import SearchInput, SearchOptions, read_search
+from nearfar.retrieval.search_input import SearchInput, read_search
 from nearfar.runtime.notes import collecting_notes
 
 Q = np.array([[1.0, 0.5], [0.25, 1.0]])
@@ -30,7 +30,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def read(queries: str = "q.npy", documents: str = "d.npy", **options: Any) -> SearchInput:
     given = {"qrels": Path("rows.qrels")} | options
     split = given.pop("split", "test")
-    return read_search(SearchOptions(queries, documents, **given), split)
+    return read_search(queries, documents, split=split, **given)
 
 
 def assert_same(found: SearchInput) -> None:
@@ -118,7 +118,7 @@ def test_vectors_with_ids_need_not_be_in_the_order_of_the_folder(beir: Path) -> 
 def test_unknown_ids_can_be_left_out(place: Path) -> None:
     path = place / "more.qrels"
     path.write_text("0 0 2 1\n9 0 1 2\n")
-    with pytest.raises(ValueError, match=r"line 2 names query '9'.* Use --ignore-unknown"):
+    with pytest.raises(ValueError, match=r"line 2 names query '9'.* Use ignore_unknown"):
         read(qrels=path)
     assert len(read(qrels=path, ignore_unknown=True).relevance) == 1
 
@@ -133,8 +133,8 @@ def test_queries_that_are_not_used_are_noted(place: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"qrels": None}, "with either --qrels FILE or --beir FOLDER"),
-        ({"beir": Path()}, "with either --qrels FILE or --beir FOLDER"),
+        ({"qrels": None}, "with either qrels=.* or beir="),
+        ({"beir": Path()}, "with either qrels=.* or beir="),
         ({"qrels": Path("none")}, "There is no file none"),
         ({"queries": "none.npy"}, "There is no file none.npy"),
         ({"queries": "rows.qrels"}, "rows.qrels is not in a supported format"),
@@ -147,7 +147,7 @@ def test_queries_that_are_not_used_are_noted(place: Path) -> None:
         ({"queries": "other.npz"}, "other.npz has no array Q or X; it has Y"),
         ({"queries": "short.npz"}, r"2 vectors, but its array query_id has shape \(1,\)"),
         ({"queries": "uneven.jsonl"}, "Row 1 of uneven.jsonl .* has 1 numbers in column emb"),
-        ({"queries": "two.jsonl"}, "two.jsonl has lists in columns a, b; choose one with --vector"),
+        ({"queries": "two.jsonl"}, "two.jsonl has lists in columns a, b; choose one with vector"),
         ({"queries": "words.csv"}, "words.csv has no vectors"),
         ({"queries": "twice.jsonl"}, "The ids in column id of twice.jsonl are missing or not"),
         ({"queries": "two.jsonl", "vector": "c"}, "two.jsonl has no column 'c'; it has a, b"),
@@ -201,6 +201,6 @@ def test_texts_are_not_ids(place: Path) -> None:
 
 def test_without_ids_their_column_is_asked_for_first(place: Path) -> None:
     write_named("nummer", "doc_id")
-    with pytest.raises(ValueError, match=r"No ids were found in q.csv.*--id.*query_id") as error:
+    with pytest.raises(ValueError, match=r"No ids were found in q.csv.*ids.*query_id") as error:
         read("q.csv", "d.csv", qrels=Path("ids.qrels"))
-    assert "--ignore-unknown" not in str(error.value)
+    assert "ignore_unknown" not in str(error.value)
