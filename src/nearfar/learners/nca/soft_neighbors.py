@@ -98,17 +98,6 @@ class SoftNeighbors:
         self._shifts: dict[int, Matrix] = {}
         check_classes(y)
 
-    def log_probabilities(self, L: Matrix) -> Vector:
-        """Return the log of the probability to find the own class; 0 for points not counted."""
-        form, log_p = self._form(L), np.zeros(len(self.X))
-        shifts = np.zeros((2, len(self.X)))
-
-        def work(band: Band) -> None:
-            log_p[band.rows] = _SoftBand.of(form, band, 0, shifts).log_p
-
-        self.classes.for_each(work)
-        return log_p
-
     def evaluate(self, maps: Sequence[Matrix] | Matrix, gain: Gain) -> Evaluation:
         """Return a gain and its gradients by the maps, in one pass over all pairs.
 
@@ -118,7 +107,7 @@ class SoftNeighbors:
         gain : callable
             It is called once for each band of rows, in any order and by several threads.
         """
-        forms = [self._form(L) for L in maps]
+        forms = [Embedded(self.X @ L.T.astype(self.X.dtype), np.ones(len(L))) for L in maps]
         for number in range(len(forms)):
             self._shifts.setdefault(number, np.zeros((2, len(self.X))))
         # A narrow map's gradient needs w P and w' P, a wide one's only w X.
@@ -158,9 +147,6 @@ class SoftNeighbors:
                 by_matrix.append(None)
                 by_map.append(np.asarray(2 * pulled.T @ self.X, dtype=np.float64))
         return Evaluation(float(value), by_matrix, by_map)
-
-    def _form(self, L: Matrix) -> Embedded:
-        return Embedded(self.X @ L.T.astype(self.X.dtype), np.ones(len(L)))
 
 
 @dataclass(frozen=True)
