@@ -22,41 +22,41 @@ from nearfar.constraints.supervision import Supervision
 from nearfar.constraints.triplets import Triplets
 from nearfar.typing import Array, Floats, Ints, Matrix
 
+# Fewer copies than this share of the rows hardly change a figure, and are left alone.
 _LEAST_SHARE = 0.01
-"""Fewer copies than this share of the rows hardly change a figure, and are left alone."""
 
+# Fewer lines would put rows that differ into one cell; more take longer.
 _LINES = 8
-"""Fewer lines would put rows that differ into one cell; more take longer."""
 
+# Near copies are on two sides of an edge in some grids, hardly in all.
 _GRIDS = 4
-"""Near copies are on two sides of an edge in some grids, hardly in all."""
 
+# Widths of cells, in median differences of two rows, each about three times the next.
 _WIDTHS = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)
-"""Widths of cells, in median differences of two rows, each about three times the next."""
 
+# By how much the wider of two cells may change the number of near copies, and that of others.
 _FLAT = 0.1
-"""By how much the wider of two cells may change the number of near copies, and that of others."""
 
+# Fewer rows may share a cell by chance.
 _FEWEST_NEAR = 5
-"""Fewer rows may share a cell by chance."""
 
+# If more rows are equal or near, they are cases of a few kinds, not copies.
 _MOST_SHARE = 0.9
-"""If more rows are equal or near, they are cases of a few kinds, not copies."""
 
+# With fewer different rows in a class, there is nothing to hold out.
 _GROUPS_PER_CLASS = 3
-"""With fewer different rows in a class, there is nothing to hold out."""
 
+# Near copies are not looked for among more rows.
 _MOST_ROWS = 200_000
-"""Near copies are not looked for among more rows."""
 
+# Numbers of cells must fit into 64 bits: this by the smallest width is 1e16.
 _FARTHEST = 1e12
-"""Numbers of cells must fit into 64 bits: this by the smallest width is 1e16."""
 
+# Rows that medians are taken of.
 _SAMPLE = 500
-"""Rows that medians are taken of."""
 
+# Numbers in a block of rows, which bounds the memory of their copies.
 _BLOCK = 1 << 21
-"""Numbers in a block of rows, which bounds the memory of their copies."""
 
 
 @dataclass(frozen=True, eq=False)

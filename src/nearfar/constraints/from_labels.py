@@ -28,6 +28,7 @@ from nearfar.typing import Floats, Ints
 TripletStrategy = Callable[[Floats, Ints, np.random.RandomState], Triplets]
 PairStrategy = Callable[[Floats, Ints, np.random.RandomState], Pairs]
 
+# What the parameters of each strategy may be.
 _COUNT = integer(at_least=1)
 _RULES = {
     "NearestTriplets": {
@@ -40,7 +41,6 @@ _RULES = {
     "RandomTriplets": {"m": _COUNT},
     "RandomPairs": {"m": optional(_COUNT), "similar": number(at_least=0.0, at_most=1.0)},
 }
-"""What the parameters of each strategy may be."""
 
 
 @dataclass(frozen=True)

@@ -20,17 +20,17 @@ Weight = float | Vector
 PIECE = 1 << 16
 """Constraints that are evaluated at a time, so that they stay in the cache."""
 
+# Share of the loss at zero margins below which all constraints count as satisfied.
 _SATISFIED = math.exp(-20.0)
-"""Share of the loss at zero margins below which all constraints count as satisfied."""
 
+# A thousand times the rounding of float64, which sums of many terms can reach.
 _RELATIVE_ACCURACY = 1e-13
-"""A thousand times the rounding of float64, which sums of many terms can reach."""
 
+# Newton steps need about ten; bisection to full accuracy from any start needs fewer than this.
 _MAX_EVALUATIONS = 200
-"""Newton steps need about ten; bisection to full accuracy from any start needs fewer than this."""
 
+# Relative size of a move after which the next must be far smaller, or be rounding.
 _QUADRATIC = 1e-9
-"""Relative size of a move after which the next must be far smaller, or be rounding."""
 
 
 class MarginLoss(ABC):

@@ -21,8 +21,8 @@ import numpy as np
 from nearfar.losses.base import PIECE, Loss, Slope, Weight
 from nearfar.typing import Vector
 
+# How far below its value at zero margins the loss of satisfied constraints is.
 _FAR_BELOW = 20.0
-"""How far below its value at zero margins the loss of satisfied constraints is."""
 
 
 @dataclass(frozen=True)

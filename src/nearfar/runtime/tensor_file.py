@@ -22,12 +22,12 @@ from safetensors.numpy import save
 from nearfar.runtime.atomic_write import atomic_write
 from nearfar.typing import Array, Matrix
 
+# What a file with wrong contents may raise while it is decoded.
 _FORMAT = "nearfar."
 _INVALID = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
-"""What a file with wrong contents may raise while it is decoded."""
 
+# Longer headers cannot be read; safetensors before 0.7 writes them all the same.
 _MAX_HEADER_BYTES = 100_000_000
-"""Longer headers cannot be read; safetensors before 0.7 writes them all the same."""
 
 
 @dataclass(frozen=True)

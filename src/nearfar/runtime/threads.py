@@ -30,8 +30,8 @@ from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
 
+# Bytes that tasks on threads may use together.
 _MEMORY = 1 << 29
-"""Bytes that tasks on threads may use together."""
 
 _limit: ContextVar[int | None] = ContextVar("n_jobs", default=None)
 
