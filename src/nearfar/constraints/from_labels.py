@@ -28,8 +28,8 @@ from nearfar.typing import Floats, Ints
 TripletStrategy = Callable[[Floats, Ints, np.random.RandomState], Triplets]
 PairStrategy = Callable[[Floats, Ints, np.random.RandomState], Pairs]
 
-# What the parameters of each strategy may be.
 _COUNT = integer(at_least=1)
+# What the parameters of each strategy may be.
 _RULES = {
     "NearestTriplets": {
         "targets": _COUNT,

@@ -163,9 +163,11 @@ def find_neighbors(
     n, n_features = X.shape
     cost_of_an_anchor = float(n) * (n_features + _COST_OF_A_PAIR)
     if search == "auto":
-        search = "approximate" if has_faiss() and not isinstance(X, Rows) else "anchors"
+        search = "anchors"
         if n * cost_of_an_anchor <= EXACT_PRODUCTS:
             search = "exact"
+        elif has_faiss() and not isinstance(X, Rows):
+            search = "approximate"
     anchors = np.arange(n)
     if search == "approximate":
         if isinstance(X, Rows):

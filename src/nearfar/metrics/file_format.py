@@ -39,11 +39,11 @@ from nearfar.metrics.wide_metric import WideMetric
 from nearfar.runtime.tensor_file import TensorFile, open_tensors, write_tensors
 from nearfar.typing import Array, Matrix
 
-# Squares of larger numbers may overflow.
 _LINEAR, _KERNEL, _GATED, _UNIT_ROWS, _COLUMNS, _WIDE = _VERSIONS = (1, 2, 3, 4, 5, 6)
 _VOTES = ("votes.directions", "votes.alphas", "votes.thresholds")
 _WIDE_MAP = ("wide.weights", "wide.U", "wide.B")
 _BASIS = ("basis.points", "basis.whitening", "basis.center", "basis.scale")
+# Squares of larger numbers may overflow.
 _LARGEST = 1e150
 
 

@@ -411,7 +411,8 @@ class TripletEdges:
             return self.edges.distances(L)[0] / self.unit
         margins = np.zeros(self.n_triplets)
         for top in range(0, len(L), _FACTOR_ROWS):
-            margins += self.embedding_margins(self.embed(L[top : top + _FACTOR_ROWS]))
+            P = self.edges.project(L[top : top + _FACTOR_ROWS].T)
+            margins += self.edges.embedding_distances(P) / self.unit
         return margins
 
     def matrix(self, u: Vector) -> Matrix:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping, Sequence
 
-# Bars that fit on a screen beside the code.
 _BAR = "height:0.8em;background:#3a86c8;opacity:0.75;border-radius:2px"
 _CELL = "padding:1px 8px;text-align:left;border:none;background:none"
+# Bars that fit on a screen beside the code.
 _MOST_BARS = 12
 
 

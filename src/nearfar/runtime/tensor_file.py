@@ -22,8 +22,8 @@ from safetensors.numpy import save
 from nearfar.runtime.atomic_write import atomic_write
 from nearfar.typing import Array, Matrix
 
-# What a file with wrong contents may raise while it is decoded.
 _FORMAT = "nearfar."
+# What a file with wrong contents may raise while it is decoded.
 _INVALID = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
 
 # Longer headers cannot be read; safetensors before 0.7 writes them all the same.
