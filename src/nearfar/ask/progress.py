@@ -37,14 +37,14 @@ MORE = 50
 """Answers whose gain is expected."""
 WORTH = 0.01
 """Gain in agreement below which it is worth stopping."""
+# Random answers from which on agreement is shown.
 _FEWEST = 10
-"""Random answers from which on agreement is shown."""
+# Questions that are expected to be asked at once: each round takes a choice.
 _ROUND = 10
-"""Questions that are expected to be asked at once: each round takes a choice."""
+# Random questions that agreement is expected on.
 _TARGETS = 300
-"""Random questions that agreement is expected on."""
+# Answers of an average person that each person is given, when people are weighed.
 _PRIOR_ANSWERS = 10.0
-"""Answers of an average person that each person is given, when people are weighed."""
 
 
 @dataclass(frozen=True)

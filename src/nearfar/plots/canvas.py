@@ -44,8 +44,8 @@ MARKERS = "os^DvPX<>*"
 NEUTRAL = "0.5"
 HOVER_ID = "hover:"
 """How the ids in SVG of points begin that have a title; see `hover_id`."""
+# Longer names would leave plots with a legend beside it too little room.
 _MAX_NAME_LENGTH = 24
-"""Longer names would leave plots with a legend beside it too little room."""
 _AXES_INCHES = (4.5, 3.5)
 _PAD_INCHES = 0.08
 _LINE_STYLES = ("-", "--", "-.", ":")

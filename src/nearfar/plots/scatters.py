@@ -28,16 +28,16 @@ from nearfar.typing import Floats, Ints
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# More points cover each other, and make large SVG files.
 _MAX_POINTS = 2000
-"""More points cover each other, and make large SVG files."""
+# Classes with a colour and a label, if there are more classes than colours.
 _N_LABELLED = 8
-"""Classes with a colour and a label, if there are more classes than colours."""
+# Names of classes on an axis; more would overlap.
 _MAX_TICKS = 10
-"""Names of classes on an axis; more would overlap."""
+# Width of a legend, in characters.
 _LEGEND_WIDTH = 46
-"""Width of a legend, in characters."""
+# Eigenvalues below this share of the largest are rounding: there is no second axis.
 _RELATIVE_ZERO = 1e-12
-"""Eigenvalues below this share of the largest are rounding: there is no second axis."""
 
 
 def projections(

@@ -10,8 +10,8 @@ from nearfar.evaluate.measures import measures_for
 from nearfar.report.blocks import Bar, BarGroup, Bars, Block, Markup, Section, Text
 from nearfar.report.study import Study
 
+# Of a goal, besides those that a reader looks for; all methods are in the table.
 _MAX_BARS = 12
-"""Of a goal, besides those that a reader looks for; all methods are in the table."""
 _ALL_FOLDS = "all folds"
 
 

@@ -22,35 +22,35 @@ from nearfar.typing import Array, Floats, Ints, Matrix
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# More points cover each other.
 _MAX_POINTS = 200
-"""More points cover each other."""
 _MAX_CLASSES = len(PALETTE)
+# Of rows with ids; more names leave no room for those of the errors.
 _MAX_NAMES = 12
-"""Of rows with ids; more names leave no room for those of the errors."""
+# Of judged objects, which are often few and all worth a name.
 _MAX_OBJECT_NAMES = 100
-"""Of judged objects, which are often few and all worth a name."""
+# A plane has two axes; more judgements would only take time.
 _MAX_JUDGEMENTS = 20_000
-"""A plane has two axes; more judgements would only take time."""
+# Of a figure, in inches.
 _WIDTH = 4.5
-"""Of a figure, in inches."""
+# Height of a line of a legend, in inches.
 _LEGEND_LINE = 0.21
-"""Height of a line of a legend, in inches."""
+# Width of a legend, in characters.
 _LEGEND_WIDTH = 46
-"""Width of a legend, in characters."""
+# Share of the points at either end of an axis that may be outside the frame.
 _TAIL = 0.02
-"""Share of the points at either end of an axis that may be outside the frame."""
+# Points are outside the frame if it would otherwise be this much wider.
 _LONG_TAIL = 1.6
-"""Points are outside the frame if it would otherwise be this much wider."""
+# Width of the frame beyond its points, relative to theirs: room for marks at the edge.
 _MARGIN = 0.12
-"""Width of the frame beyond its points, relative to theirs: room for marks at the edge."""
+# Distance from the frame to points outside it, relative to its size.
 _EDGE = 0.02
-"""Distance from the frame to points outside it, relative to its size."""
+# Width of the frame relative to its height.
 _RATIO = 1.15
-"""Width of the frame relative to its height."""
+# Spread across a line, relative to that along it.
 _FLAT = 1e-6
-"""Spread across a line, relative to that along it."""
+# Share of the height of a class that its points use, and the step between two of them.
 _BAND, _GOLDEN = 0.6, 0.6180339887498949
-"""Share of the height of a class that its points use, and the step between two of them."""
 
 
 def map_section(study: Study) -> Section:

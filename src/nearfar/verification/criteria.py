@@ -12,8 +12,8 @@ from nearfar.constraints.folds import group_splitter
 from nearfar.evaluate import RocCurve
 from nearfar.metrics.metric import Metric
 
+# A share such as 1 - 0.8 is not quite the 0.2 of one pair in five.
 _ROUNDING = 8 * np.finfo(float).eps
-"""A share such as 1 - 0.8 is not quite the 0.2 of one pair in five."""
 
 
 def held_out_decisions(
