@@ -68,11 +68,28 @@ def load(name: str, *, folder: str | os.PathLike[str] | None = None) -> Dataset:
         raise TypeError(f"name must be a string; got {type(name).__name__}.")
     name = ALIASES.get(name, name)
     if name in _GENERATED:
-        return _circles()
+        X, y = make_circles(300, 10, 3, noise=0.2, random_state=0)
+        return Dataset(
+            "circles",
+            X,
+            y=y,
+            target_names=("inner", "middle", "outer"),
+            feature_names=("x", "y", *(f"noise_{i}" for i in range(1, 9))),
+            description=f"{DESCRIPTIONS['circles']} (generated)",
+        )
     if name in _SHIPPED:
         return DatasetFile(name, Path(__file__).with_name(f"{name}.npz")).read()
     if name in _SKLEARN_LOADERS:
-        return _bundled(name)
+        bunch: Any = getattr(sklearn.datasets, _SKLEARN_LOADERS[name])()
+        return Dataset(
+            name,
+            bunch.data,
+            y=bunch.target,
+            target_names=tuple(str(target) for target in bunch.target_names),
+            feature_names=tuple(str(feature) for feature in bunch.feature_names),
+            extra={"image_shape": bunch.images.shape[1:]} if "images" in bunch else {},
+            description=f"{DESCRIPTIONS[name]} (scikit-learn)",
+        )
     files = dataset_files(folder)
     if name in files:
         return files[name].read()
@@ -101,34 +118,6 @@ def available(folder: str | os.PathLike[str] | None = None) -> tuple[str, ...]:
     True
     """
     return tuple(sorted({*_BUNDLED, *dataset_files(folder)} - ALIASES.keys()))
-
-
-def _circles() -> Dataset:
-    """Return three circles in two columns, with eight columns of noise."""
-    X, y = make_circles(300, 10, 3, noise=0.2, random_state=0)
-    return Dataset(
-        "circles",
-        X,
-        y=y,
-        target_names=("inner", "middle", "outer"),
-        feature_names=("x", "y", *(f"noise_{i}" for i in range(1, 9))),
-        description=f"{DESCRIPTIONS['circles']} (generated)",
-    )
-
-
-def _bundled(name: str) -> Dataset:
-    """Return a dataset that comes with scikit-learn."""
-    bunch: Any = getattr(sklearn.datasets, _SKLEARN_LOADERS[name])()
-    shape = {"image_shape": bunch.images.shape[1:]} if "images" in bunch else {}
-    return Dataset(
-        name,
-        bunch.data,
-        y=bunch.target,
-        target_names=tuple(str(target) for target in bunch.target_names),
-        feature_names=tuple(str(feature) for feature in bunch.feature_names),
-        extra=shape,
-        description=f"{DESCRIPTIONS[name]} (scikit-learn)",
-    )
 
 
 def _not_found(name: str, files: Iterable[str]) -> str:
