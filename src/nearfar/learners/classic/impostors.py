@@ -21,7 +21,7 @@ import numpy as np
 
 from nearfar.constraints import Triplets
 from nearfar.constraints.mining import class_neighbors
-from nearfar.losses.hinge import HINGE
+from nearfar.losses.loss import HINGE
 from nearfar.numerics.edges import Edges, squared_distances
 from nearfar.numerics.pair_tiles import Band, Embedded, PairTiles
 from nearfar.runtime.deadline import check_time

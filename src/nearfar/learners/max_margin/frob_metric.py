@@ -49,7 +49,7 @@ from nearfar.learners.problem import (
     prior_factor,
     uncertified,
 )
-from nearfar.losses.hinge import HINGE
+from nearfar.losses.loss import HINGE
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import TripletEdges
 from nearfar.numerics.linear_algebra import row_space

@@ -15,7 +15,7 @@ import numpy as np
 
 from nearfar.constraints import Pairs
 from nearfar.learners.max_margin.psd_split import PsdSplit
-from nearfar.losses.hinge import HINGE
+from nearfar.losses.loss import HINGE
 from nearfar.numerics.edges import edges_of
 from nearfar.rows import Points
 from nearfar.typing import Matrix, Vector
