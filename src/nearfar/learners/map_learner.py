@@ -33,7 +33,7 @@ class MapProblem(Problem):
     fixed_iterations = False
     """Whether the number of iterations is part of the method."""
 
-    def warning_message(self, history: History, metric: Any) -> str:
+    def warning_message(self, history: History, metric: Metric) -> str:
         """Warn where the objective has not settled."""
         if history.stopped == "max_iter" and not self.fixed_iterations:
             return f"max_iter={self.max_iter} was reached before the objective settled to tol."

@@ -61,6 +61,7 @@ from nearfar.learners.declaration import Variant, learner
 from nearfar.learners.problem import FitInput, MetricBuilder
 from nearfar.losses import Loss
 from nearfar.losses.base import newton_step
+from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Unit
 from nearfar.runtime import parameters
 from nearfar.runtime.deadline import check_time
@@ -172,7 +173,7 @@ class BoostMetric(BoostingLearner):
         "penalty": number(at_least=0.0),
         "corrective": boolean(),
     }
-    paper_settings: ClassVar[Mapping[str, Any]] = {"scale": None, "prior": None}
+    paper_settings: ClassVar[Mapping[str, object]] = {"scale": None, "prior": None}
 
     partial_fit = partial_fit
 
@@ -235,7 +236,7 @@ class BoostMetricProblem(BoostingProblem):
             self.operator, self.rule, self.start.state, max_iter=self.max_iter, trace=trace
         )
 
-    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, object]:
         """Terms, and the certified gap."""
         return super().attributes(history, builder) | {"gap_": self._gap(history)}
 
@@ -248,7 +249,7 @@ class BoostMetricProblem(BoostingProblem):
         trace = float((L**2).sum())
         return self.rule.gap(trace, inner, self.operator.leading_eigenpair(u)[0])
 
-    def warning_message(self, history: History, metric: Any) -> str:
+    def warning_message(self, history: History, metric: Metric) -> str:
         """Warn where nothing was learned, or where the optimum is not certified."""
         if len(history) == 0 and self.rule.v >= self.rule.largest > 0:
             return "Nothing was learned: the penalty is too large."

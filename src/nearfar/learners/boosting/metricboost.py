@@ -171,7 +171,7 @@ class MetricBoost(BoostingLearner):
         "block_size": either(choice("auto"), integer(at_least=1)),
         "threshold": choice("exact", "gaussian"),
     }
-    paper_settings: ClassVar[Mapping[str, Any]] = {
+    paper_settings: ClassVar[Mapping[str, object]] = {
         "scale": None,
         "prior": None,
         "threshold": "gaussian",
@@ -288,7 +288,7 @@ class MetricBoostProblem(BoostingProblem):
             state = self.operator.votes_state(votes.directions, votes.alphas, votes.thresholds)
         return boost(self.operator, self.rule, state, max_iter=self.max_iter)
 
-    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, object]:
         """Terms, the paper's alphas and, if binary, thresholds."""
         votes = builder.lift(self.metric(history, builder)).votes
         alphas, thresholds = self.rule.alphas(self.assembly.terms(history).weights), None
