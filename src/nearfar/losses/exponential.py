@@ -63,25 +63,25 @@ class Exponential(Loss):
         Each piece of constraints has its own shift, so that nothing overflows.
         """
         log_weighted = weight - margins
-        pieces = [slice(top, top + PIECE) for top in range(0, len(H), PIECE)]
+        starts = range(0, len(H), PIECE)
         buffer = np.empty(min(PIECE, len(H)))
 
-        def moments(piece: slice, w: float) -> tuple[float, float, float, float]:
-            h = H[piece]
-            q = np.multiply(h, -w, out=buffer[: len(h)])
-            q += log_weighted[piece]
-            shift = float(q.max())
-            if shift == -np.inf:
-                return shift, 0.0, 0.0, 0.0
-            q -= shift
-            np.exp(q, out=q)
-            total = float(q.sum())
-            first = float(np.einsum("i,i->", q, h))
-            q *= h
-            return shift, total, first, float(np.einsum("i,i->", q, h))
-
         def slope(w: float) -> tuple[float, float]:
-            parts = np.array([moments(piece, w) for piece in pieces])
+            # Of each piece: the shift, and the sums of q, q h and q h^2.
+            parts = np.zeros((len(starts), 4))
+            for part, start in zip(parts, starts, strict=True):
+                h = H[start : start + PIECE]
+                q = np.multiply(h, -w, out=buffer[: len(h)])
+                q += log_weighted[start : start + PIECE]
+                part[0] = shift = q.max()
+                if shift == -np.inf:
+                    continue
+                q -= shift
+                np.exp(q, out=q)
+                part[1] = q.sum()
+                part[2] = np.einsum("i,i->", q, h)
+                q *= h
+                part[3] = np.einsum("i,i->", q, h)
             shifts = parts[:, 0]
             total, first, second = np.exp(shifts - shifts.max()) @ parts[:, 1:]
             mean = first / total

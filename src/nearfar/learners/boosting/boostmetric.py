@@ -314,10 +314,6 @@ class PenalizedLoss(Rule):
             step, capped = newton_step(line.slope, target, cap, accuracy=line.accuracy)
         return step, False
 
-    def objective(self, loss: float, trace: float) -> float:
-        """(P1)."""
-        return loss + self.v * trace
-
     def no_direction_left(
         self, eigenvalue: float, v: Vector | None = None, previous: Vector | None = None
     ) -> bool:
@@ -353,7 +349,7 @@ def correct(
     """
     state, margins, L = start.base_state, start.state, start.earlier.factor
     loss, u = operator.loss_and_weights(margins)
-    objective, stalled = rule.objective(loss, float((L**2).sum())), False
+    objective, stalled = loss + rule.v * float((L**2).sum()), False
     evaluations = 0
     for _ in range(max_iter):
         eigenvalue, v = operator.leading_eigenpair(u)
@@ -375,7 +371,7 @@ def correct(
         evaluations += used
         margins = state + operator.factor_margins(L)
         loss, u = operator.loss_and_weights(margins)
-        before, objective = objective, rule.objective(loss, float((L**2).sum()))
+        before, objective = objective, loss + rule.v * float((L**2).sum())
         yield Iteration(
             objective, eigenvalue, gap, step, NewTerms(v[None], np.array([step]), factor=L)
         )
@@ -404,7 +400,7 @@ def _optimal_factor(
         if loss < rule.satisfied:
             raise _UnboundedError(factor)
         gradient = 2 * (rule.v * factor - operator.pull(u, P))
-        value = rule.objective(loss, float(flat @ flat))
+        value = loss + rule.v * float(flat @ flat)
         return value / rule.unit, gradient.ravel() / rule.unit
 
     options: Any = {

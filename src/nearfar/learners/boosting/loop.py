@@ -103,9 +103,12 @@ class Rule(ABC):
     ----------
     psd : bool
         Whether directions are those of the largest eigenvalue, or of the largest absolute one.
+    v : float
+        Penalty for a unit of trace.
     """
 
     psd: bool
+    v: float
 
     def line(self, operator: Operator, state: State, v: Vector) -> Any:
         """Restrict the problem to the direction."""
@@ -114,10 +117,6 @@ class Rule(ABC):
     @abstractmethod
     def step(self, line: Any, eigenvalue: float) -> tuple[float, bool]:
         """Return the step along the line (0 for none), and whether it is the last."""
-
-    def objective(self, loss: float, trace: float) -> float:
-        """Return the value of the objective."""
-        return loss
 
     @abstractmethod
     def no_direction_left(self, eigenvalue: float, v: Vector, previous: Vector | None) -> bool:
@@ -180,7 +179,7 @@ def boost(
         Why it ended.
     """
     loss, u = operator.loss_and_weights(state)
-    objective = rule.objective(loss, trace)
+    objective = loss + rule.v * trace
     previous = None
     for _ in range(max_iter):
         eigenvalue, v = operator.leading_eigenpair(u, absolute=not rule.psd)
@@ -194,7 +193,7 @@ def boost(
         del line
         trace += step
         loss, u = operator.loss_and_weights(state)
-        before, objective = objective, rule.objective(loss, trace)
+        before, objective = objective, loss + rule.v * trace
         new = NewTerms(v[None], np.array([step]), threshold)
         yield Iteration(objective, eigenvalue, step=step, payload=new)
         if last:

@@ -39,7 +39,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
 from typing import Any, ClassVar, Literal
@@ -345,12 +345,15 @@ class MetricBoostRule(Rule):
         Loss below which all triplets count as satisfied.
     first : float
         Size of the eigenvalue at zero margins, the measure of what is small.
+    v : float
+        There is no penalty.
     """
 
     psd: bool
     tol: float
     satisfied: float
     first: float
+    v: float = field(default=0.0, kw_only=True)
 
     def alphas(self, steps: Vector) -> Vector:
         """Return the paper's alpha_t, from the weights of the squares."""
