@@ -36,8 +36,8 @@ from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import Gallery
 from nearfar.typing import Array, Floats, Ints, Vector
 
+# Number of roundings that make equal distances differ: products are sums of many terms.
 _ROUNDINGS = 64
-"""Number of roundings that make equal distances differ: products are sums of many terms."""
 
 
 @dataclass(frozen=True, eq=False)

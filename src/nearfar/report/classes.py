@@ -9,10 +9,10 @@ from nearfar.report.blocks import Block, Matrix, MatrixCell, Section, Table, Tex
 from nearfar.report.study import Study
 from nearfar.typing import Array, Ints, Vector
 
+# A larger matrix does not fit a narrow page.
 _MAX_MATRIX_CLASSES = 12
-"""A larger matrix does not fit a narrow page."""
+# Longer tables are folded.
 _LONG_TABLE = 12
-"""Longer tables are folded."""
 _MAX_CONFUSIONS = 15
 
 

@@ -27,12 +27,12 @@ from nearfar.report.usage import usage_section
 
 Progress = Callable[[int, int, str], None]
 
+# Longer tables are folded, as readers scroll past them.
 _LONG_TABLE = 12
-"""Longer tables are folded, as readers scroll past them."""
 _MAX_FEATURES = 20
 _MAX_NAMES = 10
+# Squared, one such feature outweighs ten thousand others.
 _LARGE_SPREAD_RATIO = 100
-"""Squared, one such feature outweighs ten thousand others."""
 
 
 def sections(study: Study, progress: Progress | None = None) -> Iterator[Section]:

@@ -31,8 +31,8 @@ _ROUND = (
     *(value * size for size in _SIZES for value in (1.0, 1.5, 2.0, 3.0, 5.0)),
     *(0.1, 0.15, 0.2, 0.3, 0.4, 0.5),
 )
+# A bound is weaker only if its error is larger by more than 1 - 0.9 - 0.1 is.
 _ROUNDING = 1e-9
-"""A bound is weaker only if its error is larger by more than 1 - 0.9 - 0.1 is."""
 _COSTS = {
     "false_match": number(above=0.0),
     "false_non_match": number(above=0.0),

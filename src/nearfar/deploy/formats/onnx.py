@@ -18,8 +18,8 @@ INPUT, OUTPUT = "X", "mapped"
 """Names of the model's input and output."""
 
 _OPSET = 13
+# Old versions, so that old runtimes can read the files.
 _IR_VERSION = 8
-"""Old versions, so that old runtimes can read the files."""
 
 
 def write_onnx(linear_map: LinearMap, path: str | os.PathLike[str], dtype: str) -> None:
