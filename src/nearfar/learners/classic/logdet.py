@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -171,6 +171,6 @@ class LogDetProblem(CertifiedProblem):
         """Return the last map, for all features."""
         return self.space.map_of(history[-1].payload)
 
-    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, object]:
         """Return the certified gap, and what the learner adds."""
         return super().attributes(history, builder) | self.fitted

@@ -31,7 +31,7 @@ Where nearfar departs from the paper, and why:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -270,11 +270,11 @@ class FrobProblem(Problem):
         kept = np.eye(len(builder.scale)) if self.prior is None else self.prior
         return replace(builder, base=None).build(kept)
 
-    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, object]:
         """The certified gap."""
         return {"gap_": max(0.0, history[-1].gap)}
 
-    def resume_state(self, history: History, builder: MetricBuilder) -> Any:
+    def resume_state(self, history: History, builder: MetricBuilder) -> tuple[bytes, Vector]:
         """Multipliers, and a digest of what they belong to."""
         return self.digest, history[-1].payload[1]
 

@@ -236,13 +236,13 @@ class MixtureNCA(MapLearner):
         seen, unseen = (usable[part] for part in next(split.split(usable, codes[usable])))
         scores = {}
         distinct = len(np.unique(Z[seen], axis=0))
-        known = Z[seen], codes[seen]
+        training = Z[seen], codes[seen]
         for n_metrics in (n for n in _NUMBERS_TRIED if n <= distinct):
-            *_, last = self._problem(*known, L, n_metrics, random_state, axes=axes).solve()
+            *_, last = self._problem(*training, L, n_metrics, random_state, axes=axes).solve()
             model = last.payload
             maps = model.L if axes is None else model.L @ axes.T
             metric = GatedMetric([Metric(L) for L in maps], model.V, model.b)
-            classes, votes = metric.class_votes(*known, Z[unseen])
+            classes, votes = metric.class_votes(*training, Z[unseen])
             own = votes[np.arange(len(votes)), np.searchsorted(classes, codes[unseen])]
             scores[n_metrics] = float(np.log(np.maximum(own, _SMALLEST_PROBABILITY)).mean())
         return max(scores, key=lambda n: (scores[n], -n))
