@@ -34,7 +34,7 @@ from nearfar.learners.problem import FitInput, MetricBuilder, factor_on_scaled_p
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Edges
 from nearfar.runtime.history import History
-from nearfar.runtime.parameters import ParameterRule, integer
+from nearfar.runtime.parameters import ParameterRule
 from nearfar.typing import Ints, Matrix, Vector
 
 EdgeLoss = Callable[[Vector], tuple[float, Vector]]
@@ -52,10 +52,7 @@ class LogDetLearner(ConstraintLearner):
     max_iter: int
 
     rotates: ClassVar[bool] = True
-    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
-        "prior": GIVEN_PRIOR_RULE,
-        "max_iter": integer(at_least=1),
-    }
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {"prior": GIVEN_PRIOR_RULE}
 
     def _prior_space(self, data: FitInput, index: Ints) -> tuple[PriorSpace, Ints]:
         """Return the points of constraints where the prior is the identity, and their numbers."""

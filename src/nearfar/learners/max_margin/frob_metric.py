@@ -54,7 +54,7 @@ from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import TripletEdges
 from nearfar.numerics.linear_algebra import row_space
 from nearfar.runtime.history import History, Iterations
-from nearfar.runtime.parameters import ParameterRule, integer, number
+from nearfar.runtime.parameters import ParameterRule, number
 from nearfar.typing import Matrix, Vector
 
 
@@ -107,10 +107,7 @@ class FrobMetric(ConstraintLearner):
     tol: float = 1e-3
 
     rotates: ClassVar[bool] = True
-    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
-        "C": number(at_least=0.0),
-        "max_iter": integer(at_least=1),
-    }
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {"C": number(at_least=0.0)}
 
     def _build_problem(self, data: FitInput) -> FrobProblem:
         strategy = NearestTriplets() if self.constraints is None else self.constraints

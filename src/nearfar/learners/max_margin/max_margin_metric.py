@@ -159,8 +159,6 @@ class MaxMarginMetric(ConstraintLearner):
         "C": number(at_least=0.0),
         "n_basis": integer(at_least=1),
         "solver": choice("auto", "planes", "box"),
-        "variant": choice("default", "paper"),
-        "max_iter": integer(at_least=1),
     }
     paper_settings: ClassVar[Mapping[str, object]] = {"prior": None, "solver": "planes"}
 

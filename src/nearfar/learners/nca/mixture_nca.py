@@ -146,7 +146,6 @@ class MixtureNCA(MapLearner):
         "n_metrics": either(choice("auto"), integer(at_least=1)),
         "sparsity": number(at_least=0.0),
         "gate_sparsity": number(at_least=0.0),
-        "variant": choice("default", "paper"),
         "n_init": integer(at_least=1),
     }
 
@@ -209,15 +208,13 @@ class MixtureNCA(MapLearner):
             Mixture(points, number, self.sparsity, self.gate_sparsity)
             for points in coarse_to_fine(Z, codes, random_state, axes)
         ]
-        whole = mixtures[-1]
-        if self.variant == "paper":
-            mixtures = [whole]
+        whole, paper = mixtures[-1], self.variant == "paper"
         n_init = max(_STARTS_OF_AUTO, self.n_init) if self.n_metrics == "auto" else self.n_init
         n_init = 1 if number == 1 else n_init
         starts = [warm] if warm else [whole.start(L, random_state) for _ in range(n_init)]
-        if warm is None and self.variant != "paper":
+        if warm is None and not paper:
             starts = [whole.with_cheaper_gate(start) for start in starts]
-        paper = self.variant == "paper"
+        mixtures = [whole] if paper else mixtures
         return MixtureProblem(mixtures, starts, unit, self.max_iter, self.tol, paper, axes)
 
     def _best_number(
