@@ -19,6 +19,8 @@ from nearfar.report.page import render
 from nearfar.runtime.notes import Note
 from studies import KINDS, boost, wine_study
 
+OTHER_KINDS = [kind for kind in KINDS if kind != "images"]
+
 
 class Page(HTMLParser):
     def __init__(self, text):
@@ -41,7 +43,7 @@ class Page(HTMLParser):
             self.headings.append(data)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*OTHER_KINDS, pytest.param("images", marks=pytest.mark.slow)])
 def test_nothing_is_fetched_and_ids_are_unique(report_file, kind):
     text = report_file(kind).read_text()
     page = Page(text)
