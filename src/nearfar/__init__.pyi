@@ -59,5 +59,7 @@ from nearfar.tables import Table as Table
 from nearfar.tables import TableError as TableError
 from nearfar.tables import read_table as read_table
 from nearfar.verification import PairVerifier as PairVerifier
+from nearfar.workflow.learning import Learned as Learned
+from nearfar.workflow.learning import learn as learn
 
 __version__: str

@@ -7,9 +7,8 @@ import pytest
 from scipy.stats import norm
 
 from nearfar.ask import Chooser, Question
-from nearfar.ask.information import predictive_information
 from nearfar.ask.models import MetricModel, PlaceModel
-from nearfar.ask.posterior import LogisticPosterior
+from nearfar.ask.posterior import LogisticPosterior, predictive_information
 from nearfar.ask.progress import consistency, expected_gain, learning_curve, measure, people
 from nearfar.ask.questions import AnswerArrays, arrays
 from references import question_choice

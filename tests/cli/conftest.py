@@ -7,8 +7,8 @@ import json
 import pytest
 
 from nearfar import BoostMetric
-from nearfar.cli.method_options import MethodChoice
 from nearfar.comparison import default_methods
+from nearfar.workflow.methods import MethodChoice
 from table_files import NAMES, fail, files, folder, iris, run
 
 __all__ = ["NAMES", "fail", "files", "folder", "iris", "run"]

@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from nearfar.ask.objects import picture_path, read_objects
 from nearfar.cli.app import app
 from nearfar.cli.ask import _is_local
-from nearfar.cli.ask_input import ObjectColumns, picture_path, read_objects
-from nearfar.cli.errors import UserError
+from nearfar.tables import TableError
 
 pytest.importorskip("starlette", reason="starlette is not installed")
 
@@ -90,11 +90,10 @@ def test_mistakes(folder, words, message):
 
 
 def test_objects(folder):
-    found = read_objects("objects.csv", ObjectColumns("name"), pictures=None, vectors=None)
+    found = read_objects("objects.csv", ids="name")
     assert found.X.shape == (30, 3)
     assert [name for name, _ in found.cards[0]] == ["f0", "f1", "f2"]
-    alone = ObjectColumns("name", text="f0", drop=["f1,f2"])
-    without = read_objects("objects.csv", alone, pictures=None, vectors=None)
+    without = read_objects("objects.csv", ids="name", text="f0", drop=["f1,f2"])
     assert without.X is None
     assert len(without.texts) == 30
 
@@ -103,8 +102,7 @@ def test_embeddings_with_texts(folder):
     X = np.random.default_rng(0).normal(size=(5, 4))
     table = {"id": list("abcde"), "text": ["a text"] * 5, "vector": X.tolist()}
     pl.DataFrame(table).write_parquet("texts.parquet")
-    columns = ObjectColumns("id", text="text")
-    found = read_objects("texts.parquet", columns, pictures=None, vectors=None)
+    found = read_objects("texts.parquet", ids="id", text="text")
     np.testing.assert_allclose(found.X, X, rtol=1e-6)
     assert found.texts[0] == "a text"
 
@@ -113,11 +111,11 @@ def test_folder_of_pictures(folder):
     (folder / "pictures").mkdir()
     for row in range(30):
         (folder / "pictures" / f"n{row}.png").write_bytes(b"\x89PNG")
-    alone = read_objects("pictures", ObjectColumns(), pictures=None, vectors=None)
+    alone = read_objects("pictures")
     assert alone.X is None
     assert len(alone.pictures) == 30
     vectors = folder / "objects.csv"
-    found = read_objects("pictures", ObjectColumns("name"), pictures=None, vectors=vectors)
+    found = read_objects("pictures", ids="name", vectors=vectors)
     assert found.X.shape == (30, 3)
     assert found.pictures[2].name == "n2.png"
 
@@ -129,7 +127,7 @@ def test_pictures_outside_the_folder_are_refused(tmp_path, name):
     (tmp_path / "a.png").write_bytes(b"")
     (base / "a.txt").write_text("")
     (base / "link.png").symlink_to(tmp_path / "a.png")
-    with pytest.raises(UserError, match=r"outside|not a picture|no picture"):
+    with pytest.raises(TableError, match=r"outside|not a picture|no picture"):
         picture_path(base.resolve(), name)
 
 

@@ -49,7 +49,7 @@ def test_the_default_budget(run, monkeypatch):
         seen.append((arguments, options))
         raise ValueError("seen")
 
-    monkeypatch.setattr("nearfar.cli.compare.compare_methods", note)
+    monkeypatch.setattr("nearfar.workflow.comparing.compare", note)
     run("compare", "iris", code=2)
     run("compare", "iris", "--method", "all", "--method", "lda", code=2)
     assert [k["budget"] for _, k in seen] == [120.0, 120.0]

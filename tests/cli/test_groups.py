@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from nearfar import NCA, Metric, RandomTriplets, compare
-from nearfar.cli.fit_checkpoint import FitIdentity
+from nearfar.workflow.checkpoint import FitIdentity
 from problems import noisy_copies
 
 X, Y, GROUPS = noisy_copies()

@@ -9,12 +9,12 @@ import polars as pl
 import pytest
 
 from nearfar import MLKR, AutoMetric, BoostMetric, Metric, Triplets
-from nearfar.cli.method_options import AUTO, LEARNERS
 from nearfar.comparison import default_methods
 from nearfar.comparison.compared_methods import COSINE, STANDARDISED, UNSCALED, baseline_metrics
 from nearfar.comparison.goal_verdict import GoalComparison
 from nearfar.constraints import mining
 from nearfar.learners.selection.auto_problem import EUCLIDEAN
+from nearfar.workflow.methods import AUTO, LEARNERS
 
 from .conftest import LABELS, NAMES, NCA_ONLY, QUICK
 

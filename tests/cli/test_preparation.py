@@ -144,7 +144,7 @@ def test_checkpoints_have_the_columns(table, run, monkeypatch):
         save(metric, path, **options)
 
     monkeypatch.setattr(Metric, "save", watch)
-    monkeypatch.setattr("nearfar.cli.fit_checkpoint.SECONDS_BETWEEN_WRITES", 0.0)
+    monkeypatch.setattr("nearfar.workflow.checkpoint.SECONDS_BETWEEN_WRITES", 0.0)
     run("learn", "c.csv", *FAST[:2], "--method", "boost", "--max-iter", 3, "--no-comparison",
         "--checkpoint", "kept")  # fmt: skip
     assert len(saved) > 1

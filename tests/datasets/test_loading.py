@@ -17,7 +17,7 @@ needs_files = pytest.mark.skipif(
     not Path(REAL).is_dir() or not REAL,
     reason="NEARFAR_DATA does not name a folder of .npz files",
 )
-BUNDLED = ("circles", "digits", "iris", "wdbc", "wine")
+BUNDLED = ("circles", "digits", "iris", "shoes", "wdbc", "wine")
 X4 = np.arange(8, dtype=np.float32).reshape(4, 2)
 Y4 = np.array([0, 1, 1, 0], dtype=np.int16)
 

@@ -15,7 +15,8 @@ import time
 from importlib import import_module
 
 import nearfar.cli
-from nearfar.cli import app, fit_checkpoint
+from nearfar.cli import app
+from nearfar.workflow import checkpoint
 
 
 def load() -> None:
@@ -26,7 +27,7 @@ def load() -> None:
         import_module(name)
     import_module("matplotlib.pyplot")
     # Every iteration is kept, not one in thirty seconds.
-    fit_checkpoint.SECONDS_BETWEEN_WRITES = 0.0
+    checkpoint.SECONDS_BETWEEN_WRITES = 0.0
 
 
 def run(arguments: list[str], folder: str, number: int, pause: float | None) -> dict[str, object]:

@@ -13,10 +13,9 @@ from typer.testing import CliRunner
 from cli.customers import customers
 from nearfar import Metric
 from nearfar.cli.app import app
-from nearfar.cli.errors import UserError
-from nearfar.cli.method_options import find_method
-from nearfar.cli.report import choose_subject
 from nearfar.comparison import Comparison, MethodResult, default_methods
+from nearfar.workflow.methods import find_method
+from nearfar.workflow.reporting import choose_subject
 
 
 def write_judgements(kind):
@@ -249,5 +248,5 @@ class TestSubject:
 
     @pytest.mark.parametrize("tried", [[], ["L1"]])
     def test_nothing_that_gives_a_metric_was_tried(self, tried):
-        with pytest.raises(UserError, match="no time to try a method"):
+        with pytest.raises(ValueError, match="no time to try a method"):
             self.chosen(self.compared(*tried, error=0.9), "best")

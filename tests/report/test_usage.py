@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 from cli.customers import customers
 from nearfar import Metric
 from nearfar.cli.app import app
-from nearfar.cli.reading_code import reading_code
 from nearfar.report.usage import usage_section, without_nearfar
+from nearfar.workflow.reporting import reading_code
 from studies import wine_study
 
 X, Y = load_wine(return_X_y=True)

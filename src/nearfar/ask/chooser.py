@@ -1,7 +1,7 @@
 """`Chooser`: which question to ask next.
 
 A question is chosen for what its answer is expected to say about other questions that people could
-be asked (`nearfar.ask.information`), under a normal approximation of what the answers so far say
+be asked (`nearfar.ask.posterior`), under a normal approximation of what the answers so far say
 (`nearfar.ask.models`). Candidates have an anchor drawn at random and two of its near neighbours by
 the fit, one of them and another object, or two others; not all triples. Questions that are being
 asked count as answered, so that several people get different questions.
@@ -14,7 +14,7 @@ questions that were answered before, with the sides exchanged, to the same perso
 
 References
 ----------
-Bickford Smith et al. 2023, see `nearfar.ask.information`; Tamuz et al.,
+Bickford Smith et al. 2023, see `nearfar.ask.posterior`; Tamuz et al.,
 "Adaptively learning the crowd kernel", ICML 2011, who choose triplets of objects without vectors by
 their information.
 """
@@ -22,14 +22,13 @@ their information.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array
 
-from nearfar.ask.information import predictive_information
 from nearfar.ask.models import MetricModel, Model, PlaceModel
+from nearfar.ask.posterior import predictive_information
 from nearfar.ask.questions import (
     ANSWERS,
     CHOSEN,
@@ -48,11 +47,11 @@ from nearfar.typing import Floats, Ints, Vector
 VERSION = "1"
 """Stored with every answer; it changes whenever questions are chosen in another way."""
 
-_ANCHORS = 40
-_NEIGHBORS = 12
+_ANCHORS, _NEIGHBORS = 40, 12
+"""Of candidates: enough for 600 different ones, while one search stays short."""
 _TARGETS = 150
-_RANDOM_FIRST = 4
-_RANDOM_FIRST_OF_OBJECT = 2
+"""Random questions that stand for all; the time of a choice grows with their number."""
+_RANDOM_FIRST, _RANDOM_FIRST_OF_OBJECT = 4, 2
 """Questions at random before any is chosen: with vectors, and for each object without."""
 _BETWEEN = 8
 """Answers of the same person between a question and its repeat."""
@@ -118,7 +117,7 @@ class Chooser:
         n_components: int = 2,
         random_state: int | None = None,
     ) -> None:
-        given = vars()
+        parameters = vars()
         rules = {
             "kind": choice(*ANSWERS),
             "random_share": number(at_least=0, at_most=1),
@@ -127,7 +126,7 @@ class Chooser:
             "n_candidates": integer(at_least=1),
             "n_components": integer(at_least=1),
         }
-        check_parameters(rules, {name: given[name] for name in rules})
+        check_parameters(rules, {name: parameters[name] for name in rules})
         self.kind = kind
         self.random_share, self.repeat_share = random_share, repeat_share
         self.n_candidates = n_candidates
@@ -172,21 +171,29 @@ class Chooser:
         """
         pool = None if among is None else np.asarray(among)
         draw = self._random.random()
+        open_keys = {q.key for q in pending}
         if draw < self.repeat_share:
-            repeated = self._repeat(person, pending)
-            if repeated is not None:
-                return repeated
-        known = {q.key for q in pending}
+            # A random question that was answered once, not just now, with sides exchanged.
+            own = [j for j in self.judgements if j.person == person]
+            recent = {j.question.key for j in own[-_BETWEEN:]} | open_keys
+            again = {j.question.key for j in self.judgements if j.question.origin == REPEAT}
+            options = [
+                j.question
+                for j in self.judgements
+                if j.question.origin == RANDOM and j.question.key not in recent | again
+            ]
+            if options:
+                repeated = options[int(self._random.integers(len(options)))]
+                *anchor, left, right = repeated.objects
+                return Question((*anchor, right, left), REPEAT)
         if len(self.judgements) < self.random_first or draw < self.repeat_share + self.random_share:
-            return self._shuffled(self._at_random(1, pool, known)[0], RANDOM)
+            return self._shuffled(self._at_random(1, pool, open_keys)[0], RANDOM)
         self.learn()
         model = self.model.pending(rows_of(pending, self.width))
         candidates = self.candidates(pool)
         keys = [self._key(row) for row in candidates]
-        fresh = [
-            n for n, key in enumerate(keys) if key not in known and key not in self._answers.keys
-        ]
-        if not fresh:
+        fresh = [key not in open_keys and key not in self._answers.keys for key in keys]
+        if not any(fresh):
             return self._shuffled(self._at_random(1, pool, set())[0], RANDOM)
         candidates = candidates[fresh]
         scores = self.scores(model, candidates, pool)
@@ -233,8 +240,8 @@ class Chooser:
     def remove(self, question: Question, person: str = "") -> None:
         """Take back a person's last answer to a question."""
         for place in range(len(self.judgements) - 1, -1, -1):
-            found = self.judgements[place]
-            if found.question == question and found.person == person:
+            judged = self.judgements[place]
+            if judged.question == question and judged.person == person:
                 del self.judgements[place]
                 self._forget()
                 return
@@ -307,7 +314,15 @@ class Chooser:
             if pool is not None:
                 rows = pool[self._random.integers(len(pool), size=n)]
             else:
-                rows = _different(self._random, self.n_objects, n, self.width)
+                # Row numbers that differ: each is drawn among those left, and skips those before.
+                width, total = self.width, self.n_objects
+                rows = np.column_stack(
+                    [self._random.integers(total - place, size=n) for place in range(width)]
+                )
+                for place in range(1, width):
+                    before = np.sort(rows[:, :place], axis=1)
+                    for other in range(place):
+                        rows[:, place] += rows[:, place] >= before[:, other]
             if n > 1 or self._key(rows[0]) not in known:
                 break
         return rows
@@ -337,29 +352,3 @@ class Chooser:
             return rows[rows[:, 0] != rows[:, 1]]
         a, b, c = rows.T
         return rows[(a != b) & (b != c) & (a != c)]
-
-    def _repeat(self, person: str, pending: Sequence[Question]) -> Question | None:
-        """Return a random question that was answered once, not just now, with sides exchanged."""
-        own = [j for j in self.judgements if j.person == person]
-        recent = {j.question.key for j in own[-_BETWEEN:]} | {q.key for q in pending}
-        again = {j.question.key for j in self.judgements if j.question.origin == REPEAT}
-        options = [
-            j.question
-            for j in self.judgements
-            if j.question.origin == RANDOM and j.question.key not in recent | again
-        ]
-        if not options:
-            return None
-        found = options[int(self._random.integers(len(options)))]
-        *first, left, right = found.objects
-        return replace(found, objects=(*first, right, left), origin=REPEAT)
-
-
-def _different(random: np.random.Generator, n: int, size: int, width: int) -> Ints:
-    """Draw rows of different numbers below n."""
-    rows = np.column_stack([random.integers(n - place, size=size) for place in range(width)])
-    for place in range(1, width):
-        taken = np.sort(rows[:, :place], axis=1)
-        for other in range(place):
-            rows[:, place] += rows[:, place] >= taken[:, other]
-    return rows.astype(np.intp)

@@ -6,16 +6,14 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from nearfar.ask.chooser import Chooser
 from nearfar.ask.progress import Progress, measure, people
-from nearfar.ask.questions import Question
 from nearfar.ask.store import OPEN, Asked, Store
-from nearfar.typing import Floats
+from nearfar.typing import Floats, Json
 
 _MEASURE_EVERY = 5
-"""Answers between two measurements of progress."""
+"""Answers between two measurements of progress, which take longer than a question."""
 
 
 @dataclass(frozen=True)
@@ -46,16 +44,16 @@ class Objects:
     def __len__(self) -> int:
         return len(self.names)
 
-    def shown(self, number: int) -> dict[str, Any]:
+    def shown(self, number: int) -> dict[str, Json]:
         """Return what the page shows of an object."""
-        found: dict[str, Any] = {"name": self.names[number], "number": number}
+        card: dict[str, Json] = {"name": self.names[number], "number": number}
         if self.pictures is not None:
-            found["picture"] = True
+            card["picture"] = True
         if self.texts is not None:
-            found["text"] = self.texts[number]
+            card["text"] = self.texts[number]
         if self.cards is not None:
-            found["card"] = [list(pair) for pair in self.cards[number]]
-        return found
+            card["card"] = [[column, value] for column, value in self.cards[number]]
+        return card
 
 
 @dataclass(eq=False)
@@ -83,14 +81,7 @@ class Collection:
     def __post_init__(self) -> None:
         self._lock = threading.RLock()
         self._measuring = threading.Lock()
-        self.chooser = Chooser(
-            self.objects.X,
-            n_objects=len(self.objects),
-            kind=self.store.kind,
-            random_share=self.random_share,
-            repeat_share=self.repeat_share,
-            random_state=self.seed,
-        )
+        self.chooser = self._new_chooser(self.seed)
         for each in self.store.answers():
             self.chooser.add(each.asked.question, each.answer, person=each.asked.person)
         self._measured = 0
@@ -99,13 +90,13 @@ class Collection:
     def questions(self, person: str) -> list[Asked]:
         """Return the question to show a person, and the next one."""
         with self._lock:
-            found = self.store.open_questions(person)
-            while len(found) < OPEN:
-                found.append(self.store.ask(person, lambda open_: self._choose(person, open_)))
-            return found[:OPEN]
-
-    def _choose(self, person: str, open_: Sequence[Question]) -> Question:
-        return self.chooser.next(person, pending=open_)
+            questions = self.store.open_questions(person)
+            while len(questions) < OPEN:
+                asked = self.store.ask(
+                    person, lambda pending: self.chooser.next(person, pending=pending)
+                )
+                questions.append(asked)
+            return questions[:OPEN]
 
     def answer(self, person: str, question: str, answer: str, seconds: float | None) -> bool:
         """Store an answer; then learn from it. Return False if it was stored before."""
@@ -150,16 +141,19 @@ class Collection:
     def snapshot(self) -> Chooser:
         """Return a chooser with the same answers, which nobody changes."""
         with self._lock:
-            copy = Chooser(
-                self.objects.X,
-                n_objects=len(self.objects),
-                kind=self.chooser.kind,
-                random_share=self.random_share,
-                repeat_share=self.repeat_share,
-                random_state=0,
-            )
+            copy = self._new_chooser(0)
             copy.judgements = list(self.chooser.judgements)
             copy.weigh(self.chooser.weights)
             copy.model = self.chooser.model.fresh()
         copy.learn(anew=True)
         return copy
+
+    def _new_chooser(self, seed: int | None) -> Chooser:
+        return Chooser(
+            self.objects.X,
+            n_objects=len(self.objects),
+            kind=self.store.kind,
+            random_share=self.random_share,
+            repeat_share=self.repeat_share,
+            random_state=seed,
+        )

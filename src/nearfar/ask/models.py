@@ -38,12 +38,12 @@ _KEPT_COORDINATES = 256
 """Principal coordinates that the Euclidean distance has."""
 _SPREADS = (0.5, 1.0, 2.0, 4.0)
 _SCALES = ("standard", "unit", "cosine")
-_BETA = 4.0
-_BETA_SD = 3.0
-_BIAS_SD = 4.0
+_BETA, _BETA_SD, _BIAS_SD = 4.0, 3.0, 4.0
+"""The prior: mean squared distances are 1, so that people agree with clear margins, but not all."""
 _FEWEST_FOR_SCALE = 20
 """Answers from which on they choose the scale; before, rows are standardised."""
 _CHOICE_GROWTH = 1.25
+"""Scale and spread are chosen again with a quarter more answers, as this takes twelve fits."""
 _LEAST_PROBABILITY = 0.02
 """Scales and spreads that are less probable do not count."""
 _PLACE_STEPS = (4, 15)
@@ -53,8 +53,11 @@ _PLACE_WORK = 50_000
 _PLACE_MOST = 150
 """Iterations from a new start."""
 _PLACE_GROWTH = 1.5
+"""Places are sought from other starts with half as many more answers."""
 _PLACE_PENALTY = 0.05
+"""Of squared coordinates: places without answers have a finite variance."""
 _MU = 0.05
+"""Of the crowd kernel: the default of `OrdinalEmbedding`."""
 
 
 class Model(ABC):
@@ -114,8 +117,8 @@ class _Space:
         Y = np.asarray(Scaler.fit(X, scale).transform(X), dtype=np.float64)
         Y = Y - Y.mean(axis=0)
         U, s, _ = np.linalg.svd(Y, full_matrices=False)
-        kept = int(np.count_nonzero(s > 1e-9 * s.max(initial=0.0)))
-        F = (U * s)[:, : min(kept, _KEPT_COORDINATES)]
+        rank = int(np.count_nonzero(s > 1e-9 * s.max(initial=0.0)))
+        F = (U * s)[:, : min(rank, _KEPT_COORDINATES)]
         Z = F[:, :MOST_COORDINATES] / np.sqrt(F[:, :MOST_COORDINATES].std(axis=0))
         return cls(_unit_distances(F), _unit_distances(Z))
 
@@ -163,26 +166,19 @@ class MetricModel(Model):
         anchor, left, right = index.T
         return _edge_features(space, anchor, right) - _edge_features(space, anchor, left)
 
-    def _prior(self, n_parameters: int, spread: float) -> tuple[Vector, Vector]:
-        mean, variance = np.zeros(n_parameters), np.full(n_parameters, spread**2)
-        first = 1 if self.kind == "pairs" else 0
-        mean[first], variance[first] = _BETA, _BETA_SD**2
-        if first:
-            mean[0], variance[0] = _BETA / 2, _BIAS_SD**2
-        return mean, variance
-
     def _fit(
         self, index: Ints, y: Vector, weight: Vector, scale: str, spread: float
     ) -> LogisticPosterior:
         A = self.features(index, scale)
-        start = None
-        if (
-            self._posterior is not None
-            and scale == self._scale
-            and len(self._posterior.mode) == A.shape[1]
-        ):
-            start = self._posterior.mode
-        return LogisticPosterior.fit(A, y, weight, *self._prior(A.shape[1], spread), start)
+        mean, variance = np.zeros(A.shape[1]), np.full(A.shape[1], spread**2)
+        beta = 1 if self.kind == "pairs" else 0
+        mean[beta], variance[beta] = _BETA, _BETA_SD**2
+        if self.kind == "pairs":
+            mean[0], variance[0] = _BETA / 2, _BIAS_SD**2
+        start, last = None, self._posterior
+        if last is not None and scale == self._scale and len(last.mode) == A.shape[1]:
+            start = last.mode
+        return LogisticPosterior.fit(A, y, weight, mean, variance, start)
 
     def learn(self, index: Ints, y: Vector, weight: Vector) -> None:
         """Fit; from 20 answers on, choose scale and spread whenever there are a quarter more."""
@@ -210,13 +206,13 @@ class MetricModel(Model):
         fits = self._fits(index, y, weight)
         share = softmax([posterior.log_evidence for posterior, _, _ in fits])
         share[share < _LEAST_PROBABILITY] = 0.0
-        found: list[tuple[float, Model]] = []
+        models: list[tuple[float, Model]] = []
         for p, (posterior, scale, spread) in zip(share / share.sum(), fits, strict=True):
             if p > 0:
                 other = self.fresh()
                 other._posterior, other._scale, other._spread = posterior, scale, spread
-                found.append((float(p), other))
-        return found
+                models.append((float(p), other))
+        return models
 
     @property
     def posterior(self) -> LogisticPosterior:
@@ -249,7 +245,9 @@ class MetricModel(Model):
         """Return coordinates by the nearest positive semidefinite metric."""
         space = self._space(self._scale)
         theta = self.posterior.mode[1 if self.kind == "pairs" else 0 :]
-        S = _symmetric(theta[1:], space.Z.shape[1])
+        a, b = np.triu_indices(space.Z.shape[1])
+        S = np.zeros((space.Z.shape[1], space.Z.shape[1]))
+        S[a, b] = S[b, a] = theta[1:] / np.where(a == b, 1.0, np.sqrt(2.0))
         values, vectors = np.linalg.eigh(S)
         learned = space.Z @ (vectors * np.sqrt(np.maximum(values, 0.0)))
         return np.hstack([np.sqrt(max(theta[0], 0.0)) * space.F, learned])
@@ -261,13 +259,6 @@ def _edge_features(space: _Space, i: Ints, j: Ints) -> Matrix:
     a, b = np.triu_indices(apart.shape[1])
     products = apart[:, a] * apart[:, b] * np.where(a == b, 1.0, np.sqrt(2.0))
     return np.column_stack([((space.F[i] - space.F[j]) ** 2).sum(axis=1), products])
-
-
-def _symmetric(entries: Vector, size: int) -> Matrix:
-    a, b = np.triu_indices(size)
-    S = np.zeros((size, size))
-    S[a, b] = entries / np.where(a == b, 1.0, np.sqrt(2.0))
-    return S + np.triu(S, 1).T
 
 
 class PlaceModel(Model):
@@ -309,8 +300,8 @@ class PlaceModel(Model):
             self.learn_anew(index, y, weight)
         elif weight.any():
             steps = int(np.clip(_PLACE_WORK // len(index), *_PLACE_STEPS))
-            found = self._problem(index, y, weight).solve(self.P, steps, 1e-6)[1]
-            self._move(found, index, weight)
+            places = self._problem(index, y, weight).solve(self.P, steps, 1e-6)[1]
+            self._move(places, index, weight)
 
     def learn_anew(self, index: Ints, y: Vector, weight: Vector) -> None:
         """Take the best places from the spectral start, a random one, and where they are."""
@@ -325,15 +316,15 @@ class PlaceModel(Model):
     def _problem(self, index: Ints, y: Vector, weight: Vector) -> OrdinalProblem:
         both = np.vstack([index, index[:, [0, 2, 1]]])
         w = np.concatenate([weight * y, weight * (1 - y)])
-        known = Triplets(both[w > 0], w[w > 0])
+        triplets = Triplets(both[w > 0], w[w > 0])
         settings = OrdinalEmbedding(self.n_components, loss="crowd_kernel", mu=_MU)
-        return OrdinalProblem.of(known, self.n_objects, settings, _PLACE_PENALTY)
+        return OrdinalProblem.of(triplets, self.n_objects, settings, _PLACE_PENALTY)
 
-    def _move(self, found: Matrix, index: Ints, weight: Vector) -> None:
+    def _move(self, places: Matrix, index: Ints, weight: Vector) -> None:
         asked = np.flatnonzero(np.bincount(index.ravel(), minlength=self.n_objects))
         # Objects nobody was asked about stay apart: the penalty alone would put them all at 0.
         self.P = self.P.copy()
-        self.P[asked] = found[asked]
+        self.P[asked] = places[asked]
         self._blocks = self._prior_blocks() + self._information(index, weight)
 
     def _information(self, index: Ints, weight: Vector) -> Matrix:
@@ -365,14 +356,6 @@ class PlaceModel(Model):
         shape = (len(index), self.n_objects * self.n_components)
         return csr_array((gradients.ravel(), columns.ravel(), starts), shape=shape)
 
-    def _covariances(self) -> csr_array:
-        """Return the covariance of all places, with a block for each object."""
-        d, size = self.n_components, self.n_objects * self.n_components
-        columns = np.repeat(np.arange(size).reshape(-1, 1, d), d, axis=1)
-        starts = np.arange(size + 1) * d
-        blocks = np.linalg.inv(self._blocks)
-        return csr_array((blocks.ravel(), columns.ravel(), starts), shape=(size, size))
-
     def margins(self, index: Ints) -> tuple[Vector, Vector]:
         """Return mean and variance of the margins of questions."""
         mean, gradients = self._linear(index)
@@ -382,8 +365,13 @@ class PlaceModel(Model):
 
     def covariance(self, index: Ints, other: Ints) -> Matrix:
         """Return the covariance of the margins of some questions with those of others."""
-        product = self._jacobian(index) @ self._covariances() @ self._jacobian(other).T
-        return np.asarray(product.toarray())
+        # The covariance of all places has a block for each object.
+        d, size = self.n_components, self.n_objects * self.n_components
+        columns = np.repeat(np.arange(size).reshape(-1, 1, d), d, axis=1)
+        blocks = np.linalg.inv(self._blocks)
+        starts = np.arange(size + 1) * d
+        places = csr_array((blocks.ravel(), columns.ravel(), starts), shape=(size, size))
+        return np.asarray((self._jacobian(index) @ places @ self._jacobian(other).T).toarray())
 
     def pending(self, index: Ints) -> PlaceModel:
         """Return the model as if these questions were answered."""

@@ -26,8 +26,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from nearfar.ask.chooser import Chooser
-from nearfar.ask.information import answer_probability
 from nearfar.ask.models import Model
+from nearfar.ask.posterior import answer_probability
 from nearfar.ask.questions import RANDOM, REPEAT, Judgement, arrays
 from nearfar.evaluate.intervals import mean_interval
 from nearfar.typing import Ints, Vector
@@ -40,7 +40,9 @@ WORTH = 0.01
 _FEWEST = 10
 """Random answers from which on agreement is shown."""
 _ROUND = 10
+"""Questions that are expected to be asked at once: each round takes a choice."""
 _TARGETS = 300
+"""Random questions that agreement is expected on."""
 _PRIOR_ANSWERS = 10.0
 """Answers of an average person that each person is given, when people are weighed."""
 
@@ -228,14 +230,14 @@ def _repeats(judged: Sequence[Judgement]) -> list[tuple[str, str, float]]:
     random = [j for j in reversed(judged) if j.question.origin == RANDOM]
     first = {j.question.key: j for j in random}
     own = {(j.question.key, j.person): j for j in random}
-    found = []
+    repeats = []
     for j in judged:
         key = j.question.key
         before = own.get((key, j.person)) or first.get(key)
         if j.question.origin == REPEAT and before is not None:
             agrees = _picked(before) == _picked(j) is not None
-            found.append((before.person, j.person, float(agrees)))
-    return found
+            repeats.append((before.person, j.person, float(agrees)))
+    return repeats
 
 
 def expected_gain(chooser: Chooser, n: int = MORE) -> float:
@@ -247,7 +249,8 @@ def expected_gain(chooser: Chooser, n: int = MORE) -> float:
         best = np.argsort(-chooser.scores(later, candidates), kind="stable")[:_ROUND]
         later = later.pending(candidates[best])
         asked.append(candidates[best])
-    targets = _some(chooser, np.random.default_rng(0))
+    random, every = np.random.default_rng(0), (chooser.n_objects, chooser.width)
+    targets = np.array([random.choice(*every, replace=False) for _ in range(_TARGETS)])
     known = arrays(chooser.judgements, chooser.width, chooser.weights)
     sides = np.sign(chooser.model.margins(targets)[0])
     return sum(
@@ -280,7 +283,7 @@ def people(chooser: Chooser) -> list[Person]:
     repeats = _repeats(judged)
     passed = [*right, *(agrees for *_, agrees in repeats)]
     mean = float(np.mean(passed)) if passed else 0.5
-    found = []
+    persons = []
     for name in sorted({j.person for j in judged}):
         own, others = right[who == name], right[who != name]
         share = Share.of(own)
@@ -292,8 +295,8 @@ def people(chooser: Chooser) -> list[Person]:
         weight = (2 * reliability - 1) / (2 * mean - 1) if mean > 0.5 else 1.0
         weight = 0.0 if at_random else float(np.clip(weight, 0.0, 1.0))
         n_answers = sum(j.person == name for j in judged)
-        found.append(Person(name, n_answers, share, at_random, weight))
-    return found
+        persons.append(Person(name, n_answers, share, at_random, weight))
+    return persons
 
 
 def _right(tested: Sequence[Judgement], margins: Vector) -> Vector:
@@ -309,12 +312,3 @@ def _picked(judged: Judgement) -> int | str | None:
     if len(judged.question.objects) == 2:
         return judged.answer
     return judged.question.objects[1 if judged.value == 1 else 2]
-
-
-def _some(chooser: Chooser, random: np.random.Generator) -> Ints:
-    """Draw random questions, always the same."""
-    width = chooser.width
-    rows = np.array(
-        [random.choice(chooser.n_objects, width, replace=False) for _ in range(_TARGETS)]
-    )
-    return rows.astype(np.intp)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -94,10 +93,6 @@ class AnswerArrays:
 
     def __init__(self, width: int, weights: Mapping[str, float] | None = None) -> None:
         self.width, self._weights = width, dict(weights or {})
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget the answers."""
         self.keys: Counter[tuple[int, ...]] = Counter()
         self._n = 0
         self._index = np.empty((0, self.width), dtype=np.intp)
@@ -139,5 +134,5 @@ def arrays(
 
 def rows_of(questions: Sequence[Question], width: int) -> Ints:
     """Return row numbers, a row for each question."""
-    rows: Any = [question.objects for question in questions]
+    rows = [question.objects for question in questions]
     return np.array(rows, dtype=np.intp).reshape(-1, width)

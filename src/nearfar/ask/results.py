@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -20,7 +20,11 @@ from nearfar.report.blocks import Block, Figure, Figures, Section, Table, Text
 from nearfar.report.figures import svgs
 from nearfar.report.page import render_page
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 _FEWEST_TO_LEARN = 20
+"""Fewer answers would give a map that the next ones change entirely."""
 
 
 def results_page(collection: Collection) -> str:
@@ -63,21 +67,21 @@ def _agreement(chooser: Chooser, progress: Progress) -> list[Block]:
         f"{progress.n_unsure} of {progress.n_answers} answers are “can't tell”.",
     ]
     table = Table(["", "share of answers predicted"], rows)
-    curve = svgs(lambda: _curve(chooser), "Agreement by number of answers", "curve")
+
+    def draw() -> Axes:
+        points = learning_curve(chooser)
+        ax = one_axes(None, (5, 3))
+        n = [count for count, _ in points]
+        values = [100 * share.value for _, share in points]
+        ax.plot(n, values, marker="o", color=METHOD_PALETTE[0], clip_on=False)
+        low, high = [100 * s.low for _, s in points], [100 * s.high for _, s in points]
+        ax.fill_between(n, low, high, color=METHOD_PALETTE[0], alpha=0.2, linewidth=0)
+        ax.set(xlabel="answers", ylabel="agreement (%)", ylim=(min(45, min(low)), 100))
+        return ax
+
+    curve = svgs(draw, "Agreement by number of answers", "curve")
     caption = "Agreement on random questions by number of answers; 90 % interval."
     return [table, Text(lines), Figures([Figure(svg, caption) for svg in curve])]
-
-
-def _curve(chooser: Chooser) -> Any:
-    points = learning_curve(chooser)
-    ax = one_axes(None, (5, 3))
-    n = [count for count, _ in points]
-    values = [100 * share.value for _, share in points]
-    ax.plot(n, values, marker="o", color=METHOD_PALETTE[0], clip_on=False)
-    low, high = [100 * s.low for _, s in points], [100 * s.high for _, s in points]
-    ax.fill_between(n, low, high, color=METHOD_PALETTE[0], alpha=0.2, linewidth=0)
-    ax.set(xlabel="answers", ylabel="agreement (%)", ylim=(min(45, min(low)), 100))
-    return ax
 
 
 def _map(collection: Collection, chooser: Chooser) -> list[Section]:
@@ -113,18 +117,17 @@ def learned_metric(collection: Collection, chooser: Chooser) -> Metric | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         if chooser.kind == "pairs":
-            known = chooser.pairs()
-            if len(np.unique(known.similar)) < 2:
+            pairs = chooser.pairs()
+            if len(np.unique(pairs.similar)) < 2:
                 return None
-            learner: Any = ITML(random_state=0).fit(objects.X, known)
+            metric = ITML(random_state=0).fit(objects.X, pairs).metric_
         else:
             learner = BoostMetric(loss="logistic", random_state=0)
-            learner.fit(objects.X, chooser.triplets())
-    metric: Metric = learner.metric_
+            metric = learner.fit(objects.X, chooser.triplets()).metric_
     return metric.named(names)
 
 
-def _people(found: list[Person]) -> Table:
+def _people(persons: list[Person]) -> Table:
     rows = [
         [
             person.name,
@@ -133,7 +136,7 @@ def _people(found: list[Person]) -> Table:
             f"{person.weight:.2f}",
             "answers at random" if person.at_random else "",
         ]
-        for person in found
+        for person in persons
     ]
     caption = "Agreement with predictions on random questions, and the weight of the answers."
     return Table(["person", "answers", "agreement", "weight", "note"], rows, caption)

@@ -14,7 +14,7 @@ import hashlib
 import hmac
 import json
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -34,13 +34,15 @@ from starlette.responses import (
     Response,
 )
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nearfar.ask.collection import Collection
 from nearfar.ask.results import results_page
-from nearfar.ask.store import Asked, StoreError
+from nearfar.ask.store import StoreError
+from nearfar.typing import Json
 
-LARGEST_BODY = 2048
-LONGEST_ADDRESS = 256
+LARGEST_BODY, LONGEST_ADDRESS = 2048, 256
+"""Several times what the page sends."""
 LOOPBACK = ("127.0.0.1", "localhost")
 PICTURES = {
     ".avif": "image/avif",
@@ -91,7 +93,7 @@ def make_app(collection: Collection, *, hosts: Sequence[str] | None = LOOPBACK) 
     return Starlette(
         routes=routes,
         middleware=middleware,
-        exception_handlers={HTTPException: _refused, StoreError: _bad_request},
+        exception_handlers={HTTPException: _refused, StoreError: _refused},
     )
 
 
@@ -129,47 +131,44 @@ class _Pages:
     async def questions(self, request: Request) -> Response:
         """Give the question to show, the next one, and where the collection stands."""
         person = await run_in_threadpool(self._person, request)
-        found = await run_in_threadpool(self._questions, person)
-        due = BackgroundTask(self.collection.measure) if self.collection.due else None
-        return JSONResponse(found, headers=_HEADERS, background=due)
-
-    def _questions(self, person: str) -> dict[str, Any]:
         collection = self.collection
-        progress, counts = collection.progress, collection.store.counts()
-        return {
-            "kind": collection.store.kind,
-            "person": person,
-            "questions": [self._shown(asked) for asked in collection.questions(person)],
-            "answered": counts[person],
-            "answered_by_all": sum(counts.values()),
-            "last": collection.store.last_answer(person),
-            "progress": progress.standing,
-            "enough": progress.enough,
-            "results": f"/results/{collection.store.results_key}" if self.local else None,
-        }
 
-    def _shown(self, asked: Asked) -> dict[str, Any]:
-        shown = [self.collection.objects.shown(number) for number in asked.question.objects]
-        return {"id": asked.id, "objects": shown}
+        def content() -> dict[str, Json]:
+            progress, counts = collection.progress, collection.store.counts()
+            show = collection.objects.shown
+            questions: list[Json] = [
+                {"id": asked.id, "objects": [show(number) for number in asked.question.objects]}
+                for asked in collection.questions(person)
+            ]
+            return {
+                "kind": collection.store.kind,
+                "person": person,
+                "questions": questions,
+                "answered": counts[person],
+                "answered_by_all": sum(counts.values()),
+                "last": collection.store.last_answer(person),
+                "progress": progress.standing,
+                "enough": progress.enough,
+                "results": f"/results/{collection.store.results_key}" if self.local else None,
+            }
+
+        shown = await run_in_threadpool(content)
+        due = BackgroundTask(collection.measure) if collection.due else None
+        return JSONResponse(shown, headers=_HEADERS, background=due)
 
     async def answer(self, request: Request) -> Response:
         """Store an answer, and confirm it."""
         person = await run_in_threadpool(self._person, request)
-        given = await _document(request, {"question": str, "answer": str, "seconds": float})
-        stored = await run_in_threadpool(
-            self.collection.answer,
-            person,
-            given["question"],
-            given["answer"],
-            given.get("seconds"),
-        )
+        sent = await _document(request, {"question": str, "answer": str, "seconds": float})
+        fields = sent["question"], sent["answer"], sent.get("seconds")
+        stored = await run_in_threadpool(self.collection.answer, person, *fields)
         return JSONResponse({"stored": True, "new": stored}, headers=_HEADERS)
 
     async def undo(self, request: Request) -> Response:
         """Take back the last answer."""
         person = await run_in_threadpool(self._person, request)
-        given = await _document(request, {"question": str})
-        done = await run_in_threadpool(self.collection.undo, person, given["question"])
+        sent = await _document(request, {"question": str})
+        done = await run_in_threadpool(self.collection.undo, person, sent["question"])
         return JSONResponse({"undone": done}, headers=_HEADERS)
 
     async def picture(self, request: Request) -> Response:
@@ -220,42 +219,35 @@ async def _document(request: Request, fields: dict[str, type]) -> dict[str, Any]
     if request.headers.get("content-type", "").partition(";")[0] != "application/json":
         raise HTTPException(415, "Send JSON.")
     try:
-        found = json.loads(await request.body())
+        sent = json.loads(await request.body())
     except (ValueError, RecursionError):
         raise HTTPException(400, "This is not JSON.") from None
     except ClientDisconnect:
         raise HTTPException(400, "The request is not complete.") from None
-    if not isinstance(found, dict) or not set(found) <= set(fields):
+    if not isinstance(sent, dict) or not set(sent) <= set(fields):
         raise HTTPException(400, f"Send an object with {', '.join(fields)}.")
     for name, kind in fields.items():
-        if name not in found and kind is not float:
+        if name not in sent and kind is not float:
             raise HTTPException(400, f"{name} is missing.")
         allowed = (int, float) if kind is float else kind
-        if name in found and not isinstance(found[name], allowed):
+        if name in sent and not isinstance(sent[name], allowed):
             raise HTTPException(400, f"{name} is of another kind.")
-    return found
+    return sent
 
 
 async def _refused(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return JSONResponse({"error": error.detail}, error.status_code, headers=_HEADERS)
-
-
-async def _bad_request(_: Request, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, 400, headers=_HEADERS)
-
-
-Message = dict[str, Any]
-Receive = Callable[[], Awaitable[Message]]
+    if isinstance(error, HTTPException):
+        return _error(error.status_code, error.detail)
+    return _error(400, str(error))
 
 
 class _Bounded:
     """Refuses long addresses and large bodies, whether their length is announced or not."""
 
-    def __init__(self, app: Any) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
-    async def __call__(self, scope: Message, receive: Receive, send: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return

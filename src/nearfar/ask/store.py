@@ -26,6 +26,7 @@ SCHEMA_VERSION = 1
 OPEN = 2
 """Questions of a person without an answer: the one that is shown, and the next."""
 LONGEST_ANSWER_SECONDS = 86_400.0
+"""A page that was open for more than a day says nothing about an answer."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -227,8 +228,8 @@ class Store:
 
     def person_of(self, key: str) -> str | None:
         """Return who has a key."""
-        found = self._rows("SELECT name FROM people WHERE key = ?", (key,))
-        return str(found[0][0]) if found else None
+        rows = self._rows("SELECT name FROM people WHERE key = ?", (key,))
+        return str(rows[0][0]) if rows else None
 
     def set_weights(self, weights: dict[str, float]) -> None:
         """Keep the weights of people, by name."""
@@ -260,9 +261,9 @@ class Store:
         """
         if len(self.open_questions(person)) >= OPEN:
             raise StoreError(f"{person} has {OPEN} questions to answer.")
-        found = choose([asked.question for asked in self.open_questions()])
+        question = choose([asked.question for asked in self.open_questions()])
         with self._change() as db:
-            return _insert(db, person, found, None)
+            return _insert(db, person, question, None)
 
     def answer(self, person: str, question: str, answer: str, seconds: float | None = None) -> bool:
         """Store an answer; return False if the question has one, which stays."""
@@ -289,12 +290,7 @@ class Store:
         """
         with self._change() as db:
             self._require(db, person, question)
-            last = db.execute(
-                "SELECT a.question FROM answers a JOIN questions q ON q.id = a.question "
-                "WHERE q.person = ? AND a.undone IS NULL ORDER BY a.number DESC LIMIT 1",
-                (person,),
-            ).fetchone()
-            if last is None or last[0] != question:
+            if self.last_answer(person) != question:
                 return None
             db.execute("UPDATE answers SET undone = ? WHERE question = ?", (time.time(), question))
             row = db.execute(
@@ -304,12 +300,12 @@ class Store:
 
     def last_answer(self, person: str) -> str | None:
         """Return the id of the question that a person answered last."""
-        found = self._rows(
+        rows = self._rows(
             "SELECT a.question FROM answers a JOIN questions q ON q.id = a.question "
             "WHERE q.person = ? AND a.undone IS NULL ORDER BY a.number DESC LIMIT 1",
             (person,),
         )
-        return str(found[0][0]) if found else None
+        return str(rows[0][0]) if rows else None
 
     def answers(self) -> list[Answered]:
         """Return the answers that were not taken back, in order."""
@@ -324,14 +320,14 @@ class Store:
 
     def counts(self) -> dict[str, int]:
         """Return the number of answers of each person."""
-        found = dict.fromkeys(self.people(), 0)
+        counts = dict.fromkeys(self.people(), 0)
         for each in self.answers():
-            found[each.asked.person] += 1
-        return found
+            counts[each.asked.person] += 1
+        return counts
 
     def _require(self, db: sqlite3.Connection, person: str, question: str) -> None:
-        found = db.execute("SELECT person FROM questions WHERE id = ?", (question,)).fetchone()
-        if found is None or found[0] != person:
+        row = db.execute("SELECT person FROM questions WHERE id = ?", (question,)).fetchone()
+        if row is None or row[0] != person:
             raise StoreError("There is no such question.")
 
 

@@ -12,10 +12,11 @@ import typer
 from nearfar.cli import options
 from nearfar.cli.model_files import check_metric_output
 from nearfar.cli.search_input import SearchOptions, SplitName
-from nearfar.cli.terminal import NOT_HELPFUL, bars, command, convergence_notes, say, show_json
+from nearfar.cli.terminal import NOT_HELPFUL, bars, command, say, show_json
 from nearfar.comparison import Category
 from nearfar.runtime.notes import note
 from nearfar.tables.formats import shown_name, stem_of
+from nearfar.workflow.fitting import convergence_notes
 
 _COMPARISON_SHARE = 0.7
 """Part of the time budget for the comparison; the fit to all searches takes about one more fold."""

@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
+from nearfar.ask.answer_files import ANSWERS_ENDING, read_answers
 from nearfar.cli import options
-from nearfar.cli.answer_files import ANSWERS_ENDING, read_answers
 from nearfar.cli.errors import UserError
 from nearfar.cli.model_files import check_output
 from nearfar.cli.streams import write_table
@@ -103,11 +103,11 @@ def ask(
         raise UserError("Name the objects to ask about: a table, or a folder of pictures.")
     if save_as.suffix.lower() != ANSWERS_ENDING:
         raise UserError(f"--out {save_as}: name a file that ends with {ANSWERS_ENDING}.")
-    from nearfar.cli.ask_input import ObjectColumns, read_objects
+    from nearfar.ask.objects import read_objects
     from nearfar.cli.ask_session import open_collection, replay_answers, serve
 
     objects = read_objects(
-        source, ObjectColumns(ids, image, text, drop), pictures=pictures, vectors=vectors
+        source, ids=ids, image=image, text=text, drop=drop, pictures=pictures, vectors=vectors
     )
     names = _people(person)
     collection = open_collection(objects, save_as, kind.value, random_share, seed)

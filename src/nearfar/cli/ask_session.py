@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
+from nearfar.ask.answer_files import read_judgements
 from nearfar.ask.collection import Collection, Objects
 from nearfar.ask.questions import RANDOM
 from nearfar.ask.store import Asked, Store
-from nearfar.cli.answer_files import read_judgements
 from nearfar.cli.errors import UserError
 from nearfar.cli.terminal import say
 from nearfar.tables.judgements import read_triplets

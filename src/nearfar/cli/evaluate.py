@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from nearfar.ask.answer_files import read_judgements
 from nearfar.cli import options
-from nearfar.cli.answer_files import read_judgements
 from nearfar.cli.errors import UserError
 from nearfar.cli.model_files import load_metric
 from nearfar.cli.streams import spooled

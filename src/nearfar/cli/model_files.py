@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from nearfar.metrics.metric import Metric
 from nearfar.runtime.tensor_file import kind_of_file
 from nearfar.tables.errors import no_file
 from nearfar.tables.formats import FORMATS, STREAM, kind_of
+from nearfar.tables.formats import check_output as check_output
 
 if TYPE_CHECKING:
     from nearfar.retrieval import RetrievalAdapter
@@ -50,32 +50,3 @@ def check_metric_output(path: Path, inputs: Iterable[str | Path | None] = ()) ->
     check_output(path, None, inputs)
     if kind_of(path) in FORMATS:
         raise UserError(f"{path} has the name of a table; name the metric .safetensors.")
-
-
-def check_output(
-    path: Path, formats: tuple[str, ...] | None, inputs: Iterable[str | Path | None] = ()
-) -> None:
-    """Raise UserError unless a file of one of the formats can be written, and is not an input."""
-    if str(path) == STREAM and formats is not None and ".csv" in formats:
-        return
-    if formats is not None and path.suffix.lower() not in formats:
-        raise UserError(f"{path} cannot be written in this format; use {', '.join(formats)}.")
-    if path.is_dir():
-        raise UserError(f"{path} is a folder; name a file.")
-    try:
-        resolved = path.resolve()
-    except (OSError, RuntimeError) as error:
-        raise UserError(f"{path} is not a valid path: {error}") from error
-    if resolved.is_symlink():
-        raise UserError(f"{path} is not a valid path: it is a link that leads to itself.")
-    folder = resolved.parent
-    if not folder.is_dir():
-        link = f", which {path} is a link to" if path.is_symlink() else ""
-        raise UserError(f"There is no folder {folder if link else path.parent}{link}.")
-    if path.exists() and not path.is_file():
-        raise UserError(f"{path} is a device or a pipe; name a file.")
-    if not os.access(folder, os.W_OK):
-        raise UserError(f"The folder {folder} is not writable.")
-    for given in inputs:
-        if given is not None and path.exists() and Path(given).exists() and path.samefile(given):
-            raise UserError(f"{path} is an input; name another file to write to.")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from nearfar.cli.method_options import METHOD_NAMES, Goal
 from nearfar.cli.streams import spooled
 from nearfar.tables.formats import ARRAYS, TABLES
+from nearfar.workflow.methods import METHOD_NAMES
 
 
 class Imputation(StrEnum):
@@ -119,6 +119,15 @@ Method = Annotated[
         f"and simple methods]: {', '.join(METHOD_NAMES)}."
     ),
 ]
+
+
+class Goal(StrEnum):
+    """What a metric is for."""
+
+    classification = "classification"
+    ranking = "ranking"
+
+
 GoalOption = Annotated[Goal, typer.Option("--goal", help="What the verdict on labels is about.")]
 MaxIter = Annotated[
     int | None, typer.Option(min=1, help="Most iterations [default: the method's own].")
@@ -165,6 +174,16 @@ class CrossValidation:
     neighbors: Neighbors = 3
     seed: Seed = 0
     classifiers: Classifiers = True
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of `nearfar.learn` and `nearfar.compare` that these are."""
+        return {
+            "cv": self.folds,
+            "n_neighbors": self.neighbors,
+            "random_state": self.seed,
+            "classifiers": self.classifiers,
+        }
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]

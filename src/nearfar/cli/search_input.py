@@ -11,10 +11,11 @@ import typer
 
 from nearfar.cli import options
 from nearfar.cli.streams import spooled
-from nearfar.cli.terminal import bars, convergence_notes
+from nearfar.cli.terminal import bars
 from nearfar.retrieval import RetrievalAdapter, SearchComparison, compare_retrieval
 from nearfar.retrieval.search_input import SearchInput, read_search
 from nearfar.tables.formats import ARRAYS, TABLES
+from nearfar.workflow.fitting import convergence_notes
 
 
 class Side(StrEnum):

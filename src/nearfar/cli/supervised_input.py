@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from nearfar.cli import options
 from nearfar.cli.errors import UserError
+from nearfar.cli.model_files import check_output
 from nearfar.metrics.metric import Metric
-from nearfar.tables.frames import Frame
 from nearfar.tables.judgements import check_vectors
 from nearfar.tables.reading import read_table
 from nearfar.tables.table import Table
+from nearfar.workflow.checkpoint import FitCheckpoint
+from nearfar.workflow.learning import judgement_source
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,8 @@ class SupervisedInput:
         return read_table(
             self.source,
             label=self.label,
-            triplets=_judgements(self.triplets, "triplets"),
-            pairs=_judgements(self.pairs, "pairs"),
+            triplets=judgement_source(self.triplets, "triplets"),
+            pairs=judgement_source(self.pairs, "pairs"),
             group=self.group,
             ids=self.ids,
             drop=self.drop,
@@ -79,11 +82,15 @@ class SupervisedInput:
         )
 
 
-def _judgements(path: Path | None, kind: str) -> Path | Frame | None:
-    """Return where judgements are; the answers in a file of `nearfar ask` as a frame."""
-    if path is None or path.suffix.lower() != ".db":
-        return path
-    # Only files of answers need the room that writes them.
-    from nearfar.cli.answer_files import read_judgements
-
-    return Frame(str(path), read_judgements(path, kind).to_arrow())
+def check_checkpoint(
+    checkpoint: Path | None,
+    inputs: Iterable[str | Path | None],
+    metric: Path | None = None,
+    *,
+    fits: bool = True,
+) -> None:
+    """Raise UserError unless the files of a checkpoint can be written beside those of a command."""
+    if checkpoint is not None and metric is not None and checkpoint.resolve() == metric.resolve():
+        raise UserError("--checkpoint and --out name the same file.")
+    for file in FitCheckpoint(checkpoint, fits=fits).files:
+        check_output(file, None, inputs)

@@ -24,10 +24,9 @@ import polars as pl
 import typer
 from rich.console import Console
 from rich.table import Table
-from sklearn.exceptions import ConvergenceWarning
 
 from nearfar.cli.errors import UserError
-from nearfar.runtime.notes import collecting_notes, note
+from nearfar.runtime.notes import collecting_notes
 from nearfar.runtime.option_names import options_of_command_line
 from nearfar.runtime.progress import Bars, Lines, progress_display
 
@@ -154,16 +153,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
-
-
-@contextmanager
-def convergence_notes() -> Iterator[None]:
-    """Print warnings about convergence as notes."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ConvergenceWarning)
-        yield
-    for warning in caught:
-        note(str(warning.message), warning=True)
 
 
 @contextmanager

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from nearfar.ask.answer_files import read_judgements
 from nearfar.cli import options
-from nearfar.cli.answer_files import read_judgements
 from nearfar.cli.errors import UserError
 from nearfar.cli.model_files import check_output, load_metric
 from nearfar.cli.streams import write_table

@@ -11,7 +11,6 @@ import math
 import warnings
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -28,7 +27,10 @@ from nearfar.typing import Floats, Ints
 LOGISTIC, BOOSTING = "logistic regression", "gradient boosting"
 
 _MOST_ROWS, _FEWEST_ROWS = 20_000, 1_000
+"""With more rows, an error to know of takes too long; with fewer, it does not show what is
+possible."""
 _LOGISTIC_ITERATIONS = 200
+"""Twice scikit-learn's default, which standardised rows seldom need."""
 _LOGISTIC_PRODUCTS = 5e10
 """Rows x features x classes x iterations: about ten seconds, if it needs all iterations."""
 _BOOSTING_ITERATIONS, _LEARNING_RATE = 50, 0.2
@@ -36,6 +38,7 @@ _BOOSTING_ITERATIONS, _LEARNING_RATE = 50, 0.2
 _TREE_SECONDS, _CELL_SECONDS = 2e-4, 2e-8
 """Time of a tree, and for each row and feature, as measured."""
 _BOOSTING_SECONDS = 10.0
+"""The most for a fit; a classifier to know of must not take longer than the methods."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +50,7 @@ class FittedClassifier:
     model : estimator
     """
 
-    model: Any
+    model: BaseEstimator
 
     def predict(self, X: Floats) -> Ints:
         """Return the classes of rows, as codes."""
@@ -64,7 +67,9 @@ class SampledClassifier(BaseEstimator):
     random_state : int
     """
 
-    def __init__(self, model: Any = None, max_rows: int = _MOST_ROWS, random_state: int = 0):
+    def __init__(
+        self, model: BaseEstimator | None = None, max_rows: int = _MOST_ROWS, random_state: int = 0
+    ):
         self.model, self.max_rows, self.random_state = model, max_rows, random_state
 
     def fit(self, X: Floats, y: Ints) -> FittedClassifier:
@@ -122,21 +127,22 @@ def reference_classifiers(
         BOOSTING: (boosting, seconds / (_CELL_SECONDS * n_features)),
     }
     why = f"would take too long with {n_features} features and {n_classes} classes"
-    return [_method(name, model, rows, seed, why) for name, (model, rows) in limits.items()]
-
-
-def _method(name: str, model: Any, max_rows: float, seed: int, why: str) -> Method:
-    estimator = SampledClassifier(model, int(np.clip(max_rows, 0, _MOST_ROWS)), seed)
-    too_slow = max_rows < _FEWEST_ROWS
-    return Method(
-        name,
-        "classifier",
-        partial(SampledClassifier.fit, estimator),
-        raw=True,
-        estimator=estimator,
-        gives_metric=False,
-        # All rows of a small table, or a sample of more, must be affordable.
-        max_rows=max(int(max_rows), 0) if too_slow else math.inf,
-        limit=why,
-        supervision=("labels",),
-    )
+    methods = []
+    for name, (model, max_rows) in limits.items():
+        estimator = SampledClassifier(model, int(np.clip(max_rows, 0, _MOST_ROWS)), seed)
+        too_slow = max_rows < _FEWEST_ROWS
+        methods.append(
+            Method(
+                name,
+                "classifier",
+                partial(SampledClassifier.fit, estimator),
+                raw=True,
+                estimator=estimator,
+                gives_metric=False,
+                # All rows of a small table, or a sample of more, must be affordable.
+                max_rows=max(int(max_rows), 0) if too_slow else math.inf,
+                limit=why,
+                supervision=("labels",),
+            )
+        )
+    return methods

@@ -26,7 +26,9 @@ from nearfar.runtime.deadline import check_time, should_stop
 from nearfar.typing import Floats, Ints
 
 Kind = Literal["baseline", "plain", "learned", "classifier"]
-Learners = Mapping[str, Any] | Iterable[Any] | None
+Estimator = Any
+"""A learner, a pipeline or anything else with `fit` and `transform`; they have no common type."""
+Learners = Mapping[str, Estimator] | Iterable[Estimator] | None
 
 ALL = "all"
 """Names every learner that learns from the supervision."""
@@ -51,6 +53,7 @@ _VALIDATION_FRACTION = 0.2
 """For learners that validate nothing by default, on classes that are new."""
 _SCIKIT_NCA = "NCA (scikit-learn)"
 _SCIKIT_NCA_MAX_ROWS, _SCIKIT_NCA_LIMIT = 5_000, "needs a table of all pairs"
+"""Such a table of 5,000 rows has 200 MB, and a fit holds several."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ class Method:
     kind: Kind
     fit: Callable[..., Any]
     raw: bool = False
-    estimator: Any = None
+    estimator: Estimator = None
     non_negative: bool = False
     gives_metric: bool = True
     max_rows: float = float("inf")
@@ -110,7 +113,7 @@ class Method:
         parameters = {} if learner is None else learner.get_params()
         if not isinstance(learner, MetricLearner) or "validation" not in parameters:
             return self
-        chosen: dict[str, Any] = {"validation": "classes"}
+        chosen: dict[str, object] = {"validation": "classes"}
         if parameters.get("validation_fraction", 0.0) is None and learner.variant != "paper":
             chosen["validation_fraction"] = _VALIDATION_FRACTION
         learner = clone(learner).set_params(**chosen)
@@ -124,7 +127,7 @@ class Method:
             return f"{self.limit}, not used beyond {self.max_rows} rows"
         return ""
 
-    def fit_to(self, X: Floats, y: Any, groups: Ints | None = None) -> Any:
+    def fit_to(self, X: Floats, y: object, groups: Ints | None = None) -> Any:
         """Learn a distance, or a classifier.
 
         nearfar's learners validate on groups that they did not learn from.
@@ -133,7 +136,7 @@ class Method:
             return self.fit(X, y)
         return self.fit(X, y, groups)
 
-    def learn(self, X: Floats, y: Any) -> Metric | None:
+    def learn(self, X: Floats, y: object) -> Metric | None:
         """Learn a metric for unscaled rows; None if the distance is not a Mahalanobis metric.
 
         Examples
@@ -194,9 +197,11 @@ def default_methods(
 
 def _named_estimators(
     chosen: Learners, random_state: int | None, supervision: str, plain: Collection[str]
-) -> Iterator[tuple[str, Any]]:
+) -> Iterator[tuple[str, Estimator]]:
     kinds = known_learners()
-    known: dict[str, Any] = {_SCIKIT_NCA: NeighborhoodComponentsAnalysis(random_state=random_state)}
+    known: dict[str, Estimator] = {
+        _SCIKIT_NCA: NeighborhoodComponentsAnalysis(random_state=random_state)
+    }
     known |= {
         name: seeded(kind, random_state)
         for name, kind in kinds.items()
@@ -243,7 +248,7 @@ def current_name(name: str) -> str:
     return _OLD_NAMES[name]
 
 
-def _learns_from(estimator: Any) -> tuple[str, ...]:
+def _learns_from(estimator: Estimator) -> tuple[str, ...]:
     """Return what an estimator learns from; a pipeline may learn from anything."""
     if isinstance(estimator, MetricLearner):
         return estimator.supervision
@@ -287,7 +292,7 @@ def baseline_metrics(X: Floats) -> dict[str, Metric]:
     return {**euclidean_metrics(X), COSINE: _cosine(X, None)}
 
 
-def learned_method(name: str, estimator: Any) -> Method:
+def learned_method(name: str, estimator: Estimator) -> Method:
     """Return a learner, or another estimator with `fit` and `transform`, as a method.
 
     Examples
@@ -299,8 +304,14 @@ def learned_method(name: str, estimator: Any) -> Method:
     """
     if isinstance(estimator, NeighborhoodComponentsAnalysis):
         fit = partial(_fit_scikit_nca, estimator)
-        limits: dict[str, Any] = {"max_rows": _SCIKIT_NCA_MAX_ROWS, "limit": _SCIKIT_NCA_LIMIT}
-        return Method(name, "learned", fit, estimator=estimator, **limits)
+        return Method(
+            name,
+            "learned",
+            fit,
+            estimator=estimator,
+            max_rows=_SCIKIT_NCA_MAX_ROWS,
+            limit=_SCIKIT_NCA_LIMIT,
+        )
     # nearfar's learners scale rows themselves, by their parameter `scale`.
     return Method(
         name,
@@ -316,7 +327,7 @@ def _euclidean(X: Floats, _: Ints) -> Metric:
     return Metric.identity(X.shape[1])
 
 
-def _cosine(X: Floats, _: Any) -> Metric:
+def _cosine(X: Floats, _: object) -> Metric:
     return Metric(np.eye(X.shape[1]), unit_rows=True)
 
 
@@ -353,7 +364,7 @@ class _EarlyStopError(Exception):
     """Ends a fit of scikit-learn's NCA."""
 
 
-def _fit_scikit_nca(estimator: Any, X: Floats, y: Ints) -> Metric:
+def _fit_scikit_nca(estimator: Estimator, X: Floats, y: Ints) -> Metric:
     last: Floats = np.empty(0)
 
     def watch(transformation: Floats, _: int) -> None:
@@ -370,7 +381,7 @@ def _fit_scikit_nca(estimator: Any, X: Floats, y: Ints) -> Metric:
 
 
 def _fit_learner(
-    estimator: Any, X: Floats, y: Ints, groups: Ints | None = None
+    estimator: Estimator, X: Floats, y: Ints, groups: Ints | None = None
 ) -> Metric | Distance:
     known = {} if groups is None else {"groups": groups}
     fitted = clone(estimator).fit(X, y, **known)

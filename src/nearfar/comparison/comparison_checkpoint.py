@@ -11,7 +11,6 @@ import json
 import os
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import joblib
 from safetensors import SafetensorError, safe_open
@@ -27,6 +26,7 @@ from nearfar.typing import Vector
 
 _FORMAT = {"format": "nearfar.comparison", "version": "2"}
 _SECONDS_BETWEEN_WRITES = 1.0
+"""What an interruption may lose."""
 _LARGEST_SHARE_OF_TIME = 0.05
 """Share of the time that writing may take."""
 _INVALID = (SafetensorError, LookupError, TypeError, ValueError, RecursionError)
@@ -60,7 +60,7 @@ class ComparisonCheckpoint(AbstractContextManager["ComparisonCheckpoint"]):
     def __init__(
         self,
         path: str | os.PathLike[str] | None,
-        comparison: Any,
+        comparison: object,
         splits: Splits,
         measures: list[str],
         *,
@@ -123,8 +123,17 @@ class ComparisonCheckpoint(AbstractContextManager["ComparisonCheckpoint"]):
                 if {key: metadata.get(key) for key in _FORMAT} != _FORMAT:
                     raise ValueError("not the format of a checkpoint")
                 same = metadata["comparison"] == self.digest
-                text = metadata["results"]
-                results = _results(file, text, splits, measures) if same else {}
+                results = {}
+                cells = {cell for stage in splits.stages for cell in stage}
+                for i, entry in enumerate(json.loads(metadata["results"]) if same else []):
+                    method, fold, n_train, fit_seconds, seconds, early = entry
+                    losses = {name: file.get_tensor(f"{i}.{name}") for name in measures}
+                    cell = Cell(int(fold), int(n_train))
+                    shapes = {values.shape for values in losses.values()}
+                    if cell not in cells or shapes != {splits.rows(cell)[1].shape}:
+                        raise ValueError("arrays of the wrong shape")
+                    times = float(fit_seconds), float(seconds)
+                    results[str(method), cell] = CellResult(Scores(losses), *times, bool(early))
         except _INVALID as error:
             raise ValueError(f"{path} is not the checkpoint of a comparison.") from error
         if not same:
@@ -135,23 +144,7 @@ class ComparisonCheckpoint(AbstractContextManager["ComparisonCheckpoint"]):
         return results
 
 
-def _results(
-    file: Any, text: str, splits: Splits, measures: list[str]
-) -> dict[tuple[str, Cell], CellResult]:
-    """Read the results of an open file."""
-    results = {}
-    known = {cell for stage in splits.stages for cell in stage}
-    for i, (method, fold, n_train, fit_seconds, seconds, early) in enumerate(json.loads(text)):
-        losses = {name: file.get_tensor(f"{i}.{name}") for name in measures}
-        cell = Cell(int(fold), int(n_train))
-        if cell not in known or {a.shape for a in losses.values()} != {splits.rows(cell)[1].shape}:
-            raise ValueError("arrays of the wrong shape")
-        result = CellResult(Scores(losses), float(fit_seconds), float(seconds), bool(early))
-        results[str(method), cell] = result
-    return results
-
-
-def digest(value: Any) -> str:
+def digest(value: object) -> str:
     """Return a digest of the content of a value, the same in every process.
 
     Examples

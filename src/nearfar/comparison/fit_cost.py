@@ -13,7 +13,9 @@ from collections import defaultdict
 import numpy as np
 
 _EXPONENT = 1.3
+"""Typical of the learners: between one pass over the rows and a table of all pairs."""
 _EXPONENT_RANGE = (0.0, 2.5)
+"""Beyond it, an exponent of two short fits is noise."""
 _SHORTEST = 0.01
 """Shorter times, in seconds, say nothing about the exponent."""
 
@@ -51,21 +53,18 @@ class CostModel:
         times = {n: float(np.mean(seconds)) for n, seconds in self._observed[name].items()}
         limits = self._at_least[name]
         exponent = self._exponent(name)
-        found = 0.0
+        if exponent is None:
+            others = [p for other in self._observed if (p := self._exponent(other)) is not None]
+            exponent = float(np.median(others)) if others else _EXPONENT
+        seconds = 0.0
         if times:
             nearest = min(times, key=lambda n: abs(np.log(n / n_train)))
-            found = times[nearest] * (n_train / nearest) ** exponent
+            seconds = times[nearest] * (n_train / nearest) ** exponent
         bounds = [t * max(1.0, n_train / n) ** exponent for n, t in limits.items() if n <= n_train]
-        return max([found, *bounds])
+        return max([seconds, *bounds])
 
-    def _exponent(self, name: str) -> float:
-        own = self._own_exponent(name)
-        if own is not None:
-            return own
-        others = [p for other in self._observed if (p := self._own_exponent(other)) is not None]
-        return float(np.median(others)) if others else _EXPONENT
-
-    def _own_exponent(self, name: str) -> float | None:
+    def _exponent(self, name: str) -> float | None:
+        """Return the exponent of a method; None if it did not run on two sizes."""
         times = {n: float(np.mean(seconds)) for n, seconds in self._observed[name].items()}
         small, large = min(times, default=0), max(times, default=0)
         # Folds differ by a row or two.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from importlib.metadata import version
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,7 +33,7 @@ def compare(
     y: ArrayLike | Triplets | Pairs,
     learners: Learners = None,
     *,
-    cv: Any = 5,
+    cv: object = 5,
     groups: ArrayLike | None = None,
     split: Literal["rows", "classes"] = "rows",
     n_neighbors: int = 3,
@@ -199,24 +199,23 @@ def compare(
     )
 
 
-def _together(X: Floats, known: Any, cv: Any) -> tuple[Any, Copies | None]:
+def _together(X: Floats, known: Supervision, cv: object) -> tuple[Supervision, Copies | None]:
     """Keep copies of rows together in folds, unless the user splits."""
     if not is_count(cv):
         return known, None
-    found, copies = keep_copies_together(X, known)
-    found = found.in_classes(cv)
+    together, copies = keep_copies_together(X, known)
     n_different = len(X) - len(copies or ())
     if copies is not None and known.kind == "labels" and cv > n_different:
         raise ValueError(
             f"cv must be from 2 to {n_different}, the number of different rows; got {cv}."
         )
-    return found, copies
+    return together.in_classes(cv), copies
 
 
 def _labelled(
     X: ArrayLike,
-    y: Any,
-    cv: Any,
+    y: ArrayLike,
+    cv: object,
     groups: ArrayLike | None,
     split: str,
     n_neighbors: int,

@@ -23,6 +23,7 @@ are not expected to need, at least an equal share, in equal parts for each of it
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -65,24 +66,35 @@ class _Schedule:
         return self.end - self.runner.now()
 
     def run(self) -> None:
-        self._first_results()
-        self._classifiers()
-        kept = self._learners(0)
-        for number in range(1, len(self.stages)):
-            self._simple_methods(number)
-            kept = self._best_first(kept, number - 1)[: math.ceil(len(kept) / 2)]
-            self.n_sharing = len(kept)
-            last = number == len(self.stages) - 1
-            self._advance(kept, number, self.left * (1 if last else _SHARE_OF_REST))
-            kept = [method for method in kept if self._reached(method) >= number]
-        self.n_sharing = 1
-        self._use_rest()
-
-    def _first_results(self) -> None:
+        now = self.runner.now
         self._simple_methods(0)
         self._share(self._running("learned"))
         # Those that did not get to their first iteration have a second, longer try.
         self._share([m for m in self._running("learned") if not self.runner.trials[m.name].results])
+        # Reference classifiers: the first cell, and folds that fit into their time.
+        end = now() + _CLASSIFIER_SHARE * self.left
+        for cell in dict.fromkeys([self.stages[0][0], *self.runner.splits.full]):
+            for method in self._running("classifier"):
+                if self._predicted([cell], method) * _SAFETY_FACTOR <= end - now():
+                    self._run(method, cell, end - now())
+        learners = [method for method in self._running("learned") if self._reached(method) >= 0]
+        for number, stage in enumerate(self.stages[1:], start=1):
+            self._simple_methods(number)
+            learners = self._best_first(learners, number - 1)[: math.ceil(len(learners) / 2)]
+            self.n_sharing = len(learners)
+            last = number == len(self.stages) - 1
+            end = now() + self.left * (1 if last else _SHARE_OF_REST)
+            # Cheapest first; at the last stage, best first.
+            order = learners if last else sorted(learners, key=partial(self._predicted, stage))
+            for method in order:
+                if self._predicted(stage, method) * _SAFETY_FACTOR <= end - now():
+                    self._run_cells(method, stage, end)
+            learners = [method for method in learners if self._reached(method) >= number]
+        # The rest of the time: whole stages that fit into it, then single cells.
+        self.n_sharing = 1
+        for whole in (True, False):
+            while any(self._go_on(method, whole) for method in self._unfinished()):
+                pass
 
     def _share(self, learners: list[Method]) -> None:
         """Run learners on the first cell, each within its share of half of the time.
@@ -101,53 +113,24 @@ class _Schedule:
         """Run baselines and plain methods on a stage; baselines on the first in any case."""
         for cell in self.stages[number]:
             for method in self._running("baseline"):
-                limit = math.inf if number == 0 else self.left
-                self._run(method, cell, limit)
+                self._run(method, cell, math.inf if number == 0 else self.left)
         for method in self._running("plain"):
             for cell in self.stages[number]:
                 self._run(method, cell, self.left * _SHARE_OF_REST)
 
-    def _classifiers(self) -> None:
-        """Run the reference classifiers on the first cell, and on folds that fit their time."""
-        end = self.runner.now() + _CLASSIFIER_SHARE * self.left
-        for cell in dict.fromkeys([self.stages[0][0], *self.runner.splits.full]):
-            for method in self._running("classifier"):
-                left = end - self.runner.now()
-                if self._predicted_cell(method, cell) * _SAFETY_FACTOR <= left:
-                    self._run(method, cell, left)
-
-    def _advance(self, methods: list[Method], number: int, seconds: float) -> None:
-        """Run methods on a stage: cheapest first, or if it is the last, best first."""
-        end = self.runner.now() + seconds
-        if number < len(self.stages) - 1:
-            methods = sorted(methods, key=lambda method: self._predicted(method, number))
-        for method in methods:
-            if self._predicted(method, number) * _SAFETY_FACTOR <= end - self.runner.now():
-                self._run_stage(method, number, end)
-
-    def _use_rest(self) -> None:
-        """Run whole stages that fit into the remaining time, then single cells."""
-        for whole in (True, False):
-            progressed = True
-            while progressed:
-                progressed = any(self._go_on(method, whole) for method in self._unfinished())
-
     def _go_on(self, method: Method, whole: bool) -> bool:
         """Run the next stage of a method, or as many cells of it as fit; tell if it ran."""
-        number = self._reached(method) + 1
-        cells = [c for c in self.stages[number] if not self.runner.trials[method.name].has([c])]
-        needed = sum(self._predicted_cell(method, c) for c in (cells if whole else cells[:1]))
+        stage = self.stages[self._reached(method) + 1]
+        cells = [c for c in stage if not self.runner.trials[method.name].has([c])]
+        cells = cells if whole else cells[:1]
+        needed = self._predicted(cells, method)
         if self.left <= 0 or needed * _SAFETY_FACTOR > self.left:
             return False
-        return self._run_stage(method, number, self.end, cells if whole else cells[:1])
+        return self._run_cells(method, cells, self.end)
 
-    def _run_stage(
-        self, method: Method, number: int, end: float, cells: list[Cell] | None = None
-    ) -> bool:
-        for cell in self.stages[number] if cells is None else cells:
-            if not self._run(method, cell, end - self.runner.now()):
-                return False
-        return True
+    def _run_cells(self, method: Method, cells: list[Cell], end: float) -> bool:
+        """Run a method on cells until one fails, or there is no time; tell if all ran."""
+        return all(self._run(method, cell, end - self.runner.now()) for cell in cells)
 
     def _run(
         self, method: Method, cell: Cell, limit: float, *, soft_limit: float = math.inf
@@ -156,29 +139,26 @@ class _Schedule:
         if limit <= 0:
             return False
         if method.plans_time:
-            soft_limit = self._plan(method, cell)
+            soft_limit = self._planned(method, cell)
+            if not self.runner.splits.is_sample(cell):
+                # No later fold has more time than the first.
+                self.planned.setdefault(method.name, soft_limit)
         start = self.runner.now()
-        found = self.runner.run(method, cell, limit=limit, soft_limit=soft_limit)
+        has_result = self.runner.run(method, cell, limit=limit, soft_limit=soft_limit)
         seconds = self.runner.now() - start
-        if found and self.runner.trials[method.name].has([cell]):
+        if has_result and self.runner.trials[method.name].has([cell]):
             self.costs.observe(method.name, cell.n_train, seconds)
         else:
             self.costs.observe_unfinished(method.name, cell.n_train, seconds)
-        return found
+        return has_result
 
-    def _predicted(self, method: Method, number: int) -> float:
-        return sum(self._predicted_cell(method, cell) for cell in self.stages[number])
-
-    def _predicted_cell(self, method: Method, cell: Cell) -> float:
-        predicted = self.costs.predict(method.name, cell.n_train)
-        return min(predicted, self._planned(method, cell)) if method.plans_time else predicted
-
-    def _plan(self, method: Method, cell: Cell) -> float:
-        """Fix the seconds for the next fit of a learner that plans its time."""
-        seconds = self._planned(method, cell)
-        if not self.runner.splits.is_sample(cell):
-            self.planned.setdefault(method.name, seconds)
-        return seconds
+    def _predicted(self, cells: list[Cell], method: Method) -> float:
+        """Seconds that a method is expected to take on cells."""
+        total = 0.0
+        for cell in cells:
+            seconds = self.costs.predict(method.name, cell.n_train)
+            total += min(seconds, self._planned(method, cell)) if method.plans_time else seconds
+        return total
 
     def _planned(self, method: Method, cell: Cell) -> float:
         """Seconds for a fit of a learner that plans its time.
@@ -188,7 +168,7 @@ class _Schedule:
         """
         left, learners = max(self.left, 0.0), self._running("learned")
         others = [learner for learner in learners if not learner.plans_time]
-        needed = sum(self._predicted_cell(m, c) for m in others for c in self._cells_left(m))
+        needed = sum(self._predicted(self._cells_left(method), method) for method in others)
         spare = (left - _SAFETY_FACTOR * needed) / max(len(learners) - len(others), 1)
         share = max(spare, left / max(self.n_sharing, 1))
         seconds = _PLANNED_SHARE * share / max(len(self._cells_left(method)), 1)
@@ -201,10 +181,6 @@ class _Schedule:
 
     def _running(self, kind: str) -> list[Method]:
         return [method for method in self.runner.running() if method.kind == kind]
-
-    def _learners(self, number: int) -> list[Method]:
-        """Learners that finished a stage."""
-        return [m for m in self._running("learned") if self._reached(m) >= number]
 
     def _reached(self, method: Method) -> int:
         """The last stage that a method finished; -1 if none."""

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold, check_cv
+from sklearn.model_selection import BaseCrossValidator, StratifiedKFold, check_cv
 from sklearn.utils import check_random_state
 
 from nearfar.constraints import Pairs, Supervision, Triplets, kind_of
@@ -27,7 +27,9 @@ Folds = list[tuple[Ints, Ints]]
 _SAMPLE_ROWS = 300
 """Training rows of the smallest sample, if there are few classes."""
 _SAMPLE_ROWS_PER_CLASS = 4
+"""So that a class has neighbours of its own to find."""
 _SAMPLE_ROWS_PER_NEIGHBOR = 10
+"""So that neighbours are near, and not a tenth of all rows."""
 _SAMPLE_GROWTH = 4
 """Each sample is this many times larger than the one before."""
 _LARGEST_SAMPLE_SHARE = 1 / 3
@@ -118,18 +120,18 @@ class Splits:
             return train, test
         if cell not in self._samples:
             random = np.random.default_rng([self.seed, cell.fold])
-            kept = stratified_order(self.y[train], random)[: cell.n_train]
+            sample = stratified_order(self.y[train], random)[: cell.n_train]
             tested = random.permutation(len(test))[:_SAMPLE_TEST_ROWS]
-            self._samples[cell] = train[np.sort(kept)], test[np.sort(tested)]
+            self._samples[cell] = train[np.sort(sample)], test[np.sort(tested)]
         return self._samples[cell]
 
     def mean_by_row(self, values: Iterable[tuple[Cell, Vector]]) -> Vector:
         """Mean for each row over the cells that tested it; nan if there are none."""
         total, times = np.zeros(len(self.y)), np.zeros(len(self.y))
         for cell, value in values:
-            test, known = self.rows(cell)[1], ~np.isnan(value)
-            np.add.at(total, test[known], value[known])
-            np.add.at(times, test[known], 1)
+            test, scored = self.rows(cell)[1], ~np.isnan(value)
+            np.add.at(total, test[scored], value[scored])
+            np.add.at(times, test[scored], 1)
         return np.divide(total, times, out=np.full(len(total), np.nan), where=times > 0)
 
 
@@ -157,19 +159,18 @@ def stratified_order(y: Ints, random: np.random.Generator) -> Ints:
     return grouped[np.argsort(share, kind="stable")]
 
 
-def row_folds(y: Ints, cv: Any, groups: Ints | None, random_state: int | None) -> Folds:
+def row_folds(y: Ints, cv: object, groups: Ints | None, random_state: int | None) -> Folds:
     """Return the training and test rows of each fold, checked."""
     if is_count(cv):
         most, what = int(np.bincount(y).max()), "the size of the largest class"
         n_groups = len(y) if groups is None else int(groups.max()) + 1
         if n_groups < most:
             most, what = n_groups, "the number of groups"
-        if not 2 <= cv <= most:
-            raise ValueError(f"cv must be from 2 to {most}, {what}; got {cv}.")
+        n_folds = _checked_count(cv, most, what)
         if groups is None:
-            cv = StratifiedKFold(int(cv), shuffle=True, random_state=random_state)
+            cv = StratifiedKFold(n_folds, shuffle=True, random_state=random_state)
         else:
-            cv = group_splitter(int(cv), n_groups, random_state)
+            cv = group_splitter(n_folds, n_groups, random_state)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
         folds = _split(check_cv(cv, y, classifier=True), y, groups)
@@ -189,7 +190,7 @@ def row_folds(y: Ints, cv: Any, groups: Ints | None, random_state: int | None) -
     return folds
 
 
-def class_folds(y: Ints, cv: Any, groups: Ints | None, random_state: int | None) -> Folds:
+def class_folds(y: Ints, cv: object, groups: Ints | None, random_state: int | None) -> Folds:
     """Return folds that hold out whole classes; those that share a group stay together.
 
     Examples
@@ -206,8 +207,8 @@ def class_folds(y: Ints, cv: Any, groups: Ints | None, random_state: int | None)
             f'With split="classes", cv must be a number of folds from 2 to {most}, as every fold '
             f"holds out two classes or more; got cv={cv}."
         )
-    known = Supervision.of(y, len(y), groups=groups)
-    splits = known.split(int(cv), check_random_state(random_state), by="classes")
+    labels = Supervision.of(y, len(y), groups=groups)
+    splits = labels.split(int(cv), check_random_state(random_state), by="classes")
     folds = [(split.rows, split.unseen_rows) for split in splits]
     if len(folds) < cv or any(len(np.unique(y[part])) < 2 for fold in folds for part in fold):
         raise ValueError(
@@ -218,7 +219,7 @@ def class_folds(y: Ints, cv: Any, groups: Ints | None, random_state: int | None)
 
 
 def judgement_folds(
-    judgements: Triplets | Pairs, cv: Any, groups: Ints | None, random_state: int | None
+    judgements: Triplets | Pairs, cv: object, groups: Ints | None, random_state: int | None
 ) -> Folds:
     """Return the training and test judgements of each fold, checked.
 
@@ -231,16 +232,23 @@ def judgement_folds(
     kinds = kinds_of(judgements)
     n_kinds = 1 if unit == "triplets" else 2
     if groups is not None:
-        n_groups = len(np.unique(groups[judgements.index]))
-        _check_count(cv, n_groups, f"groups with {unit}")
-        folds = _folds_of_groups(judgements, int(cv), groups, random_state)
+        # Groups without judgements are not dealt into folds.
+        judged = np.unique(judgements.index)
+        n_groups = len(np.unique(groups[judged]))
+        n_folds = _checked_count(cv, n_groups, f"the number of groups with {unit}")
+        rows = Supervision.of(None, len(judged), groups=groups[judged])
+        folds = []
+        for split in rows.split(n_folds, check_random_state(random_state)):
+            held_out = np.isin(judgements.index, judged[split.unseen_rows])
+            seen, unseen = ~held_out.any(axis=1), held_out.all(axis=1)
+            folds.append((np.flatnonzero(seen), np.flatnonzero(unseen)))
     elif is_count(cv):
         together = judgement_groups(judgements, cv)
         n_groups = len(np.unique(together))
         what = "anchors" if unit == "triplets" else "groups of pairs that share rows"
         what = "raters" if judgements.n_raters > 1 else what
-        _check_count(cv, n_groups, what)
-        folds = _split(group_splitter(int(cv), n_groups, random_state), kinds, together)
+        n_folds = _checked_count(cv, n_groups, f"the number of {what}")
+        folds = _split(group_splitter(n_folds, n_groups, random_state), kinds, together)
     else:
         folds = _split(check_cv(cv), kinds, None)
     if not folds or any(len(np.unique(kinds[part])) < n_kinds for fold in folds for part in fold):
@@ -253,46 +261,31 @@ def judgement_folds(
     return folds
 
 
-def _check_count(cv: Any, most: int, what: str) -> None:
+def _checked_count(cv: object, most: int, what: str) -> int:
     if not is_count(cv) or not 2 <= cv <= most:
-        raise ValueError(f"cv must be from 2 to {most}, the number of {what}; got {cv}.")
+        raise ValueError(f"cv must be from 2 to {most}, {what}; got {cv}.")
+    return int(cv)
 
 
-def _folds_of_groups(
-    judgements: Triplets | Pairs, cv: int, groups: Ints, random_state: int | None
-) -> Folds:
-    """Hold out the judgements among some groups; those with rows in other groups are dropped.
-
-    Groups without judgements are not dealt into folds.
-    """
-    judged = np.unique(judgements.index)
-    rows = Supervision.of(None, len(judged), groups=groups[judged])
-    folds = []
-    for split in rows.split(cv, check_random_state(random_state)):
-        held_out = np.isin(judgements.index, judged[split.unseen_rows])
-        seen, unseen = ~held_out.any(axis=1), held_out.all(axis=1)
-        folds.append((np.flatnonzero(seen), np.flatnonzero(unseen)))
-    return folds
-
-
-def judgement_groups(judgements: Any, cv: Any) -> Ints:
+def judgement_groups(judgements: Triplets | Pairs, cv: object) -> Ints:
     """Return the group of each judgement: its rater, its anchor, or the pairs that share rows."""
-    n_folds = [int(cv) if is_count(cv) else 5] if kind_of(judgements) == "pairs" else []
-    return np.asarray(judgements.groups(*n_folds))
+    if isinstance(judgements, Triplets):
+        return np.asarray(judgements.groups())
+    return np.asarray(judgements.groups(int(cv) if is_count(cv) else 5))
 
 
-def kinds_of(judgements: Any) -> Ints:
+def kinds_of(judgements: Triplets | Pairs) -> Ints:
     """Return 1 for similar pairs, and 0 for dissimilar ones and for triplets."""
-    if kind_of(judgements) == "pairs":
+    if isinstance(judgements, Pairs):
         return np.asarray(judgements.similar, dtype=np.intp)
     return np.zeros(len(judgements), dtype=np.intp)
 
 
-def is_count(cv: Any) -> bool:
+def is_count(cv: object) -> TypeGuard[int]:
     """Tell whether `cv` is a number of folds."""
     return isinstance(cv, int | np.integer)
 
 
-def _split(splitter: Any, y: Ints, groups: Any) -> Folds:
+def _split(splitter: BaseCrossValidator, y: Ints, groups: Ints | None) -> Folds:
     rows = np.arange(len(y))
     return [(rows[train], rows[test]) for train, test in splitter.split(rows, y, groups)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import astuple
 from typing import Any
 
@@ -35,6 +35,8 @@ from nearfar.typing import Array, Ints
 
 NO_METRIC = "not metrics: no neighbours, no search, but errors to know of"
 """Heading of the part of the table that has classifiers."""
+Row = dict[str, Any]
+"""Plain numbers and strings by name."""
 EARLY = "*"
 """Marks a fit that was stopped early."""
 _LONGEST_NAME = 16
@@ -227,7 +229,7 @@ class Comparison(ResultsTable[MethodResult]):
                 texts.append(hardly_found_text(used.name, lost, largest.n_classes))
         return [Note(text, warning=True) for text in texts]
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Row]:
         """Return the table as one dict of plain numbers and strings for each method.
 
         Methods that were only partly tried come with the figures of the baseline on the same rows,
@@ -235,11 +237,11 @@ class Comparison(ResultsTable[MethodResult]):
         """
         return [self._row(result) for result in self.results]
 
-    def _figures(self, result: MethodResult) -> dict[str, Any]:
+    def _figures(self, result: MethodResult) -> Row:
         """Return the figures of a result as plain numbers."""
         unit = "rows" if self.supervision == "labels" else self.supervision
         sizes = [cell.n_train for cell in result.cells]
-        row: dict[str, Any] = {
+        row: Row = {
             "name": result.name,
             "kind": result.method.kind,
             "folds": len(result.errors),
@@ -256,7 +258,7 @@ class Comparison(ResultsTable[MethodResult]):
                 row[f"{measure.name}_std"] = float(result.errors.std(ddof=1)) if many else 0.0
         return row | {"fit_seconds": float(np.mean(result.seconds))}
 
-    def _row(self, result: MethodResult) -> dict[str, Any]:
+    def _row(self, result: MethodResult) -> Row:
         row = self._figures(result)
         for compared in self.goals.values():
             measure, gain = compared.measure.name, compared.gains.get(result.name)
@@ -287,7 +289,7 @@ class Comparison(ResultsTable[MethodResult]):
 
         A group with part of the data begins with the baseline on the same rows.
         """
-        groups: dict[str, list[dict[str, Any]]] = {}
+        groups: dict[str, list[Row]] = {}
         for result in sorted(self.results, key=lambda r: (r.complete, *r.extent[1:]), reverse=True):
             row = self._row(result)
             group = groups.setdefault("" if result.complete else row["tried_on"], [])
@@ -298,7 +300,7 @@ class Comparison(ResultsTable[MethodResult]):
             groups[NO_METRIC] = rows
         return {data: list(map(self._cells, rows)) for data, rows in groups.items()}
 
-    def _cells(self, row: Mapping[str, Any]) -> list[str]:
+    def _cells(self, row: Row) -> list[str]:
         """Return a row as strings; marks have a place of their own, so that figures are aligned."""
         cells = [row["name"] + (f" {EARLY}" if row.get("stopped_early") else "")]
         for number, measure in enumerate(self.measures):
@@ -315,11 +317,11 @@ class Comparison(ResultsTable[MethodResult]):
     def _footnotes(self) -> list[str]:
         return [self.legend, *self.notes]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Row:
         """Return everything as plain numbers and strings, ready for JSON."""
         winners = {goal: compared.winner for goal, compared in self.goals.items()}
         number = "n_neighbors" if self.n_judgements is None else f"n_{next(iter(self.goals))}"
-        no_metrics: dict[str, Any] = {}
+        no_metrics: Row = {}
         if (largest := self.largest_class) is not None:
             names = ("name", "share", "error", "balanced_error")
             no_metrics = {
@@ -343,13 +345,13 @@ class Comparison(ResultsTable[MethodResult]):
         }
 
     @property
-    def reference_rows(self) -> list[dict[str, Any]]:
+    def reference_rows(self) -> list[Row]:
         """Figures of what is no metric: always naming the largest class, and classifiers."""
         if (largest := self.largest_class) is None:
             return []
         name = str(largest.name)
         short = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
-        row: dict[str, Any] = dict.fromkeys([measure.name for measure in self.measures])
+        row: Row = dict.fromkeys([measure.name for measure in self.measures])
         row |= {"name": f"largest class ({short})", "folds": 0, "fit_seconds": None}
         row |= {ERROR.name: largest.error, BALANCED_ERROR.name: largest.balanced_error}
         return [row, *(self._figures(result) for result in self.classifiers)]

@@ -17,7 +17,7 @@ If rows are in groups, a group is learned from or tested on, and never both.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,8 +28,13 @@ from nearfar.constraints import Pairs, Triplets, kind_of
 from nearfar.evaluate.measures import HeldOutJudgements, measures_for
 from nearfar.evaluate.overlap import OverlappingJudgements
 from nearfar.learners.scaler import Scaler
+from nearfar.metrics.metric import Metric
+from nearfar.metrics.search import Distance
 from nearfar.numerics.missing import LARGEST_VALUE
 from nearfar.typing import Floats, Ints
+
+Fitted = Metric | Distance | FittedClassifier
+"""What methods learn."""
 
 
 class Training(NamedTuple):
@@ -43,7 +48,7 @@ class Training(NamedTuple):
     """
 
     X: Floats
-    y: Any
+    y: Ints | Triplets | Pairs
     groups: Ints | None
 
 
@@ -79,7 +84,7 @@ class ComparisonTask(ABC):
         """Return what to learn from: rows, unscaled or standardised, and their supervision."""
 
     @abstractmethod
-    def score(self, distance: Any, cell: Cell, *, raw: bool) -> Scores:
+    def score(self, distance: Fitted, cell: Cell, *, raw: bool) -> Scores:
         """Score a distance, or a classifier of rows, on what was held out."""
 
 
@@ -110,7 +115,7 @@ class LabelledRows(ComparisonTask):
         groups = None if self.groups is None else self.groups[rows]
         return Training(self._rows(cell, raw)[0], self.y[rows], groups)
 
-    def score(self, distance: Any, cell: Cell, *, raw: bool) -> Scores:
+    def score(self, distance: Fitted, cell: Cell, *, raw: bool) -> Scores:
         """Classify and rank the test rows by training rows, or unseen classes by each other."""
         train, test = (
             (X, self.y[rows])
@@ -146,9 +151,9 @@ class JudgedRows(ComparisonTask):
         self,
         X: Floats,
         judgements: Triplets | Pairs,
-        cv: Any,
+        cv: object,
         groups: Ints | None,
-        random_state: Any,
+        random_state: int | None,
         *,
         joined: bool = False,
     ) -> None:
@@ -185,7 +190,7 @@ class JudgedRows(ComparisonTask):
         judgements = self.judgements.take(self.splits.rows(cell)[0])
         return Training(self._rows(raw), judgements, self.groups)
 
-    def score(self, distance: Any, cell: Cell, *, raw: bool) -> Scores:
+    def score(self, distance: Fitted, cell: Cell, *, raw: bool) -> Scores:
         """Score the test judgements."""
         test = self.judgements.take(self.splits.rows(cell)[1])
         held_out = HeldOutJudgements(distance, self._rows(raw), test)

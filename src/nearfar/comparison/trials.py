@@ -105,7 +105,11 @@ class TrialRunner:
         if result is not None and (not result.stopped_early or soft_limit < math.inf):
             self._seconds_restored += result.seconds
         else:
-            self._report(method, cell)
+            if self.progress is not None:
+                fold = f"fold {cell.fold + 1} of {len(self.splits.folds)}"
+                self.total = max(self.total, self.done + 1)
+                data = f"{cell.n_train} {self.splits.unit}"
+                self.progress(self.done, self.total, f"{method.name}, {fold}, {data}")
             try:
                 result = self._fit_and_score(method, cell, limit, soft_limit)
             except OutOfTimeError:
@@ -121,13 +125,6 @@ class TrialRunner:
         self.trials[method.name].results[cell] = result
         self.done += 1
         return True
-
-    def _report(self, method: Method, cell: Cell) -> None:
-        if self.progress is not None:
-            fold = f"fold {cell.fold + 1} of {len(self.splits.folds)}"
-            self.total = max(self.total, self.done + 1)
-            data = f"{cell.n_train} {self.splits.unit}"
-            self.progress(self.done, self.total, f"{method.name}, {fold}, {data}")
 
     def _fit_and_score(
         self, method: Method, cell: Cell, limit: float, soft_limit: float

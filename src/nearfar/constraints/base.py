@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar.numerics.missing import refuse_masked, refuse_missing
-from nearfar.typing import Floats, Ints, Vector
+from nearfar.typing import Array, Floats, Ints, Vector
 
 T = TypeVar("T", bound=np.generic)
 
@@ -47,14 +47,14 @@ class IndexedConstraints:
     def __len__(self) -> int:
         return len(self.index)
 
-    def __array__(self, *args: Any, **kwargs: Any) -> NDArray[Any]:
+    def __array__(self, *args: object, **kwargs: object) -> Array:
         name = type(self).__name__
         raise TypeError(
             f"{name} are not one target for each row. For cross-validation, pass their "
             f"`over(len(X))` with shuffled folds; their row numbers are `index`."
         )
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, Array | None]) -> None:
         self.__dict__.update(state)
         for value in state.values():
             if value is not None:
@@ -92,10 +92,10 @@ class IndexedConstraints:
             return None
         return np.unique(self.raters, return_inverse=True)[1]
 
-    def _facts(self, rows: Any) -> dict[str, Any]:
+    def _facts(self, rows: Array) -> dict[str, Array | None]:
         """Return weights and raters of some constraints."""
-        known = {"weight": self.weight, "raters": self.raters}
-        return {name: None if values is None else values[rows] for name, values in known.items()}
+        facts = {"weight": self.weight, "raters": self.raters}
+        return {name: None if values is None else values[rows] for name, values in facts.items()}
 
     def _within(self, samples: ArrayLike) -> tuple[NDArray[np.bool_], Ints]:
         """Return which constraints lie wholly within `samples`, and their row numbers there."""
@@ -225,7 +225,7 @@ def frozen(array: NDArray[T]) -> NDArray[T]:
     return array
 
 
-def selection(rows: ArrayLike) -> NDArray[Any]:
+def selection(rows: ArrayLike) -> Array:
     """Return numbers or a mask as an array that can index; an empty list selects no rows."""
     chosen = np.asarray(rows)
     return chosen if chosen.size else chosen.astype(np.intp)

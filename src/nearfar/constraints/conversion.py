@@ -18,12 +18,12 @@ INSTEAD = {
 
 
 def to_triplets(
-    X: Floats, supervision: Any, strategy: TripletStrategy, random_state: Any
+    X: Floats, supervision: object, strategy: TripletStrategy, random_state: Any
 ) -> Triplets:
     """Deprecated: use `Supervision.triplets`."""
     return Supervision.of(supervision, len(X)).triplets(X, strategy, random_state)
 
 
-def to_pairs(X: Floats, supervision: Any, strategy: PairStrategy, random_state: Any) -> Pairs:
+def to_pairs(X: Floats, supervision: object, strategy: PairStrategy, random_state: Any) -> Pairs:
     """Deprecated: use `Supervision.pairs`."""
     return Supervision.of(supervision, len(X)).pairs(X, strategy, random_state)

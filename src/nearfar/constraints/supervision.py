@@ -102,7 +102,7 @@ class Supervision(ABC):
 
     @staticmethod
     def of(
-        y: Any, n_rows: int, *, groups: ArrayLike | None = None, numbers: bool = False
+        y: object, n_rows: int, *, groups: ArrayLike | None = None, numbers: bool = False
     ) -> Supervision:
         """Check what is known of `n_rows` rows.
 
@@ -231,7 +231,7 @@ class Supervision(ABC):
         self,
         X: Floats,
         strategy: PairStrategy | None,
-        random: Random | None,
+        random: Any,
         *,
         both_kinds: bool = True,
     ) -> Pairs:
@@ -261,7 +261,7 @@ _WRAPPERS = {
 """What to give instead of an index of constraints, by the number of its columns."""
 
 
-def unwrapped(y: Any, n_rows: int | None = None) -> Any:
+def unwrapped(y: object, n_rows: int | None = None) -> Any:
     """Return constraints from their `over` form; anything else is returned unchanged."""
     if not isinstance(y, ConstraintsOver):
         return y

@@ -139,7 +139,7 @@ class LabelSupervision(_InClasses):
         self,
         X: Floats,
         strategy: PairStrategy | None,
-        random: Random | None,
+        random: Any,
         *,
         both_kinds: bool = True,
     ) -> Pairs:
@@ -330,7 +330,7 @@ class PairSupervision(_Listed):
         self,
         X: Floats,
         strategy: PairStrategy | None,
-        random: Random | None,
+        random: Any,
         *,
         both_kinds: bool = True,
     ) -> Pairs:

@@ -52,6 +52,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "segmentation_210": "Image segmentation, the 210 training rows",
     "segmentation_2310": "Image segmentation, all rows",
     "semeion": "Semeion handwritten digits, 16 x 16 binary",
+    "shoes": "Human judgements on 24 shoe pictures, with eight principal components",
     "sonar": "Sonar returns, mines or rocks",
     "spect": "SPECT heart, 22 binary features",
     "spectf": "SPECTF heart, 44 counts",

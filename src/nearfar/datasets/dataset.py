@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from nearfar.typing import Floats, Ints
+from nearfar.typing import Array, Floats, Ints
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,24 +49,47 @@ class Dataset:
     target_names: tuple[str, ...] | None = None
     feature_names: tuple[str, ...] | None = None
     triplets: Ints | None = None
-    extra: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    extra: Mapping[str, Array] = field(default_factory=dict)
     description: str = ""
 
     def __post_init__(self) -> None:
         """Validate every field and convert it to its standard type."""
         X = _samples(self.X)
-        y = _labels(self.y, len(X))
-        extra = {key: _frozen(value) for key, value in self.extra.items()}
+        y, triplets = self.y, self.triplets
+        if y is not None:
+            y = np.asarray(y)
+            if y.shape != (len(X),):
+                raise ValueError(f"y has shape {y.shape}, but X has {len(X)} rows.")
+            if y.dtype.kind not in "biu":
+                raise ValueError(f"y must have integer labels; got {y.dtype}.")
+            if y.min() < 0:
+                raise ValueError(f"y must have labels from 0; got {y.min()}.")
+            y = y.astype(np.intp, copy=False)
+        if triplets is not None:
+            index = np.asarray(triplets)
+            if index.ndim != 2 or index.shape[1] != 3 or index.dtype.kind not in "iu":
+                raise ValueError(
+                    f"triplets must be (m, 3) integers; got {index.shape} of {index.dtype}."
+                )
+            if index.size and (index.min() < 0 or index.max() >= len(X)):
+                raise ValueError(f"triplets refer to rows outside 0..{len(X) - 1}.")
+            triplets = index.astype(np.intp, copy=False)
+        extra = {}
+        for key, value in self.extra.items():
+            array = np.asarray(value)
+            view = array.astype(np.float32) if array.dtype == np.float16 else array.view()
+            view.flags.writeable = False
+            extra[key] = view
         canonical = {
             "X": X,
             "y": y,
             "target_names": _names(self.target_names, "target_names"),
             "feature_names": _names(self.feature_names, "feature_names"),
-            "triplets": _triplets(self.triplets, len(X)),
+            "triplets": triplets,
             "extra": MappingProxyType(extra),
         }
-        for key, value in canonical.items():
-            object.__setattr__(self, key, value)
+        for name, checked in canonical.items():
+            object.__setattr__(self, name, checked)
         if self.feature_names is not None and len(self.feature_names) != X.shape[1]:
             raise ValueError(f"{len(self.feature_names)} feature_names for {X.shape[1]} columns.")
         if self.target_names is not None and y is not None and y.max() >= len(self.target_names):
@@ -86,7 +107,7 @@ class Dataset:
         tail = f"; {self.description}" if self.description else ""
         return f"<Dataset {self.name}: {', '.join(parts)}{tail}>"
 
-    def __reduce__(self) -> tuple[type[Dataset], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[type[Dataset], tuple[object, ...]]:
         """Pickle the fields: a mapping proxy cannot be pickled."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         values["extra"] = dict(self.extra)
@@ -104,32 +125,6 @@ def _samples(X: object) -> Floats:
     return np.asarray(array, dtype=np.float32 if single else np.float64)
 
 
-def _labels(y: object, n: int) -> Ints | None:
-    """Return labels as n non-negative integers."""
-    if y is None:
-        return None
-    array = np.asarray(y)
-    if array.shape != (n,):
-        raise ValueError(f"y has shape {array.shape}, but X has {n} rows.")
-    if array.dtype.kind not in "biu":
-        raise ValueError(f"y must have integer labels; got {array.dtype}.")
-    if array.min() < 0:
-        raise ValueError(f"y must have labels from 0; got {array.min()}.")
-    return array.astype(np.intp, copy=False)
-
-
-def _triplets(triplets: object, n: int) -> Ints | None:
-    """Return triplets as (m, 3) row numbers below n."""
-    if triplets is None:
-        return None
-    array = np.asarray(triplets)
-    if array.ndim != 2 or array.shape[1] != 3 or array.dtype.kind not in "iu":
-        raise ValueError(f"triplets must be (m, 3) integers; got {array.shape} of {array.dtype}.")
-    if array.size and (array.min() < 0 or array.max() >= n):
-        raise ValueError(f"triplets refer to rows outside 0..{n - 1}.")
-    return array.astype(np.intp, copy=False)
-
-
 def _names(names: object, what: str) -> tuple[str, ...] | None:
     """Return names as a tuple of strings."""
     if names is None:
@@ -138,11 +133,3 @@ def _names(names: object, what: str) -> tuple[str, ...] | None:
     if array.ndim != 1 or array.dtype.kind != "U":
         raise ValueError(f"{what} must be a list of strings; got {array.shape} of {array.dtype}.")
     return tuple(str(name) for name in array)
-
-
-def _frozen(value: object) -> NDArray[Any]:
-    """Return a read-only view of an array; float16 becomes float32."""
-    array = np.asarray(value)
-    view = array.astype(np.float32) if array.dtype == np.float16 else array.view()
-    view.flags.writeable = False
-    return view

@@ -22,7 +22,9 @@ Seed = int | np.random.RandomState | np.random.Generator | None
 
 _MAX_BATCH = 1 << 16
 _MIN_BATCH = 256
+"""Triples drawn at a time: few enough for memory, and enough to make up for ties."""
 _MAX_EMPTY_BATCHES = 20
+"""After so many draws of nothing but ties, nearly all distances are equal."""
 
 
 def make_twin_peaks(
@@ -280,7 +282,15 @@ def make_known_metric(
     U, V = basis[:, :n_informative], basis[:, n_informative:]
     s = rng.uniform(0.5, 2.0, n_informative)
     t = noise * rng.uniform(0.5, 1.5, n_features - n_informative)
-    means = _spread_points(n_classes, n_informative, separation, rng)
+    # The means are far from each other: each is the candidate farthest from those before it.
+    candidates = rng.standard_normal((max(64, 16 * n_classes), n_informative))
+    chosen, distance = [0], np.full(len(candidates), np.inf)
+    for _ in range(n_classes - 1):
+        step = np.linalg.norm(candidates - candidates[chosen[-1]], axis=1)
+        np.minimum(distance, step, out=distance)
+        chosen.append(int(distance.argmax()))
+    means = candidates[chosen] - candidates[chosen].mean(axis=0)
+    means *= separation / pdist(means).min()
     y = rng.permutation(np.arange(n_samples) % n_classes)
     e = rng.standard_normal((n_samples, n_informative))
     f = rng.standard_normal((n_samples, n_features - n_informative))
@@ -338,7 +348,18 @@ def make_triplets_from_metric(
     batches: list[Ints] = []
     missing, empty_batches = n_triplets, 0
     while missing:
-        index = _ordered(Z, _distinct(len(Z), max(_MIN_BATCH, min(missing, _MAX_BATCH)), rng))
+        # Draw triples of distinct numbers, uniformly.
+        n, m = len(Z), max(_MIN_BATCH, min(missing, _MAX_BATCH))
+        i, j, k = rng.randint(n, size=m), rng.randint(n - 1, size=m), rng.randint(n - 2, size=m)
+        j += j >= i
+        k += k >= np.minimum(i, j)
+        k += k >= np.maximum(i, j)
+        to_j = ((Z[i] - Z[j]) ** 2).sum(axis=1)
+        to_k = ((Z[i] - Z[k]) ** 2).sum(axis=1)
+        nearer = to_j <= to_k
+        ordered = np.column_stack([i, np.where(nearer, j, k), np.where(nearer, k, j)])
+        untied = np.abs(to_j - to_k) > 1e-10 * (to_j + to_k)
+        index = ordered[untied].astype(np.intp)
         empty_batches = 0 if len(index) else empty_batches + 1
         if empty_batches == _MAX_EMPTY_BATCHES:
             raise ValueError("There are no triplets: under M all distances are equal.")
@@ -348,27 +369,6 @@ def make_triplets_from_metric(
     flipped = rng.choice(n_triplets, round(noise * n_triplets), replace=False)
     triplets[flipped] = triplets[flipped][:, [0, 2, 1]]
     return triplets
-
-
-def _distinct(n: int, m: int, rng: np.random.RandomState) -> Ints:
-    """Draw m triples of distinct numbers below n, uniformly."""
-    i, j, k = rng.randint(n, size=m), rng.randint(n - 1, size=m), rng.randint(n - 2, size=m)
-    j += j >= i
-    k += k >= np.minimum(i, j)
-    k += k >= np.maximum(i, j)
-    return np.column_stack([i, j, k]).astype(np.intp)
-
-
-def _ordered(Z: Floats, triples: Ints) -> Ints:
-    """Return triples as (anchor, near, far) by the Euclidean distances of Z, without ties."""
-    anchor, first, second = triples.T
-    to_first = ((Z[anchor] - Z[first]) ** 2).sum(axis=1)
-    to_second = ((Z[anchor] - Z[second]) ** 2).sum(axis=1)
-    swapped = to_first > to_second
-    untied = np.abs(to_first - to_second) > 1e-10 * (to_first + to_second)
-    ordered: Ints = triples.copy()
-    ordered[swapped] = triples[swapped][:, [0, 2, 1]]
-    return np.compress(untied, ordered, axis=0)
 
 
 def _factor(M: ArrayLike, d: int) -> Floats:
@@ -384,19 +384,6 @@ def _factor(M: ArrayLike, d: int) -> Floats:
         raise ValueError(f"M must be positive semidefinite; its least eigenvalue is {values[0]:g}.")
     positive = values > rounding
     return np.asarray(np.sqrt(values[positive])[:, None] * vectors[:, positive].T)
-
-
-def _spread_points(c: int, k: int, gap: float, rng: np.random.RandomState) -> Floats:
-    """Draw c well-separated points in k dimensions, with mean 0 and least distance `gap`."""
-    candidates = rng.standard_normal((max(64, 16 * c), k))
-    chosen = [0]
-    distance = np.full(len(candidates), np.inf)
-    for _ in range(c - 1):
-        step = np.linalg.norm(candidates - candidates[chosen[-1]], axis=1)
-        np.minimum(distance, step, out=distance)
-        chosen.append(int(distance.argmax()))
-    points = candidates[chosen] - candidates[chosen].mean(axis=0)
-    return np.asarray(points * (gap / pdist(points).min()))
 
 
 def _random(seed: Seed) -> np.random.RandomState:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import sklearn.datasets
@@ -12,7 +13,7 @@ from nearfar.datasets import openml
 from nearfar.datasets.catalogue import ALIASES, COLLECTIONS, DESCRIPTIONS
 from nearfar.datasets.dataset import Dataset
 from nearfar.datasets.generators import make_circles
-from nearfar.datasets.npz_files import FOLDER_VARIABLE, dataset_files
+from nearfar.datasets.npz_files import FOLDER_VARIABLE, DatasetFile, dataset_files
 from nearfar.runtime.suggestions import did_you_mean
 
 _SKLEARN_LOADERS = {
@@ -22,7 +23,8 @@ _SKLEARN_LOADERS = {
     "wine": "load_wine",
 }
 _GENERATED = ("circles",)
-_BUNDLED = (*_GENERATED, *_SKLEARN_LOADERS)
+_SHIPPED = ("shoes",)
+_BUNDLED = (*_GENERATED, *_SHIPPED, *_SKLEARN_LOADERS)
 
 
 def load(name: str, *, folder: str | os.PathLike[str] | None = None) -> Dataset:
@@ -31,11 +33,12 @@ def load(name: str, *, folder: str | os.PathLike[str] | None = None) -> Dataset:
     Parameters
     ----------
     name : str
-        A bundled set (`circles`, `iris`, `wine`, `digits`, `wdbc` or its alias `breast_cancer`),
-        the stem of an `.npz` file in the folder, or a name in `nearfar.datasets.openml.SETS`; the
-        first of these that exists is used. A bundled set takes precedence over a file, which may
-        differ: the labels of `wdbc` are scikit-learn's (0 is malignant). `caltech4_bow_splits.npz`
-        has two datasets, `caltech4_motor_air` and `caltech4_face_bg`.
+        A bundled set (`circles`, `shoes`, `iris`, `wine`, `digits`, `wdbc` or its alias
+        `breast_cancer`), the stem of an `.npz` file in the folder, or a name in
+        `nearfar.datasets.openml.SETS`; the first of these that exists is used. A bundled set takes
+        precedence over a file, which may differ: the labels of `wdbc` are scikit-learn's (0 is
+        malignant). `caltech4_bow_splits.npz` has two datasets, `caltech4_motor_air` and
+        `caltech4_face_bg`.
     folder : path, optional
         Folder with `.npz` files; by default the value of the environment variable `NEARFAR_DATA`.
 
@@ -65,9 +68,28 @@ def load(name: str, *, folder: str | os.PathLike[str] | None = None) -> Dataset:
         raise TypeError(f"name must be a string; got {type(name).__name__}.")
     name = ALIASES.get(name, name)
     if name in _GENERATED:
-        return _circles()
+        X, y = make_circles(300, 10, 3, noise=0.2, random_state=0)
+        return Dataset(
+            "circles",
+            X,
+            y=y,
+            target_names=("inner", "middle", "outer"),
+            feature_names=("x", "y", *(f"noise_{i}" for i in range(1, 9))),
+            description=f"{DESCRIPTIONS['circles']} (generated)",
+        )
+    if name in _SHIPPED:
+        return DatasetFile(name, Path(__file__).with_name(f"{name}.npz")).read()
     if name in _SKLEARN_LOADERS:
-        return _bundled(name)
+        bunch: Any = getattr(sklearn.datasets, _SKLEARN_LOADERS[name])()
+        return Dataset(
+            name,
+            bunch.data,
+            y=bunch.target,
+            target_names=tuple(str(target) for target in bunch.target_names),
+            feature_names=tuple(str(feature) for feature in bunch.feature_names),
+            extra={"image_shape": bunch.images.shape[1:]} if "images" in bunch else {},
+            description=f"{DESCRIPTIONS[name]} (scikit-learn)",
+        )
     files = dataset_files(folder)
     if name in files:
         return files[name].read()
@@ -96,34 +118,6 @@ def available(folder: str | os.PathLike[str] | None = None) -> tuple[str, ...]:
     True
     """
     return tuple(sorted({*_BUNDLED, *dataset_files(folder)} - ALIASES.keys()))
-
-
-def _circles() -> Dataset:
-    """Return three circles in two columns, with eight columns of noise."""
-    X, y = make_circles(300, 10, 3, noise=0.2, random_state=0)
-    return Dataset(
-        "circles",
-        X,
-        y=y,
-        target_names=("inner", "middle", "outer"),
-        feature_names=("x", "y", *(f"noise_{i}" for i in range(1, 9))),
-        description=f"{DESCRIPTIONS['circles']} (generated)",
-    )
-
-
-def _bundled(name: str) -> Dataset:
-    """Return a dataset that comes with scikit-learn."""
-    bunch: Any = getattr(sklearn.datasets, _SKLEARN_LOADERS[name])()
-    shape = {"image_shape": bunch.images.shape[1:]} if "images" in bunch else {}
-    return Dataset(
-        name,
-        bunch.data,
-        y=bunch.target,
-        target_names=tuple(str(target) for target in bunch.target_names),
-        feature_names=tuple(str(feature) for feature in bunch.feature_names),
-        extra=shape,
-        description=f"{DESCRIPTIONS[name]} (scikit-learn)",
-    )
 
 
 def _not_found(name: str, files: Iterable[str]) -> str:

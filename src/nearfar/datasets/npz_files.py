@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar.datasets.catalogue import COLLECTIONS, DESCRIPTIONS
 from nearfar.datasets.dataset import Dataset
+from nearfar.typing import Array
 
 FOLDER_VARIABLE = "NEARFAR_DATA"
 """Environment variable that names the default folder."""
@@ -39,7 +39,17 @@ class DatasetFile:
 
     def read(self) -> Dataset:
         """Return the dataset; raise a ValueError that names the file if it is invalid."""
-        arrays = _read_arrays(self.path)
+        try:
+            with self.path.open("rb") as stream:
+                archive = np.load(stream, allow_pickle=False)
+                if not isinstance(archive, np.lib.npyio.NpzFile):
+                    raise ValueError("it contains a single array.")
+                arrays = {key: archive[key] for key in archive.files}
+        except _READ_ERRORS as error:
+            raise ValueError(
+                f"{self.path} cannot be read as an .npz archive of plain (not object) arrays: "
+                f"{error}"
+            ) from error
         if self.prefix:
             arrays = _first_split(arrays, self.prefix, self.path)
         if "X" not in arrays:
@@ -71,21 +81,7 @@ def dataset_files(folder: str | os.PathLike[str] | None) -> dict[str, DatasetFil
     return found
 
 
-def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Return all arrays of a file."""
-    try:
-        with path.open("rb") as stream:
-            archive = np.load(stream, allow_pickle=False)
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise ValueError("it contains a single array.")
-            return {key: archive[key] for key in archive.files}
-    except _READ_ERRORS as error:
-        raise ValueError(
-            f"{path} cannot be read as an .npz archive of plain (not object) arrays: {error}"
-        ) from error
-
-
-def _first_split(arrays: dict[str, NDArray[Any]], prefix: str, path: Path) -> dict[str, Any]:
+def _first_split(arrays: dict[str, Array], prefix: str, path: Path) -> dict[str, Array]:
     """Return one dataset of a file with several: X is its first split, `extra` has all of them."""
     own = {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}
     missing = {"bow200", "train", "y"} - own.keys()

@@ -11,11 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from http.client import HTTPException
 from importlib.util import find_spec
-from typing import Any
 
 import numpy as np
 import sklearn.datasets
-from numpy.typing import NDArray
 
 from nearfar.datasets.catalogue import DESCRIPTIONS
 from nearfar.datasets.dataset import Dataset
@@ -89,10 +87,25 @@ def fetch(name: str) -> Dataset:
         If the data differ from the entry in `SETS`.
     """
     table = SETS[name]
-    bunch = _download(name, table)
+    try:
+        bunch = sklearn.datasets.fetch_openml(
+            data_id=table.data_id,
+            as_frame=False,
+            parser="pandas" if find_spec("pandas") else "liac-arff",
+            cache=True,
+        )
+    except (OSError, HTTPException, ValueError) as error:
+        raise ConnectionError(
+            f"{name!r} could not be fetched from OpenML (data {table.data_id}): {error}. "
+            f"Connect to the network, or set {FOLDER_VARIABLE} to a folder with {name}.npz."
+        ) from error
     try:
         X = np.asarray(bunch.data).astype(np.float32)
-        y = _encode(np.asarray(bunch.target), table.classes)
+        values, inverse = np.unique(np.asarray(bunch.target).astype(str), return_inverse=True)
+        if set(values.tolist()) != set(table.classes):
+            raise ValueError(f"its classes are {values.tolist()}, not {list(table.classes)}.")
+        codes = [table.classes.index(value) for value in values.tolist()]
+        y = np.array(codes, dtype=np.intp)[inverse]
         if table.drop_missing:
             complete = ~np.isnan(X).any(axis=1)
             X, y = X[complete], y[complete]
@@ -110,27 +123,3 @@ def fetch(name: str) -> Dataset:
         extra={} if is_train is None else {"is_train": is_train},
         description=f"{DESCRIPTIONS[name]} (OpenML {table.data_id})",
     )
-
-
-def _download(name: str, table: OpenMLTable) -> Any:
-    """Call `fetch_openml`; raise ConnectionError whenever it fails."""
-    try:
-        return sklearn.datasets.fetch_openml(
-            data_id=table.data_id,
-            as_frame=False,
-            parser="pandas" if find_spec("pandas") else "liac-arff",
-            cache=True,
-        )
-    except (OSError, HTTPException, ValueError) as error:
-        raise ConnectionError(
-            f"{name!r} could not be fetched from OpenML (data {table.data_id}): {error}. "
-            f"Connect to the network, or set {FOLDER_VARIABLE} to a folder with {name}.npz."
-        ) from error
-
-
-def _encode(target: NDArray[Any], classes: tuple[str, ...]) -> NDArray[np.intp]:
-    """Return the position of every target in `classes`; all classes must occur, and no others."""
-    values, inverse = np.unique(target.astype(str), return_inverse=True)
-    if set(values.tolist()) != set(classes):
-        raise ValueError(f"its classes are {values.tolist()}, not {list(classes)}.")
-    return np.array([classes.index(value) for value in values.tolist()], dtype=np.intp)[inverse]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import NDArray
 
 from nearfar.constraints import Pairs, Triplets
 from nearfar.typing import Vector
 
 
-def misplaced(distances: Vector, similar: Any, weight: Vector | None = None) -> Vector:
+def misplaced(
+    distances: Vector, similar: NDArray[np.bool_], weight: Vector | None = None
+) -> Vector:
     """Return the share of pairs of the other kind that each pair is on the wrong side of.
 
     Shares are weighted, and a tie counts half. The weighted mean over the pairs of one kind is

@@ -26,17 +26,16 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from nearfar.constraints import Triplets
-from nearfar.evaluate.dcg import discounts, ideal_dcg
 from nearfar.evaluate.neighbor_votes import majority
-from nearfar.evaluate.rankings import average_precision_at_r
+from nearfar.evaluate.rankings import average_precision_at_r, discounts, ideal_dcg
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import Gallery, Search
 from nearfar.numerics.missing import refuse_missing
-from nearfar.typing import Floats, Ints, Vector
+from nearfar.typing import Array, Floats, Ints, Vector
 
 _NOTHING_TO_SCORE = "No query has a relevant row in the gallery, so there is nothing to score."
 
-Score = Callable[[Ints, Ints], NDArray[Any]]
+Score = Callable[[Ints, Ints], Array]
 """Query numbers and the rows that they rank -> a score for each query."""
 
 
@@ -176,7 +175,7 @@ def recall_at_k(
     search, labels = _labelled(metric, X, y, X_query, y_query)
     depth = search.check_depth(k, "k")
 
-    def recall(rows: Ints, found: Ints) -> NDArray[Any]:
+    def recall(rows: Ints, found: Ints) -> Array:
         count: Ints = labels.hits(rows, found).sum(axis=1)
         return count > 0 if kind == "any" else count / labels.relevant[rows]
 
@@ -266,7 +265,9 @@ def ndcg(
     if y is not None and relevance is None:
         search, labels = _labelled(metric, X, y, X_query, y_query)
         discount = _discount(k, search)
-        gain, ideal = _binary_gain(labels, discount)
+        largest = np.concatenate([[0.0], np.cumsum(discount)])
+        gain: Score = labels.hits
+        ideal = largest[np.minimum(labels.relevant, len(discount))]
     elif y is None and y_query is None and relevance is not None:
         search = _search(metric, X, X_query)
         discount = _discount(k, search)
@@ -354,7 +355,7 @@ def _labelled(
     return search, _Labels(codes, query_codes, sizes[query_codes])
 
 
-def _check_classes(y: ArrayLike, n_rows: int, name: str) -> NDArray[Any]:
+def _check_classes(y: ArrayLike, n_rows: int, name: str) -> Array:
     refuse_missing(y, f"y of the {name}")
     labels = np.asarray(y)
     if labels.shape != (n_rows,):
@@ -378,13 +379,6 @@ def _mean_score(search: Search, worth: Ints | Floats, depth: Ints | int, score: 
 
 def _discount(k: int | None, search: Search) -> Vector:
     return discounts(search.n_candidates if k is None else search.check_depth(k, "k"))
-
-
-def _binary_gain(labels: _Labels, discount: Floats) -> tuple[Score, Floats]:
-    """Gain of having the query's class, and the largest DCG of each query."""
-    largest = np.concatenate([[0.0], np.cumsum(discount)])
-    ideal = largest[np.minimum(labels.relevant, len(discount))]
-    return labels.hits, ideal
 
 
 def _graded_gain(relevance: Any, search: Search, discount: Vector) -> tuple[Score, Floats]:

@@ -297,7 +297,12 @@ class MetricLearner(
                 FitInProgress(type(self).__name__, problem.max_iter, metric),
                 self,
                 *given,
-                attributes=lambda: fitting.basic_attributes(metric(), history, builder),
+                attributes=lambda: {
+                    "metric_": metric(),
+                    "history_": history,
+                    "n_iter_": len(history),
+                    "_builder": builder,
+                },
                 notes=history.notes if self.verbose > 0 else None,
             )
 

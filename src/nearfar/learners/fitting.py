@@ -377,16 +377,6 @@ def select(data: Data, scale: str | None, method: FitMethod) -> Selection:
     return replace(selection, shrinkage=max(selection.shrinkage, before))
 
 
-def basic_attributes(metric: Metric, history: History, builder: MetricBuilder) -> dict[str, Any]:
-    """Return the fitted attributes that every learner has."""
-    return {
-        "metric_": metric,
-        "history_": history,
-        "n_iter_": len(history),
-        "_builder": builder,
-    }
-
-
 def run(
     problem: Problem,
     selection: Selection,
@@ -430,8 +420,11 @@ def finish(
         shrinkage = selection.shrinkage_to(prior, data.X, learner.n_components)
         metric = builder.lift(shrinkage.apply(learned))
         attributes |= problem.shrunk_attributes(metric, prepared)
-    attributes |= basic_attributes(metric, history, builder)
     return attributes | {
+        "metric_": metric,
+        "history_": history,
+        "n_iter_": len(history),
+        "_builder": builder,
         "prior_share_": selection.shrinkage,
         "_learned_metric": builder.lift(learned) if selection.shrinkage else metric,
         "_shrinkage": shrinkage,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from nearfar.typing import Vector
 Slope = Callable[[float], tuple[float, float]]
 """Step -> how fast a loss falls there, and its curvature; the first never rises."""
 
+Weight = float | Vector
+"""The weight of each constraint, or one for all of them, as a loss prepared it."""
+
 PIECE = 1 << 16
 """Constraints that are evaluated at a time, so that they stay in the cache."""
 
@@ -21,7 +24,11 @@ _SATISFIED = math.exp(-20.0)
 """Share of the loss at zero margins below which all constraints count as satisfied."""
 
 _RELATIVE_ACCURACY = 1e-13
+"""A thousand times the rounding of float64, which sums of many terms can reach."""
+
 _MAX_EVALUATIONS = 200
+"""Newton steps need about ten; bisection to full accuracy from any start needs fewer than this."""
+
 _QUADRATIC = 1e-9
 """Relative size of a move after which the next must be far smaller, or be rounding."""
 
@@ -35,12 +42,12 @@ class MarginLoss(ABC):
     bounded: bool = False
     """Whether the loss is never negative."""
 
-    def prepared(self, weight: Vector | None, n: int) -> Any:
+    def prepared(self, weight: Vector | None, n: int) -> Weight:
         """Return the weights of n constraints as `evaluate` and `along` take them."""
         return 1.0 / n if weight is None else weight / weight.sum()
 
     @abstractmethod
-    def evaluate(self, margins: Vector, weight: Any) -> tuple[float, Vector]:
+    def evaluate(self, margins: Vector, weight: Weight) -> tuple[float, Vector]:
         """Return the loss, and the weight of each constraint in it.
 
         Parameters
@@ -51,7 +58,7 @@ class MarginLoss(ABC):
         """
 
     @abstractmethod
-    def along(self, margins: Vector, H: Vector, weight: Any) -> Slope:
+    def along(self, margins: Vector, H: Vector, weight: Weight) -> Slope:
         """Restrict the loss to the line of margins ``margins + w H``."""
 
     def satisfied(self, total_weight: float) -> float:
@@ -110,12 +117,12 @@ class Loss(MarginLoss):
     def curvature(self, margins: Vector) -> Vector:
         """Return the second derivative at each margin; 0 where there is none."""
 
-    def evaluate(self, margins: Vector, weight: Any) -> tuple[float, Vector]:
+    def evaluate(self, margins: Vector, weight: Weight) -> tuple[float, Vector]:
         """Return the weighted mean of the values, and the slopes times the weights."""
         value = _total(self.value(margins), weight)
         return value, np.asarray(self.slope(margins) * weight)
 
-    def along(self, margins: Vector, H: Vector, weight: Any) -> Slope:
+    def along(self, margins: Vector, H: Vector, weight: Weight) -> Slope:
         """Restrict the loss to the line of margins ``margins + w H``."""
         pieces = [slice(top, top + PIECE) for top in range(0, len(H), PIECE)]
 
@@ -124,7 +131,7 @@ class Loss(MarginLoss):
             for piece in pieces:
                 h = H[piece]
                 m = margins[piece] + w * h
-                share = weight if np.ndim(weight) == 0 else weight[piece]
+                share = weight[piece] if isinstance(weight, np.ndarray) else weight
                 first += _total(self.slope(m) * h, share)
                 second += _total(self.curvature(m) * h * h, share)
             return first, second
@@ -140,10 +147,10 @@ class Loss(MarginLoss):
         return f"{type(self).__name__}({parameters})"
 
 
-def _total(values: Vector, weight: Any) -> float:
-    if np.ndim(weight) == 0:
-        return float(weight * values.sum(dtype=np.float64))
-    return float(np.einsum("i,i->", values, weight, dtype=np.float64))
+def _total(values: Vector, weight: Weight) -> float:
+    if isinstance(weight, np.ndarray):
+        return float(np.einsum("i,i->", values, weight, dtype=np.float64))
+    return float(weight * values.sum(dtype=np.float64))
 
 
 def named_loss(loss: str | Loss) -> Loss:

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from nearfar.losses.base import PIECE, Loss, Slope
+from nearfar.losses.base import PIECE, Loss, Slope, Weight
 from nearfar.typing import Vector
 
 _FAR_BELOW = 20.0
@@ -48,16 +48,16 @@ class Exponential(Loss):
 
     slope = curvature = value
 
-    def prepared(self, weight: Vector | None, n: int) -> Any:
+    def prepared(self, weight: Vector | None, n: int) -> Weight:
         """Return the logarithms of the weights."""
         with np.errstate(divide="ignore"):
             return 0.0 if weight is None else np.log(weight)
 
-    def evaluate(self, margins: Vector, weight: Any) -> tuple[float, Vector]:
+    def evaluate(self, margins: Vector, weight: Weight) -> tuple[float, Vector]:
         """Return the loss and the distribution u, which sums to one."""
         return log_sum_exp(weight - margins)
 
-    def along(self, margins: Vector, H: Vector, weight: Any) -> Slope:
+    def along(self, margins: Vector, H: Vector, weight: Weight) -> Slope:
         """Restrict the loss to a line: one pass over the constraints for each step tried.
 
         Each piece of constraints has its own shift, so that nothing overflows.

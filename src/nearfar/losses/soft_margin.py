@@ -10,7 +10,6 @@ attained at  d_n = min(cap, tau d0_n exp(-sharpness m_n)).  It is concave in m w
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -47,7 +46,7 @@ class SoftMargin(MarginLoss):
     cap: float | Vector
     sharpness: float
 
-    def evaluate(self, margins: Vector, weight: Any = None) -> tuple[float, Vector]:
+    def evaluate(self, margins: Vector, weight: object = None) -> tuple[float, Vector]:
         """Return minus the soft margin, and the weights at which it is attained."""
         z = np.log(self.start) - self.sharpness * margins
         capped, log_tau = water_level(z, self.cap)
@@ -59,7 +58,7 @@ class SoftMargin(MarginLoss):
         value += float(caps @ (np.log(caps) - z[capped]))
         return -value / self.sharpness, d
 
-    def along(self, margins: Vector, H: Vector, weight: Any = None) -> Slope:
+    def along(self, margins: Vector, H: Vector, weight: object = None) -> Slope:
         """Restrict the loss to a line."""
 
         def slope(w: float) -> tuple[float, float]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from nearfar.typing import Matrix
+from nearfar.typing import Array, Matrix, Vector
+
+if TYPE_CHECKING:
+    from nearfar.metrics.metric import Metric
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +39,7 @@ class DistanceFunction:
     101.0
     """
 
-    metric: Any = field(repr=False)
+    metric: Metric = field(repr=False)
     L: Matrix | None = field(default=None, repr=False)
     unit: bool = False
 
@@ -44,23 +47,20 @@ class DistanceFunction:
         """Return the distance, or its square."""
         L = self.L
         if L is None or not (_is_point(u, L.shape[1]) and _is_point(v, L.shape[1])):
-            return self._checked(u, v, squared)
+            points = np.stack([np.atleast_1d(np.squeeze(x)) for x in (u, v)])
+            value = float(self.metric.pair_distances(points, [(0, 1)])[0])
+            return value * value if squared else value
         if self.unit:
             u, v = _of_unit_length(u), _of_unit_length(v)
         mapped = L @ np.subtract(u, v, dtype=np.float64)
         value = float(mapped @ mapped)
         return value if squared else math.sqrt(value)
 
-    def _checked(self, u: ArrayLike, v: ArrayLike, squared: bool) -> float:
-        points = np.stack([np.atleast_1d(np.squeeze(x)) for x in (u, v)])
-        value = float(self.metric.pair_distances(points, [(0, 1)])[0])
-        return value * value if squared else value
 
-
-def _is_point(x: Any, n_features: int) -> bool:
+def _is_point(x: object, n_features: int) -> TypeGuard[Array]:
     return type(x) is np.ndarray and x.shape == (n_features,) and x.dtype.kind in "fiu"
 
 
-def _of_unit_length(x: Any) -> NDArray[np.float64]:
+def _of_unit_length(x: Array) -> Vector:
     point = x.astype(np.float64)
     return np.asarray(point / (math.sqrt(float(point @ point)) or 1.0))

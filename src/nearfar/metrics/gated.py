@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import softmax
 
 from nearfar.columns import Columns
 from nearfar.metrics.metric import Metric
-from nearfar.typing import Floats, Ints, Matrix, Vector
+from nearfar.typing import Array, Floats, Ints, Matrix, Vector
 
 _BLOCK_ELEMENTS = 1 << 22
 
@@ -177,9 +177,7 @@ class GatedMetric(Metric):
             out[pairs] = metric._squared_distances(points, i[pairs], j[pairs])
         return out
 
-    def class_votes(
-        self, X: ArrayLike, y: ArrayLike, queries: ArrayLike
-    ) -> tuple[NDArray[Any], Matrix]:
+    def class_votes(self, X: ArrayLike, y: ArrayLike, queries: ArrayLike) -> tuple[Array, Matrix]:
         """Return class probabilities of queries: soft neighbours under each metric, gated.
 
         Parameters

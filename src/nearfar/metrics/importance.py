@@ -240,40 +240,40 @@ def leading_directions(
     P = L * given if Z is None else (Z @ L.T).T / np.sqrt(len(Z))
     values, vectors = np.linalg.eigh(P @ P.T)
     shares = values[::-1] / _total(values)
-    names = feature_names(metric) if columns is None else tuple(dict.fromkeys(columns))
-    found = []
+    names = feature_names(metric)
+    if columns is not None:
+        if len(columns) != metric.n_features:
+            raise ValueError(
+                f"{metric.n_features} features need one column each; got {len(columns)}."
+            )
+        features_of: dict[str, list[int]] = {}
+        for place, name in enumerate(columns):
+            features_of.setdefault(name, []).append(place)
+        names = tuple(features_of)
+    directions = []
     for share, u in zip(shares[:k], vectors.T[::-1], strict=False):
         if share <= len(values) * np.finfo(float).eps:
             break
         loadings = (u @ L) * spread
         if columns is not None:
-            loadings = _column_loadings(u @ L, loadings, columns, Z)
+            weights = u @ L
+            # A column of several features has their standard deviation along the direction.
+            loadings = np.array(
+                [
+                    loadings[places[0]]
+                    if len(places) == 1
+                    else np.linalg.norm(loadings[places])
+                    if Z is None
+                    else (Z[:, places] @ weights[places]).std()
+                    for places in features_of.values()
+                ]
+            )
         loadings /= np.linalg.norm(loadings)
         largest = np.argsort(-np.abs(loadings), kind="stable")[:n_features]
         # Adding zero turns -0.0 into 0.0.
         kept = loadings[largest] * np.sign(loadings[largest[0]]) + 0.0
-        found.append(Direction(float(share), tuple(names[j] for j in largest), tuple(kept)))
-    return found
-
-
-def _column_loadings(
-    weights: Vector, loadings: Vector, columns: Sequence[str], Z: Matrix | None
-) -> Vector:
-    """Return a loading for each column; that of several features is their standard deviation."""
-    if len(columns) != len(loadings):
-        raise ValueError(f"{len(loadings)} features need one column each; got {len(columns)}.")
-    places: dict[str, list[int]] = {}
-    for place, name in enumerate(columns):
-        places.setdefault(name, []).append(place)
-    found = [
-        loadings[where[0]]
-        if len(where) == 1
-        else np.linalg.norm(loadings[where])
-        if Z is None
-        else (Z[:, where] @ weights[where]).std()
-        for where in places.values()
-    ]
-    return np.array(found, dtype=np.float64)
+        directions.append(Direction(float(share), tuple(names[j] for j in largest), tuple(kept)))
+    return directions
 
 
 def feature_names(metric: Metric) -> tuple[str, ...]:

@@ -119,7 +119,7 @@ class Metric(MetricLearnNames):
             columns=columns,
         )
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         for value in state.values():
             if isinstance(value, np.ndarray):
@@ -302,7 +302,7 @@ class Metric(MetricLearnNames):
         plain = self.is_linear and type(self) is Metric
         return DistanceFunction(self, self.L if plain else None, self.unit_rows)
 
-    def pair_distances(self, X: ArrayLike, index: Any) -> Vector:
+    def pair_distances(self, X: ArrayLike, index: object) -> Vector:
         """Return the distances of pairs of rows of X.
 
         Parameters
@@ -315,7 +315,7 @@ class Metric(MetricLearnNames):
         i, j = check_rows(index, 2, len(points))
         return np.sqrt(self._squared_distances(points, i, j))
 
-    def prefers(self, X: ArrayLike, triplets: Any) -> Vector:
+    def prefers(self, X: ArrayLike, triplets: object) -> Vector:
         """Return which triplets the metric orders correctly.
 
         Parameters

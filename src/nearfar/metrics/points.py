@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
 from nearfar.columns import Columns
 from nearfar.columns.cells import column_keys, is_frame
 from nearfar.numerics.missing import refuse_masked
-from nearfar.typing import Floats, Ints
+from nearfar.typing import Array, Floats, Ints
 
 
 def check_points(
@@ -57,9 +57,7 @@ def check_points(
     return points
 
 
-def _of_frame(
-    frame: Any, feature_names: tuple[str, ...] | None, columns: Columns | None
-) -> NDArray[Any]:
+def _of_frame(frame: Any, feature_names: tuple[str, ...] | None, columns: Columns | None) -> Array:
     """Return the features of a table, by name if they have names."""
     if feature_names is None:
         return np.asarray(frame)
@@ -97,7 +95,7 @@ def unit_length(X: Floats) -> Floats:
     return np.asarray(scaled / np.where(length > 0, length, 1))
 
 
-def check_rows(index: Any, width: int, n_samples: int) -> Ints:
+def check_rows(index: object, width: int, n_samples: int) -> Ints:
     """Return row numbers column by column, as an array of shape (width, n).
 
     Parameters

@@ -31,7 +31,7 @@ from nearfar.metrics.points import check_rows
 from nearfar.metrics.threshold_votes import triplet_scores
 from nearfar.numerics.nearest_rows import NearestRows
 from nearfar.runtime.deadline import check_time
-from nearfar.typing import Floats, Ints, Vector
+from nearfar.typing import Array, Floats, Ints, Vector
 
 _MAX_ELEMENTS = 1 << 22
 """Distances or neighbours held at a time."""
@@ -67,24 +67,26 @@ class Pairwise:
         Whether to centre the rows first.
     """
 
-    table: Callable[[Floats, Floats], Any]
-    paired: Callable[[Floats, Floats], Any]
+    table: Callable[[Floats, Floats], Array]
+    paired: Callable[[Floats, Floats], Array]
     name: str | None = None
     centred: bool = False
 
 
-def _paired_squares(X: Floats, Y: Floats) -> Vector:
+def paired_squares(X: Floats, Y: Floats) -> Vector:
+    """Squared Euclidean distance of each row of X to the same row of Y."""
     return np.asarray(((X - Y) ** 2).sum(axis=1))
 
 
-def _paired_manhattan(X: Floats, Y: Floats) -> Vector:
+def paired_manhattan(X: Floats, Y: Floats) -> Vector:
+    """Manhattan distance of each row of X to the same row of Y."""
     return np.asarray(np.abs(X - Y).sum(axis=1))
 
 
 EUCLIDEAN = Pairwise(
-    partial(euclidean_distances, squared=True), _paired_squares, "euclidean", centred=True
+    partial(euclidean_distances, squared=True), paired_squares, "euclidean", centred=True
 )
-MANHATTAN = Pairwise(partial(cdist, metric="cityblock"), _paired_manhattan, "manhattan")
+MANHATTAN = Pairwise(partial(cdist, metric="cityblock"), paired_manhattan, "manhattan")
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +116,7 @@ class Distance:
         """Yield all row numbers and this distance, as `Metric.spaces` does."""
         yield np.arange(np.shape(queries)[0]), self
 
-    def pair_distances(self, X: ArrayLike, index: Any) -> Vector:
+    def pair_distances(self, X: ArrayLike, index: object) -> Vector:
         """Return what orders pairs of rows of X by distance, smallest for the nearest.
 
         Parameters
@@ -131,7 +133,7 @@ class Distance:
             out[some] = self.pairwise.paired(mapped[i[some]], mapped[j[some]])
         return out
 
-    def prefers(self, X: ArrayLike, triplets: Any) -> Vector:
+    def prefers(self, X: ArrayLike, triplets: ArrayLike) -> Vector:
         """Return 1 for each triplet whose near is nearer than its far, 0 if not, 1/2 for ties."""
         anchor, near, far = np.asarray(triplets).T
         to_far = self.pair_distances(X, np.column_stack([anchor, far]))

@@ -48,7 +48,7 @@ class SignedForm:
     feature_names: tuple[str, ...] | None = None
     votes: Votes | None = None
 
-    def prefers(self, X: ArrayLike, triplets: Any) -> Vector:
+    def prefers(self, X: ArrayLike, triplets: object) -> Vector:
         """Return 1 for each triplet with H(anchor, near) < H(anchor, far), 0 for >, 1/2 for =."""
         points = check_points(X, len(self.matrix), self.feature_names)
         a, near, far = check_rows(triplets, 3, len(points))
@@ -71,7 +71,7 @@ class SignedForm:
         raise AttributeError(name)
 
 
-def as_metric(found: Any) -> Metric:
+def as_metric(learned: object) -> Metric:
     """Return what a learner learned, or raise ValueError if it is not a metric.
 
     Examples
@@ -81,8 +81,8 @@ def as_metric(found: Any) -> Metric:
     >>> as_metric(Metric.identity(2))
     <Metric: 2 features -> 2>
     """
-    if isinstance(found, Metric):
-        return found
+    if isinstance(learned, Metric):
+        return learned
     raise ValueError(
         'The learner\'s variant="paper" learns a form that is not a metric and can only order '
         'triplets; use variant="default".'

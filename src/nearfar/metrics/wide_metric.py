@@ -92,7 +92,7 @@ class WideMetric(Metric):
         L.setflags(write=False)
         return L
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in vars(self).items() if name != "L"}
 
     @property

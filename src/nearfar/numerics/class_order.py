@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,7 +35,7 @@ class ClassOrder:
     (array([1, 0, 2]), array([0, 1, 3]))
     """
 
-    def __init__(self, y: NDArray[np.integer[Any]]) -> None:
+    def __init__(self, y: NDArray[np.integer]) -> None:
         self.n = len(y)
         self.order: Ints = np.argsort(y, kind="stable")
         changes = np.flatnonzero(np.diff(y[self.order])) + 1

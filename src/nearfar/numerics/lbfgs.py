@@ -22,6 +22,7 @@ Objective = Callable[[Vector], tuple[float, Vector]]
 Bounds = list[tuple[float | None, float | None]]
 
 _MEMORY = 10
+"""SciPy's default: more steps take more memory and time for an iteration."""
 
 
 def lbfgs(
@@ -69,73 +70,59 @@ def lbfgs(
     0.0
     """
     options: Any = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": tol, "maxcor": memory}
-    worker = _Worker(f, x, bounds, options | {"gtol": 0.0})
-    worker.start()
-    moved = False
-    try:
-        while True:
-            item = worker.outbox.get()
-            if isinstance(item, BaseException):
-                raise item
-            if isinstance(item, str):
-                if not moved:
-                    yield worker.f(x)[0], x
-                return item
-            moved = True
-            yield item
-            worker.ahead.release()
-    finally:
-        worker.stop()
+    outbox: SimpleQueue[tuple[float, Vector] | str | BaseException] = SimpleQueue()
+    ahead, stopped = threading.Semaphore(0), threading.Event()
 
-
-class _Worker(threading.Thread):
-    """SciPy's search: puts out each iterate, then waits to be told to go ahead."""
-
-    def __init__(self, f: Objective, x: Vector, bounds: Bounds | None, options: Any) -> None:
-        super().__init__(daemon=True)
-        self.f, self.x, self.bounds, self.options = f, x, bounds, options
-        self.outbox: SimpleQueue[Any] = SimpleQueue()
-        self.ahead = threading.Semaphore(0)
-        self.stopped = threading.Event()
-        self.context = copy_context()
-
-    def run(self) -> None:
-        self.context.run(self._search)
-
-    def _search(self) -> None:
-        callback: Any = self._show
-        try:
-            found = minimize(
-                self._value,
-                self.x,
-                jac=True,
-                method="L-BFGS-B",
-                bounds=self.bounds,
-                callback=callback,
-                options=self.options,
-            )
-            self.outbox.put({0: "converged", 1: "max_iter"}.get(found.status, "stalled"))
-        except BaseException as error:
-            self.outbox.put(error)
-
-    def stop(self) -> None:
-        """End the search at its next iterate, and wait for that."""
-        self.stopped.set()
-        self.ahead.release()
-        self.join()
-
-    def _value(self, x: Vector) -> tuple[float, Vector]:
+    def value(x: Vector) -> tuple[float, Vector]:
         check_time()
-        value, gradient = self.f(x)
-        if not np.isfinite(value):
+        objective, gradient = f(x)
+        if not np.isfinite(objective):
             raise ValueError(
                 "The objective is not finite because the numbers are too large; "
                 "try scale='standard'."
             )
-        return value, gradient
+        return objective, gradient
 
-    def _show(self, intermediate_result: OptimizeResult) -> None:
-        self.outbox.put((float(intermediate_result.fun), intermediate_result.x.copy()))
-        self.ahead.acquire()
-        if self.stopped.is_set():
+    def show(intermediate_result: OptimizeResult) -> None:
+        """Put out an iterate, then wait to be told to go ahead."""
+        outbox.put((float(intermediate_result.fun), intermediate_result.x.copy()))
+        ahead.acquire()
+        if stopped.is_set():
             raise StopIteration
+
+    def search() -> None:
+        callback: Any = show
+        try:
+            result = minimize(
+                value,
+                x,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=bounds,
+                callback=callback,
+                options=options | {"gtol": 0.0},
+            )
+            outbox.put({0: "converged", 1: "max_iter"}.get(result.status, "stalled"))
+        except BaseException as error:
+            outbox.put(error)
+
+    worker = threading.Thread(target=copy_context().run, args=(search,), daemon=True)
+    worker.start()
+    moved = False
+    try:
+        while True:
+            item = outbox.get()
+            if isinstance(item, BaseException):
+                raise item
+            if isinstance(item, str):
+                if not moved:
+                    yield f(x)[0], x
+                return item
+            moved = True
+            yield item
+            ahead.release()
+    finally:
+        # End the search at its next iterate, and wait for that.
+        stopped.set()
+        ahead.release()
+        worker.join()

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 LARGEST_VALUE = 1e145
 """The largest value of X whose squares, and sums of them, do not overflow."""
 
 
-def refuse_masked(values: Any, name: str) -> None:
+def refuse_masked(values: object, name: str) -> None:
     """Raise ValueError for a masked array with masked entries: NumPy would drop the mask.
 
     Examples
@@ -31,7 +28,7 @@ def refuse_masked(values: Any, name: str) -> None:
         )
 
 
-def refuse_missing(values: Any, name: str) -> None:
+def refuse_missing(values: object, name: str) -> None:
     """Raise ValueError if a label or group is missing: masked, NaN, NaT, None or NA.
 
     Examples
@@ -43,7 +40,15 @@ def refuse_missing(values: Any, name: str) -> None:
     ValueError: y: no value in row 1; fill it in, or leave the row out.
     """
     refuse_masked(values, name)
-    missing = np.flatnonzero(_is_missing(np.asarray(values)))
+    array = np.asarray(values)
+    lacks = np.zeros(len(np.atleast_1d(array)), dtype=np.bool_)
+    if array.dtype.kind in "mM":
+        lacks = np.isnat(array)
+    elif array.dtype.kind == "f":
+        lacks = np.isnan(array)
+    elif array.dtype.kind == "O" and array.ndim == 1:
+        lacks = np.array([_is_missing(value) for value in array], dtype=np.bool_)
+    missing = np.flatnonzero(lacks)
     if len(missing) == 1:
         raise ValueError(f"{name}: no value in row {missing[0]}; fill it in, or leave the row out.")
     if len(missing):
@@ -53,17 +58,7 @@ def refuse_missing(values: Any, name: str) -> None:
         )
 
 
-def _is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
-    if values.dtype.kind in "mM":
-        return np.isnat(values)
-    if values.dtype.kind == "f":
-        return np.isnan(values)
-    if values.dtype.kind != "O" or values.ndim != 1:
-        return np.zeros(len(np.atleast_1d(values)), dtype=np.bool_)
-    return np.array([_is_no_value(value) for value in values], dtype=np.bool_)
-
-
-def _is_no_value(value: Any) -> bool:
+def _is_missing(value: object) -> bool:
     """Tell whether a value is None, or differs from itself, as NaN, NaT and NA do."""
     if isinstance(value, str):
         return False

@@ -14,8 +14,6 @@ Queries are cut into blocks, which threads share. Each thread holds one tile, an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -125,36 +123,29 @@ class _Block:
 
     def search(self) -> tuple[Matrix, Ints]:
         """Return distances and row numbers of the nearest rows, in order."""
-        for start, G in self._tiles():
+        points, n_queries = self.rows.points, len(self.queries)
+        # The first tile gives limits, so that it is larger if many rows are wanted.
+        size = max(_TILE_COLUMNS, _FIRST_COLUMNS * self.k)
+        memory = np.empty(n_queries * min(size, len(points)), dtype=np.float32)
+        start = 0
+        while start < len(points):
+            columns = points[start : start + size]
+            tile = memory[: n_queries * len(columns)].reshape(n_queries, -1)
+            G = np.matmul(self.left, columns.T, out=tile)
             if self.own is not None:
                 mine = np.flatnonzero((self.own >= start) & (self.own < start + G.shape[1]))
                 G[mine, self.own[mine] - start] = np.inf
             if start == 0:
-                self._first_limit(G)
-            self._offer(G, start)
+                norm = self.rows.norms[: G.shape[1]].max()
+                smallest = np.partition(G, self.k - 1, axis=1)[:, self.k - 1]
+                self.limit[:, 0] = smallest + self._gap(self.norms + norm)
+            self.offer(G, start)
+            start, size = start + size, _TILE_COLUMNS
         i, j, squared = self._settle()
         width = len(i) // len(self.queries)
         return np.sqrt(squared).reshape(-1, width), j.reshape(-1, width)
 
-    def _tiles(self) -> Iterator[tuple[int, Tile]]:
-        """Yield the first column of each tile, and the tile, whose memory is used again."""
-        points, n_queries = self.rows.points, len(self.queries)
-        first = max(_TILE_COLUMNS, _FIRST_COLUMNS * self.k)
-        memory = np.empty(n_queries * min(first, len(points)), dtype=np.float32)
-        start, size = 0, first
-        while start < len(points):
-            columns = points[start : start + size]
-            tile = memory[: n_queries * len(columns)].reshape(n_queries, -1)
-            yield start, np.matmul(self.left, columns.T, out=tile)
-            start, size = start + size, _TILE_COLUMNS
-
-    def _first_limit(self, G: Tile) -> None:
-        """Start from the k-th smallest upper bound in the first tile."""
-        norm = self.rows.norms[: G.shape[1]].max()
-        smallest = np.partition(G, self.k - 1, axis=1)[:, self.k - 1]
-        self.limit[:, 0] = smallest + self._gap(self.norms + norm)
-
-    def _offer(self, G: Tile, start: int) -> None:
+    def offer(self, G: Tile, start: int) -> None:
         """Add the candidates of a tile."""
         i, j = sparse_nonzero(self.limit > G)
         if len(i) == 0:

@@ -33,16 +33,20 @@ from nearfar.runtime.threads import Threads
 from nearfar.typing import Floats, Matrix, Vector
 
 _BAND_ELEMENTS = 1 << 20
+"""Pairs of a band: 4 or 8 megabytes of weights, which should stay in the cache."""
 _BAND_ROWS = (32, 256)
 """Smallest and largest number of rows of a band."""
 
 _SERIAL_ELEMENTS = 1 << 20
+"""So few pairs are not worth a second thread."""
 _TASKS = 16
+"""Tasks of a pass over all bands, whatever the number of threads: sums are in a fixed order."""
 _SMALLEST_EXPONENT = {4: -85.0, 8: -np.inf}
 """By bytes of the type: below it exp is subnormal, which is slow and has no weight in any sum."""
 
 _BLOCK_ROWS = 256
 _BLOCK_COLUMNS = 2048
+"""A block of squared distances has 4 megabytes."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +130,7 @@ class PairTiles(ClassOrder):
     bands : list of Band
     """
 
-    def __init__(self, y: NDArray[np.integer[Any]]) -> None:
+    def __init__(self, y: NDArray[np.integer]) -> None:
         super().__init__(y)
         self.bands = list(self._bands())
         self.threads = Threads()
@@ -139,15 +143,13 @@ class PairTiles(ClassOrder):
         changes = np.flatnonzero(np.diff(counted.astype(np.int8), prepend=0, append=0))
         for start, stop in changes.reshape(-1, 2).tolist():
             for top in range(start, stop, height):
-                yield self._band(top, min(top + height, stop))
-
-    def _band(self, start: int, stop: int) -> Band:
-        near = []
-        for code in range(int(self.codes[start]), int(self.codes[stop - 1]) + 1):
-            first, end = int(self.edges[code]), int(self.edges[code + 1])
-            rows = slice(max(first, start) - start, min(end, stop) - start)
-            near.append((rows, slice(first, end)))
-        return Band(slice(start, stop), tuple(near))
+                bottom = min(top + height, stop)
+                near = []
+                for code in range(int(self.codes[top]), int(self.codes[bottom - 1]) + 1):
+                    first, end = int(self.edges[code]), int(self.edges[code + 1])
+                    rows = slice(max(first, top) - top, min(end, bottom) - top)
+                    near.append((rows, slice(first, end)))
+                yield Band(slice(top, bottom), tuple(near))
 
     def for_each(self, work: Callable[[Band], None]) -> None:
         """Apply `work` to every band, on all cores."""
@@ -223,17 +225,6 @@ def _add(left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
 _buffers = threading.local()
 
 
-def _buffer(shape: tuple[int, int], dtype: np.dtype[Any], number: int = 0) -> Floats:
-    """Return a buffer of this thread, so that it stays in the cache."""
-    size = shape[0] * shape[1]
-    name = f"{dtype.name}.{number}"
-    buffer = getattr(_buffers, name, None)
-    if buffer is None or buffer.size < size:
-        buffer = np.empty(size, dtype=dtype)
-        setattr(_buffers, name, buffer)
-    return buffer[:size].reshape(shape)
-
-
 def largest_squared_distance(X: Floats) -> float:
     """Largest squared distance between two rows of X, block by block.
 
@@ -261,7 +252,7 @@ class PairForm(ABC):
 
     @property
     @abstractmethod
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.floating]:
         """Type of the weights."""
 
     @abstractmethod
@@ -390,7 +381,7 @@ class Embedded(PairForm):
     signs: Vector
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.floating]:
         """Type of the coordinates."""
         return self.P.dtype
 
@@ -414,8 +405,13 @@ class Embedded(PairForm):
         left[:, :k] = self.P[band.rows] * (2.0 * self.signs)
         left[:, k] = -self._norms[band.rows] - shift
         left[:, k + 1] = -1.0
-        out = _buffer((band.height, len(self.P)), self.dtype, number)
-        return np.matmul(left, self._right.T, out=out)
+        # Each thread has buffers of its own, which stay in the cache.
+        size, name = band.height * len(self.P), f"{self.dtype.name}.{number}"
+        buffer = getattr(_buffers, name, None)
+        if buffer is None or buffer.size < size:
+            buffer = np.empty(size, dtype=self.dtype)
+            setattr(_buffers, name, buffer)
+        return np.matmul(left, self._right.T, out=buffer[:size].reshape(band.height, -1))
 
     def extended(self, p: Vector, weight: float) -> Embedded:
         """Add ``weight * (p_i - p_j)^2`` to the squared distances."""
@@ -448,7 +444,7 @@ class Voted(PairForm):
     alphas: Vector
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.floating]:
         """Type of the base's coordinates."""
         return self.base.dtype
 

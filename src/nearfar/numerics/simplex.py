@@ -19,11 +19,17 @@ from scipy.linalg import cho_factor, cho_solve
 from nearfar.typing import Ints, Matrix, Vector
 
 _MAX_STEPS = 100
+"""Newton's method takes about ten; this ends a search that rounding keeps from its tolerance."""
 _SMALLEST_STEP = 1e-12
+"""A shorter step along a line changes nothing but roundings."""
 _ROUNDING = 1e-16
+"""Share of the largest gradient below which a slope is rounding."""
 _LEAST_RISE = 1e-4
+"""Share of the rise that the slope promises (Armijo's condition, with the usual constant)."""
 _SAME_VALUE = 1e-14
+"""Relative difference of values that rounding may cause."""
 _RIDGE = 1e-12
+"""Share of the trace that is added to a curvature, first; it keeps flat directions in place."""
 
 
 @dataclass(frozen=True)
@@ -80,32 +86,26 @@ def maximize(f: Callable[[Vector], Point], w: Vector, *, tol: float) -> tuple[Ve
         gap = point.gap(w)
         if gap <= tol:
             break
-        p = _newton_move(point, w)
+        # Move to the maximum of the quadratic model over the simplex.
+        gradient = point.gradient
+        rows = np.flatnonzero((w > 0) | (gradient > gradient @ w))
+        H = point.curvature(rows)
+        p = np.zeros(len(w))
+        p[rows] = maximize_quadratic(H, gradient[rows] + H @ w[rows], w[rows]) - w[rows]
         slope = float(point.gradient @ p)
         exact = slope > _ROUNDING * np.abs(point.gradient).max()
         if not exact and gap > before / 2:
             break
-        there, found = _search(f, w, p, point.value - _slack(point), slope if exact else np.inf)
-        if exact and found.value < point.value - _slack(point):
+        there, reached = _search(f, w, p, point.value - _slack(point), slope if exact else np.inf)
+        if exact and reached.value < point.value - _slack(point):
             break
-        w, point, before = there, found, gap
+        w, point, before = there, reached, gap
     return w, point
 
 
 def _slack(point: Point) -> float:
     """Return what rounding may do to the value."""
     return _SAME_VALUE * max(abs(point.value), float(np.abs(point.gradient).max()))
-
-
-def _newton_move(point: Point, w: Vector) -> Vector:
-    """Move to the maximum of the quadratic model over the simplex."""
-    gradient = point.gradient
-    candidates = np.flatnonzero((w > 0) | (gradient > gradient @ w))
-    H = point.curvature(candidates)
-    target = maximize_quadratic(H, gradient[candidates] + H @ w[candidates], w[candidates])
-    p = np.zeros(len(w))
-    p[candidates] = target - w[candidates]
-    return p
 
 
 def _search(
@@ -168,18 +168,16 @@ def _maximize_on_face(H: Matrix, q: Vector, members: Ints, now: Vector) -> tuple
         others = face[1:, 1:] - face[1:, :1] - face[:1, 1:] + face[0, 0]
         ridge = _RIDGE * max(np.trace(face), float(np.abs(gain).max()), np.finfo(float).tiny)
         pull = gain[1:] - gain[0] - face[1:, 0] + face[0, 0]
-        y = now[1:] + _solve(others, ridge, pull - others @ now[1:])
+        if not np.isfinite(others).all():
+            raise FloatingPointError("The curvature over the simplex is not finite.")
+        move = None
+        while move is None:
+            try:
+                factor = cho_factor(others + ridge * np.eye(len(others)), check_finite=False)
+                move = cho_solve(factor, pull - others @ now[1:])
+            except np.linalg.LinAlgError:
+                # The ridge should be just large enough.
+                ridge *= 100.0
+        y = now[1:] + move
         x = np.append(1.0 - y.sum(), y)
     return x, float(gain[0] - face[0] @ x)
-
-
-def _solve(H: Matrix, ridge: float, q: Vector) -> Vector:
-    """Solve with H plus a ridge that is just large enough."""
-    if not np.isfinite(H).all():
-        raise FloatingPointError("The curvature over the simplex is not finite.")
-    while True:
-        try:
-            factor = cho_factor(H + ridge * np.eye(len(H)), check_finite=False)
-            return cho_solve(factor, q)
-        except np.linalg.LinAlgError:
-            ridge *= 100.0

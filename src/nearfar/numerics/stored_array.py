@@ -9,10 +9,11 @@ from __future__ import annotations
 import tempfile
 import threading
 import weakref
-from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
+
+from nearfar.typing import Array
 
 
 class Scratch:
@@ -28,7 +29,7 @@ class Scratch:
     """
 
     def __init__(self) -> None:
-        self._file: Any = tempfile.TemporaryFile(prefix="nearfar-", buffering=0)  # noqa: SIM115
+        self._file = tempfile.TemporaryFile(prefix="nearfar-", buffering=0)  # noqa: SIM115
         weakref.finalize(self, self._file.close)
         self._lock = threading.Lock()
         self._size = 0
@@ -39,7 +40,7 @@ class Scratch:
         self._size += array.nbytes
         return array
 
-    def store(self, values: NDArray[Any]) -> StoredArray:
+    def store(self, values: Array) -> StoredArray:
         """Write an array."""
         array = self.reserve(len(values), values.dtype)
         array[0 : len(values)] = values
@@ -74,7 +75,9 @@ class StoredArray:
     It is pickled as an array.
     """
 
-    def __init__(self, scratch: Scratch, offset: int, length: int, dtype: np.dtype[Any]) -> None:
+    def __init__(
+        self, scratch: Scratch, offset: int, length: int, dtype: np.dtype[np.generic]
+    ) -> None:
         self._scratch, self._offset, self._length = scratch, offset, length
         self.dtype = dtype
 
@@ -86,23 +89,24 @@ class StoredArray:
         """Bytes in the file."""
         return self._length * self.dtype.itemsize
 
-    def __getitem__(self, part: slice) -> NDArray[Any]:
+    def __getitem__(self, part: slice) -> Array:
         """Read a slice, as a new array."""
         start, stop, _ = part.indices(self._length)
         values = np.empty(max(0, stop - start), dtype=self.dtype)
         self._scratch.read(self._at(start), _bytes_of(values))
         return values
 
-    def __setitem__(self, part: slice, values: NDArray[Any]) -> None:
+    def __setitem__(self, part: slice, values: Array) -> None:
         values = np.ascontiguousarray(values, dtype=self.dtype)
         self._scratch.write(self._at(part.indices(self._length)[0]), _bytes_of(values))
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, tuple[Array]]:
         return np.asarray, (self[:],)
 
     def _at(self, index: int) -> int:
         return self._offset + index * self.dtype.itemsize
 
 
-def _bytes_of(values: Any) -> memoryview:
-    return memoryview(values).cast("B") if values.size else memoryview(b"")
+def _bytes_of(values: Array) -> memoryview:
+    # An empty buffer cannot be cast.
+    return values.data.cast("B") if values.size else memoryview(b"")

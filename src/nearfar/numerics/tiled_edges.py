@@ -28,16 +28,23 @@ from scipy.sparse.linalg import LinearOperator
 
 from nearfar.numerics.stored_array import Scratch, StoredArray
 from nearfar.rows import Rows
-from nearfar.runtime.threads import Threads
+from nearfar.runtime.threads import Executor, Threads
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 _BAND_BYTES = 1 << 27
+"""Memory of T_b; each band reads all rows that follow, so that larger bands read less."""
 _BANDS = 8
+"""There are at least so many bands where memory would allow fewer, so that workers share them."""
 _GEMM_ROWS = 4096
+"""Rows of a product X_b' T_b, which is summed in float64."""
 _TILE_EDGES = 2048
+"""Edges whose rows of T are updated at a time; these should stay in the cache."""
 _DIFFERENCES = 1 << 18
+"""Numbers in a block of differences: two megabytes."""
 _BLOCK = 1 << 18
+"""Constraints in a block; this bounds the memory of copies."""
 _BLOCK_MEMBERS = 1 << 20
+"""Members that are read from the file at a time; fewer would mean more reads."""
 _SIGNS = (1.0, -1.0)
 
 
@@ -60,8 +67,8 @@ class BandEdges:
     rows: slice
     pieces: list[slice]
     starts: Ints
-    i: Any
-    j: Any
+    i: StoredArray
+    j: StoredArray
 
     @property
     def height(self) -> int:
@@ -81,7 +88,18 @@ class BandEdges:
         S = np.zeros((rows.shape[1], rows.shape[1]))
         for part, edges in self.tiles():
             X = rows.read(part)
-            self._subtract(T, X, edges, w)
+            # T -= W X for the tile, a few edges at a time, which stay in the cache.
+            i, j, weights = self.i[edges], self.j[edges], w[edges]
+            buffer = np.empty((min(_TILE_EDGES, len(i)), X.shape[1]), dtype=T.dtype)
+            for top in range(0, len(i), _TILE_EDGES):
+                some = slice(top, top + _TILE_EDGES)
+                first = np.flatnonzero(np.diff(i[some], prepend=-1))
+                starts = np.append(first, len(i[some])).astype(i.dtype)
+                W = csr_array((weights[some], j[some], starts), shape=(len(first), len(X)))
+                at, rows_of_T = i[some][first], buffer[: len(first)]
+                np.take(T, at, axis=0, out=rows_of_T, mode="clip")
+                rows_of_T -= W @ X
+                T[at] = rows_of_T
             if part.start >= self.rows.stop:
                 continue
             for top in range(0, len(X), _GEMM_ROWS):
@@ -91,21 +109,6 @@ class BandEdges:
                 Y += (degree[at : at + len(block)] / 2)[:, None] * block
                 S += block.T @ Y
         return S
-
-    def _subtract(self, T: Floats, X: Floats, edges: slice, w: Vector) -> None:
-        """T -= W X for a tile, a few edges at a time, which stay in the cache."""
-        i, j = self.i[edges], self.j[edges]
-        w = w[edges]
-        buffer = np.empty((min(_TILE_EDGES, len(i)), X.shape[1]), dtype=T.dtype)
-        for top in range(0, len(i), _TILE_EDGES):
-            some = slice(top, top + _TILE_EDGES)
-            first = np.flatnonzero(np.diff(i[some], prepend=-1))
-            starts = np.append(first, len(i[some])).astype(i.dtype)
-            W = csr_array((w[some], j[some], starts), shape=(len(first), len(X)))
-            at, kept = i[some][first], buffer[: len(first)]
-            np.take(T, at, axis=0, out=kept, mode="clip")
-            kept -= W @ X
-            T[at] = kept
 
     def distances(self, rows: Rows, L: Floats | None) -> Vector:
         """Squared distances of the edges between the rows of X, or between those of X L'."""
@@ -214,7 +217,7 @@ class TiledEdges:
     """
 
     def __init__(self, X: Rows, a: Ints, *others: Ints) -> None:
-        self.X: Any = X
+        self.X = X
         self.a, self.others = a, others
         self.threads = Threads()
         self._scratch = Scratch()
@@ -222,7 +225,7 @@ class TiledEdges:
         self._members: list[BandMembers] = []
         for (own, pieces), unsorted in zip(_bands(X), self._by_band(), strict=True):
             self._add(own, pieces, *(part[:] for part in unsorted))
-        self._executor: Any = None
+        self._executor: Executor | None = None
         self._held: list[Any] = []
 
     def _by_band(self) -> list[tuple[StoredArray, StoredArray, StoredArray]]:
@@ -323,7 +326,8 @@ class TiledEdges:
 
         def fill(part: slice) -> None:
             inside = P[self.a[part]].astype(np.float64, copy=False)
-            values = [_squares(P[other[part]] - inside) for other in self.others]
+            differences = [P[other[part]] - inside for other in self.others]
+            values = [np.einsum("ij,ij->i", wide, wide) for wide in differences]
             h[part] = values[0] - sum(values[1:])
 
         for _ in self.threads.map(fill, len(h), max(1, _BLOCK // P.shape[1])):
@@ -357,7 +361,15 @@ class TiledEdges:
 
     def gram(self, u: Vector) -> Matrix:
         """X' E' diag(B'u) E X, dense."""
-        degree = self._degrees(u).astype(self.X.dtype)
+        sums = np.zeros(len(self.X))
+        for block, a, others in self._blocks():
+            values = u[block].astype(np.float64)
+            np.add.at(sums, others[0], values)
+            if len(others) == 1:
+                np.add.at(sums, a, values)
+            else:  # What the far row adds to the anchor, the near row takes away.
+                np.subtract.at(sums, others[1], values)
+        degree = sums.astype(self.X.dtype)
         tasks = (
             (handle, self.X.handle, members.weights(u, self.X.dtype), degree[band.rows])
             for handle, members, band in zip(
@@ -391,18 +403,6 @@ class TiledEdges:
                     np.subtract.at(row, b, pull)
         return out.T.reshape(P.shape)
 
-    def _degrees(self, u: Vector) -> Vector:
-        """Sums of the weights of the edges at each row."""
-        degree = np.zeros(len(self.X))
-        for part, a, others in self._blocks():
-            values = u[part].astype(np.float64)
-            np.add.at(degree, others[0], values)
-            if len(others) == 1:
-                np.add.at(degree, a, values)
-            else:  # What the far row adds to the anchor, the near row takes away.
-                np.subtract.at(degree, others[1], values)
-        return degree
-
     def _blocks(self) -> Iterator[tuple[slice, Ints, list[Ints]]]:
         """Yield runs of constraints, and the rows that they join."""
         for top in range(0, len(self.a), _BLOCK):
@@ -420,10 +420,6 @@ class TiledEdges:
         if self._executor is not executor:
             self._executor, self._held = executor, [executor.hold(band) for band in self.bands]
         return self._held
-
-
-def _squares(difference: Floats) -> Vector:
-    return np.einsum("ij,ij->i", difference, difference)
 
 
 def _bands(X: Rows) -> Iterator[tuple[slice, list[slice]]]:

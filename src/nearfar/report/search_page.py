@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,13 +29,14 @@ from nearfar.report.blocks import (
 )
 from nearfar.report.headline import LOOKS, Headline
 from nearfar.report.page import render_page, write_page
-from nearfar.retrieval import Relevance, SearchComparison, SearchResult
+from nearfar.retrieval import Relevance, SearchComparison
 from nearfar.retrieval.results import Change
 from nearfar.runtime.notes import Note, ordered
 
 _CHANGES = 10
 _SHOWN_QUERIES = 4
 _SHOWN_RESULTS = 5
+"""As much as one reads: lines of a table of queries, queries with results, results of each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,27 +92,15 @@ def write_search_report(path: str | os.PathLike[str], study: SearchStudy) -> Non
     ...     path.read_text()[:15]
     '<!DOCTYPE html>'
     """
-    compared = study.comparison
-    page = render_page(
-        study.title or study.name,
-        title=study.title or f"{study.name}: a judged search",
-        subject=f"{len(compared.queries)} queries, {compared.n_documents} documents, "
-        f"vectors of length {study.n_features}",
-        headlines=[_headline(compared)],
-        reason=compared.notes[-1],
-        notes=ordered(list(study.findings)),
-        sections=_sections(study),
-    )
-    write_page(path, page)
-
-
-def _headline(compared: SearchComparison) -> Headline:
-    verdict = compared.verdict
-    method = verdict.method or "untouched"
-    gain = expectation_text(
-        f"{verdict.gain:z.3f} ({verdict.low:z.3f} to {verdict.high:z.3f})", verdict.probability
-    )
-    return Headline(
+    compared, verdict = study.comparison, study.comparison.verdict
+    method = verdict.method or compared.untouched.name
+    gain = f"{verdict.gain:z.3f} ({verdict.low:z.3f} to {verdict.high:z.3f})"
+    basis = f"Measured on {len(compared.queries)} searches"
+    if compared.folds is None:
+        basis += ". They are new to the adapter only if it was not learned from them."
+    else:
+        basis += f", each held out in one of {compared.n_folds} folds."
+    headline = Headline(
         compared.measure,
         "Search",
         "untouched vectors",
@@ -121,29 +110,54 @@ def _headline(compared: SearchComparison) -> Headline:
         verdict.category.text("searches"),
         LOOKS[verdict.category],
         reported_search(verdict.category, method),
-        gain if compared.adapted else "",
-        _measured_on(compared),
+        expectation_text(gain, verdict.probability) if compared.adapted else "",
+        basis,
     )
-
-
-def _measured_on(compared: SearchComparison) -> str:
-    """Say which searches the figures are from."""
-    searches = f"Measured on {len(compared.queries)} searches"
-    if compared.folds is None:
-        return f"{searches}. They are new to the adapter only if it was not learned from them."
-    return f"{searches}, each held out in one of {compared.n_folds} folds."
-
-
-def _sections(study: SearchStudy) -> Iterator[Section]:
-    yield _comparison(study.comparison)
-    if study.comparison.adapted:
-        yield _changes(study)
-    yield _appendix(study)
+    facts = [
+        ("Judgements", repr(study.relevance)[1:-1].removeprefix("Relevance: ")),
+        ("Comparison", compared.title),
+        *study.notes,
+        ("Versions", versions()),
+    ]
+    command: list[Block] = [Code("Command", study.command)] if study.command else []
+    sections = [_comparison(compared)]
+    if compared.adapted:
+        sections.append(_changes(study))
+    sections.append(Section("Appendix", "appendix", [*command, Facts(facts)]))
+    page = render_page(
+        study.title or study.name,
+        title=study.title or f"{study.name}: a judged search",
+        subject=f"{len(compared.queries)} queries, {compared.n_documents} documents, "
+        f"vectors of length {study.n_features}",
+        headlines=[headline],
+        reason=compared.notes[-1],
+        notes=ordered(list(study.findings)),
+        sections=sections,
+    )
+    write_page(path, page)
 
 
 def _comparison(compared: SearchComparison) -> Section:
+    """Return the verdict in words, bars for each measure, and the table."""
     blocks: list[Block] = [Text([compared.verdict.headline])]
-    blocks += [_bars(compared, measure) for measure in compared.untouched.values]
+    caption = (
+        "Longer is better. The lines are 90 % intervals. The same queries are searched, so that "
+        "differences are surer than the lines suggest."
+    )
+    for measure in compared.untouched.values:
+        bars = []
+        for result in compared.values():
+            value, (low, high) = result.means[measure], result.interval(measure)
+            best = result.name == compared.verdict.recommended
+            marks = ("best", "recommended") if best else ("", "")
+            lengths = 100 * value, 100 * low, 100 * high
+            bars.append(Bar(result.name, f"{value:.3f}", *lengths, *marks))
+        main = measure == compared.measure
+        if main:
+            value = compared.headroom
+            name = f"best order of the first {compared.depth}"
+            bars.append(Bar(name, f"{value:.3f}", 100 * value, 100 * value, 100 * value))
+        blocks.append(Bars(measure, [BarGroup("", bars)], caption, summary="" if main else measure))
     blocks.append(Markup(compared.to_html(verdict=False), summary="All figures as a table"))
     explanations = [measure.explanation for measure in measures_for("searches")]
     unjudged = "Documents without a judgement count as not relevant."
@@ -152,38 +166,8 @@ def _comparison(compared: SearchComparison) -> Section:
     return Section("Does it help?", "comparison", blocks)
 
 
-def _bars(compared: SearchComparison, measure: str) -> Bars:
-    bars = [
-        _bar(result, measure, best=result.name == compared.verdict.recommended)
-        for result in compared.values()
-    ]
-    if measure == compared.measure:
-        value = compared.headroom
-        name = f"best order of the first {compared.depth}"
-        bars.append(Bar(name, f"{value:.3f}", 100 * value, 100 * value, 100 * value))
-    caption = (
-        "Longer is better. The lines are 90 % intervals. The same queries are searched, so that "
-        "differences are surer than the lines suggest."
-    )
-    folded = "" if measure == compared.measure else measure
-    return Bars(measure, [BarGroup("", bars)], caption, summary=folded)
-
-
-def _bar(result: SearchResult, measure: str, *, best: bool) -> Bar:
-    value = result.means[measure]
-    low, high = result.interval(measure)
-    return Bar(
-        result.name,
-        f"{value:.3f}",
-        100 * value,
-        100 * low,
-        100 * high,
-        "best" if best else "",
-        "recommended" if best else "",
-    )
-
-
 def _changes(study: SearchStudy) -> Section:
+    """Return the queries that change most, with their first results before and after."""
     compared = study.comparison
     gaining, losing = compared.changes(_CHANGES)
     up, down = compared.counts()
@@ -195,58 +179,33 @@ def _changes(study: SearchStudy) -> Section:
         ("Searches that gain most", gaining),
         ("Searches that lose most", losing),
     ):
-        if changes:
-            blocks.append(_change_table(caption, changes))
-    half = _SHOWN_QUERIES // 2
-    shown = gaining[:half] + losing[:half]
-    if shown:
-        blocks.append(Text(["Their first results; a check mark is a relevant document."]))
-        blocks.append(Queries([_results(study, change) for change in shown]))
-    return Section("Which searches change?", "changes", blocks)
-
-
-def _change_table(caption: str, changes: Sequence[Change]) -> Table:
-    rows = [
-        [
-            shortened(change.text),
-            f"{change.before:.3f}",
-            f"{change.after:.3f}",
-            f"{change.gain:+.3f}",
+        rows = [
+            [shortened(c.text), f"{c.before:.3f}", f"{c.after:.3f}", f"{c.gain:+.3f}"]
+            for c in changes
         ]
-        for change in changes
-    ]
-    return Table(["query", "before", "after", "change"], rows, caption)
+        if rows:
+            blocks.append(Table(["query", "before", "after", "change"], rows, caption))
+    half = _SHOWN_QUERIES // 2
+    if examples := gaining[:half] + losing[:half]:
+        blocks.append(Text(["Their first results; a check mark is a relevant document."]))
+        blocks.append(Queries([_results(study, change) for change in examples]))
+    return Section("Which searches change?", "changes", blocks)
 
 
 def _results(study: SearchStudy, change: Change) -> Query:
     """Return the first results of a query, before and after."""
-    compared = study.comparison
+    compared, names = study.comparison, study.document_names
     place = int(np.searchsorted(compared.queries, change.query))
     documents, grades = study.relevance.of(change.query)
     relevant = set(documents[grades > 0].tolist())
     neighbors = {
         result.name: [
-            Neighbor(_document(study, document), same_class=document in relevant)
+            Neighbor(
+                f"document {document}" if names is None else shortened(names[document]),
+                same_class=document in relevant,
+            )
             for document in result.ranking.documents[place, :_SHOWN_RESULTS].tolist()
         ]
         for result in (compared.untouched, compared.best)
     }
     return Query(shortened(change.text), neighbors)
-
-
-def _document(study: SearchStudy, document: int) -> str:
-    if study.document_names is None:
-        return f"document {document}"
-    return shortened(study.document_names[document])
-
-
-def _appendix(study: SearchStudy) -> Section:
-    compared = study.comparison
-    blocks: list[Block] = [Code("Command", study.command)] if study.command else []
-    facts = [
-        ("Judgements", repr(study.relevance)[1:-1].removeprefix("Relevance: ")),
-        ("Comparison", compared.title),
-        *study.notes,
-        ("Versions", versions()),
-    ]
-    return Section("Appendix", "appendix", [*blocks, Facts(facts)])

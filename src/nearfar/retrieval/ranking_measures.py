@@ -19,8 +19,7 @@ from functools import cached_property
 
 import numpy as np
 
-from nearfar.evaluate.dcg import discounts, ideal_dcg
-from nearfar.evaluate.rankings import average_precision
+from nearfar.evaluate.rankings import average_precision, discounts, ideal_dcg
 from nearfar.retrieval.ranking import Ranking
 from nearfar.retrieval.relevance import Relevance
 from nearfar.typing import Ints, Matrix, Vector

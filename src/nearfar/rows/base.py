@@ -17,10 +17,10 @@ from functools import cached_property, partial, reduce
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike
 
 from nearfar.runtime.threads import Executor, current_executor
-from nearfar.typing import Floats, Ints
+from nearfar.typing import Array, Floats, Ints
 
 _PIECE_BYTES = 1 << 22
 _PIECES_PER_TASK = 8
@@ -50,7 +50,7 @@ class Rows(ABC):
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, index: Any) -> Floats:
+    def __getitem__(self, index: slice | ArrayLike) -> Floats:
         """Read rows: a slice, a mask or row numbers."""
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
@@ -60,10 +60,10 @@ class Rows(ABC):
         chosen = np.asarray(index)
         return self.take(np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> Array:
         raise TypeError("These rows are not in memory; read them in blocks.")
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Leave out caches."""
         return {name: v for name, v in self.__dict__.items() if not name.startswith("_")}
 
@@ -145,8 +145,8 @@ class Rows(ABC):
     def reduce(
         self,
         function: Callable[..., Any],
-        *args: Any,
-        along: Sequence[NDArray[Any]] = (),
+        *args: object,
+        along: Sequence[Array] = (),
         combine: Combine | None = None,
     ) -> Any:
         """Combine what a function returns for each block, in the order of the blocks.
@@ -168,8 +168,8 @@ class Rows(ABC):
         self,
         combine: Combine | None,
         function: Callable[..., Any],
-        *args: Any,
-        along: Sequence[NDArray[Any]] = (),
+        *args: object,
+        along: Sequence[Array] = (),
     ) -> Iterator[tuple[list[slice], Any]]:
         """Yield the slices of each task, and their combined result."""
         size = max(1, min(_PIECES_PER_TASK, len(self.pieces) // _TASKS))
@@ -279,10 +279,10 @@ def _transposed_product(block: Floats, Y: Floats) -> Floats:
 def _run(
     rows: Rows,
     parts: list[slice],
-    along: list[tuple[Any, ...]],
+    along: list[tuple[object, ...]],
     combine: Combine | None,
     function: Callable[..., Any],
-    *args: Any,
+    *args: object,
 ) -> Any:
     """Combine the results of some blocks; by default, concatenate them."""
     pairs = zip(parts, along, strict=True)

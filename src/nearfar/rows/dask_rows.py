@@ -6,6 +6,7 @@ from a file. Blocks are not kept. Work runs on the array's client, if there is o
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -39,7 +40,9 @@ class DaskRows(GroupedRows):
             raise ValueError("X must be a two-dimensional Dask array of numbers.")
         if np.isnan(array.shape).any():
             raise ValueError("The Dask array has unknown sizes; call compute_chunk_sizes() first.")
-        if _is_persisted(array):
+        # Blocks that are futures can be resolved on their cluster only.
+        future = getattr(sys.modules.get("distributed"), "Future", ())
+        if any(isinstance(value, future) for value in dict(array.dask).values()):
             raise ValueError(
                 "The Dask array is persisted; pass the array before persist(), so that workers "
                 "can compute blocks again."
@@ -52,32 +55,21 @@ class DaskRows(GroupedRows):
     @property
     def executor(self) -> Executor:
         """The chosen executor, or the default client."""
-        return chosen_executor() or _default_executor()
+        if (chosen := chosen_executor()) is not None:
+            return chosen
+        try:
+            from distributed import Client
+
+            client = Client.current()
+        except (ImportError, ValueError):
+            return current_executor()
+        if client not in _executors:
+            from nearfar.runtime.dask_executor import DaskExecutor
+
+            _executors[client] = DaskExecutor(client)
+        return _executors[client]
 
     def load(self, group: int) -> Floats:
         """Compute a block of rows."""
         block = self.array.blocks[group, :].compute(scheduler="synchronous")
         return np.asarray(block, dtype=self.dtype)
-
-
-def _is_persisted(array: Any) -> bool:
-    """Return whether blocks of the array are futures, which only a cluster can resolve."""
-    try:
-        from distributed import Future
-    except ImportError:
-        return False
-    return any(isinstance(value, Future) for value in dict(array.dask).values())
-
-
-def _default_executor() -> Executor:
-    try:
-        from distributed import Client
-
-        client = Client.current()
-    except (ImportError, ValueError):
-        return current_executor()
-    if client not in _executors:
-        from nearfar.runtime.dask_executor import DaskExecutor
-
-        _executors[client] = DaskExecutor(client)
-    return _executors[client]

@@ -6,7 +6,6 @@ import threading
 from abc import abstractmethod
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -32,14 +31,20 @@ class GroupedRows(Rows):
     def read(self, part: slice) -> Floats:
         """Read consecutive rows."""
         first = int(np.searchsorted(self.bounds, part.start, side="right")) - 1
-        blocks = [np.empty((0, self.shape[1]), dtype=self.dtype)]
+        blocks: list[Floats] = [np.empty((0, self.shape[1]), dtype=self.dtype)]
+        last = self._last
         for group in range(max(0, first), len(self.bounds) - 1):
             start, stop = (int(bound) for bound in self.bounds[group : group + 2])
             if start >= part.stop:
                 break
             low, high = max(start, part.start), min(stop, part.stop)
             if low < high:
-                blocks.append(self._loaded(group)[low - start : high - start])
+                if getattr(last, "group", None) != group:
+                    # The rows of the last group are let go before others are read.
+                    last.rows = None
+                    last.rows = self.load(group)
+                    last.group = group
+                blocks.append(last.rows[low - start : high - start])
         return np.concatenate(blocks)
 
     @cached_property
@@ -50,14 +55,5 @@ class GroupedRows(Rows):
         ]
 
     @cached_property
-    def _last(self) -> Any:
+    def _last(self) -> threading.local:
         return threading.local()
-
-    def _loaded(self, group: int) -> Floats:
-        last = self._last
-        if getattr(last, "group", None) != group:
-            last.rows = None
-            last.rows = self.load(group)
-            last.group = group
-        rows: Floats = last.rows
-        return rows

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 
 from nearfar.rows.base import Rows, check_unchanged, stamp_of
-from nearfar.typing import Floats, Ints
+from nearfar.typing import Array, Floats, Ints
 
 
 class NpyRows(Rows):
@@ -33,7 +33,7 @@ class NpyRows(Rows):
     """What the file was when it was opened; not that of a worker, where it may be a copy."""
 
     def __init__(
-        self, path: str | Path, offset: int, shape: tuple[int, ...], stored: np.dtype[Any]
+        self, path: str | Path, offset: int, shape: tuple[int, ...], stored: np.dtype[np.generic]
     ) -> None:
         self.path, self.offset, self.stored = str(Path(path).resolve()), offset, stored
         if len(shape) != 2:
@@ -94,7 +94,7 @@ class NpyRows(Rows):
         rows = np.empty((part.stop - part.start, self.shape[1]), dtype=self.stored)
         with Path(self.path).open("rb", buffering=0) as file:
             self._fill(file, rows, part.start)
-        return self._in_precision(rows)
+        return rows.astype(self.dtype, copy=False)
 
     def take(self, index: Ints) -> Floats:
         """Read rows by number, runs of consecutive ones at once."""
@@ -104,18 +104,15 @@ class NpyRows(Rows):
         with Path(self.path).open("rb", buffering=0) as file:
             for first, last in pairwise(runs):
                 self._fill(file, rows[first:last], int(numbers[first]))
-        return self._in_precision(rows)[place]
+        return rows.astype(self.dtype, copy=False)[place]
 
-    def _fill(self, file: IO[bytes], rows: Any, start: int) -> None:
+    def _fill(self, file: IO[bytes], rows: Array, start: int) -> None:
         """Read rows from `start` on into an array."""
         check_unchanged(self.path, stamp_of(os.fstat(file.fileno())), self._stamp)
-        buffer = memoryview(rows).cast("B") if rows.size else memoryview(b"")
+        buffer = rows.data.cast("B") if rows.size else memoryview(b"")
         file.seek(self.offset + start * self.shape[1] * self.stored.itemsize)
         while len(buffer):
             count: int = file.readinto(buffer)  # type: ignore[attr-defined]
             if not count:
                 raise ValueError(f"{self.path} is shorter than its header says.")
             buffer = buffer[count:]
-
-    def _in_precision(self, rows: Any) -> Floats:
-        return np.asarray(rows.astype(self.dtype, copy=False))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ _SMALL_BYTES = 1 << 26
 """Memory-mapped arrays up to this size are read whole, as arrays."""
 
 
-def open_rows(X: Any) -> Rows:
+def open_rows(X: object) -> Rows:
     """Open a file, a folder or a Dask array as rows that are read in blocks.
 
     Parameters
@@ -43,16 +42,23 @@ def open_rows(X: Any) -> Rows:
     return rows
 
 
-def as_rows(X: Any) -> Rows | None:
+def as_rows(X: object) -> Rows | None:
     """Return X as rows that are read in blocks, or None if it belongs in memory."""
     return _opened(X, small=_SMALL_BYTES)
 
 
-def _opened(X: Any, *, small: int) -> Rows | None:
+def _opened(X: object, *, small: int) -> Rows | None:
     if isinstance(X, Rows):
         return X
     if isinstance(X, str | Path):
-        return _of_path(Path(X))
+        path = Path(X)
+        if path.suffix == ".npy":
+            return NpyRows.open(path)
+        if path.is_dir() or path.suffix in (".parquet", ".pq"):
+            from nearfar.rows.parquet import ParquetRows
+
+            return ParquetRows(path)
+        raise ValueError(f"X must be a .npy file, a Parquet file or a folder of them; got {path}.")
     if isinstance(X, np.memmap):
         return NpyRows.of_memmap(X) if X.nbytes > small else None
     if type(X).__module__.partition(".")[0] == "dask" and hasattr(X, "chunks"):
@@ -60,13 +66,3 @@ def _opened(X: Any, *, small: int) -> Rows | None:
 
         return DaskRows(X)
     return None
-
-
-def _of_path(path: Path) -> Rows:
-    if path.suffix == ".npy":
-        return NpyRows.open(path)
-    if path.is_dir() or path.suffix in (".parquet", ".pq"):
-        from nearfar.rows.parquet import ParquetRows
-
-        return ParquetRows(path)
-    raise ValueError(f"X must be a .npy file, a Parquet file or a folder of them; got {path}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -37,19 +38,30 @@ class ParquetRows(GroupedRows):
                         [3., 6.]]))
     """
 
-    def __init__(self, path: str | Path, columns: Any = None) -> None:
+    def __init__(self, path: str | Path, columns: Iterable[str] | None = None) -> None:
         pq = _pyarrow_parquet()
-        files = _files(Path(path))
+        from pyarrow import types
+
+        files = [Path(path)]
+        if files[0].is_dir():
+            files = sorted([*files[0].glob("*.parquet"), *files[0].glob("*.pq")])
+            if not files:
+                raise ValueError(f"{path} has no Parquet files.")
         schema = pq.read_schema(files[0])
         names = [str(name) for name in (schema.names if columns is None else columns)]
         self.groups: list[tuple[str, int]] = []
         sizes = []
         for file in files:
-            with pq.ParquetFile(file) as found:
-                _check_columns(found.schema_arrow, names, file)
-                for number in range(found.metadata.num_row_groups):
+            with pq.ParquetFile(file) as opened:
+                for name in names:
+                    if name not in opened.schema_arrow.names:
+                        raise ValueError(f"{file} has no column {name!r}.")
+                    kind = opened.schema_arrow.field(name).type
+                    if not (types.is_floating(kind) or types.is_integer(kind)):
+                        raise ValueError(f"Column {name!r} of {file} has no numbers, but {kind}.")
+                for number in range(opened.metadata.num_row_groups):
                     self.groups.append((str(file.resolve()), number))
-                    sizes.append(found.metadata.row_group(number).num_rows)
+                    sizes.append(opened.metadata.row_group(number).num_rows)
         self.columns = names
         self.bounds = np.concatenate([[0], np.cumsum(sizes, dtype=np.intp)]).astype(np.intp)
         self.shape = (int(self.bounds[-1]), len(names))
@@ -63,32 +75,12 @@ class ParquetRows(GroupedRows):
         file, number = self.groups[group]
         opened = self.__dict__.get("_stamps", {}).get(file)
         check_unchanged(file, stamp_of(Path(file).stat()), opened)
-        with _pyarrow_parquet().ParquetFile(file) as found:
-            table = found.read_row_group(number, columns=self.columns, use_threads=False)
+        with _pyarrow_parquet().ParquetFile(file) as source:
+            table = source.read_row_group(number, columns=self.columns, use_threads=False)
         rows = np.empty((len(table), len(self.columns)), dtype=self.dtype)
         for k, name in enumerate(self.columns):
             rows[:, k] = table.column(name).to_numpy()
         return rows
-
-
-def _files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    files = sorted([*path.glob("*.parquet"), *path.glob("*.pq")])
-    if not files:
-        raise ValueError(f"{path} has no Parquet files.")
-    return files
-
-
-def _check_columns(schema: Any, names: list[str], file: Path) -> None:
-    import pyarrow.types as kinds
-
-    for name in names:
-        if name not in schema.names:
-            raise ValueError(f"{file} has no column {name!r}.")
-        kind = schema.field(name).type
-        if not (kinds.is_floating(kind) or kinds.is_integer(kind)):
-            raise ValueError(f"Column {name!r} of {file} has no numbers, but {kind}.")
 
 
 def _pyarrow_parquet() -> Any:

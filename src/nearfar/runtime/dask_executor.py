@@ -30,7 +30,7 @@ class DaskExecutor:
         self.client = client
 
     def map(
-        self, function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], *, memory: int = 0
+        self, function: Callable[..., T], tasks: Iterable[tuple[object, ...]], *, memory: int = 0
     ) -> Iterator[T]:
         """Yield results in order, and release each once it is here."""
         arguments = [list(values) for values in zip(*tasks, strict=True)]
@@ -42,7 +42,7 @@ class DaskExecutor:
             yield future.result()
             futures[number] = None
 
-    def hold(self, value: Any) -> Future[Any]:
+    def hold(self, value: object) -> Future[Any]:
         """Return a future that a worker holds, and that can be computed again."""
         with dask.config.set(_LARGE_GRAPHS):
             return self.client.submit(_same, value, pure=False)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 _BAR = "height:0.8em;background:#3a86c8;opacity:0.75;border-radius:2px"
 _CELL = "padding:1px 8px;text-align:left;border:none;background:none"
 _MOST_BARS = 12
+"""Bars that fit on a screen beside the code."""
 
 
 def fragment(title: str, sentences: Sequence[str] = (), bars: str = "") -> str:
@@ -70,5 +70,5 @@ class ShowsFit:
 
         return f"{estimator_html_repr(self)}{self._fit_html()}"
 
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}

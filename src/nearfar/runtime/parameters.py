@@ -13,7 +13,6 @@ import math
 import numbers
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -31,10 +30,10 @@ class ParameterRule:
     """
 
     expected: str
-    accepts: Callable[[Any], bool]
+    accepts: Callable[[object], bool]
 
 
-def check_parameters(rules: Mapping[str, ParameterRule], values: Mapping[str, Any]) -> None:
+def check_parameters(rules: Mapping[str, ParameterRule], values: Mapping[str, object]) -> None:
     """Raise ValueError for the first value that breaks its rule.
 
     Examples
@@ -48,9 +47,10 @@ def check_parameters(rules: Mapping[str, ParameterRule], values: Mapping[str, An
     for name, rule in rules.items():
         if not rule.accepts(values[name]):
             value = values[name]
-            table = isinstance(value, np.ndarray) and value.ndim > 1
-            found = f"an array of shape {value.shape}" if table else repr(value)
-            raise ValueError(f"{name} must be {rule.expected}; got {found}.")
+            text = repr(value)
+            if isinstance(value, np.ndarray) and value.ndim > 1:
+                text = f"an array of shape {value.shape}"
+            raise ValueError(f"{name} must be {rule.expected}; got {text}.")
 
 
 def number(
@@ -66,14 +66,11 @@ def number(
     bounds += [f"<= {at_most:g}"] if at_most < math.inf else []
     bounds += [f"< {below:g}"] if below < math.inf else []
 
-    def accepts(value: Any) -> bool:
-        plain = isinstance(value, numbers.Real) and not isinstance(value, bool)
-        return (
-            plain
-            and math.isfinite(value)
-            and above < value < below
-            and at_least <= value <= at_most
-        )
+    def accepts(value: object) -> bool:
+        if not isinstance(value, numbers.Real) or isinstance(value, bool):
+            return False
+        size = float(value)
+        return math.isfinite(size) and above < size < below and at_least <= size <= at_most
 
     return ParameterRule(f"a number {' and '.join(bounds)}".strip(), accepts)
 
@@ -81,9 +78,10 @@ def number(
 def integer(*, at_least: float = -math.inf, nonzero: bool = False) -> ParameterRule:
     """Accept integers, from a smallest one on, or any but zero."""
 
-    def accepts(value: Any) -> bool:
-        plain = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-        return plain and value >= at_least and not (nonzero and value == 0)
+    def accepts(value: object) -> bool:
+        if not isinstance(value, numbers.Integral) or isinstance(value, bool):
+            return False
+        return int(value) >= at_least and not (nonzero and value == 0)
 
     if nonzero:
         return ParameterRule("a nonzero integer", accepts)
@@ -103,7 +101,7 @@ def choice(*allowed: str) -> ParameterRule:
     return ParameterRule(expected, lambda value: isinstance(value, str) and value in allowed)
 
 
-def instance(kind: type[Any], expected: str) -> ParameterRule:
+def instance(kind: type, expected: str) -> ParameterRule:
     """Accept objects of a class."""
     return ParameterRule(expected, lambda value: isinstance(value, kind))
 

@@ -17,10 +17,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TextIO, TypeVar
 
 from nearfar.runtime.deadline import Clock, OutOfTimeError, check_time, keeps_metric, should_stop
 from nearfar.runtime.history import Iteration
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
 
 __all__ = [
     "Bars",
@@ -77,7 +81,7 @@ except ImportError:
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """Stand-in where scikit-learn has no callbacks yet."""
 
-        def set_callbacks(self, *callbacks: Any) -> Any:
+        def set_callbacks(self, *callbacks: object) -> Self:
             """Explain that callbacks need a newer scikit-learn."""
             if callbacks:
                 raise RuntimeError("Callbacks need scikit-learn 1.9 or later.")
@@ -141,7 +145,7 @@ def observed(
     X: object,
     y: object,
     *,
-    attributes: Callable[[], dict[str, Any]],
+    attributes: Callable[[], dict[str, object]],
     notes: Iterable[str] | None,
 ) -> Iterator[Iteration]:
     """Pass iterations on through callbacks, watchers and, if there are `notes`, a progress line."""
@@ -160,7 +164,7 @@ def notify(
     *,
     X: object,
     y: object,
-    attributes: Callable[[], dict[str, Any]],
+    attributes: Callable[[], dict[str, object]],
 ) -> Iterator[Iteration]:
     """Tell the estimator's scikit-learn callbacks of every iteration; stop when one asks for it.
 
@@ -227,7 +231,7 @@ def show(
 class Bars:
     """Progress bars."""
 
-    def __init__(self, progress: Any) -> None:
+    def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._main = progress.add_task("", total=None, visible=False)
 
@@ -253,7 +257,7 @@ class Bars:
 class Lines:
     """Progress as a line now and then, where there is no terminal."""
 
-    def __init__(self, console: Any, *, clock: Clock = time.monotonic) -> None:
+    def __init__(self, console: Console, *, clock: Clock = time.monotonic) -> None:
         self._console, self._clock = console, clock
         self._next = clock() + _FIRST_LINE_AFTER
         self._doing = ""
@@ -280,7 +284,7 @@ class Lines:
 
 
 @contextmanager
-def progress_display(console: Any) -> Iterator[Bars | Lines]:
+def progress_display(console: Console) -> Iterator[Bars | Lines]:
     """Show progress of everything in this block on a console of rich, fits included."""
     if not console.is_terminal:
         lines = Lines(console)

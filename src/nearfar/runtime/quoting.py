@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 _LONGEST = 80
+"""Characters of a value in a message: about a line of a terminal."""
 
 
-def quoted(value: Any) -> str:
+def quoted(value: object) -> str:
     r"""Return what `repr` returns, cut if it is long.
 
     Examples

@@ -179,14 +179,14 @@ class Executor(Protocol):
     """What runs tasks."""
 
     def map(
-        self, function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], *, memory: int = 0
+        self, function: Callable[..., T], tasks: Iterable[tuple[object, ...]], *, memory: int = 0
     ) -> Iterator[T]:
         """Yield the results of a pure function for each tuple of arguments, in order.
 
         `memory` is how many bytes a task needs beyond its arguments and its result.
         """
 
-    def hold(self, value: Any) -> Any:
+    def hold(self, value: object) -> Any:
         """Return what tasks take in place of a value that many of them need."""
 
 
@@ -201,7 +201,7 @@ class ThreadExecutor:
     """
 
     def map(
-        self, function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], *, memory: int = 0
+        self, function: Callable[..., T], tasks: Iterable[tuple[object, ...]], *, memory: int = 0
     ) -> Iterator[T]:
         """Yield results in order; fewer threads work if tasks need much memory.
 
@@ -225,7 +225,7 @@ class ThreadExecutor:
                 finally:
                     pool.shutdown(cancel_futures=True)
 
-    def hold(self, value: Any) -> Any:
+    def hold(self, value: object) -> Any:
         """Return the value itself."""
         return value
 

@@ -6,9 +6,10 @@ Memory is bounded, whatever the size of the file, if a folder for temporary file
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -174,6 +175,35 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except (OSError, pa.ArrowException, pl.exceptions.PolarsError) as error:
         raise TableError(f"{path} cannot be written: {first_line(error)}") from error
+
+
+def check_output(
+    path: Path, formats: tuple[str, ...] | None, inputs: Iterable[str | Path | None] = ()
+) -> None:
+    """Raise TableError unless a file of one of the formats can be written, and is not an input."""
+    if str(path) == STREAM and formats is not None and ".csv" in formats:
+        return
+    if formats is not None and path.suffix.lower() not in formats:
+        raise TableError(f"{path} cannot be written in this format; use {', '.join(formats)}.")
+    if path.is_dir():
+        raise TableError(f"{path} is a folder; name a file.")
+    try:
+        resolved = path.resolve()
+    except (OSError, RuntimeError) as error:
+        raise TableError(f"{path} is not a valid path: {error}") from error
+    if resolved.is_symlink():
+        raise TableError(f"{path} is not a valid path: it is a link that leads to itself.")
+    folder = resolved.parent
+    if not folder.is_dir():
+        link = f", which {path} is a link to" if path.is_symlink() else ""
+        raise TableError(f"There is no folder {folder if link else path.parent}{link}.")
+    if path.exists() and not path.is_file():
+        raise TableError(f"{path} is a device or a pipe; name a file.")
+    if not os.access(folder, os.W_OK):
+        raise TableError(f"The folder {folder} is not writable.")
+    for given in inputs:
+        if given is not None and path.exists() and Path(given).exists() and path.samefile(given):
+            raise TableError(f"{path} is an input; name another file to write to.")
 
 
 def shown_name(source: str) -> str:

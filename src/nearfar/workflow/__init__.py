@@ -1,1 +1,14 @@
-"""The workflow as functions: what the commands do, for Python."""
+"""The workflow as functions: what the commands do, for Python.
+
+learning           `learn`: compare, decide, fit, explain; `Learned`
+methods            methods by name, and which one is used
+comparing          comparisons on a table: the folds it allows, and numbers to predict
+fitting            a fit to all rows: its cost, its progress, what it found
+checkpoint         interrupted work continues
+reporting          the report on what was learned
+prediction_table   predictions for new rows
+neighbor_table     nearest rows, or best documents
+decisions          whether pairs are the same
+evaluation         a metric on labels, triplets and pairs
+description        the file of a metric in figures
+"""

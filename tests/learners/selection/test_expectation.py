@@ -13,9 +13,8 @@ from nearfar.evaluate.intervals import mean_interval
 from nearfar.learners.selection.expectation import (
     Expected,
     expect_error,
-    expect_pairs,
+    expect_judgements,
     expect_ranking,
-    expect_triplets,
 )
 
 IDENTITY = Metric.identity(2)
@@ -77,11 +76,11 @@ def test_weights_of_judgements_count(rng):
     weight, similar = rng.integers(1, 4, size=200), rng.random(200) < 0.4
     metrics = Metric([[1.0, 0.0]]), IDENTITY
     triplets = Triplets(index, weight)
-    found = expect_triplets(metrics, X, triplets)
+    found = expect_judgements(metrics, X, triplets)
     assert found.value == pytest.approx(1 - evaluate.triplet_accuracy(IDENTITY, X, triplets))
     assert found.baseline == pytest.approx(1 - evaluate.triplet_accuracy(metrics[0], X, triplets))
     pairs = Pairs(index[:, :2], similar, weight)
-    found = expect_pairs(metrics, X, pairs)
+    found = expect_judgements(metrics, X, pairs)
     assert found.value == pytest.approx(1 - evaluate.verification(IDENTITY, X, pairs).auc)
     assert found.low < found.value < found.high
 
@@ -89,7 +88,7 @@ def test_weights_of_judgements_count(rng):
 def test_no_wrong_judgement_is_not_certain():
     X = np.arange(40.0)[:, None] * [1.0, 0.0]
     triplets = Triplets([[i, i + 1, i + 20] for i in range(15)])
-    found = expect_triplets((IDENTITY, IDENTITY), X, triplets)
+    found = expect_judgements((IDENTITY, IDENTITY), X, triplets)
     assert (found.value, found.low) == (0, 0)
     z = student.ppf(0.95, 14)
     assert found.high == pytest.approx(z**2 / (15 + z**2))

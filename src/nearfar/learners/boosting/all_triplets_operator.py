@@ -52,6 +52,8 @@ MAX_SORTED = 1 << 24
 """Most pairs that are sorted for an exact threshold: 4,096 points, about 1.1 GB."""
 
 _MANY_FEATURES = 200
+"""From here on the eigenproblems of `_compact` cost more than some rows too many in every tile."""
+
 _SAFE_GROWTH = {4: 60.0, 8: 500.0}
 """By bytes of the type: how far exponents may move before sums are shifted anew."""
 
@@ -445,18 +447,14 @@ class _AllTripletsLine:
         square = anchor @ (f2 / f - 2 * (f1 / f) * (s1 / s) + s2 / s)
         return float(mean), max(0.0, float(square - mean**2))
 
-    def _sums(self, w: float) -> Sums:
-        """Sums after the step: those of the last step tried, if it is that."""
-        if self._tried is not None and self._tried[0] == w:
-            return self._tried[1]
-        form = _embedded(self.state).extended(self.p, w)
-        about = self.state.sums if self._is_small(w) else None
-        return self.operator.sums(form, about=about)
-
     def advance(self, w: float) -> AllTripletsState:
         """Return the state after the step."""
         form = _embedded(self.state).extended(self.p, w)
-        sums = self._sums(w)
+        if self._tried is not None and self._tried[0] == w:
+            sums = self._tried[1]
+        else:
+            about = self.state.sums if self._is_small(w) else None
+            sums = self.operator.sums(form, about=about)
         L = np.vstack([self.state.L, np.sqrt(abs(w)) * self.v])
         if len(L) > self.operator.most_rows:
             L, signs = _compact(L, form.signs)

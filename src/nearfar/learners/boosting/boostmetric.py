@@ -375,7 +375,9 @@ def correct(
         margins = state + operator.factor_margins(L)
         loss, u = operator.loss_and_weights(margins)
         before, objective = objective, rule.objective(loss, float((L**2).sum()))
-        yield Iteration(objective, eigenvalue, gap, step, NewTerms.one(v, step, factor=L))
+        yield Iteration(
+            objective, eigenvalue, gap, step, NewTerms(v[None], np.array([step]), factor=L)
+        )
         if last or loss < rule.satisfied:
             return "separated"
         stalled = before - objective <= _STALLED_DECREASE * max(rule.unit, abs(objective))

@@ -73,6 +73,7 @@ from nearfar.runtime.parameters import boolean, choice, integer, number, optiona
 from nearfar.typing import Matrix, Vector
 
 _SMALLEST_WEIGHT = 1e-200
+"""Keeps the logarithm of a weight finite."""
 
 
 @learner
@@ -227,11 +228,12 @@ class DRProblem(TraceOneProblem):
         """Run Algorithm 1."""
         operator, rule, earlier = self.operator, self.rule, self.start.earlier
         U, w, V = self.reduced(earlier.directions), earlier.weights, self.earlier_margins()
-        d = held = rule.first_weights()
+        d = rule.soft.start if rule.paper else rule.triplet_weights(rule.offset)
         if len(U):
-            d = held = rule.triplet_weights(rule.offset + w @ V.rows)
+            d = rule.triplet_weights(rule.offset + w @ V.rows)
+        held = d
         largest = operator.leading_eigenpair(rule.soft.start)[0]
-        penalty = rule.overlap_penalty(largest)
+        penalty = rule.independence * (1.0 if rule.paper else max(0.0, largest))
         for _ in range(self.max_iter):
             eigenvalue, u = operator.leading_eigenpair(
                 d, minus=math.sqrt(penalty) * U if len(U) else None
@@ -249,9 +251,9 @@ class DRProblem(TraceOneProblem):
                 d = rule.triplet_weights(rule.offset + w @ V.rows)
             elif not first:
                 d = rule.triplet_weights(before)
-            new = NewTerms.one(
-                self.restored(u),
-                float(w[-1]),
+            new = NewTerms(
+                self.restored(u)[None],
+                w[-1:],
                 all_weights=w,
                 constraint_weights=None if self.recorded is None else d,
             )
@@ -324,10 +326,6 @@ class DoublyRegularized:
     solver: str
     paper: bool
 
-    def first_weights(self) -> Vector:
-        """Weights d before the first iteration."""
-        return self.soft.start if self.paper else self.triplet_weights(self.offset)
-
     def triplet_weights(self, margins: Vector) -> Vector:
         """Weights d from the margins (12); the paper cuts them off at the cap after normalising."""
         if not self.paper:
@@ -344,10 +342,6 @@ class DoublyRegularized:
             return best_terms_by_lp(V, self.soft.cap, self.offset, w)
         value, w = best_terms(self.soft, V, w, self.offset)
         return value, w, self.soft.evaluate(self.offset + w @ V)[1]
-
-    def overlap_penalty(self, largest: float) -> float:
-        """Return lambda."""
-        return self.independence * (1.0 if self.paper else max(0.0, largest))
 
     def settled(self, edge: float, edges: Vector, largest: float) -> bool:
         """Whether a direction of this edge would get no weight beside the others."""

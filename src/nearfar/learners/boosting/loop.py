@@ -20,7 +20,10 @@ from nearfar.runtime.history import Iteration, Iterations
 from nearfar.typing import Floats, Matrix, Vector
 
 _RIDGE = 1e-9
+"""Smallest curvature, relative to the largest; rounding can make it negative."""
+
 _MAX_CUTS = 10
+"""Cuts by four: a millionth of Newton's step that still does not help is no step."""
 
 
 class Operator(Protocol):
@@ -70,6 +73,9 @@ class Operator(Protocol):
 
     def thresholded_line(self, state: Any, v: Vector, *, how: str, signed: bool) -> ThresholdedLine:
         """Return the votes of squared lengths above and below a threshold."""
+
+    def votes_state(self, directions: Matrix, alphas: Vector, thresholds: Vector) -> Any:
+        """Return the state of thresholded squared lengths, each with its weight."""
 
 
 class BlockOperator(Protocol):
@@ -140,11 +146,6 @@ class NewTerms:
     factor: Matrix | None = None
     constraint_weights: Vector | None = None
 
-    @classmethod
-    def one(cls, direction: Vector, weight: float, **more: Any) -> NewTerms:
-        """Return a single term."""
-        return cls(direction[None], np.array([weight]), **more)
-
 
 def boost(
     operator: Operator, rule: Rule, state: Any, *, max_iter: int, trace: float = 0.0
@@ -186,7 +187,7 @@ def boost(
         trace += step
         loss, u = operator.loss_and_weights(state)
         before, objective = objective, rule.objective(loss, trace)
-        new = NewTerms.one(v, step, threshold=threshold)
+        new = NewTerms(v[None], np.array([step]), threshold)
         yield Iteration(objective, eigenvalue, step=step, payload=new)
         if last:
             return "separated"

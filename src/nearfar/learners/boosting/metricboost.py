@@ -41,6 +41,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -78,14 +79,19 @@ from nearfar.typing import Vector
 Response = Literal["real", "normalized", "binary"]
 
 _LARGEST_STEP = 50.0
-"""Largest step, in units of 1 / lambda."""
+"""Largest step, in units of 1 / lambda: exp(-50) is no weight any more."""
 
 _EIGENVALUE_TOLERANCE = 1e-9
+"""Relative size of an eigenvalue that is rounding."""
+
 _SAME_DIRECTION = 1.0 - 1e-6
+"""Cosine of the angle of 0.08 degrees below which a direction has come back."""
+
 _EXACT_ROWS = 1000
 """Up to this number of points, sums over pairs are in the precision of X, else in float32."""
 
 _BLOCK_SIZE = 10
+"""As good as one direction at a time, in a tenth of the time; more directions interfere."""
 
 
 @learner
@@ -196,7 +202,18 @@ class MetricBoost(BoostingLearner):
             raise ValueError('n_components must be None with variant="paper", which has no map.')
 
     def _build_problem(self, data: FitInput) -> MetricBoostProblem:
-        operator = self._operator(data)
+        # All triplets of labels stay implicit; any others are listed.
+        every = self.constraints is None or isinstance(self.constraints, AllTriplets)
+        implicit = every and data.supervision.kind == "labels"
+        operator: Operator
+        if implicit:
+            Z = data.Z.astype(np.float32, copy=False) if len(data.Z) > _EXACT_ROWS else data.Z
+            normalize = self.scale is not None
+            operator = AllTripletsOperator(Z, data.supervision.codes, normalize=normalize)
+        else:
+            strategy = AllTriplets() if self.constraints is None else self.constraints
+            triplets = data.supervision.triplets(data.Z, strategy, data.random_state)
+            operator = TripletOperator(data.Z, triplets, unit=1.0 if self.scale is None else "mean")
         start = self._start(operator, data)
         votes = None
         if self.response == "binary":
@@ -204,44 +221,26 @@ class MetricBoost(BoostingLearner):
             if data.warm is not None and data.warm.metric.votes is not None:
                 to_scaled = partial(data.scaler.map_of_scaled, unit=operator.unit)
                 votes = data.warm.metric.votes.mapped(to_scaled)
-        return MetricBoostProblem(
-            operator, self._rule(operator), start, votes, self.max_iter, self._directions(data)
-        )
-
-    def _directions(self, data: FitInput) -> int:
-        """Return the number of directions per iteration."""
-        if self.block_size != "auto":
-            if self.block_size > 1 and not self._implicit(data):
-                raise ValueError('block_size must be "auto" or 1 for triplets that are listed.')
-            return int(self.block_size)
-        possible = self._implicit(data) and self.response == "real" and self.variant == "default"
-        return _BLOCK_SIZE if possible and self.prior is not None else 1
-
-    def _implicit(self, data: FitInput) -> bool:
-        """Return whether the triplets are all that labels imply."""
-        every = self.constraints is None or isinstance(self.constraints, AllTriplets)
-        return every and data.supervision.kind == "labels"
-
-    def _operator(self, data: FitInput) -> AllTripletsOperator | TripletOperator:
-        """All triplets of labels stay implicit; any others are listed."""
-        normalize = self.scale is not None
-        if self._implicit(data):
-            Z = data.Z.astype(np.float32, copy=False) if len(data.Z) > _EXACT_ROWS else data.Z
-            return AllTripletsOperator(Z, data.supervision.codes, normalize=normalize)
-        strategy = AllTriplets() if self.constraints is None else self.constraints
-        triplets = data.supervision.triplets(data.Z, strategy, data.random_state)
-        return TripletOperator(data.Z, triplets, unit="mean" if normalize else 1.0)
-
-    def _rule(self, operator: Operator) -> MetricBoostRule:
         psd = self.variant != "paper"
-        u = operator.loss_and_weights(operator.start())[1]
-        first = operator.leading_eigenpair(u, absolute=not psd)[0]
-        shared = (psd, self.tol, operator.satisfied, abs(first))
-        if self.response == "real":
-            return RealResponse(*shared)
+        zero: Any = operator.start()
+        u: Any = operator.loss_and_weights(zero)[1]
+        first = abs(operator.leading_eigenpair(u, absolute=not psd)[0])
+        rule: MetricBoostRule = RealResponse(psd, self.tol, operator.satisfied, first)
         if self.response == "normalized":
-            return NormalizedResponse(*shared, largest_squared_distance(operator.X) / operator.unit)
-        return BinaryResponse(*shared, self.threshold, 0.5 / operator.n_triplets)
+            largest = largest_squared_distance(operator.X) / operator.unit
+            rule = NormalizedResponse(psd, self.tol, operator.satisfied, first, largest)
+        elif self.response == "binary":
+            smoothing = 0.5 / operator.n_triplets
+            rule = BinaryResponse(
+                psd, self.tol, operator.satisfied, first, self.threshold, smoothing
+            )
+        block_size = self.block_size
+        if block_size == "auto":
+            together = implicit and self.response == "real" and self.prior is not None and psd
+            block_size = _BLOCK_SIZE if together else 1
+        elif block_size > 1 and not implicit:
+            raise ValueError('block_size must be "auto" or 1 for triplets that are listed.')
+        return MetricBoostProblem(operator, rule, start, votes, self.max_iter, int(block_size))
 
 
 class MetricBoostProblem(BoostingProblem):
@@ -249,7 +248,7 @@ class MetricBoostProblem(BoostingProblem):
 
     Parameters
     ----------
-    operator : AllTripletsOperator or TripletOperator
+    operator : Operator
     rule : MetricBoostRule
     start : Start
     votes : Votes or None
@@ -261,7 +260,7 @@ class MetricBoostProblem(BoostingProblem):
 
     def __init__(
         self,
-        operator: AllTripletsOperator | TripletOperator,
+        operator: Operator,
         rule: MetricBoostRule,
         start: Start,
         votes: Votes | None,
@@ -317,22 +316,19 @@ class VotingAssembly(Assembly):
 
     def metric(self, history: History, builder: MetricBuilder) -> Metric | SignedForm:
         """Return the base plus the terms, with the votes."""
-        terms, scale = self.terms(history), builder.scale
-        votes = None if self.votes is None else self._votes(history, scale)
+        terms, scale, votes = self.terms(history), builder.scale, self.votes
+        if votes is not None:
+            new = list(map(attrgetter("payload"), history.iterations))
+            thresholds = np.array(list(map(attrgetter("threshold"), new)), dtype=np.float64)
+            votes = Votes(
+                np.vstack([votes.directions, *map(attrgetter("directions"), new)]) / scale,
+                np.append(votes.alphas, history.step),
+                np.append(votes.thresholds, thresholds),
+            )
         if self.psd:
             return builder.build(terms.factor).with_votes(votes)
         M = (terms.directions.T * terms.weights) @ terms.directions / np.outer(scale, scale)
         return SignedForm(M, builder.feature_names, votes)
-
-    def _votes(self, history: History, scale: Vector) -> Votes:
-        assert self.votes is not None
-        new = [iteration.payload for iteration in history]
-        thresholds = np.array([each.threshold for each in new], dtype=np.float64)
-        return Votes(
-            np.vstack([self.votes.directions, *(each.directions for each in new)]) / scale,
-            np.append(self.votes.alphas, history.step),
-            np.append(self.votes.thresholds, thresholds),
-        )
 
 
 @dataclass(frozen=True)

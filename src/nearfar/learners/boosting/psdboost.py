@@ -63,6 +63,8 @@ from nearfar.runtime.parameters import number
 from nearfar.typing import Matrix, Vector
 
 _ROUNDING = 1e-8
+"""Gap, relative to the mean squared distance, below which bounds are rounding."""
+
 _DIRECTIONS = 4
 """The most directions that an iteration adds."""
 

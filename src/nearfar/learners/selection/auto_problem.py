@@ -32,9 +32,8 @@ from nearfar.learners.selection.choice import Choice, Trial, best_choice
 from nearfar.learners.selection.expectation import (
     Expected,
     expect_error,
-    expect_pairs,
+    expect_judgements,
     expect_ranking,
-    expect_triplets,
 )
 from nearfar.learners.selection.held_out import (
     Goal,
@@ -48,7 +47,7 @@ from nearfar.learners.selection.held_out import (
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.deadline import OutOfTimeError, WorkClock, deadline, early_stop
 from nearfar.runtime.history import History, Iteration, Iterations
-from nearfar.typing import Floats, Ints, Matrix
+from nearfar.typing import Floats, Matrix
 
 _OUTER_SHARE = 0.25
 _SMALLEST_OUTER = 20
@@ -107,13 +106,6 @@ class Candidate:
     seconds: float = 0.0
     weight: float = 0.0
     note: str = ""
-
-    def entry(self) -> dict[str, Any]:
-        """Return the candidate's line of the leaderboard."""
-        entry: dict[str, Any] = {"name": self.name, "log_likelihood": self.value}
-        if self.choice is not None:
-            entry["n_iter"] = max(stage.n_iterations for stage in self.choice.stages)
-        return entry | {"weight": self.weight, "seconds": self.seconds, "note": self.note}
 
     @property
     def tried(self) -> Choice:
@@ -179,8 +171,22 @@ class AutoProblem(Problem):
         clock = WorkClock()
         outer = self.outer
         inner = Data(self.Z[outer.rows], outer.known)
-        self.parts = self._parts(inner)
-        self.priors = [_unit_table(part, inner.X) for part in self.parts]
+        self.parts = list(
+            held_out_parts(
+                inner.X,
+                inner.supervision,
+                fraction=_INNER_SHARE,
+                validation=self.validation,
+                random_state=np.random.RandomState(self.seed),
+                goal=self.goal,
+                enough=_ENOUGH,
+                max_rows=_MAX_TRIAL_ROWS,
+            )
+        )
+        euclidean = Metric.identity(inner.X.shape[1])
+        for part in self.parts:
+            size = mean_squared_distance(euclidean, inner.X[part.rows])
+            self.priors.append(part.held_out.table(euclidean) / (size or 1.0))
         best = math.inf
         for candidate in self.candidates if self.parts else []:
             left = _SEARCH_SHARE * self.budget - clock()
@@ -214,23 +220,11 @@ class AutoProblem(Problem):
 
     def _sum(self, terms: list[tuple[Any, float]], Z: Floats) -> Matrix:
         """Return the factor of a weighted sum of metrics and of Euclidean distance."""
-        euclidean = Metric.identity(Z.shape[1])
-        terms = [(euclidean, self.euclidean.weight), *terms]
-        return np.vstack([_with_size(metric, Z, weight) for metric, weight in terms])
-
-    def _parts(self, data: Data) -> list[Part]:
-        return list(
-            held_out_parts(
-                data.X,
-                data.supervision,
-                fraction=_INNER_SHARE,
-                validation=self.validation,
-                random_state=np.random.RandomState(self.seed),
-                goal=self.goal,
-                enough=_ENOUGH,
-                max_rows=_MAX_TRIAL_ROWS,
-            )
-        )
+        factors = []
+        for metric, weight in [(Metric.identity(Z.shape[1]), self.euclidean.weight), *terms]:
+            size = mean_squared_distance(metric, Z)
+            factors.append(metric.L * math.sqrt(weight / size) if size > 0 else 0.0 * metric.L)
+        return np.vstack(factors)
 
     def _try(self, candidate: Candidate, Z: Floats, seconds: float) -> None:
         """Fit a candidate to the parts, within some seconds."""
@@ -288,9 +282,15 @@ class AutoProblem(Problem):
 
     def _blend(self, chosen: list[Candidate], data: Data, seconds: float) -> Matrix:
         """Fit the chosen candidates, and return the factor of their weighted sum."""
-        rows = self._affordable(chosen, len(data.X), seconds)
-        if rows is not None:
-            data = data.restrict(rows)
+        n_rows = len(data.X)
+        n_trial = min(_MAX_TRIAL_ROWS, n_rows)
+        # If there is no time for fits to all labelled rows, a sample of them is learned from.
+        if chosen and not self.supervision.listed:
+            cost = sum(each.seconds / len(self.parts) for each in chosen)
+            growth = (max(seconds, 0.0) / max(cost, 1e-9)) ** (1 / _COST_EXPONENT)
+            most = max(n_trial, int(n_trial * growth))
+            rows = sample(np.arange(n_rows), most, np.random.RandomState(self.seed))
+            data = data if most >= n_rows else data.restrict(rows)
         terms = []
         clock = WorkClock()
         for k, candidate in enumerate(chosen):
@@ -301,25 +301,11 @@ class AutoProblem(Problem):
             terms.append((metric, candidate.weight))
         return self._sum(terms, data.X)
 
-    def _affordable(self, chosen: list[Candidate], n_rows: int, seconds: float) -> Ints | None:
-        """Return the rows of a sample, if there is no time for fits to all labelled rows."""
-        if self.supervision.listed or not chosen:
-            return None
-        n_trial = min(_MAX_TRIAL_ROWS, n_rows)
-        cost = sum(each.seconds / len(self.parts) for each in chosen)
-        growth = (max(seconds, 0.0) / max(cost, 1e-9)) ** (1 / _COST_EXPONENT)
-        most = max(n_trial, int(n_trial * growth))
-        if most >= n_rows:
-            return None
-        return sample(np.arange(n_rows), most, np.random.RandomState(self.seed))
-
     def _expected(self, factor: Matrix) -> Expected:
         metrics, outer = (Metric.identity(self.Z.shape[1]), Metric(factor)), self.outer
         unseen: Any = outer.unseen
-        if unseen.kind == "triplets":
-            return expect_triplets(metrics, self.Z, unseen.given)
-        if unseen.kind == "pairs":
-            return expect_pairs(metrics, self.Z, unseen.given)
+        if unseen.listed:
+            return expect_judgements(metrics, self.Z, unseen.given)
         y = self.supervision.codes
         rows = sample(outer.unseen_rows, _MAX_OUTER_ROWS, np.random.RandomState(self.seed))
         if outer.whole_classes or self.goal == "ranking":
@@ -345,16 +331,19 @@ class AutoProblem(Problem):
         weights = {each.name: each.weight for each in everyone if each.weight > 0 or each.choice}
         return {
             "weights_": BlendWeights({EUCLIDEAN: self.euclidean.weight, **weights}),
-            "leaderboard_": [each.entry() for each in everyone],
+            "leaderboard_": [
+                {
+                    "name": each.name,
+                    "log_likelihood": each.value,
+                    **({} if each.choice is None else {"n_iter": each.choice.n_iterations}),
+                    "weight": each.weight,
+                    "seconds": each.seconds,
+                    "note": each.note,
+                }
+                for each in everyone
+            ],
             "expected_": self.expected,
         }
-
-
-def _unit_table(part: Part, Z: Floats) -> Floats:
-    """Return the table of Euclidean distance, with a mean squared distance of one."""
-    euclidean = Metric.identity(Z.shape[1])
-    size = mean_squared_distance(euclidean, Z[part.rows])
-    return part.held_out.table(euclidean) / (size or 1.0)
 
 
 def _one_map(metrics: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, Metric]]:
@@ -364,12 +353,6 @@ def _one_map(metrics: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, Metric]]
         if not linear or len(metric.parts) > 1:
             raise ValueError("Only linear metrics can be added up.")
         yield number, metric
-
-
-def _with_size(metric: Metric, Z: Floats, size: float) -> Matrix:
-    """Return a metric's factor, scaled to a mean squared distance."""
-    found = mean_squared_distance(metric, Z)
-    return np.asarray(metric.L * math.sqrt(size / found)) if found > 0 else 0.0 * metric.L
 
 
 @contextmanager

@@ -181,11 +181,14 @@ class Choice:
         Mean log-likelihood of held-out data, under the best sum of prior and metric.
     stages : list of Stage
         Where each trial fit was.
+    n_iterations : int
+        Iterations of the longest one.
     """
 
     selection: Selection
     value: float
     stages: list[Stage]
+    n_iterations: int
 
 
 def best_choice(trials: Sequence[Trial]) -> Choice:
@@ -195,20 +198,21 @@ def best_choice(trials: Sequence[Trial]) -> Choice:
     n_worse = 0
     moving = True
     while moving:
-        stages = [trial.stage for trial in trials]
+        stages = list(map(attrgetter("stage"), trials))
         tables = zip(map(attrgetter("held_out"), trials), map(itemgetter(2), stages), strict=True)
         weights, value = optimal_weights(list(tables), start, tolerance=_TOLERANCE)
         start = weights
         if best is None or value > best.value + _WORTHWHILE * abs(best.value):
             shrinkage = float(weights[0] / weights.sum()) if weights.any() else 1.0
             number = max(map(itemgetter(0), stages))
-            best, n_worse = Choice(Selection(number, shrinkage), value, stages), 0
+            best, n_worse = Choice(Selection(number, shrinkage), value, stages, number), 0
         else:
             n_worse += 1
         if n_worse >= _PATIENCE:
             return best
-        # All of them go on, also after the first that does.
-        moving = sum(trial.advance() for trial in trials) > 0
+        moving = False
+        for trial in trials:
+            moving |= trial.advance()
     assert best is not None
     if n_worse == 0:
         return replace(best, selection=replace(best.selection, n_iterations=None))

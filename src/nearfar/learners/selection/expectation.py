@@ -28,7 +28,6 @@ from nearfar.evaluate.measures import (
     PAIR_AUC,
     TRIPLET_ACCURACY,
     HeldOutJudgements,
-    Measure,
 )
 from nearfar.evaluate.neighbor_votes import majority
 from nearfar.evaluate.overlap import OverlappingJudgements
@@ -38,10 +37,14 @@ from nearfar.runtime.notebook_html import bars, fragment
 from nearfar.typing import Floats, Ints
 
 _NEIGHBORS = 3
+"""Neighbours that vote, as in comparisons."""
+
 _NEARBY = 24
 """So many neighbours that three of them are nearly always in a random half of the rows."""
 
 _HALVES = 20
+"""Random halves whose errors are averaged: their noise is then a fifth of that of one."""
+
 _STEEPEST = 0.5
 """Smallest ratio of the errors with all and with half of the rows."""
 
@@ -173,26 +176,16 @@ def expect_ranking(metrics: tuple[Metric, Metric], X: Floats, y: Ints) -> Expect
     return Expected(MAP_AT_R.label, value, *interval, float(baseline.mean()), len(values))
 
 
-def expect_triplets(metrics: tuple[Metric, Metric], X: Floats, triplets: Triplets) -> Expected:
-    """Weighted share of triplets in the wrong order."""
-    return _expect_judgements("triplet error", TRIPLET_ACCURACY, metrics, X, triplets)
-
-
-def expect_pairs(metrics: tuple[Metric, Metric], X: Floats, pairs: Pairs) -> Expected:
-    """Probability that a dissimilar pair is nearer than a similar one, weighted."""
-    return _expect_judgements("pair error", PAIR_AUC, metrics, X, pairs)
-
-
-def _expect_judgements(
-    name: str,
-    measure: Measure,
-    metrics: tuple[Metric, Metric],
-    X: Floats,
-    judgements: Triplets | Pairs,
+def expect_judgements(
+    metrics: tuple[Metric, Metric], X: Floats, judgements: Triplets | Pairs
 ) -> Expected:
+    """Weighted share of triplets in the wrong order, or of similar pairs that are farther."""
+    triplets = isinstance(judgements, Triplets)
+    measure = TRIPLET_ACCURACY if triplets else PAIR_AUC
     baseline, losses = (
         measure.losses(HeldOutJudgements(metric, X, judgements)) for metric in metrics
     )
+    name = "triplet error" if triplets else "pair error"
     interval = OverlappingJudgements.of(judgements).interval(losses)
     value = float(losses.mean())
     return Expected(name, value, *interval, float(baseline.mean()), len(judgements))

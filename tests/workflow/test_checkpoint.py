@@ -13,12 +13,11 @@ import polars as pl
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
+from cli.conftest import LABELS, NAMES, NCA_ONLY
 from nearfar import NCA, RCA, Metric
-from nearfar.cli import fit_checkpoint
 from nearfar.metrics.file_format import read_metadata
 from nearfar.runtime.progress import watching
-
-from .conftest import LABELS, NAMES, NCA_ONLY
+from nearfar.workflow import checkpoint
 
 LEARN = ["learn", "iris.csv", *LABELS, "--out", "done", "--checkpoint", "kept"]
 FIT = [*LEARN, "--no-comparison", "--method", "nca"]
@@ -92,7 +91,7 @@ def test_iterations_are_counted_over_all_runs(run, document):
 def test_the_metric_is_saved_now_and_then(run, monkeypatch):
     seen = []
     ticks = iter(range(0, 1000, 7))
-    monkeypatch.setattr(fit_checkpoint.time, "monotonic", lambda: next(ticks))
+    monkeypatch.setattr(checkpoint.time, "monotonic", lambda: next(ticks))
     save = Metric.save
     monkeypatch.setattr(Metric, "save", lambda self, *a, **k: (seen.append(k), save(self, *a, **k)))
     run(*FIT, "--max-iter", 9, "--set", "validation_fraction=None")
@@ -205,8 +204,9 @@ def test_report_keeps_the_comparison(run, folder):
 
 
 START = """
-from nearfar.cli import fit_checkpoint, main
-fit_checkpoint.SECONDS_BETWEEN_WRITES = 0
+from nearfar.cli import main
+from nearfar.workflow import checkpoint
+checkpoint.SECONDS_BETWEEN_WRITES = 0
 main()
 """
 

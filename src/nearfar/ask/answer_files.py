@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from nearfar.ask.store import Answered, Store
-from nearfar.cli.errors import UserError
+from nearfar.tables.errors import TableError
 from nearfar.tables.formats import read_frame
 
 ANSWERS_ENDING = ".db"
@@ -21,10 +21,10 @@ def read_judgements(path: Path, kind: str) -> pl.DataFrame:
         return read_frame(path)
     table, stored = read_answers(path)
     if stored != kind:
-        raise UserError(f"{path} has {stored}; give it with --{stored}.")
+        raise TableError(f"{path} has {stored}; give it with --{stored}.")
     decided = table.filter(pl.col("answer") != "unsure").drop("seconds", "position")
     if len(decided) == 0:
-        raise UserError(f"{path} has no answers yet; collect some with `nearfar ask`.")
+        raise TableError(f"{path} has no answers yet; collect some with `nearfar ask`.")
     return decided
 
 

@@ -1,9 +1,9 @@
-"""``--checkpoint FILE``: interrupted commands continue where they stopped.
+"""Checkpoints: interrupted work continues where it stopped.
 
 While a learner runs on all rows, the metric so far is in FILE, an ordinary metric file. Its
 metadata identifies the fit: method, parameters, a digest of the data, and the number of iterations
-done. Finished results of a comparison are in FILE.comparison; `nearfar compare`, which ends there,
-keeps them in FILE. All are deleted when the command is done.
+done. Finished results of a comparison are in FILE.comparison, or in FILE if nothing is fitted
+afterwards (`nearfar compare`). All are deleted when the work is done.
 """
 
 from __future__ import annotations
@@ -14,47 +14,40 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-from nearfar.cli.errors import UserError
-from nearfar.cli.model_files import check_output
 from nearfar.comparison.comparison_checkpoint import digest
 from nearfar.learners.base import MetricLearner
 from nearfar.metrics.file_format import read_metadata
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.history import Iteration
 from nearfar.runtime.progress import FitInProgress, watching
+from nearfar.typing import Floats, Ints
 
 SECONDS_BETWEEN_WRITES = 30.0
-
+"""What an interruption costs at most, if the process is killed; writing takes far less."""
 _METADATA_KEY = "checkpoint"
 _MAY_DIFFER = frozenset({"max_iter", "n_jobs", "verbose", "warm_start"})
 """Parameters that may differ when a fit continues."""
 
 
 class FitCheckpoint:
-    """The files of ``--checkpoint FILE`` while a command runs; without FILE, nothing is kept.
+    """The files of a checkpoint while the work runs; without FILE, nothing is kept.
 
     Parameters
     ----------
     path : Path or None
         FILE.
-    inputs : iterable of path-like
-        Files that must not be overwritten.
     fits : bool
-        Whether the command learns from all rows, after the comparison.
+        Whether a learner is fitted to all rows, after the comparison.
     """
 
-    def __init__(
-        self, path: Path | None, inputs: Iterable[str | Path | None], *, fits: bool = True
-    ) -> None:
+    def __init__(self, path: Path | None, *, fits: bool = True) -> None:
         self.path = path if fits else None
         self.comparison = path
         if path is not None and fits:
             self.comparison = path.with_name(f"{path.name}.comparison")
-        self._files = [file for file in (self.path, self.comparison) if file is not None]
-        for file in self._files:
-            check_output(file, None, inputs)
+        self.files = [file for file in (self.path, self.comparison) if file is not None]
 
     def __enter__(self) -> Self:
         return self
@@ -66,26 +59,28 @@ class FitCheckpoint:
         traceback: TracebackType | None,
     ) -> None:
         if kind is None:
-            for file in self._files:
+            for file in self.files:
                 file.unlink(missing_ok=True)
-        elif kind is KeyboardInterrupt and (kept := [f for f in self._files if f.exists()]):
+        elif kind is KeyboardInterrupt and (files := [f for f in self.files if f.exists()]):
             raise KeyboardInterrupt(
-                f"interrupted. The work so far is in {' and '.join(map(str, kept))}; "
+                f"interrupted. The work so far is in {' and '.join(map(str, files))}; "
                 "run the same command again to continue."
             ) from error
 
-    def check(self, learner: MetricLearner | None, X: Any, y: Any, groups: Any = None) -> None:
-        """Raise UserError if FILE is not a checkpoint, or that of another fit."""
+    def check(
+        self, learner: MetricLearner | None, X: Floats, y: object, groups: Ints | None = None
+    ) -> None:
+        """Raise ValueError if FILE is not a checkpoint, or that of another fit."""
         if self.path is not None and self.path.exists():
             _read(self.path, None if learner is None else FitIdentity.of(learner, X, y, groups))
 
     def fit(
         self,
         learner: MetricLearner,
-        X: Any,
-        y: Any,
+        X: Floats,
+        y: object,
         describe: Callable[[Metric], Metric] = lambda metric: metric,
-        groups: Any = None,
+        groups: Ints | None = None,
     ) -> int:
         """Fit a learner, from where FILE is if it exists; FILE follows.
 
@@ -134,7 +129,7 @@ def can_continue(learner: MetricLearner) -> bool:
     Examples
     --------
     >>> from nearfar import NCA, AutoMetric
-    >>> from nearfar.cli.fit_checkpoint import can_continue
+    >>> from nearfar.workflow.checkpoint import can_continue
     >>> can_continue(NCA()), can_continue(AutoMetric())
     (True, False)
     """
@@ -156,7 +151,7 @@ class FitIdentity:
     --------
     >>> from sklearn.datasets import load_iris
     >>> from nearfar import NCA
-    >>> from nearfar.cli.fit_checkpoint import FitIdentity
+    >>> from nearfar.workflow.checkpoint import FitIdentity
     >>> X, y = load_iris(return_X_y=True)
     >>> FitIdentity.of(NCA(max_iter=5), X, y) == FitIdentity.of(NCA(max_iter=9), X, y)
     True
@@ -169,7 +164,9 @@ class FitIdentity:
     data: str
 
     @classmethod
-    def of(cls, learner: MetricLearner, X: Any, y: Any, groups: Any = None) -> FitIdentity:
+    def of(
+        cls, learner: MetricLearner, X: Floats, y: object, groups: Ints | None = None
+    ) -> FitIdentity:
         """Identify the fit of a learner."""
         parameters = learner.get_params(deep=False).items()
         return cls(
@@ -180,15 +177,15 @@ class FitIdentity:
 
 
 def _read(path: Path, identity: FitIdentity | None) -> int:
-    """Return the iterations done, or raise UserError if a file is not for this fit."""
+    """Return the iterations done, or raise ValueError if a file is not for this fit."""
     try:
-        found = json.loads(read_metadata(path)[_METADATA_KEY])
-        iterations = int(found["iterations"])
+        stored = json.loads(read_metadata(path)[_METADATA_KEY])
+        iterations = int(stored["iterations"])
     except (ValueError, LookupError, TypeError) as error:
-        raise UserError(f"{path} is not a checkpoint; name another file.") from error
+        raise ValueError(f"{path} is not a checkpoint; name another file.") from error
     for key, value in {} if identity is None else vars(identity).items():
-        if found.get(key) != value:
-            raise UserError(
+        if stored.get(key) != value:
+            raise ValueError(
                 f"{path} is the checkpoint of a fit with other {key}; "
                 "name another file, or delete it to start again."
             )

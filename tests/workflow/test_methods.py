@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from nearfar import NCA, RCA, AutoMetric, BoostMetric, MetricBoost, Pairs, Triplets
-from nearfar.cli.errors import UserError
-from nearfar.cli.method_options import AUTO, LEARNERS, METHOD_NAMES, compared_learners, find_method
+from nearfar.workflow.methods import AUTO, LEARNERS, METHOD_NAMES, choose_methods, find_method
 
 
 @pytest.mark.parametrize("name", METHOD_NAMES)
@@ -31,9 +30,12 @@ def test_what_a_choice_compares():
 
 
 def test_what_several_choices_compare():
-    assert list(compared_learners(["nca", "lda", "boost"], 0)) == ["NCA", "BoostMetric"]
-    assert compared_learners([], 0) is compared_learners(["nca", "best"], 0) is None
-    assert compared_learners(["nca", "all"], 0) == "all"
+    assert list(choose_methods(["nca", "lda", BoostMetric()]).learners) == ["NCA", "BoostMetric"]
+    assert choose_methods(["best"]).learners is choose_methods(["nca", "best"]).learners is None
+    assert choose_methods(["nca", "all"]).learners == "all"
+    for wrong in ([], 3):
+        with pytest.raises(ValueError, match="a name, a learner or a list"):
+            choose_methods(wrong)
 
 
 TRIPLETS, PAIRS = Triplets([[0, 1, 2]]), Pairs([[0, 1]], [True])
@@ -49,7 +51,7 @@ def test_what_a_method_learns_from(name):
         if kind in known:
             find_method(name).check(supervision)
         else:
-            with pytest.raises(UserError, match=f"learns from .*, not from {kind}"):
+            with pytest.raises(ValueError, match=f"learns from .*, not from {kind}"):
                 find_method(name).check(supervision)
 
 
@@ -83,5 +85,5 @@ def test_settings():
     ],
 )
 def test_errors(name, options, message):
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(ValueError, match=message):
         find_method(name, **options)

@@ -9,10 +9,9 @@ import pytest
 from pyarrow.feather import write_feather
 
 from nearfar import GatedMetric, Metric
-from nearfar.cli import transform
-from nearfar.cli.transform import transform_file
 from nearfar.metrics.kernel_map import KernelMap
-from nearfar.tables import arrow_formats, csv_format, reader
+from nearfar.tables import arrow_formats, csv_format, mapping, reader
+from nearfar.tables.mapping import transform_file
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 ARROW = (".feather", ".arrow")
@@ -28,7 +27,7 @@ def tiny(monkeypatch):
     monkeypatch.setattr(reader, "_BATCH_BYTES", 500)
     monkeypatch.setattr(arrow_formats, "_PARQUET_MAX_PAGES_BYTES", 300)
     monkeypatch.setattr(arrow_formats, "_PARQUET_GROUP_PAGES_BYTES", 200)
-    monkeypatch.setattr(transform, "_BATCH_BYTES", 250)
+    monkeypatch.setattr(mapping, "_BATCH_BYTES", 250)
 
 
 @pytest.fixture
@@ -105,7 +104,7 @@ def test_the_same_bits_from_any_kind_to_any_kind(tmp_path, metric, X):
 
 
 def test_one_batch_is_transform_to_the_last_bit(tmp_path, metric, X, monkeypatch):
-    monkeypatch.setattr(transform, "_BATCH_BYTES", 1 << 24)
+    monkeypatch.setattr(mapping, "_BATCH_BYTES", 1 << 24)
     source = write(tmp_path / "in.csv", X)
     transform_file(metric, source, tmp_path / "out.csv")
     assert np.array_equal(coordinates(tmp_path / "out.csv"), metric.transform(X))

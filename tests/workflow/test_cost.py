@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from nearfar import AutoMetric, BoostMetric
-from nearfar.cli import fit_estimate
 from nearfar.learners.estimate import Estimate
+from nearfar.workflow import fitting
 
 LEARN = ["many.npy", "--label", "many_labels.npy", "--method", "boost", "--max-iter", 2]
 
@@ -37,7 +37,7 @@ def test_long_fits_are_announced(run, many, expected, seconds):
 
 
 def test_what_cannot_fit_is_refused(run, many, expected, folder, monkeypatch):
-    monkeypatch.setattr(fit_estimate, "machine_memory", lambda: 8_000_000_000)
+    monkeypatch.setattr(fitting, "machine_memory", lambda: 8_000_000_000)
     expected(1.0, 9e9)
     result = run("learn", *LEARN, code=2)
     assert "BoostMetric needs about 9 GB beside the less than 1 MB of rows" in result.stderr
@@ -62,7 +62,7 @@ def test_a_real_estimate(run, many):
 
 
 def test_memory_of_this_machine(monkeypatch):
-    found = fit_estimate.machine_memory()
+    found = fitting.machine_memory()
     assert found is None or found > 10**8
     monkeypatch.delattr("os.sysconf", raising=False)
-    assert fit_estimate.machine_memory() is None
+    assert fitting.machine_memory() is None

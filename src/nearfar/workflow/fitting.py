@@ -1,0 +1,205 @@
+"""A fit to all rows: what it will cost, the fit itself, and what it found."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from nearfar.comparison import Method
+from nearfar.constraints import Mining, Pairs, Triplets
+from nearfar.learners.base import MetricLearner
+from nearfar.learners.selection.auto import AutoMetric
+from nearfar.learners.selection.auto_problem import EUCLIDEAN
+from nearfar.learners.selection.expectation import Expected
+from nearfar.metrics.metric import Metric
+from nearfar.runtime.notes import note
+from nearfar.runtime.option_names import option
+from nearfar.runtime.quoting import amount, counted
+from nearfar.tables.table import Table
+from nearfar.typing import Array, Floats
+from nearfar.workflow.checkpoint import FitCheckpoint
+
+Progress = Callable[[int, int, str], None]
+"""Called with what is done, the total, and what is next."""
+
+_SMALL = 500
+"""Fits to at most this many rows take about as long as their estimate would."""
+_LONG = 10.0
+"""Shorter fits are not announced: nobody would do anything else in that time."""
+_ESTIMATE_SECONDS = 1.0
+"""An estimate takes a tenth of the shortest fit that it announces."""
+_SHARES_SHOWN = 6
+"""So many shares of a blend fit in a line."""
+_SCALED = {"standard": "standardised rows", "cosine": "rows of unit length"}
+
+
+def supervision_of(table: Table) -> Array | Triplets | Pairs:
+    """Return what to learn from, or raise ValueError if there is nothing."""
+    if table.supervision is None:
+        ways = f"{option('label')}, {option('triplets')} or {option('pairs')}"
+        raise ValueError(f"{table.name} has nothing to learn from; give {ways}.")
+    return table.supervision
+
+
+def no_progress(done: int, total: int, label: str) -> None:
+    """Show nothing."""
+
+
+@dataclass(frozen=True)
+class MethodFit:
+    """A method after learning from all rows.
+
+    Attributes
+    ----------
+    method : Method
+    metric : Metric or None
+        None if the method's distance is not a metric.
+    seconds : float
+    learner : MetricLearner or None
+        The fitted learner, if the method is one.
+    iterations : int or None
+        Its iterations, including those before an interruption.
+    """
+
+    method: Method
+    metric: Metric | None
+    seconds: float
+    learner: MetricLearner | None = None
+    iterations: int | None = None
+
+    @property
+    def stopped(self) -> str | None:
+        """Why a learner stopped."""
+        return None if self.learner is None else self.learner.history_.stopped
+
+    @property
+    def expected(self) -> Expected | None:
+        """What to expect on new data, if the learner put some data aside."""
+        return getattr(self.learner, "expected_", None)
+
+    @property
+    def mining(self) -> Mining | None:
+        """How the learner mined triplets from labels, if it did."""
+        return getattr(self.learner, "mining_", None)
+
+    @property
+    def weights(self) -> dict[str, float] | None:
+        """Shares of learners in a blend, the largest first; None if it is not a blend."""
+        if not isinstance(self.learner, AutoMetric):
+            return None
+        weights: dict[str, float] = self.learner.weights_
+        return {n: w for n, w in sorted(weights.items(), key=lambda item: -item[1]) if w > 0}
+
+    @property
+    def detail(self) -> str:
+        """What the fit consists of: iterations, or shares of a blend; it ends a sentence."""
+        if self.weights is not None and set(self.weights) == {EUCLIDEAN}:
+            rows = _SCALED.get(str(getattr(self.learner, "scale_", None)), "unscaled rows")
+            return f": nothing is better than Euclidean distance on {rows}"
+        if self.weights is not None:
+            names = {EUCLIDEAN: "Euclidean distance"}
+            shares = [f"{100 * w:.0f} % {names.get(n, n)}" for n, w in self.weights.items()]
+            n_more = len(shares) - _SHARES_SHOWN
+            more = f" and {n_more} more" if n_more > 0 else ""
+            return f": {', '.join(shares[:_SHARES_SHOWN])}{more}"
+        if self.iterations is None:
+            return ""
+        return f" ({counted(self.iterations, 'iteration')}, stopped: {self.stopped})"
+
+
+def fit_method(
+    method: Method,
+    table: Table,
+    checkpoint: FitCheckpoint,
+    seconds: float | None,
+    progress: Progress = no_progress,
+) -> MethodFit:
+    """Learn from all rows.
+
+    A learner that plans its time takes about `seconds`; others are not limited.
+    """
+    if seconds is not None and method.plans_time:
+        method = method.within(seconds)
+    progress(0, 1, f"{method.name} on all rows")
+    start, y = time.perf_counter(), supervision_of(table)
+    with convergence_notes():
+        if not isinstance(method.estimator, MetricLearner):
+            metric = method.learn(table.X, y)
+            described = None if metric is None else table.described(metric)
+            return MethodFit(method, described, time.perf_counter() - start)
+        learner = clone(method.estimator)
+        iterations = checkpoint.fit(learner, table.X, y, table.described, table.groups)
+    if left_out := untried_candidates(learner):
+        note(left_out, warning=True)
+    metric = table.described(learner.metric_)
+    return MethodFit(method, metric, time.perf_counter() - start, learner, iterations)
+
+
+@contextmanager
+def convergence_notes() -> Iterator[None]:
+    """Collect warnings about convergence as notes."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        yield
+    for warning in caught:
+        note(str(warning.message), warning=True)
+
+
+def untried_candidates(learner: MetricLearner) -> str:
+    """Say which candidates a blend left out, and why; empty if it tried them all.
+
+    Examples
+    --------
+    >>> from nearfar import AutoMetric
+    >>> from nearfar.workflow.fitting import untried_candidates
+    >>> auto = AutoMetric()
+    >>> auto.leaderboard_ = [{"name": "NCA", "note": "no time left"}, {"name": "RCA", "note": ""}]
+    >>> untried_candidates(auto)
+    'AutoMetric left out NCA (no time left).'
+    """
+    names: dict[str, list[str]] = {}
+    for entry in getattr(learner, "leaderboard_", []):
+        if entry["note"]:
+            names.setdefault(entry["note"].rstrip("."), []).append(entry["name"])
+    parts = [f"{', '.join(group)} ({why})" for why, group in names.items()]
+    return f"{type(learner).__name__} left out {'; '.join(parts)}." if parts else ""
+
+
+def check_cost(learner: MetricLearner | None, X: Floats, supervision: object) -> None:
+    """Note what a fit will take if that is more than ten seconds; refuse what cannot fit.
+
+    Parameters
+    ----------
+    learner : MetricLearner or None
+        None for methods without a learner, which are quick. Learners with a budget of their own
+        are not estimated.
+    X : array of shape (n_samples, n_features)
+    supervision : array of labels or numbers, Triplets or Pairs
+    """
+    if learner is None or len(X) <= _SMALL or "budget" in learner.get_params():
+        return
+    estimate = learner.estimate(X, supervision, budget=_ESTIMATE_SECONDS)
+    memory = machine_memory()
+    if memory is not None and estimate.bytes + X.nbytes > memory:
+        raise ValueError(
+            f"{estimate.learner} needs about {amount(estimate.bytes)} beside the "
+            f"{amount(X.nbytes)} of rows, and this machine has {amount(memory)}. Use fewer rows, "
+            f"features or constraints, or a closed form such as {option('method')} rca."
+        )
+    if estimate.seconds > _LONG:
+        note(f"{estimate}")
+
+
+def machine_memory() -> int | None:
+    """Return the memory of this machine in bytes, or None if it is unknown."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None

@@ -1,0 +1,469 @@
+"""`learn`: compare, decide, fit, explain.
+
+What the verdict of the comparison recommends is learned from all rows, whatever it is, unless a
+method is named. The comparison has most of the time budget. `AutoMetric` fits all rows in what is
+left of it; other learners take the time that they need.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+import shlex
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from os import PathLike, fspath
+from pathlib import Path
+
+import numpy as np
+
+from nearfar.comparison import Comparison, Method, Verdict
+from nearfar.comparison.wording import described
+from nearfar.learners.base import MetricLearner
+from nearfar.metrics.learned_file import save_learned
+from nearfar.metrics.metric import Metric
+from nearfar.runtime.notebook_html import fragment
+from nearfar.runtime.notes import Note, collecting_notes, note
+from nearfar.runtime.option_names import option
+from nearfar.runtime.parameters import check_parameters
+from nearfar.runtime.parameters import choice as one_of
+from nearfar.runtime.quoting import counted
+from nearfar.tables.formats import FORMATS, TABLES, kind_of, shown_name
+from nearfar.tables.frames import Frame
+from nearfar.tables.reading import read_table
+from nearfar.tables.table import Table
+from nearfar.typing import Array, Vector
+from nearfar.workflow.checkpoint import FitCheckpoint, can_continue
+from nearfar.workflow.comparing import compare_table, describe_regression, held_out_regression
+from nearfar.workflow.fitting import (
+    MethodFit,
+    Progress,
+    check_cost,
+    fit_method,
+    no_progress,
+    supervision_of,
+)
+from nearfar.workflow.methods import MethodChoice, choose_methods, name_of
+
+GOALS = ("classification", "ranking")
+
+_COMPARISON_SHARE = 0.7
+"""Part of the budget for the comparison, which has five fits where the rest has one."""
+_LEAST_SHARE = 0.2
+"""Part of the budget that the fit to all rows has in any case, if it can plan its time."""
+_SHORTEST_FIT = 0.1
+"""A fit that plans its time needs some, also without a budget."""
+
+
+def learn(
+    data: object,
+    *,
+    label: str | Array | None = None,
+    pairs: object = None,
+    triplets: object = None,
+    group: str | Array | None = None,
+    goal: str = "classification",
+    budget: float | tuple[float | None, float | None] | None = 60.0,
+    methods: MethodChoice | str | MetricLearner | Sequence[str | MetricLearner] | None = None,
+    checkpoint: str | PathLike[str] | None = None,
+    comparison: bool = True,
+    strict: bool = False,
+    cv: int = 5,
+    n_neighbors: int = 3,
+    classifiers: bool = True,
+    random_state: int = 0,
+    progress: Progress = no_progress,
+) -> Learned:
+    """Compare methods, decide, and learn a metric from all rows.
+
+    Parameters
+    ----------
+    data : Table, path, name of a dataset, DataFrame or array
+        What to learn from. A table, as `read_table` returns it, has its labels, triplets or pairs.
+    label, pairs, triplets, group : optional
+        Column of labels or the labels themselves, judgements to learn from instead, and groups of
+        rows that are never both learned from and tested on; as for `read_table`.
+    goal : {"classification", "ranking"}, default="classification"
+        What a metric from labels is for.
+    budget : float, pair of float, or None, default=60.0
+        Time limit in seconds for the comparison and for a fit of AutoMetric to all rows, or a limit
+        for each. Fits of other methods to all rows are not limited.
+    methods : str, MetricLearner, or list of these, optional
+        A method to use, whatever the verdict; or several to choose from. By default AutoMetric, or
+        the simple method that the verdict recommends. "best" chooses from the usual learners.
+    checkpoint : path, optional
+        File that keeps the work so far. If it exists, the same call continues. It is deleted at the
+        end.
+    comparison : bool, default=True
+        Whether to cross-validate beside plain methods.
+    strict : bool, default=False
+        Whether to learn only if a method is significantly better than the baseline.
+    cv, n_neighbors : int
+        Number of folds, and of neighbours that vote.
+    classifiers : bool, default=True
+        Whether to show the errors of classifiers beside the methods.
+    random_state : int, default=0
+        Seed of the folds and of the learners.
+    progress : callable, optional
+        Called with what is done, the total, and what is next.
+
+    Returns
+    -------
+    Learned
+        Prints as a table with a verdict and what was learned.
+
+    Examples
+    --------
+    >>> import nearfar
+    >>> learned = nearfar.learn("iris", methods="lda", cv=2, goal="ranking")
+    >>> learned.verdict.recommended
+    'LDA'
+    >>> learned.metric.n_features
+    4
+    """
+    start = time.perf_counter()
+    check_parameters({"goal": one_of(*GOALS)}, {"goal": goal})
+    chosen = choose_methods(methods, seed=random_state, goal=goal)
+    if not comparison:
+        chosen.check_without_comparison(strict=strict)
+    kept = FitCheckpoint(None if checkpoint is None else Path(fspath(checkpoint)))
+    with kept, collecting_notes() as notes:
+        if not isinstance(data, Table):
+            table = read_table(
+                data,
+                label=label,
+                pairs=judgement_source(pairs, "pairs"),
+                triplets=judgement_source(triplets, "triplets"),
+                group=group,
+                numbers=chosen.needs_numbers,
+                required=True,
+            )
+        elif any(each is not None for each in (label, pairs, triplets, group)):
+            raise ValueError(
+                "A table has its labels, pairs, triplets and groups; give read_table them."
+            )
+        elif chosen.needs_numbers and data.kind == "labels":
+            table = replace(data, supervision=data.numbers, kind="numbers")
+        else:
+            table = data
+        chosen.check(supervision_of(table))
+        kept.check(chosen.learner, table.X, table.supervision, table.groups)
+        if kept.path is not None and chosen.learner and not can_continue(chosen.learner):
+            what = "only the comparison is kept"
+            note(f"a fit of {chosen.name} cannot continue; {what}, in {kept.comparison}.")
+        check_cost(chosen.learner, table.X, table.supervision)
+        learned = Learned(table, chosen, goal, strict, random_state)
+        for_comparison, for_fit = (
+            budget
+            if isinstance(budget, tuple)
+            else (None if budget is None else _COMPARISON_SHARE * budget, budget)
+        )
+        if comparison and learned.table.kind == "numbers":
+            assert chosen.learner is not None
+            learned.held_out = held_out_regression(
+                chosen.learner,
+                table,
+                cv=cv,
+                n_neighbors=n_neighbors,
+                random_state=random_state,
+                progress=progress,
+            )
+        elif comparison:
+            learned.comparison = compare_table(
+                table,
+                chosen.learners,
+                cv=cv,
+                n_neighbors=n_neighbors,
+                random_state=random_state,
+                classifiers=classifiers,
+                budget=for_comparison,
+                checkpoint=kept.comparison,
+                progress=progress,
+            )
+        method = chosen.select(learned.comparison, learned.compared_goal, strict=strict)
+        if method is not None:
+            seconds = for_fit
+            if isinstance(budget, float | int):
+                left = budget - (time.perf_counter() - start)
+                seconds = max(left, _LEAST_SHARE * budget, _SHORTEST_FIT)
+            learned.fit_seconds = seconds
+            learned.fit = fit_method(method, table, kept, seconds, progress)
+    learned._notes = [*table.notes, *(each for each in notes if each not in table.notes)]
+    return learned
+
+
+@dataclass(eq=False)
+class Learned:
+    """What `learn` found; prints as a table with a verdict, also in a notebook.
+
+    Attributes
+    ----------
+    table : Table
+        The rows, and what is known of them.
+    choice : MethodChoice
+        The method that was named, or methods to choose from.
+    goal : str
+        What a metric from labels is for.
+    strict : bool
+        Whether a metric must be significantly better than the baseline.
+    random_state : int
+        Seed of the folds and of the learners.
+    comparison : Comparison or None
+        Of methods, by labels, triplets or pairs.
+    held_out : dict of str to array, or None
+        R^2 on held-out rows by distance, for numbers.
+    fit : MethodFit or None
+        The fit to all rows; None if there is nothing to recommend.
+    path : Path or None
+        Where the metric was saved.
+    other_call : str
+        How to learn what the verdict recommends, if that is another method.
+    fit_seconds : float or None
+        Time limit of a fit to all rows, for methods that plan their time.
+
+    Examples
+    --------
+    >>> from nearfar import learn
+    >>> learned = learn("iris", methods="lda", comparison=False)
+    >>> learned
+    <Learned: LDA from 150 rows>
+    >>> learned.metric
+    <Metric: 4 features -> 2>
+    """
+
+    table: Table
+    choice: MethodChoice
+    goal: str
+    strict: bool = False
+    random_state: int = 0
+    comparison: Comparison | None = None
+    held_out: dict[str, Vector] | None = None
+    fit: MethodFit | None = None
+    path: Path | None = None
+    other_call: str = ""
+    fit_seconds: float | None = None
+    _notes: Sequence[Note] = ()
+
+    @property
+    def compared_goal(self) -> str:
+        """What the method was chosen for: a goal of the comparison."""
+        return self.table.kind if self.table.kind in ("triplets", "pairs") else self.goal
+
+    @property
+    def metric(self) -> Metric | None:
+        """The metric that was learned from all rows; None if there is none to recommend."""
+        return None if self.fit is None else self.fit.metric
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The verdict for the goal; None without a comparison."""
+        if self.comparison is None:
+            return None
+        return self.comparison.by_goal(self.compared_goal).verdict
+
+    @property
+    def recommended(self) -> Method | None:
+        """The method that the verdict recommends, if there is one."""
+        if self.comparison is None:
+            return None
+        result = self.comparison.by_goal(self.compared_goal).recommended
+        return None if result is None else result.method
+
+    @property
+    def alternative(self) -> Method | None:
+        """The method that the verdict recommends, if another one was learned."""
+        name = None if self.fit is None else self.fit.method.name
+        recommended = self.recommended
+        return None if recommended is None or recommended.name == name else recommended
+
+    @property
+    def undecided(self) -> bool:
+        """Whether the time was too short to choose a method."""
+        if self.fit is not None or self.comparison is None:
+            return False
+        return self.recommended is None or self.comparison.incomplete
+
+    @property
+    def notes(self) -> list[Note]:
+        """What to know beside the results."""
+        return [*self._notes, *([] if self.comparison is None else self.comparison.findings)]
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the metric to a file, with facts on the rows that it was learned from."""
+        if self.metric is None:
+            raise ValueError(self._nothing_chosen() if self.fit is None else self._no_map(self.fit))
+        save_learned(self.metric, Path(fspath(path)), self.table.X)
+        self.path = Path(fspath(path))
+
+    def report(
+        self,
+        path: str | PathLike[str],
+        metric_path: str | PathLike[str] | None = None,
+        *,
+        title: str = "",
+        image_shape: tuple[int, ...] | None = None,
+        progress: Progress = no_progress,
+    ) -> None:
+        """Write a report as one HTML file that needs no network.
+
+        Parameters
+        ----------
+        path : path-like
+        metric_path : path-like, optional
+            Save the metric there, too; the report says how to use it.
+        title : str, optional
+            Heading of the page [default: the name of the table].
+        image_shape : tuple of int, optional
+            Height and width (and channels), if the rows are images.
+        progress : callable, optional
+            Called with what is done, the total, and what is next.
+        """
+        # matplotlib and Jinja are only needed here.
+        from nearfar.workflow.reporting import report_on_learned
+
+        report_on_learned(
+            self,
+            Path(fspath(path)),
+            None if metric_path is None else Path(fspath(metric_path)),
+            title=title,
+            image_shape=image_shape,
+            progress=progress,
+        )
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the results as plain numbers and strings, ready for JSON."""
+        fit, held_out = self.fit, self.held_out
+        return {
+            "method": None if fit is None else fit.method.name,
+            "recommended": None if self.recommended is None else self.recommended.name,
+            "metric": None if self.path is None else str(self.path),
+            "seconds": None if fit is None else fit.seconds,
+            "iterations": None if fit is None else fit.iterations,
+            "stopped": None if fit is None else fit.stopped,
+            "expected": asdict(fit.expected) if fit and fit.expected else None,
+            "weights": None if fit is None else fit.weights,
+            "mining": asdict(fit.mining) if fit and fit.mining else None,
+            "comparison": None if self.comparison is None else self.comparison.to_dict(),
+            "notes": [each.text for each in self.notes],
+            "held_out": held_out and {name: s.tolist() for name, s in held_out.items()},
+        }
+
+    def __str__(self) -> str:
+        lines = [] if self.comparison is None else [str(self.comparison)]
+        if self.held_out is not None:
+            lines += [_score_table(self.held_out), describe_regression(self.held_out)]
+        return "\n".join([*lines, *self._sentences()])
+
+    def __repr__(self) -> str:
+        method = "nothing" if self.fit is None else self.fit.method.name
+        return f"<Learned: {method} from {len(self.table)} rows>"
+
+    def _repr_html_(self) -> str:
+        table = "" if self.comparison is None else self.comparison._repr_html_()
+        if self.held_out is not None:
+            table = f"<pre>{html.escape(_score_table(self.held_out))}</pre>"
+        return table + fragment(summary(self.table), list(self._sentences()))
+
+    def _sentences(self) -> Iterator[str]:
+        """Yield what was learned from all rows, and what to do next."""
+        if self.fit is None:
+            yield self._nothing_chosen()
+            return
+        if self.fit.metric is None:
+            yield self._no_map(self.fit)
+            return
+        if self.fit.mining is not None and self.fit.mining.search != "exact":
+            yield str(self.fit.mining)
+        yield f"Learned from all rows in {self.fit.seconds:.2f} s{self.fit.detail}."
+        if self.fit.expected is not None and self.comparison is None:
+            yield f"On new data, expect {self.fit.expected}."
+        why = "" if self.comparison is None else f", as recommended for {self.compared_goal}"
+        if self.choice.named:
+            why = f", as asked with {option('method')}"
+        where = "Metric" if self.path is None else f"Metric written to {self.path}"
+        yield f"{where}: {self.fit.method.name}{why}."
+        if (other := self.alternative) is not None:
+            call = self.other_call or option("method", name_of(other))
+            yield f"The verdict recommends {other.name}: {call}"
+        if self.path is not None:
+            yield f"Next: {self._next_command(self.path)}"
+
+    def _no_map(self, fit: MethodFit) -> str:
+        return f"Nothing was written: {fit.method.name} is not a linear map."
+
+    def _nothing_chosen(self) -> str:
+        """Say why no method was chosen, and what to do."""
+        assert self.comparison is not None
+        if self.undecided:
+            return (
+                f"Nothing was written. Increase {option('budget')}, or name a {option('method')}."
+            )
+        compared = self.comparison.by_goal(self.compared_goal)
+        tried = self.choice.method if self.choice.named else self.recommended
+        unchanged = tried is None or tried.name == compared.reference.name
+        who = "no method is" if tried is None or unchanged else f"{tried.name} is not"
+        text = (
+            f"Nothing was written: {who} significantly better than "
+            f"{described(compared.reference)} for {self.compared_goal}."
+        )
+        if self.table.kind != "labels":
+            return text
+        other = next(goal for goal in GOALS if goal != self.goal)
+        method = self.choice.select(self.comparison, other, strict=self.strict)
+        return (
+            text if method is None else f"{text} {method.name} helps with {option('goal', other)}."
+        )
+
+    def _next_command(self, path: Path) -> str:
+        """Return a command that uses the metric."""
+        table, kind = self.table, kind_of(Path(self.table.source))
+        metric, source = shlex.quote(str(path)), shlex.quote(shown_name(table.source))
+        if kind not in FORMATS:
+            return f"nearfar show {metric}"
+        if table.label is not None and kind in TABLES:
+            numbers = " --numbers" if self.table.kind == "numbers" else ""
+            labels = f"--label {shlex.quote(table.label)}{numbers}"
+            return f"nearfar predict {metric} {source} NEW{kind} {labels}"
+        if self.table.kind == "pairs" and kind in TABLES:
+            names = "" if table.id_column is None else f" --id {shlex.quote(table.id_column)}"
+            return f"nearfar verify {metric} {source} OTHER_PAIRS.csv{names}"
+        ending = ".parquet" if kind in TABLES else ".npy"
+        return f"nearfar transform {metric} {source} mapped{ending}"
+
+
+def judgement_source(source: object, kind: str) -> object:
+    """Return where judgements are; the answers in a file of `nearfar ask` as a frame."""
+    if not isinstance(source, str | PathLike) or Path(source).suffix.lower() != ".db":
+        return source
+    # Only files of answers need the room that writes them.
+    from nearfar.ask.answer_files import read_judgements
+
+    return Frame(str(source), read_judgements(Path(source), kind).to_arrow())
+
+
+def summary(table: Table) -> str:
+    """Say what there is to learn from, in one line."""
+    rows, features = counted(len(table), "row"), counted(table.X.shape[1], "feature")
+    y = supervision_of(table)
+    if not isinstance(y, np.ndarray):
+        known = counted(len(y), table.kind[:-1])
+    elif table.kind == "labels":
+        known = counted(len(np.unique(y)), "class")
+    else:
+        known = f"numbers from {y.min():g} to {y.max():g}"
+    return f"{table.name}: {rows} x {features}, {known}"
+
+
+def _score_table(scores: dict[str, Vector]) -> str:
+    """Return the R^2 of each distance on held-out rows as a table."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("distance")
+    table.add_column("held-out rows, R² %", justify="right")
+    for name, r2 in scores.items():
+        table.add_row(name, f"{100 * r2.mean():.1f} ± {100 * r2.std(ddof=1):.1f}")
+    file = io.StringIO()
+    Console(file=file).print(table)
+    return file.getvalue().rstrip("\n")
