@@ -12,6 +12,7 @@ from ir_measures import RR, nDCG
 
 from nearfar import RetrievalAdapter
 from nearfar.cli.search_input import SearchOptions
+from nearfar.comparison.verdict import Category
 from nearfar.retrieval import write_qrels
 from nearfar.retrieval.adapter_choice import Choice
 from nearfar.typing import Floats
@@ -78,7 +79,7 @@ def test_adapt_prints_json(document: Any, weights: Floats, adapting: Any) -> Non
     adapting(weights)
     found = document("adapt", *INPUT)
     assert found["adapter"] == "d-adapter.safetensors"
-    assert found["comparison"]["verdict"]["category"] == "clearly better"
+    assert found["comparison"]["verdict"]["category"] == Category.CLEARLY_BETTER
     adapting(1 - weights)
     assert document("adapt", *INPUT, code=3)["adapter"] is None
 

@@ -9,6 +9,7 @@ import pytest
 
 from nearfar import RCA, Pairs, RandomPairs, RandomTriplets, Triplets, compare
 from nearfar.comparison.splits import class_folds, judgement_folds, row_folds
+from nearfar.comparison.verdict import Category
 from nearfar.evaluate.intervals import mean_interval
 from nearfar.evaluate.overlap import OverlappingJudgements
 from problems import noisy_copies
@@ -102,7 +103,7 @@ class TestJudgements:
         apart = groups[triplets.index]
         triplets = triplets.take((apart[:, 0] != apart[:, 1]) & (apart[:, 0] != apart[:, 2]))
         plain = compare(X, triplets, ["MetricBoost"], cv=3)
-        assert plain.by_goal("triplets").verdict.category == "clearly better"
+        assert plain.by_goal("triplets").verdict.category == Category.CLEARLY_BETTER
         found = compare(X, triplets, ["MetricBoost"], cv=3, groups=groups)
         low, high = found.by_goal("triplets").interval(found["MetricBoost"])
         assert low < 1 / 2 < high

@@ -10,6 +10,7 @@ from nearfar.comparison import Comparison, default_methods
 from nearfar.comparison.method_results import CellResult, Trials, paired
 from nearfar.comparison.scoring import Scores
 from nearfar.comparison.splits import Splits
+from nearfar.comparison.verdict import Category
 
 METHODS = {m.name: m for m in default_methods(["BoostMetric", "DRMetric", "NCA"])}
 Y = np.arange(1500) % 5
@@ -92,7 +93,7 @@ def test_rankings_on_one_fold_are_not_tested():
 def test_fits_stopped_early_do_not_win():
     found = comparison(EUCLIDEAN, trials("NCA", SAMPLE, 0, early=True))
     assert found.classification.winner is None
-    assert found.classification.verdict.category == "nothing to compare"
+    assert found.classification.verdict.category == Category.NOTHING
 
 
 WINNERS = {
