@@ -135,6 +135,7 @@ class TestRowsWithoutLabel:
         assert "left out" not in result.stderr
         assert Path("a.safetensors").read_bytes() == Path("b.safetensors").read_bytes()
 
+    @pytest.mark.usefixtures("plain_figures")
     def test_compare_and_report(self, gaps, run):
         options = [*self.OPTIONS, "--method", "lda", "--folds", 2]
         compared = run("compare", "gaps.csv", *options)
@@ -170,6 +171,7 @@ class TestRowsWithoutLabel:
         line = fail("verify", "metric.safetensors", "gaps.csv", "pairs.csv", *self.OPTIONS)
         assert "3 rows of gaps.csv have no label in column y." in line
 
+    @pytest.mark.usefixtures("plain_figures")
     def test_a_report_has_the_numbers_of_the_file(self, gaps, run):
         options = ["--label", "y", "--method", "lda", "--folds", 2]
         run("report", "gaps.csv", *options, "--drop", "name", "--out", "r.html")
@@ -243,6 +245,7 @@ def test_repeated_ids_are_suggested_as_groups(folder, run, iris, n_levels, taken
     assert "belong together" not in again.stderr
 
 
+@pytest.mark.usefixtures("plain_figures")
 def test_verdicts_repeat_that_a_column_leaks(folder, run, iris):
     table = pl.DataFrame(iris[0], schema=list("abcd")).with_columns(y=pl.Series(iris[1]))
     table.with_columns(code=10 * pl.col("y")).write_csv("leak.csv")

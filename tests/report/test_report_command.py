@@ -50,6 +50,7 @@ class TestCommand:
         assert (tmp_path / "iris.html").exists()
         assert Metric.load("iris-metric.safetensors").n_features == 4
 
+    @pytest.mark.usefixtures("plain_figures")
     def test_what_columns_became(self, run, tmp_path):
         table = customers()
         table = table.with_columns(leak=pl.col("segment").cast(pl.Categorical).to_physical())
@@ -95,6 +96,7 @@ class TestCommand:
             pytest.param("1s", marks=pytest.mark.slow),
         ],
     )
+    @pytest.mark.usefixtures("plain_figures")
     def test_little_time_for_the_best_method(self, run, budget):
         result = CliRunner().invoke(
             app, ["report", "digits", "--method", "best", "--budget", budget]
@@ -133,6 +135,7 @@ class TestCommand:
         assert not (tmp_path / "table-metric.safetensors").exists()
         run("table.npz", "--metric", "mine.safetensors", "--budget", "0s", "--folds", 2)
 
+    @pytest.mark.usefixtures("plain_figures")
     def test_images(self, run, tmp_path):
         X, y = load_digits(return_X_y=True)
         np.savez("digits.npz", X=X[:100], y=y[:100])
