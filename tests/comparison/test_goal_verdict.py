@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import t as student
 
 from nearfar import BoostMetric, compare
-from nearfar.comparison import GoalComparison, MethodResult, default_methods
-from nearfar.comparison.verdict import Category, categorise
+from nearfar.comparison import Category, GoalComparison, MethodResult, default_methods
+from nearfar.comparison.verdict import categorise
 
 METHODS = default_methods(["BoostMetric", "DRMetric"])
 UNSCALED, EUCLIDEAN, COSINE, L1, CHI_SQUARE, _, LDA, BOOST, DR = range(9)

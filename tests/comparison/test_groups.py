@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from nearfar import RCA, Pairs, RandomPairs, RandomTriplets, Triplets, compare
+from nearfar.comparison import Category
 from nearfar.comparison.splits import class_folds, judgement_folds, row_folds
-from nearfar.comparison.verdict import Category
 from nearfar.evaluate.intervals import mean_interval
 from nearfar.evaluate.overlap import OverlappingJudgements
 from problems import noisy_copies

@@ -12,8 +12,8 @@ from sklearn.preprocessing import StandardScaler
 
 from comparison.helpers import FakeClock, Fixed
 from nearfar import LSML, RCA, Chunklets, Metric, Pairs, RandomPairs, Triplets, compare
+from nearfar.comparison import Category
 from nearfar.comparison.splits import judgement_folds
-from nearfar.comparison.verdict import Category
 from nearfar.evaluate.judgement_losses import judgement_shares, misplaced
 from nearfar.learners.scaler import Scaler
 

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from nearfar.comparison import Comparison, default_methods
+from nearfar.comparison import Category, Comparison, default_methods
 from nearfar.comparison.method_results import CellResult, Trials, paired
 from nearfar.comparison.scoring import Scores
 from nearfar.comparison.splits import Splits
-from nearfar.comparison.verdict import Category
 
 METHODS = {m.name: m for m in default_methods(["BoostMetric", "DRMetric", "NCA"])}
 Y = np.arange(1500) % 5

@@ -11,8 +11,7 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from comparison.helpers import Failing, FakeClock, Gradual
 from nearfar import Metric, compare
-from nearfar.comparison import default_methods
-from nearfar.comparison.verdict import Category
+from nearfar.comparison import Category, default_methods
 from nearfar.learners.base import MetricLearner
 from nearfar.runtime.deadline import check_time, early_stop
 

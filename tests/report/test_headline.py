@@ -9,10 +9,9 @@ import pytest
 from sklearn.datasets import load_wine
 
 from nearfar import BoostMetric, Metric, Triplets, compare, evaluate
-from nearfar.comparison import Comparison, MethodResult, default_methods
+from nearfar.comparison import Category, Comparison, MethodResult, default_methods
 from nearfar.comparison.goal_verdict import compare_losses
 from nearfar.comparison.method_results import paired
-from nearfar.comparison.verdict import Category
 from nearfar.report import Study
 from nearfar.report.headline import headlines, reason
 from nearfar.report.page import render
@@ -64,9 +63,8 @@ def test_a_metric_that_is_not_in_the_comparison_has_its_baseline():
     (headline,) = headlines(study)
     assert study.baseline == "Euclidean (standardised)"
     assert headline.badge == Category.WORSE
-    assert headline.sentence == (
-        "BoostMetric does worse than Euclidean distance. The comparison recommends LDA."
-    )
+    assert "BoostMetric does worse" in headline.sentence
+    assert "recommends LDA" in headline.sentence
     assert "may have been learned from" in headline.basis
 
 

@@ -219,9 +219,7 @@ class TestSubject:
     def test_what_is_recommended(self, method):
         found = self.chosen(self.compared("LDA", error=0.1), method)
         assert found.method.name == found.written.name == "LDA"
-        assert found.reason == (
-            "This report is about LDA, which the comparison recommends for classification."
-        )
+        assert "LDA, which the comparison recommends" in found.reason
 
     def test_each_goal_has_its_recommendation(self):
         methods = {method.name: method for method in default_methods([])}
@@ -234,11 +232,8 @@ class TestSubject:
         found = self.chosen(comparison)
         assert found.written.name == "Euclidean (standardised)"
         assert found.method.name == "LDA"
-        assert found.reason == (
-            "The metric file has Euclidean distance: the comparison recommends Euclidean "
-            "(standardised) for classification. This report shows the best other method, LDA, "
-            "beside it."
-        )
+        assert "recommends Euclidean (standardised)" in found.reason
+        assert "best other method, LDA" in found.reason
 
     @pytest.mark.parametrize("name", ["NCA", "LDA", "Euclidean (standardised)"])
     def test_what_is_named(self, name):

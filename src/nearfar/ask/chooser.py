@@ -47,14 +47,14 @@ from nearfar.typing import Floats, Ints, Vector
 VERSION = "1"
 """Stored with every answer; it changes whenever questions are chosen in another way."""
 
+# Of candidates: enough for 600 different ones, while one search stays short.
 _ANCHORS, _NEIGHBORS = 40, 12
-"""Of candidates: enough for 600 different ones, while one search stays short."""
+# Random questions that stand for all; the time of a choice grows with their number.
 _TARGETS = 150
-"""Random questions that stand for all; the time of a choice grows with their number."""
+# Questions at random before any is chosen: with vectors, and for each object without.
 _RANDOM_FIRST, _RANDOM_FIRST_OF_OBJECT = 4, 2
-"""Questions at random before any is chosen: with vectors, and for each object without."""
+# Answers of the same person between a question and its repeat.
 _BETWEEN = 8
-"""Answers of the same person between a question and its repeat."""
 
 
 class Chooser:

@@ -12,8 +12,8 @@ from nearfar.ask.progress import Progress, measure, people
 from nearfar.ask.store import OPEN, Asked, Store
 from nearfar.typing import Floats, Json
 
+# Answers between two measurements of progress, which take longer than a question.
 _MEASURE_EVERY = 5
-"""Answers between two measurements of progress, which take longer than a question."""
 
 
 @dataclass(frozen=True)

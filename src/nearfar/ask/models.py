@@ -34,30 +34,33 @@ from nearfar.learners.scaler import Scaler
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 MOST_COORDINATES = 15
+"""Of S, which then has 120 entries: a few hundred answers support no more."""
+# Principal coordinates that the Euclidean distance has.
 _KEPT_COORDINATES = 256
-"""Principal coordinates that the Euclidean distance has."""
+# Factors of two on both sides of 1, at which S and Euclidean distance are of one size.
 _SPREADS = (0.5, 1.0, 2.0, 4.0)
 _SCALES = ("standard", "unit", "cosine")
+# Prior of beta and of the bias. Mean squared distances are 1, so that margins are a few logits:
+# answers probably follow clear differences, and small ones are open.
 _BETA, _BETA_SD, _BIAS_SD = 4.0, 3.0, 4.0
-"""The prior: mean squared distances are 1, so that people agree with clear margins, but not all."""
+# Answers from which on they choose the scale; before, rows are standardised.
 _FEWEST_FOR_SCALE = 20
-"""Answers from which on they choose the scale; before, rows are standardised."""
+# Scale and spread are chosen again with a quarter more answers, as this takes twelve fits.
 _CHOICE_GROWTH = 1.25
-"""Scale and spread are chosen again with a quarter more answers, as this takes twelve fits."""
+# Scales and spreads that are less probable do not count.
 _LEAST_PROBABILITY = 0.02
-"""Scales and spreads that are less probable do not count."""
+# Fewest and most iterations for each answer, from the places before.
 _PLACE_STEPS = (4, 15)
-"""Fewest and most iterations for each answer, from the places before."""
+# Iterations times answers, between these bounds.
 _PLACE_WORK = 50_000
-"""Iterations times answers, between these bounds."""
+# Iterations from a new start.
 _PLACE_MOST = 150
-"""Iterations from a new start."""
+# Places are sought from other starts with half as many more answers.
 _PLACE_GROWTH = 1.5
-"""Places are sought from other starts with half as many more answers."""
+# Of squared coordinates: places without answers have a finite variance.
 _PLACE_PENALTY = 0.05
-"""Of squared coordinates: places without answers have a finite variance."""
+# Of the crowd kernel: the default of `OrdinalEmbedding`.
 _MU = 0.05
-"""Of the crowd kernel: the default of `OrdinalEmbedding`."""
 
 
 class Model(ABC):

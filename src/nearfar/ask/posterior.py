@@ -31,13 +31,14 @@ from scipy.special import expit, ndtr
 
 from nearfar.typing import Matrix, Vector
 
+# Of Newton's method, which needs about ten steps; more would only chase rounding.
 _MAX_STEPS, _HALVINGS = 50, 30
-"""Of Newton's method, which needs about ten steps; more would only chase rounding."""
+# Relative gain at which Newton steps end: far below what changes a choice.
 _ACCURACY = 1e-9
+# With this factor, the normal distribution function has the slope of the sigmoid at 0.
 _PROBIT = math.sqrt(math.pi / 8)
-"""With this factor, the normal distribution function has the slope of the sigmoid at 0."""
+# Keeps variances and the noise of certain answers finite.
 _LEAST = 1e-12
-"""Keeps variances and the noise of certain answers finite."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,25 +26,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from nearfar.ask.chooser import Chooser
-from nearfar.ask.models import Model
 from nearfar.ask.posterior import answer_probability
 from nearfar.ask.questions import RANDOM, REPEAT, Judgement, arrays
 from nearfar.evaluate.intervals import mean_interval
-from nearfar.typing import Ints, Vector
+from nearfar.typing import Vector
 
 FOLDS = 5
+"""Parts of the random questions, each predicted from the others."""
 MORE = 50
 """Answers whose gain is expected."""
 WORTH = 0.01
 """Gain in agreement below which it is worth stopping."""
+# Random answers from which on agreement is shown.
 _FEWEST = 10
-"""Random answers from which on agreement is shown."""
+# Questions that are expected to be asked at once: each round takes a choice.
 _ROUND = 10
-"""Questions that are expected to be asked at once: each round takes a choice."""
+# Random questions that agreement is expected on.
 _TARGETS = 300
-"""Random questions that agreement is expected on."""
+# Answers of an average person that each person is given, when people are weighed.
 _PRIOR_ANSWERS = 10.0
-"""Answers of an average person that each person is given, when people are weighed."""
 
 
 @dataclass(frozen=True)
@@ -251,22 +251,17 @@ def expected_gain(chooser: Chooser, n: int = MORE) -> float:
         asked.append(candidates[best])
     random, every = np.random.default_rng(0), (chooser.n_objects, chooser.width)
     targets = np.array([random.choice(*every, replace=False) for _ in range(_TARGETS)])
-    known = arrays(chooser.judgements, chooser.width, chooser.weights)
     sides = np.sign(chooser.model.margins(targets)[0])
-    return sum(
-        p * _gain(model, model.pending(np.vstack(asked)), targets, sides)
-        for p, model in chooser.model.alternatives(*known)
-    )
-
-
-def _gain(now: Model, later: Model, targets: Ints, sides: Vector) -> float:
-    """Return the expected rise in agreement from predicted sides to those of a later model."""
-    m, s2 = now.margins(targets)
-    t2 = np.minimum(later.margins(targets)[1], s2)
     nodes, weights = np.polynomial.hermite_e.hermegauss(15)
-    means = m[:, None] + np.sqrt(s2 - t2)[:, None] * nodes
-    after = answer_probability(np.abs(means), t2[:, None]) @ (weights / weights.sum())
-    return float(np.mean(after - answer_probability(sides * m, s2)))
+    gain = 0.0
+    answers = arrays(chooser.judgements, chooser.width, chooser.weights)
+    for p, now in chooser.model.alternatives(*answers):
+        m, s2 = now.margins(targets)
+        t2 = np.minimum(now.pending(np.vstack(asked)).margins(targets)[1], s2)
+        means = m[:, None] + np.sqrt(s2 - t2)[:, None] * nodes
+        after = answer_probability(np.abs(means), t2[:, None]) @ (weights / weights.sum())
+        gain += p * float(np.mean(after - answer_probability(sides * m, s2)))
+    return gain
 
 
 def people(chooser: Chooser) -> list[Person]:

@@ -83,11 +83,11 @@ class AnswerArrays:
     Examples
     --------
     >>> from nearfar.ask.questions import AnswerArrays, Judgement, Question
-    >>> known = AnswerArrays(3)
-    >>> known.follow([Judgement(Question((4, 7, 2)), "left")])
-    >>> known.arrays
+    >>> answers = AnswerArrays(3)
+    >>> answers.follow([Judgement(Question((4, 7, 2)), "left")])
+    >>> answers.arrays
     (array([[4, 7, 2]]), array([1.]), array([1.]))
-    >>> (4, 2, 7) in known.keys
+    >>> (4, 2, 7) in answers.keys
     True
     """
 

@@ -23,8 +23,8 @@ from nearfar.report.page import render_page
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# Fewer answers would give a map that the next ones change entirely.
 _FEWEST_TO_LEARN = 20
-"""Fewer answers would give a map that the next ones change entirely."""
 
 
 def results_page(collection: Collection) -> str:

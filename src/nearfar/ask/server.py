@@ -152,9 +152,9 @@ class _Pages:
                 "results": f"/results/{collection.store.results_key}" if self.local else None,
             }
 
-        shown = await run_in_threadpool(content)
+        document = await run_in_threadpool(content)
         due = BackgroundTask(collection.measure) if collection.due else None
-        return JSONResponse(shown, headers=_HEADERS, background=due)
+        return JSONResponse(document, headers=_HEADERS, background=due)
 
     async def answer(self, request: Request) -> Response:
         """Store an answer, and confirm it."""

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from nearfar.ask.chooser import VERSION
-from nearfar.ask.questions import ANSWERS, Judgement, Question
+from nearfar.ask.questions import ANSWERS, Question
 
 SCHEMA_VERSION = 1
 OPEN = 2
@@ -102,11 +102,6 @@ class Answered:
     seconds: float | None
     chooser: str
     weight: float
-
-    @property
-    def judgement(self) -> Judgement:
-        """The answer as the chooser takes it."""
-        return Judgement(self.asked.question, self.answer, self.asked.person)
 
 
 class Store:

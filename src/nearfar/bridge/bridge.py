@@ -29,12 +29,12 @@ from nearfar.runtime.threads import limited_threads
 from nearfar.typing import Floats, Ints, Vector
 
 _DTYPES = [np.float64, np.float32]
+# With fewer, too few are left to learn from after two parts are held out.
 _FEWEST_ITEMS = 20
-"""With fewer, too few are left to learn from after two parts are held out."""
+# Held-out items whose neighbours are searched: enough for an interval of about 2 points.
 _MOST_SEARCHED = 2000
-"""Held-out items whose neighbours are searched: enough for an interval of about 2 points."""
+# Ranks to try, relative to the number of features; more would cost a fit each.
 _RANK_SHARES = (1 / 8, 1 / 4, 1 / 2)
-"""Ranks to try, relative to the number of features; more would cost a fit each."""
 
 
 class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

@@ -19,8 +19,8 @@ from nearfar.deploy.linear_map import LinearMap
 from nearfar.numerics.linear_algebra import cross_product, product
 from nearfar.typing import Floats, Matrix, Vector
 
+# Values of a to try, relative to the mean eigenvalue of X'X.
 _STRENGTHS = np.logspace(-9, 3, 25)
-"""Values of a to try, relative to the mean eigenvalue of X'X."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,17 +28,17 @@ from nearfar.rows.base import cut
 from nearfar.runtime.threads import ThreadExecutor
 from nearfar.typing import Floats, Ints, Vector
 
+# Memory of the anchors of a band; a larger band passes over the rows less often.
 _BAND_BYTES = 1 << 26
-"""Memory of the anchors of a band; a larger band passes over the rows less often."""
+# Memory of the rows of a task on threads; there should be enough tasks to share out.
 _BLOCK_BYTES = 1 << 22
-"""Memory of the rows of a task on threads; there should be enough tasks to share out."""
+# Rows that give each anchor its only limit: more make it tighter, and take longer.
 _SAMPLED_ROWS = 4096
-"""Rows that give each anchor its only limit: more make it tighter, and take longer."""
+# A tile as in `mining`: it should stay in the cache.
 _TILE_ROWS = 512
 _TILE_COLUMNS = 4096
-"""A tile as in `mining`: it should stay in the cache."""
+# Candidates that are kept before they are ranked; this bounds memory.
 _MAX_CANDIDATES = 1 << 19
-"""Candidates that are kept before they are ranked; this bounds memory."""
 _NO_LIMIT = np.finfo(np.float32).max
 
 Float32s = NDArray[np.float32]

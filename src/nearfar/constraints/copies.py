@@ -12,6 +12,7 @@ copies it would join three times as many or more.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,41 +23,41 @@ from nearfar.constraints.supervision import Supervision
 from nearfar.constraints.triplets import Triplets
 from nearfar.typing import Array, Floats, Ints, Matrix
 
+# Fewer copies than this share of the rows hardly change a figure, and are left alone.
 _LEAST_SHARE = 0.01
-"""Fewer copies than this share of the rows hardly change a figure, and are left alone."""
 
+# Fewer lines would put rows that differ into one cell; more take longer.
 _LINES = 8
-"""Fewer lines would put rows that differ into one cell; more take longer."""
 
+# Near copies are on two sides of an edge in some grids, hardly in all.
 _GRIDS = 4
-"""Near copies are on two sides of an edge in some grids, hardly in all."""
 
+# Widths of cells, in median differences of two rows, each about three times the next.
 _WIDTHS = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)
-"""Widths of cells, in median differences of two rows, each about three times the next."""
 
+# By how much the wider of two cells may change the number of near copies, and that of others.
 _FLAT = 0.1
-"""By how much the wider of two cells may change the number of near copies, and that of others."""
 
+# Fewer rows may share a cell by chance.
 _FEWEST_NEAR = 5
-"""Fewer rows may share a cell by chance."""
 
+# If more rows are equal or near, they are cases of a few kinds, not copies.
 _MOST_SHARE = 0.9
-"""If more rows are equal or near, they are cases of a few kinds, not copies."""
 
+# With fewer different rows in a class, there is nothing to hold out.
 _GROUPS_PER_CLASS = 3
-"""With fewer different rows in a class, there is nothing to hold out."""
 
+# Near copies are not looked for among more rows.
 _MOST_ROWS = 200_000
-"""Near copies are not looked for among more rows."""
 
+# Numbers of cells must fit into 64 bits: this by the smallest width is 1e16.
 _FARTHEST = 1e12
-"""Numbers of cells must fit into 64 bits: this by the smallest width is 1e16."""
 
+# Rows that medians are taken of.
 _SAMPLE = 500
-"""Rows that medians are taken of."""
 
+# Numbers in a block of rows, which bounds the memory of their copies.
 _BLOCK = 1 << 21
-"""Numbers in a block of rows, which bounds the memory of their copies."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +188,19 @@ def _near_groups(X: Floats, rows: Ints) -> Ints:
     """Return the group of near copies of some rows; each has its own if there are none."""
     if len(rows) > _MOST_ROWS:
         return np.arange(len(rows))
-    P = _projected(X)[rows]
+    # Project rows on random lines; two rows typically differ by about one unit on each.
+    random = np.random.RandomState(0)
+    sample = X[random.permutation(len(X))[:_SAMPLE]].astype(np.float64)
+    with np.errstate(all="ignore"):
+        differences = np.sort(np.abs(sample - np.roll(sample, 1, axis=0)), axis=0)
+        n_different = (differences > 0).sum(axis=0)
+        middle = len(sample) - (n_different + 1) // 2
+        unit = np.take_along_axis(differences, np.minimum(middle, len(sample) - 1)[None], 0)[0]
+        lines = random.standard_normal((X.shape[1], _LINES)) / np.sqrt(X.shape[1])
+        lines[n_different > 0] /= unit[n_different > 0, None]
+        center = np.median(sample, axis=0)
+        P = np.concatenate([(block - center) @ lines for block in _blocks(X)])
+    P = np.clip(np.nan_to_num(P), -_FARTHEST, _FARTHEST)[rows]
     wide = _share_a_cell(P, _WIDTHS[0])
     for width in _WIDTHS[1:]:
         n_wide = int(wide.max(initial=-1)) + 1
@@ -203,22 +216,6 @@ def _near_groups(X: Floats, rows: Ints) -> Ints:
     return np.arange(len(rows))
 
 
-def _projected(X: Floats) -> Matrix:
-    """Project rows on random lines; two rows typically differ by about one unit on each."""
-    random = np.random.RandomState(0)
-    sample = X[random.permutation(len(X))[:_SAMPLE]].astype(np.float64)
-    with np.errstate(all="ignore"):
-        differences = np.sort(np.abs(sample - np.roll(sample, 1, axis=0)), axis=0)
-        n_different = (differences > 0).sum(axis=0)
-        middle = len(sample) - (n_different + 1) // 2
-        unit = np.take_along_axis(differences, np.minimum(middle, len(sample) - 1)[None], 0)[0]
-        lines = random.standard_normal((X.shape[1], _LINES)) / np.sqrt(X.shape[1])
-        lines[n_different > 0] /= unit[n_different > 0, None]
-        center = np.median(sample, axis=0)
-        P = np.concatenate([(block - center) @ lines for block in _blocks(X)])
-    return np.clip(np.nan_to_num(P), -_FARTHEST, _FARTHEST)
-
-
 def _share_a_cell(P: Matrix, width: float) -> Ints:
     """Number the groups of rows that share a cell of a grid, of which there are several."""
     random = np.random.RandomState(0)
@@ -230,6 +227,7 @@ def _share_a_cell(P: Matrix, width: float) -> Ints:
     return components(np.tile(np.arange(len(P)), _GRIDS), np.concatenate(firsts), len(P))
 
 
-def _blocks(X: Floats) -> list[Floats]:
+def _blocks(X: Floats) -> Iterator[Floats]:
     size = max(1, _BLOCK // X.shape[1])
-    return [X[start : start + size] for start in range(0, len(X), size)]
+    for start in range(0, len(X), size):
+        yield X[start : start + size]

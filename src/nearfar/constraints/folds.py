@@ -17,8 +17,8 @@ from nearfar.typing import Ints
 
 Random = np.random.RandomState
 
+# More groups are balanced by chance, and balancing them takes a while.
 _BALANCED_GROUPS = 5000
-"""More groups are balanced by chance, and balancing them takes a while."""
 
 
 def group_splitter(

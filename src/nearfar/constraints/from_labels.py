@@ -29,6 +29,7 @@ TripletStrategy = Callable[[Floats, Ints, np.random.RandomState], Triplets]
 PairStrategy = Callable[[Floats, Ints, np.random.RandomState], Pairs]
 
 _COUNT = integer(at_least=1)
+# What the parameters of each strategy may be.
 _RULES = {
     "NearestTriplets": {
         "targets": _COUNT,
@@ -40,7 +41,6 @@ _RULES = {
     "RandomTriplets": {"m": _COUNT},
     "RandomPairs": {"m": optional(_COUNT), "similar": number(at_least=0.0, at_most=1.0)},
 }
-"""What the parameters of each strategy may be."""
 
 
 @dataclass(frozen=True)

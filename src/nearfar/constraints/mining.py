@@ -62,17 +62,17 @@ EXACT_PRODUCTS = 1.5e12
 FEWEST_ANCHORS = 2_000
 """Anchors that "auto" takes at least."""
 
+# A pair of rows costs its D products, and about as much as 64 more to rule it out.
 _COST_OF_A_PAIR = 64
-"""A pair of rows costs its D products, and about as much as 64 more to rule it out."""
 
+# A tile of float32 bounds has 8 megabytes: larger ones leave the cache, smaller ones make the
+# product slower.
 _TILE_ROWS = 512
 _TILE_COLUMNS = 4096
-"""A tile of float32 bounds has 8 megabytes: larger ones leave the cache, smaller ones make the
-product slower."""
+# Columns that give each row its first limit: more make it tighter, and a larger first product.
 _SAMPLED_COLUMNS = 512
-"""Columns that give each row its first limit: more make it tighter, and a larger first product."""
+# Candidates that a band of rows keeps before it ranks them; this bounds memory.
 _MAX_CANDIDATES = 1 << 19
-"""Candidates that a band of rows keeps before it ranks them; this bounds memory."""
 
 Float32s = NDArray[np.float32]
 
@@ -163,9 +163,11 @@ def find_neighbors(
     n, n_features = X.shape
     cost_of_an_anchor = float(n) * (n_features + _COST_OF_A_PAIR)
     if search == "auto":
-        search = "approximate" if has_faiss() and not isinstance(X, Rows) else "anchors"
+        search = "anchors"
         if n * cost_of_an_anchor <= EXACT_PRODUCTS:
             search = "exact"
+        elif has_faiss() and not isinstance(X, Rows):
+            search = "approximate"
     anchors = np.arange(n)
     if search == "approximate":
         if isinstance(X, Rows):

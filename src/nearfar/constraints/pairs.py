@@ -23,8 +23,8 @@ from nearfar.constraints.folds import components
 from nearfar.constraints.triplets import Triplets
 from nearfar.typing import Floats, Ints, Vector
 
+# A triplet that two pairs make has the product of their weights.
 _LARGEST_WEIGHT = 0.1 * LARGEST_WEIGHT**0.5
-"""A triplet that two pairs make has the product of their weights."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -253,12 +253,12 @@ _OF_CONSTRAINTS: dict[type, Kind] = {
 }
 
 
+# What to give instead of an index of constraints, by the number of its columns.
 _WRAPPERS = {
     2: "Pairs(y, similar) if its rows are pairs of row numbers of X",
     3: "Triplets(y) if its rows are (anchor, near, far) row numbers of X",
     4: "Triplets; docs/from-metric-learn.md says what becomes of quadruplets",
 }
-"""What to give instead of an index of constraints, by the number of its columns."""
 
 
 def unwrapped(y: object, n_rows: int | None = None) -> Any:

@@ -24,11 +24,11 @@ from nearfar.constraints.supervision import By, Kind, Split, Supervision
 from nearfar.constraints.triplets import Triplets
 from nearfar.typing import Array, Floats, Ints, Vector
 
+# With fewer groups of rows that similar pairs join, pairs are held out one by one.
 _FEWEST_CLASSES = 20
-"""With fewer groups of rows that similar pairs join, pairs are held out one by one."""
 
+# The fewest dissimilar pairs that a fold of such groups holds out, on average.
 _PAIRS_PER_FOLD = 8
-"""The fewest dissimilar pairs that a fold of such groups holds out, on average."""
 
 _NEEDS_CLASSES = "at least two classes are needed, and at least one class with two members."
 

@@ -20,11 +20,11 @@ from nearfar.typing import Floats, Ints
 
 Seed = int | np.random.RandomState | np.random.Generator | None
 
+# Triples drawn at a time: few enough for memory, and enough to make up for ties.
 _MAX_BATCH = 1 << 16
 _MIN_BATCH = 256
-"""Triples drawn at a time: few enough for memory, and enough to make up for ties."""
+# After so many draws of nothing but ties, nearly all distances are equal.
 _MAX_EMPTY_BATCHES = 20
-"""After so many draws of nothing but ties, nearly all distances are equal."""
 
 
 def make_twin_peaks(

@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike
 
 from nearfar.typing import Floats, Matrix, Vector
 
+# Random rows on which a function must agree with the map that was read from it.
 _CHECKED_ROWS = 8
-"""Random rows on which a function must agree with the map that was read from it."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,8 @@ import numpy as np
 
 from nearfar.typing import Array, Vector
 
+# Share of the rows of a class; a class that is found less often may as well not be there.
 _HARDLY_FOUND = 0.1
-"""Share of the rows of a class; a class that is found less often may as well not be there."""
 
 
 class ClassError(NamedTuple):

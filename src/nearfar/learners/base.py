@@ -36,7 +36,7 @@ from nearfar.learners.declaration import (
     Variant,
     learner,
 )
-from nearfar.learners.estimate import EstimateMixin
+from nearfar.learners.estimate import estimate
 from nearfar.learners.explanations import warn_of_row_numbers
 from nearfar.learners.fitting import Data, FitMethod
 from nearfar.learners.problem import (
@@ -139,7 +139,7 @@ class MetricLearner(
     _is_part: ClassVar[bool] = False
 
     _checked = fitting.check
-    estimate = EstimateMixin.estimate
+    estimate = estimate
 
     if not TYPE_CHECKING:
 

@@ -13,10 +13,7 @@ the weights of the constraints.
 To write your own, derive from `Loss`.
 """
 
-from nearfar.losses.base import Loss, named_loss
-from nearfar.losses.exponential import Exponential
-from nearfar.losses.hinge import Hinge, SquaredHinge
-from nearfar.losses.logistic import Logistic
+from nearfar.losses.loss import Exponential, Hinge, Logistic, Loss, SquaredHinge, named_loss
 from nearfar.losses.soft_margin import SoftMargin
 
 __all__ = ["Exponential", "Hinge", "Logistic", "Loss", "SoftMargin", "SquaredHinge", "named_loss"]

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearfar.losses.base import MarginLoss, Slope
-from nearfar.losses.exponential import log_sum_exp
+from nearfar.losses.loss import MarginLoss, Slope, log_sum_exp
 from nearfar.typing import Ints, Matrix, Vector
 
 _NEGLIGIBLE = 1e-16

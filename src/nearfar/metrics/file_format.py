@@ -43,8 +43,8 @@ _LINEAR, _KERNEL, _GATED, _UNIT_ROWS, _COLUMNS, _WIDE = _VERSIONS = (1, 2, 3, 4,
 _VOTES = ("votes.directions", "votes.alphas", "votes.thresholds")
 _WIDE_MAP = ("wide.weights", "wide.U", "wide.B")
 _BASIS = ("basis.points", "basis.whitening", "basis.center", "basis.scale")
+# Squares of larger numbers may overflow.
 _LARGEST = 1e150
-"""Squares of larger numbers may overflow."""
 
 
 class _Field(NamedTuple):

@@ -27,8 +27,8 @@ from nearfar.metrics.metric import Metric
 from nearfar.runtime.notebook_html import bars, fragment
 from nearfar.typing import Matrix, Vector
 
+# Shares whose absolute values sum to more than this are shown relative to that sum.
 _LARGEST_SUM = 2.0
-"""Shares whose absolute values sum to more than this are shown relative to that sum."""
 
 
 @dataclass(frozen=True)

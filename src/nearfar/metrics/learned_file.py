@@ -30,12 +30,12 @@ from nearfar.typing import Floats, Json, Vector
 
 T = TypeVar("T")
 
+# With digests of so many rows, a share of common rows is known to 4 points (one sigma).
 _DIGESTS = 200
-"""With digests of so many rows, a share of common rows is known to 4 points (one sigma)."""
+# With 48 bits, 200 digests match one of a million other rows with a probability below 1e-6.
 _DIGEST_BYTES = 6
-"""With 48 bits, 200 digests match one of a million other rows with a probability below 1e-6."""
+# Squares of larger numbers may overflow.
 _LARGEST = 1e150
-"""Squares of larger numbers may overflow."""
 
 
 @dataclass(frozen=True)

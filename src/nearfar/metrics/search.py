@@ -33,21 +33,21 @@ from nearfar.numerics.nearest_rows import NearestRows
 from nearfar.runtime.deadline import check_time
 from nearfar.typing import Array, Floats, Ints, Vector
 
+# Distances or neighbours held at a time.
 _MAX_ELEMENTS = 1 << 22
-"""Distances or neighbours held at a time."""
+# Distances that heaps may compute between two checks of the deadline.
 _DISTANCES_PER_CHECK = 1 << 27
-"""Distances that heaps may compute between two checks of the deadline."""
+# The same, times the number of coordinates.
 _COORDINATES_PER_CHECK = 1 << 30
-"""The same, times the number of coordinates."""
+# Coordinates of pairs held at a time.
 _PAIR_ELEMENTS = 1 << 20
-"""Coordinates of pairs held at a time."""
+# Heaps are faster than tables if a gallery has this many times the rows that are wanted.
 _HEAP_ADVANTAGE = 100
-"""Heaps are faster than tables if a gallery has this many times the rows that are wanted."""
+# `NearestRows` is faster than heaps if a gallery has this many times the rows that are wanted.
 _FEW = 8
-"""`NearestRows` is faster than heaps if a gallery has this many times the rows that are wanted."""
 
+# Squares of larger numbers may overflow.
 _LARGEST_COORDINATE = 1e150
-"""Squares of larger numbers may overflow."""
 _NOT_FINITE = "Distances are not finite: values are missing, infinite or too large."
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
+# Votes that differ by less than this share of all votes are tied.
 _TIE = 1e-12
-"""Votes that differ by less than this share of all votes are tied."""
 
 
 @dataclass(frozen=True, eq=False)

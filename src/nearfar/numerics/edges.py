@@ -34,18 +34,18 @@ from nearfar.typing import Floats, Ints, Matrix, Vector
 
 Unit = Literal["mean", "long", "longest"]
 
+# Rows of X in a block of `matrix`: enough for a fast product, and enough blocks to share out.
 _BLOCK_ROWS = 4096
-"""Rows of X in a block of `matrix`: enough for a fast product, and enough blocks to share out."""
+# Edges in a block of distances; smaller blocks cost more to hand out to threads.
 _BLOCK_EDGES = 1 << 17
-"""Edges in a block of distances; smaller blocks cost more to hand out to threads."""
+# Numbers in a block of differences: half a megabyte, which stays in the cache of a core.
 _BLOCK_ELEMENTS = 1 << 16
-"""Numbers in a block of differences: half a megabyte, which stays in the cache of a core."""
+# Rows on disk are kept in memory if they fit into `_KEPT_BYTES` and are no more than one in eight:
+# what is read once should be a small part of what every pass would read.
 _KEPT_BYTES = 1 << 27
 _MANY_ROWS = 8
-"""Rows on disk are kept in memory if they fit into `_KEPT_BYTES` and are no more than one in eight:
-what is read once should be a small part of what every pass would read."""
+# Rows of L that are applied at a time: an embedding of this width is smaller than most X.
 _FACTOR_ROWS = 16
-"""Rows of L that are applied at a time: an embedding of this width is smaller than most X."""
 _QUANTILES = {"long": 0.9, "longest": 1.0}
 
 
@@ -411,7 +411,8 @@ class TripletEdges:
             return self.edges.distances(L)[0] / self.unit
         margins = np.zeros(self.n_triplets)
         for top in range(0, len(L), _FACTOR_ROWS):
-            margins += self.embedding_margins(self.embed(L[top : top + _FACTOR_ROWS]))
+            P = self.edges.project(L[top : top + _FACTOR_ROWS].T)
+            margins += self.edges.embedding_distances(P) / self.unit
         return margins
 
     def matrix(self, u: Vector) -> Matrix:

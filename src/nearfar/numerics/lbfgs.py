@@ -21,8 +21,8 @@ from nearfar.typing import Vector
 Objective = Callable[[Vector], tuple[float, Vector]]
 Bounds = list[tuple[float | None, float | None]]
 
+# SciPy's default: more steps take more memory and time for an iteration.
 _MEMORY = 10
-"""SciPy's default: more steps take more memory and time for an iteration."""
 
 
 def lbfgs(

@@ -13,14 +13,14 @@ from scipy.linalg import eigh
 from nearfar.runtime.threads import Threads, single_threaded_libraries
 from nearfar.typing import Floats, Matrix, Vector
 
+# Multiplications and additions of a block.
 _BLOCK_OPERATIONS = 1 << 29
-"""Multiplications and additions of a block."""
+# A product with fewer columns takes as long as one with so many: it waits for memory.
 _FEWEST_COLUMNS = 16
-"""A product with fewer columns takes as long as one with so many: it waits for memory."""
+# Rows in a block of a Gram matrix.
 _GRAM_ROWS = 1 << 14
-"""Rows in a block of a Gram matrix."""
+# Share of their length by which rows may leave a span: far above rounding in float64.
 _ROUNDING = 1e-10
-"""Share of their length by which rows may leave a span: far above rounding in float64."""
 
 
 def product(A: Floats, B: Floats) -> Floats:

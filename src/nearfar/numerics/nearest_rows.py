@@ -21,19 +21,19 @@ from nearfar.runtime.deadline import check_time
 from nearfar.runtime.threads import Threads
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
+# A tile of float32 bounds has 4 megabytes for each thread.
 _BLOCK_QUERIES = 512
 _TILE_COLUMNS = 2048
-"""A tile of float32 bounds has 4 megabytes for each thread."""
+# Candidates that a block keeps before it ranks them; this bounds memory.
 _MAX_CANDIDATES = 1 << 19
-"""Candidates that a block keeps before it ranks them; this bounds memory."""
+# Coordinates of candidates held at a time.
 _PAIR_ELEMENTS = 1 << 20
-"""Coordinates of candidates held at a time."""
+# The first tile has at least this many times the rows that are wanted.
 _FIRST_COLUMNS = 8
-"""The first tile has at least this many times the rows that are wanted."""
 UNIT_ROUNDOFF = 2.0**-24
 """Of float32."""
+# Float32 can square queries that are this many times as far out as the rows.
 _MOST_REACH = 1e15
-"""Float32 can square queries that are this many times as far out as the rows."""
 
 Tile = NDArray[np.float32]
 

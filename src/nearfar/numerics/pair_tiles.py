@@ -32,21 +32,21 @@ from nearfar.numerics.class_order import ClassOrder
 from nearfar.runtime.threads import Threads
 from nearfar.typing import Floats, Matrix, Vector
 
+# Pairs of a band: 4 or 8 megabytes of weights, which should stay in the cache.
 _BAND_ELEMENTS = 1 << 20
-"""Pairs of a band: 4 or 8 megabytes of weights, which should stay in the cache."""
+# Smallest and largest number of rows of a band.
 _BAND_ROWS = (32, 256)
-"""Smallest and largest number of rows of a band."""
 
+# So few pairs are not worth a second thread.
 _SERIAL_ELEMENTS = 1 << 20
-"""So few pairs are not worth a second thread."""
+# Tasks of a pass over all bands, whatever the number of threads: sums are in a fixed order.
 _TASKS = 16
-"""Tasks of a pass over all bands, whatever the number of threads: sums are in a fixed order."""
+# By bytes of the type: below it exp is subnormal, which is slow and has no weight in any sum.
 _SMALLEST_EXPONENT = {4: -85.0, 8: -np.inf}
-"""By bytes of the type: below it exp is subnormal, which is slow and has no weight in any sum."""
 
+# A block of squared distances has 4 megabytes.
 _BLOCK_ROWS = 256
 _BLOCK_COLUMNS = 2048
-"""A block of squared distances has 4 megabytes."""
 
 
 @dataclass(frozen=True)

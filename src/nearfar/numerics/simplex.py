@@ -18,18 +18,18 @@ from scipy.linalg import cho_factor, cho_solve
 
 from nearfar.typing import Ints, Matrix, Vector
 
+# Newton's method takes about ten; this ends a search that rounding keeps from its tolerance.
 _MAX_STEPS = 100
-"""Newton's method takes about ten; this ends a search that rounding keeps from its tolerance."""
+# A shorter step along a line changes nothing but roundings.
 _SMALLEST_STEP = 1e-12
-"""A shorter step along a line changes nothing but roundings."""
+# Share of the largest gradient below which a slope is rounding.
 _ROUNDING = 1e-16
-"""Share of the largest gradient below which a slope is rounding."""
+# Share of the rise that the slope promises (Armijo's condition, with the usual constant).
 _LEAST_RISE = 1e-4
-"""Share of the rise that the slope promises (Armijo's condition, with the usual constant)."""
+# Relative difference of values that rounding may cause.
 _SAME_VALUE = 1e-14
-"""Relative difference of values that rounding may cause."""
+# Share of the trace that is added to a curvature, first; it keeps flat directions in place.
 _RIDGE = 1e-12
-"""Share of the trace that is added to a curvature, first; it keeps flat directions in place."""
 
 
 @dataclass(frozen=True)

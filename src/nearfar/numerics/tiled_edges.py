@@ -31,20 +31,20 @@ from nearfar.rows import Rows
 from nearfar.runtime.threads import Executor, Threads
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
+# Memory of T_b; each band reads all rows that follow, so that larger bands read less.
 _BAND_BYTES = 1 << 27
-"""Memory of T_b; each band reads all rows that follow, so that larger bands read less."""
+# There are at least so many bands where memory would allow fewer, so that workers share them.
 _BANDS = 8
-"""There are at least so many bands where memory would allow fewer, so that workers share them."""
+# Rows of a product X_b' T_b, which is summed in float64.
 _GEMM_ROWS = 4096
-"""Rows of a product X_b' T_b, which is summed in float64."""
+# Edges whose rows of T are updated at a time; these should stay in the cache.
 _TILE_EDGES = 2048
-"""Edges whose rows of T are updated at a time; these should stay in the cache."""
+# Numbers in a block of differences: two megabytes.
 _DIFFERENCES = 1 << 18
-"""Numbers in a block of differences: two megabytes."""
+# Constraints in a block; this bounds the memory of copies.
 _BLOCK = 1 << 18
-"""Constraints in a block; this bounds the memory of copies."""
+# Members that are read from the file at a time; fewer would mean more reads.
 _BLOCK_MEMBERS = 1 << 20
-"""Members that are read from the file at a time; fewer would mean more reads."""
 _SIGNS = (1.0, -1.0)
 
 

@@ -15,6 +15,7 @@ from nearfar.runtime.optional_package import optional_package
 from nearfar.typing import Floats, Ints
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
 AxesGrid = NDArray[np.object_]
@@ -44,10 +45,13 @@ MARKERS = "os^DvPX<>*"
 NEUTRAL = "0.5"
 HOVER_ID = "hover:"
 """How the ids in SVG of points begin that have a title; see `hover_id`."""
+# Longer names would leave plots with a legend beside it too little room.
 _MAX_NAME_LENGTH = 24
-"""Longer names would leave plots with a legend beside it too little room."""
+# Two plots beside each other fit a page, and a column of an article one.
 _AXES_INCHES = (4.5, 3.5)
 _PAD_INCHES = 0.08
+# Width of a legend below a plot, in characters.
+_LEGEND_WIDTH = 46
 _LINE_STYLES = ("-", "--", "-.", ":")
 
 
@@ -75,6 +79,14 @@ class Classes:
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def name_of(self, point: int) -> str:
+        """Return the name of a point's class."""
+        return self.names[self.codes[point]]
+
+    def together(self, one: int, other: int) -> bool:
+        """Return whether two points are of the same class."""
+        return bool(self.codes[one] == self.codes[other])
 
 
 def as_text(name: str) -> str:
@@ -151,6 +163,28 @@ def named_lines(
     ax.set(**labels)
     ax.legend()
     return ax
+
+
+def legend_columns(names: Sequence[str]) -> int:
+    """Return how many names fit beside each other in a legend below a plot."""
+    longest = max(map(len, names), default=0)
+    return max(1, min(5, len(names), _LEGEND_WIDTH // (longest + 4)))
+
+
+def legend_below(
+    ax: Axes, names: Sequence[str], *, by: float, handles: Sequence[Artist] | None = None
+) -> None:
+    """Put a legend below a plot, at a distance relative to its height."""
+    ax.legend(
+        ax.get_legend_handles_labels()[0] if handles is None else handles,
+        names,
+        loc="upper center",
+        bbox_to_anchor=(0.5, -by),
+        ncols=legend_columns(names),
+        frameon=False,
+        fontsize=9,
+        handletextpad=0.2,
+    )
 
 
 def integer_ticks(ax: Axes) -> None:

@@ -21,6 +21,7 @@ from nearfar.runtime.parameters import check_parameters, integer
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# More numbers would touch each other on a narrow figure.
 _MOST_TICKS = 5
 
 
@@ -74,19 +75,19 @@ def importances(
     if columns is not None:
         (names, shares), what = column_shares(shares, columns), "columns"
     order = np.argsort(-np.abs(shares), kind="stable")
-    shown, others = order[:n_features], order[n_features:]
+    drawn, others = order[:n_features], order[n_features:]
     label = "share of diag(M)" if X is None else "share of the mean squared distance"
     shares, relative = comparable_shares(shares)
     if relative:
         label = "share of absolute contributions"
-    ax = one_axes(ax, (4.5, 1.2 + 0.25 * len(shown)))
-    cancels = shares[shown] < 0
-    bars = ax.barh(np.arange(len(shown)), shares[shown], color=METHOD_PALETTE[0])
+    ax = one_axes(ax, (4.5, 1.2 + 0.25 * len(drawn)))
+    cancels = shares[drawn] < 0
+    bars = ax.barh(np.arange(len(drawn)), shares[drawn], color=METHOD_PALETTE[0])
     for bar in np.array(bars, dtype=object)[cancels]:
         bar.set(color=METHOD_PALETTE[1])
     ax.axvline(0.0, color=ax.spines["left"].get_edgecolor(), linewidth=0.8)
-    ax.set_yticks(np.arange(len(shown)), [short_text(names[j]) for j in shown])
-    ax.set_ylim(len(shown) - 0.4, -0.6)
+    ax.set_yticks(np.arange(len(drawn)), [short_text(names[j]) for j in drawn])
+    ax.set_ylim(len(drawn) - 0.4, -0.6)
     ax.set_xlabel(label)
     ax.locator_params(axis="x", nbins=_MOST_TICKS)
     rest = round(100 * float(shares[others].sum()))

@@ -31,11 +31,11 @@ from nearfar.runtime.parameters import check_parameters, integer
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# Axes whose values differ by this factor or more are logarithmic.
 _LOG_SCALE_RATIO = 50.0
-"""Axes whose values differ by this factor or more are logarithmic."""
 
+# Room below and above the lines, relative to their height.
 _LEGEND_HEIGHT, _TOP_MARGIN = 0.35, 0.05
-"""Room below and above the lines, relative to their height."""
 
 
 def spectra(metrics: Mapping[str, Metric], *, ax: Axes | None = None) -> Axes:

@@ -14,13 +14,14 @@ LABEL_ID = "label"
 """The id in SVG of a label that lies on points."""
 
 _FONT_SIZE = 8.0
+# Room for a label relative to its size, as other programs draw text in other fonts.
 _PADDING = 1.25
-"""Room for a label relative to its size, as other programs draw text in other fonts."""
 _POINTS_PER_INCH = 72
+# Names farther away than this could belong to any point.
 _MAX_RINGS, _MAX_RINGS_BESIDE = 8, 4
-"""Names farther away than this could belong to any point."""
+# Half of the size of a point, in pixels.
 _DOT = 4.0
-"""Half of the size of a point, in pixels."""
+# Places on a ring around a point: finer steps hardly find another place.
 _N_DIRECTIONS = 12
 _LEADER = {"arrowstyle": "-", "linewidth": 0.6, "alpha": 0.6, "shrinkA": 0, "shrinkB": 0}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -85,8 +84,19 @@ def neighbor_pictures(
     low, high = float(points.min()), float(points.max())
     images = ((points - low) / ((high - low) or 1.0)).reshape(-1, *shape)
     drawn = grid(axes, len(results), 1 + n_neighbors, cell=(1.1, 1.3))
-    for row, result in zip(drawn, results, strict=True):
-        result.draw(row, images, classes)
+    for row, (metric, query, nearest, _) in zip(drawn, results, strict=True):
+        row[0].set_ylabel(metric)
+        for ax, number in zip(row, (query, *nearest), strict=True):
+            other = classes is not None and not classes.together(query, number)
+            name = f"row {number}" if classes is None else classes.name_of(number)
+            title = f"query: {name}" if number == query else f"× {name}" if other else name
+            ax.imshow(images[number], cmap="gray", vmin=0, vmax=1)
+            ax.set(xticks=[], yticks=[])
+            ax.set_title(as_text(title), fontsize="small")
+            if classes is not None and number != query:
+                color, line = (PALETTE[5], "--") if other else (PALETTE[0], "-")
+                for spine in ax.spines.values():
+                    spine.set(color=color, linewidth=2.5, visible=True, linestyle=line)
     return drawn
 
 
@@ -131,58 +141,31 @@ def neighbor_lines(
         raise ValueError(f"{len(points)} rows of X need one text each; got {len(texts)}.")
     classes = Classes.of(y, len(points))
     lines: list[str] = []
-    for place, result in enumerate(_search(metrics, X, queries, n_neighbors)):
+
+    def line(head: str, number: int) -> str:
+        """Return head, text and label, with the text cut to fit."""
+        tail = "" if classes is None else f" [{classes.name_of(number)}]"
+        text = " ".join(str(texts[number]).split())
+        room = max(1, width - len(head) - len(tail))
+        return head + (text if len(text) <= room else text[: room - 1] + "…") + tail
+
+    results = _search(metrics, X, queries, n_neighbors)
+    for place, (metric, query, nearest, distances) in enumerate(results):
         if place % len(metrics) == 0:
-            lines += [""] * bool(lines) + [_text_line("", texts, result.query, classes, width)]
-        lines.append(f"  {result.metric}")
-        distances = [f"{distance:#.4g}" for distance in result.distances]
-        widest = max(map(len, distances))
-        for distance, number in zip(distances, result.nearest, strict=True):
-            other = classes is not None and not result.same_class(number, classes)
-            head = f"    {'x' if other else ' '}  {distance:>{widest}}  "
-            lines.append(_text_line(head, texts, number, classes, width))
+            lines += [""] * bool(lines) + [line("", query)]
+        lines.append(f"  {metric}")
+        figures = [f"{distance:#.4g}" for distance in distances]
+        widest = max(map(len, figures))
+        for figure, number in zip(figures, nearest, strict=True):
+            other = classes is not None and not classes.together(query, number)
+            lines.append(line(f"    {'x' if other else ' '}  {figure:>{widest}}  ", number))
     return "\n".join(lines)
-
-
-@dataclass(frozen=True, eq=False)
-class _QueryResult:
-    """A query and its nearest rows under one metric."""
-
-    metric: str
-    query: int
-    nearest: Ints
-    distances: NDArray[np.float64]
-
-    def same_class(self, number: int, classes: Classes) -> bool:
-        """Return whether a row has the query's class."""
-        return bool(classes.codes[number] == classes.codes[self.query])
-
-    def draw(self, row: AxesGrid, images: Floats, classes: Classes | None) -> None:
-        """Draw the query and its neighbours, one on each axes."""
-        for ax, number in zip(row, (self.query, *self.nearest), strict=True):
-            ax.imshow(images[number], cmap="gray", vmin=0, vmax=1)
-            ax.set(xticks=[], yticks=[])
-            ax.set_title(as_text(self.title(number, classes)), fontsize="small")
-            if classes is not None and number != self.query:
-                same = self.same_class(number, classes)
-                color, line = (PALETTE[0], "-") if same else (PALETTE[5], "--")
-                for spine in ax.spines.values():
-                    spine.set(color=color, linewidth=2.5, visible=True)
-                    spine.set_linestyle(line)
-        row[0].set_ylabel(self.metric)
-
-    def title(self, number: int, classes: Classes | None) -> str:
-        """Return the title of a row's image."""
-        name = f"row {number}" if classes is None else classes.names[classes.codes[number]]
-        if number == self.query:
-            return f"query: {name}"
-        return name if classes is None or self.same_class(number, classes) else f"× {name}"
 
 
 def _search(
     metrics: Mapping[str, Metric], X: ArrayLike, queries: ArrayLike, n_neighbors: int
-) -> list[_QueryResult]:
-    """Return the neighbours under each metric, query by query."""
+) -> list[tuple[str, int, Ints, NDArray[np.float64]]]:
+    """Return metric, query, nearest rows and their distances, query by query."""
     check_metrics(metrics)
     points: Floats = np.asarray(X)
     (rows,) = check_rows(np.reshape(queries, (-1, 1)), 1, len(points))
@@ -198,17 +181,7 @@ def _search(
         for name, metric in metrics.items()
     }
     return [
-        _QueryResult(name, query, indices[place], distances[place])
+        (name, query, indices[place], distances[place])
         for place, query in enumerate(rows.tolist())
         for name, (distances, indices) in nearest.items()
     ]
-
-
-def _text_line(
-    head: str, texts: Sequence[str], number: int, classes: Classes | None, width: int
-) -> str:
-    """Return one line of head, text and label, with the text cut to fit."""
-    tail = "" if classes is None else f" [{classes.names[classes.codes[number]]}]"
-    text = " ".join(str(texts[number]).split())
-    room = max(1, width - len(head) - len(tail))
-    return head + (text if len(text) <= room else text[: room - 1] + "…") + tail

@@ -20,6 +20,7 @@ from nearfar.plots.canvas import (
     check_finite,
     grid,
     hover_id,
+    legend_below,
     short_text,
 )
 from nearfar.plots.labels import place_labels
@@ -28,16 +29,14 @@ from nearfar.typing import Floats, Ints
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# More points cover each other, and make large SVG files.
 _MAX_POINTS = 2000
-"""More points cover each other, and make large SVG files."""
+# Classes with a colour and a label, if there are more classes than colours.
 _N_LABELLED = 8
-"""Classes with a colour and a label, if there are more classes than colours."""
+# Names of classes on an axis; more would overlap.
 _MAX_TICKS = 10
-"""Names of classes on an axis; more would overlap."""
-_LEGEND_WIDTH = 46
-"""Width of a legend, in characters."""
+# Eigenvalues below this share of the largest are rounding: there is no second axis.
 _RELATIVE_ZERO = 1e-12
-"""Eigenvalues below this share of the largest are rounding: there is no second axis."""
 
 
 def projections(
@@ -169,7 +168,8 @@ class _Sample:
         if self.classes is None:
             return axes
         if len(self.classes) <= len(PALETTE):
-            _legend(axes[-1], self.classes)
+            names = [short_text(name) for name in self.classes.names]
+            legend_below(axes[-1], names, by=0.16)
         else:
             for ax, view in zip(axes, views, strict=True):
                 view.name_classes(ax, self.classes)
@@ -275,17 +275,3 @@ def _colored(classes: Classes) -> list[int]:
         return list(range(len(classes)))
     sizes = np.bincount(classes.codes, minlength=len(classes))
     return [int(code) for code in np.argsort(-sizes, kind="stable")[:_N_LABELLED]]
-
-
-def _legend(ax: Axes, classes: Classes) -> None:
-    """Name the classes in a legend below a plot."""
-    longest = max(len(short_text(name)) for name in classes.names)
-    columns = max(1, min(5, _LEGEND_WIDTH // (longest + 4)))
-    ax.legend(
-        loc="upper center",
-        bbox_to_anchor=(0.5, -0.16),
-        ncols=columns,
-        frameon=False,
-        fontsize=9,
-        handletextpad=0.2,
-    )

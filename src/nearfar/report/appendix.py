@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from nearfar.plots.canvas import AxesGrid
 
 _PACKAGES = ("nearfar", "numpy", "scipy", "scikit-learn", "matplotlib")
+# The default of `plots.neighbor_curve`.
 _MAX_CURVE_NEIGHBORS = 30
-"""The default of `plots.neighbor_curve`."""
 
 
 def appendix_section(study: Study) -> Section:

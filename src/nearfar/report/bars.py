@@ -10,8 +10,8 @@ from nearfar.evaluate.measures import measures_for
 from nearfar.report.blocks import Bar, BarGroup, Bars, Block, Markup, Section, Text
 from nearfar.report.study import Study
 
+# Of a goal, besides those that a reader looks for; all methods are in the table.
 _MAX_BARS = 12
-"""Of a goal, besides those that a reader looks for; all methods are in the table."""
 _ALL_FOLDS = "all folds"
 
 
@@ -42,17 +42,34 @@ def comparison_section(study: Study) -> Section:
 
 
 def _bars(study: Study, comparison: Comparison, goal: GoalComparison) -> Bars:
-    measure = goal.measure
-    verdict = goal.verdict
-    winner = verdict.recommended
+    measure, verdict = goal.measure, goal.verdict
     groups = list(_groups(study, comparison, goal))
     ends = [_ends(goal, result)[2] for _, results in groups for result in results]
     longest = max(ends, default=1.0)
+    scale = 100 / (longest or 1.0)
+    roles = {
+        "recommended": verdict.recommended,
+        "baseline": goal.reference.name,
+        "this report": study.method,
+    }
+
+    def bar(result: MethodResult) -> Bar:
+        value, low, high = _ends(goal, result)
+        return Bar(
+            result.name,
+            measure.write(value),
+            scale * min(value, longest),
+            scale * low,
+            scale * min(high, longest),
+            "best" if result.name == verdict.recommended else "",
+            ", ".join(role for role, name in roles.items() if name == result.name),
+        )
+
     main = {study.method, verdict.method}
     drawn = [
         BarGroup(
             title if len(groups) > 1 else "",
-            [_bar(study, goal, result, winner, longest) for result in results],
+            [bar(result) for result in results],
             folded=number > 0 and main.isdisjoint(result.name for result in results),
         )
         for number, (title, results) in enumerate(groups)
@@ -95,29 +112,3 @@ def _ends(goal: GoalComparison, result: MethodResult) -> tuple[float, float, flo
     """Return the value of a result, and the ends of its interval."""
     low, high = sorted(goal.measure.value(end) for end in goal.interval(result))
     return goal.measure.value(goal.loss(result)), low, high
-
-
-def _bar(
-    study: Study,
-    goal: GoalComparison,
-    result: MethodResult,
-    winner: str | None,
-    longest: float,
-) -> Bar:
-    value, low, high = _ends(goal, result)
-    scale = 100 / (longest or 1.0)
-    notes = [
-        ("recommended", result.name == winner),
-        ("baseline", result.name == goal.reference.name),
-        ("this report", result.name == study.method),
-    ]
-    look = "best" if result.name == winner else ""
-    return Bar(
-        result.name,
-        goal.measure.write(value),
-        scale * min(value, longest),
-        scale * low,
-        scale * min(high, longest),
-        look,
-        ", ".join(note for note, applies in notes if applies),
-    )

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+# About two lines of a list of neighbours.
 _MAX_TEXT_LENGTH = 120
-"""About two lines of a list of neighbours."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar.metrics.metric import Metric
-from nearfar.plots.canvas import MARKERS, PALETTE, hover_id, one_axes, short_text
+from nearfar.plots.canvas import (
+    MARKERS,
+    PALETTE,
+    hover_id,
+    legend_below,
+    legend_columns,
+    one_axes,
+    short_text,
+)
 from nearfar.plots.labels import place_labels
 from nearfar.report.blocks import Figure, Figures, Section, Text, shortened
 from nearfar.report.figures import svgs
@@ -22,35 +30,33 @@ from nearfar.typing import Array, Floats, Ints, Matrix
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# More points cover each other.
 _MAX_POINTS = 200
-"""More points cover each other."""
 _MAX_CLASSES = len(PALETTE)
+# Of rows with ids; more names leave no room for those of the errors.
 _MAX_NAMES = 12
-"""Of rows with ids; more names leave no room for those of the errors."""
+# Of judged objects, which are often few and all worth a name.
 _MAX_OBJECT_NAMES = 100
-"""Of judged objects, which are often few and all worth a name."""
+# A plane has two axes; more judgements would only take time.
 _MAX_JUDGEMENTS = 20_000
-"""A plane has two axes; more judgements would only take time."""
+# Of a figure, in inches.
 _WIDTH = 4.5
-"""Of a figure, in inches."""
+# Height of a line of a legend, in inches.
 _LEGEND_LINE = 0.21
-"""Height of a line of a legend, in inches."""
-_LEGEND_WIDTH = 46
-"""Width of a legend, in characters."""
+# Share of the points at either end of an axis that may be outside the frame.
 _TAIL = 0.02
-"""Share of the points at either end of an axis that may be outside the frame."""
+# Points are outside the frame if it would otherwise be this much wider.
 _LONG_TAIL = 1.6
-"""Points are outside the frame if it would otherwise be this much wider."""
+# Width of the frame beyond its points, relative to theirs: room for marks at the edge.
 _MARGIN = 0.12
-"""Width of the frame beyond its points, relative to theirs: room for marks at the edge."""
+# Distance from the frame to points outside it, relative to its size.
 _EDGE = 0.02
-"""Distance from the frame to points outside it, relative to its size."""
+# Width of the frame relative to its height.
 _RATIO = 1.15
-"""Width of the frame relative to its height."""
+# Spread across a line, relative to that along it.
 _FLAT = 1e-6
-"""Spread across a line, relative to that along it."""
+# Share of the height of a class that its points use, and the step between two of them.
 _BAND, _GOLDEN = 0.6, 0.6180339887498949
-"""Share of the height of a class that its points use, and the step between two of them."""
 
 
 def map_section(study: Study) -> Section:
@@ -117,10 +123,10 @@ class _DrawnRows:
         """Return the plane on which the training data separate best."""
         study = self.study
         if study.labels is None:
-            known = study.judgement_split[0]
-            some = np.random.default_rng(study.random_state).permutation(len(known))
-            known = known.take(some[:_MAX_JUDGEMENTS])
-            return plane_of_judgements(part.transform(study.X), known, study.random_state)
+            judgements = study.judgement_split[0]
+            some = np.random.default_rng(study.random_state).permutation(len(judgements))
+            judgements = judgements.take(some[:_MAX_JUDGEMENTS])
+            return plane_of_judgements(part.transform(study.X), judgements, study.random_state)
         train = study.split[0]
         of_classes = np.isin(study.labels[train], self.classes)
         train = train[of_classes] if of_classes.any() else train
@@ -332,9 +338,7 @@ def draw_map(points: MapPoints) -> Axes:
     from matplotlib.lines import Line2D
 
     names = [short_text(name) for name in points.classes]
-    longest = max(map(len, names), default=0)
-    columns = max(1, min(5, len(names), _LEGEND_WIDTH // (longest + 4)))
-    n_lines = -(-len(names) // columns)
+    n_lines = -(-len(names) // legend_columns(names))
     ax = one_axes(size=(_WIDTH, _WIDTH / _RATIO + n_lines * _LEGEND_LINE))
     low, high = points.limits
     inset = _EDGE * (high - low)
@@ -349,15 +353,7 @@ def draw_map(points: MapPoints) -> Axes:
     ax.spines[:].set(alpha=0.3)
     if names:
         handles = [Line2D([], [], **_mark(code, hollow=False)) for code in range(len(names))]
-        ax.legend(
-            handles,
-            names,
-            loc="upper center",
-            bbox_to_anchor=(0.5, -0.02),
-            ncols=columns,
-            fontsize=9,
-            handletextpad=0.2,
-        )
+        legend_below(ax, names, by=0.02, handles=handles)
     place_labels(ax, {name: places[row] for name, row in points.names.items()}, points=places)
     return ax
 

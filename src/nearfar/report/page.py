@@ -14,8 +14,8 @@ from nearfar.report.study import Study
 from nearfar.runtime.atomic_write import atomic_write
 from nearfar.runtime.notes import Note
 
+# Fewer rows leave too few to hold out, and a page of figures would mislead.
 _MIN_ROWS = 10
-"""Fewer rows leave too few to hold out, and a page of figures would mislead."""
 _OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 
 

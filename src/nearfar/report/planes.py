@@ -31,18 +31,18 @@ from nearfar.metrics.metric import Metric
 from nearfar.report.study import predictions
 from nearfar.typing import Array, Floats, Ints, Matrix
 
+# More training rows hardly move a plane, and voting takes time quadratic in their number.
 _MAX_ROWS = 2000
-"""More training rows hardly move a plane, and voting takes time quadratic in their number."""
+# Leading principal axes that planes are made of; more would fit noise.
 _MAX_AXES = 50
-"""Leading principal axes that planes are made of; more would fit noise."""
+# Added to W, in units of its mean eigenvalue: little for many rows, more for few.
 _RIDGES = (0.001, 0.1)
-"""Added to W, in units of its mean eigenvalue: little for many rows, more for few."""
+# Planes on which points spread less than this across, relative to along, are no maps.
 _NARROW = 0.2
-"""Planes on which points spread less than this across, relative to along, are no maps."""
+# A few more than usual, as single neighbours on a plane are there by chance.
 _NEIGHBORS = 5
-"""A few more than usual, as single neighbours on a plane are there by chance."""
+# Far above rounding, far below any spread that a map could show.
 _RELATIVE_ZERO = 1e-9
-"""Far above rounding, far below any spread that a map could show."""
 
 Scatters = tuple[Matrix, Matrix]
 

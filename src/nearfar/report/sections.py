@@ -27,12 +27,14 @@ from nearfar.report.usage import usage_section
 
 Progress = Callable[[int, int, str], None]
 
+# Longer tables are folded, as readers scroll past them.
 _LONG_TABLE = 12
-"""Longer tables are folded, as readers scroll past them."""
+# Bars of a figure as high as a screen; the title has the sum of the others.
 _MAX_FEATURES = 20
+# Of features in a sentence.
 _MAX_NAMES = 10
+# Squared, one such feature outweighs ten thousand others.
 _LARGE_SPREAD_RATIO = 100
-"""Squared, one such feature outweighs ten thousand others."""
 
 
 def sections(study: Study, progress: Progress | None = None) -> Iterator[Section]:

@@ -34,14 +34,14 @@ from nearfar.typing import Array, Floats, Ints
 
 Judgements = Triplets | Pairs
 
+# Part of the rows that is held out: more would leave too few to learn from, fewer are noisier.
 _TEST_SHARE = 0.3
-"""Part of the rows that is held out: more would leave too few to learn from, fewer are noisier."""
+# One of these is held out of judgements, and of rows in groups: about `_TEST_SHARE`.
 _FOLDS = 3
-"""One of these is held out of judgements, and of rows in groups: about `_TEST_SHARE`."""
+# Of more rows a sample is split, as exact neighbours take time quadratic in their number.
 _MAX_ROWS = 20_000
-"""Of more rows a sample is split, as exact neighbours take time quadratic in their number."""
+# That of `MetricNeighborsClassifier` and of comparisons.
 _DEFAULT_NEIGHBORS = 3
-"""That of `MetricNeighborsClassifier` and of comparisons."""
 
 
 @dataclass(frozen=True, eq=False)

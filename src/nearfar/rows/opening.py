@@ -9,8 +9,8 @@ import numpy as np
 from nearfar.rows.base import Rows
 from nearfar.rows.npy import NpyRows
 
+# Memory-mapped arrays up to this size are read whole, as arrays.
 _SMALL_BYTES = 1 << 26
-"""Memory-mapped arrays up to this size are read whole, as arrays."""
 
 
 def open_rows(X: object) -> Rows:

@@ -28,8 +28,8 @@ _PREFIX = ".nearfar-tmp-"
 _NAME = re.compile(r"\.?nearfar-[a-z]+-[0-9a-f]{16}")
 _OPEN_FILES = "/proc/self/fd/"
 _OPEN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+# Folders that this process has looked at.
 _cleared: set[Path] = set()
-"""Folders that this process has looked at."""
 
 
 @contextmanager

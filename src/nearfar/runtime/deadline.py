@@ -15,8 +15,8 @@ from dataclasses import dataclass
 Clock = Callable[[], float]
 """Returns seconds since some moment."""
 
+# How many times a budget may be exceeded on a busy machine.
 _SLOWEST = 3.0
-"""How many times a budget may be exceeded on a busy machine."""
 
 _deadlines: ContextVar[tuple[tuple[Clock, float], ...]] = ContextVar("deadlines", default=())
 

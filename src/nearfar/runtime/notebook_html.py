@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 
 _BAR = "height:0.8em;background:#3a86c8;opacity:0.75;border-radius:2px"
 _CELL = "padding:1px 8px;text-align:left;border:none;background:none"
+# Bars that fit on a screen beside the code.
 _MOST_BARS = 12
-"""Bars that fit on a screen beside the code."""
 
 
 def fragment(title: str, sentences: Sequence[str] = (), bars: str = "") -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+# Parameters of `nearfar.learn` that have other names on the command line.
 _PARAMETERS = {
     "method": "methods",
     "folds": "cv",
@@ -16,7 +17,6 @@ _PARAMETERS = {
     "id": "ids",
     "impute none": "impute=False",
 }
-"""Parameters of `nearfar.learn` that have other names on the command line."""
 
 _on_command_line = ContextVar("_on_command_line", default=False)
 

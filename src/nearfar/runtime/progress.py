@@ -69,8 +69,8 @@ class FitInProgress:
 Watcher = Callable[[Iterable[Iteration], FitInProgress], Iterable[Iteration]]
 """Passes iterations on."""
 
+# Progress without a terminal: nothing is printed about work that is done earlier.
 _FIRST_LINE_AFTER, _SECONDS_BETWEEN_LINES = 2.0, 10.0
-"""Progress without a terminal: nothing is printed about work that is done earlier."""
 
 _watchers: ContextVar[tuple[Watcher, ...]] = ContextVar("watchers", default=())
 

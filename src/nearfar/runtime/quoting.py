@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+# Characters of a value in a message: about a line of a terminal.
 _LONGEST = 80
-"""Characters of a value in a message: about a line of a terminal."""
 
 
 def quoted(value: object) -> str:

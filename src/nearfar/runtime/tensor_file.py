@@ -23,11 +23,11 @@ from nearfar.runtime.atomic_write import atomic_write
 from nearfar.typing import Array, Matrix
 
 _FORMAT = "nearfar."
+# What a file with wrong contents may raise while it is decoded.
 _INVALID = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
-"""What a file with wrong contents may raise while it is decoded."""
 
+# Longer headers cannot be read; safetensors before 0.7 writes them all the same.
 _MAX_HEADER_BYTES = 100_000_000
-"""Longer headers cannot be read; safetensors before 0.7 writes them all the same."""
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,8 @@ from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
 
+# Bytes that tasks on threads may use together.
 _MEMORY = 1 << 29
-"""Bytes that tasks on threads may use together."""
 
 _limit: ContextVar[int | None] = ContextVar("n_jobs", default=None)
 
@@ -160,6 +160,7 @@ class _SingleThreadedLibraries:
 
 def _set(libraries: list[Any], numbers: list[int] | None = None) -> list[int]:
     """Set numbers of threads, by default one, and return what they were."""
+    # Read all before the first is set: some libraries share a number.
     before = [library.get_num_threads() for library in libraries]
     for library, number in zip(libraries, numbers or [1] * len(libraries), strict=True):
         # Let this thread set the limit, whichever set it last.

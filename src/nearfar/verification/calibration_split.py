@@ -16,8 +16,8 @@ from nearfar.verification.evidence import joined_classes
 
 SplitBy = Literal["classes", "rows"]
 
+# Pairs of held-out rows that are used at most: classes limit the confidence long before.
 _MOST_PAIRS = 1_000_000
-"""Pairs of held-out rows that are used at most: classes limit the confidence long before."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,12 +38,12 @@ from nearfar.typing import Floats, Ints, Vector
 from nearfar.verification.evidence import PairEvidence, Rates
 from nearfar.verification.targets import Bound, Costs, EqualErrors, Target
 
+# The most thresholds that are tried on each side.
 _CANDIDATES = 200
-"""The most thresholds that are tried on each side."""
+# With fewer, a variance over classes has one degree of freedom or none.
 _FEWEST_CLASSES = 3
-"""With fewer, a variance over classes has one degree of freedom or none."""
+# Multiples of the classes that a refusal tries.
 _MORE = np.geomspace(1.05, 1e5, 100)
-"""Multiples of the classes that a refusal tries."""
 
 
 class TargetNotCertifiedError(ValueError):
@@ -175,17 +175,6 @@ def choose_threshold(
         return _equal_errors(evidence, share, confidence)
     prior = share if target.prior is None else target.prior
     return _smallest_cost(evidence, target, prior, confidence)
-
-
-def _strongest(
-    evidence: PairEvidence, target: Bound, prevalence: float, confidence: float
-) -> str | None:
-    """Return the strongest weaker target that can be certified, if there is one."""
-    for bound in target.weaker:
-        with suppress(TargetNotCertifiedError):
-            _CertifiedSearch(evidence, bound, prevalence, confidence).choose()
-            return str(bound)
-    return None
 
 
 class _Look(NamedTuple):

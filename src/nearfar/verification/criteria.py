@@ -12,8 +12,8 @@ from nearfar.constraints.folds import group_splitter
 from nearfar.evaluate import RocCurve
 from nearfar.metrics.metric import Metric
 
+# A share such as 1 - 0.8 is not quite the 0.2 of one pair in five.
 _ROUNDING = 8 * np.finfo(float).eps
-"""A share such as 1 - 0.8 is not quite the 0.2 of one pair in five."""
 
 
 def held_out_decisions(
@@ -69,10 +69,10 @@ def held_out_decisions(
     distances = metric.pair_distances(X, pairs)
     same = np.zeros(len(pairs), dtype=np.bool_)
     for seen, unseen in split.split(pairs.index, pairs.similar, groups):
-        known = pairs.take(seen)
-        if known.similar.all() or not known.similar.any():
+        others = pairs.take(seen)
+        if others.similar.all() or not others.similar.any():
             return None
-        same[unseen] = distances[unseen] <= choose(known)
+        same[unseen] = distances[unseen] <= choose(others)
     return same
 
 
@@ -110,11 +110,11 @@ def threshold_on(
     if criterion == "tpr":
         return float(curve.thresholds[np.argmax(curve.true_positive_rate >= min_tpr - _ROUNDING)])
     weight = np.ones(len(pairs)) if pairs.weight is None else pairs.weight
-    found = curve.true_positive_rate * weight[pairs.similar].sum()
+    right = curve.true_positive_rate * weight[pairs.similar].sum()
     wrong = curve.false_positive_rate * weight[~pairs.similar].sum()
-    missed = weight[pairs.similar].sum() - found
+    missed = weight[pairs.similar].sum() - right
     b2 = beta * beta
-    total = (1 + b2) * found + b2 * missed + wrong
-    score = np.divide((1 + b2) * found, total, out=np.zeros(len(total)), where=total > 0)
+    total = (1 + b2) * right + b2 * missed + wrong
+    score = np.divide((1 + b2) * right, total, out=np.zeros(len(total)), where=total > 0)
     # Of equal scores the one that finds more: precision is 1 at many thresholds, or at none.
     return float(curve.thresholds[np.flatnonzero(score == score.max())[-1]])

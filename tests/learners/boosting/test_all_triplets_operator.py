@@ -9,7 +9,7 @@ from nearfar import AllTriplets
 from nearfar.learners.boosting import all_triplets_operator
 from nearfar.learners.boosting.all_triplets_operator import AllTripletsOperator, Sums
 from nearfar.learners.boosting.triplet_operator import TripletOperator
-from nearfar.losses.base import newton_step
+from nearfar.losses.loss import newton_step
 from nearfar.runtime.threads import limited_threads
 from problems import labelled, points_with_a_single, set_bands
 

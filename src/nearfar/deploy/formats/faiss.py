@@ -22,14 +22,14 @@ from nearfar.runtime.atomic_write import atomic_write
 from nearfar.runtime.optional_package import optional_package
 from nearfar.typing import Floats, Vector
 
+# Links of a node of an HNSW graph, the default of faiss.
 _LINKS = 32
-"""Links of a node of an HNSW graph, the default of faiss."""
+# Fewest rows for each list of an IVF index that faiss trains without a warning.
 _ROWS_PER_LIST = 39
-"""Fewest rows for each list of an IVF index that faiss trains without a warning."""
+# Share of its lists that an IVF index searches: more finds more neighbours, and takes longer.
 _PROBED = 1 / 8
-"""Share of its lists that an IVF index searches: more finds more neighbours, and takes longer."""
+# Rows that are copied to float32 at a time.
 _BLOCK_ROWS = 1 << 16
-"""Rows that are copied to float32 at a time."""
 
 
 def faiss_index(linear_map: LinearMap, X: Floats | None, index: str) -> Any:

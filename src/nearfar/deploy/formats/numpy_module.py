@@ -14,8 +14,8 @@ from nearfar.deploy.linear_map import LinearMap
 from nearfar.runtime.atomic_write import atomic_write
 from nearfar.typing import Matrix
 
+# Characters of a line of digits: shorter than what editors wrap.
 _LINE = 96
-"""Characters of a line of digits: shorter than what editors wrap."""
 _SUFFIXES = (".py", ".npz")
 
 _MODULE = '''"""{title} Needs only NumPy; written by nearfar."""

@@ -33,8 +33,7 @@ from numpy.typing import NDArray
 from nearfar.learners.boosting.thresholds import best_threshold, gaussian_threshold
 from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine
 from nearfar.losses import Exponential
-from nearfar.losses.base import MarginLoss
-from nearfar.losses.exponential import log_sum_exp
+from nearfar.losses.loss import MarginLoss, log_sum_exp
 from nearfar.numerics.linear_algebra import leading
 from nearfar.numerics.pair_tiles import (
     Band,

@@ -60,7 +60,7 @@ from nearfar.learners.boosting.triplet_operator import Line, TripletOperator
 from nearfar.learners.declaration import Variant, learner
 from nearfar.learners.problem import FitInput, MetricBuilder
 from nearfar.losses import Loss
-from nearfar.losses.base import newton_step
+from nearfar.losses.loss import newton_step
 from nearfar.numerics.edges import Unit
 from nearfar.runtime import parameters
 from nearfar.runtime.deadline import check_time

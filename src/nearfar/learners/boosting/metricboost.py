@@ -66,7 +66,7 @@ from nearfar.learners.boosting.loop import (
 from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine, TripletOperator
 from nearfar.learners.declaration import Variant, learner
 from nearfar.learners.problem import FitInput, MetricBuilder
-from nearfar.losses.base import newton_step
+from nearfar.losses.loss import newton_step
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.signed_form import SignedForm
 from nearfar.metrics.threshold_votes import Votes

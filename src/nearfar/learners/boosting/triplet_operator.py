@@ -19,7 +19,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from nearfar.constraints import Triplets
 from nearfar.learners.boosting.thresholds import best_threshold, gaussian_threshold
 from nearfar.losses import Exponential
-from nearfar.losses.base import MarginLoss, Slope
+from nearfar.losses.loss import MarginLoss, Slope
 from nearfar.numerics.edges import TripletEdges, Unit
 from nearfar.numerics.linear_algebra import leading, signed
 from nearfar.rows import Points

@@ -57,9 +57,8 @@ from nearfar.learners.starting_map import given_map, named_map, principal_axes
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Edges
 from nearfar.numerics.lbfgs import lbfgs
-from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
-from nearfar.runtime.parameters import integer, number
+from nearfar.runtime.parameters import ParameterRule, integer, number
 from nearfar.runtime.threads import Threads
 from nearfar.typing import Floats, Matrix, Vector
 
@@ -164,7 +163,7 @@ class LMNN(MetricLearner):
     rotates: ClassVar[bool] = True
     auto_order: ClassVar[int | None] = 11
     compare_order: ClassVar[int | None] = 8
-    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
         "n_neighbors": integer(at_least=1),
         "push": number(above=0.0, below=1.0),
         "update_targets": integer(at_least=0),

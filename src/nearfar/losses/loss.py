@@ -1,13 +1,25 @@
-"""`Loss`: a function of margins, its weights, and its slope along a line; the step along it."""
+"""`Loss`: a function of margins, its weights, and its slope along a line; losses of the papers.
+
+The exponential loss is computed in the log domain. For margins rho with weights c it is
+log sum_r c_r exp(-rho_r).  Its negative gradient is the distribution  u_r ~ c_r exp(-rho_r).  Along
+a direction with margins H it is convex in the step w; with q the distribution at rho + w H,
+
+    slope(w)     = E_q[H]      (the loss falls at this rate)
+    curvature(w) = Var_q[H].
+
+Everything is computed from accumulated margins; nothing is a running product.
+"""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy.special import expit
 
 from nearfar.typing import Vector
 
@@ -20,17 +32,19 @@ Weight = float | Vector
 PIECE = 1 << 16
 """Constraints that are evaluated at a time, so that they stay in the cache."""
 
-_SATISFIED = math.exp(-20.0)
-"""Share of the loss at zero margins below which all constraints count as satisfied."""
+# How far below its value at zero margins the exponential loss of satisfied constraints is; of other
+# losses, the share of their value there.
+_FAR_BELOW = 20.0
+_SATISFIED = math.exp(-_FAR_BELOW)
 
+# A thousand times the rounding of float64, which sums of many terms can reach.
 _RELATIVE_ACCURACY = 1e-13
-"""A thousand times the rounding of float64, which sums of many terms can reach."""
 
+# Newton steps need about ten; bisection to full accuracy from any start needs fewer than this.
 _MAX_EVALUATIONS = 200
-"""Newton steps need about ten; bisection to full accuracy from any start needs fewer than this."""
 
+# Relative size of a move after which the next must be far smaller, or be rounding.
 _QUADRATIC = 1e-9
-"""Relative size of a move after which the next must be far smaller, or be rounding."""
 
 
 class MarginLoss(ABC):
@@ -153,6 +167,172 @@ def _total(values: Vector, weight: Weight) -> float:
     return float(weight * values.sum(dtype=np.float64))
 
 
+@dataclass(frozen=True)
+class Exponential(Loss):
+    """The logarithm of the sum of exp(-margin).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.losses import Exponential
+    >>> value, u = Exponential().evaluate(np.array([-1000.0, -1000.0]), 0.0)
+    >>> round(value - 1000, 6), u
+    (0.693147, array([0.5, 0.5]))
+    """
+
+    name: ClassVar[str] = "exponential"
+    is_product = True
+    bounded = False
+
+    def value(self, margins: Vector) -> Vector:
+        """exp(-m)."""
+        return np.exp(-margins)
+
+    slope = curvature = value
+
+    def prepared(self, weight: Vector | None, n: int) -> Weight:
+        """Return the logarithms of the weights."""
+        with np.errstate(divide="ignore"):
+            return 0.0 if weight is None else np.log(weight)
+
+    def evaluate(self, margins: Vector, weight: Weight) -> tuple[float, Vector]:
+        """Return the loss and the distribution u, which sums to one."""
+        return log_sum_exp(weight - margins)
+
+    def along(self, margins: Vector, H: Vector, weight: Weight) -> Slope:
+        """Restrict the loss to a line: one pass over the constraints for each step tried.
+
+        Each piece of constraints has its own shift, so that nothing overflows.
+        """
+        log_weighted = weight - margins
+        buffer = np.empty(min(PIECE, len(H)))
+        tops = range(0, len(H), PIECE)
+
+        def slope(w: float) -> tuple[float, float]:
+            shifts, moments = np.full(len(tops), -np.inf), np.zeros((len(tops), 3))
+            for number, top in enumerate(tops):
+                h = H[top : top + PIECE]
+                q = np.multiply(h, -w, out=buffer[: len(h)])
+                q += log_weighted[top : top + PIECE]
+                shift = q.max()
+                if shift == -np.inf:
+                    continue
+                q -= shift
+                np.exp(q, out=q)
+                shifts[number] = shift
+                moments[number, 0] = q.sum()
+                moments[number, 1] = np.einsum("i,i->", q, h)
+                q *= h
+                moments[number, 2] = np.einsum("i,i->", q, h)
+            total, first, second = np.exp(shifts - shifts.max()) @ moments
+            mean = first / total
+            return float(mean), max(0.0, float(second / total - mean * mean))
+
+        return slope
+
+    def satisfied(self, total_weight: float) -> float:
+        """Return a loss far below that of zero margins."""
+        return math.log(total_weight) - _FAR_BELOW
+
+
+@dataclass(frozen=True)
+class Logistic(Loss):
+    """The mean of log(1 + exp(-m)): linear for wrong constraints, whose weight is bounded.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.losses import Logistic
+    >>> Logistic().slope(np.array([-50.0, 0.0, 50.0])).round(3)
+    array([1. , 0.5, 0. ])
+    """
+
+    name: ClassVar[str] = "logistic"
+
+    def value(self, margins: Vector) -> Vector:
+        """log(1 + exp(-m))."""
+        return np.logaddexp(0.0, -margins)
+
+    def slope(self, margins: Vector) -> Vector:
+        """Sigmoid of -m."""
+        return expit(-margins)
+
+    def curvature(self, margins: Vector) -> Vector:
+        """Return p (1 - p), with p the slope."""
+        p = expit(-margins)
+        return p * (1.0 - p)
+
+
+@dataclass(frozen=True)
+class SquaredHinge(Loss):
+    """The mean of max(0, margin - m)^2: constraints with that margin have no weight.
+
+    Parameters
+    ----------
+    margin : float, default=1.0
+        The margin that is enough.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.losses import SquaredHinge
+    >>> SquaredHinge().value(np.array([-1.0, 0.5, 3.0]))
+    array([4.  , 0.25, 0.  ])
+    """
+
+    name: ClassVar[str] = "squared_hinge"
+
+    margin: float = 1.0
+
+    def value(self, margins: Vector) -> Vector:
+        """max(0, margin - m)^2."""
+        return np.maximum(0.0, self.margin - margins) ** 2
+
+    def slope(self, margins: Vector) -> Vector:
+        """2 max(0, margin - m)."""
+        return 2.0 * np.maximum(0.0, self.margin - margins)
+
+    def curvature(self, margins: Vector) -> Vector:
+        """2 below the margin."""
+        return np.where(margins < self.margin, 2.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Hinge(Loss):
+    """The mean of max(0, margin - m), for solvers that need no curvature.
+
+    Parameters
+    ----------
+    margin : float, default=1.0
+        The margin that is enough.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.losses import Hinge
+    >>> Hinge().value(np.array([-1.0, 0.5, 3.0])), Hinge().slope(np.array([-1.0, 0.5, 3.0]))
+    (array([2. , 0.5, 0. ]), array([1., 1., 0.]))
+    """
+
+    margin: float = 1.0
+
+    def value(self, margins: Vector) -> Vector:
+        """max(0, margin - m)."""
+        return np.maximum(0.0, self.margin - margins)
+
+    def slope(self, margins: Vector) -> Vector:
+        """1 below the margin."""
+        return np.where(margins < self.margin, 1.0, 0.0)
+
+    def curvature(self, margins: Vector) -> Vector:
+        """0: the function is piecewise linear."""
+        return np.zeros_like(margins)
+
+
+HINGE = Hinge()
+"""The hinge with a margin of one."""
+
+
 def named_loss(loss: str | Loss) -> Loss:
     """Return a loss by its name; a loss is returned unchanged.
 
@@ -189,7 +369,7 @@ def newton_step(
 
     Examples
     --------
-    >>> from nearfar.losses.base import newton_step
+    >>> from nearfar.losses.loss import newton_step
     >>> newton_step(lambda w: (2 - w, 1.0), target=0.5, cap=10.0)
     (1.5, False)
     """
@@ -217,3 +397,13 @@ def newton_step(
                 break
         w = proposal
     return float(w), False
+
+
+def log_sum_exp(exponents: Vector) -> tuple[float, Vector]:
+    """Return log sum_r exp(exponents_r), and the terms as shares of their sum."""
+    top = exponents.max()
+    shares = np.subtract(exponents, top)
+    np.exp(shares, out=shares)
+    total = shares.sum(dtype=np.float64)
+    shares /= total
+    return float(top + np.log(total)), shares
