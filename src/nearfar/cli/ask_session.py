@@ -18,7 +18,7 @@ from nearfar.ask.store import Asked, Store
 from nearfar.cli.errors import UserError
 from nearfar.cli.terminal import say
 from nearfar.tables.judgements import read_triplets
-from nearfar.tables.row_input import InputRows
+from nearfar.tables.table import Table
 
 _MOST_REQUESTS = 64
 """Requests at a time; more are refused."""
@@ -83,7 +83,7 @@ def replay_answers(collection: Collection, table: Path, people: Sequence[str], n
     if collection.chooser.kind != "triplets":
         raise UserError("--replay answers triplets, not pairs.")
     names = list(collection.objects.names)
-    rows = InputRows(str(table), np.zeros((len(names), 1)), ids=names)
+    rows = Table(str(table), np.zeros((len(names), 1)), ids=names)
     known = read_triplets(read_judgements(table, "triplets"), table, rows).index
     picked: dict[tuple[int, ...], int] = {}
     for anchor, near, far in known.tolist():

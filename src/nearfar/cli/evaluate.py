@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,15 +11,15 @@ import typer
 from nearfar.ask.answer_files import read_judgements
 from nearfar.cli import options
 from nearfar.cli.errors import UserError
-from nearfar.cli.model_files import load_metric
+from nearfar.cli.model_files import load_metric, warn_of_same_rows
 from nearfar.cli.streams import spooled
 from nearfar.cli.terminal import bars, command, show_json, show_table
 from nearfar.constraints import Pairs, Triplets
 from nearfar.metrics.learned_file import share_learned_from
 from nearfar.runtime.notes import note
 from nearfar.tables.judgements import read_pairs, read_triplets
-from nearfar.tables.row_input import InputRows, read_rows
-from nearfar.tables.training_input import LabelledRows, read_labelled, warn_of_same_rows
+from nearfar.tables.reading import read_labelled, read_rows
+from nearfar.tables.table import Table
 from nearfar.workflow.evaluation import LEARNED, MeasuredValue, evaluate_metric
 
 _MANY_LEARNED_FROM = 0.2
@@ -66,7 +67,7 @@ def evaluate(
         rows = _read_new(source, known, metric=learned, **columns)
         title = f"{rows.name}: {len(rows)} rows, predicted from {len(known)} rows of {known.name}"
     _warn_of_learned_rows(metric, rows)
-    judged = _judgements(rows.rows, triplets, pairs)
+    judged = _judgements(rows, triplets, pairs)
     with bars() as shown:
         settings: Any = {"n_neighbors": neighbors, "progress": shown.update}
         scores = evaluate_metric(learned, rows, known, judgements=judged, **settings)
@@ -86,8 +87,8 @@ def _show(scores: dict[str, dict[str, MeasuredValue]], title: str) -> None:
     show_table(["measure", *scores], lines, title=title)
 
 
-def _warn_of_learned_rows(metric: Path, rows: LabelledRows) -> None:
-    share = 0.0 if rows.y is None else share_learned_from(metric, rows.rows.X)
+def _warn_of_learned_rows(metric: Path, rows: Table) -> None:
+    share = 0.0 if rows.y is None else share_learned_from(metric, rows.X)
     if share > _MANY_LEARNED_FROM:
         note(
             f"{100 * share:.0f} % of the rows that the metric was learned from are among these "
@@ -100,16 +101,15 @@ def _written(measured: MeasuredValue) -> str:
     return f"{100 * measured.value:.2f}" if measured.percent else f"{measured.value:.3f}"
 
 
-def _read_new(source: str, known: LabelledRows, **columns: Any) -> LabelledRows:
+def _read_new(source: str, known: Table, **columns: Any) -> Table:
     """Read labelled rows that are predicted from others; they may have one class only."""
-    rows = read_rows(source, labelled=True, numeric=known.numbers, **columns)
-    y = rows.numbers if known.numbers else rows.y
-    return LabelledRows(rows, rows.labels if y is None else y, known.numbers)
+    numbers = known.kind == "numbers"
+    rows = read_rows(source, labelled=True, numeric=numbers, **columns)
+    y = rows.numbers if numbers else rows.y
+    return replace(rows, supervision=rows.labels if y is None else y, kind=known.kind)
 
 
-def _judgements(
-    rows: InputRows, triplets: Path | None, pairs: Path | None
-) -> list[Triplets | Pairs]:
+def _judgements(rows: Table, triplets: Path | None, pairs: Path | None) -> list[Triplets | Pairs]:
     judged: list[Triplets | Pairs] = []
     if triplets is not None:
         judged.append(read_triplets(read_judgements(triplets, "triplets"), triplets, rows))

@@ -21,7 +21,7 @@ from nearfar.retrieval import RetrievalAdapter
 from nearfar.retrieval.search_input import read_vectors
 from nearfar.runtime.notes import note
 from nearfar.runtime.quoting import counted
-from nearfar.tables.row_input import read_rows
+from nearfar.tables.reading import read_rows
 from nearfar.typing import Floats
 
 _TARGETS = export_targets()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from nearfar.cli.errors import UserError
 from nearfar.metrics.metric import Metric
+from nearfar.runtime.notes import note
 from nearfar.runtime.tensor_file import kind_of_file
 from nearfar.tables.errors import no_file
 from nearfar.tables.formats import FORMATS, STREAM, kind_of
@@ -50,3 +51,12 @@ def check_metric_output(path: Path, inputs: Iterable[str | Path | None] = ()) ->
     check_output(path, None, inputs)
     if kind_of(path) in FORMATS:
         raise UserError(f"{path} has the name of a table; name the metric .safetensors.")
+
+
+def warn_of_same_rows(train: str, new: str) -> None:
+    """Say that new rows find themselves, if they are the training rows."""
+    if Path(train).resolve() == Path(new).resolve():
+        note(
+            "the new rows are the training rows, so that each finds itself; evaluate without "
+            "--train predicts each row from the others."
+        )

@@ -21,8 +21,8 @@ from nearfar.retrieval.vectors import as_vectors
 from nearfar.runtime.notes import note
 from nearfar.runtime.quoting import counted, named
 from nearfar.tables.formats import WRITTEN_TABLES, shown_name, stem_of
-from nearfar.tables.row_input import InputRows, read_rows
-from nearfar.tables.training_input import read_other
+from nearfar.tables.reading import read_other, read_rows
+from nearfar.tables.table import Table
 from nearfar.typing import Ints
 from nearfar.workflow.neighbor_table import NeighborTable, nearest_rows
 
@@ -104,7 +104,7 @@ def neighbors(
         _show(nearest, every=bool(row))
 
 
-_Searched = tuple[Metric | RetrievalAdapter, InputRows, InputRows]
+_Searched = tuple[Metric | RetrievalAdapter, Table, Table]
 
 
 def _with_metric(
@@ -133,7 +133,7 @@ def _with_adapter(path: Path, source: str, queries: str | None, **columns: str |
     for kind, file in sides.items():
         vectors = read_vectors(file, kind, **columns)
         X = as_vectors(vectors.vectors, shown_name(file))
-        tables.append(InputRows(stem_of(Path(file)), X, ids=vectors.ids, texts=vectors.texts))
+        tables.append(Table(stem_of(Path(file)), X, ids=vectors.ids, texts=vectors.texts))
     gallery, asked = tables
     return load_adapter(path), gallery, asked
 
@@ -151,7 +151,7 @@ def _metric_and_source(
     raise UserError(f"With --distance {distance}, give a table and no metric file.")
 
 
-def _query_rows(row: list[str] | None, asked: InputRows, *, every: bool) -> Ints:
+def _query_rows(row: list[str] | None, asked: Table, *, every: bool) -> Ints:
     if not row:
         return np.arange(len(asked) if every else min(_ROWS_SHOWN, len(asked)))
     numbers = {asked.row_name(number): number for number in range(len(asked))}

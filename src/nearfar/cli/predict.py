@@ -10,20 +10,15 @@ import typer
 
 from nearfar.cli import options
 from nearfar.cli.errors import UserError
-from nearfar.cli.model_files import check_output, load_metric
+from nearfar.cli.model_files import check_output, load_metric, warn_of_same_rows
 from nearfar.cli.streams import deliver, spooled
 from nearfar.cli.terminal import bars, command, say, show_table
 from nearfar.comparison.wording import probability_text
 from nearfar.runtime.notes import note
 from nearfar.tables.formats import TABLES, WRITTEN_TABLES, kind_of, read_frame
 from nearfar.tables.reader import named_columns, require_columns
-from nearfar.tables.row_input import InputRows
-from nearfar.tables.training_input import (
-    LabelledRows,
-    read_labelled,
-    read_other,
-    warn_of_same_rows,
-)
+from nearfar.tables.reading import read_labelled, read_other
+from nearfar.tables.table import Table
 from nearfar.workflow.prediction_table import prediction_table
 
 _ROWS_SHOWN = 10
@@ -114,10 +109,15 @@ def _copied_columns(new: str, keep: list[str] | None) -> pl.DataFrame:
     return frame.select(names)
 
 
-def _show(table: pl.DataFrame, asked: InputRows, known: LabelledRows, neighbors: int) -> None:
+def _show(table: pl.DataFrame, asked: Table, known: Table, neighbors: int) -> None:
     """Print the first rows; neighbours with another label have it in parentheses."""
     first = table.head(_ROWS_SHOWN)
-    names = ["row", "prediction", *([] if known.numbers else ["probability"]), "neighbours"]
+    names = [
+        "row",
+        "prediction",
+        *([] if known.kind == "numbers" else ["probability"]),
+        "neighbours",
+    ]
     lines = [_line(row, known, neighbors) for row in first.iter_rows(named=True)]
     title = f"{asked.name}: {len(table)} rows, predicted from {len(known)} rows of {known.name}"
     show_table(names, lines, title=title)
@@ -125,13 +125,14 @@ def _show(table: pl.DataFrame, asked: InputRows, known: LabelledRows, neighbors:
         note(f"these are the first {len(first)} of {len(table)} rows; --out has all.")
 
 
-def _line(row: dict[str, Any], known: LabelledRows, neighbors: int) -> list[str]:
+def _line(row: dict[str, Any], known: Table, neighbors: int) -> list[str]:
     value, sure = row["prediction"], row.get("probability")
     places = range(1, neighbors + 1)
     who = [(str(row[f"neighbor_{place}"]), row[f"label_{place}"]) for place in places]
     return [
         str(row["row"]),
-        (f"{value:.6g}" if known.numbers else str(value)) + (", unlike" if row["unlike"] else ""),
-        *([] if known.numbers else ["-" if sure is None else probability_text(sure)]),
+        (f"{value:.6g}" if known.kind == "numbers" else str(value))
+        + (", unlike" if row["unlike"] else ""),
+        *([] if known.kind == "numbers" else ["-" if sure is None else probability_text(sure)]),
         ", ".join(name if label == value else f"{name} ({label})" for name, label in who),
     ]

@@ -19,7 +19,7 @@ from nearfar.constraints import Pairs
 from nearfar.runtime.notes import note
 from nearfar.tables.formats import WRITTEN_TABLES
 from nearfar.tables.judgements import copies_together, people_together, read_queries
-from nearfar.tables.row_input import read_rows
+from nearfar.tables.reading import read_rows
 from nearfar.verification import OperatingPoint
 from nearfar.workflow.decisions import Decisions, decide_pairs
 

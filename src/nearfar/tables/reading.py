@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 
@@ -16,11 +17,11 @@ from nearfar.constraints import Pairs, Triplets
 from nearfar.constraints.supervision import Kind
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.missing import LARGEST_VALUE
-from nearfar.runtime.notes import collecting_notes
+from nearfar.runtime.notes import collecting_notes, note
 from nearfar.runtime.option_names import option
 from nearfar.runtime.suggestions import did_you_mean
 from nearfar.tables.array_formats import array_names, load_array
-from nearfar.tables.errors import TableError
+from nearfar.tables.errors import NotClassesError, TableError
 from nearfar.tables.features import ColumnRules, prepare, warn_of_leakage
 from nearfar.tables.formats import (
     ARRAYS,
@@ -41,7 +42,7 @@ from nearfar.tables.judgements import (
     read_triplets,
 )
 from nearfar.tables.labels import labels_or_nothing, read_labels, words
-from nearfar.tables.reader import ColumnChoice, Source, columns_named, listed
+from nearfar.tables.reader import ColumnChoice, Source, columns_named, listed, named_columns
 from nearfar.tables.table import Table
 from nearfar.typing import Array, Floats
 
@@ -290,6 +291,89 @@ def read_rows(
     if n_missing := frame[group].null_count():
         raise TableError(f"{n_missing} rows of {path} have no group in column {group}. Fill it in.")
     return table.grouped(frame[group].to_numpy(), f"column {group}")
+
+
+def read_labelled(
+    source: str,
+    *,
+    numbers: bool = False,
+    required: bool = True,
+    skip_unlabelled: bool = True,
+    label: str | None = None,
+    ids: str | None = None,
+    drop: Sequence[str] | None = None,
+    metric: Metric | None = None,
+) -> Table:
+    """Read rows with their labels: classes, or numbers if asked for, or if they are decimal.
+
+    Parameters
+    ----------
+    source : str
+        Table, array or dataset.
+    numbers : bool, default=False
+        Whether labels are numbers, not classes.
+    required : bool, default=True
+        Whether there must be labels.
+    skip_unlabelled : bool, default=True
+        Whether rows of a table without a label are left out, with a note.
+    label, ids, drop, metric
+        As for `read_rows`.
+    """
+    read = partial(
+        read_rows,
+        source,
+        label=label,
+        ids=ids,
+        drop=drop,
+        metric=metric,
+        skip_unlabelled=skip_unlabelled,
+    )
+    try:
+        table = read(labelled=required, numeric=numbers)
+    except NotClassesError:
+        table, numbers = read(labelled=False, numeric=True), True
+    y = table.y
+    if y is None and not required:
+        return table
+    decimal = y is not None and np.issubdtype(y.dtype, np.floating) and bool((y % 1).any())
+    if numbers or decimal:
+        note("the labels are numbers; the mean of the neighbours predicts them.")
+        return replace(table, supervision=table.numbers, kind="numbers")
+    y = table.labels
+    n_classes = len(np.unique(y))
+    if np.issubdtype(y.dtype, np.number) and n_classes > _MANY_CLASSES * len(table):
+        note(
+            f"the labels are {n_classes} classes of whole numbers; for numbers, use "
+            f"{option('numbers')}."
+        )
+    return replace(table, kind="labels")
+
+
+def read_other(
+    source: str,
+    *,
+    metric: Metric,
+    label: str | None = None,
+    ids: str | None = None,
+    text: str | None = None,
+    drop: Sequence[str] | None = None,
+) -> Table:
+    """Read rows of another file, with the labels, names and texts that they have.
+
+    Columns that it lacks are not asked for. Labels may be missing, and are text.
+    """
+    if kind_of(Path(source)) not in TABLES:
+        return read_rows(source, metric=metric)
+    columns = column_names(Path(source))
+    return read_rows(
+        source,
+        label=label if label in columns else None,
+        ids=ids if ids in columns else None,
+        text=text if text in columns else None,
+        drop=[name for name in named_columns(drop, columns) if name in columns],
+        metric=metric,
+        complete=False,
+    )
 
 
 def _without_columns(

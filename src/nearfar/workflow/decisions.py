@@ -16,7 +16,7 @@ from nearfar.evaluate import Verification, verification, verification_curve
 from nearfar.metrics.learned_file import Threshold, save_threshold, stored_threshold
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.notes import note
-from nearfar.tables.row_input import InputRows
+from nearfar.tables.table import Table
 from nearfar.typing import Floats, Ints
 from nearfar.verification import (
     OperatingPoint,
@@ -63,7 +63,7 @@ class Decisions:
 
 def decide_pairs(
     path: Path,
-    rows: InputRows,
+    rows: Table,
     index: Ints,
     pairs: Pairs | None,
     *,
@@ -80,7 +80,7 @@ def decide_pairs(
     ----------
     path : Path
         File of the metric; a threshold that is chosen here is saved in it.
-    rows : InputRows
+    rows : Table
         With labels, these are the classes that a target is certified for.
     index : array of int of shape (n_pairs, 2)
     pairs : Pairs or None

@@ -19,7 +19,7 @@ from nearfar.evaluate.measures import ERROR, HeldOutJudgements, measures_for
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.notes import note
 from nearfar.tables.reader import listed
-from nearfar.tables.training_input import LabelledRows
+from nearfar.tables.table import Table
 from nearfar.typing import Floats
 
 LEARNED = "learned"
@@ -34,8 +34,8 @@ class MeasuredValue(NamedTuple):
 
 def evaluate_metric(
     metric: Metric,
-    rows: LabelledRows,
-    train: LabelledRows | None = None,
+    rows: Table,
+    train: Table | None = None,
     *,
     judgements: Sequence[Triplets | Pairs] = (),
     n_neighbors: int = 3,
@@ -46,20 +46,20 @@ def evaluate_metric(
     Parameters
     ----------
     metric : Metric
-    rows : LabelledRows
+    rows : Table
         Their labels may be None.
-    train : LabelledRows, optional
+    train : Table, optional
         Rows that predict those of `rows`; by default the other rows do.
     judgements : sequence of Triplets or Pairs
     n_neighbors : int
     progress : callable, optional
         Called with the number of distances so far, of all, and the name of the next.
     """
-    if train is not None and rows.y is not None and not train.numbers:
-        unknown = sorted(set(rows.labels.astype(str)) - set(train.labels.astype(str)))
+    if train is not None and rows.y is not None and train.kind == "labels":
+        unknown = sorted(set(rows.y.astype(str)) - set(train.labels.astype(str)))
         if unknown:
             note(f"{train.name} has no rows of {listed(unknown)}, whose rows are always wrong.")
-    baselines = baseline_metrics((train or rows).rows.X)
+    baselines = baseline_metrics((train or rows).X)
     distances = {LEARNED: metric}
     distances |= {name: baselines[name] for name in (STANDARDISED, UNSCALED, COSINE)}
     scores = {}
@@ -68,25 +68,25 @@ def evaluate_metric(
             progress(number, len(distances), name)
         scores[name] = _by_labels(distance, rows, train, n_neighbors)
         for judged in judgements:
-            scores[name] |= _by_judgements(distance, rows.rows.X, judged)
+            scores[name] |= _by_judgements(distance, rows.X, judged)
     return scores
 
 
 def _by_labels(
-    metric: Metric, rows: LabelledRows, train: LabelledRows | None, n_neighbors: int
+    metric: Metric, rows: Table, train: Table | None, n_neighbors: int
 ) -> dict[str, MeasuredValue]:
     if rows.y is None:
         return {}
     gallery = train or rows
-    X, y, new = gallery.rows.X, gallery.labels, rows.labels
-    if rows.numbers:
-        test = () if train is None else (rows.rows.X, new)
+    X, y, new = gallery.X, gallery.labels, rows.y
+    if rows.kind == "numbers":
+        test = () if train is None else (rows.X, new)
         r2 = evaluate.knn_r2(metric, X, y, *test, n_neighbors=n_neighbors)
         return {f"{n_neighbors}-NN R²": MeasuredValue(r2, percent=False)}
     if y.dtype.kind != new.dtype.kind:
         y, new = y.astype(str), new.astype(str)
     codes = np.unique(np.concatenate([y, new]), return_inverse=True)[1]
-    test_rows = None if train is None else (rows.rows.X, codes[len(y) :])
+    test_rows = None if train is None else (rows.X, codes[len(y) :])
     scored = score_distance(
         metric, (X, codes[: len(y)]), test_rows, n_neighbors=n_neighbors, sample=False
     )
@@ -95,7 +95,7 @@ def _by_labels(
         name = f"{n_neighbors}-NN error" if measure is ERROR else measure.label
         loss = scored.loss(measure.name)
         values[name] = MeasuredValue(measure.value(loss), measure.percent)
-    queries = {} if train is None else {"X_query": rows.rows.X, "y_query": new}
+    queries = {} if train is None else {"X_query": rows.X, "y_query": new}
     first = evaluate.precision_at_k(metric, X, y, k=1, **queries)
     return values | {"precision at 1": MeasuredValue(first, percent=True)}
 

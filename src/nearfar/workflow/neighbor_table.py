@@ -11,7 +11,7 @@ import polars as pl
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
 from nearfar.retrieval import RetrievalAdapter, search
-from nearfar.tables.row_input import InputRows
+from nearfar.tables.table import Table
 from nearfar.typing import Array, Floats, Ints
 
 _QUERIES_AT_ONCE = 1 << 14
@@ -24,7 +24,7 @@ class NeighborTable:
 
     Attributes
     ----------
-    gallery, asked : InputRows
+    gallery, asked : Table
         Rows that were searched, and rows that were asked about.
     rows : array of int of shape (n_queries,)
         Which of `asked` were asked about.
@@ -36,8 +36,8 @@ class NeighborTable:
         What `values` are: "distance" or "score".
     """
 
-    gallery: InputRows
-    asked: InputRows
+    gallery: Table
+    asked: Table
     rows: Ints
     values: Floats
     indices: Ints
@@ -65,8 +65,8 @@ class NeighborTable:
 
 def nearest_rows(
     model: Metric | RetrievalAdapter,
-    gallery: InputRows,
-    asked: InputRows,
+    gallery: Table,
+    asked: Table,
     rows: Ints,
     n_neighbors: int,
     *,
@@ -79,9 +79,9 @@ def nearest_rows(
     ----------
     model : Metric or RetrievalAdapter
         A metric gives distances; an adapter gives scores of documents for queries.
-    gallery : InputRows
+    gallery : Table
         Rows to search.
-    asked : InputRows
+    asked : Table
         Rows to ask about. If it is the gallery, a row is not its own neighbour.
     rows : array of int
         Which of `asked` to ask about.

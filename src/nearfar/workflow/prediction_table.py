@@ -10,8 +10,7 @@ import polars as pl
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import NeighborPredictor
 from nearfar.runtime.notes import note
-from nearfar.tables.row_input import InputRows
-from nearfar.tables.training_input import LabelledRows
+from nearfar.tables.table import Table
 from nearfar.typing import Array
 
 _ROWS_AT_ONCE = 1 << 14
@@ -20,8 +19,8 @@ _ROWS_AT_ONCE = 1 << 14
 
 def prediction_table(
     metric: Metric,
-    train: LabelledRows,
-    new: InputRows,
+    train: Table,
+    new: Table,
     *,
     n_neighbors: int = 3,
     level: float = 0.01,
@@ -32,8 +31,8 @@ def prediction_table(
     Parameters
     ----------
     metric : Metric
-    train : LabelledRows
-    new : InputRows
+    train : Table
+    new : Table
     n_neighbors : int
     level : float
         Of rows that are like the training rows, at most this share is called unlike.
@@ -49,9 +48,8 @@ def prediction_table(
     """
     if n_neighbors >= len(train):
         raise ValueError(f"{n_neighbors} neighbours need more than {len(train)} training rows.")
-    predictor = NeighborPredictor(
-        metric, train.rows.X, train.labels, n_neighbors=n_neighbors, numbers=train.numbers
-    )
+    numbers, labels = train.kind == "numbers", train.labels
+    predictor = NeighborPredictor(metric, train.X, labels, n_neighbors=n_neighbors, numbers=numbers)
     parts = []
     for start in range(0, len(new), _ROWS_AT_ONCE):
         if progress is not None:
@@ -70,8 +68,8 @@ def prediction_table(
             columns["probability"] = pl.Series(predicted.probability).set(pl.Series(unlike), None)
         columns |= {"p_value": predicted.p_value, "unlike": unlike}
         for place, near in enumerate(predicted.indices.T):
-            columns[f"neighbor_{place + 1}"] = train.rows.row_names(near)
-            columns[f"label_{place + 1}"] = train.labels[near]
+            columns[f"neighbor_{place + 1}"] = train.row_names(near)
+            columns[f"label_{place + 1}"] = labels[near]
             columns[f"distance_{place + 1}"] = predicted.distances[:, place]
         parts.append(pl.DataFrame(columns))
     least = 1 / (len(train) + 1)
