@@ -98,3 +98,15 @@ def set_bands(monkeypatch, rows):
 def public_names():
     """Return everything that the package exports; names are imported when they are used."""
     return [getattr(nearfar, name) for name in nearfar.__all__]
+
+
+def log_probabilities(points, L):
+    """The log of the probability to find the own class, by `SoftNeighbors`, in class order."""
+    log_p = np.zeros(len(points.X))
+
+    def gain(rows, values):
+        log_p[rows] = values[:, 0]
+        return 0.0, np.zeros_like(values)
+
+    points.evaluate([L], gain)
+    return log_p

@@ -32,7 +32,7 @@ from nearfar import (
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.constraint_learner import ConstraintLearner
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors
-from problems import half_of, public_names
+from problems import half_of, log_probabilities, public_names
 
 X, Y, _ = half_of("wine")
 X, Y = X[:, :4], np.where(np.arange(len(X)) % 10 == 0, (Y + 1) % 3, Y)
@@ -330,7 +330,7 @@ class TestMaxMargin:
 )
 def test_soft_neighbours_begin_at_the_last_map(learner):
     interrupted(learner, *OTHER_ROWS)
-    start = -SoftNeighbors(X, Y).log_probabilities(learner.components_).mean()
+    start = -log_probabilities(SoftNeighbors(X, Y), learner.components_).mean()
     assert learner.fit(X, Y).history_.objective[0] < start
 
 

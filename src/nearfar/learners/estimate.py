@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,6 +35,9 @@ from nearfar.learners.selection.choice import MAX_TRIAL_ROWS, Selection
 from nearfar.runtime.deadline import Clock
 from nearfar.runtime.quoting import amount
 from nearfar.runtime.threads import limited_threads
+
+if TYPE_CHECKING:
+    from nearfar.learners.base import MetricLearner
 
 _FIRST_SIZE, _VALIDATED_SIZE = 250, 1000
 """The first sample, and the largest that is also validated; later ones take as many iterations."""
@@ -96,44 +99,40 @@ class Estimate:
         )
 
 
-class EstimateMixin:
-    """Estimates the cost of a fit before it starts."""
+def estimate(self: MetricLearner, X: ArrayLike, y: Any = None, *, budget: float = 5.0) -> Estimate:
+    """Return the time and memory that `fit` will take, from fits to small samples.
 
-    def estimate(self, X: ArrayLike, y: Any = None, *, budget: float = 5.0) -> Estimate:
-        """Return the time and memory that `fit` will take, from fits to small samples.
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,), Triplets, Pairs or Chunklets
+    budget : float, default=5.0
+        About how many seconds the samples may take. More of them make the estimate better.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,), Triplets, Pairs or Chunklets
-        budget : float, default=5.0
-            About how many seconds the samples may take. More of them make the estimate better.
+    Returns
+    -------
+    Estimate
+        With `seconds`, `bytes` (peak memory beyond X) and `memory` (what takes it). ``print``
+        shows it as a sentence. Data that take less than the budget are fitted whole.
 
-        Returns
-        -------
-        Estimate
-            With `seconds`, `bytes` (peak memory beyond X) and `memory` (what takes it). ``print``
-            shows it as a sentence. Data that take less than the budget are fitted whole.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_digits
-        >>> from nearfar import NCA
-        >>> found = NCA().estimate(*load_digits(return_X_y=True), budget=0.5)
-        >>> found.seconds > 0, found.bytes > 0
-        (True, True)
-        """
-        learner: Any = clone(self)
-        learner._check_parameters()
-        planned = getattr(learner, "budget", None)
-        if planned is not None:
-            learner.set_params(budget=_SAMPLE_BUDGET)
-        data = learner._checked(X, y)
-        method = learner._method()
-        fitting.check_in_memory(data.X)
-        fitting.check_learnable(data, method)
-        with limited_threads(getattr(learner, "n_jobs", None)):
-            return estimate_fit(method, data, budget=budget, planned=planned)
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from nearfar import NCA
+    >>> found = NCA().estimate(*load_digits(return_X_y=True), budget=0.5)
+    >>> found.seconds > 0, found.bytes > 0
+    (True, True)
+    """
+    learner = clone(self)
+    learner._check_parameters()
+    planned = learner.get_params().get("budget")
+    if planned is not None:
+        learner.set_params(budget=_SAMPLE_BUDGET)
+    data, method = fitting.check(learner, X, y), learner._method()
+    fitting.check_in_memory(data.X)
+    fitting.check_learnable(data, method)
+    with limited_threads(learner.n_jobs):
+        return estimate_fit(method, data, budget=budget, planned=planned)
 
 
 class Measured(NamedTuple):

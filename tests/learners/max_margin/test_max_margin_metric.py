@@ -48,7 +48,12 @@ def posed(request):
     return X, pairs, C, P, optimum
 
 
-@pytest.mark.parametrize("solver", [cut_planes, ascend_box])
+def by_box(problem, max_iter):
+    top = problem.C * problem.pairs.p
+    return ascend_box(problem.dual, problem.objective, top, problem.tol, max_iter)
+
+
+@pytest.mark.parametrize("solver", [cut_planes, by_box])
 def test_solvers_reach_the_optimum(posed, solver):
     X, pairs, C, P, (A, b, value, slack) = posed
     problem = MaxMarginObjective(PairOperator(X, pairs, unit=1.0), C, P, tol=1e-6)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar, Protocol
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -19,28 +20,27 @@ _SHORTER = 0.5
 """Length of the first step of L-BFGS; one of length 1 from the identity could end at zero."""
 
 
-class SearchPoint(Protocol):
-    """A problem at a map L."""
+class SearchPoint(NamedTuple):
+    """A problem at a map L.
 
-    @property
-    def value(self) -> float:
-        """What L-BFGS minimises."""
+    Attributes
+    ----------
+    value : float
+        What L-BFGS minimises.
+    gradient : array of the shape of L
+    objective : float
+        What an iteration tells.
+    gap : callable
+        Returns how far the objective can be from the optimum; asked for once in an iteration.
+    map : array of the shape of L
+        What the metric is built from.
+    """
 
-    @property
-    def gradient(self) -> Matrix:
-        """Gradient of the value by L."""
-
-    @property
-    def objective(self) -> float:
-        """What an iteration tells."""
-
-    @property
-    def gap(self) -> float:
-        """How far the objective can be from the optimum."""
-
-    @property
-    def payload(self) -> Matrix:
-        """The map that the metric is built from."""
+    value: float
+    gradient: Matrix
+    objective: float
+    gap: Callable[[], float]
+    map: Matrix
 
 
 class CertifiedProblem(Problem):
@@ -83,8 +83,8 @@ class CertifiedProblem(Problem):
             if last is None or not np.array_equal(last[0], flat):
                 last = flat, self.at(flat.reshape(shape) * _SHORTER)
             point, number = last[1], number + 1
-            gap = point.gap
-            yield Iteration(point.objective, gap=gap, payload=point.payload)
+            gap = point.gap()
+            yield Iteration(point.objective, gap=gap, payload=point.map)
             if gap <= max(self.tol * abs(point.objective), self.rounding * len(self.start)):
                 return "converged"
         return "max_iter" if number >= self.max_iter else "stalled"

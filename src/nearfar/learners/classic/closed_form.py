@@ -29,9 +29,8 @@ from nearfar.learners.selection.choice import Selection
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.points import unit_length
 from nearfar.rows import Points, column_variances
-from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
-from nearfar.runtime.parameters import choice, either, number
+from nearfar.runtime.parameters import ParameterRule, choice, either, number
 from nearfar.runtime.threads import limited_threads
 from nearfar.typing import Floats, Matrix
 
@@ -51,7 +50,7 @@ class ClosedFormLearner(MetricLearner):
     rotates: ClassVar[bool] = True
     reads_rows: ClassVar[tuple[str, ...]] = ("labels", "chunklets", "pairs")
     auto_scales: ClassVar[tuple[str, ...]] = ("unit", "standard")
-    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
         "shrinkage": either(choice("auto"), number(at_least=0.0, at_most=1.0)),
     }
 
@@ -216,7 +215,7 @@ class ClosedFormProblem(Problem):
         """Warn where there is nothing to learn from."""
         if not metric.is_zero:
             return ""
-        if self.axes.is_point:
+        if self.axes.V is not None and not self.axes.V.any():
             return "Nothing was learned: all rows are equal."
         return "Nothing was learned: rows of the same kind are as far apart as others."
 
@@ -251,11 +250,6 @@ class Axes:
         V = _axes_of_covariance(C, min(n_rows, len(C)) * eps)
         spread = float(np.trace(C if V is None else V.T @ C @ V)) * (n_rows - 1) / n_rows
         return cls(V, _unit(spread / (len(C) if V is None else V.shape[1])))
-
-    @property
-    def is_point(self) -> bool:
-        """Whether all rows are equal."""
-        return self.V is not None and not self.V.any()
 
     def map_of_features(self, L: Matrix) -> Matrix:
         """Return a map of coordinates as one of features."""

@@ -44,8 +44,7 @@ from nearfar.learners.declaration import learner
 from nearfar.learners.problem import factor_on_scaled_points
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
-from nearfar.runtime import parameters
-from nearfar.runtime.parameters import choice, either, instance, number, optional
+from nearfar.runtime.parameters import ParameterRule, choice, either, instance, number, optional
 from nearfar.typing import Matrix
 
 
@@ -87,7 +86,7 @@ class GMML(SummedClosedForm):
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
     auto_order: ClassVar[int | None] = 4
     compare_order: ClassVar[int | None] = 14
-    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
         "t": number(at_least=0.0, at_most=1.0),
         "prior": optional(either(choice("identity"), instance(Metric, "a Metric"))),
         "prior_weight": number(at_least=0.0),

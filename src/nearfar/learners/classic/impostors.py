@@ -15,7 +15,7 @@ no triplet is missed.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,38 +39,6 @@ _SAMPLED_MARGINS = 1 << 15
 _LEAST_SAMPLED_ROWS = 16
 _EXTRA_ROUNDINGS = 16
 """Roundings of a distance beyond those of the k products, with room to spare."""
-
-
-class Costs(Protocol):
-    """Triplets whose cost can be evaluated at embeddings of the points."""
-
-    def evaluate(self, P: Floats) -> tuple[float, Floats]:
-        """Return the cost, and half of its derivatives by P."""
-
-    def joined(self, other: Costs) -> Costs:
-        """Return these triplets and those of another embedding."""
-
-
-class Source(Protocol):
-    """Where triplets come from.
-
-    Attributes
-    ----------
-    anchor, near : array of int of shape (n_pairs,)
-        The target pairs, each once.
-    pair_weight : array of shape (n_pairs,)
-        Their weights; they sum to one.
-    """
-
-    anchor: Ints
-    near: Ints
-    pair_weight: Vector
-
-    def around(self, P: Floats) -> Costs:
-        """Return triplets among which are all that cost something under P."""
-
-    def sample(self, P: Floats) -> Sample:
-        """Return the margins of all triplets, or of those of some anchors."""
 
 
 class Sample(NamedTuple):
@@ -389,3 +357,10 @@ class ImpliedTriplets:
     def joined(self, other: Costs) -> Costs:
         """Return these triplets, which are all there are."""
         return self
+
+
+Costs = ListedTriplets | ImpliedTriplets
+"""Triplets whose cost can be evaluated at embeddings of the points."""
+
+Source = GivenTriplets | Impostors
+"""Where triplets come from: target pairs `anchor` and `near`, and weights that sum to one."""

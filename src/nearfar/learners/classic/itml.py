@@ -41,7 +41,6 @@ from nearfar.learners.classic.logdet import SAME_POINT, LogDetLearner, LogDetPro
 from nearfar.learners.declaration import learner
 from nearfar.learners.problem import FitInput
 from nearfar.numerics.edges import Edges
-from nearfar.runtime import parameters
 from nearfar.runtime.parameters import ParameterRule, number, optional
 from nearfar.typing import Vector
 
@@ -115,7 +114,7 @@ class ITML(LogDetLearner):
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
     compare_order: ClassVar[int | None] = 17
     compared_on_labels: ClassVar[bool] = False
-    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
         "gamma": number(above=0.0),
         "bounds": optional(_ascending("positive distances", number(above=0.0))),
         "percentiles": _ascending("percentiles", number(at_least=0.0, at_most=100.0)),

@@ -41,16 +41,16 @@ from nearfar.learners.classic.closed_form import (
 from nearfar.learners.classic.scatter import Groups, discriminants, shrunk, warn_if_singular
 from nearfar.learners.declaration import learner
 from nearfar.learners.problem import FitInput, Problem
-from nearfar.numerics.class_order import ClassOrder
-from nearfar.runtime import parameters
+from nearfar.numerics.sorted_rows import ClassOrder
 from nearfar.runtime.deadline import check_time
-from nearfar.runtime.parameters import choice, integer
+from nearfar.runtime.parameters import ParameterRule, choice, integer
 from nearfar.runtime.threads import Threads
 from nearfar.typing import Matrix, Vector
 
 Embedding = Literal["weighted", "orthonormalized", "plain"]
 
 _TILE_ELEMENTS = 1 << 20
+"""Affinities of a tile: 8 MB, which threads hold at once."""
 _SMALLEST_DISTANCE = 1e-6
 """Of a row to its k-th neighbour, for rows of unit variance."""
 
@@ -92,28 +92,28 @@ class LFDA(ClosedFormLearner):
     reads_rows: ClassVar[tuple[str, ...]] = ()
     auto_order: ClassVar[int | None] = 8
     compare_order: ClassVar[int | None] = 11
-    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
         "n_neighbors": integer(at_least=1),
         "embedding": choice("weighted", "orthonormalized", "plain"),
     }
 
     def _build_problem(self, data: FitInput) -> Problem:
         span = Span.of(data.Z)
-        return ClosedFormProblem(span, lambda: self._solution(span, data))
 
-    def _solution(self, span: Span, data: FitInput) -> Solution:
-        """Evaluate the formula for coordinates in the span."""
-        classes = Groups(span.P, data.supervision.labels(type(self).__name__, informative=True))
-        between, within = local_scatters(classes, self.n_neighbors)
-        intensity = classes.intensity(self.shrinkage, classes.within())
-        warn_if_singular(within, self.shrinkage)
-        values, L = discriminants(between, shrunk(within, intensity))
-        values, L = values[: self.n_components], L[: self.n_components]
-        if self.embedding == "orthonormalized":
-            return Solution(np.linalg.qr(L.T)[0].T)
-        if self.embedding == "weighted":
-            return Solution(np.sqrt(values[values > 0])[:, None] * L[values > 0])
-        return Solution(L)
+        def formula() -> Solution:
+            classes = Groups(span.P, data.supervision.labels(type(self).__name__, informative=True))
+            between, within = local_scatters(classes, self.n_neighbors)
+            intensity = classes.intensity(self.shrinkage, classes.within())
+            warn_if_singular(within, self.shrinkage)
+            values, L = discriminants(between, shrunk(within, intensity))
+            values, L = values[: self.n_components], L[: self.n_components]
+            if self.embedding == "orthonormalized":
+                return Solution(np.linalg.qr(L.T)[0].T)
+            if self.embedding == "weighted":
+                return Solution(np.sqrt(values[values > 0])[:, None] * L[values > 0])
+            return Solution(L)
+
+        return ClosedFormProblem(span, formula)
 
 
 def local_scatters(classes: Groups, n_neighbors: int) -> tuple[Matrix, Matrix]:

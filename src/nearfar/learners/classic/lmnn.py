@@ -51,15 +51,13 @@ from nearfar.learners.classic.impostors import (
     Source,
 )
 from nearfar.learners.declaration import Init, Validation, ValidationFraction, learner
-from nearfar.learners.map_learner import MapProblem
+from nearfar.learners.map_learner import MapProblem, given_map, named_map, principal_axes
 from nearfar.learners.problem import FitInput
-from nearfar.learners.starting_map import given_map, named_map, principal_axes
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Edges
 from nearfar.numerics.lbfgs import lbfgs
-from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
-from nearfar.runtime.parameters import integer, number
+from nearfar.runtime.parameters import ParameterRule, integer, number
 from nearfar.runtime.threads import Threads
 from nearfar.typing import Floats, Matrix, Vector
 
@@ -164,7 +162,7 @@ class LMNN(MetricLearner):
     rotates: ClassVar[bool] = True
     auto_order: ClassVar[int | None] = 11
     compare_order: ClassVar[int | None] = 8
-    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
         "n_neighbors": integer(at_least=1),
         "push": number(above=0.0, below=1.0),
         "update_targets": integer(at_least=0),

@@ -27,15 +27,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nearfar.learners.classic.certified_search import CertifiedProblem
+from nearfar.learners.classic.certified_search import CertifiedProblem, SearchPoint
 from nearfar.learners.constraint_learner import ConstraintLearner
 from nearfar.learners.declaration import GIVEN_PRIOR_RULE, learner
 from nearfar.learners.problem import FitInput, MetricBuilder, factor_on_scaled_points
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Edges
-from nearfar.runtime import parameters
 from nearfar.runtime.history import History
-from nearfar.runtime.parameters import integer
+from nearfar.runtime.parameters import ParameterRule, integer
 from nearfar.typing import Ints, Matrix, Vector
 
 EdgeLoss = Callable[[Vector], tuple[float, Vector]]
@@ -53,7 +52,7 @@ class LogDetLearner(ConstraintLearner):
     max_iter: int
 
     rotates: ClassVar[bool] = True
-    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
         "prior": GIVEN_PRIOR_RULE,
         "max_iter": integer(at_least=1),
     }
@@ -152,10 +151,21 @@ class LogDetProblem(CertifiedProblem):
     fitted: dict[str, object] = field(default_factory=dict)
     rounding: ClassVar[float] = 1e-14
 
-    def at(self, L: Matrix) -> LogDetPoint:
+    def at(self, L: Matrix) -> SearchPoint:
         """Evaluate the problem at a map of the coordinates."""
         loss, slopes = self.loss(self.edges.squared_distances(self.edges.project(L.T)))
-        return LogDetPoint(L, loss, L @ self.edges.matrix(slopes))
+        pull = L @ self.edges.matrix(slopes)
+        logdet = np.linalg.slogdet(L)[1]
+        value = float((L**2).sum() - 2 * logdet) - len(L) + loss
+        gradient = np.asarray(2 * (L - np.linalg.inv(L).T + pull))
+
+        def gap() -> float:
+            N = (L + pull) @ L.T
+            excess = np.linalg.eigvalsh((N + N.T) / 2 - np.eye(len(N)))
+            # Where an eigenvalue of N is negative, the tangent has no minimum.
+            return float((excess - np.log1p(excess)).sum()) if excess[0] > -1 else np.inf
+
+        return SearchPoint(value, gradient, value, gap, L)
 
     def factor(self, history: History) -> Matrix:
         """Return the last map, for all features."""
@@ -164,45 +174,3 @@ class LogDetProblem(CertifiedProblem):
     def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
         """Return the certified gap, and what the learner adds."""
         return super().attributes(history, builder) | self.fitted
-
-
-@dataclass(frozen=True, eq=False)
-class LogDetPoint:
-    """The problem at a map L.
-
-    Attributes
-    ----------
-    L : array of shape (n_coordinates, n_coordinates)
-    loss : float
-    pull : array of shape (n_coordinates, n_coordinates)
-        L G.
-    """
-
-    L: Matrix
-    loss: float
-    pull: Matrix
-
-    @property
-    def value(self) -> float:
-        """f(L)."""
-        logdet = np.linalg.slogdet(self.L)[1]
-        return float((self.L**2).sum() - 2 * logdet) - len(self.L) + self.loss
-
-    objective = value
-
-    @property
-    def payload(self) -> Matrix:
-        """The map."""
-        return self.L
-
-    @property
-    def gradient(self) -> Matrix:
-        """Gradient of f."""
-        return np.asarray(2 * (self.L - np.linalg.inv(self.L).T + self.pull))
-
-    @property
-    def gap(self) -> float:
-        """How far f can be above the optimum; infinite where the tangent has no minimum."""
-        N = (self.L + self.pull) @ self.L.T
-        excess = np.linalg.eigvalsh((N + N.T) / 2 - np.eye(len(N)))
-        return float((excess - np.log1p(excess)).sum()) if excess[0] > -1 else np.inf

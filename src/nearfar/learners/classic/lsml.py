@@ -34,8 +34,7 @@ from nearfar.learners.declaration import learner
 from nearfar.learners.problem import FitInput
 from nearfar.losses import SquaredHinge
 from nearfar.numerics.edges import Edges
-from nearfar.runtime import parameters
-from nearfar.runtime.parameters import number
+from nearfar.runtime.parameters import ParameterRule, number
 from nearfar.typing import Ints, Vector
 
 _HINGE = SquaredHinge(margin=0.0)
@@ -89,9 +88,7 @@ class LSML(LogDetLearner):
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs", "triplets")
     compare_order: ClassVar[int | None] = 16
     compared_on_labels: ClassVar[bool] = False
-    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
-        "prior_weight": number(above=0.0)
-    }
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {"prior_weight": number(above=0.0)}
 
     def _build_problem(self, data: FitInput) -> LogDetProblem:
         strategy = self.constraints

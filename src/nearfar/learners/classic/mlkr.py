@@ -25,6 +25,7 @@ Where nearfar departs from the paper, and why:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,6 +44,7 @@ from nearfar.runtime.history import Iteration, Iterations, map_iterations
 from nearfar.typing import Floats, Matrix, Vector
 
 _SCORE_NEIGHBORS = 5
+"""Neighbours whose mean predicts in `score`, as many as scikit-learn's regressor takes."""
 
 
 @learner
@@ -113,26 +115,22 @@ class MLKR(MapLearner):
         return float(r2_score(numbers, numbers[nearest].mean(axis=1)))
 
     def _build_problem(self, data: FitInput) -> MLKRProblem:
-        given = data.supervision.numbers("MLKR")
+        y = data.supervision.numbers("MLKR")
+        if np.ptp(y) == 0:
+            raise ValueError("All numbers in y are the same; there is nothing to learn.")
+        y = y / np.abs(y).max()
+        y = y - y.mean()
         Z, unit = self._in_units(data)
-        regression = LeaveOneOutRegression(Z, _standardized(given))
+        regression = LeaveOneOutRegression(Z, np.asarray(y / y.std()))
         start = self._first_map(Z, data, unit)
         return MLKRProblem(regression, start, unit, self.max_iter, self.tol)
 
 
-def _standardized(y: Vector) -> Vector:
-    """Return numbers of mean zero and variance one."""
-    if np.ptp(y) == 0:
-        raise ValueError("All numbers in y are the same; there is nothing to learn.")
-    y = y / np.abs(y).max()
-    y = y - y.mean()
-    return np.asarray(y / y.std())
-
-
+@dataclass(eq=False)
 class MLKRProblem(MapProblem):
     """The error of leave-one-out predictions over maps of a given number of rows.
 
-    Parameters
+    Attributes
     ----------
     regression : LeaveOneOutRegression
     start : array of shape (k, n_features)
@@ -142,16 +140,11 @@ class MLKRProblem(MapProblem):
     tol : float
     """
 
-    def __init__(
-        self,
-        regression: LeaveOneOutRegression,
-        start: Matrix,
-        unit: float,
-        max_iter: int,
-        tol: float,
-    ) -> None:
-        self.regression, self.start, self.unit = regression, start, unit
-        self.max_iter, self.tol = max_iter, tol
+    regression: LeaveOneOutRegression
+    start: Matrix
+    unit: float
+    max_iter: int
+    tol: float
 
     def solve(self) -> Iterations:
         """Minimise by L-BFGS."""
@@ -191,7 +184,8 @@ class LeaveOneOutRegression:
 
     def evaluate(self, L: Matrix) -> tuple[float, Matrix]:
         """Return the sum of squared errors, and its gradient by L."""
-        form, errors = self._form(L), np.empty(len(self.y))
+        form = Embedded(self.X @ L.T.astype(self.X.dtype), np.ones(len(L)))
+        errors = np.empty(len(self.y))
 
         def gradient_weights(band: Band) -> Floats:
             weights = form.soft_weights(band)
@@ -209,6 +203,3 @@ class LeaveOneOutRegression:
         else:
             gradient = 2.0 * L @ self.pairs.scatter_matrix(gradient_weights, self.X)
         return float(errors @ errors), gradient
-
-    def _form(self, L: Matrix) -> Embedded:
-        return Embedded(self.X @ L.T.astype(self.X.dtype), np.ones(len(L)))

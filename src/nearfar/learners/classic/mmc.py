@@ -39,16 +39,15 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from nearfar.constraints import Pairs, RandomPairs
-from nearfar.learners.classic.certified_search import CertifiedProblem
+from nearfar.learners.classic.certified_search import CertifiedProblem, SearchPoint
 from nearfar.learners.classic.logdet import SAME_POINT
 from nearfar.learners.constraint_learner import ConstraintLearner
 from nearfar.learners.declaration import learner
 from nearfar.learners.problem import FitInput, factor_on_scaled_points, prior_factor
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Edges, squared_distances
-from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
-from nearfar.runtime.parameters import boolean, integer, number
+from nearfar.runtime.parameters import ParameterRule, boolean, integer, number
 from nearfar.typing import Matrix, Vector
 
 _LEAST_SHRINKAGE = 1e-8
@@ -113,7 +112,7 @@ class MMC(ConstraintLearner):
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs")
     rotates: ClassVar[bool] = True
-    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
         "diagonal": boolean(),
         "shrinkage": number(at_least=0.0, at_most=1.0),
         "max_iter": integer(at_least=1),
@@ -268,18 +267,26 @@ class MMCProblem(CertifiedProblem):
             return "converged"
         return (yield from super().solve())
 
-    def at(self, L: Matrix) -> MMCPoint:
-        """Evaluate the problem at a map of the coordinates."""
-        X, size = self.edges.X, float((L**2).sum())
-        mapped = X * L if self.space.diagonal else self.edges.project(L.T)
+    def at(self, L: Matrix) -> SearchPoint:
+        """Evaluate the problem at a map of the coordinates; a diagonal by its entries."""
+        X, size, diagonal = self.edges.X, float((L**2).sum()), self.space.diagonal
+        mapped = X * L if diagonal else self.edges.project(L.T)
         z = self.edges.squared_distances(mapped) / size
         d = np.sqrt(self.prior_z + z)
-        slopes = self.q / (2 * d)
-        if self.space.diagonal:
+        f, slopes = float(self.q @ d), self.q / (2 * d)
+        if diagonal:
             G = 2 * np.einsum("ij,ij->j", X, self.edges.half_laplacian(slopes) @ X)
+            pull = L * G
         else:
             G = self.edges.matrix(slopes)
-        return MMCPoint(L, float(self.q @ d), G)
+            pull = np.asarray(L @ G)
+        along = float((pull * L).sum() / (L**2).sum())  # tr(G M)
+        gradient = np.asarray(2 * (along * L - pull) / ((L**2).sum() * f))
+
+        def gap() -> float:
+            return float(G.max() if diagonal else np.linalg.eigvalsh(G)[-1]) - along
+
+        return SearchPoint(-float(np.log(f)), gradient, -f, gap, L / np.linalg.norm(L))
 
     def factor(self, history: History) -> Matrix:
         """Return the last map, for all features."""
@@ -290,61 +297,6 @@ class MMCProblem(CertifiedProblem):
         if metric.is_zero:
             return "Nothing was learned: the points of every dissimilar pair are equal."
         return super().warning_message(history, metric)
-
-
-@dataclass(frozen=True, eq=False)
-class MMCPoint:
-    """The problem at a map L.
-
-    Attributes
-    ----------
-    L : array of shape (n_coordinates, n_coordinates), or (n_coordinates,)
-        M = L'L / |L|^2; a diagonal by its entries.
-    f : float
-        Mean distance of dissimilar pairs.
-    G : array of the shape of L
-        Gradient of f by M, or its diagonal.
-    """
-
-    L: Matrix
-    f: float
-    G: Matrix
-
-    @property
-    def pull(self) -> Matrix:
-        """L G."""
-        return self.L * self.G if self.L.ndim == 1 else np.asarray(self.L @ self.G)
-
-    @property
-    def along(self) -> float:
-        """tr(G M)."""
-        return float((self.pull * self.L).sum() / (self.L**2).sum())
-
-    @property
-    def value(self) -> float:
-        """-log f."""
-        return -float(np.log(self.f))
-
-    @property
-    def objective(self) -> float:
-        """-f."""
-        return -self.f
-
-    @property
-    def payload(self) -> Matrix:
-        """The map of M."""
-        return np.asarray(self.L / np.linalg.norm(self.L))
-
-    @property
-    def gradient(self) -> Matrix:
-        """Gradient of -log f by L."""
-        return np.asarray(2 * (self.along * self.L - self.pull) / ((self.L**2).sum() * self.f))
-
-    @property
-    def gap(self) -> float:
-        """How far f can be below the optimum."""
-        largest = self.G.max() if self.G.ndim == 1 else np.linalg.eigvalsh(self.G)[-1]
-        return float(largest) - self.along
 
 
 def _shares(pairs: Pairs) -> Vector:

@@ -9,7 +9,7 @@ feature,
 
 for any scale w of the features. All three can be moved to another mean, so that two parts of a
 group are added exactly. Groups that cannot grow any more, such as those of pairs, are added up by
-size: weights of groups depend only on that.
+size: weights of groups depend only on that. Their means are not needed, and are zero in the sums.
 
 Features are divided by powers of two, those of the first part, to keep fourth moments from
 overflow. This is exact.
@@ -105,32 +105,6 @@ class GroupMoments:
 
 
 @dataclass(frozen=True, eq=False)
-class SizeSums:
-    """Sums over groups of the same size.
-
-    Attributes
-    ----------
-    count, size : float
-        Number of groups, and of rows in each.
-    S, Q : array of shape (n_features, n_features)
-        Sums of their moments; Q may be None if there is only one group.
-    mean : array of shape (n_features,) or None
-        Of the only group.
-    """
-
-    count: float
-    size: float
-    S: Matrix
-    Q: Matrix | None
-    mean: Vector | None = None
-
-    def __add__(self, other: SizeSums) -> SizeSums:
-        return SizeSums(
-            self.count + other.count, self.size, self.S + other.S, _sum(self.Q, other.Q)
-        )
-
-
-@dataclass(frozen=True, eq=False)
 class RunningSums:
     """What is known of all rows so far.
 
@@ -149,9 +123,8 @@ class RunningSums:
         Rounding error of the rows.
     total : GroupMoments
         Of all rows.
-    classes : mapping of label to GroupMoments
-    finished : mapping of int to SizeSums
-        Chunklets, and groups that similar pairs join, by their size.
+    groups : mapping of object to GroupMoments
+        Classes by their label; chunklets, and groups that similar pairs join, by their size.
     pairs : PairSums or None
     apart : array of shape (n_features, n_features) or None
         Sum of the outer products of the differences of groups that dissimilar pairs tell apart.
@@ -164,8 +137,7 @@ class RunningSums:
     largest: float
     eps: float
     total: GroupMoments
-    classes: Mapping[object, GroupMoments]
-    finished: Mapping[int, SizeSums]
+    groups: Mapping[Any, GroupMoments]
     pairs: PairSums | None = None
     apart: Matrix | None = None
 
@@ -188,7 +160,7 @@ class RunningSums:
         largest = max(float(X.max()), -float(X.min()))
         eps = float(np.finfo(X.dtype).eps)
         total = GroupMoments.of(R, fourth=fourth)
-        sums = cls("rows", scale, fourth, units, largest, eps, total, {}, {})
+        sums = cls("rows", scale, fourth, units, largest, eps, total, {})
         known: Any = supervision
         if known.kind == "nothing":
             return sums
@@ -197,9 +169,9 @@ class RunningSums:
                 label: GroupMoments.of(R[known.codes == code], fourth=fourth)
                 for code, label in enumerate(known.names.tolist())
             }
-            return replace(sums, kind="labels", classes=classes)
+            return replace(sums, kind="labels", groups=classes)
         if known.kind == "chunklets":
-            return replace(sums, kind="chunklets", finished=_by_size(R, known.codes))
+            return replace(sums, kind="chunklets", groups=_by_size(R, known.codes))
         pairs = known.given
         if pairs.weight is not None:
             pairs = pairs.take(pairs.weight > 0)
@@ -219,7 +191,7 @@ class RunningSums:
         return replace(
             sums,
             kind="pairs",
-            finished=_by_size(R, codes),
+            groups=_by_size(R, codes),
             pairs=PairSums.of(R, pairs, unit=1.0) if len(pairs) else None,
             apart=apart,
         )
@@ -227,26 +199,29 @@ class RunningSums:
     def __add__(self, other: RunningSums) -> RunningSums:
         if other.kind != self.kind:
             raise ValueError(f"The parts so far came with {self.kind}, this one with {other.kind}.")
+        new = {
+            key: self.groups[key] + group if key in self.groups else group
+            for key, group in other.groups.items()
+        }
         return replace(
             self,
             largest=max(self.largest, other.largest),
             eps=max(self.eps, other.eps),
             total=self.total + other.total,
-            classes=_merged(self.classes, other.classes),
-            finished=_merged(self.finished, other.finished),
+            groups={**self.groups, **new},
             pairs=_sum(self.pairs, other.pairs),
             apart=_sum(self.apart, other.apart),
         )
 
     def check_enough(self, supervision: tuple[str, ...]) -> None:
         """Raise ValueError if a learner from these kinds has nothing to learn from yet."""
-        classes = self.classes.values()
-        if self.kind == "labels" and not (len(classes) > 1 and any(c.n > 1 for c in classes)):
+        sizes = [group.n for group in self.groups.values()]
+        if self.kind == "labels" and not (len(sizes) > 1 and max(sizes) > 1):
             raise ValueError(
                 "Cannot learn from the labels so far: at least two classes are needed in the first "
                 "part, and at least one class with two members."
             )
-        if self.kind in ("chunklets", "pairs") and max(self.finished, default=0) < 2:
+        if self.kind in ("chunklets", "pairs") and not set(self.groups) - {1}:
             what = "chunklet has two rows" if self.kind == "chunklets" else "pair is similar"
             raise ValueError(f"No {what} in the first part.")
         if self.kind == "pairs" and "chunklets" not in supervision and self.apart is None:
@@ -278,22 +253,19 @@ class RunningSums:
 
     def evidence(self, scaler: Scaler, V: Matrix | None, unit: float) -> Evidence:
         """Return what closed forms need, in coordinates along V of squared length `unit`."""
-
-        def alone(group: GroupMoments) -> SizeSums:
-            return SizeSums(1.0, group.n, group.S, group.Q, group.mean)
-
-        listed = [alone(self.total)]
+        groups, sizes = [self.total], [self.total.n]
         if self.kind == "labels":
-            listed = [alone(group) for group in self.classes.values()]
+            groups = list(self.groups.values())
+            sizes = [group.n for group in groups]
         elif self.kind != "rows":
-            listed = [sums for _, sums in sorted(self.finished.items())]
-        size = self._size(scaler) / np.sqrt(unit)
-        groups = SummedGroups(listed, alone(self.total), size, V)
+            sizes = sorted(self.groups)
+            groups = [self.groups[size] for size in sizes]
+        summed = SummedGroups(groups, sizes, self.total, self._size(scaler) / np.sqrt(unit), V)
         means = None if self.pairs is None else self.pairs.means
         return Evidence(
-            groups,
-            None if means is None else (groups.mapped(means[0]), groups.mapped(means[1])),
-            None if self.apart is None else groups.mapped(self.apart),
+            summed,
+            None if means is None else (summed.mapped(means[0]), summed.mapped(means[1])),
+            None if self.apart is None else summed.mapped(self.apart),
         )
 
     def _size(self, scaler: Scaler) -> Vector:
@@ -306,47 +278,55 @@ class SummedGroups(GroupScatter):
 
     Parameters
     ----------
-    listed : list of SizeSums
-    all_rows : SizeSums
-    size : array of shape (n_features,)
+    groups : list of GroupMoments
+        A group, or the sums over groups of a size.
+    sizes : list of float
+        Number of rows of each.
+    all_rows : GroupMoments
+    unit : array of shape (n_features,)
         Length of a unit of each feature, in coordinates.
     V : array of shape (n_features, n_coordinates) or None
         Axes of the span; None if the coordinates are the features.
     """
 
     def __init__(
-        self, listed: Sequence[SizeSums], all_rows: SizeSums, size: Vector, V: Matrix | None
+        self,
+        groups: Sequence[GroupMoments],
+        sizes: Sequence[float],
+        all_rows: GroupMoments,
+        unit: Vector,
+        V: Matrix | None,
     ) -> None:
-        self._listed, self._all_rows, self._size, self._V = listed, all_rows, size, V
-        self.sizes = np.array([entry.size for entry in listed], dtype=np.float64)
-        self.counts = np.array([entry.count for entry in listed])
-        means = [entry.mean for entry in listed if entry.mean is not None]
-        scaled = np.array(means).reshape(-1, len(size)) * size
+        self._groups, self._all_rows, self._unit, self._V = groups, all_rows, unit, V
+        self.sizes = np.array(sizes, dtype=np.float64)
+        self.counts = np.array([group.n for group in groups]) / self.sizes
+        scaled = np.array([group.mean for group in groups]).reshape(-1, len(unit)) * unit
         self.means = scaled if V is None else scaled @ V
 
     def scatter(self, weight: Vector) -> Matrix:
         """sum_c w_c S_c."""
         S = np.zeros_like(self._all_rows.S)
-        for w, entry in zip(weight, self._listed, strict=True):
-            S += w * entry.S
+        for w, group in zip(weight, self._groups, strict=True):
+            S += w * group.S
         return self.mapped(S)
 
     def fourth_moments(self, weight: Vector) -> float:
         """sum_c w_c sum_{i in c} |x_i - m_c|^4; lengths in the span are those in all features."""
-        squares, moments = self._size**2, 0.0
-        for w, entry in zip(weight, self._listed, strict=True):
-            assert entry.Q is not None
-            moments += float(w * (squares @ entry.Q @ squares))
+        squares, moments = self._unit**2, 0.0
+        for w, group in zip(weight, self._groups, strict=True):
+            assert group.Q is not None
+            moments += float(w * (squares @ group.Q @ squares))
         return moments
 
     @property
     def total(self) -> SummedGroups:
         """All rows as one group."""
-        return SummedGroups([self._all_rows], self._all_rows, self._size, self._V)
+        rows = self._all_rows
+        return SummedGroups([rows], [rows.n], rows, self._unit, self._V)
 
     def mapped(self, S: Matrix) -> Matrix:
         """Return a scatter of rows in coordinates."""
-        scaled = self._size[:, None] * S * self._size
+        scaled = self._unit[:, None] * S * self._unit
         return scaled if self._V is None else self._V.T @ scaled @ self._V
 
 
@@ -357,26 +337,25 @@ def powers_of_two(X: Floats) -> Vector:
     return np.array([power_of_two(value) for value in size.tolist()])
 
 
-def _by_size(R: Matrix, ids: Ints) -> dict[int, SizeSums]:
+def _by_size(R: Matrix, ids: Ints) -> dict[int, GroupMoments]:
     """Return the sums of groups, by their size."""
     rows = np.flatnonzero(ids >= 0)
     codes = np.unique(ids[rows], return_inverse=True)[1]
     sizes = np.bincount(codes)[codes] if len(codes) else codes
-    by_size: dict[int, SizeSums] = {}
+    by_size: dict[int, GroupMoments] = {}
     for size in np.unique(sizes).tolist():
         members = np.flatnonzero(sizes == size)
         numbers = np.unique(codes[members], return_inverse=True)[1]
-        S, Q = (np.zeros((R.shape[1], R.shape[1])) for _ in range(2))
+        S, T, Q = (np.zeros((R.shape[1], R.shape[1])) for _ in range(3))
         for _, d in Groups(R[rows[members]], numbers).centered():
             S += d.T @ d
             squares = d**2
             Q += squares.T @ squares
-        by_size[size] = SizeSums(len(members) / size, size, S, Q)
+        by_size[size] = GroupMoments(float(len(members)), np.zeros(R.shape[1]), S, T, Q)
     return by_size
 
 
-K = TypeVar("K")
-Sums = TypeVar("Sums", GroupMoments, SizeSums, PairSums, Matrix)
+Sums = TypeVar("Sums", PairSums, Matrix)
 
 
 def _sum(first: Sums | None, second: Sums | None) -> Sums | None:
@@ -384,9 +363,3 @@ def _sum(first: Sums | None, second: Sums | None) -> Sums | None:
     if first is None or second is None:
         return second if first is None else first
     return first + second
-
-
-def _merged(first: Mapping[K, Sums], second: Mapping[K, Sums]) -> dict[K, Sums]:
-    """Add the sums of what both have."""
-    new = {key: first[key] + value if key in first else value for key, value in second.items()}
-    return {**first, **new}

@@ -9,8 +9,9 @@ are bounds of the optimum.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -22,81 +23,65 @@ _ROUNDING = 1e-6
 """How far an objective may be below a bound, relative to it, by rounding alone."""
 
 
-@dataclass(frozen=True, eq=False)
-class DualPoint:
-    """The dual at some multipliers.
+S = TypeVar("S")
+"""A solution of the primal problem."""
 
-    Attributes
-    ----------
-    value : float
-    gradient : array of shape (n_constraints,)
-    solution : object
-        The solution of the primal problem that belongs to them.
-    """
-
-    value: float
-    gradient: Vector
-    solution: Any
+Dual = Callable[[Vector], tuple[float, Vector, S]]
+"""Multipliers -> the value of the dual, its gradient, and the solution that belongs to them."""
 
 
-class BoxProblem(Protocol):
-    """A problem whose dual is over a box."""
-
-    @property
-    def tol(self) -> float:
-        """Gap to end at, relative to the objective."""
-
-    @property
-    def top(self) -> Vector:
-        """Largest multipliers."""
-
-    def dual(self, a: Vector) -> DualPoint:
-        """Return the dual at multipliers."""
-
-    def objective(self, solution: Any) -> float:
-        """Return the objective of the primal problem."""
-
-
-def ascend_box(problem: BoxProblem, *, max_iter: int, shares: Vector | None = None) -> Iterations:
-    """Maximise the dual by L-BFGS within bounds.
+def ascend_box(
+    dual: Dual[S],
+    objective: Callable[[S], float],
+    top: Vector,
+    tol: float,
+    max_iter: int,
+    shares: Vector | None = None,
+) -> Iterations:
+    """Maximise a dual by L-BFGS within bounds.
 
     Parameters
     ----------
-    problem : BoxProblem
+    dual : callable
+    objective : callable
+        Solution -> the objective of the primal problem.
+    top : array of shape (n_constraints,)
+        Largest multipliers.
+    tol : float
+        Gap to end at, relative to the objective.
     max_iter : int
     shares : array of shape (n_constraints,), optional
         Multipliers to start from, as shares of their bounds; by default 0.
     """
-    top = problem.top
-    evaluated: tuple[Vector, DualPoint] | None = None
+    evaluated: tuple[Vector, tuple[float, Vector, S]] | None = None
 
-    def evaluate(share: Vector) -> DualPoint:
+    def evaluate(share: Vector) -> tuple[float, Vector, S]:
         nonlocal evaluated
         if evaluated is None or not np.array_equal(evaluated[0], share):
-            evaluated = share.copy(), problem.dual(share * top)
+            evaluated = share.copy(), dual(share * top)
         return evaluated[1]
 
     def negative_dual(share: Vector) -> tuple[float, Vector]:
-        point = evaluate(share)
-        return -point.value, -top * point.gradient
+        value, gradient, _ = evaluate(share)
+        return -value, -top * gradient
 
     best: Iteration | None = None
     bounds: Bounds = [(0.0, 1.0)] * len(top)
     share = np.zeros(len(top)) if shares is None else shares
     lower, number = -np.inf, 0
+    # Rounding may end L-BFGS early; it begins anew as long as that raises the lower bound.
     while number < max_iter:
-        before = lower
-        left = max_iter - number
+        before, left = lower, max_iter - number
         steps = lbfgs(negative_dual, share, max_iter=left, tol=0.0, bounds=bounds, memory=20)
         for _, share in steps:
-            point = evaluate(share)
-            objective = problem.objective(point.solution)
-            lower, number = max(lower, point.value), number + 1
-            if best is None or objective < best.objective:
-                best = Iteration(objective, payload=(point.solution, share))
+            value, _, solution = evaluate(share)
+            upper = objective(solution)
+            lower, number = max(lower, value), number + 1
+            if best is None or upper < best.objective:
+                best = Iteration(upper, payload=(solution, share))
             best = replace(best, gap=best.objective - lower)
             yield best
-            if certified(best.objective, lower, problem.tol):
+            if certified(best.objective, lower, tol):
                 return "converged"
             if number >= max_iter:
                 break

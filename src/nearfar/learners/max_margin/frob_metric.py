@@ -38,7 +38,7 @@ import numpy as np
 from nearfar.constraints import NearestTriplets
 from nearfar.learners.constraint_learner import ConstraintLearner
 from nearfar.learners.declaration import learner
-from nearfar.learners.max_margin.box_dual import DualPoint, ascend_box, digest
+from nearfar.learners.max_margin.box_dual import ascend_box, digest
 from nearfar.learners.max_margin.psd_split import PsdSplit
 from nearfar.learners.problem import (
     FitInput,
@@ -53,9 +53,8 @@ from nearfar.losses.loss import HINGE
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import TripletEdges
 from nearfar.numerics.linear_algebra import row_space
-from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iterations
-from nearfar.runtime.parameters import integer, number
+from nearfar.runtime.parameters import ParameterRule, integer, number
 from nearfar.typing import Matrix, Vector
 
 
@@ -108,7 +107,7 @@ class FrobMetric(ConstraintLearner):
     tol: float = 1e-3
 
     rotates: ClassVar[bool] = True
-    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
         "C": number(at_least=0.0),
         "max_iter": integer(at_least=1),
     }
@@ -159,19 +158,8 @@ def _in_basis(L: Matrix, basis: Matrix | None) -> Matrix:
     return L if basis is None else L @ basis.T
 
 
-@dataclass(frozen=True, eq=False)
-class MarginSolution:
-    """A metric, and the margins that it gives.
-
-    Attributes
-    ----------
-    split : PsdSplit
-        Decomposition of which the metric is the positive part.
-    margins : array of shape (n_triplets,)
-    """
-
-    split: PsdSplit
-    margins: Vector
+FrobSolution = tuple[PsdSplit, Vector]
+"""A matrix of which the metric is the positive part, and the margins that the metric gives."""
 
 
 @dataclass(frozen=True)
@@ -197,13 +185,14 @@ class FrobObjective:
     prior_margins: Vector
     tol: float
 
-    def objective(self, solution: MarginSolution) -> float:
+    def objective(self, solution: FrobSolution) -> float:
         """Return the value of the primal problem."""
-        penalty = 0.5 * float(((solution.split.positive - self.P) ** 2).sum())
-        return penalty + float(self.top @ HINGE.value(solution.margins))
+        split, margins = solution
+        penalty = 0.5 * float(((split.positive - self.P) ** 2).sum())
+        return penalty + float(self.top @ HINGE.value(margins))
 
-    def dual(self, u: Vector) -> DualPoint:
-        """Return the dual at multipliers, its value by the form that cancels less.
+    def dual(self, u: Vector) -> tuple[float, Vector, FrobSolution]:
+        """Return the dual at multipliers, its gradient, and M; the value by what cancels less.
 
         Where M is close to a large prior, |P|^2 - |M|^2 loses the digits that matter. With N the
         negative part of P + A(u), it is also  |N|^2 - |A(u)|^2 - 2 <A(u), P>.
@@ -218,7 +207,7 @@ class FrobObjective:
             value = float(u.sum()) + 0.5 * (prior - positive)
         else:
             value = float(u @ (1.0 - self.prior_margins)) + 0.5 * (negative - change)
-        return DualPoint(value, 1.0 - margins, MarginSolution(split, margins))
+        return value, 1.0 - margins, (split, margins)
 
     def margins(self, L: Matrix) -> Vector:
         """Return the margins of the metric L'L."""
@@ -266,16 +255,17 @@ class FrobProblem(Problem):
 
     def solve(self) -> Iterations:
         """Maximise the dual."""
-        return ascend_box(self.objective, max_iter=self.max_iter, shares=self.shares)
+        frob = self.objective
+        return ascend_box(frob.dual, frob.objective, frob.top, frob.tol, self.max_iter, self.shares)
 
     def factor(self, history: History) -> Matrix:
         """Return the factor of the last solution, for all features."""
-        L: Matrix = history[-1].payload[0].split.factor
+        L: Matrix = history[-1].payload[0][0].factor
         return L if self.basis is None else L @ self.basis
 
     def metric(self, history: History, builder: MetricBuilder) -> Metric:
         """Return the metric of the last solution, or the prior if that is zero."""
-        if not history[-1].payload[0].split.is_negative:
+        if not history[-1].payload[0][0].is_negative:
             return builder.build(self.factor(history))
         kept = np.eye(len(builder.scale)) if self.prior is None else self.prior
         return replace(builder, base=None).build(kept)
@@ -290,8 +280,7 @@ class FrobProblem(Problem):
 
     def warning_message(self, history: History, metric: Metric) -> str:
         """Warn where the optimum was not reached, or is zero."""
-        last = history[-1]
-        if last.payload[0].split.is_negative:
+        if history[-1].payload[0][0].is_negative:
             kept, advice = "the prior", "a smaller C"
             if self.prior is None:
                 kept, advice = "Euclidean distance", "a larger C or a prior"

@@ -32,7 +32,7 @@ Where nearfar departs from the paper, and why:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -64,9 +64,8 @@ from nearfar.learners.problem import (
 from nearfar.metrics.kernel_map import Kernel
 from nearfar.metrics.metric import Metric
 from nearfar.rows import Moments, Rows
-from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iterations
-from nearfar.runtime.parameters import choice, integer, number
+from nearfar.runtime.parameters import ParameterRule, choice, integer, number
 from nearfar.typing import Ints, Matrix, Vector
 
 _SMALLEST_RESIDUAL = 1e-10
@@ -156,7 +155,7 @@ class MaxMarginMetric(ConstraintLearner):
     rotates: ClassVar[bool] = True
     auto_order: ClassVar[int | None] = 10
     compare_order: ClassVar[int | None] = 4
-    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
         "C": number(at_least=0.0),
         "n_basis": integer(at_least=1),
         "solver": choice("auto", "planes", "box"),
@@ -232,7 +231,7 @@ class MaxMarginMetric(ConstraintLearner):
         if solver == "auto" and len(pairs) > _FEW_PAIRS_PER_FEATURE * operator.n_features:
             solver = "planes"
         objective = MaxMarginObjective(operator, self.C, P, self.tol)
-        problem = MaxMarginProblem(objective, solver, self.max_iter)
+        problem = MaxMarginProblem(objective, solver, self.max_iter, operator.unit)
         if self.warm_start:
             content = Moments.of(features).squares if isinstance(features, Rows) else features
             problem.digest = digest(
@@ -247,27 +246,37 @@ class MaxMarginMetric(ConstraintLearner):
         return problem
 
 
+@dataclass(eq=False)
 class MaxMarginProblem(Problem):
     """The objective (3), and the way to its optimum.
 
-    Parameters
+    Attributes
     ----------
     objective : MaxMarginObjective
     solver : {"auto", "planes", "box"}
         "auto" takes the box, and planes if that stalls.
     max_iter : int
+    unit : float
+    basis : array of int of shape (n_basis,) or None
+        Rows of X that are the kernel's basis.
+    digest : bytes
+        Identifies the points and pairs.
+    planes : list of Plane
+    shares : array of shape (n_pairs,) or None
+        Multipliers to start from, as shares of their bounds.
+    start : Solution or None
     """
 
-    stops_early = False
+    objective: MaxMarginObjective
+    solver: str
+    max_iter: int
+    unit: float
     basis: Ints | None = None
-    digest = b""
-
-    def __init__(self, objective: MaxMarginObjective, solver: str, max_iter: int) -> None:
-        self.objective, self.solver, self.max_iter = objective, solver, max_iter
-        self.unit = objective.pairs.unit
-        self.planes: list[Plane] = []
-        self.shares: Vector | None = None
-        self.start: Solution | None = None
+    digest: bytes = b""
+    planes: list[Plane] = field(default_factory=list)
+    shares: Vector | None = None
+    start: Solution | None = None
+    stops_early = False
 
     def resume(self, warm: WarmStart, data: FitInput) -> None:
         """Continue with the planes or multipliers of the last fit, or from a metric."""
@@ -295,7 +304,10 @@ class MaxMarginProblem(Problem):
         """Take the requested solver, or the one that suits the number of pairs."""
         objective = self.objective
         if self.solver in ("auto", "box"):
-            reason = yield from ascend_box(objective, max_iter=self.max_iter, shares=self.shares)
+            top = objective.C * objective.pairs.p
+            reason = yield from ascend_box(
+                objective.dual, objective.objective, top, objective.tol, self.max_iter, self.shares
+            )
             if self.solver == "box" or reason != "stalled":
                 return reason
         planes = cut_planes(objective, max_iter=self.max_iter, planes=self.planes, start=self.start)

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from nearfar.constraints import Pairs
-from nearfar.learners.max_margin.box_dual import DualPoint
 from nearfar.learners.max_margin.psd_split import PsdSplit
 from nearfar.losses.loss import HINGE
 from nearfar.numerics.edges import edges_of
@@ -160,13 +159,8 @@ class MaxMarginObjective:
         """Return the value of (3)."""
         return self.penalty(solution.A, solution.b) + self.C * self.pairs.mean_hinge(solution)
 
-    @property
-    def top(self) -> Vector:
-        """Largest multipliers of the dual."""
-        return self.C * self.pairs.p
-
-    def dual(self, a: Vector) -> DualPoint:
-        """Return the dual with one multiplier per pair, for few pairs.
+    def dual(self, a: Vector) -> tuple[float, Vector, Solution]:
+        """Return the dual with one multiplier per pair, its gradient, and the solution.
 
         For a_k in [0, C p_k] it is
 
@@ -176,7 +170,7 @@ class MaxMarginObjective:
         b = float(a @ self.pairs.y)
         solution = self.solution(PsdSplit.of(self.P - self.pairs.gram(a * self.pairs.y)), b)
         value = a.sum() + 0.5 * ((self.P**2).sum() - (solution.A**2).sum() - b * b)
-        return DualPoint(float(value), 1.0 - self.pairs.margins(solution), solution)
+        return float(value), 1.0 - self.pairs.margins(solution), solution
 
     def solution(self, split: PsdSplit, b: float) -> Solution:
         """Return the positive part with its distances."""

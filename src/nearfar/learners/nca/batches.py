@@ -7,6 +7,7 @@ units of the first part, and keeps Adam's moments for the next part.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +17,9 @@ from nearfar.rows import Points, Rows
 from nearfar.typing import Ints, Matrix
 
 _STEP = 0.03
+"""Change of the map in a step: larger ones leave more noise, smaller ones need more passes."""
 _MOMENTS = (0.9, 0.999)
+"""The usual decay of Adam's moments (Kingma and Ba, ICLR 2015)."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +69,7 @@ class Adam:
         return Adam(self.L - step, first, second, number)
 
 
-@dataclass(frozen=True)
-class Stream:
+class Stream(NamedTuple):
     """Where `partial_fit` continues.
 
     Attributes

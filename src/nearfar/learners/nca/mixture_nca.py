@@ -42,7 +42,7 @@ import numpy as np
 from sklearn.model_selection import StratifiedShuffleSplit
 
 from nearfar.learners.declaration import Validation, ValidationFraction, Variant, learner
-from nearfar.learners.map_learner import MapLearner
+from nearfar.learners.map_learner import MapLearner, principal_axes
 from nearfar.learners.nca.mixture_problem import (
     Mixture,
     MixtureModel,
@@ -50,12 +50,10 @@ from nearfar.learners.nca.mixture_problem import (
     coarse_to_fine,
 )
 from nearfar.learners.problem import FitInput
-from nearfar.learners.starting_map import principal_axes
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.linear_algebra import axes_of_span
-from nearfar.runtime import parameters
-from nearfar.runtime.parameters import choice, either, integer, number
+from nearfar.runtime.parameters import ParameterRule, choice, either, integer, number
 from nearfar.typing import Floats, Ints, Matrix
 
 _MOST_ROWS = 128
@@ -143,7 +141,7 @@ class MixtureNCA(MapLearner):
     auto_order: ClassVar[int | None] = None
     compare_order: ClassVar[int | None] = 6
     local_metrics: ClassVar[bool] = True
-    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
         "n_metrics": either(choice("auto"), integer(at_least=1)),
         "sparsity": number(at_least=0.0),
         "gate_sparsity": number(at_least=0.0),
@@ -218,15 +216,8 @@ class MixtureNCA(MapLearner):
         starts = [warm] if warm else [whole.start(L, random_state) for _ in range(n_init)]
         if warm is None and self.variant != "paper":
             starts = [whole.with_cheaper_gate(start) for start in starts]
-        return MixtureProblem(
-            mixtures,
-            starts,
-            unit,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            paper=self.variant == "paper",
-            axes=axes,
-        )
+        paper = self.variant == "paper"
+        return MixtureProblem(mixtures, starts, unit, self.max_iter, self.tol, paper, axes)
 
     def _best_number(
         self,

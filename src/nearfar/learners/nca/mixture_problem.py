@@ -14,8 +14,12 @@ import numpy as np
 from scipy.special import log_softmax, logsumexp, softmax
 from sklearn.cluster import KMeans
 
-from nearfar.learners.nca.base import NeighborhoodProblem, nonzero_rows
-from nearfar.learners.nca.soft_neighbors import Evaluation, SoftNeighbors
+from nearfar.learners.nca.soft_neighbors import (
+    Evaluation,
+    NeighborhoodProblem,
+    SoftNeighbors,
+    nonzero_rows,
+)
 from nearfar.learners.problem import MetricBuilder
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
@@ -208,42 +212,36 @@ def coarse_to_fine(
     return [*stages, SoftNeighbors(Z, codes, axes)]
 
 
+@dataclass(eq=False)
 class MixtureProblem(NeighborhoodProblem):
     """A mixture and its starts.
 
-    Parameters
+    Attributes
     ----------
     mixtures : list of Mixture
         The same mixture over growing parts of the points.
     starts : list of MixtureModel
     unit : float
-    max_iter : int
-        The most iterations of each start.
+    iterations_per_start : int
     tol : float
-    paper : bool
+    fixed_iterations : bool
         Whether to learn as the paper does.
     axes : array of shape (n_features, n_axes), optional
         Axes of the coordinates that maps are of, if these are not the features.
     """
 
+    mixtures: list[Mixture]
+    starts: list[MixtureModel]
+    unit: float
+    iterations_per_start: int
+    tol: float
+    fixed_iterations: bool
+    axes: Matrix | None = None
     stops_early = False
 
-    def __init__(
-        self,
-        mixtures: list[Mixture],
-        starts: list[MixtureModel],
-        unit: float,
-        *,
-        max_iter: int,
-        tol: float,
-        paper: bool,
-        axes: Matrix | None = None,
-    ) -> None:
-        self.mixtures, self.starts, self.unit, self.tol = mixtures, starts, unit, tol
-        self.axes = axes
-        self.exact_rows = axes is not None
-        self.iterations_per_start, self.fixed_iterations = max_iter, paper
-        self.max_iter = max_iter * len(starts) + (len(starts) > 1)
+    def __post_init__(self) -> None:
+        self.exact_rows = self.axes is not None
+        self.max_iter = self.iterations_per_start * len(self.starts) + (len(self.starts) > 1)
 
     def solve(self) -> Iterations:
         """Minimise from every start; the last iteration is that of the best one."""

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from contextlib import closing
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -34,19 +34,21 @@ from sklearn.utils.metaestimators import available_if
 
 from nearfar.learners import fitting
 from nearfar.learners.declaration import Validation, ValidationFraction, Variant, learner
-from nearfar.learners.fitting import Data
 from nearfar.learners.map_learner import MapLearner
-from nearfar.learners.nca.base import NeighborhoodProblem, nonzero_rows
 from nearfar.learners.nca.batches import Adam, Batches, Stream
 from nearfar.learners.nca.mixture_problem import Mixture, MixtureProblem
-from nearfar.learners.nca.soft_neighbors import SoftNeighbors, check_classes
+from nearfar.learners.nca.soft_neighbors import (
+    NeighborhoodProblem,
+    SoftNeighbors,
+    check_classes,
+    nonzero_rows,
+)
 from nearfar.learners.problem import FitInput, MetricBuilder, Problem, WarmStart
 from nearfar.learners.scaler import Scaler
 from nearfar.learners.selection.choice import Selection
 from nearfar.numerics.lbfgs import lbfgs
-from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations, map_iterations
-from nearfar.runtime.parameters import choice, integer, number, optional
+from nearfar.runtime.parameters import ParameterRule, choice, integer, number, optional
 from nearfar.runtime.threads import limited_threads
 from nearfar.typing import Matrix, Vector
 
@@ -79,7 +81,7 @@ class _SingleMapLearner(MapLearner):
     reads_rows: ClassVar[tuple[str, ...]] = ("labels",)
     reads_rows_with: ClassVar[str] = "batch_size"
     rotates: ClassVar[bool] = True
-    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
         "batch_size": optional(integer(at_least=2)),
     }
     _stream: ClassVar[Stream | None] = None
@@ -99,7 +101,9 @@ class _SingleMapLearner(MapLearner):
     def _keeps_outside(self) -> bool:
         return self._objective()[1] == 0
 
-    def _problem(self, points: Any, at: Adam, unit: float, max_iter: int) -> NCAProblem:
+    def _problem(
+        self, points: SoftNeighbors | Batches, at: Adam, unit: float, max_iter: int
+    ) -> NCAProblem:
         gain, sparsity = self._objective()
         tol = self.tol if isinstance(points, SoftNeighbors) else 0.0
         return NCAProblem(points, at, gain, sparsity, unit=unit, max_iter=max_iter, tol=tol)
@@ -108,15 +112,13 @@ class _SingleMapLearner(MapLearner):
         codes = data.supervision.labels(type(self).__name__)
         Z, unit = self._in_units(data)
         start = self._first_map(Z, data, unit)
-        whole = self.batch_size is None or self.batch_size >= len(Z)
-        known: SoftNeighbors | Batches
-        if whole:
-            known = SoftNeighbors(Z[:], codes)
+        points: SoftNeighbors | Batches
+        if self.batch_size is None or self.batch_size >= len(Z):
+            points = SoftNeighbors(Z[:], codes)
         else:
-            assert self.batch_size is not None
             check_classes(codes)
-            known = Batches(Z, codes, self.batch_size, data.random_state)
-        return self._problem(known, Adam.start(start), unit, self.max_iter)
+            points = Batches(Z, codes, self.batch_size, data.random_state)
+        return self._problem(points, Adam.start(start), unit, self.max_iter)
 
     def _learns_in_parts(self) -> bool:
         """Whether there is a `partial_fit`."""
@@ -157,37 +159,33 @@ class _SingleMapLearner(MapLearner):
         """
         self._check_parameters()
         with fitting.restore_on_error(self, X), limited_threads(self.n_jobs):
-            self._learn_part(X, y)
+            data = self._checked(X, y, reset=not hasattr(self, "metric_"))
+            method = self._method()
+            fitting.check_in_memory(data.X)
+            fitting.check_learnable(data, method)
+            random_state = check_random_state(self.random_state)
+            codes = data.supervision.labels(type(self).__name__)
+            if self._stream is None:
+                # The first part begins at the metric of a fit, or at `init`.
+                metric = self.__dict__.get("metric_")
+                scale = fitting.choose_scale(data, method) if metric is None else self.scale_
+                scaler = Scaler.fit(data.X, scale)
+                warm = None if metric is None else WarmStart(metric)
+                Z = scaler.transform(data.X)
+                first = FitInput(Z, scaler, data.supervision, random_state, warm)
+                Z, unit = self._in_units(first)
+                at = Adam.start(self._first_map(Z, first, unit))
+            else:
+                scale, scaler, unit, at = self._stream
+            Z = scaler.transform(data.X)
+            assert self.batch_size is not None
+            batches = Batches(Z / Z.dtype.type(np.sqrt(unit)), codes, self.batch_size, random_state)
+            prepared = FitInput(Z, scaler, data.supervision, random_state)
+            problem = self._problem(batches, at, unit, 1)
+            self._fit_problem(problem, prepared, data, method, Selection(), (X, y))
+            self.scale_ = scale
+            self._stream = Stream(scale, scaler, unit, problem.at)  # type: ignore[misc]
         return self
-
-    def _learn_part(self, X: ArrayLike, y: Any) -> None:
-        data = self._checked(X, y, reset=not hasattr(self, "metric_"))
-        method = self._method()
-        fitting.check_in_memory(data.X)
-        fitting.check_learnable(data, method)
-        random_state = check_random_state(self.random_state)
-        codes = data.supervision.labels(type(self).__name__)
-        stream = self._stream or self._new_stream(data, random_state)
-        Z = stream.scaler.transform(data.X)
-        unit = stream.unit
-        assert self.batch_size is not None
-        batches = Batches(Z / Z.dtype.type(np.sqrt(unit)), codes, self.batch_size, random_state)
-        prepared = FitInput(Z, stream.scaler, data.supervision, random_state)
-        problem: Any = self._problem(batches, stream.at, unit, 1)
-        self._fit_problem(problem, prepared, data, method, Selection(), (X, y))
-        self.scale_ = stream.scale
-        self._stream = Stream(stream.scale, stream.scaler, unit, problem.at)  # type: ignore[misc]
-
-    def _new_stream(self, data: Data, random_state: np.random.RandomState) -> Stream:
-        """Return where the first part begins: at the metric of a fit, or at `init`."""
-        metric = self.__dict__.get("metric_")
-        scale = fitting.choose_scale(data, self._method()) if metric is None else self.scale_
-        scaler = Scaler.fit(data.X, scale)
-        warm = None if metric is None else WarmStart(metric)
-        Z = scaler.transform(data.X)
-        prepared = FitInput(Z, scaler, data.supervision, random_state, warm)
-        Z, unit = self._in_units(prepared)
-        return Stream(scale, scaler, unit, Adam.start(self._first_map(Z, prepared, unit)))
 
 
 @learner
@@ -234,7 +232,7 @@ class NCA(_SingleMapLearner):
 
     auto_order: ClassVar[int | None] = 12
     compare_order: ClassVar[int | None] = 7
-    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
         "objective": choice("expected", "likelihood"),
     }
 
@@ -284,7 +282,7 @@ class SparseNCA(_SingleMapLearner):
 
     auto_order: ClassVar[int | None] = 13
     compare_order: ClassVar[int | None] = 5
-    parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
         "sparsity": number(at_least=0.0),
     }
 
@@ -298,18 +296,22 @@ class SparseNCA(_SingleMapLearner):
         points = SoftNeighbors(Z, data.supervision.labels(type(self).__name__))
         mixture = Mixture(points, 1, self.sparsity, gate_sparsity=0.0)
         starts = [mixture.start(self._first_map(Z, data, unit), data.random_state)]
-        return MixtureProblem([mixture], starts, unit, max_iter=self.max_iter, tol=0.0, paper=True)
+        return MixtureProblem(
+            [mixture], starts, unit, self.max_iter, tol=0.0, fixed_iterations=True
+        )
 
 
+@dataclass(eq=False)
 class NCAProblem(NeighborhoodProblem):
     """NCA over maps of a given number of rows.
 
-    Parameters
+    Attributes
     ----------
     points : SoftNeighbors or Batches
         All points at once, or in batches.
     at : Adam
-        The first map, with k rows, and the moments of earlier gradients.
+        The first map, with k rows, and the moments of earlier gradients; with batches, where the
+        last pass ended.
     gain : callable
         What is maximised.
     sparsity : float
@@ -317,33 +319,24 @@ class NCAProblem(NeighborhoodProblem):
     unit : float
     max_iter : int
     tol : float
-
-    Attributes
-    ----------
-    at : Adam
-        With batches, where the last pass ended.
     """
 
-    def __init__(
-        self,
-        points: SoftNeighbors | Batches,
-        at: Adam,
-        gain: Gain,
-        sparsity: float,
-        *,
-        unit: float,
-        max_iter: int,
-        tol: float,
-    ) -> None:
-        self.points, self.at, self.gain, self.sparsity = points, at, gain, sparsity
-        self.unit, self.max_iter, self.tol = unit, max_iter, tol
-        self.fixed_iterations = isinstance(points, Batches)
+    points: SoftNeighbors | Batches
+    at: Adam
+    gain: Gain
+    sparsity: float
+    unit: float
+    max_iter: int
+    tol: float
+
+    def __post_init__(self) -> None:
+        self.fixed_iterations = isinstance(self.points, Batches)
 
     def solve(self) -> Iterations:
         """Minimise by L-BFGS, or by Adam on batches."""
         points, start = self.points, self.at.L
         if isinstance(points, Batches):
-            return self._solve_in_batches(points)
+            return self._adam(points)
 
         def objective(flat: Vector) -> tuple[float, Vector]:
             value, gradient = self.value(points, flat.reshape(start.shape))
@@ -353,45 +346,45 @@ class NCAProblem(NeighborhoodProblem):
         iterations = map_iterations(
             steps, lambda at: Iteration(at[0], payload=at[1].reshape(start.shape))
         )
-        return self._pruned_at_the_end(points, iterations) if self.sparsity > 0 else iterations
+        return self._pruned(points, iterations) if self.sparsity > 0 else iterations
 
-    def _pruned_at_the_end(self, points: SoftNeighbors, iterations: Iterations) -> Iterations:
+    def _pruned(self, points: SoftNeighbors, iterations: Iterations) -> Iterations:
         """Drop vanishing directions in one more iteration, if that lowers the objective.
 
         The penalty makes useless directions vanish, but slowly. With the rows of L along the
         eigenvectors of M, and m_i its eigenvalues, d objective / d m_i tells which do: it is zero
         for directions that stay, and up to the penalty for useless ones.
         """
-        last: Any = None
-        with closing(iterations):
-            while True:
-                try:
-                    last = next(iterations)
-                except StopIteration as end:
-                    stopped = str(end.value)
-                    break
-                yield last
-        if stopped != "max_iter":
-            _, size, axes = np.linalg.svd(last.payload, full_matrices=False)
-            L = (size[:, None] * axes)[size > 0]
-            gradient = self.value(points, L)[1]
-            slope = (gradient * L).sum(axis=1) / (2 * size[size > 0] ** 2)
-            for share in _VANISHING:
-                kept = L[slope < share * self.sparsity]
-                value = self.value(points, kept)[0] if len(kept) else np.inf
-                if len(kept) < len(L) and value <= last.objective:
-                    yield Iteration(value, payload=kept)
-                    break
+        last = Iteration(np.inf)
+
+        def remembered(iteration: Iteration) -> Iteration:
+            nonlocal last
+            last = iteration
+            return last
+
+        stopped = yield from map_iterations(iterations, remembered)
+        if stopped == "max_iter":
+            return stopped
+        _, size, axes = np.linalg.svd(last.payload, full_matrices=False)
+        L = (size[:, None] * axes)[size > 0]
+        gradient = self.value(points, L)[1]
+        slope = (gradient * L).sum(axis=1) / (2 * size[size > 0] ** 2)
+        for share in _VANISHING:
+            kept = L[slope < share * self.sparsity]
+            value = self.value(points, kept)[0] if len(kept) else np.inf
+            if len(kept) < len(L) and value <= last.objective:
+                yield Iteration(value, payload=kept)
+                break
         return stopped
 
     def value(self, points: SoftNeighbors, L: Matrix) -> tuple[float, Matrix]:
         """Return the objective, to be minimised, and its gradient."""
-        found = points.evaluate([L], lambda _, log_p: self.gain(log_p))
+        gain = points.evaluate([L], lambda _, log_p: self.gain(log_p))
         n = int(points.counted.sum())
-        gradient = -found.by_map[0] / n + 2 * self.sparsity * L
-        return -found.value / n + self.sparsity * float((L**2).sum()), gradient
+        gradient = -gain.by_map[0] / n + 2 * self.sparsity * L
+        return -gain.value / n + self.sparsity * float((L**2).sum()), gradient
 
-    def _solve_in_batches(self, batches: Batches) -> Iterations:
+    def _adam(self, batches: Batches) -> Iterations:
         """Adam; an iteration is a pass over all points."""
         for _ in range(self.max_iter):
             values = []

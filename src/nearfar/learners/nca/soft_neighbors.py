@@ -23,6 +23,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nearfar.learners.map_learner import MapProblem
+from nearfar.metrics.metric import Metric
 from nearfar.numerics.pair_tiles import (
     Band,
     BandWeights,
@@ -31,12 +33,18 @@ from nearfar.numerics.pair_tiles import (
     column_sums,
     laplacian_form,
 )
+from nearfar.runtime.history import History
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 Gain = Callable[[slice, Matrix], tuple[float, Matrix]]
 """Rows in class order, and log p of these rows under each map -> sum of the gain over the rows, and
 its derivatives by log p (not negative)."""
 
+_VANISHED = 1e-5
+"""Squared length of a direction, relative to the longest, that counts as none: L-BFGS ends before
+directions that the penalty makes vanish are exactly zero."""
+_FIRST_SIZE = 1e-2
+"""Squared length of a typical direction where maps begin."""
 _SAFE_SUM = {4: 1e-20, 8: 1e-280}
 """By bytes of the type: sums above it lost nothing to underflow."""
 
@@ -90,17 +98,6 @@ class SoftNeighbors:
         self._shifts: dict[int, Matrix] = {}
         check_classes(y)
 
-    def log_probabilities(self, L: Matrix) -> Vector:
-        """Return the log of the probability to find the own class; 0 for points not counted."""
-        form, log_p = self._form(L), np.zeros(len(self.X))
-        shifts = np.zeros((2, len(self.X)))
-
-        def work(band: Band) -> None:
-            log_p[band.rows] = _SoftBand.of(form, band, 0, shifts).log_p
-
-        self.classes.for_each(work)
-        return log_p
-
     def evaluate(self, maps: Sequence[Matrix] | Matrix, gain: Gain) -> Evaluation:
         """Return a gain and its gradients by the maps, in one pass over all pairs.
 
@@ -110,7 +107,7 @@ class SoftNeighbors:
         gain : callable
             It is called once for each band of rows, in any order and by several threads.
         """
-        forms = [self._form(L) for L in maps]
+        forms = [Embedded(self.X @ L.T.astype(self.X.dtype), np.ones(len(L))) for L in maps]
         for number in range(len(forms)):
             self._shifts.setdefault(number, np.zeros((2, len(self.X))))
         # A narrow map's gradient needs w P and w' P, a wide one's only w X.
@@ -150,9 +147,6 @@ class SoftNeighbors:
                 by_matrix.append(None)
                 by_map.append(np.asarray(2 * pulled.T @ self.X, dtype=np.float64))
         return Evaluation(float(value), by_matrix, by_map)
-
-    def _form(self, L: Matrix) -> Embedded:
-        return Embedded(self.X @ L.T.astype(self.X.dtype), np.ones(len(L)))
 
 
 @dataclass(frozen=True)
@@ -219,3 +213,23 @@ def has_enough_classes(y: Ints) -> bool:
     """Return whether there are two classes, and one of them has two members."""
     sizes = np.unique(y, return_counts=True)[1]
     return len(sizes) > 1 and bool(sizes.max() > 1)
+
+
+def nonzero_rows(L: Matrix, largest: float) -> Matrix:
+    """Drop directions that the penalty on rank has made vanish.
+
+    Those are the ones whose squared length is tiny compared with `largest`, or with the first map.
+    """
+    _, size, axes = np.linalg.svd(L, full_matrices=False)
+    kept = size**2 > _VANISHED * max(largest, _FIRST_SIZE)
+    return np.asarray(size[kept, None] * axes[kept]) if kept.any() else np.zeros((1, L.shape[1]))
+
+
+class NeighborhoodProblem(MapProblem):
+    """Base of the problems on soft neighbours."""
+
+    def warning_message(self, history: History, metric: Metric) -> str:
+        """Warn where nothing was learned, or where the objective has not settled."""
+        if metric.is_zero:
+            return "Nothing was learned: the penalty on rank leaves no direction."
+        return super().warning_message(history, metric)

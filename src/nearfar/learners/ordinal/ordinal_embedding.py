@@ -67,12 +67,14 @@ _PENALTIES = {
     "crowd_kernel": (0.5, 0.2, 0.05, 0.01),
     "t_student": (0.5, 0.2, 0.05, 0.01),
 }
+"""Penalties that held-out triplets choose from, about a factor of three apart."""
 _USUAL = {"soft_ordinal": 3.0, "crowd_kernel": 0.05, "t_student": 0.05}
 _FEWEST_TO_HOLD_OUT = 100
 """With fewer triplets, the penalty is the usual one."""
 _PATH_ITERATIONS = 100
+"""Iterations for each of them: to compare penalties, coordinates need not have settled."""
 _DENSE = 400
-"""Objects up to which the spectral start is found from a dense matrix."""
+"""Objects up to which the spectral start is found from a dense matrix, which is then no slower."""
 
 Phi = Callable[[Vector], tuple[Vector, Vector]]
 """Squared distances -> a function of them, and its derivative."""
@@ -156,7 +158,7 @@ class OrdinalEmbedding(BaseEstimator):
         self.n_objects = n_objects
         self.random_state = random_state
 
-    def fit(self, triplets: Triplets | ArrayLike, y: Any = None) -> Self:
+    def fit(self, triplets: Triplets | ArrayLike, y: object = None) -> Self:
         """Find coordinates.
 
         Parameters
@@ -168,7 +170,10 @@ class OrdinalEmbedding(BaseEstimator):
         self._check_parameters()
         known = _checked(triplets)
         random = check_random_state(self.random_state)
-        n_objects = self._number_of_objects(known)
+        needed = int(known.index.max()) + 1
+        if self.n_objects is not None and self.n_objects < needed:
+            raise ValueError(f"Triplets refer to object {needed - 1}; n_objects={self.n_objects}.")
+        n_objects = self.n_objects or needed
         penalty = self.penalty
         if penalty is None:
             penalty = self._chosen_penalty(known, n_objects, random)
@@ -176,15 +181,10 @@ class OrdinalEmbedding(BaseEstimator):
         problem = OrdinalProblem.of(known, n_objects, self, self.penalty_)
         starts = [problem.spectral_start()]
         size = float(np.sqrt(np.mean(starts[0] ** 2)))
-        shape = (problem.n_objects, self.n_components)
+        shape = (n_objects, self.n_components)
         starts += [random.normal(scale=size, size=shape) for _ in range(self.n_init - 1)]
-        best: tuple[float, Matrix, int, str] | None = None
-        for start in starts:
-            found = problem.solve(start, self.max_iter, self.tol)
-            if best is None or found[0] < best[0]:
-                best = found
-        assert best is not None
-        self.objective_, P, self.n_iter_, stopped = best
+        solutions = [problem.solve(start, self.max_iter, self.tol) for start in starts]
+        self.objective_, P, self.n_iter_, stopped = min(solutions, key=lambda end: end[0])
         if stopped == "max_iter":
             warnings.warn(
                 f"OrdinalEmbedding did not converge in {self.max_iter} iterations; "
@@ -195,11 +195,11 @@ class OrdinalEmbedding(BaseEstimator):
         self.embedding_ = principal_axes(P)
         return self
 
-    def fit_transform(self, triplets: Triplets | ArrayLike, y: Any = None) -> Matrix:
+    def fit_transform(self, triplets: Triplets | ArrayLike, y: object = None) -> Matrix:
         """Find coordinates, and return them."""
         return self.fit(triplets).embedding_
 
-    def score(self, triplets: Triplets | ArrayLike, y: Any = None) -> float:
+    def score(self, triplets: Triplets | ArrayLike, y: object = None) -> float:
         """Return the share of triplets whose near object is nearer; equal distances count half."""
         check_is_fitted(self)
         known = _checked(triplets)
@@ -210,7 +210,9 @@ class OrdinalEmbedding(BaseEstimator):
             )
         return _agreement(self.embedding_, known)
 
-    def _chosen_penalty(self, known: Triplets, n_objects: int, random: Any) -> float:
+    def _chosen_penalty(
+        self, known: Triplets, n_objects: int, random: np.random.RandomState
+    ) -> float:
         """Return the penalty under which held-out triplets agree most."""
         if len(known) < _FEWEST_TO_HOLD_OUT:
             return _USUAL[self.loss]
@@ -237,12 +239,6 @@ class OrdinalEmbedding(BaseEstimator):
             "n_objects": optional(integer(at_least=3)),
         }
         check_parameters(rules, {name: getattr(self, name) for name in rules})
-
-    def _number_of_objects(self, known: Triplets) -> int:
-        needed = int(known.index.max()) + 1
-        if self.n_objects is not None and self.n_objects < needed:
-            raise ValueError(f"Triplets refer to object {needed - 1}; n_objects={self.n_objects}.")
-        return self.n_objects or needed
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,9 +295,9 @@ class OrdinalProblem:
             return value, gradient.ravel()
 
         options: Any = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": tol, "gtol": 0.0}
-        found = minimize(f, start.ravel(), jac=True, method="L-BFGS-B", options=options)
-        stopped = "max_iter" if found.status == 1 else "converged"
-        return float(found.fun), found.x.reshape(start.shape), int(found.nit), stopped
+        end = minimize(f, start.ravel(), jac=True, method="L-BFGS-B", options=options)
+        stopped = "max_iter" if end.status == 1 else "converged"
+        return float(end.fun), end.x.reshape(start.shape), int(end.nit), stopped
 
     def spectral_start(self) -> Matrix:
         """Return the leading eigenvectors of the signed Laplacian, with mean squared distance 1."""
@@ -322,30 +318,24 @@ class OrdinalProblem:
 
 def named_response(name: str, mu: float, alpha: float) -> tuple[Loss, Phi]:
     """Return the loss of a method, and its function of squared distances."""
+
+    def root(z: Vector) -> tuple[Vector, Vector]:
+        value = np.sqrt(z + _ROUNDED)
+        return value, 0.5 / value
+
     if name == "soft_ordinal":
-        return SquaredHinge(), _root
+        return SquaredHinge(), root
     if name == "crowd_kernel":
         return Logistic(), lambda z: (np.log(mu + z), 1.0 / (mu + z))
     half = (alpha + 1) / 2
     return Logistic(), lambda z: (half * np.log1p(z / alpha), half / (alpha + z))
 
 
-def _root(z: Vector) -> tuple[Vector, Vector]:
-    root = np.sqrt(z + _ROUNDED)
-    return root, 0.5 / root
-
-
-def embedding_margins(P: Matrix, known: Triplets) -> Vector:
-    """Squared distance to far minus that to near, for each triplet."""
-    anchor, near, far = (P[rows] for rows in known.index.T)
-    margins = ((anchor - far) ** 2).sum(axis=1) - ((anchor - near) ** 2).sum(axis=1)
-    return np.asarray(margins)
-
-
 def _agreement(P: Matrix, known: Triplets) -> float:
     """Return the share of triplets whose near object is nearer; equal distances count half."""
-    right = (1 + np.sign(embedding_margins(P, known))) / 2
-    return float(np.average(right, weights=known.weight))
+    anchor, near, far = (P[rows] for rows in known.index.T)
+    margins = ((anchor - far) ** 2).sum(axis=1) - ((anchor - near) ** 2).sum(axis=1)
+    return float(np.average((1 + np.sign(margins)) / 2, weights=known.weight))
 
 
 def principal_axes(P: Matrix) -> Matrix:
