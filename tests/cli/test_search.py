@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from ir_measures import RR, nDCG
 
+import nearfar
 from nearfar import RetrievalAdapter
-from nearfar.cli.search_input import SearchOptions
 from nearfar.retrieval import write_qrels
 from nearfar.retrieval.adapter_choice import Choice
 from nearfar.typing import Floats
+from nearfar.workflow import searching
 from retrieval.adapters import Stretched, noisy_searches
 
 N_QUERIES = 80
@@ -24,6 +25,7 @@ class Saved(Stretched):
     """A stand-in that can be saved."""
 
     chosen_ = Choice(True, 1.0, 1, 1.0)
+    side, score = "query", "cosine"
 
     def save(self, path: Path) -> None:
         path.write_bytes(b"adapter")
@@ -45,7 +47,7 @@ def adapting(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Let commands use an adapter with known weights."""
 
     def use(weights: Floats) -> None:
-        monkeypatch.setattr(SearchOptions, "adapter", lambda _: Saved(weights))
+        monkeypatch.setattr(searching, "RetrievalAdapter", lambda **_: Saved(weights))
 
     return use
 
@@ -148,3 +150,25 @@ def test_mistakes_end_in_one_line(run: Any, fail: Any, weights: Floats, folder: 
     text = fail("search-report", *INPUT, "--run-out", "run.csv")
     assert "run.csv has the name of a table" in text
     assert "k is 500" in fail("adapt", *INPUT, "--results", "500")
+
+
+def test_adapt_in_python(weights: Floats, adapting: Any) -> None:
+    adapting(weights)
+    adapted = nearfar.adapt("q.npz", "d.npz", "qrels.txt", cv=2)
+    assert adapted.verdict is not None
+    assert adapted.verdict.helps
+    assert str(adapted).startswith(str(adapted.comparison))
+    adapted.save(Path("a.safetensors"))
+    assert "Adapter written to a.safetensors" in adapted._repr_html_()
+    adapted.report("d.html", title="Searches")
+    assert "<h1>Searches</h1>" in Path("d.html").read_text()
+    arrays = np.load("q.npz")["Q"], np.load("d.npz")["X"], adapted.data.relevance
+    assert str(nearfar.adapt(*arrays, cv=2, learn=False)) == str(adapted.comparison)
+
+
+def test_adapt_in_python_saves_nothing_that_does_not_help(weights: Floats, adapting: Any) -> None:
+    adapting(1 - weights)
+    adapted = nearfar.adapt("q.npz", "d.npz", "qrels.txt", cv=2)
+    assert adapted.adapter is None
+    with pytest.raises(ValueError, match="comparison=False"):
+        adapted.save("a.safetensors")

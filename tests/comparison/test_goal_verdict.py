@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import t as student
 
 from nearfar import BoostMetric, compare
-from nearfar.comparison import GoalComparison, MethodResult, default_methods
+from nearfar.comparison import Category, GoalComparison, MethodResult, default_methods
 from nearfar.comparison.verdict import categorise
 
 METHODS = default_methods(["BoostMetric", "DRMetric"])
@@ -30,47 +30,47 @@ VERDICTS = {
     "none is significantly better": (
         {UNSCALED: slice(0, 40), EUCLIDEAN: slice(0, 20), LDA: slice(1, 20), BOOST: slice(2, 20)},
         None,
-        ("LDA", "too few rows to tell"),
+        ("LDA", Category.CANNOT_TELL),
     ),
     "unscaled rows are best": (
         {UNSCALED: slice(0, 4), EUCLIDEAN: slice(0, 20), BOOST: slice(0, 20)},
         None,
-        ("BoostMetric", "no difference that matters"),
+        ("BoostMetric", Category.SAME),
     ),
     "learned": (
         {EUCLIDEAN: slice(0, 40), LDA: slice(0, 30), BOOST: slice(0, 10)},
         "BoostMetric",
-        ("BoostMetric", "clearly better"),
+        ("BoostMetric", Category.CLEARLY_BETTER),
     ),
     "a plain method is as good": (
         {EUCLIDEAN: slice(0, 40), LDA: slice(0, 11), BOOST: slice(0, 10)},
         "LDA",
-        ("LDA", "clearly better"),
+        ("LDA", Category.CLEARLY_BETTER),
     ),
     "a plain method is best": (
         {EUCLIDEAN: slice(0, 40), LDA: slice(0, 2), BOOST: slice(0, 10)},
         "LDA",
-        ("LDA", "clearly better"),
+        ("LDA", Category.CLEARLY_BETTER),
     ),
     "the best of several learners": (
         {EUCLIDEAN: slice(0, 40), BOOST: slice(0, 10), DR: slice(0, 9)},
         "DRMetric",
-        ("DRMetric", "clearly better"),
+        ("DRMetric", Category.CLEARLY_BETTER),
     ),
     "probably better, but not significantly": (
         {EUCLIDEAN: slice(0, 8), LDA: slice(5, 8), BOOST: slice(0, 20)},
         None,
-        ("LDA", "probably better"),
+        ("LDA", Category.PROBABLY_BETTER),
     ),
     "cosine is the best of the baselines": (
         {UNSCALED: slice(0, 60), EUCLIDEAN: slice(0, 50), COSINE: slice(0, 30), LDA: slice(0, 10)},
         "LDA",
-        ("LDA", "clearly better"),
+        ("LDA", Category.CLEARLY_BETTER),
     ),
     "a learner is better than Euclidean distance, but not than cosine": (
         {EUCLIDEAN: slice(0, 60), COSINE: slice(0, 30), BOOST: slice(0, 33)},
         None,
-        ("BoostMetric", "no difference that matters"),
+        ("BoostMetric", Category.SAME),
     ),
 }
 
@@ -198,7 +198,7 @@ def test_a_distance_without_a_file_is_named_but_not_recommended():
     )
     assert "L1" not in headline(wrong | {L1: slice(0, 21), CHI_SQUARE: slice(0, 21)})
     alone = goal_comparison({EUCLIDEAN: slice(0, 40), L1: slice(0, 2)})
-    assert alone.verdict.category == "nothing to compare"
+    assert alone.verdict.category == Category.NOTHING
     assert alone.recommended is None
 
 

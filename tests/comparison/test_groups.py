@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from nearfar import RCA, Pairs, RandomPairs, RandomTriplets, Triplets, compare
+from nearfar.comparison import Category
 from nearfar.comparison.splits import class_folds, judgement_folds, row_folds
 from nearfar.evaluate.intervals import mean_interval
 from nearfar.evaluate.overlap import OverlappingJudgements
@@ -102,7 +103,7 @@ class TestJudgements:
         apart = groups[triplets.index]
         triplets = triplets.take((apart[:, 0] != apart[:, 1]) & (apart[:, 0] != apart[:, 2]))
         plain = compare(X, triplets, ["MetricBoost"], cv=3)
-        assert plain.by_goal("triplets").verdict.category == "clearly better"
+        assert plain.by_goal("triplets").verdict.category == Category.CLEARLY_BETTER
         found = compare(X, triplets, ["MetricBoost"], cv=3, groups=groups)
         low, high = found.by_goal("triplets").interval(found["MetricBoost"])
         assert low < 1 / 2 < high

@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from comparison.helpers import FakeClock, Fixed
 from nearfar import LSML, RCA, Chunklets, Metric, Pairs, RandomPairs, Triplets, compare
+from nearfar.comparison import Category
 from nearfar.comparison.splits import judgement_folds
 from nearfar.evaluate.judgement_losses import judgement_shares, misplaced
 from nearfar.learners.scaler import Scaler
@@ -78,7 +79,7 @@ class TestTriplets:
 
     def test_the_verdict(self, found):
         verdict = found.by_goal("triplets").verdict
-        assert (verdict.method, verdict.category) == ("LSML", "clearly better")
+        assert (verdict.method, verdict.category) == ("LSML", Category.CLEARLY_BETTER)
         assert 0 < verdict.low < verdict.gain < verdict.high
         assert found.verdict.startswith("Use LSML: triplet accuracy ")
         assert "Expected gain" in found.verdict

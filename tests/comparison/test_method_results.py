@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from nearfar.comparison import Comparison, default_methods
+from nearfar.comparison import Category, Comparison, default_methods
 from nearfar.comparison.method_results import CellResult, Trials, paired
 from nearfar.comparison.scoring import Scores
 from nearfar.comparison.splits import Splits
@@ -92,7 +92,7 @@ def test_rankings_on_one_fold_are_not_tested():
 def test_fits_stopped_early_do_not_win():
     found = comparison(EUCLIDEAN, trials("NCA", SAMPLE, 0, early=True))
     assert found.classification.winner is None
-    assert found.classification.verdict.category == "nothing to compare"
+    assert found.classification.verdict.category == Category.NOTHING
 
 
 WINNERS = {

@@ -11,7 +11,7 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from comparison.helpers import Failing, FakeClock, Gradual
 from nearfar import Metric, compare
-from nearfar.comparison import default_methods
+from nearfar.comparison import Category, default_methods
 from nearfar.learners.base import MetricLearner
 from nearfar.runtime.deadline import check_time, early_stop
 
@@ -99,7 +99,7 @@ def test_without_time_there_is_euclidean_distance(clocked, data):
     assert found.incomplete
     assert clocked.elapsed == 0
     assert found.verdicts[0].startswith("Not tried for lack of time: cosine, L1, ")
-    assert found.classification.verdict.category == "nothing to compare"
+    assert found.classification.verdict.category == Category.NOTHING
     assert found.classification.winner is None
 
 

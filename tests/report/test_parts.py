@@ -13,7 +13,7 @@ from nearfar.evaluate.intervals import mean_interval
 from nearfar.evaluate.measures import PAIR_AUC, HeldOutJudgements
 from nearfar.report.bars import comparison_section
 from nearfar.report.blocks import Bars, Matrix, Table
-from nearfar.report.classes import classes_section, confusion_counts
+from nearfar.report.classes import classes_section
 from studies import judgements_study, wine_study
 
 X, Y = load_wine(return_X_y=True)
@@ -85,12 +85,6 @@ class TestClasses:
         expected = confusion_matrix(Y[test], predicted)
         shown = [[int(cell.text or 0) for cell in row] for row in matrices[0].rows]
         assert shown == expected.tolist()
-
-    def test_counts(self, rng):
-        names = np.array(["a", "b", "c"])
-        actual, predicted = rng.choice(names, size=(2, 50))
-        counts = confusion_counts(names, actual, predicted)
-        np.testing.assert_array_equal(counts, confusion_matrix(actual, predicted, labels=names))
 
 
 class TestIntervals:

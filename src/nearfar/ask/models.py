@@ -34,8 +34,10 @@ from nearfar.learners.scaler import Scaler
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 MOST_COORDINATES = 15
+"""Of S, which then has 120 entries: a few hundred answers support no more."""
 # Principal coordinates that the Euclidean distance has.
 _KEPT_COORDINATES = 256
+# Factors of two on both sides of 1, at which S and Euclidean distance are of one size.
 _SPREADS = (0.5, 1.0, 2.0, 4.0)
 _SCALES = ("standard", "unit", "cosine")
 # Prior of beta and of the bias. Mean squared distances are 1, so that margins are a few logits:

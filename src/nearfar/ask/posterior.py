@@ -33,6 +33,7 @@ from nearfar.typing import Matrix, Vector
 
 # Of Newton's method, which needs about ten steps; more would only chase rounding.
 _MAX_STEPS, _HALVINGS = 50, 30
+# Relative gain at which Newton steps end: far below what changes a choice.
 _ACCURACY = 1e-9
 # With this factor, the normal distribution function has the slope of the sigmoid at 0.
 _PROBIT = math.sqrt(math.pi / 8)

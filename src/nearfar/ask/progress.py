@@ -32,6 +32,7 @@ from nearfar.evaluate.intervals import mean_interval
 from nearfar.typing import Vector
 
 FOLDS = 5
+"""Parts of the random questions, each predicted from the others."""
 MORE = 50
 """Answers whose gain is expected."""
 WORTH = 0.01

@@ -3,23 +3,125 @@
 from __future__ import annotations
 
 import shlex
-import time
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from nearfar.cli import options
-from nearfar.cli.model_files import check_metric_output
-from nearfar.cli.search_input import SearchOptions, SplitName
-from nearfar.cli.terminal import NOT_HELPFUL, bars, command, say, show_json
-from nearfar.comparison import Category
-from nearfar.runtime.notes import note
-from nearfar.tables.formats import shown_name, stem_of
-from nearfar.workflow.fitting import convergence_notes
+from nearfar.cli.files import check_metric_output, spooled
+from nearfar.cli.terminal import NOT_HELPFUL, bars, command, show_result
+from nearfar.retrieval.search_input import SearchInput, read_search
+from nearfar.tables.formats import ARRAYS, TABLES, shown_name, stem_of
+from nearfar.workflow.searching import adapt as adapt_search
 
-_COMPARISON_SHARE = 0.7
-"""Part of the time budget for the comparison; the fit to all searches takes about one more fold."""
+
+class Side(StrEnum):
+    """Which vectors are adapted."""
+
+    query = "query"
+    both = "both"
+
+
+class ScoreName(StrEnum):
+    """What ranks documents."""
+
+    cosine = "cosine"
+    dot = "dot"
+
+
+SplitName = Annotated[str, typer.Option("--split", help="Judgements of --beir to use.")]
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """Options of the commands about judged searches."""
+
+    queries: Annotated[
+        str,
+        typer.Argument(
+            callback=spooled, help=f"Vectors of queries: {', '.join([*ARRAYS, *TABLES])}."
+        ),
+    ]
+    documents: Annotated[
+        str, typer.Argument(callback=spooled, help="Vectors of documents, in the same formats.")
+    ]
+    qrels: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Judgements: query, 0, document, grade (TREC), or as in BEIR."
+        ),
+    ] = None
+    beir: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Folder with corpus.jsonl, queries.jsonl and qrels: judgements, ids and texts.",
+        ),
+    ] = None
+    ids: Annotated[
+        str | None,
+        typer.Option("--id", help="Column of ids [default: id, query_id, doc_id and the like]."),
+    ] = None
+    text: Annotated[
+        str | None, typer.Option(help="Column of texts [default: text, if there is one].")
+    ] = None
+    vector: Annotated[
+        str | None,
+        typer.Option(help="Column of vectors [default: the only one, or all columns of numbers]."),
+    ] = None
+    ignore_unknown: Annotated[
+        bool,
+        typer.Option("--ignore-unknown", help="Leave out judgements of ids that have no vector."),
+    ] = False
+    side: Annotated[
+        Side, typer.Option(help="Adapt queries only, so that documents stay as indexed, or both.")
+    ] = Side.query
+    score: Annotated[ScoreName, typer.Option(help="What ranks documents now.")] = ScoreName.cosine
+    results: Annotated[int, typer.Option(min=1, help="Number of results that count.")] = 10
+    folds: options.Folds = 5
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Time limit: 60s, 5m or 1h [default: none]. Folds for which there is no time are "
+            "left out.",
+        ),
+    ] = None
+    seed: options.Seed = 0
+
+    @property
+    def files(self) -> list[str | Path | None]:
+        """The files that are read."""
+        return [self.queries, self.documents, self.qrels]
+
+    def read(self, split: str) -> SearchInput:
+        """Read vectors and judgements; `split` are the judgements of a BEIR folder to use."""
+        return read_search(
+            self.queries,
+            self.documents,
+            qrels=self.qrels,
+            beir=self.beir,
+            split=split,
+            ids=self.ids,
+            text=self.text,
+            vector=self.vector,
+            ignore_unknown=self.ignore_unknown,
+        )
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of `nearfar.adapt` that these are."""
+        return {
+            "side": self.side.value,
+            "score": self.score.value,
+            "k": self.results,
+            "cv": self.folds,
+            "budget": options.seconds(self.budget),
+            "random_state": self.seed,
+        }
 
 
 @command
@@ -42,44 +144,16 @@ def adapt(
     """
     path = save_as or Path(f"{stem_of(Path(search.documents))}-adapter.safetensors")
     check_metric_output(path, search.files)
-    data = search.read(split)
-    adapter = search.adapter()
-    found = None
-    if comparison:
-        found = search.compare(data, adapter, share=_COMPARISON_SHARE)
-        if not json:
-            say(str(found))
-    if found is not None and found.verdict.category in (Category.SAME, Category.WORSE):
-        if json:
-            show_json({"adapter": None, "comparison": found.to_dict()})
-        else:
-            say("Nothing was written. To write the adapter anyway, use --no-comparison.")
+    data, parameters = search.read(split), search.parameters
+    with bars() as shown:
+        adapted = adapt_search(data, comparison=comparison, **parameters, progress=shown.update)
+    if adapted.adapter is not None:
+        adapted.save(path)
+        columns = {"--id": search.ids, "--text": search.text, "--vector": search.vector}
+        named = [word for pair in columns.items() if pair[1] is not None for word in pair]
+        sources = [shown_name(search.documents), "--queries", shown_name(search.queries)]
+        words = ["nearfar", "neighbors", str(path), *sources, *map(str, named)]
+        adapted.next_call = shlex.join(words)
+    show_result(adapted, json=json)
+    if adapted.adapter is None:
         raise typer.Exit(NOT_HELPFUL)
-    start = time.perf_counter()
-    with bars(), convergence_notes():
-        adapter.fit(data.Q, data.X, data.relevance)
-    seconds = time.perf_counter() - start
-    adapter.save(path)
-    if not adapter.chosen_.helps:
-        note(str(adapter.chosen_))
-    if json:
-        compared = None if found is None else found.to_dict()
-        show_json({"adapter": str(path), "seconds": seconds, "comparison": compared})
-        return
-    say(f"Learned from {len(data.relevance.queries)} judged queries in {seconds:.2f} s.")
-    if adapter.chosen_.helps and adapter.chosen_.n_queries:
-        beside = "; the verdict above is on folds that did not" if comparison else ""
-        say(f"{adapter.chosen_} These queries chose its settings{beside}.")
-    written = f"Adapter written to {path}"
-    if found is not None and found.verdict.category is Category.CANNOT_TELL:
-        written += "; the searches cannot tell whether it helps."
-    say(written)
-    say(f"Next: {_next_command(search, path)}")
-
-
-def _next_command(search: SearchOptions, path: Path) -> str:
-    """Return a command that searches with the adapter."""
-    options = {"--id": search.ids, "--text": search.text, "--vector": search.vector}
-    given = [part for name, value in options.items() if value is not None for part in (name, value)]
-    sources = [str(path), shown_name(search.documents), "--queries", shown_name(search.queries)]
-    return shlex.join(["nearfar", "neighbors", *sources, *given])

@@ -6,19 +6,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from sklearn.frozen import FrozenEstimator
 
 from nearfar.cli import options
-from nearfar.cli.command_line import command_line
-from nearfar.cli.errors import UserError
-from nearfar.cli.model_files import check_output, load_adapter
-from nearfar.cli.search_input import SearchOptions, SplitName
-from nearfar.cli.terminal import command, say, show_json
-from nearfar.report import SearchStudy, write_search_report
-from nearfar.retrieval import RetrievalAdapter, SearchComparison, write_run
-from nearfar.retrieval.search_input import SearchInput
+from nearfar.cli.adapt import SearchOptions, SplitName
+from nearfar.cli.files import load_adapter
+from nearfar.cli.terminal import UserError, bars, command, command_line, say, show_json
 from nearfar.runtime.notes import notes_so_far
-from nearfar.tables.formats import FORMATS, kind_of, stem_of
+from nearfar.tables.formats import FORMATS, check_output, kind_of, stem_of
+from nearfar.workflow.searching import adapt, run_files
 
 
 @command
@@ -56,65 +51,26 @@ def search_report(
     """
     path = save_as or Path(f"{stem_of(Path(search.documents))}.html")
     check_output(path, (".html", ".htm"), [*search.files, adapter])
-    runs = [] if run_out is None else [run_out, _untouched(run_out)]
+    runs = [] if run_out is None else run_files(run_out)
     for run in runs:
         check_output(run, None, [*search.files, path, adapter])
         if kind_of(run) in FORMATS:
             raise UserError(f"{run} has the name of a table; name the run .trec or .txt.")
     given = None if adapter is None else load_adapter(adapter)
-    data = search.read(split)
-    facts = {"Score": str(search.score), "Adapted": str(search.side)}
-    if given is None:
-        found = search.compare(data, search.adapter())
-    else:
-        _check_length(given, data)
-        found = search.compare(data, FrozenEstimator(given), score=given.score)
-        chosen = f"{adapter}. {given.chosen_}"
-        facts = {"Score": given.score, "Adapted": given.side, "Adapter": chosen}
-    study = SearchStudy(
-        data.name,
-        found,
-        data.relevance,
-        data.X.shape[1],
-        data.document_names,
-        command_line(context),
-        [("Random seed", str(search.seed)), *facts.items()],
-        title or "",
-        tuple(notes_so_far()),
-    )
-    write_search_report(path, study)
+    data, parameters = search.read(split), search.parameters
+    with bars() as shown:
+        adapted = adapt(data, adapter=given, learn=False, **parameters, progress=shown.update)
+    adapted.notes = notes_so_far()
+    file = "" if adapter is None else str(adapter)
+    adapted.report(path, title=title or "", command=command_line(context), adapter=file)
     if run_out is not None:
-        _write_runs(run_out, data, found)
+        adapted.write_runs(run_out)
+    assert adapted.comparison is not None
     if json:
         written = {"report": str(path), "runs": [str(run) for run in runs]}
-        notes = [each.text for each in study.findings]
-        show_json(written | {"notes": notes, "comparison": found.to_dict()})
+        notes = [each.text for each in adapted.notes]
+        show_json(written | {"notes": notes, "comparison": adapted.comparison.to_dict()})
         return
-    say(found.verdict.headline)
-    say(found.notes[-1])
-    say(f"Report written to {path}")
-    if run_out is not None:
-        say(f"Runs written to {runs[0]} and {runs[1]}")
-
-
-def _check_length(adapter: RetrievalAdapter, data: SearchInput) -> None:
-    if data.X.shape[1] != adapter.n_features_in_:
-        raise UserError(
-            f"The adapter is for vectors of length {adapter.n_features_in_}; those of {data.name} "
-            f"have {data.X.shape[1]}."
-        )
-
-
-def _untouched(path: Path) -> Path:
-    return path.with_name(f"{path.stem}-untouched{path.suffix}")
-
-
-def _write_runs(path: Path, data: SearchInput, found: SearchComparison) -> None:
-    for target, result in ((path, found.best), (_untouched(path), found.untouched)):
-        write_run(
-            target,
-            result.ranking,
-            query_ids=data.query_ids,
-            document_ids=data.document_ids,
-            name=result.name,
-        )
+    runs_written = f"\nRuns written to {runs[0]} and {runs[1]}" if runs else ""
+    verdict = f"{adapted.comparison.verdict.headline}\n{adapted.comparison.notes[-1]}"
+    say(f"{verdict}\nReport written to {path}{runs_written}")

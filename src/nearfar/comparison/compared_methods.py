@@ -186,11 +186,11 @@ def default_methods(
         Method("LDA", "plain", _discriminant, supervision=("labels",)),
     ]
     methods = [method for method in methods if supervision in method.supervision]
-    taken = {method.name for method in methods}
-    for name, estimator in _named_estimators(chosen, random_state, supervision, taken):
-        while name in taken:
+    names = {method.name for method in methods}
+    for name, estimator in _named_estimators(chosen, random_state, supervision, names):
+        while name in names:
             name += "'"
-        taken.add(name)
+        names.add(name)
         methods.append(learned_method(name, estimator))
     return methods
 
@@ -228,8 +228,8 @@ def _named_estimators(
         if isinstance(estimator, type) or not hasattr(estimator, "fit"):
             raise ValueError(f"{name!r} is not an estimator; write BoostMetric(), not BoostMetric.")
         if supervision not in (known_from := _learns_from(estimator)):
-            learned_from, given = ", ".join(known_from), _NAMES.get(supervision, supervision)
-            raise ValueError(f"{name} does not learn from {given}, but from {learned_from}.")
+            kinds_text, kind = ", ".join(known_from), _NAMES.get(supervision, supervision)
+            raise ValueError(f"{name} does not learn from {kind}, but from {kinds_text}.")
         yield name, estimator
 
 
@@ -383,7 +383,7 @@ def _fit_scikit_nca(estimator: Estimator, X: Floats, y: Ints) -> Metric:
 def _fit_learner(
     estimator: Estimator, X: Floats, y: Ints, groups: Ints | None = None
 ) -> Metric | Distance:
-    known = {} if groups is None else {"groups": groups}
-    fitted = clone(estimator).fit(X, y, **known)
+    grouped = {} if groups is None else {"groups": groups}
+    fitted = clone(estimator).fit(X, y, **grouped)
     metric = getattr(fitted, "metric_", None)
     return metric if isinstance(metric, Metric) else Distance(fitted.transform)

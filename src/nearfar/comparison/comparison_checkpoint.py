@@ -28,7 +28,7 @@ _FORMAT = {"format": "nearfar.comparison", "version": "2"}
 _SECONDS_BETWEEN_WRITES = 1.0
 """What an interruption may lose."""
 _LARGEST_SHARE_OF_TIME = 0.05
-"""Share of the time that writing may take."""
+"""Share of the time that writing may take; with less, an interruption would lose more."""
 _INVALID = (SafetensorError, LookupError, TypeError, ValueError, RecursionError)
 
 

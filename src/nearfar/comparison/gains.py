@@ -37,16 +37,16 @@ from nearfar.evaluate.intervals import CONFIDENCE
 from nearfar.evaluate.overlap import OverlappingJudgements
 from nearfar.typing import Vector
 
-SMALLEST_GAIN = 0.005
-SMALLEST_RELATIVE_GAIN = 0.05
+SMALLEST_GAIN, SMALLEST_RELATIVE_GAIN = 0.005, 0.05
 """A gain makes a practical difference if it is at least one of these, the second as a share of the
-reference's loss."""
+reference's loss: half a point, or one error in twenty where there are few."""
 
 PRIOR_MEAN = 0.5
 """Mean of theta in units of tau l: most methods that people compare gain something."""
 
 _NO_SPREAD = 0.001
-"""tau if there is nothing to gain."""
+"""tau if there is nothing to gain: far below what makes a practical difference, but not 0, so that
+the posterior has a density."""
 _PROBABILITY_OF_NO_SPREAD = 0.1
 """Before the data are seen: in one table of ten, nothing that is tried helps."""
 _INDEPENDENT_METHODS = 3
@@ -108,9 +108,9 @@ def observe_rows(difference: Vector, noise: float) -> Observed:
 
     `noise` is c: the variance relative to that of independent rows.
     """
-    known = difference[~np.isnan(difference)]
-    n = max(len(known), 1)
-    gain, spread = (float(known.mean()), float(known.var())) if len(known) else (0.0, 0.0)
+    tested = difference[~np.isnan(difference)]
+    n = max(len(tested), 1)
+    gain, spread = (float(tested.mean()), float(tested.var())) if len(tested) else (0.0, 0.0)
     return Observed(gain, noise * spread / n + 1 / n**2, n)
 
 

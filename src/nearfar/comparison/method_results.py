@@ -68,8 +68,8 @@ class Trials:
 
     def has(self, cells: Iterable[Cell]) -> bool:
         """Tell whether there are results of whole fits on these cells."""
-        found = [self.results.get(cell) for cell in cells]
-        return all(result is not None and not result.stopped_early for result in found)
+        results = [self.results.get(cell) for cell in cells]
+        return all(result is not None and not result.stopped_early for result in results)
 
     def result(self) -> MethodResult:
         """Return the result on the most rows: on folds with all training rows if there are any."""

@@ -16,7 +16,7 @@ from nearfar.comparison.classifiers import reference_classifiers
 from nearfar.comparison.compared_methods import Learners, default_methods
 from nearfar.comparison.comparison_checkpoint import ComparisonCheckpoint
 from nearfar.comparison.schedule import run_within
-from nearfar.comparison.splits import Splits, class_folds, is_count, row_folds
+from nearfar.comparison.splits import is_count
 from nearfar.comparison.table import Comparison
 from nearfar.comparison.tasks import ComparisonTask, JudgedRows, LabelledRows
 from nearfar.comparison.trials import Progress, TrialRunner
@@ -24,7 +24,7 @@ from nearfar.constraints import Copies, Pairs, Supervision, Triplets, keep_copie
 from nearfar.evaluate.measures import measures_for
 from nearfar.numerics.missing import refuse_masked, refuse_missing
 from nearfar.runtime.deadline import Clock
-from nearfar.runtime.parameters import check_parameters, choice, integer, number
+from nearfar.runtime.parameters import check_parameters, choice, number
 from nearfar.typing import Floats
 
 
@@ -62,10 +62,9 @@ def compare(
     y : array-like of shape (n_samples,), Triplets or Pairs
         Class labels, or judgements.
     learners : mapping of str to estimator, or iterable of estimators or names, optional
-        By default AutoMetric, BoostMetric, MetricBoost, DRMetric, MaxMarginMetric, SparseNCA,
-        MixtureNCA, NCA, LMNN, RCA, DCA, LFDA, KISSME, XQDA, GMML and PLDA, and for triplets and
-        pairs also LSML and ITML: of these, the ones that can learn from y. "all" means every
-        learner, and scikit-learn's NCA. An estimator needs `fit` and `transform`.
+        By default the usual ones that can learn from y (`DEFAULT_LEARNERS` in
+        `nearfar.comparison.compared_methods`). "all" means every learner, and scikit-learn's NCA.
+        An estimator needs `fit` and `transform`.
     cv : int, splitter or iterable, default=5
         An integer is a number of shuffled, stratified folds: of rows, of the anchors of triplets,
         or of connected groups of pairs (`Pairs.folds`); if most pairs are connected, of the rows
@@ -147,22 +146,38 @@ def compare(
     refuse_masked(X, "X")
     if kind == "chunklets":
         raise ValueError("Chunklets cannot be held out; give labels, Triplets or Pairs.")
-    task: ComparisonTask
-    if kind != "labels":
-        if split == "classes":
-            raise ValueError(
-                'split="classes" needs class labels; pairs are split by connected group, and '
-                "triplets by anchor."
-            )
+    labels = None
+    if kind == "labels":
+        refuse_missing(y, "y")
+        points, codes = check_X_y(X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        labels = np.asarray(y)
+    elif split == "classes":
+        raise ValueError(
+            'split="classes" needs class labels; pairs are split by connected group, and triplets '
+            "by anchor."
+        )
+    else:
         points = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        known, copies = _together(points, Supervision.of(y, len(points), groups=groups), cv)
+    supervision = Supervision.of(y if labels is None else codes, len(points), groups=groups)
+    known, copies = _together(points, supervision, cv)
+    task: ComparisonTask
+    if labels is None:
         task = JudgedRows(
             points, known.given, cv, known.groups, random_state, joined=groups is None
         )
         compared = [version("nearfar"), points, vars(task.judgements), task.splits.folds, seed]
     else:
-        task, copies = _labelled(X, y, cv, groups, split, n_neighbors, random_state, seed)
-        compared = [version("nearfar"), task.X, task.y, task.splits.folds, n_neighbors, seed]
+        task = LabelledRows(
+            points,
+            known.codes,
+            cv,
+            known.groups,
+            random_state,
+            n_neighbors=n_neighbors,
+            seed=seed,
+            unseen=split == "classes",
+        )
+        compared = [version("nearfar"), points, task.y, task.splits.folds, n_neighbors, seed]
     if task.groups is not None:
         compared.append(task.groups)
     methods = default_methods(learners, random_state=random_state, supervision=task.supervision)
@@ -177,8 +192,8 @@ def compare(
     if groups_shown is not None and isinstance(task, JudgedRows):
         groups_shown = groups_shown[np.unique(task.judgements.index)]
     folds = task.splits.folds
-    with ComparisonCheckpoint(checkpoint, compared, task.splits, measures, clock=clock) as kept:
-        runner = TrialRunner(task, methods, kept, progress=progress, clock=clock)
+    with ComparisonCheckpoint(checkpoint, compared, task.splits, measures, clock=clock) as results:
+        runner = TrialRunner(task, methods, results, progress=progress, clock=clock)
         if budget is None:
             runner.run_all()
         else:
@@ -193,9 +208,9 @@ def compare(
         overlap=task.overlap,
         unseen=task.unseen,
         groups=groups_shown,
-        labels=np.asarray(y) if kind == "labels" else None,
+        labels=labels,
         note=" ".join([task.note, f"{copies}, unless groups are given." if copies else ""]).strip(),
-        n_copies=len(copies or ()) if kind == "labels" else 0,
+        n_copies=0 if labels is None else len(copies or ()),
     )
 
 
@@ -210,37 +225,3 @@ def _together(X: Floats, known: Supervision, cv: object) -> tuple[Supervision, C
             f"cv must be from 2 to {n_different}, the number of different rows; got {cv}."
         )
     return together.in_classes(cv), copies
-
-
-def _labelled(
-    X: ArrayLike,
-    y: ArrayLike,
-    cv: object,
-    groups: ArrayLike | None,
-    split: str,
-    n_neighbors: int,
-    random_state: int | None,
-    seed: int,
-) -> tuple[LabelledRows, Copies | None]:
-    refuse_missing(y, "y")
-    points, labels = check_X_y(X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
-    known, copies = _together(points, Supervision.of(labels, len(points), groups=groups), cv)
-    codes = known.codes
-    among_test_rows = split == "classes"
-    split_rows = class_folds if among_test_rows else row_folds
-    folds = split_rows(codes, cv, known.groups, random_state)
-    check_parameters({"n_neighbors": integer(at_least=1)}, {"n_neighbors": n_neighbors})
-    smallest = min(len(test) - 1 if among_test_rows else len(train) for train, test in folds)
-    if n_neighbors > smallest:
-        raise ValueError(f"n_neighbors must be from 1 to {smallest}; got {n_neighbors}.")
-    splits = Splits(folds, codes, n_neighbors=n_neighbors, seed=seed)
-    task = LabelledRows(
-        points,
-        codes,
-        splits,
-        n_neighbors=n_neighbors,
-        seed=seed,
-        unseen=among_test_rows,
-        groups=known.groups,
-    )
-    return task, copies

@@ -34,17 +34,22 @@ from nearfar.comparison.trials import TrialRunner
 from nearfar.evaluate.measures import measures_for
 
 _RESERVED_SHARES = 1.0
-"""Shares that are kept for later, per learner, while learners get their first results."""
+"""Shares that are kept for later, per learner, while learners get their first results: as much time
+for the better ones as for a first look at all."""
 _SHARE_OF_REST = 0.5
-"""Share of the remaining time that a stage may use, unless it is the last, and a plain method."""
+"""Share of the remaining time that a stage may use, unless it is the last, and a plain method. As
+half of the learners goes on, each has about as much time at every stage."""
 _SAFETY_FACTOR = 1.3
-"""Fits may take longer than predicted by this factor."""
+"""Fits may take longer than predicted by this factor: less would break off fits that are nearly
+done, more would leave time unused."""
 _GRACE_FACTOR = 3.0
-"""A fit that does not stop early is given up after this multiple of its share."""
+"""A fit that does not stop early is given up after this multiple of its share. It may be within one
+long iteration, whose metric is worth waiting for."""
 _CLASSIFIER_SHARE = 0.1
-"""Part of the budget for reference classifiers."""
+"""Part of the budget for reference classifiers, which are not what the comparison is about."""
 _PLANNED_SHARE = 0.8
-"""Part of the remaining time that learners which plan their time divide among their fits."""
+"""Part of the remaining time that learners which plan their time divide among their fits; the rest
+is for scoring, and for plans that take longer."""
 
 
 def run_within(runner: TrialRunner, budget: float) -> None:

@@ -39,22 +39,22 @@ def sign_test(difference: Vector, mean: float) -> float:
 
 def row_test(difference: Vector, noise: float = 1.0) -> float:
     """p-value of the mean over rows; `noise` is its variance relative to independent rows."""
-    known = difference[~np.isnan(difference)]
-    return _student_test(known, noise / len(known)) if len(known) > 1 else 1.0
+    tested = difference[~np.isnan(difference)]
+    return _student_test(tested, noise / len(tested)) if len(tested) > 1 else 1.0
 
 
 def judgement_test(difference: Vector, overlap: OverlappingJudgements) -> float:
     """p-value of the mean over judgements that share rows."""
-    known, n = difference[~np.isnan(difference)], overlap.n_groups(difference)
-    if n < 2 or not known.any():
+    tested, n = difference[~np.isnan(difference)], overlap.n_groups(difference)
+    if n < 2 or not tested.any():
         return 1.0
-    return _p_value(float(known.mean()), math.sqrt(overlap.variance(difference)), n - 1)
+    return _p_value(float(tested.mean()), math.sqrt(overlap.variance(difference)), n - 1)
 
 
 def fold_test(difference: Vector, test_share: float) -> float:
     """p-value of the mean over folds that share training rows; 0 for a single fold."""
-    known = difference[~np.isnan(difference)]
-    return _student_test(known, 1 / len(known) + test_share) if len(known) > 1 else 0.0
+    tested = difference[~np.isnan(difference)]
+    return _student_test(tested, 1 / len(tested) + test_share) if len(tested) > 1 else 0.0
 
 
 def holm(p_values: Vector) -> Vector:

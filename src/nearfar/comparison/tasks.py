@@ -23,7 +23,15 @@ import numpy as np
 
 from nearfar.comparison.classifiers import FittedClassifier
 from nearfar.comparison.scoring import Scores, score_classifier, score_distance
-from nearfar.comparison.splits import Cell, Splits, judgement_folds, judgement_groups, kinds_of
+from nearfar.comparison.splits import (
+    Cell,
+    Splits,
+    class_folds,
+    judgement_folds,
+    judgement_groups,
+    kinds_of,
+    row_folds,
+)
 from nearfar.constraints import Pairs, Triplets, kind_of
 from nearfar.evaluate.measures import HeldOutJudgements, measures_for
 from nearfar.evaluate.overlap import OverlappingJudgements
@@ -31,6 +39,7 @@ from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import Distance
 from nearfar.numerics.missing import LARGEST_VALUE
+from nearfar.runtime.parameters import check_parameters, integer
 from nearfar.typing import Floats, Ints
 
 Fitted = Metric | Distance | FittedClassifier
@@ -97,14 +106,21 @@ class LabelledRows(ComparisonTask):
         self,
         X: Floats,
         y: Ints,
-        splits: Splits,
+        cv: object,
+        groups: Ints | None,
+        random_state: int | None,
         *,
         n_neighbors: int,
         seed: int,
         unseen: bool = False,
-        groups: Ints | None = None,
     ) -> None:
-        self.X, self.y, self.splits, self.groups = X, y, splits, groups
+        folds = (class_folds if unseen else row_folds)(y, cv, groups, random_state)
+        check_parameters({"n_neighbors": integer(at_least=1)}, {"n_neighbors": n_neighbors})
+        smallest = min(len(test) - 1 if unseen else len(train) for train, test in folds)
+        if n_neighbors > smallest:
+            raise ValueError(f"n_neighbors must be from 1 to {smallest}; got {n_neighbors}.")
+        self.splits = Splits(folds, y, n_neighbors=n_neighbors, seed=seed)
+        self.X, self.y, self.groups = X, y, groups
         self.n_neighbors, self.seed = n_neighbors, seed
         self.unseen = y if unseen else None
         self._standardised: tuple[Cell, Floats, Floats] | None = None

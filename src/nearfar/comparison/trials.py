@@ -23,7 +23,7 @@ _BLAS_THREADS_FROM = 1e10
 in learners. More threads gain little there, and where other processes are busy they wait for each
 other: fits on 300 rows with 256 features took up to ten times as long."""
 _SHORTEST_BUDGET = 0.1
-"""Seconds for a fit of a method that plans its time."""
+"""Seconds for a fit of a method that plans its time; with less it has nothing to plan."""
 
 Progress = Callable[[int, int, str], None]
 

@@ -36,6 +36,7 @@ class Category(StrEnum):
         """
         return self.value.replace("rows", cases)
 
+    # Shown as its words, also within a verdict.
     __repr__ = str.__repr__
 
 

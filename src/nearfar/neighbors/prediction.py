@@ -1,4 +1,4 @@
-"""Predictions by nearest neighbours: who decided, how sure it is, and whether a row is unlike all.
+"""Predictions by nearest neighbours, with the rows that decided, a probability and a p-value.
 
 The k nearest training rows vote for a class; numbers are their mean. Each training row is also
 predicted from the others, which calibrates the predictions for new rows:

@@ -47,6 +47,7 @@ HOVER_ID = "hover:"
 """How the ids in SVG of points begin that have a title; see `hover_id`."""
 # Longer names would leave plots with a legend beside it too little room.
 _MAX_NAME_LENGTH = 24
+# Two plots beside each other fit a page, and a column of an article one.
 _AXES_INCHES = (4.5, 3.5)
 _PAD_INCHES = 0.08
 # Width of a legend below a plot, in characters.

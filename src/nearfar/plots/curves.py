@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _DET_TICKS = (0.001, 0.01, 0.05, 0.2, 0.5, 0.8)
 # Beyond these rates, curves of usual numbers of pairs are steps of single pairs.
 _DET_LIMITS = (0.0005, 0.9)
+# Axes with equal scales, and room for their labels.
 _SQUARE = (4.5, 4.3)
 # Distance of markers; one for each pair would hide the curve.
 _MARK_EVERY = 0.1

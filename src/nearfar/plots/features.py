@@ -21,6 +21,7 @@ from nearfar.runtime.parameters import check_parameters, integer
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# More numbers would touch each other on a narrow figure.
 _MOST_TICKS = 5
 
 

@@ -21,6 +21,7 @@ _POINTS_PER_INCH = 72
 _MAX_RINGS, _MAX_RINGS_BESIDE = 8, 4
 # Half of the size of a point, in pixels.
 _DOT = 4.0
+# Places on a ring around a point: finer steps hardly find another place.
 _N_DIRECTIONS = 12
 _LEADER = {"arrowstyle": "-", "linewidth": 0.6, "alpha": 0.6, "shrinkA": 0, "shrinkB": 0}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from sklearn.metrics import confusion_matrix
 
 from nearfar.comparison.method_results import paired
 from nearfar.report.blocks import Block, Matrix, MatrixCell, Section, Table, Text
@@ -13,6 +14,7 @@ from nearfar.typing import Array, Ints, Vector
 _MAX_MATRIX_CLASSES = 12
 # Longer tables are folded.
 _LONG_TABLE = 12
+# What a reader looks at; the rest are rare confusions.
 _MAX_CONFUSIONS = 15
 
 
@@ -69,7 +71,7 @@ def _confusions(study: Study, labels: Array) -> list[Block]:
         rows_of = f"{len(test)} held-out rows"
     names = np.unique(labels)
     counts = {
-        name: confusion_counts(names, labels[test], predicted)
+        name: confusion_matrix(labels[test], predicted, labels=names)
         for name, predicted in study.predicted_classes.items()
     }
     if len(names) <= _MAX_MATRIX_CLASSES:
@@ -106,23 +108,6 @@ def _change(difference: float) -> str:
     if text == "0.0":
         return "0"
     return f"{'−' if difference < 0 else '+'}{text}"
-
-
-def confusion_counts(names: Array, actual: Array, predicted: Array) -> Ints:
-    """Return how often rows of each class were predicted to be of each class.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.report.classes import confusion_counts
-    >>> actual, predicted = np.array(["a", "a", "b"]), np.array(["a", "b", "b"])
-    >>> confusion_counts(np.array(["a", "b"]), actual, predicted)
-    array([[1, 1],
-           [0, 1]])
-    """
-    counts = np.zeros((len(names), len(names)), dtype=np.intp)
-    np.add.at(counts, (np.searchsorted(names, actual), np.searchsorted(names, predicted)), 1)
-    return counts
 
 
 def _matrix(names: Array, counts: Ints, caption: str, summary: str) -> Matrix:

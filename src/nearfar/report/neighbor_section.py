@@ -11,6 +11,7 @@ from nearfar.neighbors import kneighbors
 from nearfar.report.blocks import Neighbor, Queries, Query, Section, Text
 from nearfar.report.study import Study
 
+# As many as are on a screen, with both metrics beside each other.
 _N_QUERIES = 4
 _N_NEIGHBORS = 5
 

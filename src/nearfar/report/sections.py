@@ -29,7 +29,9 @@ Progress = Callable[[int, int, str], None]
 
 # Longer tables are folded, as readers scroll past them.
 _LONG_TABLE = 12
+# Bars of a figure as high as a screen; the title has the sum of the others.
 _MAX_FEATURES = 20
+# Of features in a sentence.
 _MAX_NAMES = 10
 # Squared, one such feature outweighs ten thousand others.
 _LARGE_SPREAD_RATIO = 100

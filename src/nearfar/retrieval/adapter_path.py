@@ -19,7 +19,8 @@ from nearfar.runtime.history import History, Iteration, map_iterations
 from nearfar.typing import Floats, Ints, Matrix
 
 _TOLERANCE = 1e-4
-"""Relative decrease of the objective at which a search ends."""
+"""Relative decrease of the objective at which a search ends. Held-out queries choose among few
+numbers of iterations, so that the last digits do not matter."""
 
 _RIDGE = 1.0
 """Of the mean variance: half of the mean is a prior that all directions are alike."""

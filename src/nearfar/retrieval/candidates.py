@@ -19,9 +19,9 @@ from nearfar.retrieval.relevance import Relevance
 from nearfar.typing import Floats, Ints, Vector
 
 WHOLE_CORPUS = 4096
-"""If there are at most this many documents, all of them are in the pool."""
-
+"""If there are at most this many documents, all of them are in the pool: the loss is then exact."""
 _POOL = 2048
+"""Documents in the pool of a larger corpus. Time and memory of an iteration are in proportion."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,13 +97,13 @@ class Candidates:
             return self
         own = np.diff(self.start)
         depth = min(len(X), n_negatives + int(own.max(initial=0)))
-        found = search(V, X, depth).documents
+        best = search(V, X, depth).documents
         rows = np.repeat(np.arange(self.n_queries), depth)
-        keys, known = rows * len(X) + found.ravel(), self.query * len(X) + self.document
-        new = ~np.isin(keys, known).reshape(found.shape)
+        keys, own_keys = rows * len(X) + best.ravel(), self.query * len(X) + self.document
+        new = ~np.isin(keys, own_keys).reshape(best.shape)
         new &= np.cumsum(new, axis=1) <= n_negatives
         query = np.concatenate([self.query, rows[new.ravel()]])
-        document = np.concatenate([self.document, found[new]])
+        document = np.concatenate([self.document, best[new]])
         target = np.concatenate([self.target, np.zeros(np.count_nonzero(new))])
         order = np.lexsort((document, query))
         return Candidates(self.n_queries, query[order], document[order], target[order], self.pool)

@@ -204,7 +204,8 @@ def _search_folds(
             # The adapter does not even get the vectors of the queries that are held out.
             seen, unseen = queries[folds != fold], queries[folds == fold]
             judged = relevance.subset(seen)
-            known = Relevance(np.searchsorted(seen, judged.query), judged.document, judged.grade)
+            places = np.searchsorted(seen, judged.query)
+            known = Relevance(places, judged.document, judged.grade)
             begin = _clock()
             fitted = clone(adapter).fit(Q[seen], X, known)
             seconds = _clock() - begin

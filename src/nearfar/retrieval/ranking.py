@@ -12,7 +12,7 @@ from nearfar.runtime.threads import Threads
 from nearfar.typing import Floats, Ints
 
 _MAX_ELEMENTS = 1 << 20
-"""Scores that a thread holds at a time."""
+"""Scores that a thread holds at a time, 8 MB: it bounds the memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,10 +88,10 @@ def _largest(table: Floats, depth: int) -> Ints:
     if 2 * depth > table.shape[1]:
         return np.argsort(-table, axis=1, kind="stable")[:, :depth]
     last = np.partition(table, -depth, axis=1)[:, -depth, None]
-    found = np.empty((len(table), depth), dtype=np.intp)
+    columns = np.empty((len(table), depth), dtype=np.intp)
     for row, (values, least) in enumerate(zip(table, last, strict=True)):
         better = np.flatnonzero(values > least)
         tied = np.flatnonzero(values == least)[: depth - len(better)]
         candidates = np.concatenate([better, tied])
-        found[row] = candidates[np.argsort(-values[candidates], kind="stable")]
-    return found
+        columns[row] = candidates[np.argsort(-values[candidates], kind="stable")]
+    return columns

@@ -27,7 +27,7 @@ from nearfar.runtime.threads import Threads
 from nearfar.typing import Floats, Matrix, Vector
 
 _TILE_ELEMENTS = 1 << 20
-"""Scores and coordinates that a thread holds at a time."""
+"""Scores and coordinates that a thread holds at a time; it bounds the memory."""
 
 
 class RankingLoss:
@@ -101,45 +101,43 @@ class RankingLoss:
         """Return the objective and its gradient by C, as a vector."""
         C = c.reshape(-1, len(self.T))
         step = (C @ self.T).astype(self.dtype)
+        query, document = self._apart
 
         def tile(rows: slice) -> tuple[float, Floats]:
+            """Return the loss of some queries, summed, and their part of U' T Q' S X."""
             V = self._coordinates[rows] @ step + self._logit_queries[rows]
-            loss, pulled = self._ranked(rows, V)
-            return loss, self._coordinates[rows].T @ pulled
+            table = V @ self._pool.T
+            top = table.max(axis=1)
+            # Documents of these queries that are not in the pool, and whose they are.
+            edges = slice(*np.searchsorted(query, [rows.start, rows.stop]))
+            row, documents = query[edges] - rows.start, self._X[document[edges]]
+            own = np.einsum("ed,ed->e", V[row], documents)
+            np.maximum.at(top, row, own)
+
+            # The largest score of a query is subtracted, so that no exponential overflows.
+            table -= top[:, None]
+            np.exp(table, out=table)
+            chance = np.exp(own - top[row])
+            total = table.sum(axis=1) + np.bincount(row, chance, minlength=len(V))
+            wanted = self._wanted[rows]
+            gained = np.einsum("ij,ij->i", V, wanted).sum(dtype=np.float64)
+            loss = np.sum(top + np.log(total)) - gained
+
+            pulled = table @ self._pool
+            pulled /= total[:, None]
+            pulled -= wanted
+            if len(row):
+                weight = (chance / total[row]).astype(self.dtype)
+                places, shape = (row, np.arange(len(row))), (len(V), len(row))
+                pulled += sparse.csr_array((weight, places), shape) @ documents
+            return float(loss), self._coordinates[rows].T @ pulled
 
         n, value, gradient = self.candidates.n_queries, 0.0, np.zeros(C.shape)
         # Queries whose scores and gathered documents a thread may hold, in tiles of equal size.
-        held = len(self._pool) + len(self._apart[0]) / n * len(self.T)
+        held = len(self._pool) + len(query) / n * len(self.T)
         most = max(1, int(_TILE_ELEMENTS / held))
         for loss, pulled in self._threads.map(tile, n, -(-n // -(-n // most))):
             value += loss
             gradient += pulled
         value = value / n + self.strength / 2 * float(c @ c)
         return value, (gradient @ self.T / n + self.strength * C).ravel()
-
-    def _ranked(self, rows: slice, V: Floats) -> tuple[float, Floats]:
-        """Return the loss of some queries, summed, and S X for them."""
-        table = V @ self._pool.T
-        top = table.max(axis=1)
-        # Documents of these queries that are not in the pool, and whose they are.
-        query, document = self._apart
-        edges = slice(*np.searchsorted(query, [rows.start, rows.stop]))
-        row, documents = query[edges] - rows.start, self._X[document[edges]]
-        own = np.einsum("ed,ed->e", V[row], documents)
-        np.maximum.at(top, row, own)
-
-        table -= top[:, None]
-        np.exp(table, out=table)
-        chance = np.exp(own - top[row])
-        total = table.sum(axis=1) + np.bincount(row, chance, minlength=len(V))
-        wanted = self._wanted[rows]
-        loss = np.sum(top + np.log(total)) - np.einsum("ij,ij->i", V, wanted).sum(dtype=np.float64)
-
-        pulled = table @ self._pool
-        pulled /= total[:, None]
-        pulled -= wanted
-        if len(row):
-            weight = (chance / total[row]).astype(self.dtype)
-            places, shape = (row, np.arange(len(row))), (len(V), len(row))
-            pulled += sparse.csr_array((weight, places), shape) @ documents
-        return float(loss), pulled

@@ -249,10 +249,10 @@ def from_clicks(
         raise ValueError(
             "A document has more clicks than impressions; count at most one click per impression."
         )
-    shown = impressions >= max(min_impressions, np.finfo(float).tiny)
-    rate = clicks[shown] / (impressions[shown] + smoothing)
-    grade = np.where(clicks[shown] >= min_clicks, rate, 0.0)
-    return Relevance(pairs[shown, 0], pairs[shown, 1], grade)
+    judged = impressions >= max(min_impressions, np.finfo(float).tiny)
+    rate = clicks[judged] / (impressions[judged] + smoothing)
+    grade = np.where(clicks[judged] >= min_clicks, rate, 0.0)
+    return Relevance(pairs[judged, 0], pairs[judged, 1], grade)
 
 
 def from_columns(

@@ -128,8 +128,8 @@ class Relevance:
         >>> Relevance([0, 1, 1], [3, 4, 5]).subset([1]).document
         array([4, 5])
         """
-        kept = np.isin(self.query, np.asarray(queries, dtype=np.intp))
-        return Relevance(self.query[kept], self.document[kept], self.grade[kept])
+        some = np.isin(self.query, np.asarray(queries, dtype=np.intp))
+        return Relevance(self.query[some], self.document[some], self.grade[some])
 
     def of(self, query: int) -> tuple[Ints, Vector]:
         """Return the documents that are judged for a query, and their grades.

@@ -112,6 +112,7 @@ def read_search(
     queries: object,
     documents: object,
     *,
+    relevance: Relevance | None = None,
     qrels: str | PathLike[str] | None = None,
     beir: str | PathLike[str] | None = None,
     split: str = "test",
@@ -126,6 +127,8 @@ def read_search(
     ----------
     queries, documents : path, DataFrame or array
         Vectors: a table, an .npz or .npy file, or an array.
+    relevance : Relevance, optional
+        Judgements; otherwise they are read.
     qrels : path, optional
         Judgements: query, 0, document, grade (TREC), or as in BEIR.
     beir : path, optional
@@ -143,7 +146,7 @@ def read_search(
     TableError
         If something cannot be read as asked. It is a ValueError.
     """
-    if (qrels is None) == (beir is None):
+    if relevance is None and (qrels is None) == (beir is None):
         either = f"either {option('qrels', 'FILE')} or {option('beir', 'FOLDER')}"
         raise TableError(f"Say where the judgements are, with {either}.")
     asked = read_vectors(queries, "query", ids=ids, text=text, vector=vector)
@@ -153,7 +156,6 @@ def read_search(
         asked = _with_texts(asked, files.queries)
         searched = _with_texts(searched, files.documents)
         qrels = files.qrels
-    assert qrels is not None
     Q, X = as_vectors(asked.vectors, asked.source), as_vectors(searched.vectors, searched.source)
     if Q.shape[1] != X.shape[1]:
         raise TableError(
@@ -164,11 +166,15 @@ def read_search(
         [str(row) for row in range(len(side.vectors))] if side.ids is None else side.ids
         for side in (asked, searched)
     )
-    if not Path(qrels).is_file():
-        raise no_file(Path(qrels))
     try:
-        unknown: Unknown = "ignore" if ignore_unknown else "raise"
-        relevance = read_qrels(Path(qrels), query_ids, document_ids, unknown=unknown)
+        if relevance is not None:
+            relevance.check(len(Q), len(X))
+        else:
+            assert qrels is not None
+            if not Path(qrels).is_file():
+                raise no_file(Path(qrels))
+            unknown: Unknown = "ignore" if ignore_unknown else "raise"
+            relevance = read_qrels(Path(qrels), query_ids, document_ids, unknown=unknown)
     except ValueError as error:
         remedy = ""
         if "has no vector" in str(error):

@@ -26,6 +26,7 @@ _BOUND = re.compile(r"\s*(precision|fmr|recall)\s*(>=|<=)\s*(\S+)\s*")
 _NEARLY = re.compile(r"([a-z]+)\s*([<>=]+)\s*(\d+|\d*\.\d+|\d+e-\d+)\s*(%?)")
 _OTHER_NAMES = {"fpr": "fmr", "far": "fmr", "tpr": "recall", "tmr": "recall"}
 _SIGNS = {"precision": ">=", "fmr": "<=", "recall": ">="}
+# Errors in round numbers, for the strongest target that can be certified.
 _SIZES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 _ROUND = (
     *(value * size for size in _SIZES for value in (1.0, 1.5, 2.0, 3.0, 5.0)),

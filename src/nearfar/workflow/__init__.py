@@ -1,6 +1,7 @@
 """The workflow as functions: what the commands do, for Python.
 
 learning           `learn`: compare, decide, fit, explain; `Learned`
+searching          `adapt`: the same for judged searches; `Adapted`
 methods            methods by name, and which one is used
 comparing          comparisons on a table: the folds it allows, and numbers to predict
 fitting            a fit to all rows: its cost, its progress, what it found

@@ -17,9 +17,8 @@ from nearfar.runtime.optional_package import optional_package
 INPUT, OUTPUT = "X", "mapped"
 """Names of the model's input and output."""
 
-_OPSET = 13
 # Old versions, so that old runtimes can read the files.
-_IR_VERSION = 8
+_OPSET, _IR_VERSION = 13, 8
 
 
 def write_onnx(linear_map: LinearMap, path: str | os.PathLike[str], dtype: str) -> None:

@@ -51,9 +51,8 @@ from nearfar.learners.classic.impostors import (
     Source,
 )
 from nearfar.learners.declaration import Init, Validation, ValidationFraction, learner
-from nearfar.learners.map_learner import MapProblem
+from nearfar.learners.map_learner import MapProblem, given_map, named_map, principal_axes
 from nearfar.learners.problem import FitInput
-from nearfar.learners.starting_map import given_map, named_map, principal_axes
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Edges
 from nearfar.numerics.lbfgs import lbfgs

@@ -42,7 +42,7 @@ import numpy as np
 from sklearn.model_selection import StratifiedShuffleSplit
 
 from nearfar.learners.declaration import Validation, ValidationFraction, Variant, learner
-from nearfar.learners.map_learner import MapLearner
+from nearfar.learners.map_learner import MapLearner, principal_axes
 from nearfar.learners.nca.mixture_problem import (
     Mixture,
     MixtureModel,
@@ -50,7 +50,6 @@ from nearfar.learners.nca.mixture_problem import (
     coarse_to_fine,
 )
 from nearfar.learners.problem import FitInput
-from nearfar.learners.starting_map import principal_axes
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.linear_algebra import axes_of_span
