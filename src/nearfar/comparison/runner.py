@@ -62,10 +62,9 @@ def compare(
     y : array-like of shape (n_samples,), Triplets or Pairs
         Class labels, or judgements.
     learners : mapping of str to estimator, or iterable of estimators or names, optional
-        By default AutoMetric, BoostMetric, MetricBoost, DRMetric, MaxMarginMetric, SparseNCA,
-        MixtureNCA, NCA, LMNN, RCA, DCA, LFDA, KISSME, XQDA, GMML and PLDA, and for triplets and
-        pairs also LSML and ITML: of these, the ones that can learn from y. "all" means every
-        learner, and scikit-learn's NCA. An estimator needs `fit` and `transform`.
+        By default the usual ones that can learn from y (`DEFAULT_LEARNERS` in
+        `nearfar.comparison.compared_methods`). "all" means every learner, and scikit-learn's NCA.
+        An estimator needs `fit` and `transform`.
     cv : int, splitter or iterable, default=5
         An integer is a number of shuffled, stratified folds: of rows, of the anchors of triplets,
         or of connected groups of pairs (`Pairs.folds`); if most pairs are connected, of the rows

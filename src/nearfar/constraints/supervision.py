@@ -139,7 +139,9 @@ class Supervision(ABC):
             try:
                 return cls(values.astype(np.float64), n_rows, groups=group)
             except (TypeError, ValueError):
-                raise ValueError("MLKR learns from numbers; y has values that are not.") from None
+                raise ValueError(
+                    "The learner learns from numbers; y has values that are not."
+                ) from None
         check_classification_targets(values)
         names, codes = np.unique(values, return_inverse=True)
         return cls(codes, n_rows, names, groups=group)

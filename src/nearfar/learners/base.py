@@ -226,7 +226,7 @@ class MetricLearner(
     def fit(
         self,
         X: ArrayLike,
-        y: Any = None,
+        y: object = None,
         groups: ArrayLike | None = None,
         **unknown: Never,
     ) -> Self:
@@ -280,7 +280,7 @@ class MetricLearner(
         data: Data,
         method: FitMethod,
         selection: Selection,
-        given: tuple[Any, Any] = (None, None),
+        given: tuple[object, object] = (None, None),
         mined: Sequence[object] = (),
     ) -> None:
         """Run the solver and set the fitted attributes."""
@@ -357,7 +357,7 @@ class MetricLearner(
         check_is_fitted(self)
         return self.metric_.get_metric()
 
-    def score(self, X: ArrayLike, y: Any) -> float:
+    def score(self, X: ArrayLike, y: object) -> float:
         """Return the share of comparisons that the metric gets right.
 
         Parameters

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nearfar.constraints import kind_of
 from nearfar.rows import Rows
+
+if TYPE_CHECKING:
+    from nearfar.learners.base import MetricLearner
 
 _OF_POINTS = {
     2: "Pairs.from_points(X, similar)",
@@ -48,7 +52,7 @@ def explained(error: BaseException, X: Any) -> ValueError | None:
     return None
 
 
-def warn_of_row_numbers(learner: Any, X: Any, y: Any) -> None:
+def warn_of_row_numbers(learner: MetricLearner, X: Any, y: Any) -> None:
     """Warn if X looks like row numbers of pairs, and y like their labels in metric-learn."""
     if "pairs" not in learner.supervision or row_numbers(X) != 2 or kind_of(y) != "labels":
         return
@@ -62,7 +66,7 @@ def warn_of_row_numbers(learner: Any, X: Any, y: Any) -> None:
         )
 
 
-def row_numbers(X: Any) -> int:
+def row_numbers(X: ArrayLike) -> int:
     """Return how many different row numbers each row of X may be; 0 if it is none.
 
     Examples
@@ -79,7 +83,7 @@ def row_numbers(X: Any) -> int:
     return int(table.shape[1]) if table.size and table.min() >= 0 and apart.all() else 0
 
 
-def failed_computation(error: Exception, X: Any) -> ValueError:
+def failed_computation(error: Exception, X: ArrayLike) -> ValueError:
     """Return an error that says what failed, and what to do if the sizes in X can be the reason.
 
     Parameters
@@ -106,7 +110,7 @@ def failed_computation(error: Exception, X: Any) -> ValueError:
     return ValueError(message)
 
 
-def spread_of_sizes(X: Any) -> float:
+def spread_of_sizes(X: ArrayLike) -> float:
     """Return the largest deviation from a column's median over the smallest typical one.
 
     It is large if columns differ in size, or if a column has outliers; 1 if X is no table of

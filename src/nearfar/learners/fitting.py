@@ -117,8 +117,8 @@ class FitMethod:
 
 def check(
     learner: MetricLearner,
-    X: Any,
-    y: Any = None,
+    X: object,
+    y: object = None,
     groups: ArrayLike | None = None,
     *,
     reset: bool = True,
@@ -174,7 +174,7 @@ def check(
     return Data(points, known)
 
 
-def _rows(X: Any, kind: Kind, learner: MetricLearner) -> Rows | None:
+def _rows(X: object, kind: Kind, learner: MetricLearner) -> Rows | None:
     """Return X as rows that are read in blocks; None if it is an array in memory.
 
     A memory-mapped array is read whole for learners that do not read blocks.

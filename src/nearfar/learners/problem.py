@@ -213,19 +213,19 @@ class Problem(ABC):
         """Return the metric after the iterations."""
         return builder.build(self.factor(history))
 
-    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, object]:
         """Return the fitted attributes that the learner has beyond the common ones."""
         return {}
 
-    def resume_state(self, history: History, builder: MetricBuilder) -> Any:
+    def resume_state(self, history: History, builder: MetricBuilder) -> object:
         """Return what a warm start needs beyond the metric."""
         return None
 
-    def warning_message(self, history: History, metric: Any) -> str:
+    def warning_message(self, history: History, metric: Metric) -> str:
         """Return what to warn of, or an empty string."""
         return ""
 
-    def shrunk_attributes(self, metric: Metric, data: FitInput) -> dict[str, Any]:
+    def shrunk_attributes(self, metric: Metric, data: FitInput) -> dict[str, object]:
         """Return the fitted attributes that change when the metric is shrunk to the prior."""
         return {}
 
@@ -244,7 +244,7 @@ def factor_on_scaled_points(metric: Any, scaler: Scaler, name: str) -> Matrix:
     return (part.L if span is None else span.inside(part)) * scaler.scale
 
 
-def prior_factor(prior: Any, weight: float, scaler: Scaler) -> Matrix | None:
+def prior_factor(prior: object, weight: float, scaler: Scaler) -> Matrix | None:
     """Return the factor of a prior on scaled points, or None if there is no prior.
 
     Parameters

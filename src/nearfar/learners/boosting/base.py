@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +20,7 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from nearfar.learners.boosting.loop import NewTerms, Operator
+from nearfar.learners.boosting.loop import NewTerms, Operator, State
 from nearfar.learners.constraint_learner import ConstraintLearner
 from nearfar.learners.declaration import learner
 from nearfar.learners.problem import (
@@ -122,8 +122,8 @@ class Start:
 
     base: Matrix | None
     earlier: Terms
-    base_state: Any
-    state: Any
+    base_state: State
+    state: State
 
     @classmethod
     def of(cls, operator: Operator, base: Matrix | None, earlier: Terms) -> Start:
@@ -155,11 +155,11 @@ class BoostingProblem(Problem):
     start: Start
     assembly: Assembly
 
-    def metric(self, history: History, builder: MetricBuilder) -> Any:
+    def metric(self, history: History, builder: MetricBuilder) -> Metric | SignedForm:
         """Return the base plus the terms."""
         return self.assembly.metric(history, builder)
 
-    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, object]:
         """Directions and weights in the units of X."""
         terms = self.assembly.terms(history).mapped(builder.rows_of_map)
         return {
@@ -168,12 +168,12 @@ class BoostingProblem(Problem):
             "_assembly": self.assembly,
         }
 
-    def resume_state(self, history: History, builder: MetricBuilder) -> Any:
+    def resume_state(self, history: History, builder: MetricBuilder) -> object:
         """Factor of the base, and the terms, in the units of X."""
         base = None if self.base is None else self.base / builder.scale
         return base, self.assembly.terms(history).in_units(builder.scale)
 
-    def warning_message(self, history: History, metric: Any) -> str:
+    def warning_message(self, history: History, metric: Metric) -> str:
         """Warn where nothing is learned, unless the prior is a metric already."""
         if len(history) or self.start.base is not None or len(self.start.earlier.weights):
             return ""
@@ -238,7 +238,7 @@ L = TypeVar("L", bound=BoostingLearner)
 
 
 @available_if(lambda self: self._adds_to_a_metric())
-def partial_fit(self: L, X: ArrayLike, y: Any = None) -> L:
+def partial_fit(self: L, X: ArrayLike, y: object = None) -> L:
     """Update the metric with new rows and what is known of them.
 
     The first part is a `fit`. Later parts take the metric so far as the prior, with

@@ -61,6 +61,7 @@ from nearfar.learners.declaration import Variant, learner
 from nearfar.learners.problem import FitInput, MetricBuilder
 from nearfar.losses import Loss
 from nearfar.losses.loss import newton_step
+from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Unit
 from nearfar.runtime import parameters
 from nearfar.runtime.deadline import check_time
@@ -172,7 +173,7 @@ class BoostMetric(BoostingLearner):
         "penalty": number(at_least=0.0),
         "corrective": boolean(),
     }
-    paper_settings: ClassVar[Mapping[str, Any]] = {"scale": None, "prior": None}
+    paper_settings: ClassVar[Mapping[str, object]] = {"scale": None, "prior": None}
 
     partial_fit = partial_fit
 
@@ -235,7 +236,7 @@ class BoostMetricProblem(BoostingProblem):
             self.operator, self.rule, self.start.state, max_iter=self.max_iter, trace=trace
         )
 
-    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, object]:
         """Terms, and the certified gap."""
         return super().attributes(history, builder) | {"gap_": self._gap(history)}
 
@@ -248,7 +249,7 @@ class BoostMetricProblem(BoostingProblem):
         trace = float((L**2).sum())
         return self.rule.gap(trace, inner, self.operator.leading_eigenpair(u)[0])
 
-    def warning_message(self, history: History, metric: Any) -> str:
+    def warning_message(self, history: History, metric: Metric) -> str:
         """Warn where nothing was learned, or where the optimum is not certified."""
         if len(history) == 0 and self.rule.v >= self.rule.largest > 0:
             return "Nothing was learned: the penalty is too large."
@@ -313,10 +314,6 @@ class PenalizedLoss(Rule):
             step, capped = newton_step(line.slope, target, cap, accuracy=line.accuracy)
         return step, False
 
-    def objective(self, loss: float, trace: float) -> float:
-        """(P1)."""
-        return loss + self.v * trace
-
     def no_direction_left(
         self, eigenvalue: float, v: Vector | None = None, previous: Vector | None = None
     ) -> bool:
@@ -352,7 +349,7 @@ def correct(
     """
     state, margins, L = start.base_state, start.state, start.earlier.factor
     loss, u = operator.loss_and_weights(margins)
-    objective, stalled = rule.objective(loss, float((L**2).sum())), False
+    objective, stalled = loss + rule.v * float((L**2).sum()), False
     evaluations = 0
     for _ in range(max_iter):
         eigenvalue, v = operator.leading_eigenpair(u)
@@ -374,7 +371,7 @@ def correct(
         evaluations += used
         margins = state + operator.factor_margins(L)
         loss, u = operator.loss_and_weights(margins)
-        before, objective = objective, rule.objective(loss, float((L**2).sum()))
+        before, objective = objective, loss + rule.v * float((L**2).sum())
         yield Iteration(
             objective, eigenvalue, gap, step, NewTerms(v[None], np.array([step]), factor=L)
         )
@@ -403,7 +400,7 @@ def _optimal_factor(
         if loss < rule.satisfied:
             raise _UnboundedError(factor)
         gradient = 2 * (rule.v * factor - operator.pull(u, P))
-        value = rule.objective(loss, float(flat @ flat))
+        value = loss + rule.v * float(flat @ flat)
         return value / rule.unit, gradient.ravel() / rule.unit
 
     options: Any = {

@@ -44,7 +44,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from scipy.special import logsumexp
@@ -66,6 +66,7 @@ from nearfar.learners.boosting.trace_one import (
 from nearfar.learners.declaration import Prior, Variant, learner
 from nearfar.learners.problem import FitInput, MetricBuilder
 from nearfar.losses import SoftMargin
+from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Unit
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
@@ -175,7 +176,7 @@ class DRMetric(BoostingLearner):
         "solver": optional(choice("entropy", "lp")),
         "record_weights": boolean(),
     }
-    paper_settings: ClassVar[Mapping[str, Any]] = {"prior": None}
+    paper_settings: ClassVar[Mapping[str, object]] = {"prior": None}
 
     partial_fit = partial_fit
 
@@ -260,7 +261,7 @@ class DRProblem(TraceOneProblem):
             yield Iteration(-value, eigenvalue, step=float(w[-1]), payload=new)
         return "max_iter"
 
-    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, object]:
         """Terms, the soft margin and, if requested, the triplets' weights."""
         if self.rule.solver == "lp" and len(history):
             margin, gap = -float(history.objective[-1]), math.nan
@@ -271,13 +272,13 @@ class DRProblem(TraceOneProblem):
             learned = self.operator.factor_margins(self.reduced(terms.factor))
             value, d = self.rule.soft.evaluate(self.rule.offset + learned)
             margin, gap = -value, self.operator.leading_eigenpair(d)[0] - float(d @ learned)
-        own: dict[str, Any] = {"margin_": margin, "gap_": gap}
+        own: dict[str, object] = {"margin_": margin, "gap_": gap}
         if self.recorded is not None:
             weights = np.array([iteration.payload.constraint_weights for iteration in history])
             own |= {"triplets_": self.recorded, "triplet_weights_": weights}
         return super().attributes(history, builder) | own
 
-    def warning_message(self, history: History, metric: Any) -> str:
+    def warning_message(self, history: History, metric: Metric) -> str:
         """Warn where nothing was learned, or where the linear programme has no margin."""
         if self.rule.solver == "lp" and len(history) and history.objective[-1] >= 0:
             return (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from scipy.optimize import nnls
@@ -24,6 +24,12 @@ _RIDGE = 1e-9
 
 _MAX_CUTS = 10
 """Cuts by four: a millionth of Newton's step that still does not help is no step."""
+
+State: TypeAlias = Any
+"""What an operator knows of the metric so far, for instance the margins of its constraints."""
+
+Weights: TypeAlias = Any
+"""Weights of the constraints, as the operator has them."""
 
 
 class Operator(Protocol):
@@ -53,38 +59,40 @@ class Operator(Protocol):
     def __len__(self) -> int:
         """Return the number of features."""
 
-    def start(self) -> Any:
+    def start(self) -> State:
         """Return the state of no metric at all."""
 
-    def state(self, L: Matrix) -> Any:
+    def state(self, L: Matrix) -> State:
         """Return the state of the metric L'L, in the operator's units."""
 
-    def prior_state(self, L: Matrix | None, weight: float) -> tuple[Any, float]:
+    def prior_state(self, L: Matrix | None, weight: float) -> tuple[State, float]:
         """Return the state of a prior, and the factor that its squared distances were given."""
 
-    def loss_and_weights(self, state: Any) -> tuple[float, Any]:
+    def loss_and_weights(self, state: State) -> tuple[float, Weights]:
         """Return the loss, and the weights that the constraints have in it."""
 
-    def leading_eigenpair(self, u: Any, *, absolute: bool = False) -> tuple[float, Vector]:
+    def leading_eigenpair(self, u: Weights, *, absolute: bool = False) -> tuple[float, Vector]:
         """Return the leading eigenvalue and eigenvector of A(u)."""
 
-    def line(self, state: Any, v: Vector) -> Line:
+    def line(self, state: State, v: Vector) -> Line:
         """Return the loss along a direction."""
 
-    def thresholded_line(self, state: Any, v: Vector, *, how: str, signed: bool) -> ThresholdedLine:
+    def thresholded_line(
+        self, state: State, v: Vector, *, how: str, signed: bool
+    ) -> ThresholdedLine:
         """Return the votes of squared lengths above and below a threshold."""
 
-    def votes_state(self, directions: Matrix, alphas: Vector, thresholds: Vector) -> Any:
+    def votes_state(self, directions: Matrix, alphas: Vector, thresholds: Vector) -> State:
         """Return the state of thresholded squared lengths, each with its weight."""
 
 
 class BlockOperator(Protocol):
     """An operator that can look along several directions at once."""
 
-    def evaluate(self, L: Matrix, about: Any = None) -> tuple[float, Any, Matrix]:
+    def evaluate(self, L: Matrix, about: Any = None) -> tuple[float, Weights, Matrix]:
         """Return loss, weights u and A(u) of the metric L'L."""
 
-    def curvature(self, u: Any, V: Matrix, values: Vector) -> Matrix:
+    def curvature(self, u: Weights, V: Matrix, values: Vector) -> Matrix:
         """Return the covariance of the margins along the rows of V, whose means are `values`."""
 
 
@@ -95,21 +103,20 @@ class Rule(ABC):
     ----------
     psd : bool
         Whether directions are those of the largest eigenvalue, or of the largest absolute one.
+    v : float
+        Penalty for a unit of trace.
     """
 
     psd: bool
+    v: float
 
-    def line(self, operator: Operator, state: Any, v: Vector) -> Any:
+    def line(self, operator: Operator, state: State, v: Vector) -> Any:
         """Restrict the problem to the direction."""
         return operator.line(state, v)
 
     @abstractmethod
     def step(self, line: Any, eigenvalue: float) -> tuple[float, bool]:
         """Return the step along the line (0 for none), and whether it is the last."""
-
-    def objective(self, loss: float, trace: float) -> float:
-        """Return the value of the objective."""
-        return loss
 
     @abstractmethod
     def no_direction_left(self, eigenvalue: float, v: Vector, previous: Vector | None) -> bool:
@@ -148,7 +155,7 @@ class NewTerms:
 
 
 def boost(
-    operator: Operator, rule: Rule, state: Any, *, max_iter: int, trace: float = 0.0
+    operator: Operator, rule: Rule, state: State, *, max_iter: int, trace: float = 0.0
 ) -> Iterations:
     """Boost from a state until the rule or the number of iterations ends it.
 
@@ -172,7 +179,7 @@ def boost(
         Why it ended.
     """
     loss, u = operator.loss_and_weights(state)
-    objective = rule.objective(loss, trace)
+    objective = loss + rule.v * trace
     previous = None
     for _ in range(max_iter):
         eigenvalue, v = operator.leading_eigenpair(u, absolute=not rule.psd)
@@ -186,7 +193,7 @@ def boost(
         del line
         trace += step
         loss, u = operator.loss_and_weights(state)
-        before, objective = objective, rule.objective(loss, trace)
+        before, objective = objective, loss + rule.v * trace
         new = NewTerms(v[None], np.array([step]), threshold)
         yield Iteration(objective, eigenvalue, step=step, payload=new)
         if last:

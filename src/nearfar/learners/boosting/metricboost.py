@@ -39,7 +39,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
 from typing import Any, ClassVar, Literal
@@ -171,7 +171,7 @@ class MetricBoost(BoostingLearner):
         "block_size": either(choice("auto"), integer(at_least=1)),
         "threshold": choice("exact", "gaussian"),
     }
-    paper_settings: ClassVar[Mapping[str, Any]] = {
+    paper_settings: ClassVar[Mapping[str, object]] = {
         "scale": None,
         "prior": None,
         "threshold": "gaussian",
@@ -288,7 +288,7 @@ class MetricBoostProblem(BoostingProblem):
             state = self.operator.votes_state(votes.directions, votes.alphas, votes.thresholds)
         return boost(self.operator, self.rule, state, max_iter=self.max_iter)
 
-    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, object]:
         """Terms, the paper's alphas and, if binary, thresholds."""
         votes = builder.lift(self.metric(history, builder)).votes
         alphas, thresholds = self.rule.alphas(self.assembly.terms(history).weights), None
@@ -345,12 +345,15 @@ class MetricBoostRule(Rule):
         Loss below which all triplets count as satisfied.
     first : float
         Size of the eigenvalue at zero margins, the measure of what is small.
+    v : float
+        There is no penalty.
     """
 
     psd: bool
     tol: float
     satisfied: float
     first: float
+    v: float = field(default=0.0, kw_only=True)
 
     def alphas(self, steps: Vector) -> Vector:
         """Return the paper's alpha_t, from the weights of the squares."""

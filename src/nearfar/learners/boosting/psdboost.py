@@ -39,7 +39,7 @@ Where nearfar departs from the paper, and why:
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -56,6 +56,7 @@ from nearfar.learners.boosting.trace_one import (
 from nearfar.learners.declaration import learner
 from nearfar.learners.problem import FitInput, MetricBuilder
 from nearfar.losses import SoftMargin
+from nearfar.metrics.metric import Metric
 from nearfar.numerics.linear_algebra import leading_block
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
@@ -263,12 +264,12 @@ class PSDBoostProblem(TraceOneProblem):
         """How far apart the bounds are."""
         return max(0.0, self.upper - self.lower)
 
-    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, object]:
         """Terms, the soft margin and its gap."""
         own = {"margin_": self.lower, "gap_": self.gap}
         return super().attributes(history, builder) | own
 
-    def warning_message(self, history: History, metric: Any) -> str:
+    def warning_message(self, history: History, metric: Metric) -> str:
         """Warn where the optimum was not reached, or where it is of no use."""
         if history.stopped == "max_iter":
             return (

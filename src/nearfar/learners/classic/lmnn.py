@@ -51,9 +51,8 @@ from nearfar.learners.classic.impostors import (
     Source,
 )
 from nearfar.learners.declaration import Init, Validation, ValidationFraction, learner
-from nearfar.learners.map_learner import MapProblem
+from nearfar.learners.map_learner import MapProblem, given_map, named_map, principal_axes
 from nearfar.learners.problem import FitInput
-from nearfar.learners.starting_map import given_map, named_map, principal_axes
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Edges
 from nearfar.numerics.lbfgs import lbfgs
@@ -167,8 +166,6 @@ class LMNN(MetricLearner):
         "n_neighbors": integer(at_least=1),
         "push": number(above=0.0, below=1.0),
         "update_targets": integer(at_least=0),
-        "max_iter": integer(at_least=1),
-        "tol": number(at_least=0.0),
     }
 
     def _build_problem(self, data: FitInput) -> LMNNProblem:

@@ -96,11 +96,14 @@ class AutoMetric(ShowsFit, MetricLearner):
 
     def _method(self) -> FitMethod:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return replace(
-            super()._method(),
-            build=partial(self._problem_with, seed),
-            scale_data=partial(self._learned_from, seed),
-        )
+
+        def learned_from(data: Data) -> Data:
+            """Leave out what `expected_` is measured on."""
+            split = outer_split(data.supervision.usable(), self.validation, seed)
+            return Data(data.X[split.rows], split.known)
+
+        build = partial(self._build_problem, seed=seed)
+        return replace(super()._method(), build=build, scale_data=learned_from)
 
     def _fit_html(self) -> str:
         if not hasattr(self, "weights_"):
@@ -114,20 +117,15 @@ class AutoMetric(ShowsFit, MetricLearner):
         learners = self._learners("labels").values()
         return all(each._rotates() and each._method().start is None for each in learners)
 
-    def _learned_from(self, seed: int, data: Data) -> Data:
-        """Leave out what `expected_` is measured on."""
-        split = outer_split(data.supervision.usable(), self.validation, seed)
-        return Data(data.X[split.rows], split.known)
-
-    def _build_problem(self, data: FitInput) -> AutoProblem:
-        return self._problem_with(int(data.random_state.randint(2**31 - 1)), data)
-
-    def _problem_with(self, seed: int, data: FitInput) -> AutoProblem:
+    def _build_problem(self, data: FitInput, seed: int = 0) -> AutoProblem:
         supervision = data.supervision.usable()
-        methods = {
-            name: _on_scaled_rows(each)._method()
-            for name, each in self._learners(supervision.kind).items()
-        }
+        methods = {}
+        for name, candidate in self._learners(supervision.kind).items():
+            # Points are scaled already, and only a metric is wanted.
+            fixed = {"scale": "unit", "n_components": None, "validation_fraction": None}
+            own = clone(candidate)
+            own.set_params(**{key: fixed[key] for key in fixed.keys() & own._defaults.keys()})
+            methods[name] = own._method()
         return AutoProblem(
             methods,
             data.Z,
@@ -150,7 +148,7 @@ class AutoMetric(ShowsFit, MetricLearner):
             # Sorting by the place alone keeps the order of modules among those without one.
             able.sort(key=lambda item: item[0])
             return {name: known[name]() for _, name in able}
-        found: dict[str, MetricLearner] = {}
+        learners: dict[str, MetricLearner] = {}
         for item in self.candidates:
             if isinstance(item, str):
                 if item not in known:
@@ -164,15 +162,7 @@ class AutoMetric(ShowsFit, MetricLearner):
                 raise ValueError(f"Candidates are names or learners; got {item!r}.")
             if isinstance(learner, AutoMetric):
                 raise ValueError("AutoMetric cannot be its own candidate.")
-            while name in found:
+            while name in learners:
                 name += "'"
-            found[name] = learner
-        return found
-
-
-def _on_scaled_rows(learner: MetricLearner) -> MetricLearner:
-    """Return a copy that fits points which are already scaled, and nothing but a metric."""
-    copy = clone(learner)
-    known = copy.get_params()
-    fixed = {"scale": "unit", "n_components": None, "validation_fraction": None}
-    return copy.set_params(**{name: value for name, value in fixed.items() if name in known})
+            learners[name] = learner
+        return learners

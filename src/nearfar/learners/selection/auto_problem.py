@@ -315,7 +315,7 @@ class AutoProblem(Problem):
         grouped = None if groups is None else (groups[outer.rows], groups[rows])
         return expect_error(metrics, X, known, self.Z[rows], y[rows], len(self.Z), grouped)
 
-    def warning_message(self, history: History, metric: Any) -> str:
+    def warning_message(self, history: History, metric: Metric) -> str:
         """Warn of candidates that there was no time for."""
         names = [each.name for each in self.candidates if each.note in (_NO_TIME, _TOO_SLOW)]
         if not names:
@@ -325,7 +325,7 @@ class AutoProblem(Problem):
             f"of {self.budget:g} seconds was too short: {', '.join(names)}."
         )
 
-    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, object]:
         """Weights, leaderboard, and what to expect."""
         everyone = sorted(self.candidates, key=lambda each: -each.value)
         weights = {each.name: each.weight for each in everyone if each.weight > 0 or each.choice}

@@ -10,9 +10,9 @@ from sklearn.preprocessing import StandardScaler
 
 from nearfar import LMNN, MLKR, NCA, Metric, MixtureNCA, NearestTriplets, SparseNCA
 from nearfar.constraints import Supervision
+from nearfar.learners.map_learner import named_map, principal_axes
 from nearfar.learners.problem import FitInput
 from nearfar.learners.scaler import Scaler
-from nearfar.learners.starting_map import named_map, principal_axes
 from nearfar.rows import open_rows
 
 X, Y = load_wine(return_X_y=True)
