@@ -10,8 +10,7 @@ import pytest
 
 import nearfar
 from nearfar import __version__
-from nearfar.cli.app import COMMANDS, OTHER_WORDS
-from nearfar.cli.help_pages import COMMAND_GROUPS, EXAMPLES, OPTION_GROUPS
+from nearfar.cli.app import COMMAND_GROUPS, COMMANDS, EXAMPLES, OPTION_GROUPS, OTHER_WORDS
 
 
 def test_version(run):

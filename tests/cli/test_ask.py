@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from nearfar.ask.objects import picture_path, read_objects
+from nearfar.ask.session import is_local
 from nearfar.cli.app import app
-from nearfar.cli.ask import _is_local
 from nearfar.tables import TableError
 
 pytest.importorskip("starlette", reason="starlette is not installed")
@@ -132,9 +132,9 @@ def test_pictures_outside_the_folder_are_refused(tmp_path, name):
 
 
 def test_this_machine_alone():
-    assert all(_is_local(host) for host in ("127.0.0.1", "localhost"))
+    assert all(is_local(host) for host in ("127.0.0.1", "localhost"))
     others = ("0.0.0.0", "::", "::1", "127.0.0.2", "192.0.2.1", "example.org")
-    assert not any(_is_local(host) for host in others)
+    assert not any(is_local(host) for host in others)
 
 
 @pytest.mark.slow

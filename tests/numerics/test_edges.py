@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nearfar.numerics.class_order import ClassOrder
 from nearfar.numerics.edges import Edges
+from nearfar.numerics.sorted_rows import ClassOrder
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

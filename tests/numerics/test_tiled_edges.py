@@ -75,7 +75,6 @@ def test_distances_are_the_same(edges):
             found, expected = tiled.distances(map_, weights), plain.distances(map_, weights)
             np.testing.assert_allclose(found[0], expected[0], atol=1e-10)
             assert found[1] == pytest.approx(expected[1])
-    assert tiled.mean_distance(weight) == pytest.approx(plain.mean_distance(weight))
 
 
 def test_the_identity_of_margins_and_gram(edges):

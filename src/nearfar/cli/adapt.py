@@ -11,9 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from nearfar.cli import options
-from nearfar.cli.model_files import check_metric_output
-from nearfar.cli.streams import spooled
-from nearfar.cli.terminal import NOT_HELPFUL, bars, command, say, show_json
+from nearfar.cli.files import check_metric_output, spooled
+from nearfar.cli.terminal import NOT_HELPFUL, bars, command, show_result
 from nearfar.retrieval.search_input import SearchInput, read_search
 from nearfar.tables.formats import ARRAYS, TABLES, shown_name, stem_of
 from nearfar.workflow.searching import adapt as adapt_search
@@ -155,9 +154,6 @@ def adapt(
         sources = [shown_name(search.documents), "--queries", shown_name(search.queries)]
         words = ["nearfar", "neighbors", str(path), *sources, *map(str, named)]
         adapted.next_call = shlex.join(words)
-    if json:
-        show_json(adapted.to_dict())
-    else:
-        say(str(adapted))
+    show_result(adapted, json=json)
     if adapted.adapter is None:
         raise typer.Exit(NOT_HELPFUL)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-import socket
+from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -12,12 +12,10 @@ import typer
 
 from nearfar.ask.answer_files import ANSWERS_ENDING, read_answers
 from nearfar.cli import options
-from nearfar.cli.errors import UserError
-from nearfar.cli.model_files import check_output
-from nearfar.cli.streams import write_table
-from nearfar.cli.terminal import command, say
+from nearfar.cli.files import write_table
+from nearfar.cli.terminal import UserError, command, say
 from nearfar.runtime.quoting import counted
-from nearfar.tables.formats import WRITTEN_TABLES
+from nearfar.tables.formats import WRITTEN_TABLES, check_output
 
 _DEFAULT_FILE = Path("judgements.db")
 _DEFAULT_PERSON = "me"
@@ -104,27 +102,23 @@ def ask(
     if save_as.suffix.lower() != ANSWERS_ENDING:
         raise UserError(f"--out {save_as}: name a file that ends with {ANSWERS_ENDING}.")
     from nearfar.ask.objects import read_objects
-    from nearfar.cli.ask_session import open_collection, replay_answers, serve
+    from nearfar.ask.session import open_collection, replay_answers, serve
 
     objects = read_objects(
         source, ids=ids, image=image, text=text, drop=drop, pictures=pictures, vectors=vectors
     )
     names = _people(person)
-    collection = open_collection(objects, save_as, kind.value, random_share, seed)
-    try:
-        for name in names:
-            collection.store.add_person(name)
+    collection = open_collection(objects, save_as, kind.value, random_share, seed, names)
+    with closing(collection.store):
         if replay is not None:
-            replay_answers(collection, replay, names, answers)
+            judged = replay_answers(collection, replay, names, answers)
+            say(f"{answers} answers from {replay}, {judged} of them to random questions.")
         else:
-            serve(collection, _listening(host, port), local=_is_local(host), browser=browser)
+            serve(collection, host, port, browser=browser, say=say)
         say(str(collection.progress))
-        given = counted(len(collection.chooser.judgements), "answer")
-        say(f"{save_as} has {given}.")
-        left_out = [name for name in (image, text, *(drop or [])) if name is not None]
-        say(f"Next: {_next_command(source, ids, kind, save_as, left_out, vectors)}")
-    finally:
-        collection.store.close()
+        say(f"{save_as} has {counted(len(collection.chooser.judgements), 'answer')}.")
+    left_out = [name for name in (image, text, *(drop or [])) if name is not None]
+    say(f"Next: {_next_command(source, ids, kind, save_as, left_out, vectors)}")
 
 
 def _people(given: list[str] | None) -> list[str]:
@@ -133,21 +127,6 @@ def _people(given: list[str] | None) -> list[str]:
     if wrong is not None:
         raise UserError(f"--person {wrong!r}: write a name of at most {_LONGEST_NAME} characters.")
     return names
-
-
-def _is_local(host: str) -> bool:
-    """Tell whether the page may be opened without a link: only at the usual local address."""
-    return host in ("127.0.0.1", "localhost")
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family)
-    except OSError as error:
-        raise UserError(
-            f"Cannot listen on {host}, port {port}: {error.strerror or error}; name another --port."
-        ) from error
 
 
 def _export(source: str, stored: Path, target: Path) -> None:

@@ -9,9 +9,7 @@ from typing import Annotated
 import typer
 
 from nearfar.cli import options
-from nearfar.cli.command_line import command_line
-from nearfar.cli.supervised_input import SupervisedInput, check_checkpoint
-from nearfar.cli.terminal import bars, command, say, show_json
+from nearfar.cli.terminal import bars, command, command_line, say, show_json
 from nearfar.comparison import Comparison
 from nearfar.comparison.compared_methods import ALL
 from nearfar.runtime.notes import notes_so_far
@@ -37,7 +35,7 @@ class HeldOutUnit(StrEnum):
 @command
 def compare(
     context: typer.Context,
-    data: SupervisedInput,
+    data: options.SupervisedInput,
     *,
     method: Annotated[
         list[str] | None,
@@ -70,7 +68,7 @@ def compare(
     for name in method or []:
         if name != ALL:
             find_method(name).check(table.supervision)
-    check_checkpoint(checkpoint, data.files, fits=False)
+    options.check_checkpoint(checkpoint, data.files, fits=False)
     with FitCheckpoint(checkpoint, fits=False) as kept, bars() as shown:
         comparison = compare_table(
             table,

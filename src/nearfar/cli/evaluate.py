@@ -10,10 +10,8 @@ import typer
 
 from nearfar.ask.answer_files import read_judgements
 from nearfar.cli import options
-from nearfar.cli.errors import UserError
-from nearfar.cli.model_files import load_metric, warn_of_same_rows
-from nearfar.cli.streams import spooled
-from nearfar.cli.terminal import bars, command, show_json, show_table
+from nearfar.cli.files import load_metric, spooled, warn_of_same_rows
+from nearfar.cli.terminal import UserError, bars, command, show_json, show_table
 from nearfar.constraints import Pairs, Triplets
 from nearfar.metrics.learned_file import share_learned_from
 from nearfar.runtime.notes import note

@@ -12,15 +12,14 @@ from typing import Annotated, Any
 import typer
 
 from nearfar.cli import options
-from nearfar.cli.errors import UserError
-from nearfar.cli.model_files import check_output, is_adapter, load_adapter, load_metric
-from nearfar.cli.streams import spooled
-from nearfar.cli.terminal import command, say, show_json
+from nearfar.cli.files import is_adapter, load_adapter, load_metric, spooled
+from nearfar.cli.terminal import UserError, command, say, show_json
 from nearfar.deploy.export_targets import ExportTarget, export_targets
 from nearfar.retrieval import RetrievalAdapter
 from nearfar.retrieval.search_input import read_vectors
 from nearfar.runtime.notes import note
 from nearfar.runtime.quoting import counted
+from nearfar.tables.formats import check_output
 from nearfar.tables.reading import read_rows
 from nearfar.typing import Floats
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from nearfar.cli import options
-from nearfar.cli.command_line import command_line
-from nearfar.cli.model_files import check_metric_output
-from nearfar.cli.supervised_input import SupervisedInput, check_checkpoint
-from nearfar.cli.terminal import NOT_HELPFUL, UNDECIDED, bars, command, say, show_json
-from nearfar.learners.selection.auto import AutoMetric
+from nearfar.cli.files import check_metric_output
+from nearfar.cli.terminal import (
+    NOT_HELPFUL,
+    UNDECIDED,
+    bars,
+    command,
+    command_line,
+    say,
+    show_result,
+)
 from nearfar.tables.formats import stem_of
 from nearfar.workflow.learning import learn as learn_table
 from nearfar.workflow.learning import summary
@@ -22,7 +27,7 @@ from nearfar.workflow.methods import find_method, name_of
 @command
 def learn(
     context: typer.Context,
-    data: SupervisedInput,
+    data: options.SupervisedInput,
     *,
     method: options.Method = None,
     save_as: Annotated[
@@ -51,41 +56,27 @@ def learn(
     method that the verdict recommends is written.
     """
     settings = [*([] if scale is None else [f"scale={scale}"]), *(settings or [])]
-    choice = find_method(method, seed=testing.seed, max_iter=max_iter, settings=settings)
-    if isinstance(choice.learner, AutoMetric) and not any(
-        each.startswith("goal=") for each in settings
-    ):
-        choice.learner.set_params(goal=goal.value)
+    learner: dict[str, Any] = {"seed": testing.seed, "max_iter": max_iter, "settings": settings}
+    choice = find_method(method, goal=goal.value, **learner)
     if not comparison:
         choice.check_without_comparison(strict=only_if_significant)
-    limit = options.seconds(budget)
+    request: dict[str, Any] = {"goal": goal.value, "budget": options.seconds(budget)}
+    request |= {"comparison": comparison, "strict": only_if_significant, "checkpoint": checkpoint}
     path = save_as or Path(f"{stem_of(Path(data.source))}.safetensors")
     check_metric_output(path, data.files)
-    check_checkpoint(checkpoint, data.files, path)
+    options.check_checkpoint(checkpoint, data.files, path)
     table = data.read(numbers=choice.needs_numbers)
     choice.check(table.supervision)
     if not json:
         say(summary(table))
     with bars() as shown:
-        learned = learn_table(
-            table,
-            methods=choice,
-            goal=goal.value,
-            budget=limit,
-            checkpoint=checkpoint,
-            comparison=comparison,
-            strict=only_if_significant,
-            **testing.parameters,
-            progress=shown.update,
-        )
+        request |= {**testing.parameters, "progress": shown.update}
+        learned = learn_table(table, methods=choice, **request)
     if learned.metric is not None:
         learned.save(path)
     if (other := learned.alternative) is not None:
         changes = dict.fromkeys(["max_iter", "scale", "settings", "checkpoint"])
         learned.other_call = command_line(context, None, {"method": name_of(other), **changes})
-    if json:
-        show_json(learned.to_dict())
-    else:
-        say(str(learned))
+    show_result(learned, json=json)
     if learned.path is None:
         raise typer.Exit(UNDECIDED if learned.undecided else NOT_HELPFUL)

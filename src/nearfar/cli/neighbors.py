@@ -10,17 +10,15 @@ import numpy as np
 import typer
 
 from nearfar.cli import options
-from nearfar.cli.errors import UserError
-from nearfar.cli.model_files import check_output, is_adapter, load_adapter, load_metric
-from nearfar.cli.streams import deliver, spooled
-from nearfar.cli.terminal import bars, command, show_table
+from nearfar.cli.files import deliver, is_adapter, load_adapter, load_metric, spooled
+from nearfar.cli.terminal import UserError, bars, command, show_table
 from nearfar.metrics.metric import Metric
 from nearfar.retrieval import RetrievalAdapter
 from nearfar.retrieval.search_input import Kind, read_vectors
 from nearfar.retrieval.vectors import as_vectors
 from nearfar.runtime.notes import note
 from nearfar.runtime.quoting import counted, named
-from nearfar.tables.formats import WRITTEN_TABLES, shown_name, stem_of
+from nearfar.tables.formats import WRITTEN_TABLES, check_output, shown_name, stem_of
 from nearfar.tables.reading import read_other, read_rows
 from nearfar.tables.table import Table
 from nearfar.typing import Ints

@@ -1,7 +1,8 @@
-"""Arguments and options that commands share."""
+"""Arguments and options that commands share, and what some of them mean together."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -9,8 +10,15 @@ from typing import Annotated, Any
 
 import typer
 
-from nearfar.cli.streams import spooled
-from nearfar.tables.formats import ARRAYS, TABLES
+from nearfar.cli.files import spooled
+from nearfar.cli.terminal import UserError
+from nearfar.metrics.metric import Metric as LearnedMetric
+from nearfar.tables.formats import ARRAYS, TABLES, check_output
+from nearfar.tables.judgements import check_vectors
+from nearfar.tables.reading import read_table
+from nearfar.tables.table import Table
+from nearfar.workflow.checkpoint import FitCheckpoint
+from nearfar.workflow.learning import judgement_source
 from nearfar.workflow.methods import METHOD_NAMES
 
 
@@ -233,3 +241,82 @@ def seconds(text: str | None) -> float | None:
     if not 0 <= length < float("inf"):
         raise ValueError(f"{text!r} is not a length of time; write 60s, 5m or 1h.")
     return length
+
+
+@dataclass(frozen=True)
+class SupervisedInput:
+    """Where rows come from, what their columns are, and what to learn from."""
+
+    source: SourceOrNothing = ""
+    label: Label = None
+    drop: Drop = None
+    numeric: Numeric = None
+    categorical: Categorical = None
+    text: FreeText = None
+    impute: Impute = Imputation.auto
+    triplets: TripletsPath = None
+    pairs: PairsPath = None
+    ids: Id = None
+    group: Group = None
+
+    def __post_init__(self) -> None:
+        if sum(given is not None for given in (self.label, self.triplets, self.pairs)) > 1:
+            raise UserError("Give only one of --label, --triplets and --pairs.")
+        judged = self.triplets or self.pairs
+        if judged is None and not self.source:
+            raise UserError("Name the rows to learn from: a table, an array or a dataset.")
+        if self.label is None:
+            kind = "triplets" if self.triplets else "pairs"
+            left_out = (self.ids, self.group)
+            check_vectors(self.source, judged, kind, left_out=left_out, drop=self.drop)
+
+    @property
+    def files(self) -> list[str | Path | None]:
+        """The files that are read."""
+        return [self.source, self.label, self.triplets, self.pairs, self.group]
+
+    def read(
+        self, *, numbers: bool = False, show: str | None = None, metric: LearnedMetric | None = None
+    ) -> Table:
+        """Read the rows, and their labels, triplets or pairs.
+
+        Parameters
+        ----------
+        numbers : bool
+            Whether labels are numbers, not classes.
+        show : str, optional
+            Column to show for each row.
+        metric : Metric, optional
+            The metric whose features are wanted.
+        """
+        return read_table(
+            self.source,
+            label=self.label,
+            triplets=judgement_source(self.triplets, "triplets"),
+            pairs=judgement_source(self.pairs, "pairs"),
+            group=self.group,
+            ids=self.ids,
+            drop=self.drop,
+            numeric=self.numeric,
+            categorical=self.categorical,
+            text=self.text,
+            show=show,
+            impute=self.impute is Imputation.auto,
+            numbers=numbers,
+            metric=metric,
+            required=True,
+        )
+
+
+def check_checkpoint(
+    checkpoint: Path | None,
+    inputs: Iterable[str | Path | None],
+    metric: Path | None = None,
+    *,
+    fits: bool = True,
+) -> None:
+    """Raise UserError unless the files of a checkpoint can be written beside those of a command."""
+    if checkpoint is not None and metric is not None and checkpoint.resolve() == metric.resolve():
+        raise UserError("--checkpoint and --out name the same file.")
+    for file in FitCheckpoint(checkpoint, fits=fits).files:
+        check_output(file, None, inputs)

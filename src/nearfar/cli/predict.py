@@ -9,13 +9,11 @@ import polars as pl
 import typer
 
 from nearfar.cli import options
-from nearfar.cli.errors import UserError
-from nearfar.cli.model_files import check_output, load_metric, warn_of_same_rows
-from nearfar.cli.streams import deliver, spooled
-from nearfar.cli.terminal import bars, command, say, show_table
+from nearfar.cli.files import deliver, load_metric, spooled, warn_of_same_rows
+from nearfar.cli.terminal import UserError, bars, command, say, show_table
 from nearfar.comparison.wording import probability_text
 from nearfar.runtime.notes import note
-from nearfar.tables.formats import TABLES, WRITTEN_TABLES, kind_of, read_frame
+from nearfar.tables.formats import TABLES, WRITTEN_TABLES, check_output, kind_of, read_frame
 from nearfar.tables.reader import named_columns, require_columns
 from nearfar.tables.reading import read_labelled, read_other
 from nearfar.tables.table import Table

@@ -9,12 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from nearfar.cli import options
-from nearfar.cli.command_line import command_line
-from nearfar.cli.errors import UserError
-from nearfar.cli.model_files import check_metric_output, check_output, load_metric
-from nearfar.cli.supervised_input import SupervisedInput, check_checkpoint
-from nearfar.cli.terminal import bars, command, say, show_json
-from nearfar.tables.formats import stem_of
+from nearfar.cli.files import check_metric_output, load_metric
+from nearfar.cli.terminal import UserError, bars, command, command_line, say, show_json
+from nearfar.report import Study
+from nearfar.tables.formats import check_output, stem_of
 from nearfar.workflow.learning import learn
 from nearfar.workflow.methods import find_method
 from nearfar.workflow.reporting import report_on_learned, report_on_metric
@@ -28,7 +26,7 @@ _SHORTEST_FIT = 1.0
 @command
 def report(
     context: typer.Context,
-    data: SupervisedInput,
+    data: options.SupervisedInput,
     *,
     title: options.Title = None,
     show: options.Show = None,
@@ -53,7 +51,7 @@ def report(
     metric_path = path.with_name(f"{path.stem}-metric.safetensors")
     check_output(path, (".html", ".htm"), [*data.files, metric])
     check_metric_output(metric_path, data.files)
-    check_checkpoint(checkpoint, [*data.files, metric, path, metric_path])
+    options.check_checkpoint(checkpoint, [*data.files, metric, path, metric_path])
     limit = options.seconds(budget)
     choice = find_method(method, seed=testing.seed)
     given = None if metric is None else load_metric(metric)
@@ -61,18 +59,20 @@ def report(
     choice.check(table.supervision)
     if choice.method is not None and choice.needs_numbers:
         raise UserError(f"{choice.method.name} does not learn from class labels, but from numbers.")
-    shape = _image_shape(image_shape, table.X.shape[1])
-    page: dict[str, Any] = {"title": title or "", "image_shape": shape}
-    page["command"] = command_line(context)
+    page: dict[str, Any] = {"title": title or "", "command": command_line(context)}
+    page["image_shape"] = _image_shape(image_shape, table.X.shape[1])
     with bars() as shown:
         work = {**testing.parameters, "checkpoint": checkpoint, "progress": shown.update}
         if metric is not None and given is not None:
             study = report_on_metric(given, metric, table, path, budget=limit, **work, page=page)
         else:
-            fit_limit = None if limit is None else max(limit * _SHARE_OF_FIT, _SHORTEST_FIT)
-            limits = limit, fit_limit
+            limits = limit, None if limit is None else max(limit * _SHARE_OF_FIT, _SHORTEST_FIT)
             learned = learn(table, methods=choice, goal=goal.value, budget=limits, **work)
             study = report_on_learned(learned, path, metric_path, **page, progress=shown.update)
+    _show(study, path, None if given is not None else metric_path, json=json)
+
+
+def _show(study: Study, path: Path, metric_path: Path | None, *, json: bool) -> None:
     assert study.comparison is not None
     if json:
         written = {"report": str(path), "metric": study.metric_file, "method": study.method}
@@ -81,7 +81,7 @@ def report(
         return
     say(study.comparison.verdict)
     say(f"Report on {study.method} written to {path}")
-    if given is None:
+    if metric_path is not None:
         say(f"Metric written to {metric_path}: {study.written}")
 
 

@@ -9,12 +9,10 @@ import typer
 
 from nearfar.cli import options
 from nearfar.cli.adapt import SearchOptions, SplitName
-from nearfar.cli.command_line import command_line
-from nearfar.cli.errors import UserError
-from nearfar.cli.model_files import check_output, load_adapter
-from nearfar.cli.terminal import bars, command, say, show_json
+from nearfar.cli.files import load_adapter
+from nearfar.cli.terminal import UserError, bars, command, command_line, say, show_json
 from nearfar.runtime.notes import notes_so_far
-from nearfar.tables.formats import FORMATS, kind_of, stem_of
+from nearfar.tables.formats import FORMATS, check_output, kind_of, stem_of
 from nearfar.workflow.searching import adapt, run_files
 
 
@@ -70,11 +68,9 @@ def search_report(
     assert adapted.comparison is not None
     if json:
         written = {"report": str(path), "runs": [str(run) for run in runs]}
-        written["notes"] = [each.text for each in adapted.notes]
-        show_json(written | {"comparison": adapted.comparison.to_dict()})
+        notes = [each.text for each in adapted.notes]
+        show_json(written | {"notes": notes, "comparison": adapted.comparison.to_dict()})
         return
-    say(adapted.comparison.verdict.headline)
-    say(adapted.comparison.notes[-1])
-    say(f"Report written to {path}")
-    if run_out is not None:
-        say(f"Runs written to {runs[0]} and {runs[1]}")
+    runs_written = f"\nRuns written to {runs[0]} and {runs[1]}" if runs else ""
+    verdict = f"{adapted.comparison.verdict.headline}\n{adapted.comparison.notes[-1]}"
+    say(f"{verdict}\nReport written to {path}{runs_written}")

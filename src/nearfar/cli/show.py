@@ -9,9 +9,8 @@ import numpy as np
 import typer
 
 from nearfar.cli import options
-from nearfar.cli.errors import UserError
-from nearfar.cli.model_files import is_adapter, load_adapter, load_metric
-from nearfar.cli.terminal import command, say, show_json, show_table
+from nearfar.cli.files import is_adapter, load_adapter, load_metric
+from nearfar.cli.terminal import UserError, command, say, show_json, show_table
 from nearfar.metrics.importance import comparable_shares
 from nearfar.metrics.learned_file import stored_threshold
 from nearfar.runtime.notes import note

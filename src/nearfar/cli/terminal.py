@@ -1,5 +1,7 @@
 """Terminal output: results on stdout, progress and notes on stderr, errors in one line.
 
+`command` wraps every command; `command_line` is the running one as text, to run again.
+
 Exit codes: 0 success; 2 the request cannot be met; 3 no metric is better than Euclidean distance;
 4 the time was too short to tell; 130 interrupted.
 """
@@ -11,26 +13,30 @@ import inspect
 import json
 import math
 import os
+import shlex
 import shutil
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
-from typing import Any, BinaryIO, get_type_hints
+from typing import Any, BinaryIO, Protocol, get_type_hints
 
 import polars as pl
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from nearfar.cli.errors import UserError
 from nearfar.runtime.notes import collecting_notes
 from nearfar.runtime.option_names import options_of_command_line
 from nearfar.runtime.progress import Bars, Lines, progress_display
 
 FAILED, NOT_HELPFUL, UNDECIDED, INTERRUPTED = 2, 3, 4, 130
+
+
+class UserError(Exception):
+    """A request that cannot be met; the message says what to do."""
 
 
 class _Console(Console):
@@ -85,19 +91,28 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             err().print(f"nearfar: {str(interrupt) or 'interrupted.'}", style="red", soft_wrap=True)
             raise typer.Exit(INTERRUPTED) from None
 
-    signature = inspect.signature(guarded)
+    parameters = _flat_parameters(guarded, hints)
+    guarded.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    guarded.__annotations__ = {part.name: part.annotation for part in parameters}
+    return guarded
+
+
+def _flat_parameters(
+    function: Callable[..., None], hints: Mapping[str, Any]
+) -> list[inspect.Parameter]:
+    """Return the parameters of a command, with the fields of dataclasses in their places."""
     parameters: list[inspect.Parameter] = []
-    for parameter in signature.parameters.values():
-        group = groups.get(parameter.name)
-        parts = [parameter] if group is None else inspect.signature(group).parameters.values()
-        types = hints if group is None else get_type_hints(group, include_extras=True)
+    for parameter in inspect.signature(function).parameters.values():
+        parts, types = [parameter], hints
+        group = hints[parameter.name]
+        if isinstance(group, type) and is_dataclass(group):
+            parts = list(inspect.signature(group).parameters.values())
+            types = get_type_hints(group, include_extras=True)
         parameters += [
             part.replace(annotation=types[part.name], kind=inspect.Parameter.KEYWORD_ONLY)
             for part in parts
         ]
-    guarded.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    guarded.__annotations__ = {part.name: part.annotation for part in parameters}
-    return guarded
+    return parameters
 
 
 def _show_note(text: str) -> None:
@@ -144,6 +159,22 @@ def show_json(document: Any) -> None:
     out().out(text)
 
 
+class Result(Protocol):
+    """What a workflow found."""
+
+    def to_dict(self) -> dict[str, object]:
+        """Return it for JSON."""
+        ...
+
+
+def show_result(result: Result, *, json: bool) -> None:
+    """Print a result as JSON, or as it prints itself."""
+    if json:
+        show_json(result.to_dict())
+    else:
+        say(str(result))
+
+
 def _finite(value: Any) -> Any:
     """Replace numbers that JSON does not have by null."""
     if isinstance(value, dict):
@@ -160,3 +191,38 @@ def bars() -> Iterator[Bars | Lines]:
     """Show progress of everything in this block, fits included."""
     with progress_display(err()) as shown:
         yield shown
+
+
+def command_line(
+    context: typer.Context, name: str | None = None, changes: Mapping[str, Any] | None = None
+) -> str:
+    """Return the command that is running, with the options that are not the defaults.
+
+    Parameters
+    ----------
+    context : typer.Context
+    name : str, optional
+        Another command, which has the same arguments.
+    changes : mapping of str to object, optional
+        Other values of parameters, by name; None leaves an option out. Those that the command does
+        not have come last.
+    """
+    words = ["nearfar", name or context.info_name or ""]
+    changes = dict(changes or {})
+    for parameter in context.command.params:
+        key = parameter.name or ""
+        value = changes.pop(key, context.params.get(key))
+        if parameter.param_type_name == "argument":
+            words.append(str(value))
+        elif value is not None and value != parameter.get_default(context):
+            names = parameter.secondary_opts if value is False else parameter.opts
+            words += _option(max(names, key=len), value)
+    for key, value in changes.items():
+        words += [] if value is None else _option(f"--{key}", value)
+    return shlex.join(words)
+
+
+def _option(name: str, value: Any) -> list[str]:
+    values = value if isinstance(value, list | tuple) else [value]
+    flag = isinstance(value, bool)
+    return [word for each in values for word in ([name] if flag else [name, str(each)])]

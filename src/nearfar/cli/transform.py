@@ -9,10 +9,15 @@ from typing import Annotated
 import typer
 
 from nearfar.cli import options
-from nearfar.cli.errors import UserError
-from nearfar.cli.model_files import is_adapter, load_adapter, load_metric
-from nearfar.cli.streams import shown_target, spooled, stdout_file
-from nearfar.cli.terminal import bars, command, say, show_json
+from nearfar.cli.files import (
+    is_adapter,
+    load_adapter,
+    load_metric,
+    shown_target,
+    spooled,
+    stdout_file,
+)
+from nearfar.cli.terminal import UserError, bars, command, say, show_json
 from nearfar.tables.formats import WRITTEN, WRITTEN_LISTS
 from nearfar.tables.mapping import VECTOR_COLUMN, RowMap, transform_file
 

@@ -11,11 +11,10 @@ import typer
 
 from nearfar.ask.answer_files import read_judgements
 from nearfar.cli import options
-from nearfar.cli.model_files import check_output, load_metric
-from nearfar.cli.streams import write_table
+from nearfar.cli.files import load_metric, write_table
 from nearfar.cli.terminal import command, say, show_json, show_table
 from nearfar.constraints import Pairs
-from nearfar.tables.formats import WRITTEN_TABLES
+from nearfar.tables.formats import WRITTEN_TABLES, check_output
 from nearfar.tables.judgements import copies_together, people_together, read_queries
 from nearfar.tables.reading import read_rows
 from nearfar.workflow.decisions import Decisions, decide_pairs

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar.numerics.edges import squared_distances
-from nearfar.numerics.nearest_rows import (
+from nearfar.numerics.sorted_rows import (
     UNIT_ROUNDOFF,
     best_of_each,
     sparse_nonzero,

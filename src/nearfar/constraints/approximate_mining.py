@@ -20,18 +20,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar.constraints.anchor_mining import anchor_neighbors
-from nearfar.numerics.class_order import ClassOrder
 from nearfar.numerics.edges import squared_distances
+from nearfar.numerics.sorted_rows import ClassOrder
 from nearfar.runtime.threads import Threads
 from nearfar.typing import Floats, Ints
 
 RECALL = 0.95
 """Share of exact neighbours that a sample of rows must find."""
 
+# Rows that recalls are measured on: their standard error is then below 2 points.
 _SAMPLE = 256
+# Cells that are looked at first; a search is then doubled, so that it should start low.
 _FIRST_PROBES = 4
+# Cells for each root of the number of rows: a search looks at about as many cells as rows in one.
 _CELLS_PER_ROOT = 2
+# Rows that k-means sees for each cell: more make it slower.
 _TRAINING_ROWS_PER_CELL = 64
+# The index has float32 distances; a neighbour at the same distance is as good.
 _FLOAT32_TOLERANCE = 1e-5
 
 
@@ -93,26 +98,21 @@ def approximate_neighbors(
     index = _Index(X, np.unique(y, return_inverse=True)[1], random_state.randint(1 << 30))
     tried, measured = np.array_split(random_state.permutation(len(X))[: 2 * _SAMPLE], 2)
     exact = anchor_neighbors(X, y, np.concatenate([tried, measured]), n_targets, n_impostors)
+    neighbors, recalls = [], []
     with _threads():
-        (targets, target_recall), (impostors, impostor_recall) = (
-            _searched(index, wanted, tried, measured, same=same)
-            for wanted, same in zip(exact, (True, False), strict=True)
-        )
+        for wanted, same in zip(exact, (True, False), strict=True):
+            k, probes = wanted.shape[1], _FIRST_PROBES
+            # As many cells as a sample needs; another sample measures the recall.
+            while probes < index.n_cells:
+                found = index.search(tried, k, same=same, probes=probes)
+                if _recall(X, tried, found, wanted[: len(tried)]) >= RECALL:
+                    break
+                probes *= 2
+            found = index.search(np.arange(len(X)), k, same=same, probes=probes)
+            neighbors.append(found)
+            recalls.append(_recall(X, measured, found[measured], wanted[len(tried) :]))
+    (targets, impostors), (target_recall, impostor_recall) = neighbors, recalls
     return ApproximateNeighbors(targets, impostors, target_recall, impostor_recall, len(measured))
-
-
-def _searched(
-    index: _Index, exact: Ints, tried: Ints, measured: Ints, *, same: bool
-) -> tuple[Ints, float]:
-    """Search in as many cells as a sample needs, and measure the recall on another."""
-    k, probes = exact.shape[1], _FIRST_PROBES
-    while probes < index.n_cells:
-        found = index.search(tried, k, same=same, probes=probes)
-        if _recall(index.X, tried, found, exact[: len(tried)]) >= RECALL:
-            break
-        probes *= 2
-    found = index.search(np.arange(len(index.X)), k, same=same, probes=probes)
-    return found, _recall(index.X, measured, found[measured], exact[len(tried) :])
 
 
 class _Index(ClassOrder):
@@ -161,20 +161,16 @@ class _Index(ClassOrder):
                 some = members[top : top + (1 << 16)]
                 near = self._index.search(self._points(place[some]), k + same, params=options)[1]
                 if same:
-                    near = _without(near, place[some])
+                    # Drop each row from its own neighbours, or the last if it is not among them.
+                    is_own = near == place[some, None]
+                    is_own[~is_own.any(axis=1), -1] = True
+                    near = near[~is_own].reshape(len(near), -1)
                 found[some] = np.where(near >= 0, self.order[near], -1)
         return found
 
     def _points(self, place: Ints) -> NDArray[np.float32]:
         """Return centred rows by their place in class order."""
         return np.ascontiguousarray(self.X[self.order[place]] - self.center, dtype=np.float32)
-
-
-def _without(near: Ints, own: Ints) -> Ints:
-    """Drop each row from its own neighbours; the last one where it is not among them."""
-    is_own = near == own[:, None]
-    is_own[~is_own.any(axis=1), -1] = True
-    return near[~is_own].reshape(len(near), -1)
 
 
 def _recall(X: Floats, rows: Ints, found: Ints, exact: Ints) -> float:

@@ -12,7 +12,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
-from nearfar.numerics.class_order import ClassOrder
+from nearfar.numerics.sorted_rows import ClassOrder
 from nearfar.typing import Ints
 
 Random = np.random.RandomState

@@ -20,7 +20,7 @@ from sklearn.utils import check_array, check_random_state
 from nearfar.constraints.mining import SEARCHES, Search, class_neighbors, find_neighbors
 from nearfar.constraints.pairs import Pairs
 from nearfar.constraints.triplets import Triplets
-from nearfar.numerics.class_order import ClassOrder
+from nearfar.numerics.sorted_rows import ClassOrder
 from nearfar.rows import Points, Rows
 from nearfar.runtime.parameters import check_parameters, choice, integer, number, optional
 from nearfar.typing import Floats, Ints

@@ -41,10 +41,10 @@ from sklearn.utils import check_array, check_consistent_length
 
 from nearfar.constraints.anchor_mining import anchor_neighbors
 from nearfar.constraints.approximate_mining import approximate_neighbors, has_faiss
-from nearfar.numerics.class_order import ClassOrder
 from nearfar.numerics.edges import squared_distances
-from nearfar.numerics.nearest_rows import (
+from nearfar.numerics.sorted_rows import (
     UNIT_ROUNDOFF,
+    ClassOrder,
     best_of_each,
     place_in_run,
     sparse_nonzero,

@@ -155,10 +155,6 @@ class Edges:
 
         return np.concatenate(list(self.threads.map(block, len(self), _BLOCK_EDGES)))
 
-    def mapped_distances(self, L: Matrix | None = None) -> Vector:
-        """Squared Euclidean distances between the rows of X, or between those of X L'."""
-        return self.squared_distances(self.X if L is None else self.project(L.T))
-
     def sum_of_pairs(self, values: Vector) -> Vector:
         """For each edge, the sum over the pairs that it is."""
         sums = np.bincount(self.of_pair, weights=values, minlength=len(self))
@@ -274,12 +270,8 @@ class SignedEdges(Edges):
         weight : array of shape (n_constraints,), optional
             Weights of the mean.
         """
-        z = self.mapped_distances(L)
+        z = self.squared_distances(self.X if L is None else self.project(L.T))
         return self.combined(z), self.mean(z, weight)
-
-    def mean_distance(self, weight: Vector | None = None) -> float:
-        """Return the mean of the squared distances over the constraints' edges."""
-        return self.mean(self.mapped_distances(), weight)
 
     def mean(self, z: Vector, weight: Vector | None = None) -> float:
         """Weighted mean of a quantity of edges over the edges of all constraints."""
@@ -374,9 +366,9 @@ class TripletEdges:
         self.edges: Any = edges_of(X, anchor, far, near)
         self.weight = weight
         if unit == "mean":
-            size = self.edges.mean_distance(weight)
+            size = self.edges.distances(weight=weight)[1]
         elif isinstance(unit, str):
-            z = self.edges.mapped_distances()
+            z = self.edges.squared_distances(X)
             size = float(np.quantile(z, _QUANTILES[unit])) or self.mean(z)
         else:
             size = unit

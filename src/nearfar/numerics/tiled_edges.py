@@ -339,25 +339,14 @@ class TiledEdges:
     ) -> tuple[Vector, float]:
         """Return B z for the squared distances z of the edges, and their mean over constraints."""
         margins, total = np.zeros(len(self.a), dtype=self.X.dtype), 0.0
-        for members, z in zip(self._members, self._edge_distances(L), strict=True):
-            members.combine(z, margins)
-            total += members.total(z, weight)
-        return margins, self._mean(total, weight)
-
-    def mean_distance(self, weight: Vector | None = None) -> float:
-        """Return the mean of the squared distances over the constraints' edges."""
-        found = zip(self._members, self._edge_distances(None), strict=True)
-        return self._mean(sum(members.total(z, weight) for members, z in found), weight)
-
-    def _mean(self, total: float, weight: Vector | None) -> float:
-        n = len(self.a) if weight is None else float(weight.sum())
-        return total / (n * len(self.others))
-
-    def _edge_distances(self, L: Matrix | None) -> Iterator[Vector]:
-        """Yield the squared distances of the edges, band by band."""
         L = None if L is None else L.astype(self.X.dtype, copy=False)
         tasks = ((band, self.X.handle, L) for band in self._handles())
-        return self.X.executor.map(BandEdges.distances, tasks, memory=self._band_bytes)
+        bands = self.X.executor.map(BandEdges.distances, tasks, memory=self._band_bytes)
+        for members, z in zip(self._members, bands, strict=True):
+            members.combine(z, margins)
+            total += members.total(z, weight)
+        n = len(self.a) if weight is None else float(weight.sum())
+        return margins, total / (n * len(self.others))
 
     def gram(self, u: Vector) -> Matrix:
         """X' E' diag(B'u) E X, dense."""

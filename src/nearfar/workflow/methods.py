@@ -147,10 +147,7 @@ def choose_methods(methods: object, *, seed: int = 0, goal: str | None = None) -
         method = learned_method(type(methods).__name__, methods)
         return MethodChoice(method.name.lower(), method)
     if methods is None or isinstance(methods, str):
-        choice = find_method(methods, seed=seed)
-        if choice.name == AUTO and choice.learner is not None and goal is not None:
-            choice.learner.set_params(goal=goal)
-        return choice
+        return find_method(methods, seed=seed, goal=goal)
     if not isinstance(methods, Sequence) or not methods:
         raise ValueError(f"methods must be a name, a learner or a list of these; got {methods!r}.")
     if ALL in methods:
@@ -165,7 +162,12 @@ def choose_methods(methods: object, *, seed: int = 0, goal: str | None = None) -
 
 
 def find_method(
-    name: str | None, *, seed: int = 0, max_iter: int | None = None, settings: Sequence[str] = ()
+    name: str | None,
+    *,
+    seed: int = 0,
+    goal: str | None = None,
+    max_iter: int | None = None,
+    settings: Sequence[str] = (),
 ) -> MethodChoice:
     """Find a method by its name, or by how the name begins.
 
@@ -175,6 +177,8 @@ def find_method(
         None for AutoMetric, unless the verdict recommends a simple method.
     seed : int
         Seed of a learner.
+    goal : str, optional
+        What AutoMetric learns for, unless the settings say so.
     max_iter : int, optional
         Most iterations of a learner.
     settings : sequence of str
@@ -196,6 +200,8 @@ def find_method(
             )
         return MethodChoice(key, SIMPLE_METHODS.get(key), named=key != BEST)
     learner = seeded(LEARNERS[key], seed)
+    if key == AUTO and goal is not None:
+        learner.set_params(goal=goal)
     parameters = learner.get_params()
     if max_iter is not None:
         if "max_iter" not in parameters:

@@ -1,20 +1,35 @@
-"""``-`` for stdin and stdout: rows that come through a pipe, and tables that go into one."""
+"""Files that commands take and write: metrics and adapters, and ``-`` for stdin and stdout."""
 
 from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import polars as pl
 import typer
 
-from nearfar.cli.terminal import copy_to_stdout, say, show_json
+from nearfar.cli.terminal import UserError, copy_to_stdout, say, show_json
+from nearfar.metrics.metric import Metric
 from nearfar.runtime.atomic_write import temporary_folder
-from nearfar.tables.formats import STDIN_FOLDER, STREAM, kind_of_content, write_frame
+from nearfar.runtime.notes import note
+from nearfar.runtime.tensor_file import kind_of_file
+from nearfar.tables.errors import no_file
+from nearfar.tables.formats import (
+    FORMATS,
+    STDIN_FOLDER,
+    STREAM,
+    check_output,
+    kind_of,
+    kind_of_content,
+    write_frame,
+)
+
+if TYPE_CHECKING:
+    from nearfar.retrieval import RetrievalAdapter
 
 _FIRST_BYTES = 1 << 12
 
@@ -45,7 +60,7 @@ def shown_target(path: Path) -> str:
     Examples
     --------
     >>> from pathlib import Path
-    >>> from nearfar.cli.streams import shown_target
+    >>> from nearfar.cli.files import shown_target
     >>> shown_target(Path("-")), shown_target(Path("out.csv"))
     ('stdout', 'out.csv')
     """
@@ -89,3 +104,47 @@ def deliver(table: pl.DataFrame, path: Path | None, content: str, *, json: bool)
     elif path is not None:
         say(f"{content} written to {shown_target(path)}")
     return json or path is not None
+
+
+def load_metric(path: Path) -> Metric:
+    """Read a metric's file."""
+    if is_adapter(path):
+        raise UserError(
+            f"{path} is an adapter for searches, not a metric; transform, neighbors, show, export "
+            "and search-report take it."
+        )
+    return Metric.load(path)
+
+
+def is_adapter(path: Path) -> bool:
+    """Tell whether a file is an adapter for searches; raise UserError if there is none."""
+    if not path.is_file():
+        raise no_file(path)
+    return kind_of_file(path) == "adapter"
+
+
+def load_adapter(path: Path) -> RetrievalAdapter:
+    """Read an adapter's file."""
+    from nearfar.retrieval import RetrievalAdapter
+
+    if not is_adapter(path):
+        raise UserError(f"{path} is not an adapter, as `nearfar adapt` writes it.")
+    return RetrievalAdapter.load(path)
+
+
+def check_metric_output(path: Path, inputs: Iterable[str | Path | None] = ()) -> None:
+    """Raise UserError unless a metric can be written there."""
+    if str(path) == STREAM:
+        raise UserError("A metric is written to a file, not to stdout; name it with --out.")
+    check_output(path, None, inputs)
+    if kind_of(path) in FORMATS:
+        raise UserError(f"{path} has the name of a table; name the metric .safetensors.")
+
+
+def warn_of_same_rows(train: str, new: str) -> None:
+    """Say that new rows find themselves, if they are the training rows."""
+    if Path(train).resolve() == Path(new).resolve():
+        note(
+            "the new rows are the training rows, so that each finds itself; evaluate without "
+            "--train predicts each row from the others."
+        )

@@ -1,4 +1,4 @@
-"""A running ``nearfar ask``: the server, or answers from a table."""
+"""A running collection of answers: the server, or answers from a table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import socket
 import threading
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,33 +15,71 @@ from nearfar.ask.answer_files import read_judgements
 from nearfar.ask.collection import Collection, Objects
 from nearfar.ask.questions import RANDOM
 from nearfar.ask.store import Asked, Store
-from nearfar.cli.errors import UserError
-from nearfar.cli.terminal import say
+from nearfar.runtime.option_names import option
 from nearfar.tables.judgements import read_triplets
 from nearfar.tables.table import Table
 
 _MOST_REQUESTS = 64
 """Requests at a time; more are refused."""
 _LARGEST_HEAD = 16_384
+"""Bytes of the head of a request; browsers send about one thousand."""
 
 
 def open_collection(
-    objects: Objects, path: Path, kind: str, random_share: float, seed: int
+    objects: Objects,
+    path: Path,
+    kind: str,
+    random_share: float,
+    seed: int,
+    people: Sequence[str] = (),
 ) -> Collection:
-    """Open a file of answers about objects, or make one."""
+    """Open a file of answers about objects, or make one; `people` get links of their own."""
     if kind == "pairs" and objects.X is None:
-        raise UserError("Pairs need objects with vectors; ask for triplets.")
+        raise ValueError("Pairs need objects with vectors; ask for triplets.")
     store = Store(path, create=True)
     try:
         store.begin(kind, objects.names)
+        for name in people:
+            store.add_person(name)
         return Collection(objects, store, random_share=random_share, seed=seed)
     except BaseException:
         store.close()
         raise
 
 
-def serve(collection: Collection, listening: socket.socket, *, local: bool, browser: bool) -> None:
-    """Serve the page until interrupted."""
+def is_local(host: str) -> bool:
+    """Tell whether the page may be opened without a link: only at the usual local address."""
+    return host in ("127.0.0.1", "localhost")
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens, or raise ValueError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise ValueError(
+            f"Cannot listen on {host}, port {port}: {error.strerror or error}; name another "
+            f"{option('port')}."
+        ) from error
+
+
+def serve(
+    collection: Collection, host: str, port: int, *, browser: bool, say: Callable[[str], None]
+) -> None:
+    """Serve the page until interrupted.
+
+    Parameters
+    ----------
+    collection : Collection
+    host, port : str, int
+        Where to listen. Without a link the page opens only at the usual local address.
+    browser : bool
+        Whether to open the page.
+    say : callable
+        Gets the links of people and of the results.
+    """
+    listening, local = listen(host, port), is_local(host)
     try:
         import uvicorn
 
@@ -75,13 +113,18 @@ def serve(collection: Collection, listening: socket.socket, *, local: bool, brow
     collection.measure()
 
 
-def replay_answers(collection: Collection, table: Path, people: Sequence[str], number: int) -> None:
+def replay_answers(collection: Collection, table: Path, people: Sequence[str], number: int) -> int:
     """Answer from a table of triplets: the chooser asks only what the table answers.
 
     People are asked in turn.
+
+    Returns
+    -------
+    int
+        The number of answers to random questions.
     """
     if collection.chooser.kind != "triplets":
-        raise UserError("--replay answers triplets, not pairs.")
+        raise ValueError(f"{option('replay')} answers triplets, not pairs.")
     names = list(collection.objects.names)
     rows = Table(str(table), np.zeros((len(names), 1)), ids=names)
     known = read_triplets(read_judgements(table, "triplets"), table, rows).index
@@ -100,7 +143,6 @@ def replay_answers(collection: Collection, table: Path, people: Sequence[str], n
         near = picked[asked.question.key]
         answer = "left" if asked.question.objects[1] == near else "right"
         if not collection.answer(person, asked.id, answer, None):
-            raise UserError("An answer could not be stored.")
+            raise ValueError("An answer could not be stored.")
     collection.measure()
-    judged = sum(each.question.origin == RANDOM for each in chooser.judgements)
-    say(f"{number} answers from {table}, {judged} of them to random questions.")
+    return sum(each.question.origin == RANDOM for each in chooser.judgements)
