@@ -8,8 +8,16 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_wine
 
-from nearfar import BoostMetric, compare
-from nearfar.evaluate.measures import ERROR, Measure, measure_of, measures_for, register, unregister
+from nearfar import BoostMetric, Relevance, compare, compare_retrieval
+from nearfar.evaluate.measures import (
+    ERROR,
+    ClassifiedRows,
+    Measure,
+    measure_of,
+    measures_for,
+    register,
+    unregister,
+)
 from nearfar.report import Study
 from nearfar.report.page import render
 from studies import boost
@@ -94,3 +102,20 @@ def test_unknown_goals():
 @pytest.mark.parametrize("kind", ["labels", "triplets", "pairs"])
 def test_every_kind_of_supervision_has_a_main_measure_with_a_goal(kind):
     assert measures_for(kind)[0].goal
+
+
+def test_a_measure_of_searches_is_in_their_table():
+    hit = Measure("hit@{k}", lambda s: s.results.mrr(s.k) > 0, "searches", ("searches",), "hit")
+    register(hit)
+    try:
+        found = compare_retrieval(X[:30], X, Relevance(range(30), range(30)), {}, k=5)
+    finally:
+        unregister(hit)
+    assert found.rows()[0]["hit@5"] == np.mean(found["untouched"].values["MRR@5"] > 0)
+    assert "hit@5" in str(found).splitlines()[1]
+
+
+def test_balanced_errors_are_means_over_classes():
+    (balanced,) = measures_for("classes")
+    rows = ClassifiedRows(np.array(["a", "a", "a", "b"]), np.array([0.0, 0.0, np.nan, 1.0]))
+    np.testing.assert_array_equal(balanced.losses(rows), [0.0, 1.0])

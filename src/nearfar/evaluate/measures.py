@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -431,60 +431,45 @@ PAIR_AUC = register(
         spreads=(0.15, 0.3, 0.6),
     )
 )
+_of_searches = partial(Measure, of="searches", supervision=("searches",), noise=1.0)
+"""Queries do not find each other, so that their values are independent."""
 NDCG = register(
-    Measure(
+    _of_searches(
         "nDCG@{k}",
         lambda searches: searches.results.ndcg(searches.k),
-        "searches",
-        ("searches",),
-        "nDCG@k",
+        label="nDCG",
         goal="search",
         explanation="nDCG counts the grades of the first results, more at the top, relative to the "
         "best possible order.",
-        noise=1.0,
         gain_noise=1.25,
     )
 )
-MRR = register(
-    Measure(
+register(
+    _of_searches(
         "MRR@{k}",
         lambda searches: searches.results.mrr(searches.k),
-        "searches",
-        ("searches",),
-        "MRR@k",
+        label="MRR",
         explanation="MRR is the reciprocal rank of the first relevant result.",
-        noise=1.0,
     )
 )
-RECALL = register(
-    Measure(
+register(
+    _of_searches(
         "recall@{k}",
         lambda searches: searches.results.recall(searches.k),
-        "searches",
-        ("searches",),
-        "recall@k",
+        label="recall",
         explanation="Recall is the share of the relevant documents that are found.",
-        noise=1.0,
     )
 )
-RECALL_OF_ALL = register(
-    Measure(
-        "recall@{depth}",
-        lambda searches: searches.results.recall(searches.depth),
-        "searches",
-        ("searches",),
-        "recall",
-        noise=1.0,
+register(
+    _of_searches(
+        "recall@{depth}", lambda searches: searches.results.recall(searches.depth), label="recall"
     )
 )
-AVERAGE_PRECISION = register(
-    Measure(
+register(
+    _of_searches(
         "AP@{depth}",
         lambda searches: searches.results.average_precision(searches.depth),
-        "searches",
-        ("searches",),
-        "AP",
+        label="AP",
         explanation="AP is the mean precision at the ranks of the relevant documents.",
-        noise=1.0,
     )
 )
