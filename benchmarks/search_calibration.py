@@ -87,7 +87,7 @@ def outcome(seed: int, collections: list[str]) -> dict[str, Any]:
         "covered": verdict.low <= gain <= verdict.high,
         "observed": float(difference.mean()),
         "true_gain": gain,
-        "real": gain >= smallest_gain(1 - verdict.before),
+        "real": gain > 0 and gain >= smallest_gain(1 - verdict.before),
         "p_by_query": by_query,
         "p_by_both": max(by_query, fold_test(by_fold, 1 / (found.n_folds - 1))),
         "commit": commit(),

@@ -65,3 +65,14 @@ def two_blas_threads():
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)
+
+
+@pytest.fixture
+def plain_figures(monkeypatch):
+    """Leave the pictures of reports empty: to draw them takes most of the time of a report."""
+    figure = pytest.importorskip("matplotlib.figure")
+
+    def savefig(self, file, **options):
+        file.write('<svg viewBox="0 0 100 100"></svg>')
+
+    monkeypatch.setattr(figure.Figure, "savefig", savefig)

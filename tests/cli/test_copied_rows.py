@@ -59,6 +59,7 @@ def test_learn_from_pairs(run):
     assert "rows are equal to earlier rows" not in result.stdout
 
 
+@pytest.mark.usefixtures("plain_figures")
 def test_report(run, folder):
     result = run("report", *LABELLED, "--method", "rca", "--folds", 3, "--out", "report.html")
     assert NOTE in result.stderr

@@ -106,6 +106,7 @@ def test_triplets(run, document):
     assert "those between groups that are learned from and groups that are held out" in text
 
 
+@pytest.mark.usefixtures("plain_figures")
 def test_report(run, folder):
     options = ["--method", "rca", "--folds", 3]
     run("report", *GROUPED, *options, "--out", "grouped.html")

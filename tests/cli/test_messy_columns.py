@@ -50,13 +50,12 @@ def learned(table, run):
 
 def test_one_line_says_what_was_read(table, run):
     result = run("learn", "soils.csv", *FAST, "--out", "m.safetensors")
-    assert result.stderr.splitlines()[:2] == [
-        "Note: took depth, clay, price, P as numbers; zip as a category (3 levels); missing values "
-        "in P are filled in; left out story (free text). Change this with --numeric, "
-        "--categorical, --text, --drop.",
-        "Note: numbers read from text: depth ('581 cm' is 5.81 m), clay ('42%' is 42), price "
-        "('€1,000.00' is 1000), P ('<5' is 5).",
-    ]
+    columns, numbers = result.stderr.splitlines()[:2]
+    for part in ("depth, clay, price, P as numbers", "zip as a category (3 levels)", "--numeric"):
+        assert part in columns
+    assert "story (free text)" in columns
+    for part in ("'581 cm' is 5.81 m", "'42%' is 42", "'€1,000.00' is 1000", "'<5' is 5"):
+        assert part in numbers
 
 
 def test_new_rows_are_read_in_the_same_way(learned, table, run, document):
@@ -82,7 +81,7 @@ def test_new_rows_are_read_in_the_same_way(learned, table, run, document):
 def test_a_cell_in_another_unit_is_named(learned, table, fail):
     table.head(2).with_columns(depth=pl.Series(["1 m", "3 kg"])).write_csv("new.csv")
     line = fail("transform", "soils.safetensors", "new.csv", "out.csv")
-    assert "Column depth: '3 kg' in row 1 (counting from 0) is not a number in m." in line
+    assert "Column depth: '3 kg' in row 1" in line
 
 
 class TestCodes:
@@ -135,6 +134,7 @@ class TestRowsWithoutLabel:
         assert "left out" not in result.stderr
         assert Path("a.safetensors").read_bytes() == Path("b.safetensors").read_bytes()
 
+    @pytest.mark.usefixtures("plain_figures")
     def test_compare_and_report(self, gaps, run):
         options = [*self.OPTIONS, "--method", "lda", "--folds", 2]
         compared = run("compare", "gaps.csv", *options)
@@ -170,6 +170,7 @@ class TestRowsWithoutLabel:
         line = fail("verify", "metric.safetensors", "gaps.csv", "pairs.csv", *self.OPTIONS)
         assert "3 rows of gaps.csv have no label in column y." in line
 
+    @pytest.mark.usefixtures("plain_figures")
     def test_a_report_has_the_numbers_of_the_file(self, gaps, run):
         options = ["--label", "y", "--method", "lda", "--folds", 2]
         run("report", "gaps.csv", *options, "--drop", "name", "--out", "r.html")
@@ -199,7 +200,7 @@ class TestRowsWithoutLabel:
     def test_no_labels_at_all(self, folder, fail):
         Path("t.csv").write_text("x,y\n1,\n2,\n")
         line = fail("learn", "t.csv", "--label", "y")
-        assert line == "nearfar: No row of t.csv has a label in column y.\n"
+        assert "t.csv has a label in column y" in line
 
 
 class TestText:
@@ -238,11 +239,12 @@ def test_repeated_ids_are_suggested_as_groups(folder, run, iris, n_levels, taken
     options = ["--label", "y", "--method", "lda", "--no-comparison"]
     result = run("learn", "birds.csv", *options)
     assert taken in result.stderr
-    assert "If rows with the same id belong together, use --group 'Individual ID'." in result.stderr
+    assert "--group 'Individual ID'" in result.stderr
     again = run("learn", "birds.csv", *options, "--group", "Individual ID")
     assert "belong together" not in again.stderr
 
 
+@pytest.mark.usefixtures("plain_figures")
 def test_verdicts_repeat_that_a_column_leaks(folder, run, iris):
     table = pl.DataFrame(iris[0], schema=list("abcd")).with_columns(y=pl.Series(iris[1]))
     table.with_columns(code=10 * pl.col("y")).write_csv("leak.csv")
@@ -256,6 +258,6 @@ def test_verdicts_repeat_that_a_column_leaks(folder, run, iris):
     page = Path("leak.html").read_text()
     assert clause in page
     assert "nearfar predict leak-metric.safetensors leak.csv NEW.csv --label y" in page
-    assert "corrected for chance, which favours the best of several methods" in page
+    assert "corrected for chance" in page
     clean = run("learn", "leak.csv", *options, "--drop", "code").stdout
     assert "give the answer away" not in clean

@@ -47,13 +47,11 @@ FORMATS = ["c.csv", "c.tsv", "semicolons.csv", "c.parquet", "c.jsonl", "c.csv.gz
 def test_every_format_gives_the_same_metric(table, run, source):
     result = run("learn", source, *FAST, "--out", "m.safetensors")
     assert f"120 rows x {FEATURES} features, 3 classes" in result.stdout
-    assert result.stderr == (
-        "Note: took age as a number; city as a category (4 levels); is_active as 0 or 1; joined as "
-        "a date; missing values in age, joined are filled in; missing values in city are a level "
-        "of their own; left out customer_id (looks "
-        "like ids), comment (free text). Change this with --numeric, --categorical, --text, "
-        "--drop.\n"
-    )
+    (note,) = result.stderr.splitlines()
+    kinds = ("age as a number", "city as a category (4 levels)", "is_active as 0 or 1")
+    left_out = ("customer_id (looks like ids)", "comment (free text)")
+    for part in (*kinds, "joined as a date", *left_out):
+        assert part in note
     run("learn", "c.csv", *FAST, "--out", "c.safetensors")
     assert Path("m.safetensors").read_bytes() == Path("c.safetensors").read_bytes()
     rows = read_rows(
@@ -194,7 +192,7 @@ class TestRules:
 
     def test_missing_values_are_refused_if_asked(self, table, fail):
         line = fail("learn", "c.csv", *FAST, "--impute", "none")
-        assert "c.csv: Column age: the value in row 3 (counting from 0) is missing." in line
+        assert "c.csv: Column age: the value in row 3" in line
         assert "or leave out --impute none" in line
 
     def test_refusals(self, table, fail):
@@ -206,7 +204,7 @@ class TestRules:
         assert "Only tables" in fail("learn", "rows.npy", "--label", "labels.npy", "--numeric", "a")
         drops = ["--drop", "age,city,is_active,joined"]
         line = fail("learn", "c.csv", *FAST, *drops)
-        assert line == "nearfar: c.csv: No columns are left for features.\n"
+        assert "c.csv: No columns are left" in line
 
     def test_imputation_of_numbers_only(self, folder):
         Path("x.csv").write_text("x,y\n1,a\nNA,b\n4,a\n")
@@ -220,10 +218,8 @@ class TestLeftOut:
         table.with_row_index("Unnamed: 0").write_csv("pandas.csv")
         result = run("learn", "pandas.csv", "--label", "y", *FAST[2:], "--out", "ids.safetensors")
         assert "150 rows x 4 features" in result.stdout
-        assert result.stderr == (
-            "Note: left out column Unnamed: 0 (looks like ids). To keep, use --numeric "
-            "'Unnamed: 0'.\n"
-        )
+        assert "left out column Unnamed: 0 (looks like ids)" in result.stderr
+        assert "--numeric 'Unnamed: 0'" in result.stderr
         table.write_csv("plain.csv")
         plain = run("learn", "plain.csv", "--label", "y", *FAST[2:], "--out", "plain.safetensors")
         assert plain.stderr == ""
@@ -238,9 +234,7 @@ class TestLeftOut:
         assert Path("out.csv").read_text().startswith('"",nearfar_0,')
         table.select("age", "segment").drop_nulls().to_pandas().to_csv("numbers.csv")
         result = run("learn", "numbers.csv", *FAST, "--out", "m.safetensors")
-        assert (
-            "Note: left out column '' (looks like ids). To keep, use --numeric ''." in result.stderr
-        )
+        assert "left out column '' (looks like ids)" in result.stderr
 
     def test_metrics_of_numbers_are_saved_as_before(self, run, iris):
         pl.DataFrame(iris[0], schema=list("abcd")).with_columns(y=iris[1]).write_csv("x.csv")

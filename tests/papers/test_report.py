@@ -26,6 +26,7 @@ def test_the_page_is_the_one_that_the_results_give(written):
     assert report.PAGE.read_text("utf-8") == written[0], "Run `python -m papers report`."
 
 
+@pytest.mark.slow
 def test_the_figure_is_the_one_that_the_results_give(written):
     assert report.FIGURE.read_text("utf-8") == written[1], "Run `python -m papers report`."
 

@@ -51,6 +51,7 @@ def test_intervals_count_groups():
     assert high - low > 2 * 1.6 * 0.4 / np.sqrt(n_groups)
 
 
+@pytest.mark.usefixtures("plain_figures")
 def test_the_page(tmp_path):
     path = tmp_path / "report.html"
     write_report(path, study(GROUPS)[0])

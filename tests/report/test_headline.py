@@ -63,12 +63,12 @@ def test_a_metric_that_is_not_in_the_comparison_has_its_baseline():
     (headline,) = headlines(study)
     assert study.baseline == "Euclidean (standardised)"
     assert headline.badge == Category.WORSE
-    assert headline.sentence == (
-        "BoostMetric does worse than Euclidean distance. The comparison recommends LDA."
-    )
+    assert "BoostMetric does worse" in headline.sentence
+    assert "recommends LDA" in headline.sentence
     assert "may have been learned from" in headline.basis
 
 
+@pytest.mark.usefixtures("plain_figures")
 def test_the_same_baseline_everywhere():
     random = np.random.default_rng(0)
     Z = np.column_stack([X / X.std(axis=0), 0.01 * random.normal(size=(len(X), 20))])

@@ -19,6 +19,8 @@ from nearfar.report.page import render
 from nearfar.runtime.notes import Note
 from studies import KINDS, boost, wine_study
 
+OTHER_KINDS = [kind for kind in KINDS if kind != "images"]
+
 
 class Page(HTMLParser):
     def __init__(self, text):
@@ -41,7 +43,7 @@ class Page(HTMLParser):
             self.headings.append(data)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*OTHER_KINDS, pytest.param("images", marks=pytest.mark.slow)])
 def test_nothing_is_fetched_and_ids_are_unique(report_file, kind):
     text = report_file(kind).read_text()
     page = Page(text)
@@ -118,6 +120,7 @@ def test_curves_are_in_the_appendix(report_file):
         assert caption in appendix
 
 
+@pytest.mark.usefixtures("plain_figures")
 def test_notes_are_at_the_top_with_warnings_first():
     notes = [Note("Took 3 columns."), Note("id leaks <the> label.", warning=True)]
     header = render(wine_study(findings=[*notes, *notes], relearn=None)).split("</header>")[0]
@@ -128,6 +131,7 @@ def test_notes_are_at_the_top_with_warnings_first():
     ]
 
 
+@pytest.mark.usefixtures("plain_figures")
 def test_findings_of_the_comparison_are_at_the_top():
     ticks = iter(range(10**6))
     X, y = load_wine(return_X_y=True)
@@ -138,6 +142,7 @@ def test_findings_of_the_comparison_are_at_the_top():
     assert page.count(finding.text) == 1
 
 
+@pytest.mark.usefixtures("plain_figures")
 def test_title():
     page = render(wine_study(title="Three <growers>", relearn=None))
     assert "<title>Three &lt;growers&gt;</title>" in page
@@ -162,6 +167,7 @@ def test_foreign_text_stays_text(report_file):
     assert "&lt;script&gt;alert(1)" in markup
 
 
+@pytest.mark.usefixtures("plain_figures")
 def test_neighbours_are_those_of_the_metric_learned_without_the_query():
     subject = wine_study()
     train, test = subject.split
@@ -199,6 +205,7 @@ def test_few_rows(tmp_path):
     write_report(tmp_path / "report.html", Study("small", X, y, Metric.identity(2), "none"))
 
 
+@pytest.mark.usefixtures("plain_figures")
 def test_constant_features_are_named():
     X, _ = load_wine(return_X_y=True)
     X[:, 3] = 0.1
@@ -207,6 +214,7 @@ def test_constant_features_are_named():
     assert "by a factor of up to 2,5" in text
 
 
+@pytest.mark.usefixtures("plain_figures")
 def test_a_failed_report_leaves_the_old_one(tmp_path, monkeypatch):
     path = tmp_path / "report.html"
     path.write_text("old")
@@ -228,6 +236,7 @@ def test_what_is_missing_is_named(tmp_path, module, monkeypatch):
         write_report(tmp_path / "report.html", wine_study(comparison=None))
 
 
+@pytest.mark.usefixtures("plain_figures")
 def test_code_in_notes_is_code():
     note = Note("see `nearfar show M --columns` & use --drop", warning=True)
     page = render(wine_study(findings=[note]))
@@ -237,6 +246,7 @@ def test_code_in_notes_is_code():
     ) in page
 
 
+@pytest.mark.usefixtures("plain_figures")
 def test_copies_are_not_called_groups():
     study = wine_study(
         groups=np.arange(178) // 2, n_copies=89, relearn=lambda X, y, groups: boost(X, y)
@@ -247,6 +257,7 @@ def test_copies_are_not_called_groups():
     assert "group is" not in page
 
 
+@pytest.mark.usefixtures("plain_figures")
 def test_confusions_are_told_from_cross_validated_errors():
     page = render(wine_study())
     assert "Confusion matrix of BoostMetric, one more split: 124 rows to learn from and 54" in page

@@ -50,6 +50,7 @@ class TestCommand:
         assert (tmp_path / "iris.html").exists()
         assert Metric.load("iris-metric.safetensors").n_features == 4
 
+    @pytest.mark.usefixtures("plain_figures")
     def test_what_columns_became(self, run, tmp_path):
         table = customers()
         table = table.with_columns(leak=pl.col("segment").cast(pl.Categorical).to_physical())
@@ -95,6 +96,7 @@ class TestCommand:
             pytest.param("1s", marks=pytest.mark.slow),
         ],
     )
+    @pytest.mark.usefixtures("plain_figures")
     def test_little_time_for_the_best_method(self, run, budget):
         result = CliRunner().invoke(
             app, ["report", "digits", "--method", "best", "--budget", budget]
@@ -133,6 +135,7 @@ class TestCommand:
         assert not (tmp_path / "table-metric.safetensors").exists()
         run("table.npz", "--metric", "mine.safetensors", "--budget", "0s", "--folds", 2)
 
+    @pytest.mark.usefixtures("plain_figures")
     def test_images(self, run, tmp_path):
         X, y = load_digits(return_X_y=True)
         np.savez("digits.npz", X=X[:100], y=y[:100])
@@ -216,9 +219,7 @@ class TestSubject:
     def test_what_is_recommended(self, method):
         found = self.chosen(self.compared("LDA", error=0.1), method)
         assert found.method.name == found.written.name == "LDA"
-        assert found.reason == (
-            "This report is about LDA, which the comparison recommends for classification."
-        )
+        assert "LDA, which the comparison recommends" in found.reason
 
     def test_each_goal_has_its_recommendation(self):
         methods = {method.name: method for method in default_methods([])}
@@ -231,11 +232,8 @@ class TestSubject:
         found = self.chosen(comparison)
         assert found.written.name == "Euclidean (standardised)"
         assert found.method.name == "LDA"
-        assert found.reason == (
-            "The metric file has Euclidean distance: the comparison recommends Euclidean "
-            "(standardised) for classification. This report shows the best other method, LDA, "
-            "beside it."
-        )
+        assert "recommends Euclidean (standardised)" in found.reason
+        assert "best other method, LDA" in found.reason
 
     @pytest.mark.parametrize("name", ["NCA", "LDA", "Euclidean (standardised)"])
     def test_what_is_named(self, name):

@@ -41,6 +41,7 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "npz"])
+@pytest.mark.usefixtures("plain_figures")
 def test_it_maps_the_rows_at_hand(ending):
     names = [f"column {j}" for j in range(13)]
     table = pl.DataFrame(X, schema=names).with_columns(pl.Series("grower", Y))
@@ -75,6 +76,7 @@ def test_rows_of_unit_length():
     np.testing.assert_allclose(scope["mapped"], metric.transform(X))
 
 
+@pytest.mark.usefixtures("plain_figures")
 def test_it_is_not_there_if_columns_need_more_than_reading():
     customers().write_csv("customers.csv")
     page = report("customers.csv", "--label", "segment")

@@ -30,6 +30,7 @@ N, D = 3000, 6
 
 # Dask's own shutdown leaves sockets to the garbage collector.
 pytestmark = [
+    pytest.mark.slow,  # starts processes that import everything
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -76,7 +77,6 @@ def learn(path, y):
     ]
 
 
-@pytest.mark.slow
 def test_any_number_of_workers_learns_what_threads_do(problem, two_workers):
     expected = learn(*problem)
     with nearfar.executor(two_workers):
@@ -88,7 +88,6 @@ def test_any_number_of_workers_learns_what_threads_do(problem, two_workers):
         np.testing.assert_allclose(A, M, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("deaths", [(12,), (12, 16)], ids=["once", "twice"])
 def test_a_worker_that_dies_costs_time_and_not_the_fit(problem, deaths):
     path, y = problem
@@ -177,7 +176,6 @@ def test_batches_are_learned_from_in_this_process(problem, two_workers):
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-@pytest.mark.slow
 def test_triplets_are_mined_on_workers(problem, two_workers):
     path, y = problem
     rows, strategy = open_rows(path), NearestTriplets(anchors=40)

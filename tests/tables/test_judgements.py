@@ -110,12 +110,8 @@ class TestObjectsWithoutVectors:
     def test_there_are_no_rows(self, fail):
         for command in ("learn", "compare", "report"):
             message = fail(command, "--triplets", "triplets.csv")
-            assert message == (
-                "nearfar: A metric measures distances of vectors, which triplets.csv does not "
-                "have; give a table with a row of features for each object, for example: nearfar "
-                "learn OBJECTS.csv --id NAME --triplets triplets.csv. Triplets alone give "
-                "coordinates: OrdinalEmbedding in Python.\n"
-            )
+            assert "nearfar learn OBJECTS.csv --id NAME --triplets triplets.csv" in message
+            assert "OrdinalEmbedding" in message
         assert "--id NAME --pairs pairs.csv" in fail("learn", "--pairs", "pairs.csv")
         assert "Name the rows to learn from" in fail("learn")
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
+from sklearn.base import TransformerMixin
 from sklearn.preprocessing import OneHotEncoder
 
 from nearfar.columns.cells import Cells, is_missing, texts
@@ -103,7 +104,7 @@ class Category(Kind):
         other = ~features[:, : len(self.levels)].any(axis=1)
         return sum(word != MISSING for word in self.read(values[other])[:, 0])
 
-    def _encoder(self) -> Any:
+    def _encoder(self) -> TransformerMixin:
         return OneHotEncoder(
             min_frequency=self.min_frequency,
             handle_unknown="infrequent_if_exist",

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from nearfar.columns.date_text import parse_date
 from nearfar.runtime.quoting import quoted
-from nearfar.typing import Matrix, Vector
+from nearfar.typing import Array, Matrix, Vector
 
 MISSING_WORDS = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "?", "-"})
 """Text that stands for a missing value, in lower case."""
@@ -50,9 +50,8 @@ TRUTH = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "y": 1.0, "n": 0.0, "
 
 _WHOLE = re.compile(r"^([+-]?\d+)\.0$")
 _DAY = np.timedelta64(1, "D")
-_LISTS = (list, tuple, np.ndarray)
 
-Cells = NDArray[Any]
+Cells = Array
 
 
 def is_frame(X: object) -> bool:
@@ -68,28 +67,31 @@ def is_frame(X: object) -> bool:
     return nw.dependencies.is_into_dataframe(X)
 
 
-def column_keys(frame: Any) -> dict[str, Any]:
+def _columns_of(frame: object) -> nw.DataFrame[Any]:
+    """Return a DataFrame of any library with one interface."""
+    if not nw.dependencies.is_into_dataframe(frame):
+        raise TypeError(f"A table with named columns is needed; got {type(frame).__name__}.")
+    return nw.from_native(frame, eager_only=True)
+
+
+def column_keys(frame: object) -> dict[str, Any]:
     """Return the names of the columns as text, with the keys that the table has for them."""
     with suppress(DuplicateError):
-        columns = nw.from_native(frame, eager_only=True).columns
+        columns = _columns_of(frame).columns
         keys = {str(key): key for key in columns}
         if len(keys) == len(columns):
             return keys
     raise ValueError("The table has several columns of one name; rename all but one.")
 
 
-def is_declared_category(frame: Any, key: Any) -> bool:
+def is_declared_category(frame: object, key: Any) -> bool:
     """Tell whether pandas declares a column a category, whatever its values."""
     # In polars, a Categorical is only a compact way to store text.
-    column = _column(frame, key)
+    column = _columns_of(frame).get_column(key)
     return column.implementation.is_pandas_like() and column.dtype in (nw.Categorical, nw.Enum)
 
 
-def _column(frame: Any, key: Any) -> nw.Series[Any]:
-    return nw.from_native(frame, eager_only=True).get_column(key)
-
-
-def column_values(frame: Any, key: Any) -> Cells:
+def column_values(frame: object, key: Any) -> Cells:
     """Return the cells of a column; the module's docstring lists the types.
 
     Examples
@@ -99,7 +101,7 @@ def column_values(frame: Any, key: Any) -> Cells:
     >>> column_values(pd.DataFrame({"city": ["Bonn ", "n/a"]}), "city")
     array(['Bonn', None], dtype=object)
     """
-    column = _column(frame, key)
+    column = _columns_of(frame).get_column(key)
     # Structs of polars would become rows of a matrix, and text an array in which every cell takes
     # as many bytes as the longest.
     as_objects = column.dtype in (nw.Struct, nw.String)
@@ -107,21 +109,30 @@ def column_values(frame: Any, key: Any) -> Cells:
     if values.dtype.kind == "m":
         return np.asarray(values / _DAY)
     if values.dtype.kind == "f":
-        return _quiet(values)
+        # Damaged files have signalling NaNs, which give warnings later.
+        missing = np.isnan(values)
+        return np.where(missing, values.dtype.type(np.nan), values) if missing.any() else values
     if values.dtype.kind in "iubM":
         return values
     cells = _objects(values)
     cells[column.is_null().to_numpy()] = None
-    return _typed(cells)
+    known = [value for value in cells if value is not None]
+    types = {type(value) for value in known}
+    if types <= {str, np.str_}:
+        words = (None if text is None else str(text).strip() for text in cells)
+        return _objects(None if w is None or w.lower() in MISSING_WORDS else w for w in words)
+    if all(issubclass(kind, bool | np.bool_) for kind in types):
+        return np.array([None if v is None else bool(v) for v in cells], dtype=object)
+    if all(issubclass(kind, int | float | np.integer | np.floating | Decimal) for kind in types):
+        return np.array([np.nan if v is None else float(v) for v in cells])
+    if all(issubclass(kind, date | np.datetime64) for kind in types):
+        return dates(cells)
+    if all(issubclass(kind, list | tuple | np.ndarray) for kind in types):
+        return _stacked(cells, known)
+    return cells
 
 
-def _quiet(values: Cells) -> Cells:
-    """Replace signalling NaNs, of damaged files, by those that give no warnings."""
-    missing = np.isnan(values)
-    return np.where(missing, values.dtype.type(np.nan), values) if missing.any() else values
-
-
-def _objects(values: Iterable[Any]) -> Cells:
+def _objects(values: Iterable[object]) -> Cells:
     """Return a 1-d array of objects; NumPy would make lists of one length a matrix."""
     return np.fromiter(values, dtype=object)
 
@@ -170,8 +181,18 @@ def dates(values: Cells, *, month_first: bool = False) -> NDArray[np.datetime64]
     """Return cells as datetime64; missing ones are NaT. Raise `CellError` for other text."""
     if values.dtype.kind == "M":
         return values.astype("datetime64[us]")
+
+    def convert(value: Any) -> np.datetime64:
+        if isinstance(value, str):
+            if value.lower() in GAP_WORDS:
+                return np.datetime64("NaT", "us")
+            value = parse_date(value, month_first=month_first)
+        if isinstance(value, datetime) and value.tzinfo is not None:
+            value = value.astimezone(UTC).replace(tzinfo=None)
+        return np.datetime64(value, "us")
+
     out = np.full(len(values), "NaT", "datetime64[us]")
-    return _converted(values, out, partial(_date, month_first=month_first), "a date")
+    return _converted(values, out, convert, "a date")
 
 
 def texts(values: Cells) -> Cells:
@@ -204,7 +225,7 @@ class CellError(ValueError):
         What it should have.
     """
 
-    def __init__(self, row: int, value: Any, wanted: str) -> None:
+    def __init__(self, row: int, value: object, wanted: str) -> None:
         place = f"in row {row} (counting from 0)"
         known = f"{quoted(value)} {place} is not {wanted}"
         super().__init__(f"the value {place} is missing" if value is None else known)
@@ -222,40 +243,7 @@ def _converted(values: Cells, out: Cells, convert: Callable[[Any], Any], wanted:
     return out
 
 
-def _date(value: Any, *, month_first: bool) -> np.datetime64:
-    """Read a date from an object or from text."""
-    if isinstance(value, str):
-        if value.lower() in GAP_WORDS:
-            return np.datetime64("NaT", "us")
-        value = parse_date(value, month_first=month_first)
-    if isinstance(value, datetime) and value.tzinfo is not None:
-        value = value.astimezone(UTC).replace(tzinfo=None)
-    return np.datetime64(value, "us")
-
-
-def _typed(cells: Cells) -> Cells:
-    """Turn objects of one type into an array of that type."""
-    known = [value for value in cells if value is not None]
-    types = {type(value) for value in known}
-    if types <= {str, np.str_}:
-        return _stripped(cells)
-    if all(issubclass(kind, bool | np.bool_) for kind in types):
-        return np.array([None if v is None else bool(v) for v in cells], dtype=object)
-    if all(issubclass(kind, int | float | np.integer | np.floating | Decimal) for kind in types):
-        return np.array([np.nan if v is None else float(v) for v in cells])
-    if all(issubclass(kind, date | np.datetime64) for kind in types):
-        return dates(cells)
-    if all(issubclass(kind, _LISTS) for kind in types):
-        return _stacked(cells, known)
-    return cells
-
-
-def _stripped(cells: Cells) -> Cells:
-    words = (None if text is None else str(text).strip() for text in cells)
-    return _objects(None if w is None or w.lower() in MISSING_WORDS else w for w in words)
-
-
-def _stacked(cells: Cells, known: list[Any]) -> Cells | Matrix:
+def _stacked(cells: Cells, known: list[object]) -> Cells | Matrix:
     """Return lists of numbers as rows, or the cells as they are if they are not such lists."""
     try:
         rows = [np.asarray(value) for value in known]

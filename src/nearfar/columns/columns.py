@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from sklearn.compose import ColumnTransformer
@@ -22,13 +21,14 @@ from nearfar.columns.cells import (
     is_text,
 )
 from nearfar.columns.guess import guess
-from nearfar.columns.kinds import KINDS, Category, FreeText, Kind, Number, SeveralNumbers
+from nearfar.columns.kinds import KINDS, Category, Date, FreeText, Kind, Number, SeveralNumbers
 from nearfar.columns.measured import Measured
 from nearfar.columns.notation import survey
 from nearfar.runtime.suggestions import did_you_mean
 from nearfar.typing import Floats
 
 _MOST_NAMES, _MOST_EXAMPLES = 8, 20
+"""A summary names no more columns of a kind, and no more examples, so that it can be read."""
 _UNNAMED = "the column without a name"
 _WORDS = {
     "number": ("a number", "numbers"),
@@ -107,7 +107,7 @@ class Columns:
     @classmethod
     def fit(
         cls,
-        frame: Any,
+        frame: object,
         *,
         numeric: Sequence[str] = (),
         categorical: Sequence[str] = (),
@@ -141,22 +141,31 @@ class Columns:
         if twice and twice[0][1] > 1:
             what = " or ".join(option for option, names in said.items() if twice[0][0] in names)
             raise ValueError(f"Column {twice[0][0]!r} is either {what}, not both.")
-        forced: dict[str, Callable[[str, Cells], Kind]] = dict.fromkeys(numeric, _numeric)
-        forced |= dict.fromkeys(text, FreeText.fit)
-        declared = [n for n in keys if n not in forced and is_declared_category(frame, keys[n])]
+        forced: dict[str, Callable[[str, Cells], Kind]] = dict.fromkeys(text, FreeText.fit)
+        declared = [
+            name
+            for name, key in keys.items()
+            if name not in {*numeric, *text} and is_declared_category(frame, key)
+        ]
         forced |= dict.fromkeys([*categorical, *declared], Category.fit)
         kinds: list[Kind] = []
         left_out = {}
         for name in [name for name in keys if name not in drop]:
             with _naming(name):
                 values = column_values(frame, keys[name])
-                found = forced.get(name, guess)(name, values)
-                if isinstance(found, str):
-                    left_out[name] = found
+                kind: Kind | str | None = None
+                if name not in numeric:
+                    kind = forced.get(name, guess)(name, values)
+                elif is_text(values) and not survey(values).is_number:
+                    kind = SeveralNumbers.found(name, values)
+                if kind is None:
+                    kind = Number.fit(name, values)
+                if isinstance(kind, str):
+                    left_out[name] = kind
                     continue
                 if not impute:
-                    _refuse_missing(found, values)
-                kinds.append(found)
+                    _refuse_missing(kind, values)
+                kinds.append(kind)
         return cls(tuple(kinds), left_out, impute)
 
     @property
@@ -180,7 +189,7 @@ class Columns:
         ends = "=(missing)"
         return tuple(k.name for k in self.kinds if any(f.endswith(ends) for f in k.feature_names))
 
-    def apply(self, frame: Any, *, first_row: int = 0) -> Floats:
+    def apply(self, frame: object, *, first_row: int = 0) -> Floats:
         """Return the features of a table; its columns are found by name.
 
         Parameters
@@ -274,7 +283,17 @@ class Columns:
         groups: dict[str, list[Kind]] = {}
         for kind in self.kinds:
             groups.setdefault(kind.kind, []).append(kind)
-        parts = [_described(name, kinds) for name, kinds in groups.items()]
+        parts = []
+        for name, kinds in groups.items():
+            names = [
+                f"{k.name} (month first)" if isinstance(k, Date) and k.month_first else k.name
+                for k in kinds
+            ]
+            text = f"{_some(names)} as {_WORDS[name][len(kinds) != 1]}"
+            if name in _SIZES:
+                size = sum(len(kind.feature_names) for kind in kinds)
+                text += f" ({size} {_SIZES[name][size != 1]})"
+            parts.append(text)
         levels = [k.name for k in groups.get(Category.kind, []) if k.name in self.missing]
         filled = [name for name in self.missing if name not in levels]
         if filled:
@@ -296,26 +315,6 @@ class Columns:
         return "; ".join(part for part in (self.summary, self.conversions) if part)
 
 
-def _numeric(name: str, values: Cells) -> Kind:
-    """Return a column as numbers because the user says so."""
-    several = SeveralNumbers.found(name, values) if is_text(values) else None
-    if several is None or survey(values).is_number:
-        return Number.fit(name, values)
-    return several
-
-
-def _described(name: str, kinds: Sequence[Kind]) -> str:
-    one, many = _WORDS[name]
-    names = [
-        f"{k.name} (month first)" if getattr(k, "month_first", False) else k.name for k in kinds
-    ]
-    text = f"{_some(names)} as {one if len(kinds) == 1 else many}"
-    if name in _SIZES:
-        size = sum(len(kind.feature_names) for kind in kinds)
-        text += f" ({size} {_SIZES[name][size != 1]})"
-    return text
-
-
 def _some(names: Sequence[str], most: int = _MOST_NAMES) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
@@ -324,7 +323,7 @@ def _some(names: Sequence[str], most: int = _MOST_NAMES) -> str:
 def _refuse_missing(kind: Kind, values: Cells) -> None:
     missing = is_missing(values)
     if isinstance(kind, Measured):
-        missing = np.isnan(kind.read(values)).any(axis=1)
+        missing = np.asarray(np.isnan(kind.read(values)).any(axis=1))
     if missing.any():
         row = int(missing.argmax())
         raise CellError(row, values[row] if isinstance(values[row], str) else None, "a value")

@@ -45,13 +45,10 @@ def parse_date(text: str, *, month_first: bool = False) -> datetime:
     """
     with suppress(ValueError):
         return datetime.fromisoformat(text)
-    for form in _FORMS:
-        if match := form.fullmatch(text):
-            return _date_of(match.groupdict(), month_first)
-    raise ValueError(f"{quoted(text)} is not a date")
-
-
-def _date_of(parts: dict[str, str | None], month_first: bool) -> datetime:
+    match = next((match for form in _FORMS if (match := form.fullmatch(text))), None)
+    if match is None:
+        raise ValueError(f"{quoted(text)} is not a date")
+    parts = match.groupdict()
     day, month, year = (int(parts.get(part) or 1) for part in ("day", "month", "year"))
     if name := parts.get("name"):
         month = 1 + _MONTHS.index(name.lower())

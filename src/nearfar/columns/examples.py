@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from nearfar.columns.kinds import Category, Kind, Number, SeveralNumbers
 from nearfar.columns.measured import Boolean, Date, Measured
 
 _LONGEST = 40
+"""Longer cells are cut, so that a table of examples stays narrow."""
 
 
 class ColumnExample(NamedTuple):
@@ -22,7 +23,7 @@ class ColumnExample(NamedTuple):
     example: str
 
 
-def column_examples(columns: Columns, frame: Any = None) -> list[ColumnExample]:
+def column_examples(columns: Columns, frame: object = None) -> list[ColumnExample]:
     """Return what each column became, with an example from a table.
 
     Parameters
@@ -81,7 +82,13 @@ def _example(kind: Kind, values: Cells) -> str:
     known = values[~is_missing(values)][:1]
     if len(known) == 0:
         return ""
-    cell = _shown(known)
+    if known.dtype.kind == "M":
+        cell = str(known[0].astype("datetime64[s]")).removesuffix("T00:00:00")
+    elif known.dtype.kind == "f":
+        cell = f"{known[0]:.6g}"
+    else:
+        cell = repr(known[0]) if is_text(known) else str(known[0])
+        cell = cell if len(cell) <= _LONGEST else f"{cell[:_LONGEST]}…"
     numbers = kind.apply(known)[0]
     if isinstance(kind, Category):
         which = [name for name, value in zip(kind.feature_names, numbers, strict=True) if value]
@@ -94,13 +101,3 @@ def _example(kind: Kind, values: Cells) -> str:
     if isinstance(kind, SeveralNumbers):
         return f"{cell} → " + ", ".join(f"{value:.6g}" for value in numbers[: len(kind.fill)])
     return f"{cell} → {numbers[0]:.6g}"
-
-
-def _shown(known: Cells) -> str:
-    """Return the first cell as text, cut if it is long."""
-    if known.dtype.kind == "M":
-        return str(known[0].astype("datetime64[s]")).removesuffix("T00:00:00")
-    if known.dtype.kind == "f":
-        return f"{known[0]:.6g}"
-    text = repr(known[0]) if is_text(known) else str(known[0])
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
+from sklearn.base import TransformerMixin
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
@@ -57,7 +58,7 @@ class FreeText(Kind):
     @classmethod
     def fit(cls, name: str, values: Cells) -> Self:
         """Learn the words and the axes."""
-        cells = _known_texts(values)
+        cells = _texts(values)
         try:
             vectorizer = _vectorizer().fit(cells)
         except ValueError:
@@ -78,7 +79,7 @@ class FreeText(Kind):
 
     def read(self, values: Cells) -> Cells:
         """Return the text of each row; it is empty if it is missing."""
-        return _known_texts(values)
+        return _texts(values)
 
     def apply(self, values: Cells) -> Floats:
         """Return the coordinates of each row."""
@@ -86,20 +87,20 @@ class FreeText(Kind):
         vectorizer.idf_ = np.array(self.weights)
         return np.asarray(vectorizer.transform(self.read(values)) @ np.array(self.axes).T)
 
-    def _encoder(self) -> Any:
+    def _encoder(self) -> TransformerMixin:
         vectorizer = _vectorizer(vocabulary=list(self.words))
         return (
             make_pipeline(vectorizer, _svd(len(self.axes))) if len(self.words) > 1 else vectorizer
         )
 
 
-def _known_texts(values: Cells) -> Cells:
-    found = texts(values)
-    found[is_missing(found)] = ""
-    return found
+def _texts(values: Cells) -> Cells:
+    cells = texts(values)
+    cells[is_missing(cells)] = ""
+    return cells
 
 
-def _vectorizer(**options: Any) -> TfidfVectorizer:
+def _vectorizer(**options: int | list[str]) -> TfidfVectorizer:
     most = None if "vocabulary" in options else _MOST_WORDS
     return TfidfVectorizer(
         strip_accents="unicode",

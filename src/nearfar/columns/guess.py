@@ -18,7 +18,6 @@ from nearfar.columns.kind import Kind
 from nearfar.columns.measured import Boolean, Date, Number, Vector
 from nearfar.columns.notation import survey
 from nearfar.columns.several_numbers import SeveralNumbers
-from nearfar.typing import Vector as Numbers
 
 IDS, TEXT, MANY = "looks like ids", "free text", "too many levels"
 EMPTY, CONSTANT, UNSUPPORTED = "no values", "one value", "unsupported type"
@@ -33,6 +32,7 @@ _LEAST_RUN, _LEAST_PART, _GAPS = 10, 40, 4
 _NEARLY_ALL = 0.95
 """Share of rows with a number of their own in a column named like ids, and within a run."""
 _SAMPLE = 1000
+"""Rows that tell most columns from ids, so that the others need not be looked at."""
 _MANY_WORDS = 4.0
 """Cells with this many words on average are free text."""
 _OFTEN_FREQUENT, _MOSTLY_FREQUENT = 0.25, 0.5
@@ -92,14 +92,10 @@ def numbers_like_ids(name: str, values: Cells) -> bool:
         allowed = int((1 - _NEARLY_ALL) * len(values)) if named else 0
         if lacking > allowed or len(different) < 2 or (known % 1 != 0).any():
             return False
-    return named or _is_running(different)
-
-
-def _is_running(different: Numbers) -> bool:
-    """Tell whether sorted numbers have no gaps, or are so dense that others would repeat."""
+    if named or len(different) < _LEAST_RUN:
+        return named
+    # Running numbers have no gaps, or are so dense that numbers of another kind would repeat.
     n = len(different)
-    if n < _LEAST_RUN:
-        return False
     if n < _LEAST_PART:
         return bool(different[-1] - different[0] + 1 == n)
     most = int(np.ceil(_NEARLY_ALL * n))
@@ -126,19 +122,14 @@ def _of_text(name: str, values: Cells, known: Cells) -> Kind | str:
             return Boolean.fit(name, values)
         with suppress(CellError):
             return Date.fit(name, values)
-    if not found.is_number:
-        return _of_words(name, values, known)
-    return IDS if numbers_like_ids(name, found.numbers) else Number.surveyed(name, found)
-
-
-def _of_words(name: str, values: Cells, known: Cells) -> Kind | str:
-    """Return a category if levels that are not rare have enough of the rows.
-
-    Their share is about the same in a part of the rows, while the number of levels is not.
-    """
+    if found.is_number:
+        ids = numbers_like_ids(name, found.numbers)
+        return IDS if ids else Number.surveyed(name, found)
     levels = Counter(map(fold, known))
     if len(levels) == 1 and len(known) == len(values):
         return CONSTANT
+    # A category has levels that are not rare in enough of the rows. Their share is about the same
+    # in a part of the rows, while the number of levels is not.
     least = least_frequency(len(values))
     frequent = sum(count for count in levels.values() if count >= least) / len(known)
     is_text = np.mean([word.count(" ") + 1 for word in known]) >= _MANY_WORDS

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
-from sklearn.pipeline import make_pipeline
+from sklearn.base import TransformerMixin
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from nearfar.columns.cells import Cells, column_values
-from nearfar.typing import Floats
+from nearfar.typing import Array, Floats
 
 MISSING = "(missing)"
 """Stands for missing values in the names of features."""
@@ -48,7 +49,7 @@ class Kind(ABC):
         """Names of the features that the column becomes."""
 
     @abstractmethod
-    def read(self, values: Cells) -> Any:
+    def read(self, values: Cells) -> Array:
         """Return cells as the scikit-learn transformers take them, one row each."""
 
     @abstractmethod
@@ -56,17 +57,17 @@ class Kind(ABC):
         """Return the features, of shape (n_rows, n_features)."""
 
     @abstractmethod
-    def _encoder(self) -> Any:
+    def _encoder(self) -> TransformerMixin:
         """Return the scikit-learn transformer that comes after `read`."""
 
-    def transformer(self) -> Any:
+    def transformer(self) -> Pipeline:
         """Return an unfitted scikit-learn transformer of a table with this column."""
         return make_pipeline(FunctionTransformer(self._read_column), self._encoder())
 
-    def _read_column(self, frame: Any) -> Any:
+    def _read_column(self, frame: object) -> Array:
         return self.read(column_values(frame, self.name))
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """Return the kind for JSON; as older versions wrote it, if they could."""
         added = {f.name: f.default for f in fields(self) if f.name in self.added}
         kept = [f.name for f in fields(self) if added.get(f.name, self) != getattr(self, f.name)]

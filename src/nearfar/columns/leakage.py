@@ -11,7 +11,9 @@ from nearfar.typing import Floats, Ints
 _LEAST_ROWS = 20
 """In fewer rows, columns separate classes by chance."""
 _SAMPLE = 200
+"""Rows that show for most columns that they do not separate classes."""
 _MOST_ROWS = 20_000
+"""More rows take longer and hardly change the share of wrong ones."""
 _MOST_WRONG = 0.01
 """Share of the rows that may be of another class than most rows with the same value."""
 _SHARE_OF_CHANCE = 0.05

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import TransformerMixin
 from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import FunctionTransformer
@@ -79,7 +80,7 @@ class Measured(Kind):
             M = np.where(gaps, np.asarray(self.fill, M.dtype), M)
         return np.column_stack([M, gaps.any(axis=1)]).astype(M.dtype) if self.indicator else M
 
-    def _encoder(self) -> Any:
+    def _encoder(self) -> TransformerMixin:
         imputer = SimpleImputer(strategy=self.strategy, keep_empty_features=True)
         known = MissingIndicator(features="missing-only", error_on_new=False)
         return make_union(imputer, make_pipeline(FunctionTransformer(_gaps), known))

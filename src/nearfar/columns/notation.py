@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,13 @@ from nearfar.columns.units import Unit, unit_of
 from nearfar.typing import Ints, Vector
 
 _MOST_UNREADABLE = 0.1
+"""Share of cells in a column of numbers that may be something else, such as typing errors."""
 _MOST_WORDS, _FEW_WORDS = 0.25, 5
+"""The share may be larger if these cells are a few words without digits: on request, closed."""
 _FEW = 0.05
+"""Share of zero-padded cells that makes a column one of codes."""
 _MOST_GAPS, _LONGEST_GAP = 3, 40
+"""A note names no more of the cells that count as missing, and no more of their letters."""
 _PLAIN = re.compile(r"[+-]?(?:0+\.?0*|\.0+)(?:[eE][+-]?0+)?")
 _FEWEST_DIGITS = 4
 _OTHER_MARK = {".": ",", ",": "."}
@@ -142,7 +146,9 @@ def survey(values: Cells) -> Survey:
     other = Counter(values[unreadable].tolist())
     n_other, n_read = int(unreadable.sum()), int(np.isfinite(out).sum())
     share = n_other / max(1, n_other + n_read)
-    few = len(other) <= _FEW_WORDS and not any(map(_has_digit, other))
+    few = len(other) <= _FEW_WORDS and not any(
+        letter.isdigit() for word in other for letter in word
+    )
     fits = share <= (_MOST_WORDS if few else _MOST_UNREADABLE)
     is_number = n_read > 0 and fits and not _are_codes(groups)
     gaps = tuple(word[:_LONGEST_GAP] for word, _ in other.most_common(_MOST_GAPS) if is_number)
@@ -265,7 +271,3 @@ def _are_codes(groups: list[_Group]) -> bool:
         padded += sum(cell[0] == "0" for cell in cells) if len(shape) > 1 else 0
     often = padded >= _FEW * digits
     return padded > 0 and others <= _MOST_UNREADABLE * digits and (len(lengths) == 1 or often)
-
-
-def _has_digit(word: Any) -> bool:
-    return any(letter.isdigit() for letter in str(word))

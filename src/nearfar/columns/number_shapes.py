@@ -136,8 +136,14 @@ def shapes(cells: Sequence[str]) -> tuple[list[str], Ints]:
     """
     keys = [cell.translate(_SHAPE) if len(cell) <= _LONGEST else OTHER for cell in cells]
     found, number = _numbered(keys)
-    whole = [_with_error(shape) for shape in found]
-    ends = np.array([_end_of_number(shape) for shape in whole], dtype=np.intp)
+    # Digits of an error do not count: 5.1 ± 0.2.
+    whole = [_ERROR.sub("±", s) if "±" in s or "+" in s else s for s in found]
+    # Where the number ends if digits of a unit follow, otherwise -1.
+    ends = np.full(len(whole), -1, dtype=np.intp)
+    for place, shape in enumerate(whole):
+        match = _NUMBER.fullmatch(shape) if "0" in shape else None
+        if match and "0" in match["after"]:
+            ends[place] = match.start("after")
     if whole == found and (ends < 0).all():
         return found, number
     keys = [whole[place] for place in number.tolist()]
@@ -160,17 +166,6 @@ def _numbered(keys: list[str]) -> tuple[list[str], Ints]:
     place = np.full(len(found), _MOST_SHAPES)
     place[frequent] = np.arange(_MOST_SHAPES)
     return [*(found[shape] for shape in frequent), OTHER], place[number]
-
-
-def _with_error(shape: str) -> str:
-    """Return a shape without the digits of its error: 5.1 ± 0.2."""
-    return _ERROR.sub("±", shape) if "±" in shape or "+" in shape else shape
-
-
-def _end_of_number(shape: str) -> int:
-    """Return where the number of a shape ends if more digits follow, otherwise -1."""
-    match = _NUMBER.fullmatch(shape) if "0" in shape else None
-    return match.start("after") if match and "0" in match["after"] else -1
 
 
 @lru_cache(4096)

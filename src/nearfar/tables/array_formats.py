@@ -7,11 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from nearfar.tables.errors import TableError, no_file
 from nearfar.tables.packed_files import check_archive, unpacked_copy
@@ -25,6 +23,7 @@ from nearfar.tables.reader import (
     listed,
     reading,
 )
+from nearfar.typing import Array
 
 
 class ArrayReader(TableReader):
@@ -47,7 +46,7 @@ class ArrayReader(TableReader):
         path: Path,
         choice: ColumnChoice,
         scratch: Path | None,
-        load: Callable[[], NDArray[Any]] | None = None,
+        load: Callable[[], Array] | None = None,
     ) -> None:
         self.path, self._whole = path, scratch is None
         self._load = load or partial(np.load, path, mmap_mode="r")
@@ -78,8 +77,12 @@ class ArrayReader(TableReader):
 
 
 @contextmanager
-def _open_npz(path: Path, choice: ColumnChoice, scratch: Path | None) -> Iterator[ArrayReader]:
-    name = _member(path)
+def open_npz(path: Path, choice: ColumnChoice, scratch: Path | None) -> Iterator[ArrayReader]:
+    """Read the array X of an .npz file, or its only one."""
+    names = array_names(path)
+    if "X" not in names and len(names) != 1:
+        raise TableError(f"{path} has no array X; it has {listed(names)}.")
+    name = "X" if "X" in names else names[0]
     if scratch is None:
         array = load_array(path, name)
         yield ArrayReader(path, choice, scratch, lambda: array)
@@ -92,29 +95,21 @@ def _open_npz(path: Path, choice: ColumnChoice, scratch: Path | None) -> Iterato
         yield ArrayReader(path, choice, scratch, partial(np.load, copy, mmap_mode="r"))
 
 
-def load_array(path: Path, name: str | None = None) -> NDArray[Any]:
+def load_array(path: Path, name: str | None = None) -> Array:
     """Read an array of an .npy file, or one of an .npz file; never one that runs code."""
     if not path.is_file():
         raise no_file(path)
     with reading(path), path.open("rb") as file:
         if name is not None:
             check_archive(path, f"{name}.npy")
-        found = np.load(file, allow_pickle=False)
-        return np.asarray(found if name is None else found[name])
+        content = np.load(file, allow_pickle=False)
+        return np.asarray(content if name is None else content[name])
 
 
 def array_names(path: Path) -> list[str]:
     """Return the names of the arrays in an .npz file."""
     with reading(path), zipfile.ZipFile(path) as archive:
         return [n.removesuffix(".npy") for n in archive.namelist() if n.endswith(".npy")]
-
-
-def _member(path: Path) -> str:
-    """Return the name of the array that has the rows."""
-    names = array_names(path)
-    if "X" in names or len(names) == 1:
-        return "X" if "X" in names else names[0]
-    raise TableError(f"{path} has no array X; it has {listed(names)}.")
 
 
 class ArrayWriter(TableWriter):
@@ -157,5 +152,5 @@ class ArrayWriter(TableWriter):
 
 ARRAY_FORMATS = (
     TableFormat(".npy", ArrayReader, ArrayWriter, start=rb"\x93NUMPY", is_array=True),
-    TableFormat(".npz", _open_npz, start=rb"PK\x03\x04.{0,192}\.npy", is_array=True),
+    TableFormat(".npz", open_npz, start=rb"PK\x03\x04.{0,192}\.npy", is_array=True),
 )

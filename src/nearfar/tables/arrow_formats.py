@@ -7,7 +7,7 @@ through a temporary file. Arrow files are read by record batch; .jsonl and .xlsx
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,7 @@ from nearfar.tables.reader import (
 from nearfar.typing import Floats
 
 _PARQUET_BUFFER_BYTES = 1 << 16
+"""Each column has a buffer, so that small ones bound the memory of wide tables."""
 _PARQUET_PAGE_BYTES = 1 << 20
 """Usual size of the pages that Parquet columns consist of."""
 _PARQUET_MAX_PAGES_BYTES = 3 << 24
@@ -40,6 +41,7 @@ _PARQUET_MAX_PAGES_BYTES = 3 << 24
 _PARQUET_GROUP_PAGES_BYTES = 1 << 24
 """Size of the pages of columns that are read together."""
 _ROW_GROUP_BYTES = 1 << 24
+"""Larger row groups are read faster, and held in memory until they are written."""
 
 
 class ArrowReader(TableReader):
@@ -78,7 +80,9 @@ class ArrowReader(TableReader):
         return Batch(X, table.select(self.others.names), total)
 
     def _check_numbers(self) -> None:
-        text = [n for n in self.features if not _is_number(self._schema.field(n).type)]
+        types = pa.types
+        numeric = (types.is_integer, types.is_floating, types.is_decimal, types.is_null)
+        text = [n for n in self.features if not any(f(self._schema.field(n).type) for f in numeric)]
         if text:
             raise self.not_numbers(text)
 
@@ -93,16 +97,6 @@ def _matrix(table: pa.Table, names: Sequence[str], dtype: np.dtype[Any]) -> Floa
             column = column.cast(number, safe=False)
         X[:, place] = column.to_numpy()
     return X
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    types = pa.types
-    return bool(
-        types.is_integer(kind)
-        or types.is_floating(kind)
-        or types.is_decimal(kind)
-        or types.is_null(kind)
-    )
 
 
 class ParquetReader(ArrowReader):
@@ -122,60 +116,48 @@ class ParquetReader(ArrowReader):
 
     def _read_batches(self) -> Iterator[Batch]:
         self._check_numbers()
-        width = len(self.features)
+        metadata, width = self._file.metadata, len(self.features)
         if self._scratch is None:
-            self._check_growth()
-            rows, at_once = max(1, self._file.metadata.num_rows), width
+            # A file may have much more than it has bytes.
+            cells = metadata.num_rows * (width + len(self.others.names))
+            packed = Path(str(self.path)).stat().st_size
+            check_growth(self.path, packed, cells * self.dtype.itemsize)
+            rows, at_once = max(1, metadata.num_rows), width
         else:
             rows = batch_rows(self._width)
-            page = self._page_bytes()
+            # Pages are no larger than their columns.
+            groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+            columns = [group.column(i) for group in groups for i in range(group.num_columns)]
+            largest = max((column.total_uncompressed_size for column in columns), default=1)
+            page = min(max(1, largest), _PARQUET_PAGE_BYTES)
             fits = width * page <= _PARQUET_MAX_PAGES_BYTES
             at_once = width if fits else max(1, _PARQUET_GROUP_PAGES_BYTES // page)
         if width <= at_once:
-            yield from self._direct(rows)
+            for table in self._tables([*self.features, *self.others.names], rows):
+                yield self._batch(table, metadata.num_rows)
             return
         for group in range(self._file.num_row_groups):
             yield from self._by_columns(group, rows, at_once)
 
-    def _check_growth(self) -> None:
-        """Refuse a file whose rows take much more memory than it has bytes."""
-        width = len(self.features) + len(self.others.names)
-        unpacked = self._file.metadata.num_rows * width * self.dtype.itemsize
-        check_growth(self.path, Path(str(self.path)).stat().st_size, unpacked)
-
-    def _page_bytes(self) -> int:
-        """Return the size of the largest pages, as far as the sizes of the columns tell."""
-        metadata = self._file.metadata
-        largest = 1
-        for group in map(metadata.row_group, range(metadata.num_row_groups)):
-            sizes = (group.column(i).total_uncompressed_size for i in range(group.num_columns))
-            largest = max(largest, *sizes)
-        return min(largest, _PARQUET_PAGE_BYTES)
-
-    def _tables(self, names: Sequence[str], rows: int, **options: Any) -> Iterator[pa.Table]:
-        """Yield some columns, a few rows at a time."""
-        options |= {"batch_size": rows, "columns": list(names), "use_threads": False}
-        for columns in self._file.iter_batches(**options):
+    def _tables(
+        self, names: Sequence[str], rows: int, groups: list[int] | None = None
+    ) -> Iterator[pa.Table]:
+        """Yield some columns of all or of some row groups, a few rows at a time."""
+        for columns in self._file.iter_batches(rows, groups, list(names), use_threads=False):
             # polars panics on the invalid text and offsets of damaged files.
             columns.validate(full=True)
             yield pa.Table.from_batches([columns])
-
-    def _direct(self, rows: int) -> Iterator[Batch]:
-        """Read all columns at once."""
-        total = self._file.metadata.num_rows
-        for table in self._tables([*self.features, *self.others.names], rows):
-            yield self._batch(table, total)
 
     def _by_columns(self, group: int, rows: int, at_once: int) -> Iterator[Batch]:
         """Read a row group, some columns at a time, by way of a temporary file."""
         n = self._file.metadata.row_group(group).num_rows
         width, item = len(self.features), self.dtype.itemsize
-        others = self._tables(self.others.names, rows, row_groups=[group])
+        others = self._tables(self.others.names, rows, [group])
         waiting = self.others.empty_table()
         with tempfile.TemporaryFile(dir=self._scratch) as file:
             for left in range(0, width, at_once):
                 names = self.features[left : left + at_once]
-                for table in self._tables(names, rows, row_groups=[group]):
+                for table in self._tables(names, rows, [group]):
                     file.write(_matrix(table, names, self.dtype).data)
             for start in range(0, n, rows):
                 X = np.empty((min(rows, n - start), width), self.dtype)
@@ -191,52 +173,58 @@ class ParquetReader(ArrowReader):
 
 
 @contextmanager
-def _open_arrow(path: Path, choice: ColumnChoice, _: Path | None) -> Iterator[ArrowReader]:
+def open_arrow(path: Path, choice: ColumnChoice, _: Path | None) -> Iterator[ArrowReader]:
+    """Read an Arrow file by record batch."""
     with pa.OSFile(str(path)) as source:
         file = pa.ipc.open_file(source)
         total = pa.dataset.dataset(path, format="ipc").count_rows()
-        yield ArrowReader(path, choice, file.schema, _record_batches(file, total))
 
+        def record_batches() -> Iterator[tuple[pa.Table, int]]:
+            for number in range(file.num_record_batches):
+                batch = file.get_batch(number)
+                batch.validate(full=True)
+                yield pa.Table.from_batches([batch]), total
 
-def _record_batches(file: pa.RecordBatchFileReader, total: int) -> Iterator[tuple[pa.Table, int]]:
-    for number in range(file.num_record_batches):
-        batch = file.get_batch(number)
-        batch.validate(full=True)
-        yield pa.Table.from_batches([batch]), total
+        yield ArrowReader(path, choice, file.schema, record_batches())
 
 
 @contextmanager
-def _open_whole(
-    path: Path, choice: ColumnChoice, _: Path | None, *, load: Callable[[Path], pl.DataFrame]
-) -> Iterator[ArrowReader]:
-    table = load(path).to_arrow()
+def open_whole(path: Path, choice: ColumnChoice, _: Path | None) -> Iterator[ArrowReader]:
+    """Read JSON lines or the first sheet of an Excel file at once."""
+    if path.suffix.lower() == ".xlsx":
+        try:
+            frame = pl.read_excel(path)
+        except ImportError:
+            raise TableError(
+                f'{path}: reading Excel needs a package; run: pip install "fastexcel", or save the '
+                "sheet as .csv."
+            ) from None
+    else:
+        frame = pl.read_ndjson(path, infer_schema_length=None)
+    table = frame.to_arrow()
     yield ArrowReader(path, choice, table.schema, [(table, len(table))])
 
 
-def _load_json_lines(path: Path) -> pl.DataFrame:
-    return pl.read_ndjson(path, infer_schema_length=None)
+class ArrowWriter(TableWriter):
+    """Writes row groups of a .parquet file, or record batches of an Arrow file, of bounded size."""
 
-
-def _load_excel(path: Path) -> pl.DataFrame:
-    try:
-        return pl.read_excel(path)
-    except ImportError:
-        raise TableError(
-            f'{path}: reading Excel needs a package; run: pip install "fastexcel", or save the '
-            "sheet as .csv."
-        ) from None
-
-
-class _ArrowWriter(TableWriter):
-    """Writes row groups, or record batches, of bounded size."""
-
-    def __init__(
-        self, path: Path, schema: pa.Schema, *, create: Callable[[Path, pa.Schema], Any]
-    ) -> None:
+    def __init__(self, path: Path, schema: pa.Schema, *, parquet: bool = False) -> None:
         width = sum(getattr(field.type, "list_size", 1) for field in schema)
         self._rows = max(1, _ROW_GROUP_BYTES // (8 * width))
         self._waiting: list[pa.Table] = []
-        self._writer = create(path, schema)
+        self._writer: pa.parquet.ParquetWriter | pa.RecordBatchFileWriter
+        if parquet:
+            # Coordinates hardly repeat, so that a dictionary of them is no use.
+            repeated = [
+                field.name
+                for field in schema
+                if not (pa.types.is_floating(field.type) or pa.types.is_fixed_size_list(field.type))
+            ]
+            self._writer = pa.parquet.ParquetWriter(
+                path, schema, compression="zstd", use_dictionary=repeated
+            )
+        else:
+            self._writer = pa.ipc.new_file(str(path), schema)
 
     def write(self, table: pa.Table) -> None:
         """Append rows."""
@@ -259,40 +247,18 @@ class _ArrowWriter(TableWriter):
         self._writer.close()
 
 
-def _create_parquet(path: Path, schema: pa.Schema) -> pa.parquet.ParquetWriter:
-    # Coordinates hardly repeat, so that a dictionary of them is no use.
-    repeated = [
-        field.name
-        for field in schema
-        if not (pa.types.is_floating(field.type) or pa.types.is_fixed_size_list(field.type))
-    ]
-    encoding: dict[str, Any] = {"compression": "zstd", "use_dictionary": repeated}
-    return pa.parquet.ParquetWriter(path, schema, **encoding)
-
-
-def _create_arrow(path: Path, schema: pa.Schema) -> pa.RecordBatchFileWriter:
-    return pa.ipc.new_file(str(path), schema)
-
-
-_write_arrow = partial(_ArrowWriter, create=_create_arrow)
-_read_json_lines = partial(_open_whole, load=_load_json_lines)
-
 ARROW_FORMATS = (
     TableFormat(
         ".parquet",
         ParquetReader,
-        partial(_ArrowWriter, create=_create_parquet),
+        partial(ArrowWriter, parquet=True),
         start=b"PAR1",
         has_lists=True,
     ),
-    TableFormat(".feather", _open_arrow, _write_arrow, start=b"ARROW1", has_lists=True),
-    TableFormat(".arrow", _open_arrow, _write_arrow, has_lists=True),
-    TableFormat(".jsonl", _read_json_lines, start=rb"\s*\{"),
-    TableFormat(".ndjson", _read_json_lines),
+    TableFormat(".feather", open_arrow, ArrowWriter, start=b"ARROW1", has_lists=True),
+    TableFormat(".arrow", open_arrow, ArrowWriter, has_lists=True),
+    TableFormat(".jsonl", open_whole, start=rb"\s*\{"),
+    TableFormat(".ndjson", open_whole),
     # An .npz file is a .zip file too.
-    TableFormat(
-        ".xlsx",
-        partial(_open_whole, load=_load_excel),
-        start=rb"PK\x03\x04(?!.{0,192}\.npy)",
-    ),
+    TableFormat(".xlsx", open_whole, start=rb"PK\x03\x04(?!.{0,192}\.npy)"),
 )

@@ -32,9 +32,13 @@ from nearfar.tables.reader import (
 from nearfar.typing import Matrix
 
 _CSV_BLOCK_BYTES = 1 << 22
+"""Smaller blocks are parsed more slowly, and larger ones take more memory."""
 _CSV_MAX_RECORD_BYTES = 1 << 26
+"""A longer record has a quote that is not closed."""
 _CSV_TAIL_BYTES = 1 << 12
+"""More blank lines at the end would be rows."""
 _CSV_SNIFFED_BYTES = 1 << 16
+"""Bytes in which decimal commas are looked for."""
 _MARKS = {
     b"\xff\xfe\0\0": "UTF-32",
     b"\0\0\xfe\xff": "UTF-32",
@@ -74,7 +78,11 @@ class CsvReader(TableReader):
         with self._content.open("rb") as file:
             header = self._header(file)
             self._start = file.tell()
-            self._end = _end_of_text(file, self._start)
+            # A blank line at the end is not a row.
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(self._start, size - _CSV_TAIL_BYTES))
+            tail = file.read()
+            self._end = size - len(tail) + len(tail.rstrip(b"\r\n"))
             file.seek(self._start)
             sample = file.read(_CSV_SNIFFED_BYTES) if self._separator == ";" else b""
         self._decimal_comma = _HAS_DECIMAL_COMMA.search(sample) is not None
@@ -154,7 +162,7 @@ class CsvReader(TableReader):
                 if file.tell() == self._end and block.count(b'"') % 2 == 0:
                     yield block
                     return
-                end = _end_of_records(block)
+                end = end_of_records(block)
                 rest = block[end:]
                 if end:
                     yield block[:end]
@@ -227,16 +235,15 @@ def _numbers(frame: pl.DataFrame, names: Sequence[str]) -> Matrix:
     return frame.select(pl.col(names).cast(pl.Float64)).to_numpy(order="c")
 
 
-def _end_of_text(file: BinaryIO, start: int) -> int:
-    """Return where the text ends, without newlines: a blank line at the end is not a row."""
-    size = file.seek(0, os.SEEK_END)
-    file.seek(max(start, size - _CSV_TAIL_BYTES))
-    tail = file.read()
-    return size - len(tail) + len(tail.rstrip(b"\r\n"))
+def end_of_records(block: bytes) -> int:
+    r"""Return where the last whole record ends: after a newline with an even number of quotes.
 
-
-def _end_of_records(block: bytes) -> int:
-    """Return where the last whole record ends: after a newline with an even number of quotes."""
+    Examples
+    --------
+    >>> from nearfar.tables.csv_format import end_of_records
+    >>> end_of_records(b'1,2\n3,"four\n'), end_of_records(b'1,2\n3,"four\n"\n')
+    (4, 14)
+    """
     end, quotes = len(block), block.count(b'"')
     while end > 0:
         start = block.rfind(b"\n", 0, end) + 1

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from nearfar.constraints import Pairs, Supervision, Triplets, keep_copies_together
 from nearfar.runtime.notes import note
@@ -133,10 +132,16 @@ def read_triplets(table: pl.DataFrame, path: Source, rows: Table) -> Triplets:
 
 def read_pairs(table: pl.DataFrame, path: Source, rows: Table) -> Pairs:
     """Read pairs: columns a, b, similar [, weight, person]."""
-    known = next((name for name in _SAME if name in table.columns), _SAME[0])
-    require_columns(path, table.columns, [known])
+    column = next((name for name in _SAME if name in table.columns), _SAME[0])
+    require_columns(path, table.columns, [column])
     index = _row_numbers(table, path, _PAIR, rows)
-    similar = _similar(table[known], path)
+    words = [str(value).strip().lower() for value in table[column].to_list()]
+    unknown = next((word for word in words if word not in _SIMILAR), None)
+    if unknown is not None:
+        raise TableError(
+            f"{path} has {quoted(unknown)} in column {column}; write true or false, or 1 or 0."
+        )
+    similar = [_SIMILAR[word] for word in words]
     return Pairs(index, similar, _weights(table, path), _people(table, path))
 
 
@@ -162,7 +167,14 @@ def _row_numbers(table: pl.DataFrame, path: Source, columns: Sequence[str], rows
     if part.null_count().sum_horizontal().sum():
         raise TableError(f"{path} has missing values in {', '.join(part.columns)}.")
     if rows.ids is not None:
-        return _by_name(part, path, rows.ids)
+        number = {name: row for row, name in enumerate(rows.ids)}
+        found = [[number.get(str(name), -1) for name in column] for column in part.iter_columns()]
+        index = np.array(found, dtype=np.intp).reshape(part.width, len(part)).T
+        if (index < 0).any():
+            row, column = np.argwhere(index < 0)[0]
+            wrong = quoted(part[int(row), int(column)])
+            raise TableError(f"{path} refers to {wrong}, which names no row.")
+        return index
     numbers = part.select(pl.all().cast(pl.Int64, strict=False))
     text = [name for name in part.columns if numbers[name].null_count()]
     if text and not named:
@@ -179,28 +191,6 @@ def _row_numbers(table: pl.DataFrame, path: Source, columns: Sequence[str], rows
             f"{rows.name} has rows 0 to {len(rows) - 1}."
         )
     return index.astype(np.intp)
-
-
-def _by_name(part: pl.DataFrame, path: Source, ids: list[str]) -> Ints:
-    number = {name: row for row, name in enumerate(ids)}
-    found = [[number.get(str(name), -1) for name in column] for column in part.iter_columns()]
-    index = np.array(found, dtype=np.intp).reshape(part.width, len(part)).T
-    if (index < 0).any():
-        row, column = np.argwhere(index < 0)[0]
-        raise TableError(
-            f"{path} refers to {quoted(part[int(row), int(column)])}, which names no row."
-        )
-    return index
-
-
-def _similar(values: pl.Series, path: Source) -> NDArray[np.bool_]:
-    words = [str(value).strip().lower() for value in values.to_list()]
-    unknown = next((word for word in words if word not in _SIMILAR), None)
-    if unknown is not None:
-        raise TableError(
-            f"{path} has {quoted(unknown)} in column {values.name}; write true or false, or 1 or 0."
-        )
-    return np.array([_SIMILAR[word] for word in words], dtype=bool)
 
 
 def _people(table: pl.DataFrame, path: Source) -> list[str] | None:

@@ -15,6 +15,7 @@ from nearfar.tables.reader import Source
 from nearfar.typing import Array
 
 _WORDS_SHOWN = 5
+"""A note names no more labels, so that it stays one line."""
 
 
 def has_label(labels: pl.Series) -> pl.Series:
@@ -60,11 +61,35 @@ def read_labels(labels: pl.Series, path: Source, *, numeric: bool) -> Array:
             "Fill it in, or leave those rows out."
         )
     if numeric:
-        return _numbers(labels)
+        numbers = labels.cast(pl.Float64, strict=False)
+        usable = numbers.is_finite().fill_null(value=False)
+        if not usable.all():
+            raise TableError(
+                f"Column {labels.name} has {quoted(labels.filter(~usable)[0])}; the method learns "
+                "from finite numbers."
+            )
+        return numbers.to_numpy()
+    if labels.dtype == pl.Binary or labels.dtype.is_nested():
+        raise TableError(
+            f"Column {labels.name} has {labels.dtype}; labels must be text, numbers or booleans."
+        )
     if labels.dtype == pl.String:
         labels = labels.str.strip_chars().str.replace_all(r"\s+", " ")
         _note_capitals(labels)
-    return _classes(labels)
+        for number in (pl.Int64, pl.Float64):
+            converted = labels.cast(number, strict=False)
+            if not converted.null_count():
+                labels = converted
+                break
+    if labels.dtype.is_float():
+        if not bool(((labels % 1) == 0).all()):
+            raise NotClassesError(
+                f"The labels in column {labels.name} are decimal numbers; classes are needed."
+            )
+        whole = labels.cast(pl.Int64, strict=False)
+        # Numbers with more digits than an integer holds are names.
+        labels = labels.cast(pl.String) if whole.null_count() else whole
+    return labels.to_numpy()
 
 
 def labels_or_nothing(labels: pl.Series, path: Source) -> Array:
@@ -84,39 +109,6 @@ def labels_or_nothing(labels: pl.Series, path: Source) -> Array:
 def words(column: pl.Series) -> pl.Series:
     """Return cells as text; missing ones are empty."""
     return column.cast(pl.String).fill_null("")
-
-
-def _numbers(labels: pl.Series) -> Array:
-    numbers = labels.cast(pl.Float64, strict=False)
-    usable = numbers.is_finite().fill_null(value=False)
-    if not usable.all():
-        raise TableError(
-            f"Column {labels.name} has {quoted(labels.filter(~usable)[0])}; the method learns from "
-            "finite numbers."
-        )
-    return numbers.to_numpy()
-
-
-def _classes(labels: pl.Series) -> Array:
-    if labels.dtype == pl.Binary or labels.dtype.is_nested():
-        raise TableError(
-            f"Column {labels.name} has {labels.dtype}; labels must be text, numbers or booleans."
-        )
-    if labels.dtype == pl.String:
-        for number in (pl.Int64, pl.Float64):
-            converted = labels.cast(number, strict=False)
-            if not converted.null_count():
-                labels = converted
-                break
-    if labels.dtype.is_float():
-        if not bool(((labels % 1) == 0).all()):
-            raise NotClassesError(
-                f"The labels in column {labels.name} are decimal numbers; classes are needed."
-            )
-        whole = labels.cast(pl.Int64, strict=False)
-        # Numbers with more digits than an integer holds are names.
-        labels = labels.cast(pl.String) if whole.null_count() else whole
-    return labels.to_numpy()
 
 
 def _note_capitals(labels: pl.Series) -> None:

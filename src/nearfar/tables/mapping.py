@@ -111,7 +111,10 @@ class RowMap:
             names = column_names(source)
             require_columns(source, names, [] if vector is None else [vector])
             with open_table(source, ColumnChoice(others=tuple(names))) as table:
-                lists = [field.name for field in table.others if _has_lists(field.type)]
+                fields = [field for field in table.others if pa.types.is_nested(field.type)]
+            cells = {field.name: getattr(field.type, "value_type", pa.null()) for field in fields}
+            numbers = (pa.types.is_floating, pa.types.is_integer)
+            lists = [name for name, cell in cells.items() if any(each(cell) for each in numbers)]
             if vector is not None and vector not in lists:
                 raise TableError(f"Column {vector} of {source} has no lists of numbers.")
             if vector is None and len(lists) > 1:
@@ -121,14 +124,6 @@ class RowMap:
                 kind = Vector(vector or lists[0], (0.0,) * n_features, indicator=False)
                 reader = reader.with_columns(Columns((kind,), impute=False))
         return cls(reader, transform, width)
-
-
-def _has_lists(kind: pa.DataType) -> bool:
-    """Whether a column has lists of numbers."""
-    types = pa.types
-    if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
-        return False
-    return bool(types.is_floating(kind.value_type) or types.is_integer(kind.value_type))
 
 
 def transform_file(
