@@ -280,7 +280,7 @@ class MetricLearner(
         data: Data,
         method: FitMethod,
         selection: Selection,
-        given: tuple[object, object] = (None, None),
+        inputs: tuple[object, object] = (None, None),
         mined: Sequence[object] = (),
     ) -> None:
         """Run the solver and set the fitted attributes."""
@@ -296,7 +296,7 @@ class MetricLearner(
                 iterations,
                 FitInProgress(type(self).__name__, problem.max_iter, metric),
                 self,
-                *given,
+                *inputs,
                 attributes=lambda: {
                     "metric_": metric(),
                     "history_": history,
@@ -372,23 +372,27 @@ class MetricLearner(
         check_is_fitted(self)
         data = fitting.check(self, X, y, reset=False, ignores_y=False)
         fitting.check_in_memory(data.X)
-        known: Any = data.supervision
-        if known.kind == "pairs":
-            if not known.can_teach:
+        supervision: Any = data.supervision
+        if supervision.kind == "pairs":
+            if not supervision.can_teach:
                 raise ValueError("To score pairs, both similar and dissimilar ones are needed.")
-            distance = self.metric_.pair_distances(data.X, known.given.index)
-            return float(roc_auc_score(known.given.similar, -distance, sample_weight=known.weight))
-        if len(known) == 0:
+            distance = self.metric_.pair_distances(data.X, supervision.given.index)
+            return float(
+                roc_auc_score(
+                    supervision.given.similar, -distance, sample_weight=supervision.weight
+                )
+            )
+        if len(supervision) == 0:
             raise ValueError("There are no triplets to score.")
-        if known.kind == "labels" and not known.can_teach:
+        if supervision.kind == "labels" and not supervision.can_teach:
             raise ValueError(
                 "All labels to score on are the same. If this is a fold of rows that are sorted by "
                 "class, use cv=StratifiedKFold(5, shuffle=True)."
             )
         Z = data.X
-        if known.kind != "triplets":
+        if supervision.kind != "triplets":
             Z = Scaler.fit(data.X, "standard").transform(data.X)
-        triplets = known.triplets(Z, NearestTriplets(), np.random.RandomState(0))
+        triplets = supervision.triplets(Z, NearestTriplets(), np.random.RandomState(0))
         right = self.metric_.prefers(data.X, triplets.index)
         return float(np.average(right, weights=triplets.weight))
 

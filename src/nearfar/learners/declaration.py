@@ -139,7 +139,7 @@ ATTRIBUTES = {
     ),
     "mining_": (
         "Mining",
-        "How triplets were mined from labels; not set if `constraints` made them otherwise.",
+        "How triplets were mined from labels; not set if `constraints` estimator them otherwise.",
     ),
 }
 """Attributes that several learners have, each with its type and text."""
@@ -157,16 +157,16 @@ def learner(cls: C) -> C:
 
     Fields with ``init=False`` are no parameters: every learner has them, with these values.
     """
-    made: Any = dataclass(kw_only=True, eq=False, repr=False)(cls)
-    defaults = {field.name: field.default for field in fields(made) if field.init}
+    estimator: Any = dataclass(kw_only=True, eq=False, repr=False)(cls)
+    defaults = {field.name: field.default for field in fields(estimator) if field.init}
     rules = {name: rule for name, rule in RULES.items() if name in defaults}
-    for base in reversed(made.__mro__):
+    for base in reversed(estimator.__mro__):
         rules |= vars(base).get("parameter_rules", {})
-    made._defaults, made._rules = defaults, rules
-    made.__init__ = with_hints(made.__init__, defaults)
-    if made.__doc__ and "\n" in made.__doc__:
-        made.__doc__ = _documented(made.__doc__, defaults)
-    return made
+    estimator._defaults, estimator._rules = defaults, rules
+    estimator.__init__ = with_hints(estimator.__init__, defaults)
+    if estimator.__doc__ and "\n" in estimator.__doc__:
+        estimator.__doc__ = _documented(estimator.__doc__, defaults)
+    return estimator
 
 
 def _documented(docstring: str, defaults: Mapping[str, object]) -> str:
@@ -200,5 +200,5 @@ def _entry(title: str, text: str) -> str:
 def _default(value: object, kind: str) -> str:
     if value is MISSING or (value is None and "None" not in kind):
         return ", optional"
-    shown = f'"{value}"' if isinstance(value, str) else repr(value)
-    return f", default={shown}"
+    text = f'"{value}"' if isinstance(value, str) else repr(value)
+    return f", default={text}"

@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -99,7 +99,9 @@ class Estimate:
         )
 
 
-def estimate(self: MetricLearner, X: ArrayLike, y: Any = None, *, budget: float = 5.0) -> Estimate:
+def estimate(
+    self: MetricLearner, X: ArrayLike, y: object = None, *, budget: float = 5.0
+) -> Estimate:
     """Return the time and memory that `fit` will take, from fits to small samples.
 
     Parameters
@@ -119,8 +121,8 @@ def estimate(self: MetricLearner, X: ArrayLike, y: Any = None, *, budget: float 
     --------
     >>> from sklearn.datasets import load_digits
     >>> from nearfar import NCA
-    >>> found = NCA().estimate(*load_digits(return_X_y=True), budget=0.5)
-    >>> found.seconds > 0, found.bytes > 0
+    >>> cost = NCA().estimate(*load_digits(return_X_y=True), budget=0.5)
+    >>> cost.seconds > 0, cost.bytes > 0
     (True, True)
     """
     learner = clone(self)

@@ -1,14 +1,14 @@
 """A fit in five functions. Trial fits, `partial_fit`, `estimate` and AutoMetric call the same ones.
 
-    data      = check(X, y, ...)                   arrays or rows on disk; Supervision
+    data      = check(learner, X, y, groups)       arrays or rows on disk; Supervision
     scale     = choose_scale(data, method)         the units in which Euclidean distance does best
     selection = select(data, scale, method)        iterations and shrinkage, by trial fits
     history   = run(problem, selection)            the solver's generator, with observers
-    fitted    = finish(problem, history, ...)      one metric, in the units of X
+    fitted    = finish(problem, history, ...)      the metric in the units of X, and all attributes
 
-with  problem = method.build(prepare(data, scale, ...)).  A learner contributes `FitMethod.build`,
-from FitInput to Problem. Fewer rows than features are first replaced by coordinates in the space
-that they span (`in_span`).
+with  problem = method.build(prepare(data, scale, ...)).  A learner contributes its parameters and
+`FitMethod.build`, from FitInput to Problem. Fewer rows than features are first replaced by
+coordinates in the space that they span (`in_span`).
 """
 
 from __future__ import annotations
@@ -168,10 +168,10 @@ def check(
     else:
         least = min_samples if ignores_y else 1
         points = validate_data(learner, X, ensure_min_samples=least, **floats)
-    known = Supervision.of(y, len(points), groups=groups, numbers=numbers)
+    supervision = Supervision.of(y, len(points), groups=groups, numbers=numbers)
     if splits and not isinstance(points, Rows):
-        return Data(points, *keep_copies_together(points, known))
-    return Data(points, known)
+        return Data(points, *keep_copies_together(points, supervision))
+    return Data(points, supervision)
 
 
 def _rows(X: object, kind: Kind, learner: MetricLearner) -> Rows | None:

@@ -78,14 +78,14 @@ class MapLearner(MetricLearner):
 
         What a word stands for has |M|_F = 1, or the share of that which `n_components` leave.
         """
-        given = self.init if data.warm is None else data.warm.metric
-        if isinstance(given, Metric) and (len(given.parts) == 1 or not self.local_metrics):
-            L = given_map(given, data, self.n_components)
+        start = self.init if data.warm is None else data.warm.metric
+        if isinstance(start, Metric) and (len(start.parts) == 1 or not self.local_metrics):
+            L = given_map(start, data, self.n_components)
             L = L * np.sqrt(unit)
-        elif given in ("lda", "random") or (
-            given == "auto" and prefers_lda(self.n_components, data)
+        elif start in ("lda", "random") or (
+            start == "auto" and prefers_lda(self.n_components, data)
         ):
-            L = named_map(given, Z, data, self.n_components)
+            L = named_map(start, Z, data, self.n_components)
             share = len(L) / max(1, int(np.count_nonzero(column_ranges(Z))))
             return np.asarray(L * share**0.25 / np.sqrt(np.linalg.norm(L @ L.T)))
         else:

@@ -118,9 +118,11 @@ class RowSpan:
 
     def coordinates(self, X: Floats) -> Floats:
         """Return the coordinates of rows: one for each axis, and two that are 0."""
-        found = np.zeros((len(X), self.rank + 2), dtype=X.dtype)
-        found[:, : self.rank] = self.scaler.transform(X) @ self.axes.astype(X.dtype, copy=False)
-        return found
+        coordinates = np.zeros((len(X), self.rank + 2), dtype=X.dtype)
+        coordinates[:, : self.rank] = self.scaler.transform(X) @ self.axes.astype(
+            X.dtype, copy=False
+        )
+        return coordinates
 
     def features_of(self, V: Matrix) -> Matrix:
         """Return rows of a map of coordinates as rows of a map of features."""

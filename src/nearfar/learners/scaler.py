@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from nearfar.learners.row_span import RowSpan
 
 _BLOCK_ROWS = 1 << 14
+"""Rows whose copy in float64 is made at a time; with 100 features it has 13 MB."""
 
 
 @dataclass(frozen=True)

@@ -223,8 +223,8 @@ class PSDBoostProblem(TraceOneProblem):
         enough : float
             Gap to end at.
         """
-        known = self.gap if np.isfinite(self.gap) else abs(self.upper)
-        price = _ENTROPY_SHARE * max(enough, known if np.isfinite(known) else 0.0)
+        gap = self.gap if np.isfinite(self.gap) else abs(self.upper)
+        price = _ENTROPY_SHARE * max(enough, gap if np.isfinite(gap) else 0.0)
         soft = SoftMargin(self.shares, self.caps, max(self.most_entropy, _ROUNDING) / price)
         first = w / w.sum() if w.any() else np.full(len(w), 1.0 / len(w))
         best = best_terms(soft, V, first, self.offset)[1]
@@ -254,10 +254,10 @@ class PSDBoostProblem(TraceOneProblem):
             H = np.array([self.operator.margins(v) for v in vectors])
             excess = H @ u + self.offset @ u - self.lower
             least = np.where(np.arange(len(H)) == 0, 0.0, enough)
-            kept = (excess > least) & H.any(axis=1)
-            if kept.any():
+            violated = (excess > least) & H.any(axis=1)
+            if violated.any():
                 break
-        return float(values[0]), self.restored(vectors[kept]), H[kept]
+        return float(values[0]), self.restored(vectors[violated]), H[violated]
 
     @property
     def gap(self) -> float:

@@ -289,9 +289,9 @@ def _reweighted(
     # Without presolve, which costs as much as the solution; again with it, if that fails.
     for presolve in (False, True):
         options = _LP_OPTIONS | {"presolve": presolve}
-        found = linprog(**programme, method="highs", options=options)
-        if found.status == 0 and found.x is not None:
-            held[free] = np.clip(unit * found.x[:n_free], 0.0, caps[free])
-            w = np.maximum(0.0, -found.ineqlin.marginals)
+        result = linprog(**programme, method="highs", options=options)
+        if result.status == 0 and result.x is not None:
+            held[free] = np.clip(unit * result.x[:n_free], 0.0, caps[free])
+            w = np.maximum(0.0, -result.ineqlin.marginals)
             return held, w / w.sum()
-    raise RuntimeError(f"The linear programme of the soft margin failed: {found.message}")
+    raise RuntimeError(f"The linear programme of the soft margin failed: {result.message}")

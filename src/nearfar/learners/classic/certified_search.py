@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -89,7 +89,7 @@ class CertifiedProblem(Problem):
                 return "converged"
         return "max_iter" if number >= self.max_iter else "stalled"
 
-    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, object]:
         """Return the certified gap."""
         return {"gap_": max(0.0, history[-1].gap)}
 

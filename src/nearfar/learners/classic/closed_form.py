@@ -82,7 +82,7 @@ class SummedClosedForm(ClosedFormLearner):
 
         return ClosedFormProblem(span, solution)
 
-    def partial_fit(self, X: ArrayLike, y: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: object = None) -> Self:
         """Learn from a part of the data, besides the parts before.
 
         The learner keeps sums instead of rows. The metric after all parts is that of one `fit` to
@@ -176,7 +176,7 @@ class Solution:
     """
 
     L: Matrix
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Mapping[str, object] = field(default_factory=dict)
 
 
 class ClosedFormProblem(Problem):
@@ -207,7 +207,7 @@ class ClosedFormProblem(Problem):
         L: Matrix = history[-1].payload.L
         return L
 
-    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, object]:
         """Return what the learner adds; the sums of an earlier `partial_fit` are forgotten."""
         return {"_sums": None, **history[-1].payload.attributes}
 

@@ -89,7 +89,6 @@ class GMML(SummedClosedForm):
     parameter_rules: ClassVar[dict[str, ParameterRule]] = {
         "t": number(at_least=0.0, at_most=1.0),
         "prior": optional(either(choice("identity"), instance(Metric, "a Metric"))),
-        "prior_weight": number(at_least=0.0),
     }
 
     def _formula(self, evidence: Evidence, axes: Axes, scaler: Scaler) -> Solution:

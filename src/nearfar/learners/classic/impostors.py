@@ -221,8 +221,8 @@ class Impostors:
         reach = farthest + 1.0 + slack
         behind = farthest[:, None] - H
         # Tiles are in float32 if a bound on their rounding errors is within the slack.
-        Q = P[order] - P[order].mean(axis=0)
-        k = Q.shape[1]
+        Q = P[order]
+        Q, k = Q - Q.mean(axis=0), Q.shape[1]
         largest = float(np.einsum("ij,ij->i", Q, Q, dtype=np.float64).max())
         error = (k + _EXTRA_ROUNDINGS) * (4.0 * largest + float(reach.max()))
         for dtype in (np.float32, np.float64):

@@ -166,8 +166,6 @@ class LMNN(MetricLearner):
         "n_neighbors": integer(at_least=1),
         "push": number(above=0.0, below=1.0),
         "update_targets": integer(at_least=0),
-        "max_iter": integer(at_least=1),
-        "tol": number(at_least=0.0),
     }
 
     def _build_problem(self, data: FitInput) -> LMNNProblem:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from nearfar.learners.problem import FitInput, MetricBuilder, factor_on_scaled_p
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Edges
 from nearfar.runtime.history import History
-from nearfar.runtime.parameters import ParameterRule, integer
+from nearfar.runtime.parameters import ParameterRule
 from nearfar.typing import Ints, Matrix, Vector
 
 EdgeLoss = Callable[[Vector], tuple[float, Vector]]
@@ -52,10 +52,7 @@ class LogDetLearner(ConstraintLearner):
     max_iter: int
 
     rotates: ClassVar[bool] = True
-    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
-        "prior": GIVEN_PRIOR_RULE,
-        "max_iter": integer(at_least=1),
-    }
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {"prior": GIVEN_PRIOR_RULE}
 
     def _prior_space(self, data: FitInput, index: Ints) -> tuple[PriorSpace, Ints]:
         """Return the points of constraints where the prior is the identity, and their numbers."""
@@ -171,6 +168,6 @@ class LogDetProblem(CertifiedProblem):
         """Return the last map, for all features."""
         return self.space.map_of(history[-1].payload)
 
-    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, object]:
         """Return the certified gap, and what the learner adds."""
         return super().attributes(history, builder) | self.fitted

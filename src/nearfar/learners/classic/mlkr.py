@@ -26,7 +26,7 @@ Where nearfar departs from the paper, and why:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -94,7 +94,7 @@ class MLKR(MapLearner):
     supervision: ClassVar[tuple[str, ...]] = ("numbers",)
     rotates: ClassVar[bool] = True
 
-    def score(self, X: ArrayLike, y: Any) -> float:
+    def score(self, X: ArrayLike, y: object) -> float:
         """Return R^2 of predictions of y by the mean of the five nearest other rows of X.
 
         Parameters

@@ -47,7 +47,7 @@ from nearfar.learners.problem import FitInput, factor_on_scaled_points, prior_fa
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Edges, squared_distances
 from nearfar.runtime.history import History, Iteration, Iterations
-from nearfar.runtime.parameters import ParameterRule, boolean, integer, number
+from nearfar.runtime.parameters import ParameterRule, boolean, number
 from nearfar.typing import Matrix, Vector
 
 _LEAST_SHRINKAGE = 1e-8
@@ -115,7 +115,6 @@ class MMC(ConstraintLearner):
     parameter_rules: ClassVar[dict[str, ParameterRule]] = {
         "diagonal": boolean(),
         "shrinkage": number(at_least=0.0, at_most=1.0),
-        "max_iter": integer(at_least=1),
     }
 
     def _rotates(self) -> bool:

@@ -161,18 +161,18 @@ class RunningSums:
         eps = float(np.finfo(X.dtype).eps)
         total = GroupMoments.of(R, fourth=fourth)
         sums = cls("rows", scale, fourth, units, largest, eps, total, {})
-        known: Any = supervision
-        if known.kind == "nothing":
+        if supervision.kind == "nothing":
             return sums
-        if known.kind == "labels":
+        if supervision.kind == "labels":
+            labels: Any = supervision
             classes = {
-                label: GroupMoments.of(R[known.codes == code], fourth=fourth)
-                for code, label in enumerate(known.names.tolist())
+                label: GroupMoments.of(R[labels.codes == code], fourth=fourth)
+                for code, label in enumerate(labels.names.tolist())
             }
             return replace(sums, kind="labels", groups=classes)
-        if known.kind == "chunklets":
-            return replace(sums, kind="chunklets", groups=_by_size(R, known.codes))
-        pairs = known.given
+        if supervision.kind == "chunklets":
+            return replace(sums, kind="chunklets", groups=_by_size(R, supervision.codes))
+        pairs = supervision.given
         if pairs.weight is not None:
             pairs = pairs.take(pairs.weight > 0)
         # The groups that similar pairs join, each other row of a pair alone, and -1 for none.

@@ -15,13 +15,10 @@ from typing import TypeVar
 
 import numpy as np
 
+from nearfar.learners.max_margin.cutting_planes import certified
 from nearfar.numerics.lbfgs import Bounds, lbfgs
 from nearfar.runtime.history import Iteration, Iterations
 from nearfar.typing import Array, Vector
-
-_ROUNDING = 1e-6
-"""How far an objective may be below a bound, relative to it, by rounding alone."""
-
 
 S = TypeVar("S")
 """A solution of the primal problem."""
@@ -88,11 +85,6 @@ def ascend_box(
         if lower <= before:
             return "stalled"
     return "max_iter"
-
-
-def certified(objective: float, lower: float, tol: float) -> bool:
-    """Whether an objective is near enough to a lower bound, and not below it."""
-    return -_ROUNDING * objective <= objective - lower <= tol * objective
 
 
 def digest(*parts: Array | float | None) -> bytes:

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nearfar.learners.max_margin.box_dual import certified
 from nearfar.learners.max_margin.max_margin_objective import MaxMarginObjective, Plane, Solution
 from nearfar.learners.max_margin.psd_split import PsdSplit
 from nearfar.numerics.simplex import Point, maximize
@@ -33,6 +32,9 @@ gap."""
 _IDLE_ITERATIONS = 20
 """Iterations without weight after which a plane is dropped; it may come back. Fewer would bring
 planes back often, more would slow the model down."""
+
+_ROUNDING = 1e-6
+"""How far an objective may be below a bound, relative to it, by rounding alone."""
 
 
 def cut_planes(
@@ -90,6 +92,11 @@ def cut_planes(
         close = certified(objective, lower, problem.tol)
         add(problem.pairs.plane(best.toward(candidate, 1.0 if close else _STEP_TO_NEXT_PLANE)))
     return "max_iter"
+
+
+def certified(objective: float, lower: float, tol: float) -> bool:
+    """The stopping rule: an objective is near enough to a lower bound, and not below it."""
+    return -_ROUNDING * objective <= objective - lower <= tol * objective
 
 
 class PlaneModel:

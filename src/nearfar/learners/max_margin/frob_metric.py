@@ -31,7 +31,7 @@ Where nearfar departs from the paper, and why:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -54,7 +54,7 @@ from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import TripletEdges
 from nearfar.numerics.linear_algebra import row_space
 from nearfar.runtime.history import History, Iterations
-from nearfar.runtime.parameters import ParameterRule, integer, number
+from nearfar.runtime.parameters import ParameterRule, number
 from nearfar.typing import Matrix, Vector
 
 
@@ -107,10 +107,7 @@ class FrobMetric(ConstraintLearner):
     tol: float = 1e-3
 
     rotates: ClassVar[bool] = True
-    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
-        "C": number(at_least=0.0),
-        "max_iter": integer(at_least=1),
-    }
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {"C": number(at_least=0.0)}
 
     def _build_problem(self, data: FitInput) -> FrobProblem:
         strategy = NearestTriplets() if self.constraints is None else self.constraints
@@ -270,11 +267,11 @@ class FrobProblem(Problem):
         kept = np.eye(len(builder.scale)) if self.prior is None else self.prior
         return replace(builder, base=None).build(kept)
 
-    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, object]:
         """The certified gap."""
         return {"gap_": max(0.0, history[-1].gap)}
 
-    def resume_state(self, history: History, builder: MetricBuilder) -> Any:
+    def resume_state(self, history: History, builder: MetricBuilder) -> tuple[bytes, Vector]:
         """Multipliers, and a digest of what they belong to."""
         return self.digest, history[-1].payload[1]
 

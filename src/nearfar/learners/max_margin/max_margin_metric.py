@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -159,10 +159,8 @@ class MaxMarginMetric(ConstraintLearner):
         "C": number(at_least=0.0),
         "n_basis": integer(at_least=1),
         "solver": choice("auto", "planes", "box"),
-        "variant": choice("default", "paper"),
-        "max_iter": integer(at_least=1),
     }
-    paper_settings: ClassVar[Mapping[str, Any]] = {"prior": None, "solver": "planes"}
+    paper_settings: ClassVar[Mapping[str, object]] = {"prior": None, "solver": "planes"}
 
     def decision_function(self, X: ArrayLike, pairs: Pairs | ArrayLike | None = None) -> Vector:
         """Threshold minus squared distance: positive for pairs that are the same.
@@ -318,13 +316,13 @@ class MaxMarginProblem(Problem):
         solution: Solution = history[-1].payload[0]
         return solution.factor
 
-    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, object]:
         """The threshold, the certified gap and, with a kernel, the basis."""
         last = history[-1]
         basis = {} if self.basis is None else {"basis_": self.basis}
         return {"threshold_": last.payload[0].b, "gap_": max(0.0, last.gap), **basis}
 
-    def shrunk_attributes(self, metric: Metric, data: FitInput) -> dict[str, Any]:
+    def shrunk_attributes(self, metric: Metric, data: FitInput) -> dict[str, object]:
         """The best threshold for the shrunk metric."""
         if self.kernel_map is None:
             L = factor_on_scaled_points(metric, data.scaler, "metric")
@@ -332,7 +330,9 @@ class MaxMarginProblem(Problem):
             L = metric.L
         return {"threshold_": self.objective.with_best_threshold(L * np.sqrt(self.unit)).b}
 
-    def resume_state(self, history: History, builder: MetricBuilder) -> Any:
+    def resume_state(
+        self, history: History, builder: MetricBuilder
+    ) -> tuple[bytes, tuple[Plane, ...], Vector | None]:
         """A digest of the points and pairs, the planes, and the multipliers as shares."""
         return self.digest, tuple(self.planes), history[-1].payload[1]
 

@@ -151,13 +151,11 @@ class MaxMarginObjective:
     P: Matrix
     tol: float
 
-    def penalty(self, A: Matrix, b: float) -> float:
-        """Return the regularisation."""
-        return 0.5 * float(((A - self.P) ** 2).sum()) + 0.5 * b * b
-
     def objective(self, solution: Solution) -> float:
         """Return the value of (3)."""
-        return self.penalty(solution.A, solution.b) + self.C * self.pairs.mean_hinge(solution)
+        A, b = solution.A, solution.b
+        penalty = 0.5 * float(((A - self.P) ** 2).sum()) + 0.5 * b * b
+        return penalty + self.C * self.pairs.mean_hinge(solution)
 
     def dual(self, a: Vector) -> tuple[float, Vector, Solution]:
         """Return the dual with one multiplier per pair, its gradient, and the solution.

@@ -145,7 +145,6 @@ class MixtureNCA(MapLearner):
         "n_metrics": either(choice("auto"), integer(at_least=1)),
         "sparsity": number(at_least=0.0),
         "gate_sparsity": number(at_least=0.0),
-        "variant": choice("default", "paper"),
         "n_init": integer(at_least=1),
     }
 
@@ -208,15 +207,13 @@ class MixtureNCA(MapLearner):
             Mixture(points, number, self.sparsity, self.gate_sparsity)
             for points in coarse_to_fine(Z, codes, random_state, axes)
         ]
-        whole = mixtures[-1]
-        if self.variant == "paper":
-            mixtures = [whole]
+        whole, paper = mixtures[-1], self.variant == "paper"
         n_init = max(_STARTS_OF_AUTO, self.n_init) if self.n_metrics == "auto" else self.n_init
         n_init = 1 if number == 1 else n_init
         starts = [warm] if warm else [whole.start(L, random_state) for _ in range(n_init)]
-        if warm is None and self.variant != "paper":
+        if warm is None and not paper:
             starts = [whole.with_cheaper_gate(start) for start in starts]
-        paper = self.variant == "paper"
+        mixtures = [whole] if paper else mixtures
         return MixtureProblem(mixtures, starts, unit, self.max_iter, self.tol, paper, axes)
 
     def _best_number(
@@ -235,13 +232,13 @@ class MixtureNCA(MapLearner):
         seen, unseen = (usable[part] for part in next(split.split(usable, codes[usable])))
         scores = {}
         distinct = len(np.unique(Z[seen], axis=0))
-        known = Z[seen], codes[seen]
+        training = Z[seen], codes[seen]
         for n_metrics in (n for n in _NUMBERS_TRIED if n <= distinct):
-            *_, last = self._problem(*known, L, n_metrics, random_state, axes=axes).solve()
+            *_, last = self._problem(*training, L, n_metrics, random_state, axes=axes).solve()
             model = last.payload
             maps = model.L if axes is None else model.L @ axes.T
             metric = GatedMetric([Metric(L) for L in maps], model.V, model.b)
-            classes, votes = metric.class_votes(*known, Z[unseen])
+            classes, votes = metric.class_votes(*training, Z[unseen])
             own = votes[np.arange(len(votes)), np.searchsorted(classes, codes[unseen])]
             scores[n_metrics] = float(np.log(np.maximum(own, _SMALLEST_PROBABILITY)).mean())
         return max(scores, key=lambda n: (scores[n], -n))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax, logsumexp, softmax
@@ -306,7 +305,7 @@ class MixtureProblem(NeighborhoodProblem):
         V = model.V / builder.scale
         return GatedMetric(metrics, V, model.b - V @ builder.center)
 
-    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, object]:
         """The local metrics, the gate, and the number of metrics in use."""
         model = history[-1].payload
         shares = _shares(model, self.mixtures[-1])

@@ -25,7 +25,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -127,7 +127,7 @@ class _SingleMapLearner(MapLearner):
         return self.variant != "paper"
 
     @available_if(_learns_in_parts)
-    def partial_fit(self, X: ArrayLike, y: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: object = None) -> Self:
         """Continue from the map so far with one pass over new rows, in batches.
 
         Only with `batch_size`. Rows are compared within their batch, so that a part needs at least
@@ -408,6 +408,6 @@ class NCAProblem(NeighborhoodProblem):
             return nonzero_rows(L, float(np.linalg.norm(L, 2)) ** 2)
         return L
 
-    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, Any]:
+    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, object]:
         """Forget the state of an earlier `partial_fit`."""
         return {"_stream": None}

@@ -145,7 +145,7 @@ class OrdinalEmbedding(BaseEstimator):
         max_iter: int = 1000,
         tol: float = 1e-7,
         n_objects: int | None = None,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.n_components = n_components
         self.loss = loss
@@ -168,17 +168,17 @@ class OrdinalEmbedding(BaseEstimator):
         y : ignored
         """
         self._check_parameters()
-        known = _checked(triplets)
+        triplets = _checked(triplets)
         random = check_random_state(self.random_state)
-        needed = int(known.index.max()) + 1
+        needed = int(triplets.index.max()) + 1
         if self.n_objects is not None and self.n_objects < needed:
             raise ValueError(f"Triplets refer to object {needed - 1}; n_objects={self.n_objects}.")
         n_objects = self.n_objects or needed
         penalty = self.penalty
         if penalty is None:
-            penalty = self._chosen_penalty(known, n_objects, random)
+            penalty = self._chosen_penalty(triplets, n_objects, random)
         self.penalty_ = float(penalty)
-        problem = OrdinalProblem.of(known, n_objects, self, self.penalty_)
+        problem = OrdinalProblem.of(triplets, n_objects, self, self.penalty_)
         starts = [problem.spectral_start()]
         size = float(np.sqrt(np.mean(starts[0] ** 2)))
         shape = (n_objects, self.n_components)
@@ -202,22 +202,22 @@ class OrdinalEmbedding(BaseEstimator):
     def score(self, triplets: Triplets | ArrayLike, y: object = None) -> float:
         """Return the share of triplets whose near object is nearer; equal distances count half."""
         check_is_fitted(self)
-        known = _checked(triplets)
-        if known.index.max() >= len(self.embedding_):
+        triplets = _checked(triplets)
+        if triplets.index.max() >= len(self.embedding_):
             raise ValueError(
-                f"Triplets refer to object {known.index.max()}; the embedding has "
+                f"Triplets refer to object {triplets.index.max()}; the embedding has "
                 f"{len(self.embedding_)} objects."
             )
-        return _agreement(self.embedding_, known)
+        return _agreement(self.embedding_, triplets)
 
     def _chosen_penalty(
-        self, known: Triplets, n_objects: int, random: np.random.RandomState
+        self, triplets: Triplets, n_objects: int, random: np.random.RandomState
     ) -> float:
         """Return the penalty under which held-out triplets agree most."""
-        if len(known) < _FEWEST_TO_HOLD_OUT:
+        if len(triplets) < _FEWEST_TO_HOLD_OUT:
             return _USUAL[self.loss]
-        order = random.permutation(len(known))
-        unseen, seen = known.take(order[: len(known) // 5]), known.take(order[len(known) // 5 :])
+        order = random.permutation(len(triplets))
+        unseen, seen = (triplets.take(part) for part in np.split(order, [len(order) // 5]))
         P, scores = None, {}
         for penalty in _PENALTIES[self.loss]:
             problem = OrdinalProblem.of(seen, n_objects, self, penalty)
@@ -257,7 +257,7 @@ class OrdinalProblem:
     """
 
     edges: SignedEdges
-    weight: Any
+    weight: Vector | float
     loss: Loss
     phi: Phi
     penalty: float
@@ -266,15 +266,15 @@ class OrdinalProblem:
 
     @classmethod
     def of(
-        cls, known: Triplets, n_objects: int, parameters: OrdinalEmbedding, penalty: float
+        cls, triplets: Triplets, n_objects: int, parameters: OrdinalEmbedding, penalty: float
     ) -> OrdinalProblem:
         """State the problem of an estimator."""
-        anchor, near, far = known.index.T
+        anchor, near, far = triplets.index.T
         edges = SignedEdges(np.ones((n_objects, 1)), anchor, far, near)
         alpha = parameters.alpha or max(parameters.n_components - 1, 1)
         loss, phi = named_response(parameters.loss, parameters.mu, alpha)
-        weight = loss.prepared(known.weight, len(known))
-        relative = penalty / (len(known) if known.weight is None else known.weight.sum())
+        weight = loss.prepared(triplets.weight, len(triplets))
+        relative = penalty / (len(triplets) if triplets.weight is None else triplets.weight.sum())
         return cls(edges, weight, loss, phi, relative, n_objects, parameters.n_components)
 
     def evaluate(self, P: Matrix) -> tuple[float, Matrix]:
@@ -331,11 +331,11 @@ def named_response(name: str, mu: float, alpha: float) -> tuple[Loss, Phi]:
     return Logistic(), lambda z: (half * np.log1p(z / alpha), half / (alpha + z))
 
 
-def _agreement(P: Matrix, known: Triplets) -> float:
+def _agreement(P: Matrix, triplets: Triplets) -> float:
     """Return the share of triplets whose near object is nearer; equal distances count half."""
-    anchor, near, far = (P[rows] for rows in known.index.T)
+    anchor, near, far = (P[rows] for rows in triplets.index.T)
     margins = ((anchor - far) ** 2).sum(axis=1) - ((anchor - near) ** 2).sum(axis=1)
-    return float(np.average((1 + np.sign(margins)) / 2, weights=known.weight))
+    return float(np.average((1 + np.sign(margins)) / 2, weights=triplets.weight))
 
 
 def principal_axes(P: Matrix) -> Matrix:
@@ -359,7 +359,7 @@ def principal_axes(P: Matrix) -> Matrix:
 
 
 def _checked(triplets: Triplets | ArrayLike) -> Triplets:
-    known = triplets if isinstance(triplets, Triplets) else Triplets(triplets)
-    if len(known) == 0:
+    triplets = triplets if isinstance(triplets, Triplets) else Triplets(triplets)
+    if len(triplets) == 0:
         raise ValueError("There are no triplets.")
-    return known
+    return triplets

@@ -138,24 +138,24 @@ class AutoMetric(ShowsFit, MetricLearner):
 
     def _learners(self, kind: str) -> dict[str, MetricLearner]:
         """Return the candidates by name, the cheap ones first."""
-        known = known_learners()
+        classes = known_learners()
         if self.candidates is None:
             able = [
                 (cls.auto_order, name)
-                for name, cls in known.items()
+                for name, cls in classes.items()
                 if cls.auto_order is not None and kind in cls.supervision
             ]
             # Sorting by the place alone keeps the order of modules among those without one.
             able.sort(key=lambda item: item[0])
-            return {name: known[name]() for _, name in able}
+            return {name: classes[name]() for _, name in able}
         learners: dict[str, MetricLearner] = {}
         for item in self.candidates:
             if isinstance(item, str):
-                if item not in known:
+                if item not in classes:
                     raise ValueError(
-                        f"There is no learner {item!r}; choose from {', '.join(known)}."
+                        f"There is no learner {item!r}; choose from {', '.join(classes)}."
                     )
-                name, learner = item, known[item]()
+                name, learner = item, classes[item]()
             elif isinstance(item, MetricLearner):
                 name, learner = type(item).__name__, item
             else:

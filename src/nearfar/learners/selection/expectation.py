@@ -127,9 +127,9 @@ def expect_error(
     if groups is None:
         return Expected(ERROR.label, value, *mean_interval(value, variance, n), baseline, n)
     wrong = majority(y[_nearest(metrics[1], X, test)[:, :_NEIGHBORS]]) != y_test
-    found, n_groups = group_variance(wrong - wrong.mean(), groups[1])
+    between, n_groups = group_variance(wrong - wrong.mean(), groups[1])
     independent = float(wrong.mean() * (1 - wrong.mean())) / n
-    variance *= max(1.0, found / independent) if independent > 0 else n / n_groups
+    variance *= max(1.0, between / independent) if independent > 0 else n / n_groups
     interval = mean_interval(value, variance, n_groups, grouped=True)
     return Expected(ERROR.label, value, *interval, baseline, n)
 
@@ -167,9 +167,9 @@ def _extrapolated_error(
 
 def expect_ranking(metrics: tuple[Metric, Metric], X: Floats, y: Ints) -> Expected:
     """MAP@R of rows among each other; the interval is over classes."""
-    found = [average_precisions(metric, X, y) for metric in metrics]
-    counted = np.isfinite(found[0])
-    baseline, values = (each[counted] for each in found)
+    precisions = [average_precisions(metric, X, y) for metric in metrics]
+    counted = np.isfinite(precisions[0])
+    baseline, values = (each[counted] for each in precisions)
     value = float(values.mean())
     variance, n_classes = group_variance(values - value, y[counted])
     interval = mean_interval(value, CLASS_NOISE * variance, n_classes, grouped=True)
