@@ -79,7 +79,7 @@ def evaluate(
 
 def _show(scores: dict[str, dict[str, MeasuredValue]], title: str) -> None:
     lines = [
-        [f"{name}, %" if value.percent else name, *(_written(row[name]) for row in scores.values())]
+        [f"{name}, %" if value.percent else name, *(str(row[name]) for row in scores.values())]
         for name, value in scores[LEARNED].items()
     ]
     show_table(["measure", *scores], lines, title=title)
@@ -93,10 +93,6 @@ def _warn_of_learned_rows(metric: Path, rows: Table) -> None:
             "rows; on them it looks better than on new rows.",
             warning=True,
         )
-
-
-def _written(measured: MeasuredValue) -> str:
-    return f"{100 * measured.value:.2f}" if measured.percent else f"{measured.value:.3f}"
 
 
 def _read_new(source: str, known: Table, **columns: Any) -> Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import polars as pl
 import typer
@@ -109,28 +109,20 @@ def _copied_columns(new: str, keep: list[str] | None) -> pl.DataFrame:
 
 def _show(table: pl.DataFrame, asked: Table, known: Table, neighbors: int) -> None:
     """Print the first rows; neighbours with another label have it in parentheses."""
-    first = table.head(_ROWS_SHOWN)
-    names = [
-        "row",
-        "prediction",
-        *([] if known.kind == "numbers" else ["probability"]),
-        "neighbours",
-    ]
-    lines = [_line(row, known, neighbors) for row in first.iter_rows(named=True)]
+    first, numbers = table.head(_ROWS_SHOWN), known.kind == "numbers"
+    lines = []
+    for row in first.iter_rows(named=True):
+        value, sure = row["prediction"], row.get("probability")
+        line = [str(row["row"]), f"{value:.6g}" if numbers else str(value)]
+        line[1] += ", unlike" if row["unlike"] else ""
+        line += [] if numbers else ["-" if sure is None else probability_text(sure)]
+        names = []
+        for place in range(1, neighbors + 1):
+            name, label = row[f"neighbor_{place}"], row[f"label_{place}"]
+            names.append(str(name) if label == value else f"{name} ({label})")
+        lines.append([*line, ", ".join(names)])
     title = f"{asked.name}: {len(table)} rows, predicted from {len(known)} rows of {known.name}"
-    show_table(names, lines, title=title)
+    headings = ["row", "prediction", *([] if numbers else ["probability"]), "neighbours"]
+    show_table(headings, lines, title=title)
     if len(table) > len(first):
         note(f"these are the first {len(first)} of {len(table)} rows; --out has all.")
-
-
-def _line(row: dict[str, Any], known: Table, neighbors: int) -> list[str]:
-    value, sure = row["prediction"], row.get("probability")
-    places = range(1, neighbors + 1)
-    who = [(str(row[f"neighbor_{place}"]), row[f"label_{place}"]) for place in places]
-    return [
-        str(row["row"]),
-        (f"{value:.6g}" if known.kind == "numbers" else str(value))
-        + (", unlike" if row["unlike"] else ""),
-        *([] if known.kind == "numbers" else ["-" if sure is None else probability_text(sure)]),
-        ", ".join(name if label == value else f"{name} ({label})" for name, label in who),
-    ]

@@ -23,6 +23,7 @@ from nearfar.constraints import Pairs
 from nearfar.metrics.metric import Metric
 from nearfar.typing import Vector
 
+# Shares of 0 and 1 would have infinite log-odds.
 _CERTAIN = 1e-12
 
 

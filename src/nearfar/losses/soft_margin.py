@@ -16,6 +16,7 @@ import numpy as np
 from nearfar.losses.loss import MarginLoss, Slope, log_sum_exp
 from nearfar.typing import Ints, Matrix, Vector
 
+# Weights below the rounding of the mean weight change no sum.
 _NEGLIGIBLE = 1e-16
 
 

@@ -20,6 +20,7 @@ from nearfar.columns import Columns
 from nearfar.metrics.metric import Metric
 from nearfar.typing import Array, Floats, Ints, Matrix, Vector
 
+# Distances held at a time: 32 megabytes.
 _BLOCK_ELEMENTS = 1 << 22
 
 

@@ -24,6 +24,8 @@ KERNELS = tuple(KERNEL_PARAMS)
 PARAMETERS = ("gamma", "degree", "coef0")
 """Parameters of these kernels."""
 
+# A diagonal comes from square blocks: larger ones compute more that is not on it, smaller ones make
+# more calls.
 _DIAGONAL_BLOCK_ROWS = 64
 
 

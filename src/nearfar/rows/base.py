@@ -22,7 +22,9 @@ from numpy.typing import ArrayLike, DTypeLike
 from nearfar.runtime.threads import Executor, current_executor
 from nearfar.typing import Array, Floats, Ints
 
+# Bytes that are read at once: enough for a fast read, and little enough for every thread to hold.
 _PIECE_BYTES = 1 << 22
+# A task has several pieces, so that few results are sent, but there are tasks for all workers.
 _PIECES_PER_TASK = 8
 _TASKS = 16
 

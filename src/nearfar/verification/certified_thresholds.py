@@ -127,6 +127,26 @@ class OperatingPoint:
     n_pairs: int
     effective_pairs: float | None
 
+    def describe(self, target: str) -> str:
+        """Say what the threshold is certified for, and its error rates."""
+        low, high = self.interval
+        figure = f"{self.estimate:.4g}"
+        chosen = f"Chosen for {target}: {figure}."
+        if self.bound is not None:
+            side = "most" if "<=" in target else "least"
+            confidence = f"{100 * self.confidence:g} % confidence"
+            chosen = (
+                f"{target} is certified with {confidence}: {figure}, at {side} {self.bound:.4g}."
+            )
+        prevalence = f"{100 * self.prevalence:.3g} % of pairs are similar"
+        return (
+            f"{chosen}\n"
+            f"On {self.n_pairs} pairs of {self.n_classes} classes: false match rate "
+            f"{self.fmr:.3g}, recall {100 * self.recall:.1f} %, precision "
+            f"{100 * self.precision:.1f} % if {prevalence}.\n"
+            f"Interval of the threshold: {low:.6g} to {high:.6g}."
+        )
+
 
 def choose_threshold(
     evidence: PairEvidence,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +16,7 @@ from nearfar.evaluate import Verification, verification, verification_curve
 from nearfar.metrics.learned_file import Threshold, save_threshold, stored_threshold
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.notes import note
+from nearfar.runtime.option_names import option
 from nearfar.tables.table import Table
 from nearfar.typing import Floats, Ints
 from nearfar.verification import (
@@ -30,6 +31,9 @@ from nearfar.verification import (
 
 Criterion = Literal["accuracy", "eer", "fpr"]
 CRITERIA = ("accuracy", "eer", "fpr")
+
+# A threshold that finds fewer of the similar pairs is hardly of use, and that is said.
+_LOW_RECALL = 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +64,40 @@ class Decisions:
     accuracy: float | None = None
     point: OperatingPoint | None = None
 
+    def to_dict(self) -> dict[str, object]:
+        """Return the threshold, the scores and all decisions, for JSON."""
+        document: dict[str, object] = {
+            "threshold": self.threshold.value,
+            "criterion": self.threshold.criterion,
+            "chosen_here": self.chosen_here,
+            "saved": self.saved,
+            "pairs": len(self.table),
+            "same": int(self.table["same"].sum()),
+        }
+        if (scores := self.scores) is not None:
+            document |= {"auc": scores.auc, "eer": scores.eer, "accuracy": self.accuracy}
+        if self.point is not None:
+            document["target"] = asdict(self.point)
+        return document | {"decisions": self.table.to_dicts()}
+
+    def __str__(self) -> str:
+        lines = []
+        if (scores := self.scores) is not None:
+            figures = f"AUC {scores.auc:.3f}, equal error rate {100 * scores.eer:.1f} %"
+            if self.accuracy is not None:
+                chosen_here = self.chosen_here and self.point is None
+                where = (
+                    "with thresholds chosen on other pairs" if chosen_here else "at the threshold"
+                )
+                figures += f", accuracy {100 * self.accuracy:.1f} % {where}"
+            lines.append(f"{figures}.")
+        if self.point is not None:
+            lines.append(self.point.describe(str(self.threshold.criterion)))
+        same = int(self.table["same"].sum())
+        value = f"{self.threshold.value:.6g}"
+        lines.append(f"Threshold {value}: {same} of {len(self.table)} pairs are the same.")
+        return "\n".join(lines)
+
 
 def decide_pairs(
     path: Path,
@@ -73,7 +111,7 @@ def decide_pairs(
     target: str | None = None,
     confidence: float = 0.95,
     prevalence: float | None = None,
-) -> Decisions | None:
+) -> Decisions:
     """Decide pairs of rows by the threshold that was given, one chosen here, or the file's.
 
     Parameters
@@ -88,11 +126,20 @@ def decide_pairs(
     threshold, criterion, max_fpr, target, confidence, prevalence
         What a threshold is, or how it is chosen. By default, that of the file, or one for
         accuracy.
-
-    Returns
-    -------
-    Decisions, or None if there is no threshold and nothing to choose it on.
     """
+    if target is not None:
+        if threshold is not None or criterion is not None:
+            others = f"{option('threshold')} and {option('criterion')}"
+            raise ValueError(f"Give only one of {option('target')}, {others}.")
+        if pairs is None:
+            raise ValueError(f"{option('target')} needs pairs with a column 'similar'.")
+        if not 0.5 < confidence < 1:
+            limits = "must be above 0.5 and below 1"
+            raise ValueError(f"{option('confidence')} {limits}; got {confidence}.")
+        if prevalence is not None and not 0 < prevalence < 1:
+            raise ValueError(f"{option('prevalence')} must be between 0 and 1; got {prevalence}.")
+    if threshold is not None and not 0 <= threshold < np.inf:
+        raise ValueError(f"{option('threshold')} must be a distance of 0 or more; got {threshold}.")
     metric = Metric.load(path)
     identity = None if pairs is None else digest([rows.X[pairs.index], pairs.similar])
     point, held_out, chosen_here = None, None, False
@@ -113,7 +160,8 @@ def decide_pairs(
         value, held_out = _choose(metric, rows.X, pairs, criterion or "accuracy", max_fpr)
         used, chosen_here = Threshold(value, criterion or "accuracy", identity), True
     elif stored is None:
-        return None
+        missing = f"The pairs have no column 'similar', and {path} no threshold"
+        raise ValueError(f"{missing}; give {option('threshold')}.")
     else:
         used = stored
     saved = chosen_here
@@ -125,14 +173,22 @@ def decide_pairs(
             saved = False
     distances = metric.pair_distances(rows.X, index)
     same = distances <= used.value
-    names = {side: rows.row_names(index[:, place]) for place, side in enumerate("ab")}
-    table = pl.DataFrame({**names, "distance": distances, "same": same})
+    sides = {side: rows.row_names(index[:, place]) for place, side in enumerate("ab")}
+    table = pl.DataFrame({**sides, "distance": distances, "same": same})
     if pairs is None:
         return Decisions(used, table, chosen_here, saved)
     tested = held_out if chosen_here and point is None else same
     accuracy = None
     if tested is not None:
         accuracy = float(np.average(tested == pairs.similar, weights=pairs.weight))
+    else:
+        note("there are too few pairs to test a threshold on others than it is chosen on.")
+    if point is not None and point.recall < _LOW_RECALL:
+        note(
+            f"this threshold finds only {100 * point.recall:.1f} % of the similar pairs. "
+            "With more classes to calibrate on, or a weaker target, it would find more.",
+            warning=True,
+        )
     scores = verification(metric, rows.X, pairs)
     return Decisions(used, table, chosen_here, saved, scores, accuracy, point)
 

@@ -31,6 +31,9 @@ class MeasuredValue(NamedTuple):
     value: float
     percent: bool
 
+    def __str__(self) -> str:
+        return f"{100 * self.value:.2f}" if self.percent else f"{self.value:.3f}"
+
 
 def evaluate_metric(
     metric: Metric,

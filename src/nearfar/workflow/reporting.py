@@ -214,7 +214,7 @@ def describe_table(table: Table, **subject: Any) -> Study:
         row_numbers=table.places,
         source=shown_name(table.source) if kind_of(path) in FORMATS else "",
         rows_code=reading_code(table.source) if table.source else "",
-        column_examples=read_examples(path, table.columns),
+        column_examples=read_examples(table.frame or path, table.columns),
         label=(table.label or "") if is_table else "",
         id_column=(table.id_column or "") if is_table else "",
         **subject,
