@@ -83,10 +83,12 @@ def test_the_next_command_learns_what_is_recommended(run, folder):
 def test_what_is_learned_for_new_classes_is_validated_on_classes(
     run, monkeypatch, method, settings
 ):
-    found = GoalComparison._verdict
-    monkeypatch.setattr(
-        GoalComparison, "_verdict", lambda self: replace(found(self), recommended=method)
-    )
+    verdict = GoalComparison.verdict.func
+
+    def chosen(self):
+        return replace(verdict(self), recommended=method)
+
+    monkeypatch.setattr(GoalComparison, "verdict", property(chosen))
     y = np.repeat(np.arange(4), 12)
     np.savez("many.npz", X=y[:, None] + np.random.default_rng(0).normal(size=(48, 3)), y=y)
     options = ["--split", "classes", "--method", "boost", "--method", "rca", "--folds", 2]

@@ -85,10 +85,10 @@ class TestAuto:
     def test_what_is_recommended_is_written(self, run, folder, iris, monkeypatch, name, goal):
         def chosen(self):
             wanted = name if self.goal == goal else "cosine"
-            return replace(found(self), recommended=wanted)
+            return replace(verdict(self), recommended=wanted)
 
-        found = GoalComparison._verdict
-        monkeypatch.setattr(GoalComparison, "_verdict", chosen)
+        verdict = GoalComparison.verdict.func
+        monkeypatch.setattr(GoalComparison, "verdict", property(chosen))
         options = ["--folds", 2, "--goal", goal, *NCA_ONLY]
         result = run("learn", "iris.csv", *LABELS, *options)
         written = f"Metric written to iris.safetensors: {name}, as recommended for {goal}."
