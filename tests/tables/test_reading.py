@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from nearfar import Triplets
+from nearfar import Metric, Triplets, learn
 from nearfar.runtime.option_names import options_of_command_line
 from nearfar.tables import TableError, read_table
 from nearfar.tables.features import ColumnRules
@@ -264,3 +264,16 @@ def test_options_are_named_as_the_caller_writes_them(folder):
     with options_of_command_line():
         notes = read_table("messy.csv", label="kind").notes
     assert "--numeric, --categorical, --text, --drop." in notes[0].text
+
+
+def test_a_frame_is_learned_from_saved_and_reported(tmp_path):
+    frame = pl.DataFrame(MESSY).to_pandas()
+    table = read_table(frame, label="kind", name="messy")
+    learned = learn(table, methods="lda", cv=2, classifiers=False)
+    learned.save(tmp_path / "messy.safetensors")
+    learned.report(tmp_path / "messy.html")
+    np.testing.assert_allclose(
+        Metric.load(tmp_path / "messy.safetensors").transform(frame),
+        learned.metric.transform(table.X),
+    )
+    assert "80 cm" in (tmp_path / "messy.html").read_text()

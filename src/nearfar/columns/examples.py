@@ -44,31 +44,27 @@ def column_examples(columns: Columns, frame: object = None) -> list[ColumnExampl
     plan | category, 2 levels | 'a' → plan=a
     """
     keys = {} if frame is None else column_keys(frame)
-    found = []
+    examples = []
     for kind in columns.kinds:
         values = column_values(frame, keys[kind.name]) if kind.name in keys else np.empty(0, object)
-        found.append(ColumnExample(kind.name, _taken_as(kind), _example(kind, values)))
+        text = {"boolean": "0 or 1"}.get(kind.kind, kind.kind)
+        n_features = len(kind.feature_names)
+        if isinstance(kind, Number) and kind.notation.unit:
+            text += f" in {kind.notation.unit}"
+        if isinstance(kind, Date) and kind.month_first:
+            text += ", month first"
+        if isinstance(kind, Category):
+            text += f", {n_features} level{'' if n_features == 1 else 's'}"
+        elif isinstance(kind, SeveralNumbers):
+            text = f"{len(kind.fill)} numbers in a cell"
+        elif not isinstance(kind, Number | Date | Boolean):
+            text += f", {n_features} numbers"
+        if isinstance(kind, Measured) and kind.indicator:
+            fill = f" (as {kind.fill[0]:.4g})" if len(kind.fill) == 1 else ""
+            text += f"; missing values filled in{fill}"
+        examples.append(ColumnExample(kind.name, text, _example(kind, values)))
     left_out = columns.left_out.items()
-    return found + [ColumnExample(name, f"left out: {why}", "") for name, why in left_out]
-
-
-def _taken_as(kind: Kind) -> str:
-    text = {"boolean": "0 or 1"}.get(kind.kind, kind.kind)
-    n_features = len(kind.feature_names)
-    if isinstance(kind, Number) and kind.notation.unit:
-        text += f" in {kind.notation.unit}"
-    if isinstance(kind, Date) and kind.month_first:
-        text += ", month first"
-    if isinstance(kind, Category):
-        text += f", {n_features} level{'' if n_features == 1 else 's'}"
-    elif isinstance(kind, SeveralNumbers):
-        text = f"{len(kind.fill)} numbers in a cell"
-    elif not isinstance(kind, Number | Date | Boolean):
-        text += f", {n_features} numbers"
-    if isinstance(kind, Measured) and kind.indicator:
-        fill = f" (as {kind.fill[0]:.4g})" if len(kind.fill) == 1 else ""
-        text += f"; missing values filled in{fill}"
-    return text
+    return examples + [ColumnExample(name, f"left out: {why}", "") for name, why in left_out]
 
 
 def _example(kind: Kind, values: Cells) -> str:

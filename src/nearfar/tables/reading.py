@@ -180,6 +180,7 @@ def read_table(
         source=str(source) if isinstance(source, str | PathLike) else "",
         label=label if isinstance(label, str) else None,
         id_column=ids,
+        frame=where if isinstance(where, Frame) else None,
     )
 
 

@@ -14,6 +14,7 @@ from nearfar.runtime.notes import Note, note
 from nearfar.runtime.option_names import option
 from nearfar.runtime.quoting import counted
 from nearfar.tables.errors import TableError
+from nearfar.tables.frames import Frame
 from nearfar.typing import Array, Floats, Ints, Vector
 
 
@@ -51,6 +52,8 @@ class Table:
         Path of the file, or name of the dataset; "" for frames and arrays.
     label, id_column : str or None
         Columns of the labels and of the names of the rows.
+    frame : Frame or None
+        The frame that it was read from, if it was one.
     """
 
     name: str
@@ -69,6 +72,7 @@ class Table:
     source: str = ""
     label: str | None = None
     id_column: str | None = None
+    frame: Frame | None = None
 
     def __len__(self) -> int:
         return len(self.X)
