@@ -143,8 +143,6 @@ def test_the_documentation_names_the_default_learners():
     )
     assert judged.split("; ")[0].split(", ") == ["LSML", "ITML"]
     assert (*DEFAULT_LEARNERS, "LSML", "ITML") == DEFAULT_JUDGEMENT_LEARNERS
-    docstring = " ".join(compare.__doc__.split())
-    assert f"By default {', '.join(DEFAULT_LEARNERS[:-1])} and PLDA, and for tr" in docstring
 
 
 def test_lda_with_a_column_that_tells_the_class(rng):

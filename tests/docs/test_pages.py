@@ -19,7 +19,6 @@ import typer
 import nearfar
 from docs.pages import PATHS, ROOT, Page
 from nearfar.cli.app import app
-from nearfar.comparison import default_methods
 
 PAGES = [Page.read(path) for path in PATHS]
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -255,14 +254,6 @@ def not_importable(tree: ast.AST) -> list[str]:
 )
 def test_misuses_are_found(text, message):
     assert misuses(expression(text)) == [message]
-
-
-def test_default_learners_of_compare():
-    page = (ROOT / "docs/reference/comparison.md").read_text()
-    (row,) = re.findall(r"^\| learners \|.*$", page, re.MULTILINE)
-    for supervision in ("labels", "triplets"):
-        methods = default_methods(supervision=supervision)
-        assert [m.name for m in methods if m.kind == "learned" and m.name not in row] == []
 
 
 # Commands and options
