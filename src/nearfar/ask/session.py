@@ -21,6 +21,8 @@ from nearfar.tables.table import Table
 
 _MOST_REQUESTS = 64
 """Requests at a time; more are refused."""
+_LONGEST_NAME = 80
+"""Names of people fit in a line of the page of results."""
 _LARGEST_HEAD = 16_384
 """Bytes of the head of a request; browsers send about one thousand."""
 
@@ -34,6 +36,11 @@ def open_collection(
     people: Sequence[str] = (),
 ) -> Collection:
     """Open a file of answers about objects, or make one; `people` get links of their own."""
+    for name in people:
+        if not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
+            raise ValueError(
+                f"{option('person')} {name!r}: write a name of at most {_LONGEST_NAME} characters."
+            )
     if kind == "pairs" and objects.X is None:
         raise ValueError("Pairs need objects with vectors; ask for triplets.")
     store = Store(path, create=True)

@@ -15,6 +15,7 @@ from nearfar.cli.files import check_metric_output, spooled
 from nearfar.cli.terminal import NOT_HELPFUL, bars, command, show_result
 from nearfar.retrieval.search_input import SearchInput, read_search
 from nearfar.tables.formats import ARRAYS, TABLES, shown_name, stem_of
+from nearfar.workflow.fitting import parse_seconds
 from nearfar.workflow.searching import adapt as adapt_search
 
 
@@ -119,7 +120,7 @@ class SearchOptions:
             "score": self.score.value,
             "k": self.results,
             "cv": self.folds,
-            "budget": options.seconds(self.budget),
+            "budget": parse_seconds(self.budget),
             "random_state": self.seed,
         }
 

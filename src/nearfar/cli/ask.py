@@ -19,7 +19,6 @@ from nearfar.tables.formats import WRITTEN_TABLES, check_output
 
 _DEFAULT_FILE = Path("judgements.db")
 _DEFAULT_PERSON = "me"
-_LONGEST_NAME = 80
 
 
 class Kind(StrEnum):
@@ -107,7 +106,7 @@ def ask(
     objects = read_objects(
         source, ids=ids, image=image, text=text, drop=drop, pictures=pictures, vectors=vectors
     )
-    names = _people(person)
+    names = [name.strip() for name in person or [_DEFAULT_PERSON]]
     collection = open_collection(objects, save_as, kind.value, random_share, seed, names)
     with closing(collection.store):
         if replay is not None:
@@ -119,14 +118,6 @@ def ask(
         say(f"{save_as} has {counted(len(collection.chooser.judgements), 'answer')}.")
     left_out = [name for name in (image, text, *(drop or [])) if name is not None]
     say(f"Next: {_next_command(source, ids, kind, save_as, left_out, vectors)}")
-
-
-def _people(given: list[str] | None) -> list[str]:
-    names = [name.strip() for name in given or [_DEFAULT_PERSON]]
-    wrong = next((n for n in names if not n or len(n) > _LONGEST_NAME or not n.isprintable()), None)
-    if wrong is not None:
-        raise UserError(f"--person {wrong!r}: write a name of at most {_LONGEST_NAME} characters.")
-    return names
 
 
 def _export(source: str, stored: Path, target: Path) -> None:

@@ -15,6 +15,7 @@ from nearfar.comparison.compared_methods import ALL
 from nearfar.runtime.notes import notes_so_far
 from nearfar.workflow.checkpoint import FitCheckpoint
 from nearfar.workflow.comparing import compare_table
+from nearfar.workflow.fitting import parse_seconds
 from nearfar.workflow.methods import (
     BEST,
     METHOD_NAMES,
@@ -62,14 +63,13 @@ def compare(
     Euclidean distance and the plain methods always take part. Methods learn from labels, triplets
     or pairs, and are tested on others.
     """
-    limit = options.seconds(budget)
+    limit = parse_seconds(budget)
     learners = choose_methods(method or [BEST], seed=testing.seed).learners
     table = data.read()
     for name in method or []:
         if name != ALL:
             find_method(name).check(table.supervision)
-    options.check_checkpoint(checkpoint, data.files, fits=False)
-    with FitCheckpoint(checkpoint, fits=False) as kept, bars() as shown:
+    with FitCheckpoint(checkpoint, data.files, fits=False) as kept, bars() as shown:
         comparison = compare_table(
             table,
             learners,

@@ -132,13 +132,17 @@ def load_adapter(path: Path) -> RetrievalAdapter:
     return RetrievalAdapter.load(path)
 
 
-def check_metric_output(path: Path, inputs: Iterable[str | Path | None] = ()) -> None:
-    """Raise UserError unless a metric can be written there."""
+def check_metric_output(
+    path: Path, inputs: Iterable[str | Path | None] = (), checkpoint: Path | None = None
+) -> None:
+    """Raise UserError unless a metric can be written there, beside a checkpoint."""
     if str(path) == STREAM:
         raise UserError("A metric is written to a file, not to stdout; name it with --out.")
     check_output(path, None, inputs)
     if kind_of(path) in FORMATS:
         raise UserError(f"{path} has the name of a table; name the metric .safetensors.")
+    if checkpoint is not None and checkpoint.resolve() == path.resolve():
+        raise UserError("--checkpoint and --out name the same file.")
 
 
 def warn_of_same_rows(train: str, new: str) -> None:

@@ -19,6 +19,8 @@ from nearfar.cli.terminal import (
     show_result,
 )
 from nearfar.tables.formats import stem_of
+from nearfar.workflow.checkpoint import FitCheckpoint
+from nearfar.workflow.fitting import parse_seconds
 from nearfar.workflow.learning import learn as learn_table
 from nearfar.workflow.learning import summary
 from nearfar.workflow.methods import find_method, name_of
@@ -60,11 +62,11 @@ def learn(
     choice = find_method(method, goal=goal.value, **learner)
     if not comparison:
         choice.check_without_comparison(strict=only_if_significant)
-    request: dict[str, Any] = {"goal": goal.value, "budget": options.seconds(budget)}
+    request: dict[str, Any] = {"goal": goal.value, "budget": parse_seconds(budget)}
     request |= {"comparison": comparison, "strict": only_if_significant, "checkpoint": checkpoint}
     path = save_as or Path(f"{stem_of(Path(data.source))}.safetensors")
-    check_metric_output(path, data.files)
-    options.check_checkpoint(checkpoint, data.files, path)
+    check_metric_output(path, data.files, checkpoint)
+    FitCheckpoint(checkpoint, data.files)
     table = data.read(numbers=choice.needs_numbers)
     choice.check(table.supervision)
     if not json:

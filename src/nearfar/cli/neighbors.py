@@ -17,12 +17,11 @@ from nearfar.retrieval import RetrievalAdapter
 from nearfar.retrieval.search_input import Kind, read_vectors
 from nearfar.retrieval.vectors import as_vectors
 from nearfar.runtime.notes import note
-from nearfar.runtime.quoting import counted, named
+from nearfar.runtime.quoting import counted
 from nearfar.tables.formats import WRITTEN_TABLES, check_output, shown_name, stem_of
 from nearfar.tables.reading import read_other, read_rows
 from nearfar.tables.table import Table
-from nearfar.typing import Ints
-from nearfar.workflow.neighbor_table import NeighborTable, nearest_rows
+from nearfar.workflow.neighbor_table import NeighborTable, find_rows, nearest_rows
 
 _ROWS_SHOWN = 5
 _TEXT_WIDTH = 60
@@ -91,7 +90,8 @@ def neighbors(
         columns = {"label": label, "drop": drop, "ids": ids, "text": show}
         sides = _with_metric(metric, source, queries, distance, columns)
     _, gallery, asked = sides
-    rows = _query_rows(row, asked, every=json or save_as is not None)
+    every = json or save_as is not None
+    rows = find_rows(asked, row, most=None if every else _ROWS_SHOWN)
     if number > (most := len(gallery) - (asked is gallery)):
         raise UserError(f"--neighbors {number} is more than the {most} rows to search.")
     cosine = distance is PlainDistance.cosine
@@ -147,19 +147,6 @@ def _metric_and_source(
     if distance is None:
         raise UserError("Give a metric file and a table, or a table and --distance.")
     raise UserError(f"With --distance {distance}, give a table and no metric file.")
-
-
-def _query_rows(row: list[str] | None, asked: Table, *, every: bool) -> Ints:
-    if not row:
-        return np.arange(len(asked) if every else min(_ROWS_SHOWN, len(asked)))
-    numbers = {asked.row_name(number): number for number in range(len(asked))}
-    unknown = next((name for name in row if name not in numbers), None)
-    if unknown is not None:
-        known = f"rows 0 to {len(asked) - 1}"
-        if asked.ids is not None:
-            known = f"{', '.join(map(named, asked.ids[:3]))}, ..."
-        raise UserError(f"{asked.name} has no row {unknown!r}; it has {known}.")
-    return np.array([numbers[name] for name in row], dtype=np.intp)
 
 
 def _show(nearest: NeighborTable, *, every: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -13,11 +12,10 @@ import typer
 from nearfar.cli.files import spooled
 from nearfar.cli.terminal import UserError
 from nearfar.metrics.metric import Metric as LearnedMetric
-from nearfar.tables.formats import ARRAYS, TABLES, check_output
+from nearfar.tables.formats import ARRAYS, TABLES
 from nearfar.tables.judgements import check_vectors
 from nearfar.tables.reading import read_table
 from nearfar.tables.table import Table
-from nearfar.workflow.checkpoint import FitCheckpoint
 from nearfar.workflow.learning import judgement_source
 from nearfar.workflow.methods import METHOD_NAMES
 
@@ -221,28 +219,6 @@ def output(help_text: str) -> typer.models.OptionInfo:
     return typer.Option("--out", metavar="FILE", help=help_text)
 
 
-def seconds(text: str | None) -> float | None:
-    """Read a length of time.
-
-    Examples
-    --------
-    >>> from nearfar.cli.options import seconds
-    >>> seconds("1.5m")
-    90.0
-    """
-    if text is None:
-        return None
-    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
-    number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
-    try:
-        length = float(number) * unit
-    except ValueError:
-        length = -1.0
-    if not 0 <= length < float("inf"):
-        raise ValueError(f"{text!r} is not a length of time; write 60s, 5m or 1h.")
-    return length
-
-
 @dataclass(frozen=True)
 class SupervisedInput:
     """Where rows come from, what their columns are, and what to learn from."""
@@ -306,17 +282,3 @@ class SupervisedInput:
             metric=metric,
             required=True,
         )
-
-
-def check_checkpoint(
-    checkpoint: Path | None,
-    inputs: Iterable[str | Path | None],
-    metric: Path | None = None,
-    *,
-    fits: bool = True,
-) -> None:
-    """Raise UserError unless the files of a checkpoint can be written beside those of a command."""
-    if checkpoint is not None and metric is not None and checkpoint.resolve() == metric.resolve():
-        raise UserError("--checkpoint and --out name the same file.")
-    for file in FitCheckpoint(checkpoint, fits=fits).files:
-        check_output(file, None, inputs)

@@ -12,6 +12,8 @@ from nearfar.cli.files import check_metric_output, load_metric
 from nearfar.cli.terminal import UserError, bars, command, command_line, say, show_json
 from nearfar.report import Study
 from nearfar.tables.formats import check_output, stem_of
+from nearfar.workflow.checkpoint import FitCheckpoint
+from nearfar.workflow.fitting import parse_seconds
 from nearfar.workflow.learning import learn
 from nearfar.workflow.methods import find_method
 from nearfar.workflow.reporting import parse_image_shape, report_on_learned, report_on_metric
@@ -50,8 +52,8 @@ def report(
     metric_path = path.with_name(f"{path.stem}-metric.safetensors")
     check_output(path, (".html", ".htm"), [*data.files, metric])
     check_metric_output(metric_path, data.files)
-    options.check_checkpoint(checkpoint, [*data.files, metric, path, metric_path])
-    limit = options.seconds(budget)
+    FitCheckpoint(checkpoint, [*data.files, metric, path, metric_path])
+    limit = parse_seconds(budget)
     choice = find_method(method, seed=testing.seed)
     given = None if metric is None else load_metric(metric)
     table = data.read(show=show, metric=given)

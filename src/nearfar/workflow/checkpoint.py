@@ -22,6 +22,7 @@ from nearfar.metrics.file_format import read_metadata
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.history import Iteration
 from nearfar.runtime.progress import FitInProgress, watching
+from nearfar.tables.formats import check_output
 from nearfar.typing import Floats, Ints
 
 SECONDS_BETWEEN_WRITES = 30.0
@@ -38,16 +39,22 @@ class FitCheckpoint:
     ----------
     path : Path or None
         FILE.
+    inputs : iterable of path, optional
+        Files that must not be overwritten.
     fits : bool
         Whether a learner is fitted to all rows, after the comparison.
     """
 
-    def __init__(self, path: Path | None, *, fits: bool = True) -> None:
+    def __init__(
+        self, path: Path | None, inputs: Iterable[str | Path | None] = (), *, fits: bool = True
+    ) -> None:
         self.path = path if fits else None
         self.comparison = path
         if path is not None and fits:
             self.comparison = path.with_name(f"{path.name}.comparison")
         self.files = [file for file in (self.path, self.comparison) if file is not None]
+        for file in self.files:
+            check_output(file, None, inputs)
 
     def __enter__(self) -> Self:
         return self

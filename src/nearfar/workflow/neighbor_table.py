@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ import polars as pl
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
 from nearfar.retrieval import RetrievalAdapter, search
+from nearfar.runtime.quoting import named
 from nearfar.tables.table import Table
 from nearfar.typing import Array, Floats, Ints
 
@@ -61,6 +62,29 @@ class NeighborTable:
         if gallery.texts is not None:
             columns["text"] = [gallery.texts[row] for row in self.indices.ravel()]
         return pl.DataFrame(columns)
+
+
+def find_rows(table: Table, names: Sequence[str] | None, *, most: int | None = None) -> Ints:
+    """Return rows by name or number; without names, the first ones, or all.
+
+    Parameters
+    ----------
+    table : Table
+    names : sequence of str or None
+        Names of rows, or their numbers in the file.
+    most : int, optional
+        How many of the first rows are wanted if there are no names.
+    """
+    if not names:
+        return np.arange(len(table) if most is None else min(most, len(table)))
+    numbers = {table.row_name(number): number for number in range(len(table))}
+    unknown = next((name for name in names if name not in numbers), None)
+    if unknown is not None:
+        known = f"rows 0 to {len(table) - 1}"
+        if table.ids is not None:
+            known = f"{', '.join(map(named, table.ids[:3]))}, ..."
+        raise ValueError(f"{table.name} has no row {unknown!r}; it has {known}.")
+    return np.array([numbers[name] for name in names], dtype=np.intp)
 
 
 def nearest_rows(
